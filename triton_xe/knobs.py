@@ -1,0 +1,105 @@
+"""Environment variables, read here and nowhere else.
+
+| variable | meaning |
+|---|---|
+| `TRITON_XE_DEVICE` | `gpu`, `sim`, `sim:pvc`, `sim:bmg,pvc`; default: see `runtime/selection.py` |
+| `TRITON_XE_DEBUG` | 0-6: 1 plan summaries, 2 remarks, 3 stages, 4 LLVM, 5 SPIR-V, 6 rewrites |
+| `TRITON_XE_CACHE` | folder of the native and host code caches; default `~/.cache/triton-xe` |
+| `TRITON_XE_THREADS` | host threads of the simulator; default: all cores |
+| `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
+| `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
+| `TRITON_XE_TOOLCHAIN` | folder where `scripts/install_intel_toolchain.sh` put Intel's tools |
+| `TRITON_XE_SANITIZE` | 1: the simulator checks every access; `finite`: infinities and NaN too |
+| `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
+| `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
+| `TRITON_XE_TRACE` | file for the simulator's trace |
+| `NO_COLOR` | anything but empty: text output is never coloured, not even on a terminal |
+| `CXX` | C++ compiler for the simulated xpu device; default: g++, clang++ or c++ on PATH |
+| `LD_LIBRARY_PATH` | folders that are searched for Level Zero's loader first |
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def device() -> str:
+    return os.environ.get("TRITON_XE_DEVICE", "")
+
+
+def prefer_this_backend() -> None:
+    """Let Triton take this backend where `TRITON_XE_DEVICE` asks for it and another one is active.
+
+    Triton refuses to choose between two active drivers; who names an Intel device has chosen.
+    """
+    if device():
+        os.environ.setdefault("TRITON_DEFAULT_BACKEND", "intel")
+
+
+def debug() -> int:
+    text = os.environ.get("TRITON_XE_DEBUG", "0")
+    return int(text) if text.isdigit() else 0
+
+
+def cache_dir() -> Path:
+    text = os.environ.get("TRITON_XE_CACHE")
+    return Path(text) if text else Path.home() / ".cache" / "triton-xe"
+
+
+def threads() -> int:
+    text = os.environ.get("TRITON_XE_THREADS", "")
+    return int(text) if text.isdigit() and int(text) > 0 else len(os.sched_getaffinity(0))
+
+
+def ocloc() -> str:
+    return os.environ.get("TRITON_XE_OCLOC", "")
+
+
+def level_zero() -> str:
+    return os.environ.get("TRITON_XE_LEVEL_ZERO", "")
+
+
+def toolchain() -> Path:
+    text = os.environ.get("TRITON_XE_TOOLCHAIN")
+    return Path(text) if text else cache_dir() / "toolchain"
+
+
+def sanitize() -> bool:
+    return os.environ.get("TRITON_XE_SANITIZE", "0") not in ("", "0")
+
+
+def print_bytes() -> int:
+    text = os.environ.get("TRITON_XE_PRINT_BYTES", "")
+    return int(text) if text.isdigit() and int(text) >= 64 else 1 << 20
+
+
+def sanitize_finite() -> bool:
+    return os.environ.get("TRITON_XE_SANITIZE", "") == "finite"
+
+
+def time_limit() -> float:
+    text = os.environ.get("TRITON_XE_TIME_LIMIT", "")
+    return float(text) if text.replace(".", "", 1).isdigit() else 600.0
+
+
+def trace() -> str:
+    return os.environ.get("TRITON_XE_TRACE", "")
+
+
+def no_color() -> bool:
+    """Also where the terminal says that it has no colours."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
+def process_environment() -> dict[str, str]:
+    """A copy of this process's environment, for starting another program."""
+    return dict(os.environ)
+
+
+def cxx() -> str:
+    return os.environ.get("CXX", "")
+
+
+def library_folders() -> tuple[Path, ...]:
+    return tuple(Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(":") if name)
