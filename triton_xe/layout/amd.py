@@ -1,0 +1,254 @@
+"""`#ttg.amd_mfma` and `#ttg.amd_wmma`: AMD's matrix cores (CDNA: 64 lanes, RDNA: 32 lanes).
+
+Register layouts: AMD's matrix instruction calculator; parameters: `TritonGPUAttrDefs.td`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.errors import LayoutError
+from triton_xe.layout.encodings import (
+    DistributedEncoding,
+    Ints,
+    bases_text,
+    cga_parameter,
+    check_block_bases,
+    check_powers_of_two,
+    ints,
+    without_dim,
+)
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.layout.tiling import (
+    BlockBases,
+    Shape,
+    cover,
+    dim_name,
+    dim_names,
+    dot_operand_dims,
+    identity,
+    matrix_order,
+)
+
+MFMA_LANES = 64
+WMMA_TILE = 16
+
+
+@dataclass(frozen=True)
+class AmdMfmaEncoding(DistributedEncoding):
+    """The result of an MFMA product.  `instr_shape` is [M, N, K]; version 1-4 is gfx908, 90a, 942,
+    950; `tiles_per_warp` neighbouring tiles belong to one warp.
+
+    4x4 instructions, whose result every 16 lanes share, are read although triton 3.9 has no
+    kernels with them.
+    """
+
+    mnemonic: ClassVar[str] = "ttg.amd_mfma"
+    version: int
+    warps_per_cta: Ints
+    instr_shape: Ints
+    is_transposed: bool
+    cga_layout: BlockBases = ()
+    tiles_per_warp: Ints = ()
+    """One per dim; left out, all ones."""
+    element_bit_width: int = 32
+
+    def __post_init__(self) -> None:
+        what = "#ttg.amd_mfma"
+        if not self.tiles_per_warp:
+            object.__setattr__(self, "tiles_per_warp", (1,) * self.rank)
+        if not 0 <= self.version <= 4:
+            raise LayoutError(f"{what}: version must be 0 to 4, got {self.version}")
+        if self.instr_shape[:2] not in ((32, 32), (16, 16), (64, 4), (4, 64), (4, 4)):
+            raise LayoutError(f"{what} has no instruction of shape {ints(self.instr_shape)}")
+        if len(self.instr_shape) != 3:
+            raise LayoutError(f"instrShape of {what} must be [M, N, K]")
+        if self.instr_shape[:2] == (64, 4) and not self.is_transposed:
+            raise LayoutError(f"{what}: the 64x4 instruction is always transposed")
+        if self.element_bit_width not in (32, 64):
+            raise LayoutError(f"{what}: elementBitWidth must be 32 or 64")
+        if self.rank not in (2, 3) or len(self.tiles_per_warp) != self.rank:
+            raise LayoutError(f"warpsPerCTA and tilesPerWarp of {what} must have rank 2 or 3")
+        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
+        check_powers_of_two(self.tiles_per_warp, "tilesPerWarp", what)
+        check_block_bases(self.cga_layout, self.rank, what)
+
+    @property
+    def rank(self) -> int:
+        return len(self.warps_per_cta)
+
+    @property
+    def block_bases(self) -> BlockBases:
+        return self.cga_layout
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "version", str(self.version)
+        yield "warpsPerCTA", ints(self.warps_per_cta)
+        yield "instrShape", ints(self.instr_shape)
+        yield "isTransposed", str(self.is_transposed).lower()
+        yield from cga_parameter(self.cga_layout)
+        if any(tiles != 1 for tiles in self.tiles_per_warp):
+            yield "tilesPerWarp", ints(self.tiles_per_warp)
+        if self.element_bit_width != 32:
+            yield "elementBitWidth", str(self.element_bit_width)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        m, n = self.rank - 2, self.rank - 1
+        tiles, warps = self.tiles_per_warp, self.warps_per_cta
+        per_row = shape[n] // (self.instr_shape[1] * warps[n] * tiles[n])
+        layout = self._instruction()
+        for in_dim, size, dim in (
+            ("register", tiles[n], n),
+            ("warp", warps[n], n),
+            ("register", max(1, per_row), n),
+            ("register", tiles[m], m),
+            ("warp", warps[m], m),
+        ):
+            layout *= LinearLayout.identity1d(size, in_dim, dim_name(dim))
+        if self.rank == 3:
+            layout *= LinearLayout.identity1d(warps[0], "warp", dim_name(0))
+        return cover(layout, self.cga_layout, shape)
+
+    def _instruction(self) -> LinearLayout:
+        """One tile, out dims N then M: runs of 4 registers along M (N if transposed)."""
+        m_size, n_size, _ = self.instr_shape
+        m, n = dim_name(self.rank - 2), dim_name(self.rank - 1)
+        run, across, length, size = (m, n, m_size, n_size)
+        if self.is_transposed:
+            run, across, length, size = (n, m, n_size, m_size)
+        height = 1 if self.element_bit_width == 64 else 4
+        runs = min(MFMA_LANES // size, length // height)
+        tile = LinearLayout.identity1d(height, "register", run)
+        tile *= LinearLayout.identity1d(size, "lane", across)
+        tile *= LinearLayout.identity1d(runs, "lane", run)
+        tile *= LinearLayout.zeros1d(MFMA_LANES // (size * runs), "lane", run)
+        times = m_size * n_size // (MFMA_LANES * height)
+        tile *= LinearLayout.identity1d(max(1, times), "register", run)
+        return tile.transpose_outs([n, m])
+
+    def check_dot_operand(self, op_idx: int, k_width: int) -> None:
+        if not k_width:
+            raise LayoutError("kWidth of #ttg.dot_op is required for #ttg.amd_mfma")
+        check_powers_of_two((k_width,), "kWidth", "#ttg.dot_op")
+
+    def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
+        k, other = dot_operand_dims(op_idx, self.rank)
+        size = self.instr_shape[op_idx]
+        tile = LinearLayout.identity1d(k_width, "register", dim_name(k))
+        tile *= LinearLayout.identity1d(size, "lane", dim_name(other))
+        tile *= LinearLayout.identity1d(MFMA_LANES // size, "lane", dim_name(k))
+        if size == MFMA_LANES:
+            tile *= LinearLayout.identity1d(16, "register", dim_name(k))
+        times = shape[k] // tile.out_dims[dim_name(k)]
+        tile *= LinearLayout.identity1d(max(1, times), "register", dim_name(k))
+        tile *= LinearLayout.identity1d(self.tiles_per_warp[other], "register", dim_name(other))
+        tile = tile.transpose_outs([dim_name(k), dim_name(other)])
+        tile *= identity("warp", self.warps_per_cta, matrix_order(self.rank, row_major=True))
+        return cover(tile, self.cga_layout, shape)
+
+
+_WMMA_SHAPES = {
+    1: ((16, 16, 16),),
+    2: ((16, 16, 16), (16, 16, 32)),
+    3: ((16, 16, 4), (16, 16, 32), (16, 16, 64), (16, 16, 128), (32, 16, 64), (32, 16, 128)),
+}
+
+
+@dataclass(frozen=True)
+class AmdWmmaEncoding(DistributedEncoding):
+    """The result of a WMMA product.  `cta_layout` maps register (repetitions) and warp to tiles;
+    version 1 is RDNA3, 2 RDNA4, 3 gfx1250."""
+
+    mnemonic: ClassVar[str] = "ttg.amd_wmma"
+    version: int
+    is_transposed: bool
+    cta_layout: LinearLayout
+    cga_layout: BlockBases = ()
+    instr_shape: Ints = (16, 16, 16)
+
+    def __post_init__(self) -> None:
+        what = "#ttg.amd_wmma"
+        if self.version not in _WMMA_SHAPES:
+            raise LayoutError(f"{what}: version must be 1, 2 or 3, got {self.version}")
+        if self.instr_shape not in _WMMA_SHAPES[self.version]:
+            raise LayoutError(
+                f"{what} version {self.version} has no instruction {ints(self.instr_shape)}"
+            )
+        if tuple(self.cta_layout.in_dims) != ("register", "warp"):
+            raise LayoutError(f"ctaLayout of {what} must have the in dims register and warp")
+        if self.rank not in (2, 3):
+            raise LayoutError(f"{what} must have rank 2 or 3, got {self.rank}")
+        check_block_bases(self.cga_layout, self.rank, what)
+
+    @property
+    def rank(self) -> int:
+        return len(self.cta_layout.out_dims)
+
+    @property
+    def block_bases(self) -> BlockBases:
+        return self.cga_layout
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "version", str(self.version)
+        yield "isTranspose", str(self.is_transposed).lower()
+        moving = [(name, b) for name, b in self.cta_layout.bases.items() if b]
+        inner = ", ".join(f"{name} = {bases_text(bases)}" for name, bases in moving)
+        yield "ctaLayout", f"{{{inner}}}"
+        yield from cga_parameter(self.cga_layout)
+        if self.instr_shape != (16, 16, 16):
+            yield "instrShape", ints(self.instr_shape)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        order = matrix_order(self.rank, row_major=True)
+        layout = self._instruction() * self.cta_layout
+        layout = layout.transpose_outs([dim_name(dim) for dim in order])
+        return cover(layout, self.cga_layout, shape)
+
+    def _instruction(self) -> LinearLayout:
+        """Lanes along N, registers along M (swapped if transposed); out dims dim0, dim1, ..."""
+        m, n = dim_names(self.rank)[-2:]
+        across, run = (m, n) if self.is_transposed else (n, m)
+        lanes = LinearLayout.identity1d(WMMA_TILE, "lane", across)
+        if self.version == 1:
+            tile = lanes * LinearLayout.identity1d(2, "lane", run)
+            tile = LinearLayout.identity1d(1, "register", across) * tile
+            tile *= LinearLayout.identity1d(8, "register", run)
+        else:
+            tile = LinearLayout.identity1d(8, "register", run) * lanes
+            tile *= LinearLayout.identity1d(2, "lane", run)
+            tile *= LinearLayout.identity1d(self.instr_shape[0] // 16, "register", run)
+        empty = identity("register", [1] * self.rank, range(self.rank))
+        return empty * tile
+
+    def operand_size(self, op_idx: int) -> int:
+        """M for operand A, N for B; swapped for a transposed instruction with M != N."""
+        m, n, _ = self.instr_shape
+        return (m, n)[1 - op_idx if self.is_transposed and m != n else op_idx]
+
+    def check_dot_operand(self, op_idx: int, k_width: int) -> None:
+        allowed = {1: (8, 16), 2: (4, 8, 16)}.get(self.version)
+        if allowed and k_width not in allowed:
+            raise LayoutError(
+                f"kWidth of an operand of #ttg.amd_wmma version {self.version} must be one of "
+                f"{list(allowed)}, got {k_width}"
+            )
+        if not k_width:
+            raise LayoutError("kWidth of #ttg.dot_op is required for #ttg.amd_wmma")
+        check_powers_of_two((k_width,), "kWidth", "#ttg.dot_op")
+
+    def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
+        k, other = dot_operand_dims(op_idx, self.rank)
+        halves = LinearLayout.zeros1d if self.version == 1 else LinearLayout.identity1d
+        tile = LinearLayout.identity1d(k_width, "register", dim_name(k))
+        tile *= LinearLayout.identity1d(WMMA_TILE, "lane", dim_name(other))
+        tile *= halves(2, "lane", dim_name(k))
+        times = self.instr_shape[2] // (2 * k_width)
+        tile *= LinearLayout.identity1d(max(1, times), "register", dim_name(k))
+        times = self.operand_size(op_idx) // WMMA_TILE
+        tile *= LinearLayout.identity1d(times, "register", dim_name(other))
+        warps = self.cta_layout.resize_out(dim_name(k), 1).without_zero_bases("register")
+        order = (k, other, *reversed(range(self.rank - 2)))
+        layout = (tile * warps).transpose_outs([dim_name(dim) for dim in order])
+        return cover(layout, without_dim(self.cga_layout, k), shape)

@@ -1,0 +1,345 @@
+"""Reads the text of an MLIR attribute into names, numbers, lists and encodings, with columns.
+
+`parse.py` says what each attribute is made of; here is only the notation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeAlias
+
+from triton_xe.errors import LayoutError
+from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.layout.tiling import BlockBases
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>-?\d+)(?::\s*i\d+\b)?|(?P<attribute>#[A-Za-z_][\w.$-]*)|(?P<word>[A-Za-z_]\w*)"
+    r'|"(?P<string>[^"]*)"|(?P<mark>:\+|->|[<>{}\[\](),=:]))'
+)
+
+Value: TypeAlias = "int | bool | str | list[Item] | Fields | Encoding"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A value and where it starts."""
+
+    value: Value
+    column: int
+
+
+@dataclass
+class Fields:
+    """The entries of a `{...}`; what is asked for and not there, or of another kind, is an error.
+
+    Columns count from 1.
+    """
+
+    entries: dict[str, Item]
+    column: int
+    mnemonic: str = ""
+    paddings: tuple[tuple[int, int], ...] = ()
+    """`[interval:+padding, ...]` in front of the `{`, for padded layouts."""
+    used: set[str] = field(default_factory=set)
+    name_columns: dict[str, int] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        return name in self.entries
+
+    def item(self, name: str) -> Item:
+        self.used.add(name)
+        if name not in self.entries:
+            known = ", ".join(self.entries) or "nothing"
+            fail(self.column, f"{name} of #{self.mnemonic}", known)
+        return self.entries[name]
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        if default is not None and not self.has(name):
+            return default
+        return _integer(self.item(name), name)
+
+    def boolean(self, name: str, default: bool | None = None) -> bool:
+        if default is not None and not self.has(name):
+            return default
+        item = self.item(name)
+        if not isinstance(item.value, bool):
+            fail(item.column, f"true or false for {name}", show(item.value))
+        return item.value
+
+    def word(self, name: str, known: Sequence[str]) -> str:
+        """One of `known`; the first where the entry is missing."""
+        if not self.has(name):
+            return known[0]
+        item = self.item(name)
+        if item.value not in known:
+            fail(item.column, f"{' or '.join(known)} for {name}", show(item.value))
+        return str(item.value)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        return _integers(self.item(name), name)
+
+    def bases(self, name: str) -> BlockBases:
+        """A list of lists."""
+        item = self.item(name)
+        if not isinstance(item.value, list):
+            fail(item.column, f"a list of bases for {name}", show(item.value))
+        return tuple(_integers(inner, name) for inner in item.value)
+
+    def nested(self, name: str) -> Fields:
+        """A `{...}`."""
+        item = self.item(name)
+        if not isinstance(item.value, Fields):
+            fail(item.column, f"'{{' for {name}", show(item.value))
+        item.value.mnemonic = self.mnemonic
+        return item.value
+
+    def encoding(self, name: str) -> Encoding:
+        item = self.item(name)
+        if not isinstance(item.value, Encoding):
+            fail(item.column, f"a layout attribute for {name}", show(item.value))
+        return item.value
+
+    def parent(self, name: str = "parent") -> DistributedEncoding:
+        encoding = self.encoding(name)
+        if not isinstance(encoding, DistributedEncoding):
+            fail(self.item(name).column, f"a register layout for {name}", str(encoding))
+        return encoding
+
+    def block_bases(self, rank: int) -> BlockBases:
+        """`CGALayout`, or the older CTAsPerCGA, CTASplitNum, CTAOrder; one block without them."""
+        if self.has("CGALayout"):
+            return self.bases("CGALayout")
+        if not self.has("CTAsPerCGA"):
+            return ()
+        ctas, split = self.integers("CTAsPerCGA"), self.integers("CTASplitNum")
+        order = self.integers("CTAOrder") if self.has("CTAOrder") else tuple(reversed(range(rank)))
+        if not len(ctas) == len(split) == len(order) == rank:
+            fail(self.item("CTAsPerCGA").column, f"{rank} numbers of blocks", show(list(ctas)))
+        return split_blocks(ctas, split, order)
+
+    def finish(self) -> None:
+        """Complain about entries nobody asked for."""
+        for name in self.entries:
+            if name not in self.used:
+                fail(self.name_columns[name], f"no entry {name!r} in #{self.mnemonic}", name)
+
+
+def split_blocks(
+    ctas_per_cga: tuple[int, ...], split: tuple[int, ...], order: tuple[int, ...]
+) -> BlockBases:
+    """Blocks counted along `order`: first those that split a dim, then those that share it."""
+    result: list[tuple[int, ...]] = []
+    rank = len(order)
+    for dim in order:
+        if split[dim] < 1 or ctas_per_cga[dim] % split[dim]:
+            raise LayoutError(f"CTASplitNum {list(split)} does not divide {list(ctas_per_cga)}")
+        pieces = 1
+        while pieces < ctas_per_cga[dim]:
+            step = pieces if pieces < split[dim] else 0
+            result.append(tuple(step if i == dim else 0 for i in range(rank)))
+            pieces *= 2
+        if pieces != ctas_per_cga[dim]:
+            raise LayoutError(f"CTAsPerCGA must be powers of two, got {list(ctas_per_cga)}")
+    return tuple(result)
+
+
+def fail(column: int, expected: str, found: str) -> NoReturn:
+    raise LayoutError(f"column {column}: expected {expected}, found {found}")
+
+
+def show(value: object) -> str:
+    if isinstance(value, Item):
+        return show(value.value)
+    if isinstance(value, Fields):
+        return "{...}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(show, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _integer(item: Item, name: str) -> int:
+    if isinstance(item.value, bool) or not isinstance(item.value, int):
+        fail(item.column, f"a number for {name}", show(item.value))
+    return item.value
+
+
+def _integers(item: Item, name: str) -> tuple[int, ...]:
+    if not isinstance(item.value, list):
+        fail(item.column, f"a list of numbers for {name}", show(item.value))
+    return tuple(_integer(inner, name) for inner in item.value)
+
+
+Builder = Callable[[Fields], Encoding]
+
+
+class AttributeReader:
+    """Recursive descent over the text; `peek` is the current token, at `column`."""
+
+    def __init__(
+        self,
+        text: str,
+        aliases: Mapping[str, str],
+        builders: Mapping[str, Builder],
+        depth: int = 0,
+    ) -> None:
+        self.text, self.aliases, self.builders, self.depth = text, aliases, builders, depth
+        self.position = 0
+        self.kind, self.peek, self.column = "", "", 1
+        self.advance()
+
+    def advance(self) -> str:
+        """Step to the next token and return the one stepped over."""
+        taken = self.peek
+        rest = self.text[self.position :]
+        self.column = self.position + len(rest) - len(rest.lstrip()) + 1
+        match = _TOKEN.match(self.text, self.position)
+        if match is None:
+            if rest.strip():
+                fail(self.column, "MLIR attribute text", repr(rest.strip()[0]))
+            self.kind, self.peek = "end", "the end"
+            return taken
+        self.kind = match.lastgroup or ""
+        self.peek = match.group(self.kind)
+        self.position = match.end()
+        return taken
+
+    def fail(self, expected: str) -> NoReturn:
+        fail(self.column, expected, self.peek if self.kind == "end" else repr(self.peek))
+
+    def at(self, mark: str) -> bool:
+        return self.kind == "mark" and self.peek == mark
+
+    def expect(self, mark: str) -> None:
+        if not self.at(mark):
+            self.fail(repr(mark))
+        self.advance()
+
+    def number(self) -> int:
+        if self.kind != "number":
+            self.fail("a number")
+        return int(self.advance())
+
+    def value(self) -> Item:
+        column = self.column
+        if self.kind == "number":
+            return Item(int(self.advance()), column)
+        if self.kind == "string":
+            return Item(self.advance(), column)
+        if self.kind == "attribute":
+            return Item(self.attribute(), column)
+        if self.kind == "word" and self.peek in ("true", "false"):
+            return Item(self.advance() == "true", column)
+        if self.kind == "word" and re.fullmatch(r"[a-z]+[A-Z\d]\w*", self.peek):
+            return Item(self.advance(), column)
+        if self.at("["):
+            return Item(self.list(self.value), column)
+        if self.at("{"):
+            return Item(self.fields(""), column)
+        self.fail("a number, '[', '{', '#', true or false")
+
+    def list(self, element: Callable[[], Item]) -> list[Item]:
+        self.expect("[")
+        result: list[Item] = []
+        while not self.at("]"):
+            if result:
+                self._comma("]")
+            result.append(element())
+        self.advance()
+        return result
+
+    def _comma(self, closing: str) -> None:
+        if not self.at(","):
+            self.fail(f"',' or {closing!r}")
+        self.advance()
+
+    def fields(self, mnemonic: str) -> Fields:
+        result = Fields({}, self.column, mnemonic)
+        self.expect("{")
+        while not self.at("}"):
+            if result.entries:
+                self._comma("}")
+            self._entry(result)
+        self.advance()
+        return result
+
+    def _entry(self, fields: Fields) -> None:
+        if self.kind != "word":
+            self.fail("a name")
+        if self.peek in fields.entries:
+            self.fail(f"{self.peek!r} only once")
+        column, name = self.column, self.advance()
+        self.expect("=")
+        fields.name_columns[name] = column
+        fields.entries[name] = self.value()
+
+    def interval(self) -> Item:
+        """`interval:+padding` as a list of the two."""
+        column = self.column
+        first = Item(self.number(), column)
+        self.expect(":+")
+        return Item([first, Item(self.number(), self.column)], column)
+
+    def attribute(self) -> Encoding:
+        if self.kind != "attribute":
+            self.fail("an attribute such as #ttg.blocked<...>")
+        column, name = self.column, self.peek
+        self.advance()
+        builder = self.builders.get(name.removeprefix("#"))
+        if builder is None:
+            return self._alias(name, column)
+        fields = self._body(name.removeprefix("#"))
+        try:
+            result = builder(fields)
+        except LayoutError as error:
+            if str(error).startswith("column "):
+                raise
+            raise LayoutError(f"column {column}: {error}") from None
+        fields.finish()
+        return result
+
+    def _body(self, mnemonic: str) -> Fields:
+        if not self.at("<"):
+            return Fields({}, self.column, mnemonic)
+        self.advance()
+        paddings: tuple[tuple[int, ...], ...] = ()
+        if self.at("["):
+            paddings = tuple(_integers(item, "interval") for item in self.list(self.interval))
+            if self.at(","):
+                self.advance()
+        fields = self._entries_without_braces(mnemonic)
+        while self.at(","):
+            self.advance()
+            self._entry(fields)
+        fields.paddings = tuple((interval, padding) for interval, padding in paddings)
+        self.expect(">")
+        return fields
+
+    def _entries_without_braces(self, mnemonic: str) -> Fields:
+        """The `{...}` of most attributes, or what stands in its place."""
+        fields = Fields({}, self.column, mnemonic)
+        if self.at(">"):
+            return fields
+        if self.kind != "word":
+            return self.fields(mnemonic)
+        self._entry(fields)
+        return fields
+
+    def _alias(self, name: str, column: int) -> Encoding:
+        text = self.aliases.get(name)
+        if text is None:
+            known = [f"#{mnemonic}" for mnemonic in self.builders] + list(self.aliases)
+            fail(column, f"one of {', '.join(known)}", repr(name))
+        if self.depth > 32:
+            fail(column, "an alias that ends", f"{name!r}, which refers to itself")
+        try:
+            return AttributeReader(text, self.aliases, self.builders, self.depth + 1).whole()
+        except LayoutError as error:
+            raise LayoutError(f"column {column}: in {name}: {error}") from None
+
+    def whole(self) -> Encoding:
+        result = self.attribute()
+        if self.kind != "end":
+            self.fail("the end")
+        return result

@@ -1,0 +1,202 @@
+"""`#xe.dpas`: how the matrix unit of Intel GPUs wants its operands and leaves its result.
+
+One DPAS instruction computes C[M, N] += A[M, K] * B[K, N] with M = repeat_count,
+N = execution_size, K = systolic_depth * ops_per_channel, where ops_per_channel elements share a
+32-bit channel (1: 32 bit, 2: 16 bit, 4: 8 bit, 8: 4 bit).  `rep_cluster` instructions sit next to
+each other in one warp, then come the warps, then the whole repeats: operands along K first, then
+along their other dim; the result along N first.
+
+Register layouts of the instruction: visa `DPAS` documentation of the Intel graphics compiler;
+order of the repetitions: Intel's Triton backend (DPAStoLinearLayout), whose printed register
+tables this reproduces.
+
+>>> from triton_xe.layout.encodings import DotOperandEncoding, to_linear_layout
+>>> dpas = DpasEncoding(8, 8, 16, 2, 16, (8, 4), (4, 2))
+>>> to_linear_layout(dpas, (256, 256)).apply({"register": 9, "lane": 3, "warp": 5, "block": 0})
+{'dim0': 33, 'dim1': 51}
+>>> to_linear_layout(DotOperandEncoding(1, dpas, 2), (32, 256)).bases["register"][:5]
+((1, 0), (2, 0), (4, 0), (8, 0), (0, 16))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.errors import LayoutError
+from triton_xe.layout.encodings import DistributedEncoding, Ints, check_powers_of_two, ints
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.layout.tiling import (
+    Shape,
+    copied_identity,
+    cover,
+    dim_name,
+    dim_names,
+    dot_operand_dims,
+    identity,
+    matrix_order,
+)
+
+Basis = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class DpasEncoding(DistributedEncoding):
+    """The result of a product computed by DPAS.  `warps_per_cta` and `rep_cluster` have the rank
+    of the tensor, 2 or 3 (a batch comes first)."""
+
+    mnemonic: ClassVar[str] = "xe.dpas"
+    repeat_count: int
+    systolic_depth: int
+    execution_size: int
+    ops_per_channel: int
+    threads_per_warp: int
+    warps_per_cta: Ints
+    rep_cluster: Ints
+
+    def __post_init__(self) -> None:
+        what = "#xe.dpas"
+        _check_one_of(self.repeat_count, (1, 2, 4, 8), "repeatCount")
+        _check_one_of(self.systolic_depth, (8,), "systolicDepth")
+        _check_one_of(self.execution_size, (8, 16), "executionSize")
+        _check_one_of(self.ops_per_channel, (1, 2, 4, 8), "opsPerChan")
+        sizes = (self.execution_size, 2 * self.execution_size)
+        _check_one_of(self.threads_per_warp, sizes, "threadsPerWarp")
+        if self.repeat_count < self.rows_per_register:
+            raise LayoutError(
+                f"{what}: {self.threads_per_warp} lanes need a repeatCount of at least "
+                f"{self.rows_per_register}, got {self.repeat_count}"
+            )
+        if len(self.warps_per_cta) not in (2, 3) or self.rank != len(self.rep_cluster):
+            raise LayoutError(f"warpsPerCTA and repCluster of {what} must both have rank 2 or 3")
+        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
+        check_powers_of_two(self.rep_cluster, "repCluster", what)
+        if self.rank == 3 and self.rep_cluster[0] != 1:
+            raise LayoutError(f"{what} cannot cluster over the batch: repCluster[0] must be 1")
+
+    @property
+    def rank(self) -> int:
+        return len(self.warps_per_cta)
+
+    @property
+    def rows_per_register(self) -> int:
+        """Rows of C, or packed rows of B, that one register of all lanes holds."""
+        return self.threads_per_warp // self.execution_size
+
+    @property
+    def k_size(self) -> int:
+        """K of one instruction."""
+        return self.systolic_depth * self.ops_per_channel
+
+    @property
+    def a_elements_per_lane(self) -> int:
+        """Neighbours along K of A that share a lane: a row of A is one channel per lane."""
+        return max(1, self.k_size // self.execution_size)
+
+    @property
+    def shape_a(self) -> Ints:
+        """A for one warp: all instructions of a cluster, one step of K."""
+        return (self.repeat_count * self.rep_cluster[-2], self.k_size)
+
+    @property
+    def shape_b(self) -> Ints:
+        return (self.k_size, self.execution_size * self.rep_cluster[-1])
+
+    @property
+    def shape_c(self) -> Ints:
+        return (
+            self.repeat_count * self.rep_cluster[-2],
+            self.execution_size * self.rep_cluster[-1],
+        )
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "repeatCount", str(self.repeat_count)
+        yield "systolicDepth", str(self.systolic_depth)
+        yield "executionSize", str(self.execution_size)
+        yield "opsPerChan", str(self.ops_per_channel)
+        yield "threadsPerWarp", str(self.threads_per_warp)
+        yield "warpsPerCTA", ints(self.warps_per_cta)
+        yield "repCluster", ints(self.rep_cluster)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        m, n = self.rank - 2, self.rank - 1
+        tile = self._instruction(*self._bases_c())
+        for dim in (n, m):
+            tile *= LinearLayout.identity1d(self.rep_cluster[dim], "register", dim_name(dim))
+        tile *= identity("warp", self.warps_per_cta, matrix_order(self.rank, row_major=True))
+        return cover(self._repeat(tile, (n, m), shape), (), shape)
+
+    def expected_k_width(self, op_idx: int) -> int:
+        """`kWidth` of the operand's `#ttg.dot_op`."""
+        return self.ops_per_channel if op_idx == 1 else self.a_elements_per_lane
+
+    def check_dot_operand(self, op_idx: int, k_width: int) -> None:
+        expected = self.expected_k_width(op_idx)
+        if k_width not in (0, expected):
+            raise LayoutError(
+                f"kWidth of operand {'AB'[op_idx]} of this #xe.dpas must be {expected}, "
+                f"got {k_width}"
+            )
+
+    def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
+        """Warps that differ along the other operand's dim hold copies."""
+        k, other = dot_operand_dims(op_idx, self.rank)
+        tile = self._instruction(*(self._bases_a() if op_idx == 0 else self._bases_b()))
+        tile *= LinearLayout.identity1d(self.rep_cluster[other], "register", dim_name(other))
+        order = matrix_order(self.rank, row_major=True)
+        tile *= copied_identity("warp", self.warps_per_cta, order, copied=k)
+        return cover(self._repeat(tile, (k, other), shape), (), shape)
+
+    def _instruction(self, registers: list[Basis], lanes: list[Basis]) -> LinearLayout:
+        return LinearLayout({"register": registers, "lane": lanes}, dim_names(self.rank)[-2:])
+
+    def _repeat(self, tile: LinearLayout, dims: Iterable[int], shape: Shape) -> LinearLayout:
+        """Repeat along `dims` in that order, then along the batch, to cover `shape`."""
+        for dim in (*dims, *range(self.rank - 2)):
+            times = shape[dim] // tile.out_dims.get(dim_name(dim), 1)
+            tile *= LinearLayout.identity1d(max(1, times), "register", dim_name(dim))
+        return tile
+
+    def _bases_c(self) -> tuple[list[Basis], list[Basis]]:
+        """Lanes along N; with more lanes than N, the rest along M."""
+        rows = self.rows_per_register
+        lanes = [(0, x) for x in _powers(1, self.execution_size)]
+        lanes += [(y, 0) for y in _powers(1, rows)]
+        return [(y, 0) for y in _powers(rows, self.repeat_count)], lanes
+
+    def _bases_a(self) -> tuple[list[Basis], list[Basis]]:
+        """A row of A fills the lanes along K; a register of all lanes holds 1 or more rows.
+
+        Where one row is all there is, the lanes past it hold copies, which DPAS does not read.
+        """
+        packed = self.a_elements_per_lane
+        columns = self.k_size // packed
+        rows = self.threads_per_warp // columns
+        lanes = [(0, packed * x) for x in _powers(1, columns)]
+        lanes += [(y if y < self.repeat_count else 0, 0) for y in _powers(1, rows)]
+        registers = [(0, x) for x in _powers(1, packed)]
+        return registers + [(y, 0) for y in _powers(rows, self.repeat_count)], lanes
+
+    def _bases_b(self) -> tuple[list[Basis], list[Basis]]:
+        """The elements of a channel are neighbours along K ("VNNI"); lanes along N."""
+        ops, rows = self.ops_per_channel, self.rows_per_register
+        lanes = [(0, x) for x in _powers(1, self.execution_size)]
+        lanes += [(ops * y, 0) for y in _powers(1, rows)]
+        registers = [(y, 0) for y in _powers(1, ops)]
+        return registers + [(ops * y, 0) for y in _powers(rows, self.systolic_depth)], lanes
+
+
+def _powers(start: int, stop: int) -> list[int]:
+    """start, 2 * start, 4 * start, ... below stop."""
+    result = []
+    while start < stop:
+        result.append(start)
+        start *= 2
+    return result
+
+
+def _check_one_of(value: int, allowed: tuple[int, ...], name: str) -> None:
+    if value not in allowed:
+        choices = " or ".join(map(str, allowed))
+        raise LayoutError(f"{name} of #xe.dpas must be {choices}, got {value}")

@@ -1,0 +1,362 @@
+"""What an encoding is, and Triton's general ones: blocked, slice, linear, dot operand.
+
+Parameters, text form and meaning are those of `TritonGPUAttrDefs.td` as shipped in the triton
+3.9 wheel.  An encoding says how a tensor of any shape is spread out; together with a shape it is
+a `LinearLayout`:
+
+>>> blocked = BlockedEncoding((1, 2), (2, 8), (2, 1), (1, 0))
+>>> str(blocked)[:52]
+'#ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp'
+>>> to_linear_layout(blocked, (4, 16)).bases["lane"]
+((0, 2), (0, 4), (0, 8), (1, 0))
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from triton_xe.errors import LayoutError
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.layout.tiling import (
+    BlockBases,
+    Shape,
+    block_layout,
+    check_shape,
+    copied_identity,
+    cover,
+    dim_name,
+    dim_names,
+    dot_operand_dims,
+    grow,
+    identity,
+    is_power_of_two,
+    shrink,
+)
+
+Ints = tuple[int, ...]
+DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
+
+
+class Encoding(ABC):
+    """A tensor or shared-memory layout attribute.  `str()` is its MLIR text."""
+
+    mnemonic: ClassVar[str]
+    """What follows `#`, such as `ttg.blocked`."""
+    is_shared: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Rank of the tensors it applies to; 0 when any rank will do."""
+
+    @abstractmethod
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        """`to_linear_layout` without the cache and the check of the shape."""
+
+    @abstractmethod
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        """Names and printed values, in printing order."""
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name} = {value}" for name, value in self.parameters())
+        return f"#{self.mnemonic}<{{{fields}}}>"
+
+
+class DistributedEncoding(Encoding):
+    """Spread over registers, lanes, warps and blocks."""
+
+    @property
+    def block_bases(self) -> BlockBases:
+        """How the blocks of a cluster share the tensor; empty for one block."""
+        return ()
+
+    def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
+        """Operand A (0) or B (1) of a product whose result has this encoding."""
+        raise LayoutError(f"#{self.mnemonic} is not the layout of a matrix product")
+
+    def check_dot_operand(self, op_idx: int, k_width: int) -> None:
+        """Raise `LayoutError` when such an operand does not exist."""
+        raise LayoutError(f"#{self.mnemonic} cannot be the parent of #ttg.dot_op")
+
+
+@lru_cache(maxsize=4096)
+def to_linear_layout(encoding: Encoding, shape: tuple[int, ...]) -> LinearLayout:
+    """Where each element of a tensor of `shape` lives.
+
+    In-dims are register, lane, warp, block (offset, block in shared memory); out-dims dim0, ...
+    `LayoutError` when the shape has another rank or a size that is no power of two.
+    """
+    check_shape(shape, encoding.rank or len(shape), f"#{encoding.mnemonic}")
+    return encoding.linear_layout(shape)
+
+
+def ints(values: Iterable[int]) -> str:
+    """`[1, 2]`, as MLIR prints an array."""
+    return f"[{', '.join(map(str, values))}]"
+
+
+def bases_text(vectors: Iterable[Iterable[int]]) -> str:
+    """`[[0, 1], [0, 2]]`."""
+    return f"[{', '.join(ints(vector) for vector in vectors)}]"
+
+
+def cga_parameter(block_bases: BlockBases) -> list[tuple[str, str]]:
+    return [("CGALayout", bases_text(block_bases))] if block_bases else []
+
+
+def check_block_bases(block_bases: BlockBases, rank: int, what: str) -> None:
+    """Each basis has `rank` coordinates and moves along one dim, and no piece is left out."""
+    if any(len(basis) != rank for basis in block_bases):
+        raise LayoutError(f"CGALayout of {what} must have {rank} coordinates per basis")
+    if any(sum(1 for value in basis if value) > 1 for basis in block_bases):
+        raise LayoutError(f"CGALayout of {what}: a basis may move along one dim only")
+    if not is_permutation(block_layout(block_bases, rank)):
+        raise LayoutError(f"CGALayout of {what} must be a permutation once copies are left out")
+
+
+def is_permutation(layout: LinearLayout) -> bool:
+    """Every non-zero basis is one bit of the output, and every bit is there once."""
+    columns = [column for column in layout.columns if column]
+    return sorted(columns) == [1 << bit for bit in range(layout.out_bits)]
+
+
+def check_powers_of_two(values: Iterable[int], name: str, what: str) -> None:
+    values = tuple(values)
+    if not all(is_power_of_two(value) for value in values):
+        raise LayoutError(f"{name} of {what} must be powers of two, got {ints(values)}")
+
+
+def check_order(order: Sequence[int], what: str) -> None:
+    if sorted(order) != list(range(len(order))):
+        raise LayoutError(f"order of {what} must be a permutation of 0..rank-1, got {ints(order)}")
+
+
+@dataclass(frozen=True)
+class BlockedEncoding(DistributedEncoding):
+    """Each lane holds a box of elements, lanes tile a warp, warps tile a block.
+
+    `order` lists the dims fastest first and applies to all three levels.  A box larger than the
+    tensor is cut down to it, so registers never hold copies; lanes and warps may.
+    """
+
+    mnemonic: ClassVar[str] = "ttg.blocked"
+    size_per_thread: Ints
+    threads_per_warp: Ints
+    warps_per_cta: Ints
+    order: Ints
+    cga_layout: BlockBases = ()
+
+    def __post_init__(self) -> None:
+        what = "#ttg.blocked"
+        rank = len(self.order)
+        boxes = (self.size_per_thread, self.threads_per_warp, self.warps_per_cta)
+        if any(len(box) != rank for box in boxes):
+            raise LayoutError(f"the parameters of {what} must have the same rank")
+        check_powers_of_two(self.size_per_thread, "sizePerThread", what)
+        check_powers_of_two(self.threads_per_warp, "threadsPerWarp", what)
+        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
+        check_order(self.order, what)
+        check_block_bases(self.cga_layout, rank, what)
+
+    @property
+    def rank(self) -> int:
+        return len(self.order)
+
+    @property
+    def block_bases(self) -> BlockBases:
+        return self.cga_layout
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "sizePerThread", ints(self.size_per_thread)
+        yield "threadsPerWarp", ints(self.threads_per_warp)
+        yield "warpsPerCTA", ints(self.warps_per_cta)
+        yield "order", ints(self.order)
+        yield from cga_parameter(self.cga_layout)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        tile = (
+            identity("register", self.size_per_thread, self.order)
+            * identity("lane", self.threads_per_warp, self.order)
+            * identity("warp", self.warps_per_cta, self.order)
+        )
+        return cover(tile, self.cga_layout, shape).without_zero_bases("register")
+
+    def check_dot_operand(self, op_idx: int, k_width: int) -> None:
+        if k_width:
+            raise LayoutError("kWidth of #ttg.dot_op must be 0 when the parent is #ttg.blocked")
+
+    def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
+        """Each lane holds all of K; lanes and warps along the other operand's dim hold copies."""
+        k, _ = dot_operand_dims(op_idx, self.rank)
+        registers = list(self.size_per_thread)
+        registers[k] = shape[k]
+        tile = (
+            identity("register", registers, self.order)
+            * copied_identity("lane", self.threads_per_warp, self.order, k)
+            * copied_identity("warp", self.warps_per_cta, self.order, k)
+        )
+        return cover(tile, without_dim(self.cga_layout, k), shape)
+
+
+def without_dim(block_bases: BlockBases, dim: int) -> BlockBases:
+    """The blocks along `dim` hold copies."""
+    return tuple(
+        tuple(0 if i == dim else value for i, value in enumerate(basis)) for basis in block_bases
+    )
+
+
+@dataclass(frozen=True)
+class SliceEncoding(DistributedEncoding):
+    """`parent` with dim `dim` taken out: what reducing or expanding along it leaves or needs."""
+
+    mnemonic: ClassVar[str] = "ttg.slice"
+    dim: int
+    parent: DistributedEncoding
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parent, DistributedEncoding):
+            raise LayoutError("the parent of #ttg.slice must be a register layout")
+        rank = self.parent.rank
+        if rank < 2:
+            raise LayoutError(f"the parent of #ttg.slice must have rank 2 or more, has {rank}")
+        if not 0 <= self.dim < rank:
+            raise LayoutError(f"#ttg.slice: dim is {self.dim}, the parent has rank {rank}")
+
+    @property
+    def rank(self) -> int:
+        return self.parent.rank - 1
+
+    @property
+    def block_bases(self) -> BlockBases:
+        return tuple(
+            (*basis[: self.dim], *basis[self.dim + 1 :]) for basis in self.parent.block_bases
+        )
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "dim", str(self.dim)
+        yield "parent", str(self.parent)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        parent_shape = (*shape[: self.dim], 1, *shape[self.dim :])
+        parent = to_linear_layout(self.parent, parent_shape)
+        kept = [name for name in parent.out_dims if name != dim_name(self.dim)]
+        sliced = parent.sublayout(parent.in_dims, kept)
+        renamed = sliced.rename_outs(dict(zip(kept, dim_names(self.rank), strict=True)))
+        return renamed.without_zero_bases("register")
+
+
+@dataclass(frozen=True)
+class LinearEncoding(DistributedEncoding):
+    """A linear layout spelled out; after removing copies a permutation of the bits."""
+
+    mnemonic: ClassVar[str] = "ttg.linear"
+    layout: LinearLayout
+
+    def __post_init__(self) -> None:
+        what = f"#{self.mnemonic}"
+        if tuple(self.layout.in_dims) != DISTRIBUTED_DIMS:
+            raise LayoutError(f"{what} needs the in dims {list(DISTRIBUTED_DIMS)}")
+        if list(self.layout.out_dims) != dim_names(len(self.layout.out_dims)):
+            raise LayoutError(f"{what} needs the out dims dim0, dim1, ...")
+        self._check_bases()
+
+    def _check_bases(self) -> None:
+        if not is_permutation(self.layout):
+            raise LayoutError("#ttg.linear must be a permutation once copies are left out")
+
+    @property
+    def rank(self) -> int:
+        return len(self.layout.out_dims)
+
+    @property
+    def block_bases(self) -> BlockBases:
+        """In units of the piece one block holds."""
+        pieces = self.layout.sublayout(["block"], self.layout.out_dims).bases["block"]
+        sizes = [1] * self.rank
+        result = []
+        for basis in pieces:
+            moved = [dim for dim, value in enumerate(basis) if value]
+            result.append(tuple(sizes[d] if d in moved else 0 for d in range(self.rank)))
+            for dim in moved:
+                sizes[dim] *= 2
+        return tuple(result)
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        for name, vectors in self.layout.bases.items():
+            yield name, bases_text(vectors)
+
+    def repetition_order(self) -> Ints:
+        """Dims in the order the registers step through them; the rest last dim first."""
+        order: list[int] = []
+        for basis in self.layout.bases["register"]:
+            moved = [dim for dim, value in enumerate(basis) if value]
+            if moved and moved[0] not in order:
+                order.append(moved[0])
+        return (*order, *(dim for dim in reversed(range(self.rank)) if dim not in order))
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        order = [dim_name(dim) for dim in self.repetition_order()]
+        sizes = dict(zip(dim_names(self.rank), shape, strict=True))
+        result = grow(self.layout.transpose_outs(order), sizes)
+        result = shrink(result, sizes, keep_register_copies=False)
+        return result.transpose_outs(dim_names(self.rank))
+
+
+@dataclass(frozen=True)
+class GenericLinearEncoding(LinearEncoding):
+    """`LinearEncoding` whose warps may be swizzled and whose elements may repeat."""
+
+    mnemonic: ClassVar[str] = "ttg.generic_linear"
+
+    def _check_bases(self) -> None:
+        for name in ("register", "lane", "block"):
+            if any(sum(1 for v in basis if v) > 1 for basis in self.layout.bases[name]):
+                raise LayoutError(
+                    f"#ttg.generic_linear: a basis of {name} may move along one dim only"
+                )
+        if not self.layout.is_surjective:
+            raise LayoutError("#ttg.generic_linear must reach every element")
+
+
+@dataclass(frozen=True)
+class DotOperandEncoding(DistributedEncoding):
+    """Operand A (`op_idx` 0) or B (1) of a product whose result has the layout `parent`.
+
+    `k_width`: consecutive elements along K in one lane, for parents that leave the choice.
+    """
+
+    mnemonic: ClassVar[str] = "ttg.dot_op"
+    op_idx: int
+    parent: DistributedEncoding
+    k_width: int = 0
+
+    def __post_init__(self) -> None:
+        if self.op_idx not in (0, 1):
+            raise LayoutError(f"#ttg.dot_op: opIdx must be 0 or 1, got {self.op_idx}")
+        if not isinstance(self.parent, DistributedEncoding):
+            raise LayoutError("the parent of #ttg.dot_op must be a register layout")
+        if self.k_width < 0:
+            raise LayoutError(f"#ttg.dot_op: kWidth must not be negative, got {self.k_width}")
+        self.parent.check_dot_operand(self.op_idx, self.k_width)
+
+    @property
+    def rank(self) -> int:
+        return self.parent.rank
+
+    @property
+    def block_bases(self) -> BlockBases:
+        k, _ = dot_operand_dims(self.op_idx, self.rank)
+        return without_dim(self.parent.block_bases, k)
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "opIdx", str(self.op_idx)
+        yield "parent", str(self.parent)
+        if self.k_width:
+            yield "kWidth", str(self.k_width)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        return self.parent.dot_operand_layout(self.op_idx, self.k_width, shape)

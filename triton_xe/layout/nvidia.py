@@ -1,0 +1,133 @@
+"""`#ttg.nvidia_mma`: NVIDIA tensor cores, versions 2 (mma.sync) and 3 (wgmma).
+
+Version 1 (Volta) has no conversion in triton 3.9 and is refused, as there.  Register layouts:
+PTX ISA, sections on `mma.m16n8k16` and `wgmma`; parameters: `TritonGPUAttrDefs.td`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.errors import LayoutError
+from triton_xe.layout.encodings import (
+    DistributedEncoding,
+    Ints,
+    cga_parameter,
+    check_block_bases,
+    check_powers_of_two,
+    ints,
+    without_dim,
+)
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.layout.tiling import (
+    BlockBases,
+    Shape,
+    copied_identity,
+    cover,
+    dim_name,
+    dot_operand_dims,
+    identity,
+    matrix_order,
+)
+
+
+@dataclass(frozen=True)
+class NvidiaMmaEncoding(DistributedEncoding):
+    """The result of a tensor core product.
+
+    `instr_shape` is [16, 8] ([8, 8] for fp64; with a leading 1 per batch dim) for version 2 and
+    [M, N, K] for version 3.
+    """
+
+    mnemonic: ClassVar[str] = "ttg.nvidia_mma"
+    version_major: int
+    version_minor: int
+    warps_per_cta: Ints
+    instr_shape: Ints
+    cga_layout: BlockBases = ()
+
+    def __post_init__(self) -> None:
+        what = "#ttg.nvidia_mma"
+        if self.version_major == 1:
+            raise LayoutError(f"{what} version 1 (Volta) is no longer part of Triton")
+        if self.version_major not in (2, 3):
+            raise LayoutError(f"{what}: versionMajor must be 2 or 3, got {self.version_major}")
+        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
+        check_powers_of_two(self.instr_shape[:2], "instrShape", what)
+        check_block_bases(self.cga_layout, self.rank, what)
+        rank = 3 if self.is_hopper else self.rank
+        if self.rank not in (2, 3) or len(self.instr_shape) != rank:
+            raise LayoutError(f"instrShape of {what} has {len(self.instr_shape)} sizes, not {rank}")
+        if self.is_hopper and self.rank != 2:
+            raise LayoutError(f"{what} version 3 has no batch dim")
+        m, n = self._result_tile[-2:]
+        if m % 8 or n % 8:
+            raise LayoutError(f"instrShape of {what} must be multiples of 8, got {m} and {n}")
+
+    @property
+    def is_hopper(self) -> bool:
+        return self.version_major == 3
+
+    @property
+    def rank(self) -> int:
+        return len(self.warps_per_cta)
+
+    @property
+    def block_bases(self) -> BlockBases:
+        return self.cga_layout
+
+    @property
+    def _result_tile(self) -> Ints:
+        return self.instr_shape[:2] if self.is_hopper else self.instr_shape
+
+    @property
+    def _warp_order(self) -> Ints:
+        return matrix_order(self.rank, row_major=not self.is_hopper)
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "versionMajor", str(self.version_major)
+        yield "versionMinor", str(self.version_minor)
+        yield "warpsPerCTA", ints(self.warps_per_cta)
+        yield from cga_parameter(self.cga_layout)
+        yield "instrShape", ints(self.instr_shape)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        order = matrix_order(self.rank, row_major=True)
+        tile = _tile(self._result_tile, 2, order, order)
+        warps = identity("warp", self.warps_per_cta, self._warp_order)
+        return cover(tile * warps.transpose_outs(tile.out_dims), self.cga_layout, shape)
+
+    def check_dot_operand(self, op_idx: int, k_width: int) -> None:
+        if not k_width:
+            raise LayoutError("kWidth of #ttg.dot_op is required for #ttg.nvidia_mma")
+        if self.is_hopper and op_idx == 1:
+            raise LayoutError("operand B of #ttg.nvidia_mma version 3 lives in shared memory")
+
+    def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
+        k, other = dot_operand_dims(op_idx, self.rank)
+        m = self._result_tile[self.rank - 2]
+        sizes = [1] * self.rank
+        sizes[k] = k_width * (4 if m == 8 else 8)
+        sizes[other] = m if op_idx == 0 else 8
+        order = (k, other, *reversed(range(self.rank - 2)))
+        tile = _tile(sizes, k_width, order, order)
+        warps = copied_identity("warp", self.warps_per_cta, self._warp_order, copied=k)
+        tile *= warps.transpose_outs(tile.out_dims)
+        return cover(tile, without_dim(self.cga_layout, k), shape)
+
+
+def _tile(
+    sizes: Sequence[int], k_width: int, order: Sequence[int], repeat_order: Sequence[int]
+) -> LinearLayout:
+    """A warp's tile: 8 rows of 4 lanes that hold `k_width` neighbours, repeated rows first."""
+    inner, outer = order[0], order[1]
+    tile = identity("register", [1] * len(sizes), repeat_order)
+    tile *= LinearLayout.identity1d(k_width, "register", dim_name(inner))
+    tile *= LinearLayout.identity1d(4, "lane", dim_name(inner))
+    tile *= LinearLayout.identity1d(8, "lane", dim_name(outer))
+    tile *= LinearLayout.identity1d(sizes[outer] // 8, "register", dim_name(outer))
+    return tile * LinearLayout.identity1d(
+        sizes[inner] // (4 * k_width), "register", dim_name(inner)
+    )

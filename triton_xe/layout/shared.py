@@ -1,0 +1,405 @@
+"""Shared-memory layouts: which element each offset of the memory holds.
+
+In-dims are offset (counted in elements) and block.  Parameters and meaning:
+`TritonGPUAttrDefs.td` of triton 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from triton_xe.errors import LayoutError
+from triton_xe.layout.encodings import (
+    Encoding,
+    Ints,
+    bases_text,
+    cga_parameter,
+    check_block_bases,
+    check_order,
+    check_powers_of_two,
+    ints,
+)
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.layout.tiling import (
+    BlockBases,
+    Shape,
+    cover,
+    dim_name,
+    dim_names,
+    grow,
+    identity,
+    shape_per_block,
+)
+
+SHARED_DIMS = ("offset", "block")
+
+
+class SharedEncoding(Encoding):
+    """A layout of shared (local) memory."""
+
+    is_shared: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class SwizzledSharedEncoding(SharedEncoding):
+    """Rows one after the other; groups of `vec` columns are xored with the row's phase.
+
+    The phase is `row // per_phase % max_phase`; `order` lists the dims fastest first.
+    """
+
+    mnemonic: ClassVar[str] = "ttg.swizzled_shared"
+    vec: int
+    per_phase: int
+    max_phase: int
+    order: Ints
+    cga_layout: BlockBases = ()
+
+    def __post_init__(self) -> None:
+        what = f"#{self.mnemonic}"
+        check_powers_of_two((self.vec, self.per_phase, self.max_phase), "the parameters", what)
+        check_order(self.order, what)
+        check_block_bases(self.cga_layout, self.rank, what)
+
+    @property
+    def rank(self) -> int:
+        return len(self.order)
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "vec", str(self.vec)
+        yield "perPhase", str(self.per_phase)
+        yield "maxPhase", str(self.max_phase)
+        yield "order", ints(self.order)
+        yield from cga_parameter(self.cga_layout)
+
+    def phase(self, row: int) -> int:
+        """What a row's columns are xored with, in groups of `vec`."""
+        return row // self.per_phase % self.max_phase
+
+    def _piece(self, shape: Shape) -> Shape:
+        return shape_per_block(self.cga_layout, shape)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        sizes = self._piece(shape)
+        if self.rank == 1:
+            return cover(identity("offset", sizes, (0,)), self.cga_layout, shape)
+        column, row = self.order[0], self.order[1]
+        bases = [(0, 1 << bit) for bit in range(sizes[column].bit_length() - 1)]
+        for bit in range(sizes[row].bit_length() - 1):
+            bases.append((1 << bit, self.vec * self.phase(1 << bit) % sizes[column]))
+        matrix = LinearLayout({"offset": bases}, [dim_name(row), dim_name(column)])
+        matrix *= identity("offset", [1] * self.rank, (row, column))
+        return cover(matrix * identity("offset", sizes, self.order[2:]), self.cga_layout, shape)
+
+
+@dataclass(frozen=True)
+class AmdRotatingSharedEncoding(SwizzledSharedEncoding):
+    """`SwizzledSharedEncoding` whose phase also moves on from one block of rows to the next."""
+
+    mnemonic: ClassVar[str] = "ttg.amd_rotating_shared"
+
+    def phase(self, row: int) -> int:
+        block = row // (self.per_phase * self.max_phase) % self.max_phase
+        return super().phase(row) ^ block
+
+    def _piece(self, shape: Shape) -> Shape:
+        return shape
+
+
+@dataclass(frozen=True)
+class SharedLinearEncoding(SharedEncoding):
+    """A linear layout spelled out; `alignment` in bytes.  Only for tensors of its own shape."""
+
+    mnemonic: ClassVar[str] = "ttg.shared_linear"
+    layout: LinearLayout
+    alignment: int
+
+    def __post_init__(self) -> None:
+        what = "#ttg.shared_linear"
+        check_powers_of_two((self.alignment,), "alignment", what)
+        check_shared_dims(self.layout, what)
+        bare = self.layout.without_zero_bases("offset").without_zero_bases("block")
+        if not bare.is_invertible:
+            raise LayoutError(f"{what} must be bijective once copies are left out")
+
+    @property
+    def rank(self) -> int:
+        return len(self.layout.out_dims)
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        for name, vectors in self.layout.bases.items():
+            if vectors or name != "block":
+                yield name, bases_text(vectors)
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name} = {value}" for name, value in self.parameters())
+        return f"#{self.mnemonic}<{{{fields}}}, alignment = {self.alignment}>"
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        return of_own_shape(self.layout, shape, "#ttg.shared_linear")
+
+
+@dataclass(frozen=True)
+class PaddedSharedEncoding(SharedEncoding):
+    """`paddings[i]` unused elements after every `intervals[i]` elements.
+
+    `layout` orders the elements; `linear_layout` is that order without the padding, and
+    `padded_offset` turns its offsets into addresses.
+    """
+
+    mnemonic: ClassVar[str] = "ttg.padded_shared"
+    intervals: Ints
+    paddings: Ints
+    layout: LinearLayout
+
+    def __post_init__(self) -> None:
+        what = "#ttg.padded_shared"
+        if not self.intervals or len(self.intervals) != len(self.paddings):
+            raise LayoutError(f"{what} needs as many paddings as intervals, and at least one")
+        check_powers_of_two(self.intervals, "the intervals", what)
+        check_powers_of_two(self.paddings, "the paddings", what)
+        if len(set(self.intervals)) != len(self.intervals):
+            raise LayoutError(f"{what} names an interval twice: {ints(self.intervals)}")
+        check_shared_dims(self.layout, what)
+        if any(column & (column - 1) for column in self.layout.columns):
+            raise LayoutError(f"{what}: each basis must be zero or a power of two in one dim")
+        if not self.layout.sublayout(["offset"], self.layout.out_dims).is_injective:
+            raise LayoutError(f"{what} cannot hold an element twice")
+
+    @property
+    def rank(self) -> int:
+        return len(self.layout.out_dims)
+
+    @property
+    def order(self) -> Ints:
+        """Dims in the order offsets step through them; the rest last dim first."""
+        seen: list[int] = []
+        for basis in self.layout.bases["offset"]:
+            dim = next(dim for dim, value in enumerate(basis) if value)
+            if dim not in seen:
+                seen.append(dim)
+        return (*seen, *(dim for dim in reversed(range(self.rank)) if dim not in seen))
+
+    @property
+    def shape(self) -> Ints:
+        return tuple(self.layout.out_dims.values())
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        plain = identity("offset", self.shape, self.order).transpose_outs(dim_names(self.rank))
+        if self.layout == plain * block_dim(self.rank):
+            yield "order", ints(self.order)
+            yield "shape", ints(self.shape)
+            return
+        for name, vectors in self.layout.bases.items():
+            yield name, bases_text(vectors)
+
+    def __str__(self) -> str:
+        pairs = zip(self.intervals, self.paddings, strict=True)
+        padding = ", ".join(f"{interval}:+{extra}" for interval, extra in pairs)
+        fields = ", ".join(f"{name} = {value}" for name, value in self.parameters())
+        return f"#{self.mnemonic}<[{padding}] {{{fields}}}>"
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        return of_own_shape(self.layout, shape, "#ttg.padded_shared")
+
+    def padded_offset(self, offset: int) -> int:
+        """The address, in elements, of the element at `offset` of the layout."""
+        pairs = zip(self.intervals, self.paddings, strict=True)
+        return offset + sum(offset // interval * padding for interval, padding in pairs)
+
+
+@dataclass(frozen=True)
+class NvmmaSharedEncoding(SharedEncoding):
+    """Operands of NVIDIA's wgmma and tcgen05, as their TMA copies lay them out.
+
+    Tiles of 8 rows by `swizzling_byte_width` bytes, in groups of 16 bytes xored with the row.
+    """
+
+    mnemonic: ClassVar[str] = "ttg.nvmma_shared"
+    swizzling_byte_width: int
+    transposed: bool
+    element_bit_width: int
+    fp4_padded: bool = False
+    cga_layout: BlockBases = ()
+    tensor_rank: int = 2
+
+    def __post_init__(self) -> None:
+        what = "#ttg.nvmma_shared"
+        if self.swizzling_byte_width not in (0, 32, 64, 128):
+            raise LayoutError(
+                f"{what}: swizzlingByteWidth must be 0, 32, 64 or 128, "
+                f"got {self.swizzling_byte_width}"
+            )
+        check_powers_of_two((self.element_bit_width,), "elementBitWidth", what)
+        check_block_bases(self.cga_layout, self.tensor_rank, what)
+
+    @property
+    def rank(self) -> int:
+        return self.tensor_rank
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "swizzlingByteWidth", str(self.swizzling_byte_width)
+        yield "transposed", str(self.transposed).lower()
+        yield "elementBitWidth", str(self.element_bit_width)
+        if self.fp4_padded:
+            yield "fp4Padded", "true"
+        if not self.cga_layout and self.rank != 2:
+            yield "rank", str(self.rank)
+        yield from cga_parameter(self.cga_layout)
+
+    def copy_shape(self, shape: Sequence[int]) -> list[int]:
+        """The box one TMA copy moves: at most 256 elements per dim and one swizzle width."""
+        inner = 0 if self.transposed else self.rank - 1
+        packing = 2 if self.fp4_padded else 1
+        box = [min(size, 256) for size in shape]
+        box[inner] = min(shape[inner] * packing, 256) // packing
+        if self.swizzling_byte_width:
+            width = 8 * self.swizzling_byte_width // (self.element_bit_width * packing)
+            box[inner] = min(width, box[inner])
+        return box
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        piece = shape_per_block(self.cga_layout, shape)
+        box = self.copy_shape(piece)
+        if self.swizzling_byte_width:
+            tile = self._swizzled(box).transpose_outs(dim_names(self.rank))
+        else:
+            tile = self._plain(box)
+        tile = grow(tile, dict(zip(dim_names(self.rank), piece, strict=True)))
+        return cover(tile, self.cga_layout, shape)
+
+    def _turned(self, box: list[int]) -> list[int]:
+        """With the contiguous dim, which is the first one when transposed, at the end."""
+        return [*box[1:], box[0]] if self.transposed else box
+
+    def _plain(self, box: list[int]) -> LinearLayout:
+        """Row-major; transposed, in the dim order of triton 3.9: for rank 3 that is dim1, dim0,
+        dim2 with the sizes of dim0, dim2, dim1."""
+        order = list(reversed(range(self.rank)))
+        if not self.transposed:
+            return identity("offset", box, order)
+        result = LinearLayout.empty()
+        turned = self._turned(box)
+        for size_of, dim in zip(order, [*order[1:], order[0]], strict=True):
+            result *= LinearLayout.identity1d(turned[size_of], "offset", dim_name(dim))
+        return result.transpose_outs([dim_name(dim) for dim in order])
+
+    def _swizzled(self, box: list[int]) -> LinearLayout:
+        """Core matrices repeated down the rows, then to the right, with all dims but the last
+        counted as rows (as columns when transposed)."""
+        tile = self._core_matrix()
+        rows, columns = prod(box[:-1]), box[-1]
+        if self.transposed:
+            rows, columns = columns, rows
+        if columns < tile.out_dims["dim1"] or rows < tile.out_dims["dim0"]:
+            raise LayoutError(
+                f"#ttg.nvmma_shared needs at least {tile.out_dims['dim0']} rows of "
+                f"{tile.out_dims['dim1']} elements, the tensor has {rows} of {columns}"
+            )
+        tile = grow(tile, {"dim0": rows, "dim1": columns}).transpose_outs(["dim1", "dim0"])
+        names = dim_names(self.rank)
+        if self.transposed:
+            names, box = [*names[1:], names[0]], self._turned(box)
+        return tile.reshape_outs(dict(reversed([*zip(names, box, strict=True)])))
+
+    def _core_matrix(self) -> LinearLayout:
+        vec = 128 // self.element_bit_width
+        per_phase = 128 // self.swizzling_byte_width
+        max_phase = self.swizzling_byte_width // 16
+        columns = 8 * self.swizzling_byte_width // self.element_bit_width
+        bases = [(0, self._packed(1 << bit)) for bit in range(columns.bit_length() - 1)]
+        for row in (1, 2, 4):
+            bases.append((row, self._packed(vec * (row // per_phase % max_phase))))
+        return LinearLayout({"offset": bases}, ["dim0", "dim1"])
+
+    def _packed(self, column: int) -> int:
+        """Padded fp4: of 16 columns the upper 8 are padding, which repeats the lower 8."""
+        return column // 16 * 8 + column % 8 if self.fp4_padded else column
+
+
+@dataclass(frozen=True)
+class PartitionedSharedEncoding(SharedEncoding):
+    """Pieces along `partition_dim` dealt out to `num_partitions` buffers, `num_groups` times."""
+
+    mnemonic: ClassVar[str] = "ttg.partitioned_shared"
+    num_partitions: int
+    num_groups: int
+    partition_dim: int
+    partition_layout: SharedEncoding
+
+    def __post_init__(self) -> None:
+        what = "#ttg.partitioned_shared"
+        check_powers_of_two((self.num_partitions, self.num_groups), "the parameters", what)
+        if self.num_partitions < 2:
+            raise LayoutError(f"{what}: numPartitions must be at least 2")
+        if not isinstance(self.partition_layout, SharedEncoding):
+            raise LayoutError(f"partitionLayout of {what} must be a shared-memory layout")
+        if not 0 <= self.partition_dim < self.rank:
+            raise LayoutError(f"{what}: partitionDim is {self.partition_dim}, rank {self.rank}")
+
+    @property
+    def rank(self) -> int:
+        return self.partition_layout.rank
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "numPartitions", str(self.num_partitions)
+        yield "numGroups", str(self.num_groups)
+        yield "partitionDim", str(self.partition_dim)
+        yield "partitionLayout", str(self.partition_layout)
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        """In-dims offset, block, partition."""
+        pieces = self.num_partitions * self.num_groups
+        if shape[self.partition_dim] < pieces:
+            raise LayoutError(
+                f"#ttg.partitioned_shared cuts dim {self.partition_dim} into {pieces} pieces, "
+                f"but the tensor has {shape[self.partition_dim]} there"
+            )
+        piece = list(shape)
+        piece[self.partition_dim] //= pieces
+        name = dim_name(self.partition_dim)
+        inner = self.partition_layout.linear_layout(tuple(piece))
+        inner *= LinearLayout.identity1d(self.num_partitions, "partition", name)
+        return inner * LinearLayout.identity1d(self.num_groups, "offset", name)
+
+
+@dataclass(frozen=True)
+class SharedMemorySpace(Encoding):
+    """`#ttg.shared_memory`: not a layout, but where a memory descriptor's data lives."""
+
+    mnemonic: ClassVar[str] = "ttg.shared_memory"
+    is_shared: ClassVar[bool] = True
+
+    @property
+    def rank(self) -> int:
+        return 0
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"#{self.mnemonic}"
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        raise LayoutError("#ttg.shared_memory names a memory, it does not say how data lies in it")
+
+
+def block_dim(rank: int) -> LinearLayout:
+    """One block."""
+    return LinearLayout({"block": ()}, dim_names(rank))
+
+
+def check_shared_dims(layout: LinearLayout, what: str) -> None:
+    if tuple(layout.in_dims) != SHARED_DIMS:
+        raise LayoutError(f"{what} needs the in dims {list(SHARED_DIMS)}")
+    if not layout.out_dims or list(layout.out_dims) != dim_names(len(layout.out_dims)):
+        raise LayoutError(f"{what} needs the out dims dim0, dim1, ...")
+
+
+def of_own_shape(layout: LinearLayout, shape: Shape, what: str) -> LinearLayout:
+    if tuple(layout.out_dims.values()) != shape:
+        own = list(layout.out_dims.values())
+        raise LayoutError(f"{what} is for tensors of shape {own}, not {list(shape)}")
+    return layout

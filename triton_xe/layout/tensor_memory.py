@@ -1,0 +1,204 @@
+"""NVIDIA's tensor memory: which element each row and column of it holds.
+
+In-dims are row (0 to 127, the lanes of four warps), col (counted in elements) and block.  In a
+row, or at the low columns, an all-zero basis is memory without a meaning; otherwise it is a copy.
+Parameters and meaning: `TritonNvidiaGPUAttrDefs.td` of triton 3.9 and, of the scales, the PTX ISA
+on `tcgen05.mma` scale factor layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triton_xe.errors import LayoutError
+from triton_xe.layout.encodings import (
+    Encoding,
+    cga_parameter,
+    check_block_bases,
+    check_powers_of_two,
+)
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.layout.tiling import (
+    BlockBases,
+    Shape,
+    block_layout,
+    dim_names,
+    shape_per_block,
+    shrink,
+)
+
+ROWS, HALF_ROWS = 128, 64
+SCALE_ROWS, SCALE_COLUMNS = 32, 4
+SCALE_ORDERS = ("mnThenK", "kThenMn")
+
+
+class MemoryEncoding(Encoding):
+    """A layout of tensor memory: matrices only, printed without braces."""
+
+    cga_layout: BlockBases
+
+    @property
+    def rank(self) -> int:
+        return 2
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name} = {value}" for name, value in self.parameters())
+        return f"#{self.mnemonic}<{fields}>"
+
+    def _piece(self, shape: Shape) -> Shape:
+        """What one block holds; a tensor that gives a block nothing is refused."""
+        pieces = block_layout(self.cga_layout, 2).out_dims.values()
+        if any(size < parts for size, parts in zip(shape, pieces, strict=True)):
+            raise LayoutError(
+                f"#{self.mnemonic}: {list(shape)} cannot be split over {list(pieces)} blocks"
+            )
+        return shape_per_block(self.cga_layout, shape)
+
+
+@dataclass(frozen=True)
+class TensorMemoryEncoding(MemoryEncoding):
+    """Matrices in tiles of `block_m` x `block_n`: down the columns of memory along M, then N.
+
+    `col_stride` columns per element, of which the first is used; `two_ctas` is the form of
+    `cta_group::2`; `fp4_padded` leaves every second column empty.  Tiles of 64 rows use rows 0-15,
+    32-47, 64-79 and 96-111 of memory, and the next tile goes in between.
+    """
+
+    mnemonic: ClassVar[str] = "ttng.tensor_memory_encoding"
+    block_m: int
+    block_n: int
+    col_stride: int = 1
+    cga_layout: BlockBases = ()
+    two_ctas: bool = False
+    fp4_padded: bool = False
+
+    def __post_init__(self) -> None:
+        what = f"#{self.mnemonic}"
+        if self.block_m not in (HALF_ROWS, ROWS):
+            raise LayoutError(f"{what}: blockM must be 64 or 128, got {self.block_m}")
+        if self.col_stride not in (1, 2, 4):
+            raise LayoutError(f"{what}: colStride must be 1, 2 or 4, got {self.col_stride}")
+        if self.fp4_padded and self.col_stride != 1:
+            raise LayoutError(f"{what}: fp4Padded needs colStride = 1, got {self.col_stride}")
+        check_powers_of_two((self.block_n,), "blockN", what)
+        check_block_bases(self.cga_layout, 2, what)
+        if self.two_ctas and self.cga_layout[:1] != ((1, 0),):
+            raise LayoutError(f"{what}: twoCTAs needs [1, 0] as the first basis of CGALayout")
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield "blockM", str(self.block_m)
+        yield "blockN", str(self.block_n)
+        yield "colStride", str(self.col_stride)
+        yield from cga_parameter(self.cga_layout)
+        if self.two_ctas:
+            yield "twoCTAs", "true"
+        if self.fp4_padded:
+            yield "fp4Padded", "true"
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        piece = self._piece(shape)
+        n = min(self.block_n, piece[1])
+        if piece[0] < self.block_m:
+            raise LayoutError(
+                f"#{self.mnemonic}: a block of {piece[0]} rows is less than blockM {self.block_m}"
+            )
+        rows = [(1 << bit, 0) for bit in range(self.block_m.bit_length() - 1)]
+        columns = [(0, 1 << bit) for bit in range(n.bit_length() - 1)]
+        if self.block_m == HALF_ROWS and self.two_ctas:
+            rows.append(self._column_that_is_a_row(columns))
+        elif self.block_m == HALF_ROWS:
+            rows.insert(4, self._between(piece, n))
+        empty = (self.col_stride.bit_length() - 1) + self.fp4_padded
+        columns = [(0, 0)] * empty + columns
+        bases = {"row": rows, "col": columns}
+        tile = LinearLayout(bases, _reached(bases), require_surjective=False)
+        for name, size in zip(dim_names(2), piece, strict=True):
+            tile *= LinearLayout.identity1d(max(1, size // tile.out_dims[name]), "col", name)
+        return tile * block_layout(self.cga_layout, 2)
+
+    def _column_that_is_a_row(self, columns: list[tuple[int, int]]) -> tuple[int, int]:
+        """In the form of two CTAs the upper half of the columns lies in rows 64-127."""
+        if not columns:
+            raise LayoutError(f"#{self.mnemonic}: twoCTAs with blockM 64 needs two columns")
+        return columns.pop()
+
+    def _between(self, piece: Shape, n: int) -> tuple[int, int]:
+        """What the rows hold that a tile of 64 leaves free: the next tile, or nothing."""
+        if piece[0] > self.block_m:
+            return (HALF_ROWS, 0)
+        return (0, n) if piece[1] > n else (0, 0)
+
+
+def _reached(bases: dict[str, list[tuple[int, int]]]) -> dict[str, int]:
+    """Twice the largest basis along each dim."""
+    vectors = [vector for part in bases.values() for vector in part]
+    return {
+        name: max(2 * max(vector[dim] for vector in vectors), 1)
+        for dim, name in enumerate(dim_names(2))
+    }
+
+
+@dataclass(frozen=True)
+class TensorMemoryScalesEncoding(MemoryEncoding):
+    """Scales of a scaled product: 32 rows by 4 columns, the same for each of the four warps.
+
+    Two such pieces, and where there are more two of these, lie side by side; then
+    `block_rep_order` says whether the rest goes along M or N (`mnThenK`) or K (`kThenMn`) first.
+    """
+
+    mnemonic: ClassVar[str] = "ttng.tensor_memory_scales_encoding"
+    cga_layout: BlockBases = ()
+    block_rep_order: str = "mnThenK"
+
+    def __post_init__(self) -> None:
+        what = f"#{self.mnemonic}"
+        check_block_bases(self.cga_layout, 2, what)
+        if self.block_rep_order not in SCALE_ORDERS:
+            raise LayoutError(
+                f"{what}: blockRepOrder must be {' or '.join(SCALE_ORDERS)}, "
+                f"got {self.block_rep_order}"
+            )
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        yield from cga_parameter(self.cga_layout)
+        if self.block_rep_order != SCALE_ORDERS[0]:
+            yield "blockRepOrder", self.block_rep_order
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        piece = self._piece(shape)
+        mn, k = dim_names(2)
+        tile = (
+            LinearLayout.identity1d(SCALE_ROWS, "row", mn)
+            * LinearLayout.zeros1d(ROWS // SCALE_ROWS, "row", mn)
+            * LinearLayout.identity1d(SCALE_COLUMNS, "col", k)
+            * LinearLayout.identity1d(4 if piece[0] > 2 * SCALE_ROWS else 2, "col", mn)
+        )
+        order = (0, 1) if self.block_rep_order == SCALE_ORDERS[0] else (1, 0)
+        for dim in order:
+            name = dim_names(2)[dim]
+            repeats = max(1, piece[dim] // tile.out_dims[name])
+            tile *= LinearLayout.identity1d(repeats, "col", name)
+        sizes = dict(zip((mn, k), piece, strict=True))
+        return shrink(tile, sizes) * block_layout(self.cga_layout, 2)
+
+
+@dataclass(frozen=True)
+class TensorMemorySpace(Encoding):
+    """`#ttng.tensor_memory`: not a layout, but where a memory descriptor's data lives."""
+
+    mnemonic: ClassVar[str] = "ttng.tensor_memory"
+
+    @property
+    def rank(self) -> int:
+        return 0
+
+    def parameters(self) -> Iterable[tuple[str, str]]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"#{self.mnemonic}"
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        raise LayoutError(f"{self} names a memory, it does not say how data lies in it")
