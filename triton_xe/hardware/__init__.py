@@ -1,0 +1,1 @@
+"""Facts about the hardware, one table each, shared by compiler and simulator."""

@@ -1,0 +1,377 @@
+"""2D block messages: which shapes each device has, and where their elements arrive.
+
+A 2D block message moves a rectangle of a surface (base, width, height, pitch) between memory and
+the registers of one subgroup.  Intel's graphics compiler (IGC) encodes illegal shapes without a
+word, so these tables are the only check there is: what `check_*` refuses must never be emitted.
+
+Sources: IGC's list of supported variants of SPV_INTEL_2d_block_io, the surface rules of Intel's
+Triton backend and of the block-2D messages in the vISA documentation, probed with ocloc 26.27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from triton_xe.errors import LegalityError
+from triton_xe.hardware.target import Target
+
+SUBGROUP_SIZE = 16
+"""2D block messages are specified for subgroups of 16 lanes only."""
+GRF_BYTES = 64
+"""A register of every device that has 2D block messages."""
+MAX_RESULT_BYTES = 32 * GRF_BYTES
+MAX_ROW_BYTES = 64
+"""Most bytes of one row of the rectangle: element bytes * width * blocks."""
+MAX_SURFACE = 1 << 24
+"""Width, pitch (bytes) and height (rows) are below this; more is silently cut off."""
+MIN_SURFACE_BYTES = 64
+"""Least width and pitch."""
+PITCH_MULTIPLE = 16
+BASE_ALIGNMENT = 64
+OFFSET_BYTES = 4
+"""Granularity of x and of the surface width in bytes."""
+
+_XE2 = (20,)
+_XE3P = (35,)
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """One message: `blocks` rectangles side by side, each `width` elements by `height` rows.
+
+    >>> str(BlockShape(16, 16, 32, blocks=2))
+    'd16 16x32 v2'
+    """
+
+    element_bits: int
+    width: int
+    height: int
+    blocks: int = 1
+    transpose: bool = False
+    vnni: bool = False
+
+    def __post_init__(self) -> None:
+        if self.element_bits not in (8, 16, 32, 64):
+            raise LegalityError(f"2D block elements have 8 to 64 bits, not {self.element_bits}")
+        for name in ("width", "height", "blocks"):
+            value = getattr(self, name)
+            if value < 1:
+                raise LegalityError(f"{name} of a 2D block is at least 1, not {value}")
+        if self.transpose and self.vnni:
+            raise LegalityError("a 2D block load transposes or packs (VNNI), not both")
+
+    @property
+    def element_bytes(self) -> int:
+        return self.element_bits // 8
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row over all blocks."""
+        return self.element_bytes * self.width * self.blocks
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the surface the message covers."""
+        return self.row_bytes * self.height
+
+    @property
+    def block_stride_bytes(self) -> int:
+        """Distance of two blocks in the result: padded width and height, in whole registers."""
+        block = self.element_bytes * _power_of_2(self.width) * _power_of_2(self.height)
+        return -(-block // GRF_BYTES) * GRF_BYTES
+
+    @property
+    def result_bytes(self) -> int:
+        return self.block_stride_bytes * self.blocks
+
+    @property
+    def registers(self) -> int:
+        """Registers (64 bytes) of the result."""
+        return self.result_bytes // GRF_BYTES
+
+    @property
+    def packing(self) -> int:
+        """Rows in one 32-bit element of a VNNI result; 1 otherwise."""
+        return 32 // self.element_bits if self.vnni else 1
+
+    def __str__(self) -> str:
+        mode = " transpose" if self.transpose else " vnni" if self.vnni else ""
+        return f"d{self.element_bits} {self.width}x{self.height} v{self.blocks}{mode}"
+
+
+def _power_of_2(value: int) -> int:
+    return 1 << (value - 1).bit_length()
+
+
+_Row = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+_ALL = (1, 2, 4, 8, 16, 32)
+
+# (element bits, widths, heights, blocks)
+_PLAIN: tuple[_Row, ...] = (
+    (8, (4,), (1, 2, 4, 8), (1,)), (8, (4,), (16, 32), (1, 2, 4)),
+    (8, (8,), (1, 2, 4), (1,)), (8, (8,), (8, 16, 32), (1, 2, 4)),
+    (8, (16,), (1, 4, 8, 16, 32), (1, 2, 4)), (8, (16,), (2,), (1,)),
+    (8, (32,), _ALL, (1, 2)), (8, (64,), _ALL, (1,)),
+    (16, (2,), (1, 2, 4, 8), (1,)), (16, (2,), (16, 32), (1, 2, 4)),
+    (16, (4,), (1, 2, 4), (1,)), (16, (4,), (8, 16, 32), (1, 2, 4)),
+    (16, (8,), (1, 2), (1,)), (16, (8,), (4, 8, 16, 32), (1, 2, 4)),
+    (16, (16,), _ALL, (1, 2)), (16, (32,), _ALL, (1,)),
+    (32, (1, 2, 4, 8), _ALL, (1, 2)), (32, (16,), _ALL, (1,)),
+    (64, (8,), (2, 4, 8, 16, 32), (1,)), (64, (4,), (4, 8, 16, 32), (1,)),
+    (64, (2,), (8, 16, 32), (1,)), (64, (1,), (16, 32), (1,)),
+)  # fmt: skip
+_VNNI: tuple[_Row, ...] = (
+    (8, (4, 8, 16), (4, 8, 16, 32), (1, 2, 4)),
+    (16, (2, 4, 8), (2, 4, 8, 16, 32), (1, 2, 4)), (16, (16,), (2, 4, 8, 16, 32), (1, 2)),
+)  # fmt: skip
+_VNNI_XE2: tuple[_Row, ...] = (
+    (8, (32,), (4, 8, 16, 32), (1, 2)), (8, (64,), (4, 8, 16, 32), (1,)),
+    (16, (32,), (2, 4, 8, 16), (1,)),
+)  # fmt: skip
+_TRANSPOSE: tuple[_Row, ...] = ((32, (1, 2, 4, 8), _ALL, (1,)), (64, (2, 4), (8,), (1,)))
+_TRANSPOSE_XE3P: tuple[_Row, ...] = ((32, (16,), _ALL, (1,)), (64, (8,), (8,), (1,)))
+_STORE: tuple[_Row, ...] = (
+    (8, (4, 8, 16, 32, 64), (1, 2, 4, 8), (1,)), (16, (2, 4, 8, 16, 32), (1, 2, 4, 8), (1,)),
+    (32, (1, 2, 4, 8, 16), (1, 2, 4, 8), (1,)), (64, (1, 2, 4, 8), (1, 2, 4, 8), (1,)),
+)  # fmt: skip
+_PREFETCH: tuple[_Row, ...] = (
+    (8, (4, 8, 16), _ALL, (1, 2, 4)), (8, (32,), _ALL, (1, 2)), (8, (64,), _ALL, (1,)),
+    (16, (2, 4, 8), _ALL, (1, 2, 4)), (16, (16,), _ALL, (1, 2)), (16, (32,), _ALL, (1,)),
+    (32, (1, 2, 4, 8), _ALL, (1, 2)), (32, (16,), _ALL, (1,)), (64, (1, 2, 4, 8), _ALL, (1,)),
+)  # fmt: skip
+
+
+def _shapes(
+    rows: Iterable[_Row], transpose: bool = False, vnni: bool = False
+) -> Iterator[BlockShape]:
+    for bits, widths, heights, blocks in rows:
+        for width in widths:
+            for height in heights:
+                for v in blocks:
+                    yield BlockShape(bits, width, height, v, transpose, vnni)
+
+
+def _load_shapes(
+    rows: Iterable[_Row], transpose: bool = False, vnni: bool = False
+) -> frozenset[BlockShape]:
+    shapes = _shapes(rows, transpose, vnni)
+    return frozenset(s for s in shapes if s.result_bytes <= MAX_RESULT_BYTES)
+
+
+_LOADS = (
+    _load_shapes(_PLAIN) | _load_shapes(_VNNI, vnni=True) | _load_shapes(_TRANSPOSE, transpose=True)
+)
+_LOADS_SINCE = {
+    _XE2: _load_shapes(_VNNI_XE2, vnni=True),
+    _XE3P: _load_shapes(_TRANSPOSE_XE3P, transpose=True),
+}
+_STORES, _PREFETCHES = frozenset(_shapes(_STORE)), frozenset(_shapes(_PREFETCH))
+
+
+@cache
+def _tables(ip_version: tuple[int, ...]) -> Mapping[str, frozenset[BlockShape]]:
+    added = [more for since, more in _LOADS_SINCE.items() if ip_version >= since]
+    return {"load": _LOADS.union(*added), "store": _STORES, "prefetch": _PREFETCHES}
+
+
+def legal_shapes(operation: str, target: Target) -> frozenset[BlockShape]:
+    """All shapes of "load", "store" or "prefetch" on `target`; none where it has no 2D blocks."""
+    if not target.has_block_2d:
+        return frozenset()
+    return _tables(target.ip_version)[operation]
+
+
+def check_load(shape: BlockShape, target: Target) -> str | None:
+    """Why `target` cannot load `shape`; None if it can.
+
+    >>> from triton_xe.hardware.target import target
+    >>> check_load(BlockShape(16, 16, 16, transpose=True), target("bmg"))
+    'd16 16x16 v1 transpose: bmg transposes 32- and 64-bit elements only'
+    """
+    if shape in legal_shapes("load", target):
+        return None
+    return f"{shape}: {_load_reason(shape, target)}"
+
+
+def check_store(shape: BlockShape, target: Target) -> str | None:
+    """Why `target` cannot store `shape`; None if it can."""
+    if shape in legal_shapes("store", target):
+        return None
+    return f"{shape}: {_store_reason(shape, target)}"
+
+
+def check_prefetch(shape: BlockShape, target: Target) -> str | None:
+    """Why `target` cannot prefetch `shape`; None if it can."""
+    if shape in legal_shapes("prefetch", target):
+        return None
+    return f"{shape}: {_prefetch_reason(shape, target)}"
+
+
+def _common_reason(shape: BlockShape, target: Target) -> str | None:
+    if not target.has_block_2d:
+        return f"{target.name} has no 2D block messages"
+    if shape.row_bytes > MAX_ROW_BYTES:
+        return f"a row of {shape.row_bytes} bytes is over the limit of {MAX_ROW_BYTES}"
+    for name in ("width", "height", "blocks"):
+        value = getattr(shape, name)
+        if value & (value - 1):
+            return f"{name} {value} is not a power of 2"
+    if shape.height > 32:
+        return f"height {shape.height} is over the limit of 32 rows"
+    return None
+
+
+def _load_reason(shape: BlockShape, target: Target) -> str:
+    common = _common_reason(shape, target)
+    if common:
+        return common
+    if shape.result_bytes > MAX_RESULT_BYTES:
+        return f"a result of {shape.registers} registers is over the limit of 32"
+    if shape.transpose:
+        return _transpose_reason(shape, target)
+    if shape.vnni and shape.element_bits > 16:
+        return "only 8- and 16-bit elements are packed (VNNI)"
+    if shape.vnni and shape.height % shape.packing:
+        return f"VNNI needs a height that is a multiple of {shape.packing}"
+    return f"{target.name} has no such {'VNNI' if shape.vnni else 'plain'} load"
+
+
+def _transpose_reason(shape: BlockShape, target: Target) -> str:
+    if shape.element_bits < 32:
+        return f"{target.name} transposes 32- and 64-bit elements only"
+    if shape.blocks > 1:
+        return "a transposing load has one block"
+    if shape.element_bits == 64 and shape.height != 8:
+        return "a 64-bit transposing load has 8 rows"
+    return f"{target.name} has no transposing load of this width"
+
+
+def _store_reason(shape: BlockShape, target: Target) -> str:
+    common = _common_reason(shape, target)
+    if common:
+        return common
+    if shape.transpose or shape.vnni:
+        return "a store neither transposes nor packs"
+    if shape.blocks > 1:
+        return "a store has one block"
+    if shape.height > 8:
+        return f"height {shape.height} is over the limit of 8 rows of a store"
+    return f"a row of {shape.row_bytes} bytes is less than {OFFSET_BYTES}"
+
+
+def _prefetch_reason(shape: BlockShape, target: Target) -> str:
+    common = _common_reason(shape, target)
+    if common:
+        return common
+    if shape.transpose or shape.vnni:
+        return "a prefetch neither transposes nor packs"
+    return f"{target.name} has no such prefetch"
+
+
+def check_surface(
+    *,
+    width_bytes: int,
+    height: int,
+    pitch_bytes: int,
+    base: int = 0,
+    element_bits: int = 32,
+    x: int = 0,
+) -> str | None:
+    """Why a surface (and an x offset in elements) cannot be addressed; None if it can.
+
+    >>> check_surface(width_bytes=128, height=8, pitch_bytes=130)
+    'pitch of 130 bytes is not a multiple of 16'
+    """
+    width_unit = max(OFFSET_BYTES, element_bits // 8)
+    rules = (
+        (base % BASE_ALIGNMENT == 0, f"base is not {BASE_ALIGNMENT}-byte aligned"),
+        (width_bytes >= MIN_SURFACE_BYTES,
+         f"width of {width_bytes} bytes is less than {MIN_SURFACE_BYTES}"),
+        (width_bytes < MAX_SURFACE, f"width of {width_bytes} bytes is not below 2^24"),
+        (width_bytes % width_unit == 0,
+         f"width of {width_bytes} bytes is not a multiple of {width_unit}"),
+        (pitch_bytes >= MIN_SURFACE_BYTES,
+         f"pitch of {pitch_bytes} bytes is less than {MIN_SURFACE_BYTES}"),
+        (pitch_bytes >= width_bytes,
+         f"pitch of {pitch_bytes} bytes is less than the width of {width_bytes}"),
+        (pitch_bytes < MAX_SURFACE, f"pitch of {pitch_bytes} bytes is not below 2^24"),
+        (pitch_bytes % PITCH_MULTIPLE == 0,
+         f"pitch of {pitch_bytes} bytes is not a multiple of {PITCH_MULTIPLE}"),
+        (1 <= height < MAX_SURFACE, f"height of {height} rows is not in 1..2^24-1"),
+        (x * element_bits % (8 * OFFSET_BYTES) == 0,
+         f"x = {x} elements of {element_bits} bits is not a multiple of {OFFSET_BYTES} bytes"),
+    )  # fmt: skip
+    return next((reason for holds, reason in rules if not holds), None)
+
+
+READ_CACHE: Mapping[str, int] = {
+    "default": 0, "uc.uc": 1, "uc.ca": 2, "ca.uc": 3, "ca.ca": 4, "st.uc": 5, "st.ca": 6, "ri": 7,
+}  # fmt: skip
+"""L1.L3 policy of a load or prefetch -> code.  uc uncached, ca cached, st streaming, ri last use
+("ri" leaves L3 to the device)."""
+READ_CACHE_XE1: Mapping[str, int] = {"ri.ca": 7}
+READ_CACHE_XE2: Mapping[str, int] = {"ri.ri": 7, "uc.cc": 8, "ca.cc": 9}
+WRITE_CACHE: Mapping[str, int] = {
+    "default": 0, "uc.uc": 1, "uc.wb": 2, "wt.uc": 3, "wt.wb": 4, "st.uc": 5, "st.wb": 6,
+    "wb.wb": 7,
+}  # fmt: skip
+"""L1.L3 policy of a store -> code.  wb write-back, wt write-through."""
+
+
+def cache_codes(target: Target, *, write: bool = False) -> Mapping[str, int]:
+    """Every cache policy of `target` with its code."""
+    if write:
+        return WRITE_CACHE
+    return {**READ_CACHE, **(READ_CACHE_XE2 if target.ip_version >= _XE2 else READ_CACHE_XE1)}
+
+
+def cache_code(policy: str, target: Target, *, write: bool = False) -> int:
+    """The cache-control operand for `policy`; `LegalityError` lists what `target` has."""
+    codes = cache_codes(target, write=write)
+    if policy not in codes:
+        kind = "write" if write else "read"
+        raise LegalityError(
+            f"{target.name} has no {kind} cache policy {policy!r}; known: {', '.join(codes)}"
+        )
+    return codes[policy]
+
+
+Bit = tuple[str, int] | None
+"""What one bit of a result's byte address says: ("byte" | "x" | "y", weight), or None: padding."""
+
+
+def result_bits(shape: BlockShape) -> tuple[Bit, ...]:
+    """The bits of a byte address inside the result, lowest first; x in elements, y in rows.
+
+    >>> result_bits(BlockShape(16, 2, 2, vnni=True))
+    (('byte', 1), ('y', 1), ('x', 1), None, None, None)
+    """
+    xs = _X_BITS[: (shape.width - 1).bit_length()]
+    ys = _Y_BITS[: (shape.height - 1).bit_length()]
+    block = _BYTE_BITS[: _log2(shape.element_bits) - 3]
+    if shape.transpose:
+        block += ys + xs
+    elif shape.vnni:
+        packed = _log2(shape.packing)
+        block += ys[:packed] + xs + ys[packed:]
+    else:
+        block += xs + ys
+    if len(block) < _GRF_BITS:
+        block += (None,) * (_GRF_BITS - len(block))
+    if shape.blocks == 1:
+        return block
+    return block + tuple(("x", shape.width << i) for i in range(_log2(shape.blocks)))
+
+
+def _bits(name: str, count: int) -> tuple[Bit, ...]:
+    return tuple((name, 1 << i) for i in range(count))
+
+
+def _log2(value: int) -> int:
+    return value.bit_length() - 1
+
+
+_GRF_BITS = _log2(GRF_BYTES)
+_BYTE_BITS, _X_BITS, _Y_BITS = _bits("byte", 3), _bits("x", 24), _bits("y", 24)

@@ -1,0 +1,234 @@
+"""DPAS, the systolic matrix multiply: D[M,N] = C[M,N] + A[M,K] * B[K,N].
+
+M = repeat count (1..8), N = execution size (16, or 8 on Xe-HPG), K = 8 * operations per channel.
+IGC encodes wrong combinations silently, so `check_dpas` is the gate: what it refuses must never be
+emitted.  Source: IGC's DPAS tables and the vISA documentation, probed with ocloc 26.27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triton_xe.errors import LegalityError
+from triton_xe.hardware.target import Target
+
+SYSTOLIC_DEPTH = 8
+MAX_REPEAT_COUNT = 8
+
+PRECISION: Mapping[str, int] = {
+    "u8": 1, "u4": 2, "u2": 3, "s8": 4, "s4": 5, "s2": 6, "bf8": 7, "hf8": 8, "tf32": 10,
+    "bf16": 11, "f16": 12, "e2m1": 13,
+}  # fmt: skip
+"""Operand type -> precision operand of the intrinsic (IGC's numbering, not vISA's)."""
+ELEMENT_BITS: Mapping[str, int] = {
+    "u8": 8, "u4": 4, "u2": 2, "s8": 8, "s4": 4, "s2": 2, "bf8": 8, "hf8": 8, "tf32": 32,
+    "bf16": 16, "f16": 16, "e2m1": 4,
+}  # fmt: skip
+ACCUMULATOR_LLVM: Mapping[str, str] = {"f32": "float", "i32": "i32", "f16": "half", "bf16": "i16"}
+
+_INTEGER = frozenset(("u8", "s8", "u4", "s4", "u2", "s2"))
+_FP8 = frozenset(("bf8", "hf8"))
+_FLOAT_ACCUMULATORS: Mapping[str, tuple[str, ...]] = {
+    "f16": ("f32", "f16"), "bf16": ("f32", "bf16"), "tf32": ("f32",), "e2m1": ("f32",),
+    "bf8": ("f32",), "hf8": ("f32",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """The part of a layout's registers that one instruction takes.
+
+    `registers` consecutive layout registers, `packed` of them in one vector element of the
+    operand; `outer_dim` is the tensor dimension that is not summed over.
+
+    >>> Fragment(16, packed=2).elements
+    8
+    """
+
+    registers: int
+    packed: int = 1
+    outer_dim: int = 0
+
+    def __post_init__(self) -> None:
+        if self.registers < 1 or self.registers & (self.registers - 1):
+            raise LegalityError(f"a fragment has a power of 2 of registers, not {self.registers}")
+        if self.packed < 1 or self.packed & (self.packed - 1) or self.packed > 8:
+            raise LegalityError(f"1, 2, 4 or 8 values share an element, not {self.packed}")
+        if self.outer_dim not in (0, 1):
+            raise LegalityError(f"the outer dimension is 0 or 1, not {self.outer_dim}")
+
+    @property
+    def elements(self) -> int:
+        return max(1, self.registers // self.packed)
+
+
+@dataclass(frozen=True)
+class Dpas:
+    """One DPAS: operand types, accumulator (and result) type, M and N.
+
+    >>> d = Dpas("f16", "f16", "f32", repeat_count=8, execution_size=16)
+    >>> d.k, d.llvm_types
+    (16, ('<8 x float>', '<8 x i16>', '<8 x i32>'))
+    """
+
+    a: str
+    b: str
+    accumulator: str
+    repeat_count: int = 8
+    execution_size: int = 16
+
+    def __post_init__(self) -> None:
+        reason = _combination_reason(self.a, self.b, self.accumulator)
+        if reason:
+            raise LegalityError(reason)
+        if self.execution_size not in (8, 16):
+            raise LegalityError(f"DPAS is 8 or 16 wide, not {self.execution_size}")
+        if not 1 <= self.repeat_count <= MAX_REPEAT_COUNT:
+            raise LegalityError(f"DPAS has 1 to 8 rows, not {self.repeat_count}")
+
+    @property
+    def operations_per_channel(self) -> int:
+        return operations_per_channel(self.a, self.b)
+
+    @property
+    def k(self) -> int:
+        return SYSTOLIC_DEPTH * self.operations_per_channel
+
+    @property
+    def precision(self) -> tuple[int, int]:
+        """The intrinsic's precA and precB."""
+        return PRECISION[self.a], PRECISION[self.b]
+
+    @property
+    def a_bytes(self) -> int:
+        """Bytes of operand A: one row of K elements after the other."""
+        return self.repeat_count * self.k * ELEMENT_BITS[self.a] // 8
+
+    @property
+    def b_bytes(self) -> int:
+        """Bytes of operand B: column n is dword n of consecutive registers."""
+        return self.k * self.execution_size * ELEMENT_BITS[self.b] // 8
+
+    @property
+    def a_element_bits(self) -> int:
+        """Bits of a vector element of A, per lane: a row is one element where that is a byte or
+        more, and two rows are where it is not (tf32, 2 bits by 8 bits)."""
+        row = self.k * ELEMENT_BITS[self.a] // self.execution_size
+        return max(row, ELEMENT_BITS[self.a], 8)
+
+    @property
+    def llvm_types(self) -> tuple[str, str, str]:
+        """Vector types of one work-item: accumulator, A, B (A and B are raw register images)."""
+        acc = f"<{self.repeat_count} x {ACCUMULATOR_LLVM[self.accumulator]}>"
+        lane_bits = 8 * self.a_bytes // self.execution_size
+        a_elements = max(1, lane_bits // self.a_element_bits)
+        b_elements = 8 * self.b_bytes // (32 * self.execution_size)
+        return acc, f"<{a_elements} x i{self.a_element_bits}>", f"<{b_elements} x i32>"
+
+    def fragment(self, operand: str) -> Fragment:
+        """Registers of "a", "b" or "c" in a layout with one element per register."""
+        lanes = self.execution_size
+        if operand == "a":
+            bits = ELEMENT_BITS[self.a]
+            return Fragment(
+                max(1, self.repeat_count * self.k // lanes), max(1, self.a_element_bits // bits), 0
+            )
+        if operand == "b":
+            return Fragment(self.k, 32 // ELEMENT_BITS[self.b], 1)
+        if operand == "c":
+            return Fragment(self.repeat_count, 1, 0)
+        raise LegalityError(f"DPAS has operands a, b and c, not {operand!r}")
+
+    def coordinates(self, operand: str) -> dict[tuple[int, int], tuple[int, int]]:
+        """(register, lane) -> (row, column), registers numbered as `fragment` says.
+
+        >>> Dpas("f16", "f16", "f32").coordinates("b")[3, 5]
+        (3, 5)
+        """
+        lanes = range(self.execution_size)
+        if operand == "b":
+            return {(k, n): (k, n) for k in range(self.k) for n in lanes}
+        if operand == "c":
+            return {(m, n): (m, n) for m in range(self.repeat_count) for n in lanes}
+        return self._a_coordinates()
+
+    def _a_coordinates(self) -> dict[tuple[int, int], tuple[int, int]]:
+        packed = self.fragment("a").packed
+        table = {}
+        for i in range(self.repeat_count * self.k):
+            element, sub = divmod(i, packed)
+            register, lane = divmod(element, self.execution_size)
+            table[register * packed + sub, lane] = divmod(i, self.k)
+        return table
+
+    def __str__(self) -> str:
+        return (
+            f"dpas {self.repeat_count}x{self.execution_size}x{self.k} "
+            f"{self.a} x {self.b} -> {self.accumulator}"
+        )
+
+
+def operations_per_channel(a: str, b: str) -> int:
+    """Elements of K in one 32-bit channel; 8 for 4- and 2-bit operands.
+
+    >>> operations_per_channel("s8", "u4")
+    4
+    """
+    return {32: 1, 16: 2, 8: 4, 4: 8, 2: 8}[max(ELEMENT_BITS[a], ELEMENT_BITS[b])]
+
+
+def check_dpas(
+    a: str,
+    b: str,
+    accumulator: str,
+    target: Target,
+    *,
+    repeat_count: int = 8,
+    subgroup_size: int | None = None,
+    depth: int = SYSTOLIC_DEPTH,
+) -> str | None:
+    """Why `target` cannot multiply these types; None if it can.
+
+    >>> from triton_xe.hardware.target import target
+    >>> check_dpas("tf32", "tf32", "f32", target("dg2"))
+    'dg2 has no tf32 DPAS'
+    """
+    reason = _combination_reason(a, b, accumulator) or _target_reason(a, b, target)
+    if reason:
+        return reason
+    if not 1 <= repeat_count <= MAX_REPEAT_COUNT:
+        return f"DPAS has 1 to 8 rows, not {repeat_count}"
+    if depth != SYSTOLIC_DEPTH:
+        return f"the systolic depth is 8, not {depth}"
+    lanes = target.dpas_execution_size if subgroup_size is None else subgroup_size
+    if lanes != target.dpas_execution_size:
+        return f"DPAS on {target.name} needs subgroups of {target.dpas_execution_size}, not {lanes}"
+    return None
+
+
+def _combination_reason(a: str, b: str, accumulator: str) -> str | None:
+    for name in (a, b):
+        if name not in PRECISION:
+            return f"DPAS has no operand type {name!r}; known: {', '.join(PRECISION)}"
+    if a in _INTEGER and b in _INTEGER:
+        allowed: tuple[str, ...] = ("i32",)
+    elif a == b or (a in _FP8 and b in _FP8):
+        allowed = _FLOAT_ACCUMULATORS[a]
+    else:
+        return f"DPAS cannot multiply {a} by {b}"
+    if accumulator not in allowed:
+        return f"DPAS of {a} by {b} accumulates in {' or '.join(allowed)}, not {accumulator}"
+    return None
+
+
+def _target_reason(a: str, b: str, target: Target) -> str | None:
+    if not target.has_dpas:
+        return f"{target.name} has no DPAS"
+    if a == "tf32" and not target.has_tf32_dpas:
+        return f"{target.name} has no tf32 DPAS"
+    if (a in _FP8 or b in _FP8) and not target.has_fp8_dpas:
+        return f"{target.name} has no fp8 DPAS; convert to f16 first"
+    if a == "e2m1" and not target.has_fp8_dpas:
+        return f"{target.name} has no fp4 DPAS; convert to f16 first"
+    return None

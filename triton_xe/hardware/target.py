@@ -1,0 +1,110 @@
+"""Devices: what each one is and how much of everything it has.
+
+Sources: the IP versions and capability flags of Intel's compute runtime (NEO) and graphics
+compiler (IGC), probed with ocloc 26.27; Intel's product pages for the example machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from triton_xe.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Target:
+    """One device type.  Sizes in bytes, `threads_per_eu` by GRF mode (registers per thread).
+
+    >>> target("bmg").subgroup_size
+    16
+    """
+
+    name: str
+    ip_version: tuple[int, ...]
+    architecture: str
+    grf_bytes: int
+    subgroup_sizes: tuple[int, ...]
+    subgroup_size: int
+    """Lanes of a warp in kernels for this device; equals the DPAS execution size."""
+    dpas_execution_size: int
+    """8 or 16; 0 where the device has no matrix unit."""
+    has_block_2d: bool
+    has_fp64: bool
+    has_bf16_conversion: bool
+    has_tf32_dpas: bool
+    has_fp8_dpas: bool
+    max_slm_bytes: int
+    max_work_group_size: int
+    grf_modes: tuple[int, ...]
+    eus_per_core: int
+    threads_per_eu: Mapping[int, int] = field(hash=False, compare=False)
+    has_named_barrier: bool = True
+    has_fp8_conversion: bool = False
+    # one example machine, for simulated devices
+    product: str = ""
+    xe_cores: int = 1
+    slices: int = 1
+    clock_mhz: int = 1000
+    memory_bytes: int = 8 << 30
+    memory_clock_mhz: int = 1000
+    memory_bus_bits: int = 128
+
+    @property
+    def has_dpas(self) -> bool:
+        return self.dpas_execution_size > 0
+
+
+_XE2_GRF = (128, 256)
+_XE3_GRF = (32, 64, 96, 128, 160, 192, 256)
+_TWO = {128: 8, 256: 4}
+_XE3_THREADS = {32: 10, 64: 10, 96: 10, 128: 8, 160: 6, 192: 5, 256: 4}
+
+
+def _xe(name: str, ip: tuple[int, ...], architecture: str, **kw: Any) -> Target:
+    base: dict[str, Any] = dict(
+        grf_bytes=64, subgroup_sizes=(16, 32), subgroup_size=16, dpas_execution_size=16,
+        has_block_2d=True, has_fp64=True, has_bf16_conversion=True, has_tf32_dpas=True,
+        has_fp8_dpas=False, max_slm_bytes=128 << 10, max_work_group_size=1024,
+        grf_modes=_XE2_GRF, eus_per_core=8, threads_per_eu=_TWO,
+    )
+    return Target(name, ip, architecture, **(base | kw))
+
+
+_HPG: dict[str, Any] = dict(
+    grf_bytes=32, subgroup_sizes=(8, 16, 32), subgroup_size=8, dpas_execution_size=8,
+    has_block_2d=False, has_tf32_dpas=False, max_slm_bytes=64 << 10, eus_per_core=16,
+    has_named_barrier=False,
+)
+
+TARGETS: Mapping[str, Target] = {
+    t.name: t
+    for t in (
+        _xe("dg2", (12, 55), "Xe-HPG", **(_HPG | dict(has_fp64=False)), product="Arc A770",
+            xe_cores=32, slices=8, clock_mhz=2100, memory_bytes=16 << 30, memory_clock_mhz=8750,
+            memory_bus_bits=256),
+        _xe("mtl", (12, 70), "Xe-LPG", **(_HPG | dict(dpas_execution_size=0, eus_per_core=8,
+            has_bf16_conversion=False)), product="Arc Graphics (Meteor Lake)", xe_cores=8, slices=2,
+            clock_mhz=2250),
+        _xe("arl-h", (12, 74), "Xe-LPG+", **(_HPG | dict(eus_per_core=8)),
+            product="Arc 140T", xe_cores=8, slices=2, clock_mhz=2350),
+        _xe("pvc", (12, 60), "Xe-HPC", product="Data Center GPU Max 1100", xe_cores=56, slices=7,
+            clock_mhz=1550, memory_bytes=48 << 30, memory_clock_mhz=1600, memory_bus_bits=3072),
+        _xe("bmg", (20, 1), "Xe2-HPG", product="Arc B580", xe_cores=20, slices=5, clock_mhz=2670,
+            memory_bytes=12 << 30, memory_clock_mhz=9500, memory_bus_bits=192),
+        _xe("lnl", (20, 4), "Xe2-LPG", product="Arc 140V", xe_cores=8, slices=2, clock_mhz=2050,
+            memory_bytes=16 << 30, memory_clock_mhz=4266, memory_bus_bits=128),
+        _xe("ptl", (30, 0), "Xe3-LPG", product="Arc B390", xe_cores=12, slices=2, clock_mhz=2500,
+            memory_bytes=16 << 30, memory_clock_mhz=4800, memory_bus_bits=128,
+            grf_modes=_XE3_GRF, threads_per_eu=_XE3_THREADS, has_fp8_conversion=True),
+    )
+}
+
+
+def target(name: str) -> Target:
+    """The device called `name`; `UnsupportedError` lists the known ones."""
+    known = TARGETS.get(name)
+    if known is None:
+        raise UnsupportedError(f"unknown Intel GPU {name!r}; known: {', '.join(TARGETS)}")
+    return known
