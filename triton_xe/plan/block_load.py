@@ -1,0 +1,350 @@
+"""Decide how a tile is loaded: a pure function of layout, surface facts and target.
+
+A layout is matched with every legal message at once, by the coordinates of their bits: a message
+fits if its lanes are the layout's lanes and its elements are registers of the layout.  Of those
+that fit, the one with the fewest messages (or the fewest instructions) wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TypeVar
+
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.dpas import Fragment
+from triton_xe.hardware.target import Target
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.plan.candidates import Candidate, candidates, coordinate, split
+from triton_xe.plan.model import (
+    BlockLoadPlan,
+    BlockPlan,
+    BlockStorePlan,
+    FragmentSource,
+    Message,
+    Refusal,
+    Source,
+    matrix_dims,
+)
+from triton_xe.plan.surface import SurfaceFacts, open_guards
+
+
+class Objective(Enum):
+    """What the best plan has least of.
+
+    The two differ for Aᵀ and Bᵀ: a 32-row transposing load halves the messages, but its result
+    interleaves two operands, which then have to be moved apart.  (IGC 2.40 turns such a load of Bᵀ
+    into two of 16 rows by itself, one of Aᵀ it keeps.)
+    """
+
+    MESSAGES = "messages"
+    INSTRUCTIONS = "instructions"
+
+
+AnyBlockPlan = TypeVar("AnyBlockPlan", bound=BlockPlan)
+
+
+def plan_block_load(
+    layout: LinearLayout,
+    surface: SurfaceFacts,
+    element_bits: int,
+    target: Target,
+    *,
+    fragment: Fragment | None = None,
+    objective: Objective = Objective.MESSAGES,
+) -> BlockLoadPlan | Refusal:
+    """The 2D block messages that load a tile into `layout`, or why there are none.
+
+    `layout` maps (register, lane, warp, ...) to (dim0, dim1), or, with other dims before them that
+    only warps differ in, to the tensor's last two.  `fragment` says what the consumer takes at
+    once (`Dpas.fragment`, `fragment_of`); without it each register is wanted by itself.
+    """
+    return _plan(BlockLoadPlan, layout, surface, element_bits, target, fragment, objective)
+
+
+def plan_block_store(
+    layout: LinearLayout,
+    surface: SurfaceFacts,
+    element_bits: int,
+    target: Target,
+    *,
+    fragment: Fragment | None = None,
+    objective: Objective = Objective.MESSAGES,
+) -> BlockStorePlan | Refusal:
+    """The 2D block messages that store `layout`, or why there are none.  Arguments as for loads.
+
+    Warps and registers that hold copies write equal values to the same place.
+    """
+    return _plan(BlockStorePlan, layout, surface, element_bits, target, fragment, objective)
+
+
+def _plan(
+    kind: type[AnyBlockPlan],
+    layout: LinearLayout,
+    surface: SurfaceFacts,
+    element_bits: int,
+    target: Target,
+    fragment: Fragment | None,
+    objective: Objective,
+) -> AnyBlockPlan | Refusal:
+    refusal = check_request(layout, element_bits, target)
+    if refusal:
+        return refusal
+    tile = MemoryTile.of(layout, surface)
+    refusal = tile.check()
+    if refusal:
+        return refusal
+    fragment = _fitted(fragment or Fragment(1), len(tile.register_bases))
+    messages_for = candidates(kind.operation, target, element_bits, tile.lane_bases)
+    best = _best(tile, messages_for, fragment, objective)
+    if best is None:
+        return _no_candidate(tile, kind.operation, element_bits, target)
+    guards = open_guards(surface, best.shape.element_bits, element_bits)
+    if not isinstance(guards, tuple):
+        return Refusal(
+            f"the surface is not legal for 2D block messages: {guards.broken}",
+            "pad the tensor in memory, or copy it to one that is",
+        )
+    messages, sources = tile.deliver(best)
+    return kind(
+        layout=layout,
+        surface=surface,
+        element_bits=element_bits,
+        target=target,
+        fragment=fragment,
+        shape=best.shape,
+        register_bits=best.register_bits,
+        elements=best.elements,
+        messages=messages,
+        sources=sources,
+        fragments=_fragments(sources, fragment, 1 << best.sub_bits),
+        guards=guards,
+        moves=sum(tile.moves(best, fragment)),
+    )
+
+
+def check_request(layout: LinearLayout, element_bits: int, target: Target) -> Refusal | None:
+    """What no surface and no layout of this kind could mend."""
+    if not target.has_block_2d:
+        return Refusal(
+            f"{target.name} has no 2D block messages", "gathers or 1D block loads do the work"
+        )
+    if element_bits not in (8, 16, 32, 64):
+        return Refusal(
+            f"{element_bits}-bit elements", "2D blocks hold elements of 8, 16, 32 and 64 bits"
+        )
+    refusal = check_rank(layout)
+    if refusal:
+        return refusal
+    lanes = layout.in_dims.get("lane", 1)
+    if lanes != block_2d.SUBGROUP_SIZE:
+        return Refusal(
+            f"the layout has {lanes} lanes", f"2D blocks need {block_2d.SUBGROUP_SIZE} per subgroup"
+        )
+    return None
+
+
+def check_rank(layout: LinearLayout) -> Refusal | None:
+    """Why a warp's part of the tensor is not a matrix: only warps may differ in other dims."""
+    names = list(layout.out_dims)
+    if sorted(names) != [f"dim{i}" for i in range(len(names))] or len(names) < 2:
+        return Refusal(f"the tensor has dimensions {names}", "at least dim0 and dim1 are needed")
+    matrix = matrix_dims(layout)
+    within = layout.sublayout(["register", "lane"], [n for n in names if n not in matrix])
+    if any(within.columns):
+        return Refusal(
+            f"a warp holds several matrices: its registers or lanes differ in more than {matrix}",
+            "spread the other dimensions over warps or over program instances",
+        )
+    return None
+
+
+@dataclass(frozen=True)
+class MemoryTile:
+    """A layout over memory coordinates (see `candidates`): the bases of registers, lanes, warps."""
+
+    register_bases: tuple[int, ...]
+    lane_bases: tuple[int, ...]
+    other_bases: tuple[int, ...]
+
+    @staticmethod
+    def of(layout: LinearLayout, surface: SurfaceFacts) -> MemoryTile:
+        names, matrix = list(layout.out_dims), matrix_dims(layout)
+        x = names.index(matrix[surface.contiguous_dim])
+        y = names.index(matrix[1 - surface.contiguous_dim])
+        bases = {
+            name: tuple(coordinate(vector[x], vector[y]) for vector in vectors)
+            for name, vectors in layout.bases.items()
+        }
+        registers, lanes = bases.pop("register", ()), bases.pop("lane", ())
+        return MemoryTile(registers, lanes, tuple(base for some in bases.values() for base in some))
+
+    def check(self) -> Refusal | None:
+        """Why no rectangle can serve this layout: broadcast or swizzled lanes, mingled warps."""
+        if 0 in self.lane_bases or len(set(self.lane_bases)) < len(self.lane_bases):
+            return Refusal("several lanes hold the same element", "a gather can load it")
+        lanes = _union(self.lane_bases)
+        registers = _union(self.register_bases)
+        if lanes & registers:
+            return Refusal(
+                "the layout is swizzled: an element's lane depends on its register",
+                "convert it from a layout that is not",
+            )
+        if _union(self.other_bases) & (lanes | registers):
+            return Refusal(
+                "the tiles of two warps are mingled", "each warp needs a rectangle of its own"
+            )
+        return None
+
+    @cached_property
+    def units(self) -> int:
+        """Union of the single coordinates (powers of 2) that registers alone reach."""
+        if all(_is_unit(base) for base in self.register_bases):
+            return _union(self.register_bases)
+        return sum(base for base in _reduced(self.register_bases) if _is_unit(base))
+
+    @cached_property
+    def rank(self) -> int:
+        """Bits of the register number that change the coordinate."""
+        return len(_reduced(self.register_bases))
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Whether a candidate with this tile's lanes brings elements of this tile only."""
+        return not candidate.mask & ~self.units
+
+    def message_count(self, candidate: Candidate) -> int:
+        """Messages of a candidate that fits."""
+        return 1 << (self.rank - candidate.mask.bit_count())
+
+    def deliver(self, candidate: Candidate) -> tuple[tuple[Message, ...], tuple[Source, ...]]:
+        """Messages in the order of the registers they fill, and the source of each register."""
+        mask, parts = candidate.mask, candidate.sub_bits
+        place_of = {vector: 1 << i for i, vector in enumerate(candidate.slots) if vector}
+        places, origins = [0], [0]
+        for base in self.register_bases:
+            place = sum(at for vector, at in place_of.items() if base & vector)
+            origin = base & ~mask
+            places += [place ^ other for other in places]
+            origins += [origin ^ other for other in origins]
+        number = {origin: i for i, origin in enumerate(dict.fromkeys(origins))}
+        low = (1 << parts) - 1
+        sources = tuple(
+            Source(number[origin], place >> parts, place & low)
+            for place, origin in zip(places, origins, strict=True)
+        )
+        return tuple(Message(*split(origin)) for origin in number), sources
+
+    def moves(self, candidate: Candidate, fragment: Fragment) -> tuple[int, int]:
+        """Estimate of the register moves that turn the results into operands: (apart, scattered).
+
+        None if each operand is a run of a result's elements; one per element if the elements are
+        right but scattered; one per layout register if they have to be taken apart.  (So IGC 2.40
+        compiles them: a transposed fp16 A of 16x32 takes 32 moves from two 16-row reads, and 16
+        more, to gather the halves, from one 32-row read.)
+        """
+        registers = 1 << len(self.register_bases)
+        bits = fragment.registers.bit_length() - 1
+        parts = fragment.packed.bit_length() - 1
+        inside = candidate.slots[: candidate.sub_bits]
+        wanted = self.register_bases[:bits]
+        rest = tuple(base for base in wanted if base not in inside)
+        elements = candidate.slots[candidate.sub_bits :]
+        scattered = 0 if elements[: len(rest)] == rest else registers >> candidate.sub_bits
+        if candidate.sub_bits == parts and inside == wanted[:parts]:
+            return 0, scattered
+        return registers, scattered
+
+
+def _union(vectors: Iterable[int]) -> int:
+    result = 0
+    for vector in vectors:
+        result |= vector
+    return result
+
+
+def _is_unit(vector: int) -> bool:
+    return not vector & (vector - 1)
+
+
+def _reduced(bases: Sequence[int]) -> list[int]:
+    """A basis of the same span in reduced echelon form, without zeros."""
+    rows: list[int] = []
+    for base in bases:
+        for row in rows:
+            base = min(base, base ^ row)
+        if not base:
+            continue
+        top = 1 << (base.bit_length() - 1)
+        rows = [row ^ base if row & top else row for row in rows]
+        rows.append(base)
+    return rows
+
+
+def _fitted(fragment: Fragment, register_bits: int) -> Fragment:
+    """The fragment, made no larger than the layout."""
+    registers = min(fragment.registers, 1 << register_bits)
+    return Fragment(registers, min(fragment.packed, registers), fragment.outer_dim)
+
+
+def _best(
+    tile: MemoryTile,
+    same_lanes: Sequence[Candidate],
+    fragment: Fragment,
+    objective: Objective,
+) -> Candidate | None:
+    fitting = [c for c in same_lanes if tile.fits(c)]
+    if not fitting:
+        return None
+    most = max(c.mask.bit_count() for c in fitting)
+    if objective is Objective.MESSAGES:
+        fitting = [c for c in fitting if c.mask.bit_count() == most]
+
+    def cost(candidate: Candidate) -> tuple[int, ...]:
+        messages = tile.message_count(candidate)
+        apart, scattered = tile.moves(candidate, fragment)
+        total = messages
+        if objective is Objective.INSTRUCTIONS:
+            total += apart + scattered
+        shape = candidate.shape
+        return total, messages, apart, candidate.register_bits, scattered, shape.blocks
+
+    return min(fitting, key=cost)
+
+
+def _fragments(
+    sources: tuple[Source, ...], fragment: Fragment, parts: int
+) -> tuple[FragmentSource, ...]:
+    size = fragment.registers
+    return tuple(
+        _fragment(first, sources[first : first + size], parts)
+        for first in range(0, len(sources), size)
+    )
+
+
+def _fragment(first: int, sources: tuple[Source, ...], parts: int) -> FragmentSource:
+    message = sources[0].message
+    elements = tuple(dict.fromkeys(source.element for source in sources))
+    one_message = all(source.message == message for source in sources)
+    if not one_message or len(elements) * parts != len(sources):
+        return FragmentSource(first, len(sources), None)
+    at = {element: i * parts for i, element in enumerate(elements)}
+    order = tuple(at[source.element] + source.sub for source in sources)
+    return FragmentSource(first, len(sources), message, elements, order)
+
+
+def _no_candidate(tile: MemoryTile, operation: str, element_bits: int, target: Target) -> Refusal:
+    lanes = ", ".join(str(split(base)) for base in tile.lane_bases)
+    if operation == "store":
+        remedy = "a store needs the lanes of a subgroup along the rows of memory"
+    else:
+        remedy = (
+            "lanes must run along a row of memory, or down a column with a register for each "
+            f"of the {max(1, 32 // element_bits)} elements of a 32-bit word"
+        )
+    return Refusal(
+        f"no {element_bits}-bit 2D block {operation} of {target.name} brings lanes to "
+        f"(x, y) = {lanes} with the registers of this layout",
+        remedy,
+    )

@@ -1,0 +1,156 @@
+"""What a layout conversion costs: nothing, renaming registers, selects, shuffles, or SLM.
+
+>>> from triton_xe.hardware.target import target
+>>> from triton_xe.layout import BlockedEncoding, to_linear_layout
+>>> rows = BlockedEncoding((1, 16), (16, 1), (1, 1), (1, 0))
+>>> columns = BlockedEncoding((16, 1), (1, 16), (1, 1), (0, 1))
+>>> plan = plan_conversion(
+...     to_linear_layout(rows, (16, 16)), to_linear_layout(columns, (16, 16)), 32, target("bmg"))
+>>> print(plan.kind.value, plan.n_shuffles, plan.n_selects)
+lane shuffles and selects 16 128
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from triton_xe.errors import LayoutError, LegalityError
+from triton_xe.hardware.target import Target
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.plan.lane_shuffles import LaneShuffle, find_route, plan_lane_shuffle
+from triton_xe.plan.shared_swizzle import SharedTrip, plan_shared_trip
+
+
+class ConversionKind(Enum):
+    NOTHING = "nothing"
+    PERMUTE = "register permutation"
+    SELECT = "selects"
+    SHUFFLE = "lane shuffles"
+    SHUFFLE_SELECT = "lane shuffles and selects"
+    SHARED = "through shared memory"
+
+
+# Rough costs in instructions per warp, to choose between shuffling and shared memory: an indexed
+# shuffle is an address computation and indirect moves, a xor shuffle is moves with a region, a
+# broadcast from a fixed lane is a move at most;
+# the trip through shared memory waits for two barriers and the latency of the loads.
+_INDEXED_SHUFFLE, _XOR_SHUFFLE, _BROADCAST, _SELECT = 4, 2, 1, 1
+_MESSAGE, _WAIT = 4, 150
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How to get from one register layout to another.
+
+    `lanes` is the recipe inside a warp, `shared` the one through shared memory; exactly one of
+    them is there.  `n_shuffles` counts moves of 32 bits, `n_selects` selects of one element,
+    `n_stores` and `n_loads` messages per lane.
+    """
+
+    kind: ConversionKind
+    reason: str
+    element_bits: int
+    lanes: LaneShuffle | None = None
+    shared: SharedTrip | None = None
+
+    def __post_init__(self) -> None:
+        if (self.lanes is None) == (self.shared is None):
+            raise LayoutError("a conversion is either inside the warp or through shared memory")
+
+    @property
+    def n_shuffles(self) -> int:
+        per_element = max(1, self.element_bits // 32)
+        return self.lanes.n_shuffles * per_element if self.lanes else 0
+
+    @property
+    def n_selects(self) -> int:
+        return self.lanes.n_selects if self.lanes else 0
+
+    @property
+    def n_stores(self) -> int:
+        return len(self.shared.store.groups) if self.shared else 0
+
+    @property
+    def n_loads(self) -> int:
+        return len(self.shared.load.groups) if self.shared else 0
+
+    @property
+    def n_barriers(self) -> int:
+        """One before the loads, one before the memory is used again."""
+        return 2 if self.shared else 0
+
+    @property
+    def slm_bytes(self) -> int:
+        return self.shared.bytes if self.shared else 0
+
+
+def plan_conversion(
+    source: LinearLayout, result: LinearLayout, element_bits: int, target: Target
+) -> Conversion:
+    """The cheapest exact way from `source` to `result`.
+
+    Both are register layouts of the same tensor in the same kernel; `element_bits` is 1 (kept in
+    bytes in shared memory), 8, 16, 32 or 64.  `LayoutError` when the layouts do not fit together,
+    `LegalityError` when the tensor needs more shared memory than the device has.
+    """
+    if element_bits not in (1, 8, 16, 32, 64):
+        raise LayoutError(f"elements have 1, 8, 16, 32 or 64 bits, not {element_bits}")
+    route = find_route(source, result)
+    if route is None:
+        why = "an element's new warp differs from its old one"
+        return _through_shared(source, result, element_bits, target, why)
+    inside = _inside_warp(plan_lane_shuffle(route), element_bits)
+    if not inside.n_shuffles:
+        return inside
+    shared = plan_shared_trip(source, result, max(8, element_bits))
+    cost, other = _shuffle_cost(inside), _shared_cost(shared)
+    if cost <= other or shared.bytes > target.max_slm_bytes:
+        return inside
+    why = f"{inside.kind.value} would cost about {cost} instructions, this about {other}"
+    return _through_shared(source, result, element_bits, target, why)
+
+
+def _inside_warp(shuffle: LaneShuffle, element_bits: int) -> Conversion:
+    if shuffle.is_identity:
+        kind, why = ConversionKind.NOTHING, "every element already is where it is wanted"
+    elif shuffle.stays_in_lane and not shuffle.n_selects:
+        kind, why = ConversionKind.PERMUTE, "every element stays in its lane"
+    elif shuffle.stays_in_lane:
+        kind, why = ConversionKind.SELECT, "the register to take depends on the lane"
+    elif not shuffle.n_selects:
+        kind, why = ConversionKind.SHUFFLE, "elements change lanes, not warps"
+    else:
+        kind = ConversionKind.SHUFFLE_SELECT
+        why = "elements change lanes, and which register to take depends on the lane"
+    return Conversion(kind, why, element_bits, lanes=shuffle)
+
+
+def _through_shared(
+    source: LinearLayout, result: LinearLayout, element_bits: int, target: Target, why: str
+) -> Conversion:
+    if source.in_dims["block"] > 1:
+        raise LayoutError(
+            "a conversion through shared memory is for one block, these layouts have "
+            f"{source.in_dims['block']}"
+        )
+    trip = plan_shared_trip(source, result, max(8, element_bits))
+    if trip.bytes > target.max_slm_bytes:
+        raise LegalityError(
+            f"converting this layout needs {trip.bytes} bytes of shared local memory, "
+            f"{target.name} has {target.max_slm_bytes}: use smaller blocks"
+        )
+    return Conversion(ConversionKind.SHARED, why, element_bits, shared=trip)
+
+
+def _shuffle_cost(conversion: Conversion) -> int:
+    assert conversion.lanes is not None
+    each = _XOR_SHUFFLE if conversion.lanes.is_xor else _INDEXED_SHUFFLE
+    each = _BROADCAST if conversion.lanes.is_broadcast else each
+    return each * conversion.n_shuffles + _SELECT * conversion.n_selects
+
+
+def _shared_cost(trip: SharedTrip) -> int:
+    messages = len(trip.store.groups) * trip.store.conflicts
+    messages += len(trip.load.groups) * trip.load.conflicts
+    return _WAIT + _MESSAGE * messages

@@ -1,0 +1,189 @@
+"""A conversion through shared local memory (SLM), with wide accesses and no bank conflicts.
+
+The tensor is written with one layout and read with another.  The memory order is a basis of the
+tensor's index bits (as in the paper "Linear Layouts", arXiv:2505.23819, section on swizzling),
+lowest address bits first:
+
+1. vectors: bits that a lane holds in registers on both sides, up to 16 bytes;
+2. banks: bits that the lanes differ in.  Where the two sides' lanes differ in different bits s
+   and l, the bank bit is s and the bit s ^ l goes to the row, so both s and l change the bank;
+3. the rest, the rows.
+
+SLM has 16 banks of 4 bytes (oneAPI GPU optimization guide, "Shared Local Memory").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_xe.layout import f2
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.plan.lane_shuffles import check_slots, columns_by_dim
+
+BANKS = 16
+BANK_BYTES = 4
+MAX_VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Access:
+    """One side of the trip through SLM.
+
+    `offsets` maps slots to elements in memory; `groups` lists the registers of each message in
+    memory order (the first gives the address); `copies` are the registers no message names, each
+    with the one that holds the same; `conflicts` is how many times longer than without conflicts
+    a message takes.
+    """
+
+    offsets: LinearLayout
+    groups: tuple[tuple[int, ...], ...]
+    copies: tuple[tuple[int, int], ...]
+    conflicts: int
+
+
+@dataclass(frozen=True)
+class SharedTrip:
+    """Store, barrier, load.  `order` maps memory elements to tensor indices, `vector` is how many
+    elements a load takes.
+
+    `copies` are the bits of lane and warp that hold copies when storing: only slots where they
+    are zero need to store.
+    """
+
+    order: LinearLayout
+    vector: int
+    store: Access
+    load: Access
+    bytes: int
+    copies: dict[str, int]
+
+
+def plan_shared_trip(source: LinearLayout, result: LinearLayout, element_bits: int) -> SharedTrip:
+    """The memory order and messages that convert `source` to `result`.
+
+    `element_bits` is 8, 16, 32 or 64.
+    """
+    check_slots(source, result)
+    element_bytes = element_bits // 8
+    have, want = columns_by_dim(source), columns_by_dim(result)
+    n_bits = source.out_bits
+    vectors = _vectors(have, want, (MAX_VECTOR_BYTES // element_bytes).bit_length() - 1)
+    basis = _memory_basis(vectors, have, want, n_bits, element_bytes)
+    flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << n_bits})
+    order = flat.reshape_outs(source.out_dims)
+    vector = 1 << len(vectors)
+    masks = source.free_variable_masks()
+    return SharedTrip(
+        order,
+        vector,
+        _access(source, order, vector, element_bytes),
+        _access(result, order, vector, element_bytes),
+        element_bytes << n_bits,
+        {name: masks[name] for name in ("lane", "warp")},
+    )
+
+
+def plan_plain_trip(
+    source: LinearLayout, result: LinearLayout, element_bits: int
+) -> SharedTrip:
+    """The same without swizzling, for messages whose addresses differ by constants alone.
+
+    What a lane reads together comes first in memory, so that reads are wide; writes are of single
+    elements, and may conflict.
+    """
+    check_slots(source, result)
+    element_bytes = element_bits // 8
+    want = columns_by_dim(result)
+    moving = [c for name in ("lane", "warp", "block") for c in want[name]]
+    vectors: list[int] = []
+    for column in want["register"]:
+        wide = element_bytes << len(vectors) >= MAX_VECTOR_BYTES
+        if wide or f2.Elimination([*moving, *vectors]).solve(column) is not None:
+            break
+        vectors.append(column)
+    basis = [*vectors, *f2.extend(vectors, f2.unit_vectors(source.out_bits))]
+    flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << source.out_bits})
+    order = flat.reshape_outs(source.out_dims)
+    masks = source.free_variable_masks()
+    return SharedTrip(
+        order,
+        1 << len(vectors),
+        _access(source, order, 1, element_bytes),
+        _access(result, order, 1 << len(vectors), element_bytes),
+        element_bytes << source.out_bits,
+        {name: masks[name] for name in ("lane", "warp")},
+    )
+
+
+def _vectors(
+    have: dict[str, tuple[int, ...]], want: dict[str, tuple[int, ...]], limit: int
+) -> list[int]:
+    """Bits in registers on both sides, which no lane or warp of either side moves along."""
+    moving = [c for side in (have, want) for n in ("lane", "warp", "block") for c in side[n]]
+    chosen: list[int] = []
+    for vector in f2.intersection(have["register"], want["register"]):
+        if len(chosen) == limit:
+            break
+        if f2.Elimination([*moving, *chosen]).solve(vector) is None:
+            chosen.append(vector)
+    return chosen
+
+
+def _memory_basis(
+    vectors: list[int],
+    have: dict[str, tuple[int, ...]],
+    want: dict[str, tuple[int, ...]],
+    n_bits: int,
+    element_bytes: int,
+) -> list[int]:
+    """All index bits in memory order: vectors, rest of the first dword, banks, rows."""
+    shared = f2.intersection(have["lane"], want["lane"])
+    own = f2.extend(shared, have["lane"])
+    other = f2.extend(shared, want["lane"])
+    width = element_bytes << len(vectors)
+    inside = max(0, (BANK_BYTES // width).bit_length() - 1)
+    bank_bits = max(0, (BANKS * BANK_BYTES // max(width, BANK_BYTES)).bit_length() - 1)
+    pairs = list(zip(own, other, strict=False))
+    alone = [*own[len(pairs) :], *other[len(pairs) :]]
+    moving = [c for side in (have, want) for n in ("warp", "block") for c in side[n]]
+    lanes = [*shared, *own, *other]
+    still = f2.extend([*vectors, *lanes], [*moving, *f2.unit_vectors(n_bits)])
+    dword = [*shared[:inside], *still[: max(0, inside - len(shared))]]
+    banks = [*shared[inside:], *(s for s, _ in pairs), *alone][:bank_bits]
+    used = [*vectors, *dword, *banks]
+    rows = [s ^ other for s, other in pairs] + lanes + still
+    return [*used, *f2.extend(used, [*rows, *f2.unit_vectors(n_bits)])]
+
+
+def _access(
+    layout: LinearLayout, order: LinearLayout, vector: int, element_bytes: int
+) -> Access:
+    offsets = layout.compose(order.invert())
+    groups: dict[int, dict[int, int]] = {}
+    copies: list[tuple[int, int]] = []
+    columns = columns_by_dim(offsets)
+    for register in range(offsets.in_dims["register"]):
+        offset = f2.apply(columns["register"], register)
+        first = groups.setdefault(offset // vector, {}).setdefault(offset % vector, register)
+        if first != register:
+            copies.append((register, first))
+    messages = tuple(tuple(group[p] for p in range(vector)) for group in groups.values())
+    conflicts = bank_conflicts(columns["lane"], vector, element_bytes)
+    return Access(offsets, messages, tuple(copies), conflicts)
+
+
+def bank_conflicts(lane_columns: Sequence[int], vector: int, element_bytes: int) -> int:
+    """How much longer one message takes than without bank conflicts; 1 is free of them.
+
+    Lanes that touch the same dword are served together.
+    """
+    dwords: set[int] = set()
+    for lane in range(1 << len(lane_columns)):
+        start = f2.apply(lane_columns, lane) * element_bytes
+        stop = start + vector * element_bytes
+        dwords.update(range(start // BANK_BYTES, -(-stop // BANK_BYTES)))
+    per_bank = [0] * BANKS
+    for dword in dwords:
+        per_bank[dword % BANKS] += 1
+    return -(-max(per_bank) // -(-len(dwords) // BANKS))
