@@ -1,0 +1,217 @@
+"""Ops that the kernels of the lowering tests do not reach, as text that libtriton also accepts."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from triton._C.libtriton import ir
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from triton_xe.dialects.reader import read_module
+from triton_xe.dialects.writer import write_module
+
+HEAD = """\
+#blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 4], warpsPerCTA = [2, 2], \
+order = [1, 0]}>
+#line = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
+#linear = #ttg.linear<{register = [[1]], lane = [[2], [4], [8], [16]], warp = [[0], [0]], \
+block = []}>
+#shared = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>
+#cube = #ttg.blocked<{sizePerThread = [1, 1, 1], threadsPerWarp = [2, 2, 4], \
+warpsPerCTA = [4, 1, 1], order = [2, 1, 0]}>
+#sharedT = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0, 1]}>
+#padded = #ttg.padded_shared<[64:+4] {order = [1, 0], shape = [32, 64]}>
+#flat = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, \
+ttg.target = "xpu:bmg", "ttg.threads-per-warp" = 16 : i32} {
+  tt.func public @kernel(%p: !tt.ptr<f32>, %ps: tensor<64x!tt.ptr<i32>, #line>, \
+%x: tensor<64xf32, #line>, %i: tensor<64xi32, #line>, %m: tensor<64xi1, #line>, %s: i32, %t: i64, \
+%v: tensor<32x64xf16, #blocked>, %fp4: tensor<32x64xi8, #blocked>, %c: f32, %w: tensor<32xf32, \
+#linear>) {
+"""
+TAIL = """\
+    tt.return
+  }
+}
+"""
+
+LINES = [
+    "%0 = tt.atomic_load acquire, gpu, %ps : (tensor<64x!tt.ptr<i32>, #line>) -> "
+    "tensor<64xi32, #line>",
+    "%0 = tt.atomic_load relaxed, cta, %ps, %m : (tensor<64x!tt.ptr<i32>, #line>, "
+    "tensor<64xi1, #line>) -> tensor<64xi32, #line>",
+    "tt.atomic_store release, sys, %ps, %i : tensor<64x!tt.ptr<i32>, #line>",
+    "tt.atomic_store relaxed, gpu, %ps, %i, %m : tensor<64x!tt.ptr<i32>, #line>",
+    "%0 = tt.atomic_poll acquire, gpu, %ps, %i : tensor<64x!tt.ptr<i32>, #line>, "
+    "tensor<64xi32, #line> -> tensor<64xi1, #line>",
+    "%0 = tt.atomic_poll relaxed, gpu, %ps, %i timeout %t : tensor<64x!tt.ptr<i32>, #line>, "
+    "tensor<64xi32, #line> -> tensor<64xi1, #line>",
+    "%0 = tt.approx_divf %x, %x : tensor<64xf32, #line>",
+    '%0 = tt.extern_elementwise %x, %x {libname = "lib", libpath = "", pure = true, '
+    'symbol = "__xe_pow"} : (tensor<64xf32, #line>, tensor<64xf32, #line>) -> '
+    "tensor<64xf32, #line>",
+    "%0 = tt.fp_to_fp %x, rounding = rtz : tensor<64xf32, #line> -> tensor<64xf8E5M2, #line>",
+    "%0 = tt.clampf %c, %c, %c, propagateNan = all : f32",
+    "%0 = tt.ptr_to_int %p : !tt.ptr<f32> -> i64",
+    "%0 = tt.int_to_ptr %t : i64 -> !tt.ptr<f32>",
+    '%0 = tt.int_to_ptr %t : i64 -> !tt.ptr<f32, "constant">',
+    "%0 = tt.load %p {isVolatile = true} : !tt.ptr<f32>",
+    "%0 = arith.truncf %c to_nearest_even : f32 to bf16",
+    "%0 = arith.addf %c, %c fastmath<contract> : f32",
+    "%0 = arith.cmpf ogt, %x, %x fastmath<nnan> : tensor<64xf32, #line>",
+    "%0 = arith.addi %i, %i overflow<nsw> : tensor<64xi32, #line>",
+    "%0 = arith.select %m, %x, %x : tensor<64xi1, #line>, tensor<64xf32, #line>",
+    "%0 = arith.index_cast %s : i32 to index",
+    "%0 = ub.poison : tensor<64xf32, #line>",
+    "%0 = ttg.convert_layout %v : tensor<32x64xf16, #blocked> -> tensor<32x64xf16, "
+    "#ttg.dot_op<{opIdx = 0, parent = #blocked}>>",
+    "%0 = ttg.convert_layout %w : tensor<32xf32, #linear> -> "
+    "tensor<32xf32, #ttg.slice<{dim = 1, parent = #blocked}>>",
+    "%0 = ttg.convert_layout %w {force_warp_shuffle} : tensor<32xf32, #linear> -> "
+    "tensor<32xf32, #ttg.slice<{dim = 0, parent = #ttg.slice<{dim = 2, parent = #cube}>}>>",
+    "%0 = ttg.local_alloc %v : (tensor<32x64xf16, #blocked>) -> "
+    "!ttg.memdesc<32x64xf16, #shared, #smem>",
+    "%0 = ttg.local_alloc : () -> !ttg.memdesc<32x64xf16, #padded, #smem, mutable>",
+    "ttg.barrier local",
+    "ttg.barrier local|global_read|global_write",
+    "%0 = ttg.warp_id",
+    "%0 = ttg.fp4_to_fp %fp4 {axis = 1 : i32} : tensor<32x64xi8, #blocked> -> "
+    "tensor<32x128xbf16, #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 4], "
+    "warpsPerCTA = [2, 2], order = [1, 0]}>>",
+]
+
+BUFFER = "%b = ttg.local_alloc : () -> !ttg.memdesc<32x64xf16, #shared, #smem, mutable>"
+BUFFERS = "%b = ttg.local_alloc : () -> !ttg.memdesc<2x32x64xf16, #shared, #smem, mutable>"
+FLAT = "%b = ttg.local_alloc : () -> !ttg.memdesc<64xf32, #flat, #smem, mutable>"
+VIEWS = [
+    (BUFFER, "ttg.local_dealloc %b : !ttg.memdesc<32x64xf16, #shared, #smem, mutable>"),
+    (
+        BUFFER,
+        "%0 = ttg.local_load %b : !ttg.memdesc<32x64xf16, #shared, #smem, mutable> -> "
+        "tensor<32x64xf16, #blocked>",
+    ),
+    (
+        BUFFER,
+        "ttg.local_store %v, %b : tensor<32x64xf16, #blocked> -> "
+        "!ttg.memdesc<32x64xf16, #shared, #smem, mutable>",
+    ),
+    (
+        BUFFERS,
+        "%0 = ttg.memdesc_index %b[%s] : !ttg.memdesc<2x32x64xf16, #shared, #smem, mutable> -> "
+        "!ttg.memdesc<32x64xf16, #shared, #smem, mutable>",
+    ),
+    (
+        BUFFER,
+        "%0 = ttg.memdesc_subslice %b[0, 32] : !ttg.memdesc<32x64xf16, #shared, #smem, mutable> "
+        "-> !ttg.memdesc<32x32xf16, #shared, #smem, mutable, 32x64>",
+    ),
+    (
+        BUFFER,
+        "%0 = ttg.memdesc_trans %b {order = array<i32: 1, 0>} : !ttg.memdesc<32x64xf16, #shared, "
+        "#smem, mutable> -> !ttg.memdesc<64x32xf16, #sharedT, #smem, mutable>",
+    ),
+    (
+        FLAT,
+        "%0 = ttg.local_gather %b[%i] {axis = 0 : i32} : !ttg.memdesc<64xf32, #flat, #smem, "
+        "mutable>, tensor<64xi32, #line> -> tensor<64xf32, #line>",
+    ),
+    (
+        FLAT,
+        "ttg.local_scatter %b[%i], %x {axis = 0 : i32} : !ttg.memdesc<64xf32, #flat, #smem, "
+        "mutable>, tensor<64xi32, #line>, tensor<64xf32, #line>",
+    ),
+]
+BODIES = [*LINES, *("\n    ".join(lines) for lines in VIEWS)]
+
+
+def module_of(body):
+    return f"{HEAD}    {body}\n{TAIL}"
+
+
+def normalised(text):
+    """What libtriton prints for a text, without locations; fails when libtriton rejects it."""
+    context = ir.context()
+    ir.load_dialects(context)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "module.mlir"
+        path.write_text(text)
+        module = ir.parse_mlir_module(str(path), context)
+        return module.str_nodebug() if hasattr(module, "str_nodebug") else str(module)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_libtriton_reads_what_we_write(body):
+    text = module_of(body)
+    module = read_module(text)
+    module.verify()
+    assert normalised(write_module(module)) == normalised(text)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_the_op_is_written_as_it_was_read(body):
+    """Up to the names of aliases."""
+    module = read_module(module_of(body))
+    assert write_module(read_module(write_module(module))) == write_module(module)
+
+
+def test_dpas_layouts_are_named_once_and_read_back():
+    dpas = (
+        "#xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, "
+        "threadsPerWarp = 16, warpsPerCTA = [8, 4], repCluster = [4, 2]}>"
+    )
+    operand = f"#ttg.dot_op<{{opIdx = 0, parent = {dpas}, kWidth = 1}}>"
+    module = read_module(
+        f"module {{\n  tt.func @f(%c: tensor<128x128xf32, {dpas}>, "
+        f"%a: tensor<128x32xf16, {operand}>) {{\n    tt.return\n  }}\n}}\n"
+    )
+    text = write_module(module)
+    assert text.startswith(f"#dpas = {dpas}\n")
+    assert "#ttg.dot_op<{opIdx = 0, parent = #dpas, kWidth = 1}>" in text
+    assert write_module(read_module(text)) == text
+    assert read_module(text).is_structurally_equivalent(module)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "%0 = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<32xi32, #line>",
+            "64 values do not fit",
+        ),
+        ("%0 = tt.splat %s : i32 -> tensor<64xf32, #line>", "elements must have the source's type"),
+        (
+            "%0 = ttg.convert_layout %x : tensor<64xf32, #line> -> tensor<32xf32, #line>",
+            "only the layout may change",
+        ),
+        ("%0 = tt.atomic_load never, gpu, %p : (!tt.ptr<f32>) -> f32", "expected one of relaxed"),
+        ("%0 = arith.extsi %i : tensor<64xi32, #line> to tensor<32xi64, #line>", "differ in shape"),
+        (
+            '%0 = "tt.reduce"(%x) <{axis = 0 : i32}> ({\n^bb0(%a: f32):\n'
+            "tt.reduce.return %a : f32\n}) : (tensor<64xf32, #line>) -> f32",
+            "takes 1 values",
+        ),
+    ],
+)
+def test_a_wrong_op_is_not_valid(body, message):
+    module = read_module(module_of(body))
+    with pytest.raises(VerifyException, match=message):
+        module.verify()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("%0 = tt.load %x : tensor<64xf32, #line>", "is no pointer"),
+        ("%0 = arith.addf %i, %i : tensor<64xf32, #line>", "operand is used with type"),
+        ("%0 = tt.precise_sqrt %undefined : f32", "used but not defined"),
+        ("%0 = arith.cmpi almost, %s, %s : i32", "Expected one of"),
+        ("ttg.barrier everything", "Expected one of"),
+        ("%0 = tt.dot_scaled %x : f32", "Expected ','"),
+        ("%0, %1 = tt.precise_sqrt %c : f32", "has 1 results"),
+        ("%0 = ub.poison : tensor<64xf32, #nowhere>", "undefined symbol alias"),
+    ],
+)
+def test_a_wrong_text_is_not_read(body, message):
+    with pytest.raises((ParseError, VerifyException), match=message):
+        read_module(module_of(body))

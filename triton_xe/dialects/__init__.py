@@ -1,0 +1,85 @@
+"""The dialects of every stage, loaded only when used.
+
+`context()` gives an xDSL context that knows them; `UNIVERSE` is what `xdsl-opt` finds through the
+`xdsl.universe` entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from xdsl.context import Context
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+
+_OWN = {
+    "tt": ("triton_xe.dialects.tt", "TT"),
+    "ttg": ("triton_xe.dialects.ttg", "TTG"),
+    "xe": ("triton_xe.dialects.xe", "Xe"),
+    "xetile": ("triton_xe.dialects.xetile", "XeTile"),
+    "xegpu": ("triton_xe.dialects.xegpu", "XeGPU"),
+}
+_SHARED = {
+    "builtin": ("xdsl.dialects.builtin", "Builtin"),
+    "arith": ("triton_xe.dialects.arith_ext", "Arith"),
+    "cf": ("xdsl.dialects.cf", "Cf"),
+    "func": ("xdsl.dialects.func", "Func"),
+    "gpu": ("xdsl.dialects.gpu", "GPU"),
+    "llvm": ("triton_xe.dialects.llvm_ext", "LLVM"),
+    "math": ("xdsl.dialects.math", "Math"),
+    "memref": ("xdsl.dialects.memref", "MemRef"),
+    "scf": ("xdsl.dialects.scf", "Scf"),
+    "ub": ("xdsl.dialects.ub", "UB"),
+    "vector": ("triton_xe.dialects.vector_ext", "Vector"),
+}
+
+
+def _loader(module: str, name: str) -> Callable[[], Dialect]:
+    def load() -> Dialect:
+        dialect = getattr(import_module(module), name)
+        assert isinstance(dialect, Dialect)
+        return dialect
+
+    return load
+
+
+_PASSES = {
+    "decompose-scaled-dots": "DecomposeScaledDotsPass",
+    "raise-surfaces": "RaiseSurfacesPass",
+    "join-halves": "JoinHalvesPass",
+    "assign-dpas": "AssignDpasPass",
+    "spread-rows": "SpreadRowsPass",
+    "convert-to-xetile": "ConvertToXeTilePass",
+    "lower-kernel-functions": "LowerKernelFunctionsPass",
+    "guard-tiles": "GuardTilesPass",
+    "convert-xetile-to-xegpu": "ConvertXeTileToXeGPUPass",
+    "sink-loads": "SinkLoadsPass",
+    "convert-xegpu-to-llvm": "ConvertXeGPUToLLVMPass",
+}
+
+
+def _pass_loader(name: str) -> Callable[[], type[ModulePass]]:
+    def load() -> type[ModulePass]:
+        found = getattr(import_module("triton_xe.lowering.passes"), name)
+        assert issubclass(found, ModulePass)
+        return found
+
+    return load
+
+
+PASSES = {name: _pass_loader(class_name) for name, class_name in _PASSES.items()}
+"""The compiler's passes by name, imported when used."""
+
+UNIVERSE = Universe(
+    all_dialects={name: _loader(*where) for name, where in _OWN.items()}, all_passes=PASSES
+)
+
+
+def context() -> Context:
+    """A context that knows all dialects; each is imported when the text first names it."""
+    ctx = Context()
+    for name, where in (_SHARED | _OWN).items():
+        ctx.register_dialect(name, _loader(*where))
+    return ctx

@@ -1,0 +1,78 @@
+"""Dialect `vector`: xDSL's own, with the two ops it lacks that XeGPU programs need.
+
+    %b = vector.shape_cast %a : vector<8x32xf16> to vector<8x16x2xf16>
+    %i = vector.step : vector<16xindex>
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.dialects.vector import Vector as Stock
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from triton_xe.dialects.tile_syntax import parse_arrow
+
+
+@irdl_op_definition
+class ShapeCastOp(IRDLOperation):
+    """The same elements in the same order under another shape; moves no data."""
+
+    name = "vector.shape_cast"
+    source = operand_def(VectorType)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[result_type])
+
+    def verify_(self) -> None:
+        source, result = self.source.type, self.result.type
+        assert isinstance(source, VectorType)
+        assert isinstance(result, VectorType)
+        same = prod(source.get_shape()) == prod(result.get_shape())
+        if not same or source.element_type != result.element_type:
+            raise VerifyException(
+                f"{self.name}: keeps the number and type of the elements; {source} became {result}"
+            )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ShapeCastOp:
+        source = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        kind = parser.parse_type()
+        parse_arrow(parser)
+        return cls(parser.resolve_operand(source, kind), parser.parse_type())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.source)
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+
+@irdl_op_definition
+class StepOp(IRDLOperation):
+    """0, 1, 2, ... as index values."""
+
+    name = "vector.step"
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        kind = self.result.type
+        assert isinstance(kind, VectorType)
+        if len(kind.get_shape()) != 1 or not isinstance(kind.element_type, IndexType):
+            raise VerifyException(f"{self.name}: makes a vector<Nxindex>, not {kind}")
+
+
+Vector = Dialect("vector", [*Stock.operations, ShapeCastOp, StepOp], list(Stock.attributes))

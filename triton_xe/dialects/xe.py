@@ -1,0 +1,321 @@
+"""Dialect `xe`: what lies between Triton's work-group tensors and XeTile's subgroup tiles.
+
+A cursor is a position in a 2D surface of global memory (base, height, width, pitch, y, x), counted
+in rows and elements.  A block load reads a tensor there; elements outside the surface read as zero
+and block stores drop them.  `xe.to_tile` and `xe.from_tile` view a tensor as the tile that the
+current subgroup owns; the tensor's layout says which.
+
+    %s = xe.cursor %base aligned 16 : i32 height %h width %w pitch %p at [%y, %x]
+             : !tt.ptr<f16> -> !xe.cursor<f16>
+    %a = xe.block_load %s : !xe.cursor<f16> -> tensor<128x32xf16, #dot_a>
+    %t = xe.advance %s by [%c0, %c32] : !xe.cursor<f16> -> !xe.cursor<f16>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32
+from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from triton_xe.dialects.layouts import DpasAttr
+
+
+@irdl_attr_definition
+class CursorType(ParametrizedAttribute, TypeAttribute):
+    """A position in a 2D surface of `element` values."""
+
+    name = "xe.cursor"
+    element: Attribute
+
+
+@irdl_op_definition
+class CursorOp(IRDLOperation):
+    """Make a cursor; `base_alignment` is what is known of the base address, in bytes."""
+
+    name = "xe.cursor"
+    base = operand_def()
+    height = operand_def(i32)
+    width = operand_def(i32)
+    pitch = operand_def(i32)
+    y = operand_def(i32)
+    x = operand_def(i32)
+    base_alignment = prop_def(IntegerAttr)
+    cursor = result_def(CursorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$base `aligned` $base_alignment `height` $height `width` $width `pitch` $pitch"
+        " `at` `[` $y `,` $x `]` attr-dict `:` type($base) `->` type($cursor)"
+    )
+
+    def __init__(
+        self,
+        base: SSAValue,
+        height: SSAValue,
+        width: SSAValue,
+        pitch: SSAValue,
+        y: SSAValue,
+        x: SSAValue,
+        element: Attribute,
+        base_alignment: int,
+    ) -> None:
+        super().__init__(
+            operands=(base, height, width, pitch, y, x),
+            properties={"base_alignment": IntegerAttr(base_alignment, i32)},
+            result_types=(CursorType(element),),
+        )
+
+
+@irdl_op_definition
+class AdvanceOp(IRDLOperation):
+    """The cursor moved by rows and elements."""
+
+    name = "xe.advance"
+    cursor = operand_def(CursorType)
+    rows = operand_def(i32)
+    columns = operand_def(i32)
+    moved = result_def(CursorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$cursor `by` `[` $rows `,` $columns `]` attr-dict `:` type($cursor) `->` type($moved)"
+    )
+
+    def __init__(self, cursor: SSAValue, rows: SSAValue, columns: SSAValue) -> None:
+        super().__init__(operands=(cursor, rows, columns), result_types=(cursor.type,))
+
+    def verify_(self) -> None:
+        if self.cursor.type != self.moved.type:
+            raise VerifyException("xe.advance keeps the type of its cursor")
+
+
+@irdl_op_definition
+class BlockLoadOp(IRDLOperation):
+    """Read a tensor; with `transposed`, dimension 0 of the tensor runs along the surface's rows."""
+
+    name = "xe.block_load"
+    cursor = operand_def(CursorType)
+    transposed = opt_prop_def(UnitAttr)
+    value = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$cursor (`transposed` $transposed^)? attr-dict `:` type($cursor) `->` type($value)"
+    )
+
+    def __init__(self, cursor: SSAValue, value: Attribute, transposed: bool) -> None:
+        super().__init__(
+            operands=(cursor,),
+            properties={"transposed": UnitAttr() if transposed else None},
+            result_types=(value,),
+        )
+
+    def verify_(self) -> None:
+        _same_element("xe.block_load", self.cursor.type, self.value.type)
+
+
+@irdl_op_definition
+class BlockStoreOp(IRDLOperation):
+    """Write a tensor; elements outside the surface are dropped."""
+
+    name = "xe.block_store"
+    value = operand_def(TensorType)
+    cursor = operand_def(CursorType)
+    assembly_format = "$value `,` $cursor attr-dict `:` type($value) `,` type($cursor)"
+
+    def __init__(self, value: SSAValue, cursor: SSAValue) -> None:
+        super().__init__(operands=(value, cursor))
+
+    def verify_(self) -> None:
+        _same_element("xe.block_store", self.cursor.type, self.value.type)
+
+
+@irdl_op_definition
+class ToTileOp(IRDLOperation):
+    """The part of a tensor that the current subgroup owns, as a tile."""
+
+    name = "xe.to_tile"
+    tensor = operand_def(TensorType)
+    tile = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($tile)"
+
+    def __init__(self, tensor: SSAValue, tile: Attribute) -> None:
+        super().__init__(operands=(tensor,), result_types=(tile,))
+
+
+@irdl_op_definition
+class FromTileOp(IRDLOperation):
+    """The tensor of which every subgroup owns the given tile."""
+
+    name = "xe.from_tile"
+    tile = operand_def()
+    tensor = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$tile attr-dict `:` type($tile) `->` type($tensor)"
+
+    def __init__(self, tile: SSAValue, tensor: Attribute) -> None:
+        super().__init__(operands=(tile,), result_types=(tensor,))
+
+
+@irdl_op_definition
+class WarpIdOp(IRDLOperation):
+    """The index of the current subgroup in its work-group."""
+
+    name = "xe.warp_id"
+    id = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($id)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=(i32,))
+
+
+@irdl_attr_definition
+class SourcesAttr(Data[tuple[int, ...]]):
+    """Where the values of a fragment come from: (load, element, part) of each, in order.
+
+    Values that follow each other are written as a run: `<0:8:0 count 16 parts 2>` is 16 values from
+    element 8 of load 0 on, two parts in each element.  Anything else is listed.
+    """
+
+    name = "xe.sources"
+
+    def get_values(self) -> tuple[int, ...]:
+        """load, element, part, load, element, part, ..."""
+        return self.data
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+        with parser.in_angle_brackets():
+            groups = parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: _run(parser))
+        return tuple(x for group in groups for x in group)
+
+    def print_parameter(self, printer: Printer) -> None:
+        triples = [self.data[i : i + 3] for i in range(0, len(self.data), 3)]
+        load, element, part = triples[0]
+        parts = 1 + max(t[2] for t in triples)
+        run = _following(load, element, part, len(triples), parts)
+        if self.data == run:
+            printer.print_string(
+                f"<{load}:{element}:{part} count {len(triples)} parts {parts}>"
+            )
+            return
+        printer.print_string("<" + ", ".join(":".join(map(str, t)) for t in triples) + ">")
+
+
+def _following(load: int, element: int, part: int, count: int, parts: int) -> tuple[int, ...]:
+    places = [element * parts + part + i for i in range(count)]
+    return tuple(x for p in places for x in (load, p // parts, p % parts))
+
+
+def _run(parser: AttrParser) -> tuple[int, ...]:
+    text = [parser.parse_integer()]
+    for _ in range(2):
+        parser.parse_punctuation(":")
+        text.append(parser.parse_integer())
+    if parser.parse_optional_keyword("count") is None:
+        return tuple(text)
+    count = parser.parse_integer()
+    parser.parse_keyword("parts")
+    return _following(text[0], text[1], text[2], count, parser.parse_integer())
+
+
+@irdl_op_definition
+class FragmentOp(IRDLOperation):
+    """A work-item's operand of one instruction, picked from the results of loads.
+
+    `sources` says, for each of the fragment's values in order, which load, which of that result's
+    elements and which part of the element it is.
+    """
+
+    name = "xe.fragment"
+    loads = var_operand_def()
+    sources = prop_def(SourcesAttr)
+    value = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$loads `from` $sources attr-dict `:` type($loads) `->` type($value)"
+
+    def __init__(
+        self, loads: Sequence[SSAValue], sources: Sequence[int], value: Attribute
+    ) -> None:
+        super().__init__(
+            operands=(list(loads),),
+            properties={"sources": SourcesAttr(tuple(sources))},
+            result_types=(value,),
+        )
+
+
+@irdl_op_definition
+class ToFragmentsOp(IRDLOperation):
+    """A tensor's registers as the operands of instructions, in register order."""
+
+    name = "xe.to_fragments"
+    tensor = operand_def(TensorType)
+    fragments = var_result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($fragments)"
+
+    def __init__(self, tensor: SSAValue, fragments: Sequence[Attribute]) -> None:
+        super().__init__(operands=(tensor,), result_types=(list(fragments),))
+
+
+@irdl_op_definition
+class FromFragmentsOp(IRDLOperation):
+    """The tensor whose registers are the given fragments, one after the other."""
+
+    name = "xe.from_fragments"
+    fragments = var_operand_def()
+    tensor = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$fragments attr-dict `:` type($fragments) `->` type($tensor)"
+
+    def __init__(self, fragments: Sequence[SSAValue], tensor: Attribute) -> None:
+        super().__init__(operands=(list(fragments),), result_types=(tensor,))
+
+
+@irdl_op_definition
+class RoundTf32Op(IRDLOperation):
+    """f32 values rounded to what tf32 can hold; they stay f32."""
+
+    name = "xe.round_tf32"
+    value = operand_def(TensorType)
+    rounded = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
+
+    def __init__(self, value: SSAValue) -> None:
+        super().__init__(operands=(value,), result_types=(value.type,))
+
+
+def _same_element(name: str, cursor: Attribute, tensor: Attribute) -> None:
+    assert isinstance(cursor, CursorType)
+    assert isinstance(tensor, TensorType)
+    if cursor.element != tensor.element_type:
+        raise VerifyException(
+            f"{name}: the surface holds {cursor.element}, the tensor {tensor.element_type}"
+        )
+
+
+Xe = Dialect(
+    "xe",
+    [
+        CursorOp, AdvanceOp, BlockLoadOp, BlockStoreOp, ToTileOp, FromTileOp, WarpIdOp, FragmentOp,
+        ToFragmentsOp, FromFragmentsOp, RoundTf32Op,
+    ],
+    [CursorType, DpasAttr, SourcesAttr],
+)
