@@ -1,0 +1,25 @@
+"""Devices that run kernels: Level Zero and the simulator.
+
+With neither triton nor torch: `open_device`, `put`, `get`, `time_ms` and `load_folder`.  The names
+are loaded when they are used, so that importing this package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.folder import load_folder
+    from triton_xe.runtime.opening import get, open_device, put, time_ms
+
+_HOMES = {"open_device": "opening", "put": "opening", "get": "opening", "time_ms": "opening",
+          "load_folder": "folder"}
+
+__all__ = ["get", "load_folder", "open_device", "put", "time_ms"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

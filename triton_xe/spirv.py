@@ -1,0 +1,106 @@
+"""SPIR-V modules: written by LLVM, carrying the LLVM IR they were made from.
+
+The simulator executes the LLVM module that became the SPIR-V, so the text travels inside: zlib,
+base85, cut into `OpModuleProcessed` strings (a debug instruction that every consumer may ignore).
+Word layout: SPIR-V specification 1.6, sections 2.3 (header, instruction words) and 2.4 (logical
+layout: OpModuleProcessed follows the names and precedes the annotations).
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Iterator
+
+from triton_xe.errors import DeviceError
+
+MAGIC = 0x07230203
+HEADER_WORDS = 5
+MARK = "triton-xe llvm-ir "
+CHUNK_BYTES = 200_000
+OP_MODULE_PROCESSED = 330
+# capability, extension, import, memory model, entry point, execution mode, strings, sources, names
+_BEFORE_PROCESSED = frozenset({17, 10, 11, 14, 15, 16, 331, 7, 2, 3, 4, 5, 6, OP_MODULE_PROCESSED})
+
+
+def is_spirv(binary: bytes) -> bool:
+    """Whether the bytes begin like a little-endian SPIR-V module."""
+    return len(binary) >= 20 and struct.unpack_from("<I", binary)[0] == MAGIC
+
+
+def instructions(binary: bytes) -> Iterator[tuple[int, int, int]]:
+    """Each instruction as (opcode, byte offset, byte length); `DeviceError` on a damaged module."""
+    if not is_spirv(binary) or len(binary) % 4:
+        raise DeviceError("not a SPIR-V module: wrong magic number or length")
+    position = HEADER_WORDS * 4
+    while position < len(binary):
+        (word,) = struct.unpack_from("<I", binary, position)
+        length = (word >> 16) * 4
+        if length == 0 or position + length > len(binary):
+            raise DeviceError(f"damaged SPIR-V module: bad instruction length at byte {position}")
+        yield word & 0xFFFF, position, length
+        position += length
+
+
+_WITHOUT_RESULT = frozenset({
+    0, 8, 56, 62, 63, 64, 224, 225, 228, 246, 247, 249, 250, 251, 252, 253, 254, 255, 256, 257, 317,
+    5576, 5578, 5630,
+})
+"""Instructions of a function's body that define nothing: stores, barriers, branches, lines."""
+_RESULT_FIRST = frozenset({7, 11, *range(19, 40), 73, 248})
+"""Strings, imports, types, decoration groups and labels: the result is the first operand."""
+
+
+def defined_ids(binary: bytes) -> Iterator[int]:
+    """The id that each instruction defines, where it defines one."""
+    body = False
+    for opcode, start, length in instructions(binary):
+        body = body or opcode == 54
+        if opcode in _RESULT_FIRST:
+            yield struct.unpack_from("<I", binary, start + 4)[0]
+        elif opcode in (54, 59) or 41 <= opcode <= 52 or opcode == 1 or (
+            body and opcode not in _WITHOUT_RESULT and length >= 12
+        ):
+            yield struct.unpack_from("<I", binary, start + 8)[0]
+
+
+def ids_are_sound(binary: bytes) -> bool:
+    """Whether no id is defined twice, nor lies beyond the module's bound."""
+    (bound,) = struct.unpack_from("<I", binary, 12)
+    ids = list(defined_ids(binary))
+    return len(set(ids)) == len(ids) and max(ids, default=0) < bound
+
+
+def attach_llvm_ir(binary: bytes, text: str) -> bytes:
+    """The same module with `text` inside; the rest is unchanged."""
+    at = next(
+        (start for opcode, start, _ in instructions(binary) if opcode not in _BEFORE_PROCESSED),
+        len(binary),
+    )
+    packed = base64.b85encode(zlib.compress(text.encode(), 6)).decode()
+    chunks = [packed[i : i + CHUNK_BYTES] for i in range(0, len(packed), CHUNK_BYTES)]
+    inserted = b"".join(_processed(f"{MARK}{i} {c}") for i, c in enumerate(chunks))
+    return binary[:at] + inserted + binary[at:]
+
+
+def attached_llvm_ir(binary: bytes) -> str:
+    """The LLVM IR text attached by `attach_llvm_ir`; `DeviceError` when there is none."""
+    found: list[str] = []
+    for opcode, start, length in instructions(binary):
+        if opcode == OP_MODULE_PROCESSED:
+            text = binary[start + 4 : start + length].rstrip(b"\0").decode()
+            if text.startswith(MARK):
+                found.append(text.split(" ", 3)[3])
+    if not found:
+        raise DeviceError(
+            "this SPIR-V module carries no LLVM IR: the simulator runs only modules compiled by "
+            "triton-xe; compile the kernel again"
+        )
+    return zlib.decompress(base64.b85decode("".join(found))).decode()
+
+
+def _processed(text: str) -> bytes:
+    data = text.encode() + b"\0"
+    data += b"\0" * (-len(data) % 4)
+    return struct.pack("<I", ((1 + len(data) // 4) << 16) | OP_MODULE_PROCESSED) + data
