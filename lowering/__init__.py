@@ -1,0 +1,1 @@
+"""Passes from ttgir to SPIR-V."""

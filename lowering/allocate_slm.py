@@ -1,0 +1,122 @@
+"""Where the exchanges of a kernel lie in shared local memory, and which barriers they need.
+
+An exchange writes its region, meets at a barrier, and reads.  Before it writes, nobody may still
+be reading what lies there: the emitter puts a barrier there, and this module takes away those that
+are not needed, by following what was touched since the last barrier along every path.  Exchanges
+take turns between two halves of the memory, so that mostly the barrier of the one in between is
+enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+TURNS_LIMIT = 32 * 1024
+"""Bytes up to which two halves are used; beyond, sparing memory matters more than barriers."""
+
+
+@dataclass(eq=False)
+class Region:
+    """Memory of one exchange; `offset` is known once all exchanges are."""
+
+    nbytes: int
+    turn: int
+    offset: int = 0
+
+    def overlaps(self, other: Region) -> bool:
+        ends = self.offset + self.nbytes, other.offset + other.nbytes
+        return self.offset < ends[1] and other.offset < ends[0]
+
+
+@dataclass(eq=False)
+class Touch:
+    """The region is written or read here; `barrier` is the one right before, if it may go."""
+
+    region: Region
+    barrier: Any = None
+
+
+class Meet:
+    """A barrier that stays."""
+
+
+Event = Touch | Meet
+
+
+@dataclass
+class SlmPlan:
+    """The exchanges of one kernel in the order they were written."""
+
+    regions: list[Region] = field(default_factory=list)
+    events: dict[Any, list[Event]] = field(default_factory=dict)
+
+    def region(self, nbytes: int) -> Region:
+        made = Region(nbytes + -nbytes % 64, len(self.regions) & 1)
+        self.regions.append(made)
+        return made
+
+    def note(self, block: Any, event: Event) -> None:
+        self.events.setdefault(block, []).append(event)
+
+    def place(self) -> int:
+        """Give each region its offset; the bytes needed."""
+        sizes = [max((r.nbytes for r in self.regions if r.turn == t), default=0) for t in (0, 1)]
+        first = sizes[0] if sum(sizes) <= TURNS_LIMIT else 0
+        for region in self.regions:
+            region.offset = first * region.turn
+        return max(first + sizes[1], sizes[0])
+
+    def unneeded(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> list[Any]:
+        """The barriers that can be taken away, `successors` being the control flow."""
+        removed: list[Any] = []
+        optional = [
+            e for events in self.events.values() for e in events
+            if isinstance(e, Touch) and e.barrier is not None
+        ]
+        for touch in optional:
+            barrier, touch.barrier = touch.barrier, None
+            if self._safe(entry, successors):
+                removed.append(barrier)
+            else:
+                touch.barrier = barrier
+        return removed
+
+    def _safe(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> bool:
+        """Whether no region is written while one that overlaps it may still be in use."""
+        incoming: dict[Any, frozenset[Region]] = {entry: frozenset()}
+        waiting = [entry]
+        while waiting:
+            block = waiting.pop()
+            leaving = self._through(block, incoming[block])
+            if leaving is None:
+                return False
+            for following in successors[block]:
+                known = incoming.get(following)
+                joined = leaving if known is None else known | leaving
+                if joined != known:
+                    incoming[following] = joined
+                    waiting.append(following)
+        return True
+
+    def _through(self, block: Any, touched: frozenset[Region]) -> frozenset[Region] | None:
+        """What was touched since the last barrier, after the block; None when that clashes."""
+        for event in self.events.get(block, ()):
+            if isinstance(event, Meet):
+                touched = frozenset()
+                continue
+            if event.barrier is not None:
+                touched = frozenset()
+            if clash(event.region, touched):
+                return None
+            touched = touched | {event.region}
+        return touched
+
+
+def clash(region: Region, touched: Iterable[Region]) -> bool:
+    """Whether a region overlaps one of those."""
+    return any(region.overlaps(other) for other in touched)
+
+
+__all__ = ["Meet", "Region", "SlmPlan", "Touch"]

@@ -1,0 +1,2 @@
+"""From tensors, tiles and XeGPU operations to LLVM IR: the last lowering, and the only one that
+names an intrinsic."""

@@ -1,0 +1,137 @@
+"""Lowering of tl.device_print and tl.device_assert: records in a buffer that the launcher reads.
+
+The buffer is the kernel's last parameter, there only in kernels that report anything.  Its first
+two words of 32 bits are the number of records asked for and the number that fit; from byte 32 on
+each record has eight words: site, program id (3), element, unused, value (64 bits, low word first).
+A kernel goes on after a failed assertion: Intel GPUs have no instruction to end a program.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from triton_xe.dialects.locations import source_of
+from triton_xe.lowering.affine import attribute
+from triton_xe.lowering.emit.convert import places
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.helpers import LANE, call_text
+from triton_xe.lowering.emit.memory import owns_copy
+from triton_xe.lowering.emit.registers import Registers
+from triton_xe.lowering.emit.types import I1, I32, I64, bits_of, element, is_pointer
+
+REPORTING = ("tt.print", "tt.assert")
+
+_RECORD = """\
+entry:
+  br i1 %a7, label %take, label %done
+take:
+  %p = inttoptr i64 %a0 to ptr addrspace(1)
+  %slot = atomicrmw add ptr addrspace(1) %p, i32 1 syncscope("device") monotonic, align 4
+  %fits_at = getelementptr i8, ptr addrspace(1) %p, i64 4
+  %count = load i32, ptr addrspace(1) %fits_at, align 4
+  %fits = icmp ult i32 %slot, %count
+  br i1 %fits, label %write, label %done
+write:
+  %wide = zext i32 %slot to i64
+  %bytes = mul i64 %wide, 32
+  %at = add i64 %bytes, 32
+  %r = getelementptr i8, ptr addrspace(1) %p, i64 %at
+  store i32 %a1, ptr addrspace(1) %r, align 4
+  %r1 = getelementptr i8, ptr addrspace(1) %r, i64 4
+  store i32 %a2, ptr addrspace(1) %r1, align 4
+  %r2 = getelementptr i8, ptr addrspace(1) %r, i64 8
+  store i32 %a3, ptr addrspace(1) %r2, align 4
+  %r3 = getelementptr i8, ptr addrspace(1) %r, i64 12
+  store i32 %a4, ptr addrspace(1) %r3, align 4
+  %r4 = getelementptr i8, ptr addrspace(1) %r, i64 16
+  store i32 %a5, ptr addrspace(1) %r4, align 4
+  %r6 = getelementptr i8, ptr addrspace(1) %r, i64 24
+  store i64 %a6, ptr addrspace(1) %r6, align 8
+  br label %done
+done:
+  ret void
+"""
+
+
+def uses_debug_buffer(module: Operation) -> bool:
+    """Whether kernels of this module report to the host."""
+    return any(op.name in REPORTING for op in module.walk())
+
+
+def place_of(op: Operation) -> str:
+    """Where the user's program says so."""
+    return str(source_of(op) or "")
+
+
+def record(
+    em: Emitter, site: int, index: ir.Value, bits: ir.Value, active: ir.Value
+) -> None:
+    """One record of every lane for which `active` holds."""
+    buffer = em.address(em.function.args[-1])
+    pids = [_program_id(em, d) for d in range(3)]
+    arguments = [buffer, I32(site), *pids, index, bits, active]
+    call_text(em, f"{LANE}report", ir.VoidType(), arguments, _RECORD)
+
+
+def _program_id(em: Emitter, dim: int) -> ir.Value:
+    wide = em.call("_Z12get_group_idj", I64, [I32(dim)], pure=True)
+    return em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32))
+
+
+def _bits(em: Emitter, value: ir.Value) -> ir.Value:
+    if isinstance(value.type, ir.PointerType):
+        return em.address(value)
+    if not isinstance(value.type, ir.IntType):
+        value = em.b.bitcast(value, ir.IntType(bits_of(value.type)))
+    return value if value.type == I64 else em.b.zext(value, I64)
+
+
+def _each(em: Emitter, value: SSAValue) -> list[tuple[ir.Value, ir.Value, ir.Value]]:
+    """(row-major index, value, whether this lane speaks for it) of every element of a lane.
+
+    A scalar has index -1; every lane speaks for it.
+    """
+    held = em.get(value)
+    if not isinstance(held, Registers):
+        return [(I32(-1), held, I1(1))]
+    view = em.view(value)
+    once = owns_copy(em, view)
+    active = I1(1) if once is None else once
+    return [
+        (place, held.register(em, r), active) for r, place in enumerate(places(em, view))
+    ]
+
+
+@lowers("tt.print")
+def lower_print(em: Emitter, op: Operation) -> None:
+    prefix, as_hex = attribute(op, "prefix").data, bool(attribute(op, "hex").value.data)
+    signed = [bool(v) for v in attribute(op, "isSigned").get_values()]
+    debug = em.state.debug
+    if not op.operands:
+        site = debug.add(what="print", text=prefix, type="none", where=place_of(op))
+        record(em, site, I32(-1), I64(0), I1(1))
+    for number, value in enumerate(op.operands):
+        kind = element(value.type)
+        site = debug.add(
+            what="print", text=prefix, where=place_of(op), hex=as_hex, signed=signed[number],
+            type="ptr" if is_pointer(kind) else str(kind),
+            shape=list(value.type.get_shape()) if isinstance(value.type, TensorType) else None,
+            operand=number if len(op.operands) > 1 else None,
+        )
+        for index, held, active in _each(em, value):
+            record(em, site, index, _bits(em, held), active)
+
+
+@lowers("tt.assert")
+def lower_assert(em: Emitter, op: Operation) -> None:
+    (value,) = op.operands
+    shape = list(value.type.get_shape()) if isinstance(value.type, TensorType) else None
+    site = em.state.debug.add(
+        what="assert", text=attribute(op, "message").data, shape=shape, where=place_of(op)
+    )
+    for index, held, active in _each(em, value):
+        if held.type != I1:
+            held = em.b.icmp_unsigned("!=", held, ir.Constant(held.type, 0))
+        record(em, site, index, I64(0), em.b.and_(active, em.b.not_(held)))

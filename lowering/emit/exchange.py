@@ -1,0 +1,145 @@
+"""Shared local memory as a place where the subgroups of a work-group exchange values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from triton_xe.errors import out_of_resources
+from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
+
+WORK_GROUP = 2
+SLM_SEMANTICS, ALL_SEMANTICS = 272, 784
+"""Acquire and release of work-group memory, or of that and global memory."""
+
+
+def barrier(em: Emitter, *, global_memory: bool = False) -> None:
+    """All subgroups of the work-group meet; memory written before is visible after."""
+    _call_barrier(em, ALL_SEMANTICS if global_memory else SLM_SEMANTICS)
+    plan_of(em).note(em.b.block, Meet())
+
+
+def _call_barrier(em: Emitter, semantics: int) -> ir.Value:
+    return em.call(
+        "_Z22__spirv_ControlBarrieriii", ir.VoidType(),
+        [I32(WORK_GROUP), I32(WORK_GROUP), I32(semantics)],
+    )
+
+
+def plan_of(em: Emitter) -> SlmPlan:
+    """The plan of the kernel being written."""
+    plan: SlmPlan = em.state.slm_plan
+    return plan
+
+
+def element_bytes(kind: ir.Type) -> int:
+    """Bytes of one element in SLM; an i1 takes one."""
+    return max(bits_of(kind) // 8, 1)
+
+
+class Exchange:
+    """A region of SLM for one exchange: write, `meet`, read.
+
+    A barrier before the writes makes sure that the region is free; `settle_slm` takes it away
+    where that is so anyway.  With one subgroup there is nothing to wait for but memory itself.
+    """
+
+    def __init__(self, em: Emitter, nbytes: int) -> None:
+        limit = em.target.max_slm_bytes
+        if nbytes > limit:
+            out_of_resources(nbytes, limit, "shared memory")
+        self.em = em
+        self.region = plan_of(em).region(nbytes)
+        free = _call_barrier(em, SLM_SEMANTICS)
+        plan_of(em).note(em.b.block, Touch(self.region, free))
+        self.base = em.b.gep(_memory(em), [I32(0)], source_etype=I8)
+        em.state.slm_bases.append((self.base, self.region))
+
+    def pointer(self, place: ir.Value, size: int, offset: int = 0) -> ir.Value:
+        """The address of element `place` of those of `size` bytes that begin at byte `offset`."""
+        at = self.em.b.mul(place, I32(size)) if size > 1 else place
+        at = self.em.b.add(at, I32(offset)) if offset else at
+        return self.em.b.gep(self.base, [at], source_etype=I8)
+
+    def write(self, place: ir.Value, value: ir.Value, offset: int = 0) -> None:
+        """Store a scalar at element `place` of the part that begins at byte `offset`."""
+        size = element_bytes(value.type)
+        self.write_at(self.pointer(place, size, offset), value, size)
+
+    def write_at(self, pointer: ir.Value, value: ir.Value, align: int) -> None:
+        """Store a scalar or a vector."""
+        vector = isinstance(value.type, ir.VectorType)
+        if (value.type.element if vector else value.type) == I1:
+            value = self.em.b.zext(value, vector_of(I8, value.type.count if vector else 1))
+        self.em.b.store(value, pointer).align = align
+
+    def meet(self) -> None:
+        """All have written."""
+        barrier(self.em)
+        plan_of(self.em).note(self.em.b.block, Touch(self.region))
+
+    def read(self, place: ir.Value, kind: ir.Type, offset: int = 0) -> ir.Value:
+        """Load a scalar from element `place`."""
+        size = element_bytes(kind)
+        return self.read_at(self.pointer(place, size, offset), kind, 1, size)
+
+    def read_at(self, pointer: ir.Value, kind: ir.Type, count: int, align: int) -> ir.Value:
+        """Load `count` elements."""
+        held = vector_of(I8 if kind == I1 else kind, count)
+        value = self.em.b.load(pointer, typ=held)
+        value.align = align
+        if kind != I1:
+            return value
+        return self.em.b.icmp_unsigned("!=", value, ir.Constant(held, None))
+
+
+def kept_region(em: Emitter, nbytes: int) -> ir.Value:
+    """Memory at the start of SLM that the program manages itself; exchanges lie behind it."""
+    em.state.slm_kept = max(em.state.slm_kept, nbytes + -nbytes % 64)
+    return _memory(em)
+
+
+def _memory(em: Emitter) -> ir.Value:
+    state = em.state
+    if state.slm is None:
+        state.slm = ir.GlobalVariable(state.llvm, ir.ArrayType(I8, 0), "slm", addrspace=SLM)
+        state.slm.type = SLM_POINTER
+        state.slm.linkage = "internal"
+        state.slm.align = 64
+    return state.slm
+
+
+def settle_slm(em: Emitter) -> None:
+    """Place the regions of a finished kernel and drop the barriers that it does not need."""
+    plan = plan_of(em)
+    kept = em.state.slm_kept
+    em.state.slm_bytes = max(em.state.slm_bytes, kept + plan.place())
+    if em.state.slm_bytes > em.target.max_slm_bytes:
+        out_of_resources(em.state.slm_bytes, em.target.max_slm_bytes, "shared memory")
+    for base, region in em.state.slm_bases:
+        base.indices = [I32(kept + region.offset)]
+    blocks = em.function.blocks
+    following = {b: _successors(b) for b in blocks}
+    following[em.entry] = [em.body]
+    dropped = {id(call) for call in plan.unneeded(em.entry, following)}
+    for block in blocks:
+        block.instructions[:] = [i for i in block.instructions if id(i) not in dropped]
+
+
+def _successors(block: ir.Block) -> list[ir.Block]:
+    if block.terminator is None:
+        return []
+    return [o for o in block.terminator.operands if isinstance(o, ir.Block)]
+
+
+def layout_bytes(kinds: Sequence[ir.Type], count: int) -> tuple[list[int], int]:
+    """Byte offsets of one array of `count` elements per type, and the sum."""
+    offsets, total = [], 0
+    for kind in kinds:
+        total += -total % element_bytes(kind)
+        offsets.append(total)
+        total += element_bytes(kind) * count
+    return offsets, total

@@ -1,0 +1,51 @@
+"""Lowering of tl.inline_asm_elementwise: vISA text (SPV_INTEL_inline_assembly), element by element.
+
+The constraints are those of the Intel Graphics Compiler, `=rw,rw` for one register each.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.affine import attribute
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.registers import from_scalars
+from triton_xe.lowering.emit.types import scalar_type
+
+
+@lowers("tt.elementwise_inline_asm")
+def lower_inline_assembly(em: Emitter, op: Operation) -> None:
+    packed = int(attribute(op, "packed_element").value.data)
+    if packed != 1:
+        raise UnsupportedError(
+            f"tl.inline_asm_elementwise with pack={packed}: vISA text works on whole subgroups, "
+            "so give one element at a time (pack=1)"
+        )
+    kinds = [scalar_type(v.type) for v in op.operands]
+    results = [scalar_type(r.type) for r in op.results]
+    returned = results[0] if len(results) == 1 else ir.LiteralStructType(results)
+    text, constraints = attribute(op, "asm_string").data, attribute(op, "constraints").data
+    pure = bool(attribute(op, "pure").value.data)
+    assembly = ir.InlineAsm(ir.FunctionType(returned, kinds), text, constraints, not pure)
+
+    def write(values: list[ir.Value]) -> list[ir.Value]:
+        made = em.b.call(assembly, values)
+        if len(results) == 1:
+            return [made]
+        return [em.b.extract_value(made, i) for i in range(len(results))]
+
+    if not isinstance(op.results[0].type, TensorType):
+        for result, value in zip(op.results, write([em.scalar(v) for v in op.operands]),
+                                 strict=True):
+            em.bind(result, value)
+        return
+    sources = [em.registers(v) for v in op.operands]
+    rows = [
+        write([s.register(em, r) for s in sources])
+        for r in range(len(em.view(op.results[0]).registers))
+    ]
+    for index, result in enumerate(op.results):
+        em.bind(result, from_scalars(em, results[index], [row[index] for row in rows]))

@@ -1,0 +1,106 @@
+"""A module of tt.func operations as an LLVM module for SPIR-V."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.affine import attribute
+from triton_xe.lowering.allocate_slm import SlmPlan
+from triton_xe.lowering.emit import (
+    arithmetic,
+    atomics,
+    calls,
+    control,
+    convert,
+    debug,
+    dot,
+    fp4,
+    gather,
+    histogram,
+    inline_assembly,
+    libdevice,
+    map_elementwise,
+    maths,
+    memory,
+    reduce,
+    scan,
+    shape,
+    xegpu,
+)
+from triton_xe.lowering.emit.control import write_body
+from triton_xe.lowering.emit.debug import uses_debug_buffer
+from triton_xe.lowering.emit.emitter import Emitter, ModuleState
+from triton_xe.lowering.emit.exchange import settle_slm
+from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
+from triton_xe.lowering.rewriting import functions
+
+_TABLES = (
+    arithmetic, atomics, calls, control, convert, debug, dot, fp4, gather, histogram,
+    inline_assembly, libdevice, map_elementwise, maths, memory, reduce, scan, shape, xegpu,
+)
+TRIPLE = "spirv64-unknown-unknown"
+
+
+class Function(ir.Function):
+    """An LLVM function whose attachments are printed as LLVM reads them, without commas."""
+
+    def _stringify_metadata(self, leading_comma: bool = False) -> str:
+        return "".join(f" !{key} {value.get_reference()}" for key, value in self.metadata.items())
+
+
+def emit_module(
+    module: Operation, target: Target, num_warps: int, lanes: int, *, contract: bool = True
+) -> ModuleState:
+    """Write every function; `state.llvm` is the LLVM module, the rest are its facts."""
+    llvm = ir.Module(name="kernel")
+    llvm.triple = TRIPLE
+    state = ModuleState(llvm, target, num_warps, lanes, module)
+    if contract:
+        llvm.add_named_metadata("opencl.enable.FP_CONTRACT", llvm.add_metadata([]))
+    for op in functions(module):
+        if is_kernel(op):
+            _function(state, op)
+    if state.slm is not None:
+        _resize_slm(state)
+    return state
+
+
+def _function(state: ModuleState, op: Operation) -> None:
+    name = attribute(op, "sym_name").data
+    first = op.regions[0].blocks[0]
+    kinds = list(first.arg_types)
+    arguments = [argument_type(kind) for kind in kinds]
+    if uses_debug_buffer(state.module):
+        arguments.append(POINTER)
+    function = Function(state.llvm, ir.FunctionType(ir.VoidType(), arguments), name)
+    function.calling_convention = "spir_kernel"
+    threads = state.num_warps * state.lanes
+    function.set_metadata("intel_reqd_sub_group_size", state.llvm.add_metadata([I32(state.lanes)]))
+    function.set_metadata(
+        "reqd_work_group_size", state.llvm.add_metadata([I32(threads), I32(1), I32(1)])
+    )
+    state.slm_plan, state.slm_bases = SlmPlan(), []
+    em = Emitter(state, function)
+    for value, held in zip(first.args, function.args, strict=False):
+        em.bind(value, held)
+    write_body(em, op.regions[0])
+    settle_slm(em)
+    em.allocas.branch(em.body)
+
+
+def is_kernel(op: Operation) -> bool:
+    """Functions that are not public are written where they are called."""
+    visibility = attribute(op, "sym_visibility")
+    return visibility is None or visibility.data == "public"
+
+
+def _resize_slm(state: ModuleState) -> None:
+    assert state.slm is not None
+    kind = ir.ArrayType(I8, state.slm_bytes)
+    state.slm.value_type = kind
+    state.slm.initializer = ir.Constant(kind, ir.Undefined)
+
+
+__all__ = ["emit_module"]

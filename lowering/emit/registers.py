@@ -1,0 +1,151 @@
+"""The registers of one work-item that hold its part of a tensor.
+
+Registers are grouped into chunks of up to eight, each one LLVM vector, in the layout's register
+order.  Chunks are made when first asked for: index arithmetic is written next to its use, which
+keeps few registers alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from triton_xe.lowering.emit.types import I32, vector_of
+
+if TYPE_CHECKING:
+    from triton_xe.lowering.emit.emitter import Emitter
+
+CHUNK = 8
+
+
+class Registers:
+    """`count` registers of LLVM type `kind`; `make(i)` writes chunk i."""
+
+    def __init__(
+        self, count: int, kind: ir.Type, make: Callable[[int], ir.Value]
+    ) -> None:
+        self.count = count
+        self.kind = kind
+        self.width = min(count, CHUNK)
+        self._make = make
+
+    @property
+    def chunks(self) -> int:
+        return self.count // self.width
+
+    def chunk(self, em: Emitter, index: int) -> ir.Value:
+        """Chunk `index` as one LLVM value."""
+        return em.remember((self, index), lambda: self._make(index))
+
+    def all_chunks(self, em: Emitter) -> list[ir.Value]:
+        """Every chunk, written now."""
+        return [self.chunk(em, i) for i in range(self.chunks)]
+
+    def register(self, em: Emitter, index: int) -> ir.Value:
+        """One register as a scalar."""
+        if self.width == 1:
+            return self.chunk(em, index)
+        return em.remember(
+            (self, "register", index),
+            lambda: em.b.extract_element(
+                self.chunk(em, index // self.width), I32(index % self.width)
+            ),
+        )
+
+    def slice(self, em: Emitter, start: int, length: int) -> ir.Value:
+        """`length` registers from `start` as one LLVM value."""
+        if length == 1:
+            return self.register(em, start)
+        if length == self.width and start % self.width == 0:
+            return self.chunk(em, start // self.width)
+        return join(em, self, list(range(start, start + length)))
+
+
+class Splat(Registers):
+    """Registers that all hold one scalar, which every lane shares."""
+
+    def __init__(self, count: int, scalar: ir.Value) -> None:
+        super().__init__(count, scalar.type, self._fill)
+        self.scalar = scalar
+        self._em: Emitter | None = None
+
+    def _fill(self, index: int) -> ir.Value:
+        raise AssertionError("a splat is filled by chunk()")
+
+    def chunk(self, em: Emitter, index: int) -> ir.Value:
+        return em.splat(self.scalar, self.width)
+
+    def register(self, em: Emitter, index: int) -> ir.Value:
+        return self.scalar
+
+    def slice(self, em: Emitter, start: int, length: int) -> ir.Value:
+        return em.splat(self.scalar, length)
+
+
+def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:
+    """Registers whose chunks exist already."""
+    held = list(chunks)
+    made = Registers(len(held) * width, kind, held.__getitem__)
+    made.width = width
+    return made
+
+
+def from_scalars(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
+    """Registers from one LLVM scalar each."""
+    width = min(len(scalars), CHUNK)
+
+    def make(i: int) -> ir.Value:
+        return em.pack(kind, scalars[i * width : (i + 1) * width])
+
+    return Registers(len(scalars), kind, make)
+
+
+def permuted(em: Emitter, source: Registers, order: Sequence[int]) -> Registers:
+    """Registers whose register r is register order[r] of the source."""
+    if isinstance(source, Splat):
+        return Splat(len(order), source.scalar)
+    if list(order) == list(range(source.count)):
+        return source
+    width = min(len(order), CHUNK)
+
+    def make(i: int) -> ir.Value:
+        return join(em, source, list(order[i * width : (i + 1) * width]))
+
+    return Registers(len(order), source.kind, make)
+
+
+def join(em: Emitter, source: Registers, registers: list[int]) -> ir.Value:
+    """The named registers, in this order, as one LLVM value."""
+    if len(registers) == 1:
+        return source.register(em, registers[0])
+    if len(set(registers)) == 1:
+        return em.splat(source.register(em, registers[0]), len(registers))
+    width = source.width
+    homes = list(dict.fromkeys(r // width for r in registers))
+    if len(homes) == 1:
+        mask = [r % width for r in registers]
+        chunk = source.chunk(em, homes[0])
+        return chunk if mask == list(range(width)) else em.shuffle(chunk, chunk, mask)
+    if len(homes) == 2 and width > 1:
+        first, second = (source.chunk(em, h) for h in homes)
+        mask = [r % width + (width if r // width == homes[1] else 0) for r in registers]
+        return em.shuffle(first, second, mask)
+    return em.pack(source.kind, [source.register(em, r) for r in registers])
+
+
+def mapped(
+    em: Emitter, kind: ir.Type, operands: Sequence[Registers], write: Callable[..., ir.Value]
+) -> Registers:
+    """An element-wise operation: `write` gets one value per operand, vector or scalar."""
+    if all(isinstance(o, Splat) for o in operands):
+        return Splat(operands[0].count, write(*(o.scalar for o in operands)))  # type: ignore[attr-defined]
+    return Registers(
+        operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands))
+    )
+
+
+def like(registers: Registers, kind: ir.Type) -> ir.Type:
+    """The LLVM type of a chunk of `kind` with the width of `registers`."""
+    return vector_of(kind, registers.width)

@@ -1,0 +1,53 @@
+"""Moving values between the lanes of a subgroup."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, I64, bits_of
+
+
+def _pieces(em: Emitter, value: ir.Value) -> list[ir.Value]:
+    """A scalar as i32 pieces, low one first."""
+    bits = bits_of(value.type)
+    if bits == 64:
+        wide = em.b.bitcast(value, I64) if value.type == DOUBLE else value
+        return [em.b.trunc(wide, I32), em.b.trunc(em.b.lshr(wide, I64(32)), I32)]
+    if value.type == FLOAT:
+        return [em.b.bitcast(value, I32)]
+    if isinstance(value.type, ir.HalfType):
+        return [em.b.zext(em.b.bitcast(value, I16), I32)]
+    return [value if bits == 32 else em.b.zext(value, I32)]
+
+
+def _whole(em: Emitter, pieces: list[ir.Value], kind: ir.Type) -> ir.Value:
+    """The inverse of `_pieces`."""
+    if len(pieces) == 2:
+        high = em.b.shl(em.b.zext(pieces[1], I64), I64(32))
+        wide = em.b.or_(em.b.zext(pieces[0], I64), high)
+        return em.b.bitcast(wide, kind) if kind == DOUBLE else wide
+    if kind == FLOAT:
+        return em.b.bitcast(pieces[0], kind)
+    if isinstance(kind, ir.HalfType):
+        return em.b.bitcast(em.b.trunc(pieces[0], I16), kind)
+    return pieces[0] if bits_of(kind) == 32 else em.b.trunc(pieces[0], kind)
+
+
+def shuffle_xor(em: Emitter, value: ir.Value, mask: int) -> ir.Value:
+    """The value of lane (own lane ^ mask)."""
+    name = "llvm.genx.GenISA.simdShuffleXor.i32"
+    moved = [em.call(name, I32, [p, I32(mask)]) for p in _pieces(em, value)]
+    return _whole(em, moved, value.type)
+
+
+def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
+    """The value of the given lane."""
+    name = "llvm.genx.GenISA.WaveShuffleIndex.i32"
+    moved = [em.call(name, I32, [p, lane, I32(0)]) for p in _pieces(em, value)]
+    return _whole(em, moved, value.type)
+
+
+def uniform(em: Emitter, value: ir.Value) -> ir.Value:
+    """A value that all lanes share, in a form that the compiler knows to be shared."""
+    return shuffle_index(em, value, I32(0))

@@ -1,0 +1,98 @@
+"""LLVM types of Triton's scalar types.
+
+bf16 travels as i16 and fp8 as i8, because LLVM's SPIR-V target has neither; pointers inside
+tensors are i64 addresses, scalar pointers stay pointers.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from llvmlite import ir
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from triton_xe.errors import UnsupportedError
+
+GLOBAL, SLM, PRIVATE = 1, 3, 0
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+POINTER = ir.PointerType(addrspace=GLOBAL)
+SLM_POINTER = ir.PointerType(addrspace=SLM)
+PRIVATE_POINTER = ir.PointerType()
+
+_FP8 = frozenset({"f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3"})
+
+
+def is_pointer(kind: Attribute) -> bool:
+    """Whether this is Triton's pointer type."""
+    return kind.name == "tt.ptr"
+
+
+def is_bf16(kind: Attribute) -> bool:
+    """Whether elements are bf16."""
+    return isinstance(element(kind), BFloat16Type)
+
+
+def element(kind: Attribute) -> Attribute:
+    """The element type of a tensor or vector, or the scalar type itself."""
+    return kind.element_type if isinstance(kind, (TensorType, VectorType)) else kind
+
+
+@cache
+def scalar_type(kind: Attribute) -> ir.Type:
+    """The LLVM type that holds one element in a register."""
+    kind = element(kind)
+    if isinstance(kind, IntegerType):
+        return ir.IntType(kind.width.data)
+    if isinstance(kind, Float16Type):
+        return HALF
+    if isinstance(kind, BFloat16Type):
+        return I16
+    if isinstance(kind, Float32Type):
+        return FLOAT
+    if isinstance(kind, Float64Type):
+        return DOUBLE
+    if isinstance(kind, IndexType):
+        return I64
+    if is_pointer(kind):
+        return I64
+    if kind.name in _FP8:
+        return I8
+    raise UnsupportedError(f"values of type {kind} are not supported on Xe GPUs")
+
+
+def argument_type(kind: Attribute) -> ir.Type:
+    """The LLVM type of a scalar value that is not inside a tensor."""
+    return POINTER if is_pointer(kind) else scalar_type(kind)
+
+
+def bits_of(kind: ir.Type) -> int:
+    """Width of an LLVM scalar type."""
+    if isinstance(kind, ir.IntType):
+        return int(kind.width)
+    return {ir.HalfType: 16, ir.FloatType: 32, ir.DoubleType: 64}[type(kind)]
+
+
+def vector_of(kind: ir.Type, count: int) -> ir.Type:
+    """`<count x kind>`, or the scalar for one element."""
+    return kind if count == 1 else ir.VectorType(kind, count)
+
+
+def suffix(kind: ir.Type) -> str:
+    """How LLVM mangles a type into the name of an intrinsic."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{suffix(kind.element)}"
+    if isinstance(kind, ir.IntType):
+        return f"i{kind.width}"
+    return {ir.HalfType: "f16", ir.FloatType: "f32", ir.DoubleType: "f64"}[type(kind)]

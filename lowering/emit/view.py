@@ -1,0 +1,61 @@
+"""A layout as the emitter needs it: which coordinates each register of a lane holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from triton_xe.layout import LinearLayout
+
+Coordinates = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """Registers of one lane without duplicates, and what lane and warp add to coordinates.
+
+    The element in register r of lane l of warp w has the coordinates
+    registers[r] ^ (xor of lanes[i] for each bit i of l) ^ (xor of warps[i] for each bit i of w).
+    """
+
+    shape: Coordinates
+    registers: tuple[Coordinates, ...]
+    lanes: tuple[Coordinates, ...]
+    warps: tuple[Coordinates, ...]
+
+    @property
+    def index(self) -> dict[Coordinates, int]:
+        return _index(self.registers)
+
+    @property
+    def lane_free(self) -> int:
+        """Bits of the lane that hold copies."""
+        return sum(1 << i for i, c in enumerate(self.lanes) if not any(c))
+
+    @property
+    def warp_free(self) -> int:
+        """Bits of the warp that hold copies."""
+        return sum(1 << i for i, c in enumerate(self.warps) if not any(c))
+
+
+@cache
+def _index(registers: tuple[Coordinates, ...]) -> dict[Coordinates, int]:
+    return {coordinates: i for i, coordinates in enumerate(registers)}
+
+
+@cache
+def view_of(layout: LinearLayout) -> View:
+    """The view of a distributed layout."""
+    shape = tuple(layout.out_dims.values())
+    bases = [tuple(b) for b in layout.bases["register"] if any(b)]
+    registers: list[Coordinates] = [(0,) * len(shape)]
+    for base in bases:
+        registers += [tuple(a ^ b for a, b in zip(c, base, strict=True)) for c in registers]
+    if len(set(registers)) != len(registers):
+        registers = list(dict.fromkeys(registers))
+    return View(
+        shape,
+        tuple(registers),
+        tuple(tuple(b) for b in layout.bases["lane"]),
+        tuple(tuple(b) for b in layout.bases["warp"]),
+    )

@@ -1,0 +1,126 @@
+"""Integer polynomials over the scalars of a kernel, the arithmetic behind surface raising.
+
+A symbol is any hashable thing: an SSA value, or one of the derived symbols of `lowering.affine`.
+Overflow is not modelled: index arithmetic that wraps addresses memory the kernel does not own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+Symbol = Hashable
+Monomial = tuple[Symbol, ...]
+
+
+def _key(symbols: Iterable[Symbol]) -> Monomial:
+    return tuple(sorted(symbols, key=hash))
+
+
+@dataclass(frozen=True, eq=False)
+class Poly:
+    """A sum of integer coefficients times products of symbols.
+
+    >>> (Poly.symbol("k") * 32 + 4).constant_part
+    4
+    """
+
+    terms: Mapping[Monomial, int]
+
+    @staticmethod
+    def constant(value: int) -> Poly:
+        return Poly({(): value} if value else {})
+
+    @staticmethod
+    def symbol(symbol: Symbol) -> Poly:
+        return Poly({(symbol,): 1})
+
+    @property
+    def constant_part(self) -> int:
+        return self.terms.get((), 0)
+
+    @property
+    def as_constant(self) -> int | None:
+        """The value, when no symbol occurs."""
+        if not self.terms:
+            return 0
+        return self.terms[()] if len(self.terms) == 1 and () in self.terms else None
+
+    @property
+    def symbols(self) -> set[Symbol]:
+        return {symbol for monomial in self.terms for symbol in monomial}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Poly) and dict(self.terms) == dict(other.terms)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    def __add__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            other = Poly.constant(other)
+        out = dict(self.terms)
+        for monomial, coefficient in other.terms.items():
+            total = out.get(monomial, 0) + coefficient
+            if total:
+                out[monomial] = total
+            else:
+                out.pop(monomial, None)
+        return Poly(out)
+
+    def __neg__(self) -> Poly:
+        return Poly({monomial: -c for monomial, c in self.terms.items()})
+
+    def __sub__(self, other: Poly | int) -> Poly:
+        return self + (-other)
+
+    def __mul__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            return Poly({m: c * other for m, c in self.terms.items()} if other else {})
+        out = Poly({})
+        for left, c in self.terms.items():
+            out += Poly({_key(left + right): c * d for right, d in other.terms.items()})
+        return out
+
+    def substitute(self, replace: Callable[[Symbol], Poly | None]) -> Poly:
+        """The polynomial with some symbols replaced (`None` keeps a symbol)."""
+        out = Poly({})
+        for monomial, coefficient in self.terms.items():
+            term = Poly.constant(coefficient)
+            for symbol in monomial:
+                new = replace(symbol)
+                term = term * (Poly.symbol(symbol) if new is None else new)
+            out += term
+        return out
+
+    def divide(self, divisor: Poly) -> tuple[Poly, Poly]:
+        """(quotient, rest) with self = quotient * divisor + rest, term by term.
+
+        A term goes to the quotient when the divisor, a single term, divides it.
+        """
+        if len(divisor.terms) != 1:
+            return Poly({}), self
+        ((by, factor),) = divisor.terms.items()
+        quotient: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms.items():
+            left = _without(monomial, by)
+            if left is None or coefficient % factor:
+                rest[monomial] = coefficient
+            else:
+                quotient[left] = coefficient // factor
+        return Poly(quotient), Poly(rest)
+
+    def split(self, has: Callable[[Symbol], bool]) -> tuple[Poly, Poly]:
+        """(terms with a symbol for which `has` holds, the other terms)."""
+        inside = {m: c for m, c in self.terms.items() if any(has(s) for s in m)}
+        return Poly(inside), Poly({m: c for m, c in self.terms.items() if m not in inside})
+
+
+def _without(monomial: Monomial, by: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for symbol in by:
+        if symbol not in left:
+            return None
+        left.remove(symbol)
+    return tuple(left)

@@ -1,0 +1,324 @@
+"""Small helpers for rewriting xDSL operations in place, without a pattern driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, UnknownLoc, i1, i32, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.lowering.affine import Iteration, Remainder
+from triton_xe.lowering.poly import Poly, Symbol
+from triton_xe.lowering.surfaces import (
+    AtLeast,
+    BaseMultiple,
+    Guard,
+    IsFalse,
+    LastIteration,
+    Multiple,
+    RowFits,
+)
+
+_SIDE_EFFECTS = ("store", "atomic", "print", "assert", "barrier", "call", "inline_asm", "return",
+                 "prefetch", "reduce_return", "local_dealloc", "descriptor_")
+
+
+def detach(op: Operation) -> None:
+    """Take an operation out of its block, without dropping it."""
+    op.detach()  # type: ignore[no-untyped-call]
+
+
+def placed(source: Operation, *made: Operation) -> None:
+    """Say that the new operations come from the same place in Python as `source`."""
+    for op in made:
+        if isinstance(op.location, UnknownLoc):
+            op.location = source.location
+
+
+def place(before: Operation | None, op: Operation) -> None:
+    """What was written between `before` and `op` comes from where `op` comes from."""
+    made = op.prev_op
+    while made is not None and made is not before:
+        placed(op, made)
+        made = made.prev_op
+
+
+class Scalars:
+    """Writes scalar arithmetic at one place; equal expressions are written once.
+
+    Polynomials are computed with 64 bits and cut to 32 where asked.
+    """
+
+    def __init__(self, at: InsertPoint) -> None:
+        self._at = at
+        self._known: dict[object, SSAValue] = {}
+
+    def insert(self, op: Operation) -> SSAValue:
+        Rewriter.insert_op(op, self._at)
+        return op.results[0]
+
+    def constant(self, value: int, kind: IntegerType = i64) -> SSAValue:
+        key = ("constant", value, kind)
+        if key not in self._known:
+            self._known[key] = self.insert(arith.ConstantOp(IntegerAttr(value, kind)))
+        return self._known[key]
+
+    def wide(self, value: SSAValue) -> SSAValue:
+        """A scalar as i64."""
+        if value.type == i64:
+            return value
+        if ("wide", value) not in self._known:
+            self._known["wide", value] = self.insert(arith.ExtSIOp(value, i64))
+        return self._known["wide", value]
+
+    def poly(self, poly: Poly) -> SSAValue:
+        """The value of a polynomial as i64."""
+        if poly in self._known:
+            return self._known[poly]
+        total: SSAValue | None = None
+        for monomial, coefficient in poly.terms.items():
+            term = self._term(monomial, coefficient)
+            total = term if total is None else self.insert(arith.AddiOp(total, term))
+        self._known[poly] = self.constant(0) if total is None else total
+        return self._known[poly]
+
+    def poly32(self, poly: Poly) -> SSAValue:
+        """The value of a polynomial as i32; the caller knows that it fits."""
+        constant = poly.as_constant
+        if constant is not None:
+            return self.constant(constant, i32)
+        key = ("narrow", poly)
+        if key not in self._known:
+            only = next(iter(poly.symbols)) if len(poly.symbols) == 1 else None
+            if isinstance(only, SSAValue) and only.type == i32 and poly == Poly.symbol(only):
+                self._known[key] = only
+            else:
+                self._known[key] = self.insert(arith.TruncIOp(self.poly(poly), i32))
+        return self._known[key]
+
+    def _term(self, monomial: Sequence[Symbol], coefficient: int) -> SSAValue:
+        if not monomial:
+            return self.constant(coefficient)
+        product: SSAValue | None = None
+        for symbol in monomial:
+            factor = self._symbol(symbol)
+            product = factor if product is None else self.insert(arith.MuliOp(product, factor))
+        assert product is not None
+        if coefficient == 1:
+            return product
+        return self.insert(arith.MuliOp(product, self.constant(coefficient)))
+
+    def _symbol(self, symbol: Symbol) -> SSAValue:
+        if isinstance(symbol, SSAValue):
+            return self.wide(symbol)
+        if symbol not in self._known:
+            self._known[symbol] = self._derived(symbol)
+        return self._known[symbol]
+
+    def _derived(self, symbol: Symbol) -> SSAValue:
+        if isinstance(symbol, Remainder):
+            return self.insert(arith.RemSIOp(self.poly(symbol.value), self.poly(symbol.modulus)))
+        assert isinstance(symbol, (Iteration, LastIteration))
+        low, high, step = (self.wide(v) for v in symbol.loop.operands[:3])
+        if isinstance(symbol, Iteration):
+            gone = arith.SubiOp(self.wide(symbol.loop.regions[0].block.args[0]), low)
+            return self.insert(arith.DivSIOp(self.insert(gone), step))
+        span = self.insert(arith.SubiOp(high, low))
+        before_last = self.insert(arith.SubiOp(span, self.constant(1)))
+        return self.insert(arith.DivSIOp(before_last, step))
+
+    def all_hold(self, guards: Iterable[Guard]) -> SSAValue | None:
+        """One i1 that says whether all guards hold; None when there are none."""
+        fails: SSAValue | None = None
+        for guard in guards:
+            test = self._fails(guard)
+            fails = test if fails is None else self.insert(arith.OrIOp(fails, test))
+        if fails is None:
+            return None
+        return self.insert(arith.XOrIOp(fails, self.constant(1, i1)))
+
+    def _fails(self, guard: Guard) -> SSAValue:
+        if isinstance(guard, AtLeast):
+            left, right = self.poly(guard.left), self.poly(guard.right)
+            return self.insert(arith.CmpiOp(left, right, "slt"))
+        if isinstance(guard, IsFalse):
+            return guard.value
+        if isinstance(guard, RowFits):
+            low = self.insert(arith.AndIOp(self.address(guard.base), self.constant(63)))
+            room = self.poly(guard.pitch - guard.width)
+            return self.insert(arith.CmpiOp(room, low, "slt"))
+        if isinstance(guard, Multiple):
+            value = self.poly(guard.value)
+        else:
+            assert isinstance(guard, BaseMultiple)
+            value = self.address(guard.base)
+        rest = self.insert(arith.AndIOp(value, self.constant(guard.of - 1)))
+        return self.insert(arith.CmpiOp(rest, self.constant(0), "ne"))
+
+    def address(self, base: SSAValue) -> SSAValue:
+        """A scalar pointer as i64."""
+        from triton_xe.dialects.tt_ops import PtrToIntOp
+
+        key = ("address", base)
+        if key not in self._known:
+            self._known[key] = self.insert(PtrToIntOp(operands=[base], result_types=[i64]))
+        return self._known[key]
+
+
+def retyped(value: Attribute, encoding: Attribute | None) -> TensorType[Attribute]:
+    """A tensor type with another encoding."""
+    assert isinstance(value, TensorType)
+    return TensorType(
+        value.element_type, value.get_shape(), value.encoding if encoding is None else encoding
+    )
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether an operation can be dropped when nothing uses it."""
+    return _pure_name(op.name) and not op.regions
+
+
+@lru_cache(maxsize=1024)
+def _pure_name(name: str) -> bool:
+    if name in ("tt.load", "scf.yield", "tt.func", "builtin.module"):
+        return name == "tt.load"
+    return not any(word in name for word in _SIDE_EFFECTS)
+
+
+def hoist(values: Iterable[SSAValue], anchor: Operation) -> bool:
+    """Move what `values` are computed by before `anchor`; False, and nothing moved, if impossible.
+
+    Only pure operations of the anchor's block that do not read memory move.
+    """
+    block = anchor.parent
+    assert block is not None
+    place = {op: i for i, op in enumerate(block.ops)}
+    needed: set[Operation] = set()
+    work = [v.owner for v in values]
+    while work:
+        op = work.pop()
+        if not isinstance(op, Operation) or op in needed or place.get(op, -1) < place[anchor]:
+            continue
+        if not is_pure(op) or op.name == "tt.load" or op is anchor:
+            return False
+        needed.add(op)
+        work += [v.owner for v in op.operands]
+    for op in sorted(needed, key=place.__getitem__):
+        detach(op)
+        Rewriter.insert_op(op, InsertPoint.before(anchor))
+    return True
+
+
+def erase_dead(root: Operation) -> None:
+    """Drop pure operations that nothing uses, and loop-carried values that nothing needs."""
+    changed = True
+    while changed:
+        changed = False
+        for op in list(root.walk(reverse=True)):
+            if op.parent is None or op is root:
+                continue
+            if op.name == "scf.for":
+                changed |= drop_dead_carries(op)
+            elif op.results and is_pure(op) and not any(r.uses.get_length() for r in op.results):
+                Rewriter.erase_op(op)
+
+
+def _uses_elsewhere(value: SSAValue, allowed: set[Operation]) -> bool:
+    return any(use.operation not in allowed for use in value.uses)
+
+
+def drop_dead_carries(loop: Operation) -> bool:
+    """Remove loop-carried values that only compute themselves; True when one was removed."""
+    body = loop.regions[0].block
+    last = body.last_op
+    assert last is not None
+    dead = [i for i in range(len(loop.results)) if _is_dead_carry(loop, last, body, i)]
+    if not dead:
+        return False
+    keep = [i for i in range(len(loop.results)) if i not in dead]
+    for i in dead:
+        body.args[i + 1].replace_all_uses_with(loop.operands[3 + i])
+    yielded = [last.operands[i] for i in keep]
+    last.operands = yielded
+    for i in reversed(dead):
+        body.erase_arg(body.args[i + 1])
+    _rebuild_for(loop, keep)
+    return True
+
+
+def _is_dead_carry(loop: Operation, last: Operation, body: Block, i: int) -> bool:
+    if loop.results[i].uses.get_length():
+        return False
+    seen: set[Operation] = {last}
+    work: list[SSAValue] = [body.args[i + 1]]
+    while work:
+        for use in work.pop().uses:
+            if use.operation is last:
+                if use.index != i:
+                    return False
+            elif use.operation not in seen:
+                if not is_pure(use.operation):
+                    return False
+                seen.add(use.operation)
+                work.extend(use.operation.results)
+    return True
+
+
+def _rebuild_for(loop: Operation, keep: list[int]) -> Operation:
+    region = loop.detach_region(0)
+    operands = [*loop.operands[:3], *(loop.operands[3 + i] for i in keep)]
+    new = scf.ForOp(operands[0], operands[1], operands[2], operands[3:], region)
+    new.attributes = dict(loop.attributes)
+    Rewriter.insert_op(new, InsertPoint.before(loop))
+    for new_index, old_index in enumerate(keep):
+        loop.results[old_index].replace_all_uses_with(new.results[new_index])
+    Rewriter.erase_op(loop)
+    return new
+
+
+def extend_for(
+    loop: Operation, starts: Sequence[SSAValue], types: Sequence[Attribute] | None = None
+) -> tuple[Operation, list[BlockArgument]]:
+    """The loop with more carried values; yield operands are added by the caller."""
+    body = loop.regions[0].block
+    added = [body.insert_arg(value.type, len(body.args)) for value in starts]
+    region = loop.detach_region(0)
+    old = list(loop.operands)
+    new = scf.ForOp(old[0], old[1], old[2], [*old[3:], *starts], region)
+    new.attributes = dict(loop.attributes)
+    Rewriter.insert_op(new, InsertPoint.before(loop))
+    for index, result in enumerate(loop.results):
+        result.replace_all_uses_with(new.results[index])
+    Rewriter.erase_op(loop)
+    return new, added
+
+
+def yield_more(loop: Operation, values: Sequence[SSAValue]) -> None:
+    """Add operands to the terminator of a loop."""
+    last = loop.regions[0].block.last_op
+    assert last is not None
+    last.operands = [*last.operands, *values]
+
+
+def functions(module: Operation) -> Iterator[Operation]:
+    """Every tt.func of a module."""
+    for op in module.regions[0].block.ops:
+        if op.name == "tt.func" and op.regions[0].blocks:
+            yield op
+
+
+def loops_inside(root: Operation) -> list[Operation]:
+    """Every scf.for below `root`, inner ones first."""
+    return [op for op in root.walk() if op.name == "scf.for"][::-1]
+
+
+def if_else(condition: SSAValue, results: Sequence[Attribute]) -> scf.IfOp:
+    """An scf.if with two empty blocks."""
+    return scf.IfOp(condition, results, Region(Block()), Region(Block()))
+
+
+__all__ = ["IntegerType", "Scalars", "cast", "i1", "i32", "i64"]

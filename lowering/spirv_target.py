@@ -1,0 +1,60 @@
+"""LLVM's SPIR-V target, as far as llvmlite reaches it.
+
+This file imports nothing of its own package, so that a new process can run it by its name:
+LLVM IR from standard input, SPIR-V to standard output.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+EXTENSIONS = (
+    "SPV_EXT_shader_atomic_float_add",
+    "SPV_EXT_shader_atomic_float_min_max",
+    "SPV_INTEL_subgroups",
+    "SPV_INTEL_inline_assembly",
+    "SPV_KHR_bit_instructions",
+    "SPV_KHR_shader_clock",
+)
+"""What a module may use; one appears in it only where something needs it."""
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.set_option("triton-xe", "-spirv-ext=" + ",".join(f"+{e}" for e in EXTENSIONS))
+
+
+_machines: list[Any] = []
+"""Every machine ever made: LLVM keeps facts about a machine by its address, and a new one at the
+address of a freed one gives modules where two things have the same id."""
+
+
+def _machine() -> Any:
+    """A machine for one module: LLVM's SPIR-V target keeps what it learned of the last one."""
+    _initialize()
+    _machines.append(llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine())
+    return _machines[-1]
+
+
+def verified(text: str) -> Any:
+    """The module of an LLVM text, parsed and verified."""
+    _initialize()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    return module
+
+
+def write(module: Any) -> bytes:
+    """SPIR-V of a verified module, which is used up."""
+    module.triple = "spirv64-unknown-unknown"
+    return bytes(_machine().emit_object(module))
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(write(verified(sys.stdin.read())))

@@ -1,0 +1,87 @@
+"""Triton's kernels take the road through XeTile and XeGPU, and only its end names intrinsics."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from examples.matmul import matmul_kernel
+
+ROOT = Path(__file__).parents[3]
+CONSTANTS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 4, "ACTIVATION": "",
+             "stride_ak": 1, "stride_bn": 1, "stride_cn": 1}
+
+
+@pytest.fixture(scope="module")
+def stages() -> dict[str, str]:
+    names = matmul_kernel.arg_names
+    types = {n: "constexpr" if n in CONSTANTS else "*fp16" if n.endswith("_ptr") else "i32"
+             for n in names}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names)
+               if types[n] != "constexpr"}
+    source = ASTSource(matmul_kernel, types, CONSTANTS, aligned)
+    kernel = triton.compile(source, target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 4})
+    return {name: text for name, text in kernel.asm.items() if isinstance(text, str)}
+
+
+def fast_version(text: str) -> str:
+    """The first side of the outermost pair of versions."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("    scf.if "))
+    end = next(i for i, line in enumerate(lines) if i > start and line.startswith("    } else {"))
+    return "\n".join(lines[start:end])
+
+
+def count(text: str, operation: str) -> int:
+    return len(re.findall(rf"(?<![\w.]){re.escape(operation)}(?![\w.])", text))
+
+
+def test_loads_stores_and_dots_become_tiles(stages: dict[str, str]) -> None:
+    fast = fast_version(stages["xetile"])
+    assert count(stages["xetile"], "tt.dot") == 0
+    assert count(fast, "tt.load") == 0
+    assert count(fast, "xetile.load_tile") == 2
+    assert count(fast, "xetile.tile_mma") == 1
+    assert count(fast, "xetile.store_tile") == 1
+    assert count(fast, "xetile.prefetch_tile") >= 2
+
+
+def test_tiles_become_instructions(stages: dict[str, str]) -> None:
+    assert "xetile." not in stages["xegpu"]
+    fast = fast_version(stages["xegpu"])
+    assert count(fast, "tt.load") == 0
+    assert count(fast, "xegpu.load_nd") >= 2
+    assert count(fast, "xegpu.dpas") == 16
+    assert count(fast, "xegpu.store_nd") >= 8
+    assert count(fast, "xegpu.prefetch_nd") >= 2
+
+
+def test_the_last_stage_has_one_call_per_instruction(stages: dict[str, str]) -> None:
+    calls = re.findall(r"call [^\n]*@\"llvm\.genx\.GenISA\.([\w.]+)\"", stages["llir"])
+    for call, operation in (("sub.group.dpas", "dpas"), ("LSC2DBlockRead", "load_nd")):
+        made = sum(c.startswith(call) for c in calls)
+        assert made == count(stages["xegpu"], f"xegpu.{operation}")
+
+
+@pytest.mark.parametrize("folder", ["triton_xe/dialects", "triton_xe/plan", "triton_xe/layout",
+                                    "triton_xe/hardware", "lowering", "backend"])
+def test_only_the_last_lowering_names_intrinsics(folder: str) -> None:
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if re.search(r"[\"'][^\"'\n]*(?:llvm\.genx|GenISA|__spirv_|_Z\d+[a-z])", path.read_text())
+    ]
+    assert [p for p in found if not p.startswith("lowering/emit/")] == []
+
+
+def test_every_stage_reads_back(stages: dict[str, Any]) -> None:
+    from triton_xe.lowering import pipeline
+
+    for name in ("xetile", "xegpu"):
+        assert str(pipeline.stage_of(stages[name])) == stages[name]

@@ -1,0 +1,154 @@
+"""LLVM's SPIR-V target survives every operation that the compiler emits, at every vector length.
+
+The target ends the process on what it does not know, so a process of its own writes the modules.
+"""
+
+import subprocess
+import sys
+from itertools import permutations
+
+import pytest
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.emit_spirv import check_text
+
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+FLOAT_BITS = {"half": 16, "float": 32, "double": 64}
+SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
+ARITHMETIC = ("add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr")
+LOGIC = ("and", "or", "xor")
+FLOAT_UNARY = ("fabs", "sqrt", "exp2", "floor", "ceil", "trunc", "rint", "roundeven")
+FLOAT_BINARY = ("maxnum", "minnum", "copysign")
+INTEGER_UNARY = ("ctpop", "bitreverse")
+INTEGER_BINARY = ("smax", "smin", "umax", "umin")
+
+WRITE = """
+import sys
+from triton_xe.lowering.spirv_target import verified, write
+from triton_xe.spirv import ids_are_sound
+print(ids_are_sound(write(verified(sys.stdin.read()))))
+"""
+
+
+class Kernels:
+    """Text of a module with a kernel per operation, on vectors of one length."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.texts: list[str] = []
+        self.declared: set[str] = set()
+
+    def of(self, kind: str) -> str:
+        return kind if self.count == 1 else f"<{self.count} x {kind}>"
+
+    def add(self, operation: str, result: str, *operands: str) -> None:
+        """`operation` writes %r of type `result` and reads %0, %1, ... of the given types."""
+        loads = [self.load(i, kind) for i, kind in enumerate(operands)]
+        self.texts.append("\n".join([
+            f"define spir_kernel void @k{len(self.texts)}(ptr addrspace(1) %p) {{",
+            *loads, f"%r = {operation}", self.store(result), "ret void", "}",
+        ]))
+
+    def call(self, name: str, kind: str, arity: int, more: str = "") -> None:
+        """An intrinsic whose operands and result have one type."""
+        vector = "" if self.count == 1 else f"v{self.count}"
+        name = f"@llvm.{name}.{vector}{SUFFIXES.get(kind, kind)}"
+        kinds = ", ".join([self.of(kind)] * arity)
+        flag = ", i1" if more else ""
+        self.declared.add(f"declare {self.of(kind)} {name}({kinds}{flag})")
+        values = ", ".join(f"{self.of(kind)} %a{i}" for i in range(arity))
+        self.add(f"call {self.of(kind)} {name}({values}{more})", kind, *[kind] * arity)
+
+    def load(self, index: int, kind: str) -> str:
+        if kind != "i1":
+            return f"%a{index} = load {self.of(kind)}, ptr addrspace(1) %p"
+        zero = "0" if self.count == 1 else "zeroinitializer"
+        return (f"%b{index} = load {self.of('i8')}, ptr addrspace(1) %p\n"
+                f"%a{index} = icmp ne {self.of('i8')} %b{index}, {zero}")
+
+    def store(self, kind: str) -> str:
+        if kind != "i1":
+            return f"store {self.of(kind)} %r, ptr addrspace(1) %p"
+        return (f"%s = zext {self.of('i1')} %r to {self.of('i8')}\n"
+                f"store {self.of('i8')} %s, ptr addrspace(1) %p")
+
+    def cast(self, name: str, source: str, target: str) -> None:
+        self.add(f"{name} {self.of(source)} %a0 to {self.of(target)}", target, source)
+
+    def binary(self, name: str, kind: str, result: str | None = None) -> None:
+        self.add(f"{name} {self.of(kind)} %a0, %a1", result or kind, kind, kind)
+
+    def module(self) -> str:
+        return "\n".join(['target triple = "spirv64-unknown-unknown"', *self.declared, *self.texts])
+
+
+def casts(kernels: Kernels) -> None:
+    for source, target in permutations(BITS, 2):
+        for name in ("sext", "zext") if BITS[source] < BITS[target] else ("trunc",):
+            kernels.cast(name, source, target)
+    for source, target in permutations(FLOAT_BITS, 2):
+        kernels.cast("fpext" if FLOAT_BITS[source] < FLOAT_BITS[target] else "fptrunc",
+                     source, target)
+    for whole in (kind for kind in BITS if kind != "i1"):
+        for real in FLOAT_BITS:
+            for name in ("sitofp", "uitofp"):
+                kernels.cast(name, whole, real)
+            for name in ("fptosi", "fptoui"):
+                kernels.cast(name, real, whole)
+
+
+def operations(kernels: Kernels) -> None:
+    for kind in BITS:
+        for name in LOGIC if kind == "i1" else ARITHMETIC + LOGIC:
+            kernels.binary(name, kind)
+        signs = ("eq", "ne") if kind == "i1" else ("eq", "ne", "slt", "ult", "sge", "ugt")
+        for sign in signs:
+            kernels.binary(f"icmp {sign}", kind, "i1")
+    for kind in FLOAT_BITS:
+        for name in ("fadd", "fsub", "fmul", "fdiv", "frem"):
+            kernels.binary(name, kind)
+        kernels.add(f"fneg {kernels.of(kind)} %a0", kind, kind)
+        for sign in ("oeq", "une", "olt", "ult", "uno", "ord"):
+            kernels.binary(f"fcmp {sign}", kind, "i1")
+    for kind in (*BITS, *FLOAT_BITS):
+        values = f"{kernels.of(kind)} %a1, {kernels.of(kind)} %a2"
+        kernels.add(f"select {kernels.of('i1')} %a0, {values}", kind, "i1", kind, kind)
+
+
+def intrinsics(kernels: Kernels) -> None:
+    for kind in FLOAT_BITS:
+        for names, arity in ((FLOAT_UNARY, 1), (FLOAT_BINARY, 2), (("fma",), 3)):
+            for name in names:
+                kernels.call(name, kind, arity)
+    for kind in (kind for kind in BITS if kind != "i1"):
+        for names, arity in ((INTEGER_UNARY, 1), (INTEGER_BINARY, 2), (("fshl",), 3)):
+            for name in names:
+                kernels.call(name, kind, arity)
+        for name in ("ctlz", "cttz", "abs"):
+            kernels.call(name, kind, 1, ", i1 false")
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
+def test_every_operation_is_written(count):
+    kernels = Kernels(count)
+    casts(kernels)
+    operations(kernels)
+    intrinsics(kernels)
+    text = kernels.module()
+    check_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE], input=text, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+@pytest.mark.parametrize("operation", [
+    "uitofp <8 x i1> %a to <8 x float>",
+    "sitofp <4 x i1> %a to <4 x double>",
+    "icmp slt <2 x i1> %a, %b",
+    "zext i24 %a to i32",
+    "fadd bfloat %a, %b",
+])
+def test_what_ends_the_process_is_refused(operation):
+    with pytest.raises(UnsupportedError, match="cannot be written to SPIR-V"):
+        check_text(f"%r = {operation}")

@@ -1,0 +1,29 @@
+"""Every XeGPU op on the simulator, against numpy, with 16 and with 8 lanes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from xegpu_programs import PROGRAMS
+
+from triton_xe.tools.run_command import run_program
+
+NOT_ON_DG2 = {"block f64", "gather f64", "dpas tf32 2d", "dpas tf32 vnni", "dpas tf32 two rows"}
+
+
+def run(name, target, lanes):
+    text, arrays, check = PROGRAMS[name](lanes)
+    run_program(text, arrays, target=target)
+    check(arrays)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_with_16_lanes(name):
+    run(name, "bmg", 16)
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in NOT_ON_DG2])
+def test_with_8_lanes(name):
+    run(name, "dg2", 8)

@@ -1,0 +1,171 @@
+"""XeTile programs of all forms on the simulator, against numpy."""
+
+import numpy as np
+import pytest
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.tools.run_command import from_bf16, run_program, to_bf16
+
+RANDOM = np.random.default_rng(3)
+TYPES = {
+    "f16": (np.float16, "f32", np.float32), "bf16": (np.uint16, "f32", np.float32),
+    "f32": (np.float32, "f32", np.float32), "i8": (np.int8, "i32", np.int32),
+}
+
+
+def matrix(kind, rows, columns):
+    values = RANDOM.integers(-6, 7, (rows, columns))
+    return to_bf16(values.astype(np.float32)) if kind == "bf16" else values.astype(TYPES[kind][0])
+
+
+def numbers(array, kind):
+    return (from_bf16(array) if kind == "bf16" else array).astype(np.float64)
+
+
+def product(kind, m, n, k, a_form="", b_form="", transposed=(False, False)):
+    """One tile of C from one tile of A and B, each in the corner of a larger matrix."""
+    _, out, _ = TYPES[kind]
+    a_tile = (k, m) if transposed[0] else (m, k)
+    b_tile = (n, k) if transposed[1] else (k, n)
+    turn = [" {{transpose}}" if t else "" for t in transposed]
+    forms = [a_form or turn[0], b_form or turn[1]]
+    return f"""
+func.func @k(%a: memref<{{ah}}x{{aw}}x{kind}>, %b: memref<{{bh}}x{{bw}}x{kind}>,
+             %c: memref<{{ch}}x{{cw}}x{out}>) {{{{
+  %ta = xetile.init_tile %a, 2, 4 : memref<{{ah}}x{{aw}}x{kind}>
+      -> !xetile.tile<{a_tile[0]}x{a_tile[1]}x{kind}>
+  %tb = xetile.init_tile %b, 3, 8 : memref<{{bh}}x{{bw}}x{kind}>
+      -> !xetile.tile<{b_tile[0]}x{b_tile[1]}x{kind}>
+  %tc = xetile.init_tile %c, 1, 4 : memref<{{ch}}x{{cw}}x{out}> -> !xetile.tile<{m}x{n}x{out}>
+  %va = xetile.load_tile %ta{forms[0]} : !xetile.tile<{a_tile[0]}x{a_tile[1]}x{kind}>
+      -> vector<{m}x{k}x{kind}>
+  %vb = xetile.load_tile %tb{forms[1]} : !xetile.tile<{b_tile[0]}x{b_tile[1]}x{kind}>
+      -> vector<{k}x{n}x{kind}>
+  %vc = xetile.load_tile %tc : !xetile.tile<{m}x{n}x{out}> -> vector<{m}x{n}x{out}>
+  %d = xetile.tile_mma %va, %vb, %vc : vector<{m}x{k}x{kind}>, vector<{k}x{n}x{kind}>,
+      vector<{m}x{n}x{out}> -> vector<{m}x{n}x{out}>
+  xetile.store_tile %d, %tc : vector<{m}x{n}x{out}>, !xetile.tile<{m}x{n}x{out}>
+  func.return
+}}}}
+"""
+
+
+def run_product(kind, m, n, k, target, transposed=(False, False), pad=0):
+    """`pad` changes the pitch: odd pitches can only be gathered."""
+    _, _, out = TYPES[kind]
+    a_tile = (k, m) if transposed[0] else (m, k)
+    b_tile = (n, k) if transposed[1] else (k, n)
+    ah, aw, bh, bw, ch, cw = (
+        a_tile[0] + 4, 128 + pad, b_tile[0] + 4, 128 + pad, m + 3, 128 + pad)
+    a, b = matrix(kind, ah, aw), matrix(kind, bh, bw)
+    c = RANDOM.integers(-6, 7, (ch, cw)).astype(out)
+    expected = c.astype(np.float64)
+    x = numbers(a, kind)[2 : 2 + a_tile[0], 4 : 4 + a_tile[1]]
+    y = numbers(b, kind)[3 : 3 + b_tile[0], 8 : 8 + b_tile[1]]
+    expected[1 : 1 + m, 4 : 4 + n] += (x.T if transposed[0] else x) @ (
+        y.T if transposed[1] else y)
+    text = product(kind, m, n, k, transposed=transposed).format(
+        ah=ah, aw=aw, bh=bh, bw=bw, ch=ch, cw=cw)
+    done = run_program(text, [a, b, c], target=target)
+    np.testing.assert_array_equal(c, expected)
+    return done.program.llvm_ir
+
+
+@pytest.mark.parametrize(
+    ("kind", "m", "n", "k", "target"),
+    [
+        ("f16", 32, 32, 32, "bmg"), ("bf16", 24, 48, 48, "pvc"), ("f16", 7, 16, 16, "lnl"),
+        ("i8", 20, 32, 64, "bmg"), ("f32", 16, 16, 24, "pvc"), ("f16", 13, 40, 32, "ptl"),
+        ("f16", 8, 16, 24, "bmg"), ("f32", 3, 16, 8, "bmg"), ("f16", 12, 24, 32, "dg2"),
+        ("i8", 9, 12, 40, "arl-h"),
+    ],
+)
+def test_tiles_of_any_size(kind, m, n, k, target):
+    text = run_product(kind, m, n, k, target)
+    uses_messages = "LSC2DBlockRead" in text
+    assert uses_messages == (target not in ("dg2", "arl-h"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "transposed", "target"),
+    [
+        ("f16", (True, False), "bmg"), ("bf16", (False, True), "pvc"), ("i8", (False, True), "bmg"),
+        ("f32", (False, True), "bmg"), ("f16", (True, True), "dg2"), ("i8", (True, False), "pvc"),
+    ],
+)
+def test_transposed_tiles(kind, transposed, target):
+    run_product(kind, 16, 32, 64 if kind == "i8" else 32, target, transposed)
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "i8"])
+def test_an_unaligned_pitch_is_gathered(kind):
+    text = run_product(kind, 16, 16, 32, "bmg", pad=1)
+    assert "LSC2DBlockRead" not in text
+    assert "PredicatedLoad" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "m", "k", "transposed", "target"),
+    [
+        ("f32", 16, 8, (True, False), "bmg"), ("f32", 13, 24, (True, True), "pvc"),
+        ("f16", 12, 24, (True, False), "lnl"), ("i8", 9, 40, (True, True), "bmg"),
+        ("f16", 16, 32, (True, False), "arl-h"),
+    ],
+)
+def test_transposed_tiles_are_gathered(kind, m, k, transposed, target):
+    run_product(kind, m, 16, k, target, transposed, pad=1)
+
+
+def test_inner_blocks():
+    text = """
+func.func @k(%a: memref<64x64xf16>, %b: memref<64x64xf16>, %c: memref<64x64xf32>) {
+  %ta = xetile.init_tile %a, 0, 0 : memref<64x64xf16> -> !xetile.tile<32x32xf16>
+  %tb = xetile.init_tile %b, 32, 0 : memref<64x64xf16> -> !xetile.tile<32x32xf16>
+  %tc = xetile.init_tile %c, 0, 32 : memref<64x64xf32> -> !xetile.tile<32x32xf32>
+  %va = xetile.load_tile %ta {inner_blocks = [8, 16]}
+      : !xetile.tile<32x32xf16> -> vector<4x2x8x16xf16>
+  %vb = xetile.load_tile %tb {inner_blocks = [16, 16], transpose}
+      : !xetile.tile<32x32xf16> -> vector<2x2x16x16xf16>
+  %d = xetile.tile_mma %va, %vb
+      : vector<4x2x8x16xf16>, vector<2x2x16x16xf16> -> vector<4x2x8x16xf32>
+  xetile.store_tile %d, %tc {inner_blocks = [8, 16]}
+      : vector<4x2x8x16xf32>, !xetile.tile<32x32xf32>
+  func.return
+}"""
+    a, b, c = matrix("f16", 64, 64), matrix("f16", 64, 64), np.zeros((64, 64), np.float32)
+    run_program(text, [a, b, c], target="bmg")
+    expected = np.zeros((64, 64))
+    expected[:32, 32:] = a[:32, :32].astype(float) @ b[32:, :32].astype(float).T
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_element_wise_ops_and_a_column_major_tile():
+    text = """
+func.func @k(%a: i64, %o: memref<64x64xf32>, %s: f32) {
+  %ta = xetile.init_tile %a, 3, 2, 48, 64, 48 : i64 -> !xetile.tile<24x16xf32, order = [0, 1]>
+  %to = xetile.init_tile %o, 0, 0 : memref<64x64xf32> -> !xetile.tile<24x16xf32>
+  %va = xetile.load_tile %ta : !xetile.tile<24x16xf32, order = [0, 1]> -> vector<24x16xf32>
+  %vs = vector.broadcast %s : f32 to vector<24x16xf32>
+  %two = arith.constant dense<2.0> : vector<24x16xf32>
+  %x = arith.mulf %va, %vs : vector<24x16xf32>
+  %y = arith.addf %x, %two : vector<24x16xf32>
+  xetile.store_tile %y, %to : vector<24x16xf32>, !xetile.tile<24x16xf32>
+  func.return
+}"""
+    a, o = matrix("f32", 64, 48), np.zeros((64, 64), np.float32)
+    run_program(text, [a, o, 3.0], target="bmg")
+    expected = np.zeros((64, 64))
+    expected[:24, :16] = a.T[3:27, 2:18] * 3 + 2
+    np.testing.assert_array_equal(o, expected)
+
+
+def test_one_tile_cannot_be_two_operands():
+    text = """
+func.func @k(%a: memref<64x64xf16>) {
+  %t = xetile.init_tile %a, 0, 0 : memref<64x64xf16> -> !xetile.tile<16x16xf16>
+  %v = xetile.load_tile %t : !xetile.tile<16x16xf16> -> vector<16x16xf16>
+  %d = xetile.tile_mma %v, %v : vector<16x16xf16>, vector<16x16xf16> -> vector<16x16xf32>
+  func.return
+}"""
+    with pytest.raises(UnsupportedError, match="two different operands"):
+        run_program(text, [matrix("f16", 64, 64)])
