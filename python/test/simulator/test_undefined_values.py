@@ -1,0 +1,168 @@
+"""Registers that masked loads leave undefined: reported where they are used, and only there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import SimulatorTrap
+
+N = 1000
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+
+
+def xpu(*shape: int, dtype: Any = torch.float32) -> Any:
+    return torch.ones(shape, device="xpu", dtype=dtype)
+
+
+def found(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) -> str:
+    """The report of a launch, which must name the kernel, this file, a program, warp and lane."""
+    with pytest.raises(SimulatorTrap) as caught:
+        kernel[grid](*arguments, **options)
+    text = str(caught.value)
+    assert f"kernel {kernel.fn.__name__}, " in text
+    assert re.search(r"test_undefined_values\.py:\d+:\d+, program \(\d+, \d+, \d+\), warp \d+, "
+                     r"lane \d+: ", text)
+    assert re.search(r"the load at \S*test_undefined_values\.py:\d+:\d+ is masked off", text)
+    return text
+
+
+@triton.jit
+def total(x, out, n, MODE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n)
+    if MODE == "select":
+        v = tl.where(i < n, v * 2, 0)
+    if MODE == "logic":
+        v = ((v > 0) & (i < n)).to(tl.float32)
+    if MODE == "stored":
+        tl.store(out + i, v)
+    elif MODE == "masked":
+        tl.store(out + i, tl.exp(v), mask=i < n)
+    else:
+        tl.store(out + tl.program_id(0), tl.sum(v, 0))
+
+
+def test_sum_over_lanes_that_were_masked_off() -> None:
+    """Found behind shuffles, shared memory and a barrier."""
+    text = found(total, (4,), xpu(N), xpu(4), N, "sum", 256)
+    assert "program (3, 0, 0)" in text
+    assert "a store of a value that is undefined here" in text
+    assert "argument 'x': float32 tensor of shape (1000,), strides (1,), element (1000,)" in text
+
+
+def test_store_that_is_not_masked_off() -> None:
+    text = found(total, (4,), xpu(N), xpu(1024), N, "stored", 256)
+    assert "element (1000,), which it does not have" in text
+
+
+@pytest.mark.parametrize("mode", ["select", "logic", "masked"])
+def test_values_that_are_not_used(mode: str) -> None:
+    out = xpu(1024)
+    total[(4,)](xpu(N), out, N, mode, 256)
+    if mode != "masked":
+        assert out[3].item() == (464 if mode == "select" else 232)
+
+
+@triton.jit
+def lookup(x, table, out, n, MODE: tl.constexpr):
+    i = tl.arange(0, 64)
+    k = tl.load(x + i, mask=i < n)
+    if MODE == "address":
+        v = tl.load(table + k)
+    elif MODE == "mask":
+        v = tl.load(table + i, mask=k > 0, other=0)
+    else:
+        v = tl.load(table + k, mask=i < n, other=0)
+    tl.store(out + i, v, mask=i < n)
+
+
+def test_address_and_mask() -> None:
+    x, t = xpu(64, dtype=torch.int32), xpu(64)
+    text = found(lookup, (1,), x, t, xpu(64), 50, "address")
+    assert "a load through a value that is undefined" in text
+    assert "element (50,)" in text
+    text = found(lookup, (1,), x, t, xpu(64), 50, "mask")
+    assert "the mask of a load made of a value that is undefined" in text
+    lookup[(1,)](x, t, xpu(64), 50, "both masked")
+
+
+@triton.jit
+def branch(x, out, n):
+    k = tl.load(x + tl.program_id(0), mask=tl.program_id(0) < n)
+    if k > 0:
+        tl.store(out + tl.program_id(0), 1.0)
+
+
+def test_branch() -> None:
+    text = found(branch, (3,), xpu(3), xpu(3), 2)
+    assert "a branch on a value that is undefined" in text
+    assert "program (2, 0, 0)" in text
+    branch[(3,)](xpu(3), xpu(3), 3)
+
+
+@triton.jit
+def tally(x, bins, n, MASKED: tl.constexpr):
+    i = tl.arange(0, 64)
+    k = tl.load(x + i, mask=i < n)
+    if MASKED:
+        tl.atomic_add(bins + k, 1, mask=i < n)
+    else:
+        tl.atomic_add(bins + i, k)
+
+
+def test_atomic() -> None:
+    x = xpu(64, dtype=torch.int32)
+    text = found(tally, (1,), x, xpu(64, dtype=torch.int32), 60, False)
+    assert "an atomic on a value that is undefined" in text
+    bins = xpu(64, dtype=torch.int32)
+    tally[(1,)](x, bins, 60, True)
+    assert bins[1].item() == 61
+
+
+@triton.jit
+def product(a, b, c, m, k, ROWS_ONLY: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr):
+    i, j, s = tl.arange(0, BLOCK), tl.arange(0, BLOCK), tl.arange(0, STEP)
+    mine = (i[:, None] < m) if ROWS_ONLY else (i[:, None] < m) & (s[None, :] < k)
+    x = tl.load(a + i[:, None] * 3 * STEP + s[None, :] * 3, mask=mine)
+    y = tl.load(b + s[:, None] * BLOCK + j[None, :])
+    where = c + i[:, None] * BLOCK + j[None, :]
+    tl.store(where, tl.dot(x, y), mask=i[:, None] < m)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int8, torch.float32])
+def test_dot(dtype: Any) -> None:
+    """Rows that are missing only make rows of the result undefined; missing columns all."""
+    a, b = xpu(32, 3 * 32, dtype=dtype), xpu(32, 32, dtype=dtype)
+    c = xpu(32, 32, dtype=torch.int32 if dtype == torch.int8 else torch.float32)
+    product[(1,)](a, b, c, 27, 32, True, 32, 32)
+    assert (c.cpu()[:27] == 32).all()
+    assert (c.cpu()[27:] == 1).all()
+    text = found(product, (1,), a, b, c, 27, 30, False, 32, 32)
+    assert "argument 'a'" in text
+    assert f"of shape (32, {3 * 32})" in text
+
+
+@triton.jit
+def running(x, out, n, BLOCK: tl.constexpr, CUT: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    sums = tl.cumsum(tl.load(x + i, mask=i < n), 0)
+    tl.store(out + i, sums, mask=i < n + CUT)
+
+
+def test_scan() -> None:
+    """What comes before the first undefined element is defined."""
+    out = xpu(256)
+    running[(1,)](xpu(256), out, 200, 256, 0)
+    assert out[199].item() == 200
+    text = found(running, (1,), xpu(256), out, 200, 256, 1)
+    assert "element (200,)" in text

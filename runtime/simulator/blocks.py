@@ -1,0 +1,86 @@
+"""The blocks of simulated device memory: live ones, and those freed not long ago."""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+REMEMBERED = 4096
+QUARANTINE_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Block:
+    """Bytes `low` to `high` (exclusive) of one allocation on device `device`."""
+
+    low: int
+    high: int
+    device: int
+
+    def __str__(self) -> str:
+        return f"block of {self.high - self.low} bytes at {self.low:#x}"
+
+
+class BlockMap:
+    """Blocks of `SimulatedDevice.allocate`, then those of torch's xpu tensors."""
+
+    def __init__(self) -> None:
+        self._own: dict[int, Block] = {}
+        self._starts: list[int] = []
+        self._freed: deque[Block] = deque(maxlen=REMEMBERED)
+        self._seen: dict[int, Block] = {}
+        self._kept: deque[NDArray[np.uint8]] = deque()
+        self._kept_bytes = 0
+
+    def add(self, block: Block) -> None:
+        self._own[block.low] = block
+        bisect.insort(self._starts, block.low)
+
+    def remove(self, low: int, memory: NDArray[np.uint8], *, keep: bool) -> None:
+        """A block was freed; with `keep` its memory is held back, so that it is not used again."""
+        block = self._own.pop(low)
+        self._starts.pop(bisect.bisect_left(self._starts, low))
+        self._freed.append(block)
+        if keep:
+            self._kept.append(memory)
+            self._kept_bytes += memory.nbytes
+            while self._kept_bytes > QUARANTINE_BYTES:
+                self._kept_bytes -= self._kept.popleft().nbytes
+
+    def find(self, address: int) -> Block | None:
+        """The live block that holds an address."""
+        k = bisect.bisect_right(self._starts, address) - 1
+        if k >= 0:
+            block = self._own[self._starts[k]]
+            if address < max(block.high, block.low + 1):
+                return block
+        return self._of_torch(address)
+
+    def _of_torch(self, address: int) -> Block | None:
+        from triton_xe.runtime import torch_xpu
+
+        found = torch_xpu.allocation_of(address)
+        if found is None:
+            return None
+        block = Block(found.base, found.base + found.size, found.device)
+        if len(self._seen) > REMEMBERED:
+            self._seen.clear()
+        self._seen[block.low] = block
+        return block
+
+    def freed(self, address: int) -> Block | None:
+        """The block that held an address before it was freed."""
+        for block in (*reversed(self._freed), *self._seen.values()):
+            if block.low <= address < block.high and self.find(address) is None:
+                return block
+        return None
+
+    def nearest(self, address: int) -> Block | None:
+        """The live block, of those seen, that begins or ends closest to an address."""
+        live = [b for b in self._seen.values() if self.find(b.low) == b]
+        return min([*self._own.values(), *live], default=None,
+                   key=lambda b: min(abs(address - b.low), abs(address - b.high + 1)))

@@ -1,0 +1,256 @@
+"""`SimulatedDevice`: the device protocol on the host CPU.
+
+Device pointers are host addresses, so memory of numpy arrays and CPU tensors works as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+from triton_xe.hardware.target import Target
+from triton_xe.hardware.target import target as find_target
+from triton_xe.runtime.device import triton_properties
+from triton_xe.runtime.simulator import ir, shadow, tracing
+from triton_xe.runtime.simulator import launch as launcher
+from triton_xe.runtime.simulator.blocks import Block, BlockMap
+from triton_xe.runtime.simulator.host import ENTRY, HostKernel, translate
+from triton_xe.runtime.simulator.jit import NativeCode, load_kernel
+from triton_xe.runtime.simulator.library_sanitizer import Word
+from triton_xe.runtime.simulator.lsc import plain_accesses
+from triton_xe.runtime.simulator.parser import parse_module
+from triton_xe.runtime.simulator.sanitize import Instrumentation
+from triton_xe.spirv import attached_llvm_ir, is_spirv
+
+
+class SimulatedBuffer:
+    """A block of host memory; free it once."""
+
+    def __init__(self, nbytes: int, align: int, blocks: BlockMap, device: int) -> None:
+        if nbytes < 0 or align < 1 or align & (align - 1):
+            raise DeviceError(f"cannot allocate {nbytes} bytes aligned to {align}")
+        self._memory: np.ndarray[tuple[int], np.dtype[np.uint8]] | None = np.empty(
+            nbytes + align, np.uint8
+        )
+        address = self._memory.ctypes.data
+        self.pointer = address + (-address) % align
+        self.nbytes = nbytes
+        self._blocks = blocks
+        blocks.add(Block(self.pointer, self.pointer + nbytes, device))
+
+    def free(self) -> None:
+        if self._memory is not None:
+            self._blocks.remove(self.pointer, self._memory, keep=knobs.sanitize())
+        self._memory = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_memory", None) is not None:
+            self.free()
+
+
+@dataclass
+class SimulatedKernel:
+    """A kernel compiled for the host."""
+
+    name: str
+    module: ir.Module
+    host: HostKernel
+    code: NativeCode | None
+    address: int
+    compile_ms: float
+    n_registers: int = 128
+    n_spills: int = 0
+    max_threads: int = 1024
+    argument_types: tuple[str, ...] = field(default=())
+    whole: SimulatedKernel | None = None
+    """The same kernel with the fallbacks that `host` leaves out, once one was needed."""
+    prefers_whole: bool = False
+    checked: dict[str, SimulatedKernel] = field(default_factory=dict)
+    """The same kernel with the sanitizer's checks, or the trace's notes."""
+
+    def close(self) -> None:
+        self.code = None
+        self.whole = None
+        self.checked.clear()
+
+
+class SimulatedDevice:
+    """One simulated GPU of the type `target_name`; see `runtime.device.Device`."""
+
+    is_simulated = True
+
+    def __init__(self, target_name: str = "bmg", index: int = 0) -> None:
+        self.target: Target = find_target(target_name)
+        self.index = index
+        self.name = f"{self.target.product or target_name} (simulated)"
+        self._last_ms = 0.0
+        self._blocks = BlockMap()
+
+    def allocate(self, nbytes: int, align: int = 64) -> SimulatedBuffer:
+        return SimulatedBuffer(nbytes, align, self._blocks, self.index)
+
+    def copy_to_device(self, pointer: int, data: Any) -> None:
+        array = np.ascontiguousarray(
+            np.frombuffer(data, np.uint8) if not isinstance(data, np.ndarray) else data
+        )
+        ctypes.memmove(pointer, array.ctypes.data, array.nbytes)
+
+    def copy_to_host(self, array: Any, pointer: int) -> None:
+        if not array.flags.c_contiguous:
+            raise DeviceError("copy_to_host needs a contiguous array")
+        ctypes.memmove(array.ctypes.data, pointer, array.nbytes)
+
+    def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> SimulatedKernel:
+        """Compile a kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
+        started = time.perf_counter()
+        text = attached_llvm_ir(binary) if is_spirv(binary) else binary.decode()
+        module = parse_module(plain_accesses(canonical(text), self.target))
+        return self._compile(module, kernel_name, build_flags, started, whole=False)
+
+    def _compile(
+        self, module: ir.Module, kernel_name: str, build_flags: str, started: float, *,
+        whole: bool, sanitizer: Instrumentation | None = None,
+    ) -> SimulatedKernel:
+        host = translate(module, kernel_name, self.target, whole=whole, sanitizer=sanitizer)
+        code = load_kernel(host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
+        large = "256" in build_flags or "large-register" in build_flags
+        return SimulatedKernel(
+            kernel_name, module, host, code, code.address(ENTRY),
+            (time.perf_counter() - started) * 1e3,
+            n_registers=256 if large else 128, max_threads=self.target.max_work_group_size,
+            argument_types=host.argument_types,
+        )
+
+    def launch(
+        self,
+        kernel: SimulatedKernel,
+        grid: tuple[int, int, int],
+        args: Sequence[int | float],
+        *,
+        stream: int = 0,
+        sanitize: bool | None = None,
+    ) -> None:
+        """Run and wait.  `SimulatorTrap` tells what a real device would have done wrongly.
+
+        `sanitize` checks every access of this launch; by default `TRITON_XE_SANITIZE` decides.
+        """
+        if kernel.code is None:
+            raise DeviceError(f"kernel {kernel.name} was closed")
+        if len(grid) != 3 or any(n < 0 or n >= 1 << 31 for n in grid):
+            raise DeviceError(f"kernel {kernel.name}: {grid} is no grid of three sizes")
+        if knobs.sanitize() if sanitize is None else sanitize:
+            self._launch_checked(kernel, grid, args)
+            return
+        if knobs.trace():
+            self._launch_traced(kernel, grid, args, knobs.trace())
+            return
+        if kernel.prefers_whole:
+            launcher.run(self._launch(self._whole(kernel), grid, args))
+            return
+        launch = self._launch(kernel, grid, args)
+        if kernel.host.is_whole:
+            launcher.run(launch)
+            return
+        cold = np.zeros(grid[0] * grid[1] * grid[2] * launch.sub_groups, np.uint8)
+        launcher.run(launch, cold)
+        count = int(np.count_nonzero(cold))
+        if count:
+            kernel.prefers_whole = count * 4 > cold.size
+            launcher.run_again(self._launch(self._whole(kernel), grid, args), cold)
+
+    def _instrumented(self, kernel: SimulatedKernel, plan: Instrumentation) -> SimulatedKernel:
+        """The variant of a kernel for `plan`, compiled once."""
+        key = "trace" if plan.trace else "finite" if plan.finite else "checked"
+        found = kernel.checked.get(key)
+        if found is None:
+            shadow.prepare()
+            found = kernel.checked[key] = self._compile(
+                kernel.module, kernel.name, "", time.perf_counter(), whole=True, sanitizer=plan
+            )
+        return found
+
+    def _state(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
+    ) -> shadow.LaunchState:
+        host = kernel.host
+        assert host.sanitizer is not None
+        return shadow.LaunchState(self._blocks, host.sanitizer, host.argument_types, args,
+                                  grid[0] * grid[1] * grid[2], host.slm_bytes,
+                                  host.sub_groups, host.lanes)
+
+    def _launch_traced(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float],
+        path: str,
+    ) -> None:
+        with shadow.lock:
+            traced = self._instrumented(kernel, Instrumentation(trace=True))
+            state = self._state(traced, grid, args)
+            records = state.trace()
+            started = time.perf_counter()
+            try:
+                launcher.run(replace(self._launch(traced, grid, args), state=state))
+            finally:
+                seconds = time.perf_counter() - started
+                state.close()
+                count = int(state.words[Word.TRACED])
+                plan = traced.host.sanitizer
+                assert plan is not None
+                tracing.write(path, kernel.name, plan.sites, records[:count],
+                              max(0, count - len(records)), traced.host.lanes, seconds)
+
+    def _launch_checked(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
+    ) -> None:
+        with shadow.lock:
+            checked = self._instrumented(kernel, Instrumentation(knobs.sanitize_finite()))
+            state = self._state(checked, grid, args)
+            try:
+                launcher.run(replace(self._launch(checked, grid, args), state=state))
+            finally:
+                state.close()
+
+    def _whole(self, kernel: SimulatedKernel) -> SimulatedKernel:
+        if kernel.whole is None:
+            kernel.whole = self._compile(
+                kernel.module, kernel.name, "", time.perf_counter(), whole=True
+            )
+        return kernel.whole
+
+    @staticmethod
+    def _launch(
+        kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
+    ) -> launcher.Launch:
+        host = kernel.host
+        arguments = launcher.pack_arguments(kernel.name, host.argument_types, args)
+        return launcher.Launch(kernel.name, kernel.address, arguments, grid, host.sub_groups,
+                               host.slm_bytes, host.has_barrier, host.places)
+
+    def synchronize(self) -> None:
+        """Launches have ended when `launch` returns."""
+
+    def now_ms(self) -> float:
+        """Device time; strictly increasing."""
+        self._last_ms = max(time.perf_counter() * 1e3, self._last_ms + 1e-6)
+        return self._last_ms
+
+    def properties(self) -> dict[str, Any]:
+        return triton_properties(self.name, self.target)
+
+
+def canonical(text: str) -> str:
+    """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
+    llvm.initialize_native_target()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise DeviceError(f"the kernel's LLVM module is not valid: {error}") from None
+    return str(module)

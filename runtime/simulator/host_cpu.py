@@ -1,0 +1,58 @@
+"""The host CPU, as LLVM names it, and what the native forms need to know about it."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True)
+class HostCpu:
+    """`triple`, `name` and `features` make LLVM's target machine."""
+
+    triple: str
+    name: str
+    features: str
+
+    def has(self, feature: str) -> bool:
+        return f"+{feature}" in self.features.split(",")
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of the widest vector register in use."""
+        if self.has("avx512f"):
+            return 64
+        return 32 if self.has("avx2") else 16
+
+
+@cache
+def host_cpu() -> HostCpu:
+    """This machine."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    return HostCpu(llvm.get_process_triple(), llvm.get_host_cpu_name(),
+                   features + ",-prefer-256-bit")
+
+
+@cache
+def vector_math_symbol(name: str, bits: int, count: int, operands: int) -> str | None:
+    """glibc's vector function (libmvec) for `count` elements, if this machine has it."""
+    if platform.machine() != "x86_64":
+        return None
+    letter = {512: "e", 256: "d"}.get(bits * count)
+    if letter is None:
+        return None
+    suffix = "f" if bits == 32 else ""
+    symbol = f"_ZGV{letter}N{count}{'v' * operands}_{name}{suffix}"
+    try:
+        library = ctypes.CDLL("libmvec.so.1")
+        getattr(library, symbol)
+    except (OSError, AttributeError):
+        return None
+    llvm.load_library_permanently("libmvec.so.1")
+    return symbol

@@ -1,0 +1,44 @@
+"""Number formats of the matrix unit and their conversions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def bf16_to_float(bits: NDArray[np.uint16]) -> Floats:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def float_to_bf16(values: Floats) -> NDArray[np.uint16]:
+    """Nearest even; NaN stays a quiet NaN."""
+    bits = values.view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    quiet = (bits >> 16) | 0x40
+    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+
+
+def float_to_tf32(values: Floats) -> NDArray[np.uint32]:
+    """10 mantissa bits, nearest even; NaN stays a quiet NaN."""
+    bits = values.view(np.uint32).astype(np.uint64)
+    rounded = bits + 0xFFF + ((bits >> 13) & 1)
+    quiet = bits | (1 << 22)
+    return (np.where(np.isnan(values), quiet, rounded) & 0xFFFFE000).astype(np.uint32)
+
+
+def unpack(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32] | NDArray[np.int32]:
+    """Elements of a raw operand, lowest bits first: fp32 or i32."""
+    if kind == "f16":
+        return raw.view(np.float16).astype(np.float32)
+    if kind == "bf16":
+        return bf16_to_float(raw.view(np.uint16))
+    if kind == "tf32":
+        return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    if kind in ("u8", "s8"):
+        return raw.view(np.uint8 if kind == "u8" else np.int8).astype(np.int32)
+    bits = int(kind[1:])
+    parts = np.stack([raw >> first & ((1 << bits) - 1) for first in range(0, 8, bits)], axis=-1)
+    values, sign = parts.reshape(-1).astype(np.int32), 1 << bits - 1
+    return values if kind[0] == "u" else (values ^ sign) - sign

@@ -1,0 +1,189 @@
+"""Run the work-groups of a launch on the host's cores."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError, SimulatorTrap
+from triton_xe.hardware import block_2d
+from triton_xe.runtime.simulator import faults, jit
+from triton_xe.runtime.simulator.library_blocks import SURFACE_TRAP
+from triton_xe.runtime.simulator.library_sanitizer import Code, Word
+from triton_xe.runtime.simulator.shadow import LaunchState, explain, program, run_with
+from triton_xe.runtime.simulator.watchdog import limited
+
+_RUNNER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+Bytes = NDArray[np.uint8]
+BARRIER_TRAP = 2
+GROUPS_PER_CHUNK = 8
+"""Least number of chunks per thread: work-groups may differ in cost."""
+
+_FORMATS: dict[str, np.dtype[np.generic]] = {
+    "ptr": np.dtype(np.uint64), "i64": np.dtype(np.int64), "i32": np.dtype(np.int32),
+    "i16": np.dtype(np.int16), "i8": np.dtype(np.int8), "i1": np.dtype(np.uint8),
+    "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+}
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="xe-sim")
+
+
+@cache
+def _runner(kind: str) -> Callable[[int, int, int], None]:
+    address = jit.helper_address(f"xe_run_{kind}")
+    guarded = faults.guard()
+    return _RUNNER(address) if guarded is None else partial(guarded, address)
+
+
+def pack_arguments(
+    kernel: str, types: Sequence[str], values: Sequence[int | float]
+) -> Bytes:
+    """The argument buffer: one slot of 8 bytes each."""
+    if len(types) != len(values):
+        raise DeviceError(
+            f"kernel {kernel} takes {len(types)} arguments, {len(values)} were given"
+        )
+    buffer = np.zeros(8 * max(1, len(types)), np.uint8)
+    for k, (kind, value) in enumerate(zip(types, values, strict=True)):
+        dtype = _FORMATS[kind]
+        if dtype.kind in "iu":
+            bits = 8 * dtype.itemsize
+            number = int(value) & ((1 << bits) - 1)
+            slot = np.array([number], np.dtype(f"u{dtype.itemsize}"))
+        else:
+            slot = np.array([value], dtype)
+        buffer[8 * k : 8 * k + dtype.itemsize] = slot.view(np.uint8)
+    return buffer
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A grid of a loaded kernel: where its code is and what each work-group needs."""
+
+    kernel: str
+    address: int
+    arguments: Bytes
+    grid: tuple[int, int, int]
+    sub_groups: int
+    slm_bytes: int
+    has_barrier: bool
+    places: Mapping[int, str]
+    state: LaunchState | None = None
+    """Set for a sanitized launch."""
+
+
+def run(launch: Launch, cold: Bytes | None = None) -> None:
+    """Run the whole grid and wait; raises `SimulatorTrap` when a subgroup trapped.
+
+    `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to.
+    """
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    _run_groups(launch, total, None, cold)
+
+
+def run_again(launch: Launch, cold: Bytes) -> None:
+    """Run the subgroups marked in `cold`, in the whole kernel."""
+    rows = cold.reshape(-1, launch.sub_groups)
+    groups = np.flatnonzero(rows.any(axis=1)).astype(np.int64)
+    if launch.has_barrier and not rows[groups].all():
+        raise SimulatorTrap(
+            f"kernel {launch.kernel}: subgroups of work-group {groups[0]} part ways before a "
+            "barrier; a real device hangs"
+        )
+    _run_groups(launch, len(groups), groups, cold)
+
+
+def _run_groups(
+    launch: Launch, total: int, groups: NDArray[np.int64] | None, cold: Bytes | None
+) -> None:
+    if total == 0:
+        return
+    threads = 1 if launch.state is not None else min(knobs.threads(), total)
+    error = np.zeros(16, np.int64)
+    # the counter that hands out work-groups is at word 16, on a cache line of its own
+    record = np.zeros(32, np.int64)
+    chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
+    record[:11] = (
+        launch.arguments.ctypes.data, *launch.grid, total, chunk, launch.sub_groups,
+        launch.slm_bytes, error.ctypes.data, 0 if cold is None else cold.ctypes.data,
+        0 if groups is None else groups.ctypes.data,
+    )
+    kind = "barrier" if launch.has_barrier else "plain"
+    if launch.state is not None:
+        kind += "_checked"
+        record[11] = launch.state.address
+    call = _runner(kind)
+
+    def work() -> None:
+        slm = np.empty(launch.slm_bytes + 64, np.uint8)
+        start = slm.ctypes.data + (-slm.ctypes.data) % 64
+        call(launch.address, record.ctypes.data, start)
+
+    with limited(error, knobs.time_limit(), Code.TIME):
+        if launch.state is not None:
+            run_with(launch.state, work)
+        elif threads == 1:
+            work()
+        else:
+            pool = _pool(knobs.threads())
+            waiting = [pool.submit(work) for _ in range(threads - 1)]
+            work()
+            for future in waiting:
+                future.result()
+    if error[0]:
+        raise _trap(launch, [int(v) for v in error])
+
+
+def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
+    if error[0] == Code.TIME:
+        return SimulatorTrap(
+            f"kernel {launch.kernel}: still running after {knobs.time_limit():g} s: an endless "
+            "loop, or a wait for a program that comes later; TRITON_XE_TIME_LIMIT sets the limit"
+        )
+    if error[0] == faults.FAULT:
+        return SimulatorTrap(
+            f"kernel {launch.kernel}: an access at {error[2] & (1 << 64) - 1:#x}, where there is "
+            "no memory; TRITON_XE_SANITIZE=1 finds the line, the program and the tensor"
+        )
+    if launch.state is not None and error[0] >= Code.BOUNDS:
+        return explain(launch.state, launch.kernel, launch.places, error, launch.grid)
+    return SimulatorTrap(_explain(launch, error))
+
+
+def _explain(launch: Launch, error: list[int]) -> str:
+    code, line, n = error[0], error[1], error[2:]
+
+    def place(site: int) -> str:
+        return launch.places.get(site, f"line {site} of its LLVM module")
+
+    where = f"kernel {launch.kernel}, {place(line)}"
+    if launch.state is not None and code == SURFACE_TRAP:
+        words = launch.state.words
+        group, warp = int(words[Word.GROUP]), int(words[Word.SUBGROUP])
+        where += f", program {program(group, launch.grid)}, warp {warp}"
+    if code == SURFACE_TRAP:
+        reason = block_2d.check_surface(
+            base=n[0], width_bytes=n[1] + 1, height=n[2] + 1, pitch_bytes=n[3] + 1, x=n[4],
+            element_bits=n[5],
+        )
+        return f"{where}: illegal 2D block surface: {reason}"
+    if code == BARRIER_TRAP:
+
+        def state(done: int, site: int) -> str:
+            return "has ended" if done else f"waits at {place(site)}"
+
+        return (
+            f"kernel {launch.kernel}: divergent barrier in work-group {n[0]}: subgroup 0 "
+            f"{state(n[4], n[2])}, subgroup {n[1]} {state(n[5], n[3])}; a real device hangs"
+        )
+    return f"{where}: trap {code}"

@@ -1,0 +1,325 @@
+"""Native DPAS: operands prepared to fp32 or i16, then rank-1 updates of register rows.
+
+The readable definitions are in `instructions/dpas.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from triton_xe.runtime.simulator.host_cpu import HostCpu
+from triton_xe.runtime.simulator.library_names import DPAS_UNROLLED, ROWS_PER_PASS
+
+Text = tuple[str, tuple[str, ...]]
+
+
+class _Lines:
+    """A straight-line function body."""
+
+    def __init__(self, head: str) -> None:
+        self.lines = [head, "entry:"]
+        self.count = 0
+
+    def emit(self, right: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {right}")
+        return f"%v{self.count}"
+
+    def do(self, line: str) -> None:
+        self.lines.append("  " + line)
+
+    def at(self, pointer: str, offset: int) -> str:
+        return pointer if offset == 0 else self.emit(
+            f"getelementptr i8, ptr {pointer}, i64 {offset}"
+        )
+
+    def load(self, t: str, pointer: str, offset: int, align: int) -> str:
+        return self.emit(f"load {t}, ptr {self.at(pointer, offset)}, align {align}")
+
+    def store(self, t: str, value: str, pointer: str, offset: int, align: int) -> None:
+        self.do(f"store {t} {value}, ptr {self.at(pointer, offset)}, align {align}")
+
+    def text(self) -> str:
+        return "\n".join([*self.lines, "  ret void", "}"])
+
+
+def _head(name: str) -> str:
+    return (f"define void @{name}(ptr noalias %d, ptr noalias %s) nounwind "
+            '"prefer-vector-width"="512" {')
+
+
+def _to_float(f: _Lines, words: str, kind: str, count: int) -> str:
+    """`count` 16- or 32-bit patterns as fp32."""
+    single = f"<{count} x float>"
+    if kind == "f16":
+        half = f.emit(f"bitcast <{count} x i16> {words} to <{count} x half>")
+        return f.emit(f"fpext <{count} x half> {half} to {single}")
+    if kind == "bf16":
+        wide = f.emit(f"zext <{count} x i16> {words} to <{count} x i32>")
+        words = f.emit(f"shl <{count} x i32> {wide}, splat (i32 16)")
+    else:
+        words = f.emit(f"and <{count} x i32> {words}, splat (i32 -8192)")
+    return f.emit(f"bitcast <{count} x i32> {words} to {single}")
+
+
+def prepare_a(host: HostCpu, kind: str, rows: str, k: str, nbytes: str) -> Text:
+    """Row-major elements to row-major fp32, or i16 for integers."""
+    total = int(rows) * int(k)
+    f = _Lines(_head(f"xe_prepare_a_{kind}_{rows}x{k}_{nbytes}"))
+    step = min(16, total)
+    for first in range(0, total, step):
+        if kind in ("f16", "bf16", "tf32"):
+            bits = 32 if kind == "tf32" else 16
+            words = f.load(f"<{step} x i{bits}>", "%s", first * bits // 8, 4)
+            f.store(f"<{step} x float>", _to_float(f, words, kind, step), "%d", first * 4, 64)
+            continue
+        extend = "sext" if kind[0] == "s" else "zext"
+        narrow = f"<{step} x i{kind[1:]}>"
+        held = f.load(narrow, "%s", first * int(kind[1:]) // 8, 4)
+        wide = f.emit(f"{extend} {narrow} {held} to <{step} x i16>")
+        f.store(f"<{step} x i16>", wide, "%d", first * 2, 32)
+    return f.text(), ()
+
+
+def prepare_b(host: HostCpu, kind: str, k: str, columns: str, nbytes: str) -> Text:
+    """VNNI dwords to rows of fp32, or to rows of i16 pairs (k, k+1) for integers."""
+    n = int(columns)
+    f = _Lines(_head(f"xe_prepare_b_{kind}_{k}x{columns}_{nbytes}"))
+    dword = f"<{n} x i32>"
+    per_dword = {"tf32": 1, "f16": 2, "bf16": 2}.get(kind, 32 // int(kind[1:])
+                                                      if kind[0] in "su" else 1)
+    for d in range(int(k) // per_dword):
+        x = f.load(dword, "%s", d * n * 4, 4)
+        if kind in ("f16", "bf16", "tf32"):
+            for sub, value in enumerate(_float_rows(f, x, kind, n)):
+                f.store(f"<{n} x float>", value, "%d", (d * per_dword + sub) * n * 4, n * 4)
+            continue
+        bits, signed = int(kind[1:]), kind[0] == "s"
+        for pair in range(per_dword // 2):
+            low = _field(f, x, 2 * pair * bits, bits, signed, n)
+            high = _field(f, x, (2 * pair + 1) * bits, bits, signed, n)
+            low = f.emit(f"and {dword} {low}, splat (i32 65535)")
+            high = f.emit(f"shl {dword} {high}, splat (i32 16)")
+            both = f.emit(f"or {dword} {low}, {high}")
+            f.store(dword, both, "%d", (d * per_dword // 2 + pair) * n * 4, n * 4)
+    return f.text(), ()
+
+
+def _float_rows(f: _Lines, x: str, kind: str, n: int) -> list[str]:
+    dword, word, single = f"<{n} x i32>", f"<{n} x i16>", f"<{n} x float>"
+    if kind == "tf32":
+        return [_to_float(f, x, kind, n)]
+    if kind == "bf16":
+        low = f.emit(f"shl {dword} {x}, splat (i32 16)")
+        high = f.emit(f"and {dword} {x}, splat (i32 -65536)")
+        return [f.emit(f"bitcast {dword} {v} to {single}") for v in (low, high)]
+    low = f.emit(f"trunc {dword} {x} to {word}")
+    shifted = f.emit(f"lshr {dword} {x}, splat (i32 16)")
+    high = f.emit(f"trunc {dword} {shifted} to {word}")
+    return [_to_float(f, v, kind, n) for v in (low, high)]
+
+
+def _field(f: _Lines, x: str, first: int, bits: int, signed: bool, n: int) -> str:
+    dword = f"<{n} x i32>"
+    up = 32 - first - bits
+    if up:
+        x = f.emit(f"shl {dword} {x}, splat (i32 {up})")
+    return f.emit(f"{'ashr' if signed else 'lshr'} {dword} {x}, splat (i32 {32 - bits})")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Accumulators one function updates, and the operands each needs in every step."""
+
+    form: str
+    steps: int
+    ahead: bool
+
+    @property
+    def tiles(self) -> int:
+        return 1 if self.form == "one" else 2
+
+    def a(self, step: int, tile: int) -> str:
+        return f"%a{step}_{tile if self.form == 'tall' else 0}"
+
+    def b(self, step: int, tile: int) -> str:
+        return f"%b{step}_{tile if self.form == 'wide' else 0}"
+
+    @property
+    def parameters(self) -> str:
+        """The accumulators, then for each step the operands A, then B."""
+        names = [f"ptr noalias %c{j}" for j in range(self.tiles)]
+        for step in range(self.steps):
+            for operand in (self.a, self.b):
+                found = dict.fromkeys(operand(step, j) for j in range(self.tiles))
+                names += [f"ptr noalias readonly {name}" for name in found]
+        return ", ".join([*names, *(["i64 %start", "i64 %pitch"] if self.ahead else [])])
+
+
+def dpas(
+    host: HostCpu, kind: str, accumulator: str, rows: str, k: str, columns: str, form: str,
+    steps: str, ahead: str | None,
+) -> Text:
+    """`acc += A * B`, in place; K ascends, one fused multiply-add per product in fp32.
+
+    `form` is one (accumulator), wide (two that share A) or tall (two that share B); each gets as
+    many instructions, one after the other, as there are `steps`.  With `ahead` it also brings
+    rows at %start, %pitch apart, of up to one cache line each, into the host's L2 cache.
+    """
+    group = _Group(form, int(steps), ahead is not None)
+    name = f"xe_dpas_{kind}_{accumulator}_{rows}x{k}x{columns}_{form}{steps}{ahead or ''}"
+    f = _Lines(f"define void @{name}({group.parameters}) nounwind "
+               '"prefer-vector-width"="512" {')
+    n = int(columns)
+    if kind == "f32":
+        single = f"<{n} x float>"
+        _accumulate(f, group, accumulator, (int(rows), int(k), n), _fused)
+        declaration = f"\ndeclare {single} @llvm.fma.v{n}f32({single}, {single}, {single})"
+        return f.text() + declaration + _PREFETCH, ()
+    declaration, multiply_add = _pair_products(host, n)
+    _accumulate(f, group, accumulator, (int(rows), int(k) // 2, n), multiply_add)
+    return f.text() + declaration + _PREFETCH, ()
+
+
+_PREFETCH = "\ndeclare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+_MultiplyAdd = Callable[["_Lines", str, str, str, int], str]
+
+
+def _accumulate(
+    f: _Lines, group: _Group, accumulator: str, shape: tuple[int, int, int],
+    multiply_add: _MultiplyAdd,
+) -> None:
+    """Register rows of every accumulator; `shape` is M, K in units of 32 bits, N."""
+    rows, units, n = shape
+    size = 2 if accumulator in ("half", "bfloat", "i16") else 4
+    raw = f"<{n} x {'i16' if size == 2 else accumulator}>"
+    places = [(j, r) for j in range(group.tiles) for r in range(rows)]
+    c = []
+    if group.ahead:
+        f.do("%ahead = inttoptr i64 %start to ptr")
+    for j, r in places:
+        x = f.load(raw, f"%c{j}", r * n * size, n * size)
+        c.append(x if size == 4 else _to_float(f, x, _narrow(accumulator), n))
+    scalar = "i32" if accumulator == "i32" else "float"
+    previous = "entry"
+    for step in range(group.steps):
+        c = _loop(f, group, step, (previous, c), (rows, units, n, scalar), multiply_add)
+        previous = f"done{step}"
+    for (j, r), x in zip(places, c, strict=True):
+        x = x if size == 4 else _rounded(f, x, accumulator, n)
+        f.store(raw, x, f"%c{j}", r * n * size, n * size)
+
+
+def _narrow(accumulator: str) -> str:
+    return "f16" if accumulator == "half" else "bf16"
+
+
+def _loop(
+    f: _Lines, group: _Group, step: int, start: tuple[str, list[str]],
+    shape: tuple[int, int, int, str], multiply_add: _MultiplyAdd,
+) -> list[str]:
+    """One instruction on every accumulator, as a loop over K; returns the sums."""
+    rows, units, n, scalar = shape
+    previous, first = start
+    flat, label = f"<{n} x {scalar}>", f"loop{step}"
+    f.do(f"br label %{label}")
+    f.lines.append(f"{label}:")
+    phis = len(f.lines)
+    sums = [f"%sum{step}_{k}" for k in range(len(first))]
+    c = list(sums)
+    index, following = f"%k{step}", f"%next{step}"
+    a_at = {name: f.emit(f"getelementptr {scalar}, ptr {name}, i64 {index}")
+            for name in dict.fromkeys(group.a(step, j) for j in range(group.tiles))}
+    b_at = {name: f.emit(f"getelementptr {flat}, ptr {name}, i64 {index}")
+            for name in dict.fromkeys(group.b(step, j) for j in range(group.tiles))}
+    if group.ahead:
+        passes = step * (units // DPAS_UNROLLED)
+        _read_ahead(f, index, passes)
+    unrolled = min(DPAS_UNROLLED, units)
+    for k in range(unrolled):
+        b = {name: f.load(flat, at, k * n * 4, n * 4) for name, at in b_at.items()}
+        a: dict[tuple[str, int], str] = {}
+        for r in range(rows):
+            for j in range(group.tiles):
+                key = group.a(step, j), r
+                if key not in a:
+                    a[key] = _broadcast(f, a_at[key[0]], (r * units + k) * 4, scalar, n)
+                at = j * rows + r
+                c[at] = multiply_add(f, a[key], b[group.b(step, j)], c[at], n)
+    f.do(f"{following} = add i64 {index}, {unrolled}")
+    f.do(f"%more{step} = icmp ult i64 {following}, {units}")
+    f.do(f"br i1 %more{step}, label %{label}, label %done{step}")
+    f.lines.append(f"done{step}:")
+    f.lines[phis:phis] = [
+        f"  {index} = phi i64 [0, %{previous}], [{following}, %{label}]",
+        *(f"  {s} = phi {flat} [{old}, %{previous}], [{new}, %{label}]"
+          for s, old, new in zip(sums, first, c, strict=True)),
+    ]
+    return c
+
+
+def _read_ahead(f: _Lines, index: str, passes: int) -> None:
+    """The rows of one pass; `passes` went before this loop."""
+    done = f.emit(f"lshr i64 {index}, {DPAS_UNROLLED.bit_length() - 1}")
+    done = f.emit(f"add i64 {done}, {passes}")
+    row = f.emit(f"mul i64 {done}, {ROWS_PER_PASS}")
+    at = f.emit(f"getelementptr i8, ptr %ahead, i64 {f.emit(f'mul i64 {row}, %pitch')}")
+    for _ in range(ROWS_PER_PASS):
+        f.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+        at = f.emit(f"getelementptr i8, ptr {at}, i64 %pitch")
+
+
+def _broadcast(f: _Lines, pointer: str, offset: int, scalar: str, n: int) -> str:
+    flat = f"<{n} x {scalar}>"
+    x = f.load(scalar, pointer, offset, 4)
+    one = f.emit(f"insertelement {flat} poison, {scalar} {x}, i32 0")
+    return f.emit(f"shufflevector {flat} {one}, {flat} poison, <{n} x i32> zeroinitializer")
+
+
+def _fused(f: _Lines, a: str, b: str, c: str, n: int) -> str:
+    single = f"<{n} x float>"
+    return f.emit(f"call {single} @llvm.fma.v{n}f32({single} {a}, {single} {b}, {single} {c})")
+
+
+def _rounded(f: _Lines, x: str, accumulator: str, n: int) -> str:
+    """fp32 to the bits of half or bf16, nearest even, NaN kept."""
+    single, dword = f"<{n} x float>", f"<{n} x i32>"
+    if accumulator == "half":
+        half = f.emit(f"fptrunc {single} {x} to <{n} x half>")
+        return f.emit(f"bitcast <{n} x half> {half} to <{n} x i16>")
+    bits = f.emit(f"bitcast {single} {x} to {dword}")
+    shifted = f.emit(f"lshr {dword} {bits}, splat (i32 16)")
+    odd = f.emit(f"and {dword} {shifted}, splat (i32 1)")
+    bias = f.emit(f"add {dword} {odd}, splat (i32 32767)")
+    rounded = f.emit(f"add {dword} {bits}, {bias}")
+    quiet = f.emit(f"or {dword} {bits}, splat (i32 4194304)")
+    nan = f.emit(f"fcmp uno {single} {x}, {x}")
+    chosen = f.emit(f"select <{n} x i1> {nan}, {dword} {quiet}, {dword} {rounded}")
+    high = f.emit(f"lshr {dword} {chosen}, splat (i32 16)")
+    return f.emit(f"trunc {dword} {high} to <{n} x i16>")
+
+
+def _pair_products(host: HostCpu, n: int) -> tuple[str, _MultiplyAdd]:
+    """Pairs of i16 products added to i32, which wraps around; and what that declares."""
+    dword, word = f"<{n} x i32>", f"<{2 * n} x i16>"
+    native = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}.get(n, "")
+    if not native or not host.has({16: "avx512bw", 8: "avx2"}[n]):
+        return "", _pair_product
+
+    def multiply_add(f: _Lines, a: str, b: str, c: str, n: int) -> str:
+        x = f.emit(f"bitcast {dword} {a} to {word}")
+        y = f.emit(f"bitcast {dword} {b} to {word}")
+        product = f.emit(f"call {dword} @{native}({word} {x}, {word} {y})")
+        return f.emit(f"add {dword} {c}, {product}")
+
+    return f"\ndeclare {dword} @{native}({word}, {word})", multiply_add
+
+
+def _pair_product(f: _Lines, a: str, b: str, c: str, n: int) -> str:
+    dword = f"<{n} x i32>"
+    for first in (0, 16):
+        x, y = (_field(f, v, first, 16, True, n) for v in (a, b))
+        product = f.emit(f"mul {dword} {x}, {y}")
+        c = f.emit(f"add {dword} {c}, {product}")
+    return c

@@ -1,0 +1,263 @@
+"""The sanitizer's check of one access of all lanes at once, where all is well; see below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from triton_xe.runtime.simulator.library_sanitizer import (
+    CHECK_ONE,
+    GROUP,
+    I1,
+    I32,
+    I64,
+    PHASE,
+    PHASE_MOST,
+    PTR,
+    SEVERAL,
+    SITE_ARGUMENTS,
+    SUBGROUP,
+    Entry,
+    Kind,
+    Text,
+    Word,
+    Writer,
+    block_of,
+    check_lanes_name,
+    owner_of,
+)
+
+_SAME_OWNER = -32
+"""All bits of a cell but bytes and atomic."""
+
+
+class _Lanes:
+    """Vector forms of the cell arithmetic of `library_sanitizer`, for `lanes` cells."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.vector = ir.VectorType(I64, lanes)
+        self.words = ir.VectorType(I32, lanes)
+        self.masks = ir.VectorType(I1, lanes)
+        self.bits = ir.IntType(lanes)
+        self.w = Writer(check_lanes_name(lanes), I1, [
+            *SITE_ARGUMENTS, ("entry", I64), ("addresses", self.vector), ("size", I64),
+            ("kind", I64), ("mask", self.masks)])
+
+    def constant(self, value: int) -> Any:
+        return ir.Constant(self.vector, [value] * self.lanes)
+
+    def spread(self, value: Any) -> Any:
+        b, kind = self.w.b, ir.VectorType(value.type, self.lanes)
+        one = b.insert_element(ir.Constant(kind, ir.Undefined), value, I32(0))
+        return b.shuffle_vector(one, one, ir.Constant(self.words, [0] * self.lanes))
+
+    def every(self, condition: Any) -> Any:
+        b = self.w.b
+        return b.icmp_signed("==", b.bitcast(condition, self.bits), self.bits(-1))
+
+    def at(self, base: Any, index: Any, size: int) -> Any:
+        b = self.w.b
+        offset = b.mul(index, self.constant(size))
+        return b.inttoptr(b.add(self.spread(base), offset), ir.VectorType(PTR, self.lanes))
+
+    def gather(self, pointers: Any, mask: Any, kind: Any) -> Any:
+        name = f"llvm.masked.gather.v{self.lanes}i{kind.element.width}.v{self.lanes}p0"
+        zero = ir.Constant(kind, [0] * self.lanes)
+        return self.w.call(name, kind, [pointers, mask, zero])
+
+    def scatter(self, value: Any, pointers: Any, mask: Any) -> None:
+        name = f"llvm.masked.scatter.v{self.lanes}i{value.type.element.width}.v{self.lanes}p0"
+        self.w.call(name, ir.VoidType(), [value, pointers, mask])
+
+    def ordered(self, old: Any, owner: Any, slm: Any) -> Any:
+        """Cells that cannot clash: unused, of this subgroup, or before a barrier."""
+        b = self.w.b
+        odd = b.xor(old, owner)
+        none = self.constant(0)
+        unused = b.icmp_unsigned("==", old, none)
+        mine = b.icmp_unsigned("==", b.and_(odd, self.constant(_SAME_OWNER)), none)
+        group = b.icmp_unsigned("<", odd, self.constant(1 << GROUP))
+        phase = b.icmp_unsigned("!=", b.and_(odd, self.constant(PHASE_MOST << PHASE)), none)
+        warp = b.and_(old, self.constant(SEVERAL << SUBGROUP))
+        several = b.icmp_unsigned("==", warp, self.constant(SEVERAL << SUBGROUP))
+        phase = b.and_(phase, b.not_(several))
+        stale = b.and_(self.spread(slm), b.not_(group))
+        return b.or_(b.or_(unused, mine), b.or_(b.and_(group, phase), stale))
+
+    def merged_read(self, old: Any, new: Any, owner: Any, ordered: Any) -> Any:
+        b = self.w.b
+        none = self.constant(0)
+        odd = b.xor(old, owner)
+        mine = b.icmp_unsigned("==", b.and_(odd, self.constant(_SAME_OWNER)), none)
+        group = b.icmp_unsigned("<", odd, self.constant(1 << GROUP))
+        several = b.or_(b.or_(old, new), self.constant(SEVERAL << SUBGROUP))
+        groups = b.or_(several, self.constant(-1 << GROUP))
+        joined = b.select(group, several, groups)
+        alone = b.select(mine, b.or_(new, b.and_(old, self.constant(15))), new)
+        return b.select(b.or_(ordered, mine), alone, joined)
+
+
+class _Scattered:
+    """One cell per lane, anywhere; only those of active lanes."""
+
+    def __init__(self, v: _Lanes, cells: Any, active: Any) -> None:
+        self.v = v
+        self.cells = cells
+        self.active = active
+
+    def load(self, base: Any, size: int, kind: Any) -> Any:
+        return self.v.gather(self.v.at(base, self.cells, size), self.active, kind)
+
+    def store(self, value: Any, base: Any, size: int) -> None:
+        self.v.scatter(value, self.v.at(base, self.cells, size), self.active)
+
+
+class _Run:
+    """As many cells as lanes, one after another: plain vector accesses."""
+
+    def __init__(self, v: _Lanes, first: Any) -> None:
+        self.v = v
+        self.first = first
+        self.active = ir.Constant(v.masks, [1] * v.lanes)
+
+    def _at(self, base: Any, size: int) -> Any:
+        b = self.v.w.b
+        return b.inttoptr(b.add(base, b.mul(self.first, I64(size))), PTR)
+
+    def load(self, base: Any, size: int, kind: Any) -> Any:
+        return self.v.w.b.load(self._at(base, size), align=4, typ=kind)
+
+    def store(self, value: Any, base: Any, size: int) -> None:
+        self.v.w.b.store(value, self._at(base, size), align=4)
+
+
+_Cells = _Scattered | _Run
+
+
+def check_lanes(lanes: int) -> Text:
+    """True when no active lane's access is at fault.
+
+    All lanes are looked at together; whatever is not plainly right is left to `CHECK_ONE`.
+    """
+    v = _Lanes(lanes)
+    w, b = v.w, v.w.b
+    result = w.variable(I1(1))
+    state = w.state()
+    slm = b.icmp_unsigned("!=", b.and_(w["kind"], I64(Kind.SLM)), I64(0))
+    known = b.or_(b.icmp_signed(">=", w["entry"], I64(0)), slm)
+    row = b.select(slm, w.word(state, Word.SLM_ENTRY), b.select(known, w["entry"], I64(0)))
+    block = block_of(w, state, row)
+    good = w.variable(b.and_(known, _inside(v, block)))
+    cells = w.word(block, Entry.WRITES)
+    tracked = b.icmp_unsigned("!=", cells, I64(0))
+    with b.if_then(b.and_(w.get(good), tracked)):
+        _note(v, state, block, slm, good)
+    with b.if_then(b.not_(w.get(good))):
+        memory, masked = w.space(v.vector), b.bitcast(w["mask"], v.bits)
+        b.store(w["addresses"], memory)
+        with w.loop(I64(0), I64(lanes)) as k:
+            active = b.trunc(b.lshr(masked, b.trunc(k, v.bits)), I1)
+            arguments = [w["ctx"], w["sg"], w["site"], b.trunc(k, I32), w["entry"],
+                         w.word(memory, k), w["size"], w["kind"], active]
+            b.store(b.and_(w.get(result), w.call(CHECK_ONE, I1, arguments)), result)
+    b.ret(w.get(result))
+    return w.text(), (CHECK_ONE,)
+
+
+def _inside(v: _Lanes, block: Any) -> Any:
+    """Whether every active lane is in the block, and aligned."""
+    w, b = v.w, v.w.b
+    align = v.spread(b.sub(b.lshr(w["kind"], I64(8)), I64(1)))
+    addresses = w["addresses"]
+    fits = b.and_(
+        b.icmp_unsigned(">=", addresses, v.spread(w.word(block, Entry.LOW))),
+        b.icmp_unsigned("<=", b.add(addresses, v.spread(w["size"])),
+                        v.spread(w.word(block, Entry.HIGH))))
+    fits = b.and_(fits, b.icmp_unsigned("==", b.and_(addresses, align), v.constant(0)))
+    return v.every(b.or_(fits, b.not_(w["mask"])))
+
+
+def _note(v: _Lanes, state: Any, block: Any, slm: Any, good: Any) -> None:
+    """Compare with the cells, and note the access, dword by dword; or part by part of a dword."""
+    w, b = v.w, v.w.b
+    size, addresses, mask = w["size"], w["addresses"], w["mask"]
+    writes = b.icmp_unsigned("!=", b.and_(w["kind"], I64(Kind.WRITE)), I64(0))
+    whole = b.icmp_unsigned(">=", size, I64(4))
+    low = w.word(block, Entry.LOW)
+    offsets = b.sub(addresses, v.spread(b.and_(low, I64(-4))))
+    inner = b.and_(offsets, v.constant(3))
+    even = v.every(b.or_(b.icmp_unsigned("==", inner, v.constant(0)), b.not_(mask)))
+    simple = b.and_(b.and_(whole, even), b.icmp_unsigned("==", b.and_(size, I64(3)), I64(0)))
+    narrow = b.and_(b.not_(whole), b.not_(slm))
+    b.store(b.or_(simple, narrow), good)
+    owner_word = owner_of(w, state, slm)
+    owner = v.spread(owner_word)
+    index = b.lshr(offsets, v.constant(2))
+    count = b.select(whole, b.lshr(size, I64(2)), b.udiv(I64(4), size))
+    part = b.sub(b.shl(I64(1), b.select(whole, I64(4), size)), I64(1))
+    start = b.extract_element(index, I32(0))
+    run = b.and_(simple, _is_run(v, addresses, size, mask))
+    with w.loop(I64(0), b.select(run, count, I64(0))) as k:
+        cells = _Run(v, b.add(start, b.mul(k, I64(v.lanes))))
+        _cells(v, state, block, cells, v.spread(b.or_(owner_word, I64(15))), owner, slm, writes,
+               good)
+    with w.loop(I64(0), b.select(b.and_(w.get(good), b.not_(run)), count, I64(0))) as k:
+        shift = b.select(whole, I64(0), b.mul(k, size))
+        here = b.or_(v.spread(whole), b.icmp_unsigned("==", inner, v.spread(shift)))
+        active = b.and_(mask, here)
+        cell = b.add(index, v.spread(b.select(whole, k, I64(0))))
+        new = v.spread(b.or_(owner_word, b.shl(part, shift)))
+        _cells(v, state, block, _Scattered(v, cell, active), new, owner, slm, writes, good)
+
+
+def _is_run(v: _Lanes, addresses: Any, size: Any, mask: Any) -> Any:
+    """Whether all lanes take part, each right after the one before."""
+    b = v.w.b
+    steps = b.mul(ir.Constant(v.vector, list(range(v.lanes))), v.spread(size))
+    expected = b.add(v.spread(b.extract_element(addresses, I32(0))), steps)
+    return v.every(b.and_(b.icmp_unsigned("==", addresses, expected), mask))
+
+
+def _cells(
+    v: _Lanes, state: Any, block: Any, cells: _Cells, new: Any, owner: Any, slm: Any,
+    writes: Any, good: Any,
+) -> None:
+    w, b = v.w, v.w.b
+    write_at, read_at = w.word(block, Entry.WRITES), w.word(block, Entry.READS)
+    old_write = cells.load(write_at, 8, v.vector)
+    old_read = cells.load(read_at, 8, v.vector)
+    after_write, after_read = (v.ordered(old, owner, slm) for old in (old_write, old_read))
+    fine = b.and_(after_write, b.or_(after_read, b.not_(v.spread(writes))))
+    fine = b.and_(v.every(fine), _first_use(v, state, cells, slm, writes))
+    b.store(b.and_(w.get(good), fine), good)
+    site = v.spread(w["site"])
+    with b.if_then(fine), b.if_else(writes) as (then, otherwise):
+        with then:
+            mine = b.icmp_unsigned(
+                "==", b.and_(b.xor(old_write, owner), v.constant(-16)), v.constant(0))
+            kept = b.select(mine, b.or_(old_write, new), new)
+            cells.store(kept, write_at, 8)
+            cells.store(v.constant(0), read_at, 8)
+            cells.store(site, w.word(block, Entry.WRITE_SITES), 4)
+        with otherwise:
+            cells.store(v.merged_read(old_read, new, owner, after_read), read_at, 8)
+            cells.store(site, w.word(block, Entry.READ_SITES), 4)
+
+
+def _first_use(v: _Lanes, state: Any, cells: _Cells, slm: Any, writes: Any) -> Any:
+    """Whole dwords of shared memory: note what is written; whether all that is read was."""
+    w, b = v.w, v.w.b
+    known = w.word(state, Word.SLM_KNOWN)
+    ones = ir.Constant(v.words, [0x01010101] * v.lanes)
+    result = w.variable(I1(1))
+    with b.if_then(b.and_(slm, writes)):
+        cells.store(ones, known, 4)
+    with b.if_then(b.and_(slm, b.not_(writes))):
+        seen = b.icmp_unsigned("==", cells.load(known, 4, v.words), ones)
+        b.store(v.every(b.or_(seen, b.not_(cells.active))), result)
+    return w.get(result)
+
+
+__all__ = ["check_lanes"]

@@ -1,0 +1,142 @@
+"""Elements taken out of vector arithmetic are computed as scalars.
+
+    %s = add <8 x i64> %a, %b                       %x = extractelement <8 x i64> %a, i32 3
+    %r = extractelement <8 x i64> %s, i32 3    ->   %y = extractelement <8 x i64> %b, i32 3
+                                                    %r = add i64 %x, %y
+
+Addresses of a lane's elements come this way.  It is not for speed alone: LLVM 22.1's x86 target, on
+hosts with AVX-512, can lose the shuffle when an element of a sum of splats is taken, and gives the
+sum of other elements.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
+
+_BINARY = frozenset("add sub mul and or xor shl lshr ashr".split())
+_CASTS = frozenset("sext zext trunc".split())
+_MOVES = frozenset("insertelement extractelement shufflevector".split())
+
+
+def scalar_extracts(function: Function) -> Function:
+    """The function with extracts moved in front of integer arithmetic; what is left over is gone.
+
+    The function itself stays as it is.
+    """
+    if not any(map(_is_candidate, function.instructions())):
+        return function
+    made = _Rewrite(function).run()
+    return replace(function, blocks=_without_unused(made))
+
+
+def _is_candidate(i: Instruction) -> bool:
+    return (
+        i.opcode == "extractelement" and i.type.kind == "int" and i.type.bits > 1
+        and i.operands[0].local is not None and i.operands[1].integer_value() is not None
+    )
+
+
+class _Rewrite:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.defined = {i.result: i for i in function.instructions() if i.result is not None}
+        self.out: list[Instruction] = []
+        self.known: dict[tuple[str, int], Operand] = {}
+        self.renamed: dict[str, Operand] = {}
+        self.count = 0
+
+    def run(self) -> list[Block]:
+        blocks = []
+        for block in self.function.blocks:
+            self.out, self.known = [], {}
+            for i in block.instructions:
+                if _is_candidate(i):
+                    self._replace(i)
+                else:
+                    self.out.append(i)
+            blocks.append(Block(block.label, self.out))
+        for block in blocks:
+            block.instructions = [self._with_new_names(i) for i in block.instructions]
+        return blocks
+
+    def _replace(self, i: Instruction) -> None:
+        index = i.operands[1].integer_value()
+        assert index is not None
+        assert i.result is not None
+        self.renamed[i.result] = self.element(i.operands[0], index, i)
+
+    def _with_new_names(self, i: Instruction) -> Instruction:
+        if not any(name in self.renamed for name in i.locals()):
+            return i
+        return replace(i, operands=[self._final(o) for o in i.operands])
+
+    def _final(self, operand: Operand) -> Operand:
+        """What stands for an operand in the end: elements may be elements of others."""
+        while operand.local in self.renamed:
+            operand = self.renamed[operand.local]
+        return operand
+
+    def element(self, source: Operand, index: int, at: Instruction) -> Operand:
+        """Element `index` of a vector, for use at `at` and later in its block."""
+        scalar = source.type.scalar
+        if source.elements:
+            return source.elements[index]
+        if source.is_undefined or source.local is None:
+            return Operand(scalar, source.text if source.is_undefined else "0")
+        key = (source.local, index)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._computed(source, index, at)
+        return found
+
+    def _computed(self, source: Operand, index: int, at: Instruction) -> Operand:
+        made = self.defined.get(source.local or "")
+        if made is not None and made.opcode == "shufflevector":
+            return self._shuffled(made, index, at)
+        if made is not None and made.opcode == "insertelement":
+            place = made.operands[2].integer_value()
+            if place is not None:
+                return (made.operands[1] if place == index
+                        else self.element(made.operands[0], index, at))
+        if made is not None and made.opcode in _BINARY | _CASTS:
+            operands = [self.element(o, index, at) for o in made.operands]
+            return self._new(replace(made, type=made.type.scalar, operands=operands), at)
+        position = Operand(_index_type(at), str(index))
+        return self._new(replace(at, operands=[source, position], type=source.type.scalar), at)
+
+    def _shuffled(self, made: Instruction, index: int, at: Instruction) -> Operand:
+        source = made.indices[index]
+        if source < 0:
+            return Operand(made.type.scalar, "undef")
+        length = made.operands[0].type.count
+        return self.element(made.operands[source // length], source % length, at)
+
+    def _new(self, made: Instruction, at: Instruction) -> Operand:
+        self.count += 1
+        name = f"%xe.e{self.count}"
+        self.out.append(replace(made, result=name, line=at.line, debug=at.debug))
+        return Operand(made.type, name, name)
+
+
+def _index_type(extract: Instruction) -> Type:
+    return extract.operands[1].type
+
+
+def _without_unused(blocks: list[Block]) -> list[Block]:
+    """The blocks without vector arithmetic that nobody reads any more."""
+    uses = Counter(name for block in blocks for i in block.instructions for name in i.locals())
+    for block in reversed(blocks):
+        kept: list[Instruction] = []
+        for i in reversed(block.instructions):
+            if i.result is not None and not uses[i.result] and i.opcode in _REMOVABLE:
+                uses.subtract(i.locals())
+            else:
+                kept.append(i)
+        block.instructions = kept[::-1]
+    return blocks
+
+
+_REMOVABLE = _BINARY | _CASTS | _MOVES

@@ -1,0 +1,623 @@
+"""How each value varies over the lanes of a subgroup, found before any code is written.
+
+A value is *uniform* (one value for all lanes), *tabled* (a uniform base plus constants known per
+lane: `base + table[element][lane]`), or *wide* (anything).  Tables make contiguous accesses
+visible and keep index arithmetic scalar.  Values are assumed not to wrap around between the
+lanes of one subgroup when they are extended (`sext`, `zext`) or shifted right.
+
+The lattice is bottom (unknown yet) > uniform or tabled > wide; loops are solved optimistically.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import Function, Instruction, Module, Operand, Type
+
+Table = NDArray[np.int64]
+
+LANE_ID = frozenset({"_Z22get_sub_group_local_idv", "_Z22get_sub_group_local_id"})
+UNIFORM_CALLS = (
+    "_Z12get_group_idj", "_Z14get_num_groupsj", "_Z16get_sub_group_idv", "_Z14get_local_sizej",
+    "_Z15get_global_sizej", "_Z18get_sub_group_sizev", "_Z18get_num_sub_groupsv",
+    "_Z12get_work_dimv", "_Z22get_max_sub_group_sizev", "llvm.genx.GenISA.WaveAll",
+    "llvm.genx.GenISA.WaveBallot", "_Z20sub_group_reduce_", "_Z13sub_group_any",
+    "_Z13sub_group_all", "_Z16__spirv_GroupAnyjb",
+    "_Z16__spirv_GroupAlljb", "_Z29__spirv_GroupNonUniformBallotjb",
+    "_Z22__spirv_GroupBroadcast", "_Z19sub_group_broadcast",
+    "llvm.genx.GenISA.LSC2DBlockCreateAddrPayload", "llvm.genx.GenISA.LSC2DBlockCopyAddrPayload",
+)
+# results that depend on the lanes even when every operand is uniform
+_WIDE_CALLS = (
+    "llvm.genx.GenISA.LSC2DBlock", "llvm.genx.GenISA.sub.group.dpas", "xe.shadow.dpas",
+    "llvm.genx.GenISA.simdBlockRead", "llvm.genx.GenISA.WavePrefix",
+    "llvm.genx.GenISA.WaveClustered", "llvm.genx.GenISA.WaveInterleave", "__xe_lane_",
+    "_Z27__spirv_GroupNonUniform", "_Z28sub_group_scan_",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """`table` (elements x lanes) is None for wide values and uniform ones without a table.
+
+    `bits` are the bits of the base that may be one, of one element, within the type's width.
+    """
+
+    uniform: bool
+    table: Table | None = None
+    bits: int = -1
+
+    @property
+    def wide(self) -> bool:
+        return not self.uniform and self.table is None
+
+    @property
+    def same_in_all_lanes(self) -> bool:
+        """One value for the whole subgroup, known or not."""
+        return self.uniform or (self.pure and self.table is not None and _constant(self.table))
+
+    @property
+    def pure(self) -> bool:
+        """The base is zero: the value is known completely."""
+        return self.bits == 0 and self.table is not None
+
+    def same(self, other: Shape) -> bool:
+        if self.uniform != other.uniform or self.bits != other.bits:
+            return False
+        if self.table is None or other.table is None:
+            return self.table is other.table
+        return bool(np.array_equal(self.table, other.table))
+
+
+WIDE = Shape(False)
+UNIFORM = Shape(True)
+
+
+def is_integral(t: Type) -> bool:
+    return t.scalar.kind in ("int", "ptr")
+
+
+def mask_of(t: Type) -> int:
+    return (1 << t.scalar.bits) - 1
+
+
+def tabled(table: Table, bits: int, t: Type) -> Shape:
+    """A tabled value, or a uniform one when the table is all zero and the base is not."""
+    bits &= mask_of(t)
+    if bits and not table.any():
+        return Shape(True, None, bits)
+    if bits and _constant(table):
+        return WIDE  # a uniform value hidden in a sum: correct, and too rare to treat
+    return Shape(False, table, bits)
+
+
+class ShapeAnalysis:
+    """Shapes of every value of every function of a module."""
+
+    def __init__(self, module: Module, lanes: int) -> None:
+        self.module = module
+        self.lanes = lanes
+        self.values: dict[str, dict[str, Shape]] = {name: {} for name in module.functions}
+        self.arguments: dict[str, list[Shape | None]] = {
+            name: [UNIFORM if f.is_kernel else None] * len(f.parameters)
+            for name, f in module.functions.items()
+        }
+        self.returns: dict[str, Shape | None] = {name: None for name in module.functions}
+        self._solve()
+
+    def of(self, function: Function, operand: Operand) -> Shape:
+        shape = self._operand(self.values[function.name], operand)
+        return WIDE if shape is None else shape
+
+    def _solve(self) -> None:
+        functions = [f for f in self.module.functions.values() if not is_lane_helper(f.name)]
+        changed = True
+        while changed:
+            changed = False
+            for function in functions:
+                if any(a is None for a in self.arguments[function.name]):
+                    continue
+                changed |= self._solve_function(function)
+
+    def _solve_function(self, function: Function) -> bool:
+        """Visit every instruction once, then only those whose operands changed."""
+        values = self.values[function.name]
+        for (name, _), shape in zip(
+            function.parameters, self.arguments[function.name], strict=True
+        ):
+            if shape is not None:
+                values[name] = shape
+        instructions = list(function.instructions())
+        users: dict[str, list[int]] = {}
+        for position, instruction in enumerate(instructions):
+            for name in instruction.locals():
+                users.setdefault(name, []).append(position)
+        any_change, visits = False, 0
+        waiting = set(range(len(instructions)))
+        while waiting:
+            visits += 1
+            current, waiting = sorted(waiting), set()
+            done = -1
+            for position in current:
+                instruction = instructions[position]
+                new = self._instruction(function, instruction, values, visits)
+                if instruction.result is None or new is None:
+                    continue
+                old = values.get(instruction.result)
+                if old is None or not old.same(new):
+                    values[instruction.result] = new
+                    any_change = True
+                    done = position
+                    waiting.update(
+                        u for u in users.get(instruction.result, ()) if visits > 1 or u <= done
+                    )
+        return any_change
+
+    def _instruction(
+        self, function: Function, i: Instruction, values: dict[str, Shape], visits: int
+    ) -> Shape | None:
+        if i.opcode == "phi":
+            return self._phi(i, values, visits)
+        shapes = [self._operand(values, o) for o in i.operands]
+        if i.opcode == "ret":
+            self._note_return(function, shapes[0] if shapes else UNIFORM)
+            return None
+        known = [s for s in shapes if s is not None]
+        if len(known) < len(shapes):
+            return None
+        if i.opcode == "call":
+            return self._call(i, known)
+        if i.result is None:
+            return None
+        return _transfer(i, known, self.lanes)
+
+    def _note_return(self, function: Function, shape: Shape | None) -> None:
+        if shape is None:
+            return
+        old = self.returns[function.name]
+        uniform = shape.same_in_all_lanes and (old is None or old.uniform)
+        self.returns[function.name] = UNIFORM if uniform else WIDE
+
+    def _operand(self, values: dict[str, Shape], operand: Operand) -> Shape | None:
+        if operand.local is not None:
+            return values.get(operand.local)
+        return constant_shape(operand, self.lanes)
+
+    def _phi(self, i: Instruction, values: dict[str, Shape], visits: int) -> Shape | None:
+        found: Shape | None = None
+        for operand in i.operands:
+            shape = self._operand(values, operand)
+            if shape is None or operand.is_undefined:
+                continue
+            shape = shape if found is None else join(found, shape, i.type)
+            found = shape
+        if found is None:
+            return None
+        old = values.get(i.result or "")
+        if old is not None and old.wide:
+            return WIDE
+        if old is not None and visits > 1 and found.bits != old.bits:
+            bits = (found.bits | old.bits) & mask_of(i.type) if is_integral(i.type) else -1
+            low = (bits & -bits) if bits else 0
+            found = Shape(found.uniform, found.table, mask_of(i.type) & ~(low - 1) if low else 0)
+        return found
+
+    def _call(self, i: Instruction, shapes: list[Shape]) -> Shape | None:
+        callee = i.callee
+        target = self.module.functions.get("@" + callee) or self.module.functions.get(
+            f'@"{callee}"'
+        )
+        if target is not None and not is_lane_helper(target.name):
+            return self._internal_call(target, shapes)
+        if i.result is None:
+            return None
+        if callee in LANE_ID:
+            return Shape(False, np.arange(self.lanes, dtype=np.int64)[None, :], 0)
+        if callee == "_Z12get_local_idj":
+            dimension = i.operands[0].integer_value()
+            if dimension == 0:
+                base = 0xFFFF & ~(self.lanes - 1)
+                return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
+            return UNIFORM
+        if callee == "_Z16get_sub_group_idv":
+            return Shape(True, None, 0xFF)
+        if callee.startswith("_Z12get_group_idj"):
+            return Shape(True, None, 0x7FFFFFFF)
+        if callee.startswith("_Z17__spirv_Group"):
+            return UNIFORM if i.operands[1].integer_value() == 0 else WIDE
+        if callee.startswith(UNIFORM_CALLS):
+            return UNIFORM
+        if callee.startswith(_WIDE_CALLS):
+            return WIDE
+        if callee.startswith("llvm.genx.GenISA.WaveShuffleIndex") and shapes[1].same_in_all_lanes:
+            return UNIFORM
+        if "sub_group_shuffleij" in callee and shapes[1].same_in_all_lanes:
+            return UNIFORM
+        return _all_uniform(shapes)
+
+    def _internal_call(self, target: Function, shapes: list[Shape]) -> Shape | None:
+        arguments = self.arguments[target.name]
+        for k, shape in enumerate(shapes):
+            old = arguments[k]
+            uniform = shape.same_in_all_lanes and (old is None or old.uniform)
+            arguments[k] = UNIFORM if uniform else WIDE
+        return self.returns[target.name]
+
+
+def is_lane_helper(name: str) -> bool:
+    """Whether a function holds divergent code, called once per lane."""
+    return name.lstrip('@"').startswith("__xe_lane_")
+
+
+def _all_uniform(shapes: list[Shape]) -> Shape:
+    return UNIFORM if all(s.same_in_all_lanes for s in shapes) else WIDE
+
+
+def _constant(table: Table) -> bool:
+    return bool((table == table[:, :1]).all())
+
+
+def join(a: Shape, b: Shape, t: Type) -> Shape:
+    """The shape of a value that is one or the other; both are scalar-based or it is wide."""
+    if a.same(b):
+        return a
+    if not is_integral(t):
+        return UNIFORM if a.uniform and b.uniform else WIDE
+    if a.wide or b.wide:
+        return WIDE
+    (ta, bits_a), (tb, bits_b) = _parts(a, t, 1), _parts(b, t, 1)
+    sizes = np.broadcast_shapes(ta.shape, tb.shape)
+    ta, tb = np.broadcast_to(ta, sizes), np.broadcast_to(tb, sizes)
+    if not np.array_equal(ta, tb):
+        return WIDE
+    bits = (bits_a | bits_b) & mask_of(t)
+    return Shape(False, ta, bits) if ta.any() else Shape(True, None, bits)
+
+
+def _parts(shape: Shape, t: Type, lanes: int) -> tuple[Table, int]:
+    """(table, base bits) of an operand; what is constant over the lanes belongs to the base."""
+    if shape.table is None or shape.same_in_all_lanes:
+        bits = shape.bits if shape.table is None else _or_bits(shape.table, t)
+        return np.zeros((t.lanes, lanes), np.int64), bits & mask_of(t)
+    return shape.table, shape.bits & mask_of(t)
+
+
+def _table(shape: Shape, elements: int, lanes: int) -> Table:
+    if shape.table is not None:
+        return shape.table
+    return np.zeros((elements, lanes), np.int64)
+
+
+_constants: dict[tuple[str, Type, int], Shape] = {}
+
+
+def constant_shape(operand: Operand, lanes: int) -> Shape:
+    """Integer constants are pure tables; every other constant is uniform."""
+    if not is_integral(operand.type):
+        return UNIFORM
+    if operand.elements and not operand.text.startswith("splat"):
+        return _constant_shape(operand, lanes)
+    key = (operand.text, operand.type, lanes)
+    found = _constants.get(key)
+    if found is None:
+        found = _constants[key] = _constant_shape(operand, lanes)
+    return found
+
+
+def _constant_shape(operand: Operand, lanes: int) -> Shape:
+    parts = operand.elements or (operand,)
+    values = [0 if p.is_undefined else p.integer_value() for p in parts]
+    if any(v is None for v in values) or operand.type.scalar.kind == "ptr":
+        return UNIFORM
+    column = np.array([_signed(int(v or 0), operand.type) for v in values], np.int64)
+    return Shape(False, np.repeat(column[:, None], lanes, axis=1), 0)
+
+
+def _signed(value: int, t: Type) -> int:
+    bits = t.scalar.bits
+    if bits == 1:
+        return value & 1
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def normalise(table: Table, t: Type) -> Table:
+    """Two's complement wrap to the width of `t`; i1 as 0 and 1."""
+    bits = t.scalar.bits
+    if bits == 1:
+        return table & 1
+    if bits >= 64:
+        return table
+    shift = np.int64(64 - bits)
+    return (table << shift) >> shift
+
+
+def _transfer(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    if i.opcode == "load":
+        private = i.operands[0].type.space == 0
+        return WIDE if private else _all_uniform(shapes)
+    if i.opcode in ("atomicrmw", "cmpxchg"):
+        return WIDE
+    rule = _RULES.get(i.opcode)
+    integral = all(is_integral(o.type) for o in i.operands) and is_integral(i.type)
+    if rule is not None and integral and not any(s.wide for s in shapes):
+        return rule(i, shapes, lanes)
+    return _all_uniform(shapes)
+
+
+def _tables(i: Instruction, shapes: list[Shape], lanes: int) -> list[Table]:
+    return [_table(s, o.type.lanes, lanes) for s, o in zip(shapes, i.operands, strict=True)]
+
+
+def _or_bits(table: Table, t: Type) -> int:
+    return int(np.bitwise_or.reduce(table, axis=None)) & mask_of(t)
+
+
+def _const_of(shape: Shape) -> int | None:
+    """The one integer a pure constant has in all lanes and elements."""
+    if shape.pure and shape.table is not None and (shape.table == shape.table.flat[0]).all():
+        return int(shape.table.flat[0])
+    return None
+
+
+def _carry_bits(a: int, b: int, t: Type) -> int:
+    """Bits that a sum of bases with these bits may set."""
+    if not a or not b:
+        return a | b
+    low = min(a & -a, b & -b)
+    high = 1 << ((a + b).bit_length())
+    return (high - 1) & ~(low - 1) & mask_of(t)
+
+
+def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    a, b = shapes
+    t = i.type
+    if a.pure and b.pure:
+        left, right = _tables(i, shapes, lanes)
+        result = fold_binary(i.opcode, left, right, t)
+        return WIDE if result is None else Shape(False, result, 0)
+    (ta, bits_a), (tb, bits_b) = (_parts(s, t, lanes) for s in shapes)
+    op = i.opcode
+    if op == "or" and "disjoint" in i.flags:
+        op = "add"
+    if op == "add":
+        return tabled(normalise(ta + tb, t), _carry_bits(bits_a, bits_b, t), t)
+    if op == "sub":
+        low = (bits_a | bits_b) & -(bits_a | bits_b)
+        bits = mask_of(t) & ~(low - 1) if bits_b else bits_a
+        return tabled(normalise(ta - tb, t), bits, t)
+    if op in ("or", "xor"):
+        if (bits_a | bits_b) & (_or_bits(ta, t) | _or_bits(tb, t)):
+            return _all_uniform(shapes)
+        return tabled(normalise(ta | tb if op == "or" else ta ^ tb, t), bits_a | bits_b, t)
+    if op in ("and", "mul") and a.same_in_all_lanes:
+        (ta, bits_a), b = (tb, bits_b), a
+    constant = _const_of(b)
+    if constant is None:
+        return _all_uniform(shapes)
+    return _by_constant(op, ta, bits_a, constant, t, shapes)
+
+
+def _by_constant(
+    op: str, table: Table, bits: int, constant: int, t: Type, shapes: list[Shape]
+) -> Shape:
+    low = (bits & -bits) if bits else 0
+    if op == "and":
+        if bits & _or_bits(table, t):
+            return _all_uniform(shapes)
+        return tabled(normalise(table & constant, t), bits & constant, t)
+    if op == "shl" and 0 <= constant < t.scalar.bits:
+        return tabled(normalise(table << constant, t), bits << constant, t)
+    if op == "mul":
+        span = (1 << (bits.bit_length() + abs(constant).bit_length())) - 1 if constant > 0 else -1
+        step = low * (constant & -constant)
+        return tabled(normalise(table * constant, t), span & ~(step - 1) if step else 0, t)
+    return _divide_by_constant(op, table, bits, constant, t, shapes)
+
+
+def _divide_by_constant(
+    op: str, table: Table, bits: int, constant: int, t: Type, shapes: list[Shape]
+) -> Shape:
+    """Shifts right, quotients and remainders by powers of two."""
+    shift = constant
+    if op in ("udiv", "urem", "sdiv", "srem"):
+        if constant <= 0 or constant & (constant - 1):
+            return _all_uniform(shapes)
+        shift = constant.bit_length() - 1
+    signed = op in ("ashr", "sdiv", "srem") and bits >> (t.scalar.bits - 1)
+    if not 0 <= shift < t.scalar.bits or (table < 0).any() or signed:
+        return _all_uniform(shapes)
+    below = (1 << shift) - 1
+    if op in ("urem", "srem"):
+        if bits & _or_bits(table, t):
+            return _all_uniform(shapes)
+        return tabled(table & below, bits & below, t)
+    if bits & below and table.any():
+        return _all_uniform(shapes)
+    return tabled(table >> shift, bits >> shift, t)
+
+
+def fold_binary(op: str, a: Table, b: Table, t: Type) -> Table | None:
+    """The exact result on known integers; None when undefined or not foldable."""
+    mask = mask_of(t)
+    if op in ("udiv", "urem", "sdiv", "srem"):
+        if (b == 0).any():
+            return None
+        ua, ub = _unsigned(a, t), _unsigned(b, t)
+        if op in ("udiv", "urem"):
+            return normalise((ua // ub if op == "udiv" else ua % ub).astype(np.int64), t)
+        quotient: Table = np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
+        return normalise(quotient if op == "sdiv" else a - quotient * b, t)
+    if op in ("shl", "lshr", "ashr"):
+        if (b < 0).any() or (b >= t.scalar.bits).any():
+            return None
+        if op == "lshr":
+            return normalise((_unsigned(a, t) >> b.astype(np.uint64)).astype(np.int64), t)
+        return normalise(a << b if op == "shl" else a >> b, t)
+    folds: dict[str, Any] = {
+        "add": np.add, "sub": np.subtract, "mul": np.multiply,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    }
+    return normalise(folds[op](a, b), t) if op in folds and mask else None
+
+
+def _unsigned(a: Table, t: Type) -> NDArray[np.uint64]:
+    return a.astype(np.uint64) & np.uint64(mask_of(t))
+
+
+def _compare(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    if not (shapes[0].pure and shapes[1].pure) or i.operands[0].type.scalar.kind == "ptr":
+        return _all_uniform(shapes)
+    a, b = _tables(i, shapes, lanes)
+    if i.extra[0] == "u":
+        t = i.operands[0].type
+        ua, ub = _unsigned(a, t), _unsigned(b, t)
+        result = _COMPARE[i.extra[1:]](ua, ub)
+    else:
+        result = _COMPARE[i.extra.lstrip("s") if i.extra[0] == "s" else i.extra](a, b)
+    return Shape(False, result.astype(np.int64), 0)
+
+
+_COMPARE: dict[str, Any] = {
+    "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal,
+    "lt": np.less, "le": np.less_equal,
+}
+
+
+def _select(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    condition, a, b = shapes
+    if condition.pure and a.pure and b.pure:
+        tc, ta, tb = _tables(i, shapes, lanes)
+        return Shape(False, np.where(tc != 0, ta, tb), 0)
+    if condition.same_in_all_lanes and condition.wide is False:
+        return join(a, b, i.type)
+    return WIDE
+
+
+def _extension(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    (shape,) = shapes
+    source, target = i.operands[0].type, i.type
+    table = _table(shape, source.lanes, lanes)
+    if shape.pure:
+        if i.opcode == "zext":
+            table = _unsigned(table, source).astype(np.int64)
+        elif i.opcode == "sext" and source.scalar.bits == 1:
+            table = -table
+        return Shape(False, normalise(table, target), 0)
+    table, bits = _parts(shape, source, lanes)
+    if source.scalar.bits == 1 or (i.opcode == "zext" and (table < 0).any()):
+        return _all_uniform(shapes)
+    if i.opcode == "sext" and bits >> (source.scalar.bits - 1):
+        bits |= mask_of(target) & ~mask_of(source)
+    if i.opcode == "trunc" and target.scalar.bits == 1:
+        return _all_uniform(shapes)
+    return tabled(normalise(table, target), bits & mask_of(target), target)
+
+
+def _same(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    if i.type.lanes != i.operands[0].type.lanes or i.type.scalar.bits != 64:
+        return shapes[0] if i.opcode == "freeze" else _all_uniform(shapes)
+    return shapes[0]
+
+
+def _pointer_step(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    if any(o.type.lanes != 1 for o in i.operands):
+        return _all_uniform(shapes)
+    table = _parts(shapes[0], i.type, lanes)[0]
+    for k, scale in gep_scales(i):
+        table = table + _parts(shapes[k], i.operands[k].type, lanes)[0] * scale
+    return tabled(table, mask_of(i.type), i.type)
+
+
+def gep_scales(i: Instruction) -> list[tuple[int, int]]:
+    """(operand number, bytes per unit) of every index; struct fields are left out."""
+    found: list[tuple[int, int]] = []
+    t = i.element
+    for k in range(1, len(i.operands)):
+        if t is None:
+            break
+        if k == 1:
+            found.append((k, t.size))
+            continue
+        if t.kind == "struct":
+            field = i.operands[k].integer_value() or 0
+            t = t.fields[field]
+            continue
+        t = t.elem
+        if t is not None:
+            found.append((k, t.size))
+    return found
+
+
+def gep_constant(i: Instruction) -> int:
+    """Bytes added by the struct fields of a getelementptr."""
+    t, total = i.element, 0
+    for k in range(2, len(i.operands)):
+        if t is not None and t.kind == "struct":
+            field = i.operands[k].integer_value() or 0
+            total += ir.struct_offsets(t)[field]
+            t = t.fields[field]
+        elif t is not None:
+            t = t.elem
+    return total
+
+
+def _extract(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    index = i.operands[1].integer_value()
+    if index is None:
+        return _all_uniform(shapes)
+    if shapes[0].pure and shapes[0].table is not None:
+        return Shape(False, shapes[0].table[index : index + 1], 0)
+    table, bits = _parts(shapes[0], i.operands[0].type, lanes)
+    return tabled(table[index : index + 1], bits, i.type)
+
+
+def _insert(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    index = i.operands[2].integer_value()
+    if index is None:
+        return _all_uniform(shapes)
+    vector = Shape(False, None, 0) if i.operands[0].is_undefined else shapes[0]
+    if vector.pure and shapes[1].pure:
+        table = _table(vector, i.type.lanes, lanes).copy()
+        table[index] = _table(shapes[1], 1, lanes)[0]
+        return Shape(False, table, 0)
+    table, bits = _parts(vector, i.type, lanes)
+    table = table.copy()
+    row, row_bits = _parts(shapes[1], i.type.scalar, lanes)
+    table[index] = row[0]
+    return tabled(table, bits | row_bits, i.type)
+
+
+def _shuffle(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
+    chosen = [max(0, k) for k in i.indices]
+    if all(s.pure for s in shapes):
+        return Shape(False, np.concatenate(_tables(i, shapes, lanes))[chosen], 0)
+    parts = [_parts(s, o.type, lanes) for s, o in zip(shapes, i.operands, strict=True)]
+    table = np.concatenate([p[0] for p in parts])[chosen]
+    return tabled(table, parts[0][1] | parts[1][1], i.type)
+
+
+_RULES = {
+    **dict.fromkeys(
+        "add sub mul udiv sdiv urem srem shl lshr ashr and or xor".split(), _binary
+    ),
+    "icmp": _compare,
+    "select": _select,
+    "zext": _extension,
+    "sext": _extension,
+    "trunc": _extension,
+    "freeze": _same,
+    "ptrtoint": _same,
+    "inttoptr": _same,
+    "addrspacecast": _same,
+    "bitcast": _same,
+    "getelementptr": _pointer_step,
+    "extractelement": _extract,
+    "insertelement": _insert,
+    "shufflevector": _shuffle,
+}
