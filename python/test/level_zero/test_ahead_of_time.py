@@ -1,0 +1,197 @@
+"""Kernels compiled into folders, and launched where triton and torch cannot be imported."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_xe import runtime
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.folder import Description, Parameter
+from triton_xe.runtime.level_zero.zebin import kernel_facts
+from triton_xe.tools import aot, cli, intel
+from triton_xe.tools.sample_kernel import to_spirv, vector_add
+
+ROOT = Path(__file__).parents[3]
+SIGNATURE = "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024"
+BLOCKED = """
+import importlib.abc, sys
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("triton", "torch", "xdsl"):
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def compiled(folder: Path, *more: str) -> Path:
+    kernel = f"{ROOT / 'examples/vector_add.py'}::add_kernel"
+    arguments = ["compile", kernel, "--signature", SIGNATURE, "--out", str(folder), *more]
+    assert cli.main(arguments) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("aot") / "add")
+
+
+def test_a_folder_runs_without_triton_and_torch(folder: Path) -> None:
+    code = BLOCKED + (
+        "from examples.numpy_vector_add import main\n"
+        f"main({str(folder)!r}, 'sim:bmg')\n"
+        "assert not {'triton', 'torch', 'xdsl'} & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "largest error 0.0" in done.stdout
+
+
+@pytest.mark.intel_driver
+@pytest.mark.parametrize("emit", ["spirv", "zebin"])
+def test_a_folder_launches_on_intels_driver(emit: str, tmp_path: Path, on_driver: Any) -> None:
+    if emit == "zebin" and intel.available():
+        pytest.skip(str(intel.available()))
+    place = compiled(tmp_path, "--emit", emit)
+    start = BLOCKED + "import json\nfrom triton_xe import runtime\nout = {}\nimport numpy as np\n"
+    out = on_driver(
+        f"""
+        device = runtime.open_device("gpu")
+        kernel = runtime.load_folder({str(place)!r}, device)
+        a = np.ones(4096, np.float32)
+        blocks = [runtime.put(device, a) for _ in range(3)]
+        kernel((4,), *blocks, 4096)
+        runtime.get(device, blocks[2], a.shape, a.dtype)
+        out["registers"] = kernel.kernel.n_registers
+        out["clean"] = not {{"triton", "torch"}} & set(sys.modules)
+        kernel.close()
+        """,
+        start=start,
+    )
+    assert (out["registers"], out["clean"]) == (128, True)
+
+
+def test_the_description_says_all_that_a_launch_needs(folder: Path) -> None:
+    found = Description.from_json((folder / "kernel.json").read_text())
+    assert [p.name for p in found.parameters] == ["a_ptr", "b_ptr", "c_ptr", "n"]
+    assert [p.type for p in found.parameters] == ["ptr", "ptr", "ptr", "i32"]
+    assert [p.divisible_by for p in found.parameters] == [16, 16, 16, 1]
+    assert (found.target, found.subgroup_size, found.group_size) == ("bmg", 16, (64, 1, 1))
+    assert (found.constants, found.slm_bytes, found.kind) == ({"BLOCK": 1024}, 0, "spirv")
+    assert (folder / found.binary).stat().st_size > 1000
+
+
+def test_wrong_launches_are_refused(folder: Path) -> None:
+    device = runtime.open_device("sim:bmg")
+    kernel = runtime.load_folder(folder, device)
+    block = runtime.put(device, np.zeros(1024, np.float32))
+    with pytest.raises(DeviceError, match=r"takes 4 arguments \(a_ptr, b_ptr, c_ptr, n\), got 3"):
+        kernel((1,), block, block, block)
+    with pytest.raises(DeviceError, match="compiled for b_ptr divisible by 16"):
+        kernel((1,), block, block.pointer + 4, block, 100)
+    with pytest.raises(DeviceError, match="the buffer has 4096 bytes; 8192 were asked for"):
+        runtime.get(device, block, 1024, np.float64)
+    kernel((1,), block, block.pointer, block, 1024)
+
+
+def test_folders_that_do_not_fit_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match=r"compiled for bmg, but .* is pvc; .* --target pvc"):
+        runtime.load_folder(folder, "sim:pvc")
+    with pytest.raises(DeviceError, match="holds no compiled kernel"):
+        runtime.load_folder(tmp_path, "sim:bmg")
+    broken = shutil.copytree(folder, tmp_path / "broken")
+    (broken / "add_kernel.spv").write_bytes(b"other")
+    with pytest.raises(DeviceError, match=r"is not the file that kernel\.json describes"):
+        runtime.load_folder(broken, "sim:bmg")
+    values = json.loads((broken / "kernel.json").read_text())
+    for change, message in (({"format": 9}, "has format 9"), ({"kind": "elf"}, "is damaged")):
+        (broken / "kernel.json").write_text(json.dumps({**values, **change}))
+        with pytest.raises(DeviceError, match=message):
+            runtime.load_folder(broken, "sim:bmg")
+    (broken / "kernel.json").write_text("{}")
+    with pytest.raises(DeviceError, match="is damaged"):
+        runtime.load_folder(broken, "sim:bmg")
+
+
+def description(kind: Any = "spirv") -> Description:
+    kinds = ("ptr", "i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
+    parameters = tuple(Parameter(kind, kind, kind) for kind in kinds)
+    return Description("every.type", "bmg", "k.spv", kind, parameters, {"B": 1}, "-f", 16,
+                       (64, 1, 1), 128, "k.h", "0")
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+@pytest.mark.parametrize("kind", ["spirv", "zebin"])
+def test_the_header_is_valid_c(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "level_zero").mkdir()
+    shutil.copy(ROOT / "third_party/level_zero/include/ze_api.h", tmp_path / "level_zero")
+    source = tmp_path / "k.c"
+    source.write_text(aot.header(description(kind)) + "int size = EVERY_TYPE_GROUP_X;\n")
+    flags = ["-Wall", "-Werror", "-std=c11", "-fsyntax-only", f"-I{tmp_path}"]
+    done = subprocess.run(["cc", *flags, str(source)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_descriptions_survive_json() -> None:
+    assert Description.from_json(description().to_json()) == description()
+    with pytest.raises(DeviceError, match="no valid type"):
+        Parameter("x", "i128", "i128")
+
+
+def test_devices_are_opened_by_name(monkeypatch: pytest.MonkeyPatch, fake: Any) -> None:
+    assert runtime.open_device("sim:pvc").target.name == "pvc"
+    assert runtime.open_device("gpu").name == "Fake B580"
+    monkeypatch.setenv("TRITON_XE_DEVICE", "sim:lnl")
+    assert runtime.open_device().target.name == "lnl"
+    for name, message in (("gpu:1", "no GPU number 1: Level Zero found 1"),
+                          ("gpu:x", "names no device"), ("tpu", "names no device")):
+        with pytest.raises(DeviceError, match=message):
+            runtime.open_device(name)
+
+
+def test_native_code_is_not_simulated(folder: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(folder, tmp_path / "native")
+    values = json.loads((copied / "kernel.json").read_text()) | {"kind": "zebin"}
+    (copied / "kernel.json").write_text(json.dumps(values))
+    with pytest.raises(DeviceError, match="native code, which the simulator cannot run"):
+        runtime.load_folder(copied, "sim:bmg")
+    assert cli.main(["compile", f"{ROOT / 'examples/vector_add.py'}::add_kernel", "--signature",
+                     SIGNATURE, "--out", str(tmp_path), "--emit", "asm"]) == 1
+
+
+def test_the_driver_makes_native_code_where_the_compiler_is_missing(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intel, "available", lambda: "ocloc is not installed")
+    spirv = to_spirv(vector_add())
+    binary = aot.native_code(spirv, "vector_add", "bmg", "")
+    assert kernel_facts(binary)["vector_add"].grf_count == 128
+    with pytest.raises(DeviceError, match="native code for pvc without such a GPU: ocloc is not"):
+        aot.native_code(spirv, "vector_add", "pvc", "")
+
+
+@pytest.mark.parametrize(
+    ("emit", "start"),
+    [
+        ("ttir", b"#loc"), ("ttgir", b"#"), ("xetile", b""), ("xegpu", b""), ("llvm", b""),
+        ("spirv", b"\x03\x02\x23\x07"), ("zebin", b"\x7fELF"), ("asm", b"//.kernel"),
+    ],
+)
+def test_every_stage_is_emitted(emit: str, start: bytes, tmp_path: Path) -> None:
+    if emit in ("zebin", "asm") and intel.available():
+        pytest.skip(str(intel.available()))
+    output = tmp_path / "stage"
+    arguments = ["compile", f"{ROOT / 'examples/vector_add.py'}::add_kernel", "--signature",
+                 SIGNATURE, "--emit", emit, "-o", str(output)]
+    assert cli.main(arguments) == 0
+    assert output.read_bytes().startswith(start)
+    assert b"add_kernel" in output.read_bytes()

@@ -1,0 +1,200 @@
+"""When the driver, the device or the cache folder fails: a clear error, nothing lost."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.level_zero import native_cache, raw
+from triton_xe.runtime.level_zero.device import LARGE_GRF_FLAG, open_devices
+from triton_xe.runtime.level_zero.errors import LevelZeroError
+from triton_xe.runtime.level_zero.native_cache import NativeEntry
+from triton_xe.tools.sample_kernel import to_spirv, vector_add
+
+DEVICE_LOST, OUT_OF_MEMORY, BUILD_FAILURE = 0x70000001, 0x70000003, 0x70000004
+UNINITIALIZED, BAD_BINARY = 0x78000001, 0x7800000F
+SPIRV = to_spirv(vector_add())
+
+
+def test_loader_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_LEVEL_ZERO", "/nowhere/libze_loader.so.1")
+    with pytest.raises(DeviceError, match=r"/nowhere/libze_loader.so.1 cannot be loaded.*install"):
+        open_devices()
+
+
+def test_loader_too_old_for_zeinitdrivers_uses_the_old_way(fake: Any) -> None:
+    fake.missing.add("zeInitDrivers")
+    assert [device.name for device in open_devices()] == ["Fake B580"]
+    assert "zeInit" in fake.calls
+
+
+def test_loader_too_old_for_a_needed_function(fake: Any) -> None:
+    fake.missing.add("zeCommandListCreateImmediate")
+    with pytest.raises(DeviceError, match="has no zeCommandListCreateImmediate: too old"):
+        open_devices()
+
+
+@pytest.mark.parametrize("missing", [(), ("zeInitDrivers",)])
+def test_no_driver_is_no_device(fake: Any, missing: tuple[str, ...]) -> None:
+    fake.missing.update(missing)
+    fake.codes.update(zeInitDrivers=UNINITIALIZED, zeInit=UNINITIALIZED)
+    assert open_devices() == []
+
+
+def test_devices_of_others_are_left_alone(fake: Any) -> None:
+    def properties(handle: Any, found: Any) -> None:
+        type(fake).zeDeviceGetProperties(fake, handle, found)
+        found[0].vendorId = 0x10DE
+
+    fake.zeDeviceGetProperties = properties
+    assert open_devices() == []
+
+
+def test_load_and_launch_on_the_fake(fake: Any) -> None:
+    (device,) = open_devices()
+    kernel = device.load(SPIRV, "vector_add")
+    memory = device.allocate(64)
+    device.launch(kernel, (4, 1, 1), (memory.pointer, None, memory.pointer, 7))
+    assert fake.launches == [(4, 1, 1)]
+    assert (kernel.n_registers, kernel.n_spills, kernel.max_threads) == (128, 0, 1024)
+
+
+def test_out_of_memory_names_size_and_device(fake: Any) -> None:
+    (device,) = open_devices()
+    fake.codes["zeMemAllocDevice"] = OUT_OF_MEMORY
+    with pytest.raises(LevelZeroError, match="cannot allocate 4096 bytes on Fake B580") as caught:
+        device.allocate(4096)
+    assert caught.value.is_out_of_memory
+    assert "not enough device memory (ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY" in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ["zeCommandListAppendLaunchKernel", "zeKernelSetArgumentValue"])
+def test_device_lost_at_launch_and_afterwards(fake: Any, call: str) -> None:
+    (device,) = open_devices()
+    kernel, memory = device.load(SPIRV, "vector_add"), device.allocate(64)
+    fake.codes[call] = fake.codes["zeCommandListHostSynchronize"] = DEVICE_LOST
+    p = memory.pointer
+    with pytest.raises(LevelZeroError, match="cannot launch kernel 'vector_add'") as caught:
+        device.launch(kernel, (4, 1, 1), (p, p, p, 7))
+    assert caught.value.is_device_lost
+    with pytest.raises(LevelZeroError, match="ListHostSynchronize failed: the device hung"):
+        device.synchronize()
+    memory.free()
+    assert fake.calls[-1] == "zeMemFree"
+    del fake.codes["zeCommandListHostSynchronize"]
+
+
+@pytest.mark.parametrize(
+    ("call", "action"),
+    [
+        ("zeModuleCreate", "load"), ("zeKernelCreate", "load"), ("zeKernelGetProperties", "load"),
+        ("zeModuleGetNativeBinary", "load"), ("zeKernelSetGroupSize", "load"),
+        ("zeCommandListAppendMemoryCopy", "copy"), ("zeEventPoolCreate", "event"),
+        ("zeEventCreate", "event"), ("zeCommandListAppendBarrier", "event"),
+    ],
+)
+def test_every_call_that_fails_is_named(fake: Any, call: str, action: str) -> None:
+    (device,) = open_devices()
+    memory = device.allocate(64)
+    fake.codes[call] = BUILD_FAILURE
+    actions = {
+        "load": lambda: device.load(SPIRV, "vector_add"),
+        "copy": lambda: device.copy_to_device(memory.pointer, np.zeros(4)),
+        "event": device.record_event,
+    }
+    with pytest.raises(LevelZeroError, match=f"{call} failed") as caught:
+        actions[action]()
+    assert (caught.value.call, caught.value.code) == (call, BUILD_FAILURE)
+    assert list(knobs.cache_dir().glob("native/*/*")) == []
+
+
+def test_unknown_code_is_still_an_error() -> None:
+    error = LevelZeroError("zeSomething", -1)
+    assert str(error) == (
+        "zeSomething failed: no explanation known (unknown result, 0xffffffff)"
+    )
+
+
+def test_a_rebuild_that_does_not_help_or_does_not_fit_is_dropped(fake: Any) -> None:
+    (device,) = open_devices()
+    fake.spills = lambda flags: 512
+    kept = device.load(SPIRV, "vector_add")
+    assert (kept.n_registers, kept.n_spills, kept.report.flags) == (128, 512, "")
+    fake.spills = lambda flags: 64 if LARGE_GRF_FLAG in flags else 512
+    better = device.load(SPIRV, "vector_add", build_flags="-x")
+    assert (better.n_registers, better.n_spills) == (256, 64)
+    assert better.report.flags == f"-x {LARGE_GRF_FLAG}"
+    wide = to_spirv(vector_add().replace("!{i32 64, i32 1", "!{i32 1024, i32 1"))
+    assert device.load(wide, "vector_add").n_registers == 128
+
+
+def test_native_code_that_the_driver_refuses_is_built_again(fake: Any) -> None:
+    (device,) = open_devices()
+    assert not device.load(SPIRV, "vector_add").report.from_cache
+    assert device.load(SPIRV, "vector_add").report.from_cache
+    answer = fake._answer
+    fake._answer = lambda name, args: (
+        BAD_BINARY
+        if name == "zeModuleCreate" and args[2][0].format == raw.FORMAT_NATIVE
+        else answer(name, args)
+    )
+    fake._callbacks.clear()
+    assert not device.load(SPIRV, "vector_add").report.from_cache
+
+
+def test_a_damaged_entry_is_taken_as_missing(fake: Any) -> None:
+    entry = NativeEntry(b"code" * 100, "-flag", 64)
+    assert native_cache.write("ab12", entry)
+    (path,) = knobs.cache_dir().glob("native/ab/*")
+    assert native_cache.read("ab12") == entry
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:10], whole[:-1], whole + b"x", b"X" + whole[1:]):
+        path.write_bytes(damaged)
+        assert native_cache.read("ab12") is None
+    native_cache.remove("ab12")
+    native_cache.remove("ab12")
+    assert not path.exists()
+
+
+def test_a_folder_that_cannot_be_written_only_costs_time(
+    fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    blocked = tmp_path_factory.mktemp("blocked") / "a file"
+    blocked.write_text("in the way of the folder")
+    monkeypatch.setenv("TRITON_XE_CACHE", str(blocked))
+    (device,) = open_devices()
+    assert not device.load(SPIRV, "vector_add").report.from_cache
+    assert not device.load(SPIRV, "vector_add").report.from_cache
+    assert not native_cache.write("ab12", NativeEntry(b"x", ""))
+
+
+def _write_often(folder: str, me: int) -> None:
+    os.environ["TRITON_XE_CACHE"] = folder
+    for _ in range(200):
+        native_cache.write("cd34", NativeEntry(bytes([me]) * 5000, str(me)))
+
+
+def test_processes_writing_the_same_entry_never_leave_half_a_file(fake: Any) -> None:
+    folder = str(knobs.cache_dir())
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_write_often, args=(folder, n)) for n in (1, 2)]
+    for writer in writers:
+        writer.start()
+    seen = set()
+    while any(writer.is_alive() for writer in writers):
+        entry = native_cache.read("cd34")
+        if entry is not None:
+            assert entry.binary == bytes([int(entry.flags)]) * 5000
+            seen.add(entry.flags)
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    assert seen
+    assert len(list(Path(folder).glob("native/cd/*"))) == 1

@@ -1,0 +1,199 @@
+"""Kernels as Triton compiles them, built, launched and waited for on the driver of each device."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+
+from examples.attention import attention_kernel
+from examples.matmul import matmul_kernel
+from examples.matmul_descriptor import matmul_descriptor_kernel
+from examples.softmax import softmax_kernel
+from examples.vector_add import add_kernel
+from triton_xe.hardware.target import TARGETS
+from triton_xe.tools.compile_command import compile_kernel
+
+pytestmark = pytest.mark.intel_driver
+ROOT = Path(__file__).parents[3]
+DEVICES = ["pvc", "bmg", "lnl", "ptl", "dg2"]
+CHECKS = {
+    "ZE_ENABLE_VALIDATION_LAYER": "1",
+    "ZE_ENABLE_PARAMETER_VALIDATION": "1",
+    "ZEL_ENABLE_BASIC_LEAK_CHECKER": "1",
+}
+LAUNCH = """
+kernels = json.loads(os.environ["KERNELS"])
+memory = device.allocate(1 << 20)
+for path, name, flags, threads in kernels:
+    kernel = device.load(open(path, "rb").read(), name, build_flags=flags)
+    values = [{"ptr": memory.pointer, "i1": 1, "f32": 1.0, "f16": 1.0}.get(kind, 64)
+              for kind in kernel.argument_types]
+    device.launch(kernel, (2, 3, 1), values)
+    device.synchronize()
+    out[path] = [kernel.n_registers, kernel.n_spills, threads <= kernel.max_threads]
+    kernel.close()
+"""
+
+
+@triton.jit
+def reductions(x, out, scale, flag: tl.int1, M: tl.constexpr, N: tl.constexpr):
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    v = tl.load(x + m[:, None] * N + n[None, :]) * scale
+    v = tl.where(flag, v, -v)
+    tl.store(out + m, tl.sum(v, 1) + tl.max(v, 1) + tl.argmin(v, 1))
+    tl.store(out + M + n, tl.cumsum(tl.sum(v, 0), 0))
+
+
+@triton.jit
+def histogram_and_sort(x, counts, out, n, N: tl.constexpr):
+    index = tl.arange(0, N)
+    v = tl.load(x + index, mask=index < n, other=0)
+    tl.atomic_add(counts + (v & 15), 1, mask=index < n)
+    tl.store(out + index, tl.sort(v))
+
+
+@triton.jit
+def loops(x, out, n, wide: tl.int64, half: tl.float16, B: tl.constexpr):
+    index = tl.program_id(0) * B + tl.arange(0, B)
+    total = tl.zeros((B,), tl.float32)
+    for start in range(0, n, B):
+        total += tl.exp(tl.load(x + index + start)) / half.to(tl.float32)
+    if n > wide:
+        total = tl.sqrt(tl.abs(total))
+    tl.store(out + index, total)
+
+
+@triton.jit
+def small_dot(a, b, c, K: tl.constexpr, N: tl.constexpr):
+    i, k, j = tl.arange(0, 32), tl.arange(0, K), tl.arange(0, N)
+    x = tl.load(a + i[:, None] * K + k[None, :])
+    y = tl.load(b + k[:, None] * N + j[None, :])
+    tl.store(c + i[:, None] * N + j[None, :], tl.dot(x, y))
+
+
+@triton.jit
+def reports(x, n):
+    value = tl.load(x + tl.arange(0, 64))
+    tl.device_print("value", value)
+    tl.device_assert(value < n, "too large")
+
+
+GEMM = "a_ptr=*fp16:16 b_ptr=*fp16:16 c_ptr=*fp16:16 M=i32:16 N=i32:16 K=i32:16"
+SIZES = "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=4 ACTIVATION='leaky_relu'"
+KERNELS: dict[str, tuple[Any, str]] = {
+    "vector_add": (
+        add_kernel, "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024"),
+    "softmax": (
+        softmax_kernel, "in_ptr=*fp32:16 out_ptr=*fp32:16 stride_in=i32 stride_out=i32 "
+        "columns=i32 BLOCK=1024"),
+    "matmul": (
+        matmul_kernel, f"{GEMM} stride_am=i32:16 stride_ak=1 stride_bk=i32:16 stride_bn=1 "
+        f"stride_cm=i32:16 stride_cn=1 {SIZES}"),
+    "descriptors": (
+        matmul_descriptor_kernel, f"{GEMM} stride_a=i32:16 stride_b=i32:16 stride_c=i32:16 "
+        f"{SIZES} TRANSPOSED_A=False TRANSPOSED_B=False"),
+    "attention": (
+        attention_kernel, "q_ptr=*fp16:16 k_ptr=*fp16:16 v_ptr=*fp16:16 o_ptr=*fp16:16 "
+        "length=i32:16 stride_h=i32:16 stride_n=i32:16 scale=fp32 DEPTH=64 BLOCK_M=64 BLOCK_N=32 "
+        "CAUSAL=True"),
+    "reductions": (reductions, "x=*fp32:16 out=*fp32:16 scale=fp32 flag=i1 M=16 N=64"),
+    "sort": (histogram_and_sort, "x=*i32:16 counts=*i32 out=*i32:16 n=i32 N=128"),
+    "loops": (loops, "x=*fp32 out=*fp32 n=i32 wide=i64 half=fp16 B=256"),
+    "reports": (reports, "x=*fp32:16 n=fp32"),
+    "small_dot": (small_dot, "a=*bf16:16 b=*bf16:16 c=*fp32:16 K=32 N=32"),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_kernels_build_launch_and_end(device: str, tmp_path: Path, on_driver: Any) -> None:
+    rows = []
+    for label, (function, signature) in KERNELS.items():
+        kernel = compile_kernel(function, signature, device, {"num_warps": 4})
+        path = tmp_path / f"{label}.spv"
+        path.write_bytes(kernel.asm["spv"])
+        threads = 4 * kernel.metadata.warp_size
+        rows.append([str(path), kernel.name, kernel.metadata.build_flags, threads])
+    out = on_driver(LAUNCH, device, {**CHECKS, "KERNELS": json.dumps(rows)})
+    facts = {Path(path).stem: found for path, found in out.items() if path.startswith("/")}
+    assert set(facts) == set(KERNELS)
+    modes = TARGETS[device].grf_modes
+    assert all(registers in modes for registers, _, _ in facts.values()), facts
+    assert all(fits for _, _, fits in facts.values()), facts
+    assert "Check balance" in out["stdout"] + out["stderr"]
+    assert "LEAK" not in out["stdout"] + out["stderr"]
+
+
+def test_triton_reports_what_the_driver_says(on_driver: Any, tmp_path: Path) -> None:
+    """The whole of Triton on the driver: launches, and the facts of the compiled kernels."""
+    out = on_driver(
+        f"""
+        sys.path.insert(0, {str(ROOT)!r})
+        import triton
+        from benchmarks.launch_cost import FloatTensor
+        from examples.vector_add import add_kernel
+        from triton_xe.backend import devices
+        on = devices.device(0)
+        blocks = [on.allocate(4096) for _ in range(3)]
+        tensors = [FloatTensor(block.pointer) for block in blocks]
+        kernel = add_kernel[(4,)](*tensors, 1024, BLOCK=256)
+        again = add_kernel[(4,)](*tensors, 1024, BLOCK=256)
+        out["facts"] = [kernel.n_regs, kernel.n_spills, kernel.n_max_threads]
+        out["native"] = type(kernel.run).__name__
+        out["same"] = kernel is again
+        seen = []
+        hook = lambda metadata: seen.append(metadata.get()["name"])
+        triton.knobs.runtime.launch_enter_hook.add(hook)
+        add_kernel[(4,)](*tensors, 1024, BLOCK=256)
+        triton.knobs.runtime.launch_enter_hook.remove(hook)
+        out["seen"] = seen
+        bad = [*tensors[:2], FloatTensor(np.zeros(64).ctypes.data)]
+        out["bad"] = refusal(lambda: add_kernel[(4,)](*bad, 1024, BLOCK=256))
+        large = {{"grf_mode": "256"}} if 256 in on.target.grf_modes else {{}}
+        out["large"] = add_kernel[(4,)](*tensors, 1024, BLOCK=512, **large).n_regs
+        on.synchronize()
+        """,
+        extra={"TRITON_XE_DEVICE": "gpu", "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+               "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert out["facts"][:2] == [128, 0]
+    assert out["facts"][2] >= 512
+    assert out["native"] == "builtin_function_or_method"
+    assert out["same"]
+    assert out["seen"] == ["add_kernel"]
+    assert "argument 2" in out["bad"]
+    assert "plain host memory" in out["bad"]
+    assert out["large"] == 256
+
+
+def test_prints_and_assertions_are_read_after_the_launch(on_driver: Any, tmp_path: Path) -> None:
+    """Nothing was executed, so the buffer is empty; but it is read, before the call returns."""
+    out = on_driver(
+        f"""
+        sys.path.insert(0, {str(ROOT)!r})
+        from benchmarks.launch_cost import FloatTensor
+        from python.test.level_zero.test_kernels_on_driver import reports
+        from triton_xe.backend import devices
+        on = devices.device(0)
+        memory = on.allocate(4096)
+        seen = []
+        for name in ("copy_to_host", "launch"):
+            def noted(*given, name=name, action=getattr(on, name), **options):
+                seen.append(name)
+                return action(*given, **options)
+            setattr(on, name, noted)
+        for _ in range(2):
+            reports[(4,)](FloatTensor(memory.pointer), 2.0, debug=True)
+        out["seen"] = seen
+        """,
+        extra={"TRITON_XE_DEVICE": "gpu", "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+               "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    once = out["seen"][: len(out["seen"]) // 2]
+    assert out["seen"] == once * 2
+    assert once[0] == "launch"
+    assert "copy_to_host" in once[1:]

@@ -1,0 +1,293 @@
+"""The generated launch code: what reaches the driver for every type, and what is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.level_zero import launch_steps, launcher, raw
+
+STATE = (ctypes.c_uint64 * launch_steps.STATE_WORDS)()
+NAME = "data_ptr"
+
+
+class Tensor:
+    """Anything with data_ptr() may stand for a pointer."""
+
+    def __init__(self, pointer: Any) -> None:
+        self.pointer = pointer
+
+    def data_ptr(self) -> Any:
+        return self.pointer
+
+
+class Launch:
+    """A launch function of given types on the fake driver."""
+
+    def __init__(self, *types: str, **options: Any) -> None:
+        ctypes.memset(STATE, 0, ctypes.sizeof(STATE))
+        STATE[launch_steps.LIST], STATE[launch_steps.CONTEXT], STATE[launch_steps.DEVICE] = 7, 8, 2
+        STATE[launch_steps.DATA_PTR] = id(NAME)
+        self.state = launcher.kernel_state(5, ctypes.addressof(STATE), types)
+        self.call = launcher.make_launcher(self.state, types, **options)
+        self.count = len(types)
+
+    def __call__(self, *values: Any, grid: tuple[Any, ...] = (3, 2, 1), stream: int = 0) -> int:
+        return self.call(stream, *grid, *values)
+
+    def why(self, *values: Any, **options: Any) -> str:
+        return launcher.explain(self(*values, **options), "k", values, self.count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "packed"),
+    [
+        ("i1", True, b"\1"), ("i1", 0, b"\0"), ("i8", -128, b"\x80"), ("i8", 255, b"\xff"),
+        ("i16", -2, b"\xfe\xff"), ("i32", -1, b"\xff" * 4), ("i32", 2**32 - 1, b"\xff" * 4),
+        ("i64", -(2**63), bytes(7) + b"\x80"), ("i64", 2**64 - 1, b"\xff" * 8),
+        ("i32", np.int64(7), struct.pack("<i", 7)), ("i64", -1, b"\xff" * 8),
+        ("f64", 0.1, struct.pack("<d", 0.1)), ("f32", 0.1, struct.pack("<f", 0.1)),
+        ("f32", -1.0, struct.pack("<f", -1.0)), ("f32", 3, struct.pack("<f", 3.0)),
+        ("f32", 1e300, struct.pack("<f", math.inf)), ("f16", 0.1, struct.pack("<e", 0.1)),
+        ("f16", -1.0, struct.pack("<e", -1.0)), ("bf16", 1.0, b"\x80\x3f"),
+        ("bf16", 1.00390625, b"\x80\x3f"), ("bf16", 1.01171875, b"\x82\x3f"),
+        ("bf16", math.inf, b"\x80\x7f"), ("bf16", math.nan, b"\xc0\x7f"),
+        ("ptr", 0x123456789AB, struct.pack("<Q", 0x123456789AB)), ("ptr", None, bytes(8)),
+        ("ptr", 0, bytes(8)), ("ptr", 2**64 - 4096, struct.pack("<Q", 2**64 - 4096)),
+        ("ptr", Tensor(0x8000), struct.pack("<Q", 0x8000)), ("slm", 1024, None),
+    ],
+)
+def test_packing(fake: Any, kind: str, value: Any, packed: bytes | None) -> None:
+    assert Launch(kind)(value) == 0
+    assert fake.arguments == {0: packed}
+    assert fake.launches == [(3, 2, 1)]
+
+
+def test_many_arguments_arrive_in_order_at_their_index(fake: Any) -> None:
+    types = ("ptr", "i32", "f32", "i64") * 8
+    values = [v for n in range(8) for v in (4096 * (n + 1), n, n / 2, -n)]
+    assert Launch(*types)(*values) == 0
+    layouts = {"ptr": "<Q", "i32": "<i", "f32": "<f", "i64": "<q"}
+    assert [fake.arguments[n] for n in range(32)] == [
+        struct.pack(layouts[kind], value) for kind, value in zip(types, values, strict=True)
+    ]
+
+
+def test_positions_skip_values_that_are_no_arguments(fake: Any) -> None:
+    launch = Launch("i32", "i32", positions=(4, 1), total=6)
+    assert launch("block", 11, object(), None, 22, "more") == 0
+    assert fake.arguments == {0: struct.pack("<i", 22), 1: struct.pack("<i", 11)}
+    assert "argument 4 (" in launch.why("block", 11, None, None, 1 << 40, "more")
+
+
+def test_only_changed_numbers_and_all_pointers_are_set_again(fake: Any) -> None:
+    launch = Launch("ptr", "i32", "i32")
+    assert launch(4096, 1, 2) == 0
+    assert launch(4096, 1, 3) == 0
+    assert fake.sets == [0, 1, 2, 0, 2]
+    fake.codes["zeKernelSetArgumentValue"] = 0x70000003
+    assert launch(4096, 9, 3) == 0x70000003
+    del fake.codes["zeKernelSetArgumentValue"]
+    fake.sets.clear()
+    assert launch(4096, 9, 3) == 0
+    assert fake.sets == [0, 1, 2]
+
+
+def test_a_known_address_is_not_asked_about_again(fake: Any) -> None:
+    launch = Launch("ptr", "ptr")
+    for _ in range(3):
+        assert launch(4096, 8192) == 0
+    assert fake.calls.count("zeMemGetAllocProperties") == 2
+    ctypes.memset(ctypes.addressof(STATE) + 8 * launch_steps.TABLE, 0, 8 * launch_steps.TABLE_SIZE)
+    assert launch(4096, 8192) == 0
+    assert fake.calls.count("zeMemGetAllocProperties") == 4
+
+
+def test_an_empty_grid_launches_nothing(fake: Any) -> None:
+    launch = Launch("i32")
+    for grid in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (65536, 65536, 0)):
+        assert launch(1, grid=grid) == 0
+    assert fake.launches == []
+    assert launch(1, grid=(65536, 65536, 2)) == 0
+    assert fake.launches == [(65536, 65536, 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("i1", 2), ("i1", -1), ("i8", 256), ("i8", -129), ("i16", 65536), ("i32", 2**32),
+     ("i32", -(2**31) - 1)],
+)
+def test_integers_that_do_not_fit(fake: Any, kind: str, value: int) -> None:
+    assert Launch("i32", kind).why(0, value) == (
+        f"cannot launch kernel 'k': argument 1 ({value}) does not fit the type of the parameter"
+    )
+    assert fake.launches == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "error"),
+    [
+        ("i32", 1.5, TypeError), ("i64", 2**64, OverflowError), ("i64", "1", TypeError),
+        ("f32", "x", TypeError), ("f16", 1e6, OverflowError), ("ptr", "x", AttributeError),
+        ("ptr", Tensor("y"), TypeError), ("ptr", 2**64, OverflowError),
+        ("i32", 2**64, OverflowError),
+    ],
+)
+def test_wrong_python_types_raise(fake: Any, kind: str, value: Any, error: type) -> None:
+    launch = Launch(kind)
+    with pytest.raises(error):
+        launch(value)
+    assert fake.launches == []
+
+
+def test_refused_memory(fake: Any) -> None:
+    launch = Launch("i32", "ptr")
+    fake.memory_type = lambda pointer: raw.UNKNOWN_MEMORY
+    assert "argument 1 ('0x1000') points to plain host memory" in launch.why(0, 4096)
+    for kind in (raw.HOST_MEMORY, raw.SHARED_MEMORY, raw.IMPORTED_MEMORY, raw.DEVICE_MEMORY):
+        fake.memory_type = lambda pointer, kind=kind: kind
+        assert launch(0, 4096 * (kind + 2)) == 0
+    fake.memory_owner = 3
+    assert "argument 1 points to the memory of another GPU" in launch.why(0, 1 << 20)
+    fake.codes["zeMemGetAllocProperties"] = 0x70000001
+    assert launch(0, 1 << 21) == 0x70000001
+
+
+def test_wrong_counts_grids_and_closed_kernels(fake: Any) -> None:
+    launch = Launch("i32")
+    assert launch.why() == "cannot launch kernel 'k': it takes 1 arguments, got 0"
+    assert "grid size y is not between" in launch.why(1, grid=(1, 2**32, 1))
+    assert "grid size z is not between" in launch.why(1, grid=(1, 1, -1))
+    with pytest.raises(TypeError):
+        launch(1, grid=(1, 1, 1.0))
+    STATE[launch_steps.LIST] = 0
+    assert "closed" in launch.why(1, stream=9)
+    STATE[launch_steps.LIST] = 7
+    launcher.close_state(launch.state)
+    assert "closed" in launch.why(1)
+    assert fake.launches == []
+
+
+def test_bad_signatures_are_refused() -> None:
+    state = launcher.kernel_state(5, 6, ["i32"])
+    with pytest.raises(DeviceError, match="type 'i128'"):
+        launcher.make_launcher(state, ["i128"])
+    with pytest.raises(DeviceError, match="positions"):
+        launcher.make_launcher(state, ["i32"], positions=[1], total=1)
+    with pytest.raises(DeviceError, match="not made for 2 arguments"):
+        launcher.make_launcher(state, ["i32", "i32"])
+
+
+def test_references_are_kept_in_balance(fake: Any) -> None:
+    import sys
+
+    launch, tensor, big = Launch("ptr", "i64"), Tensor(2**60 + 12345), 2**62 + 17
+    before = (sys.getrefcount(tensor), sys.getrefcount(tensor.pointer), sys.getrefcount(big))
+    for _ in range(100):
+        assert launch(tensor, big) == 0
+    assert before == (
+        sys.getrefcount(tensor), sys.getrefcount(tensor.pointer), sys.getrefcount(big)
+    )
+
+
+class Handle(int):
+    """What Triton would hand over as the loaded kernel."""
+
+
+class Hooks:
+    def __init__(self, *calls: Any) -> None:
+        self.calls = list(calls)
+
+
+class Direct:
+    """A direct launcher of (pointer, constant, i32) on the fake driver, and what it leaves over."""
+
+    types = ("ptr", "i32")
+
+    def __init__(self, kernel_types: tuple[str, ...] = types) -> None:
+        launch = Launch(*kernel_types)
+        self.state = launch.state
+        self.left: list[tuple[Any, ...]] = []
+        self.handle = Handle(launcher.state_address(self.state))
+        self.call = launcher.make_direct_launcher(
+            self.types, (0, 2), 3, Handle, lambda *given: self.left.append(given)
+        )
+
+    def __call__(
+        self, *values: Any, grid: Any = (2, 3, 4), stream: int = 0, hooks: Any = (None, None),
+        handle: Any = None,
+    ) -> Any:
+        function = self.handle if handle is None else handle
+        return self.call(*grid, stream, function, None, {}, *hooks, *values)
+
+
+def test_a_direct_launch_takes_tritons_arguments(fake: Any) -> None:
+    direct = Direct()
+    assert direct(Tensor(0x100), "constant", -5) is None
+    assert fake.launches == [(2, 3, 4)]
+    assert fake.arguments == {0: struct.pack("<Q", 0x100), 1: struct.pack("<i", -5)}
+    direct(None, 0, 7, grid=(0, 1, 1), hooks=(Hooks(), Hooks()))
+    assert (len(fake.launches), direct.left) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ((0x100, 0, 2**40), {}),
+        ((0x100, 0, "text"), {}),
+        ((object(), 0, 1), {}),
+        ((0x100, 0), {}),
+        ((0x100, 0, 1), {"grid": (-1, 1, 1)}),
+        ((0x100, 0, 1), {"grid": (1, "x", 1)}),
+        ((0x100, 0, 1), {"stream": 77}),
+        ((0x100, 0, 1), {"handle": 5}),
+        ((0x100, 0, 1), {"handle": Handle(0)}),
+        ((0x100, 0, 1), {"hooks": (Hooks(print), None)}),
+        ((0x100, 0, 1), {"hooks": (None, Hooks(print))}),
+        ((0x100, 0, 1), {"hooks": (5, None)}),
+    ],
+)
+def test_unusual_direct_launches_are_left_over(
+    values: Any, options: dict[str, Any], fake: Any
+) -> None:
+    direct = Direct()
+    assert direct(*values, **options) is None
+    assert fake.launches == []
+    assert [left[9:] for left in direct.left] == [values]
+
+
+def test_direct_launches_follow_the_state(fake: Any) -> None:
+    other = Direct(("ptr", "i64"))
+    other(0x100, 0, 1)
+    direct = Direct()
+    STATE[launch_steps.STREAM], STATE[launch_steps.STREAM_LIST] = 77, 99
+    direct(0x100, 0, 1, stream=77)
+    assert (len(fake.launches), len(other.left), direct.left) == (1, 1, [])
+    fake.codes["zeCommandListAppendLaunchKernel"] = 0x70000001
+    direct(0x100, 0, 1)
+    launcher.close_state(direct.state)
+    direct(0x100, 0, 1)
+    assert len(direct.left) == 2
+
+
+def test_torch_tensors_are_read_through_its_c_interface(fake: Any) -> None:
+    torch = pytest.importorskip("torch")
+    library = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
+    direct = Direct()
+    tensor, parameter = torch.zeros(8), torch.nn.Parameter(torch.zeros(8))
+    types = (torch.Tensor, torch.nn.Parameter)
+    assert launcher.read_tensors(STATE, library, *types, tensor)
+    for value in (tensor, tensor[3:], parameter, torch.zeros(0)):
+        direct(value, 0, 1)
+        assert fake.arguments[0] == struct.pack("<Q", value.data_ptr())
+    assert direct.left == []
+    assert not launcher.read_tensors(STATE, "libmissing.so", *types, tensor)
+    assert not launcher.read_tensors(STATE, library, *types, SimpleNamespace(_cdata=1))

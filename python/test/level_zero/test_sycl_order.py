@@ -1,0 +1,187 @@
+"""Launches beside a SYCL queue are ordered with its work on the device; the host does not wait."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.level_zero import device as device_module
+from triton_xe.runtime.level_zero.device import open_devices
+from triton_xe.tools.sample_kernel import to_spirv, vector_add
+
+needs_dpctl = pytest.mark.skipif(
+    importlib.util.find_spec("dpctl") is None,
+    reason="dpctl, which makes SYCL queues, is not installed",
+)
+FIRST_ADAPTER = {"SYCL_UR_USE_LEVEL_ZERO_V2": "0"}
+LOGGED = {
+    **FIRST_ADAPTER,
+    "ZE_ENABLE_VALIDATION_LAYER": "1",
+    "ZE_ENABLE_PARAMETER_VALIDATION": "1",
+    "ZEL_ENABLE_LOADER_LOGGING": "1",
+    "ZEL_LOADER_LOG_CONSOLE": "1",
+    "ZEL_LOADER_LOGGING_LEVEL": "trace",
+    "ZEL_LOADER_LOGGING_ENABLE_SUCCESS_PRINT": "1",
+}
+QUEUE = """
+import warnings
+import dpctl, dpctl.memory
+from triton_xe.runtime.level_zero import sycl_events
+warnings.simplefilter("error")
+chosen = os.environ.get("PROPERTY")
+queue = dpctl.SyclQueue("level_zero:gpu", property=[chosen] if chosen else [])
+address = queue.addressof_ref()
+device.adopt_queue(address)
+kernel = device.load(to_spirv(sample_kernel.vector_add(lanes)), "vector_add")
+memory = [dpctl.memory.MemoryUSMDevice(4096, queue=queue) for _ in range(3)]
+def launch():
+    device.launch(kernel, (16, 1, 1), [*(m._pointer for m in memory), 1000], stream=address)
+"""
+
+
+def calls(printed: str) -> list[tuple[str, dict[str, str]]]:
+    """The driver calls that the loader logged between the marks, with their arguments."""
+    (part,) = re.findall(r"^BEGIN$(.*?)^END$", printed, re.MULTILINE | re.DOTALL)
+    return [
+        (name, dict(re.findall(r"(\w+)=([^\s,{}]+)", arguments)))
+        for name, arguments in re.findall(r" in (ze\w+)\((.*)\)", part)
+    ]
+
+
+@needs_dpctl
+@pytest.mark.intel_driver
+@pytest.mark.parametrize(
+    ("chosen", "extra"),
+    [
+        ("", {}),
+        ("in_order", {}),
+        ("", {"UR_L0_USE_IMMEDIATE_COMMANDLISTS": "0"}),
+        ("in_order", {"UR_L0_USE_IMMEDIATE_COMMANDLISTS": "0"}),
+    ],
+)
+def test_events_keep_the_order_and_the_host_does_not_wait(
+    chosen: str, extra: dict[str, str], on_driver: Any
+) -> None:
+    out = on_driver(
+        QUEUE
+        + """
+waits = []
+append = device.list.wait_on
+device.list.wait_on = lambda event: (waits.append(event), append(event))
+launch()
+print("BEGIN", file=sys.stderr)
+queue.memcpy_async(memory[0], memory[1], 4096)
+launch()
+queue.memcpy_async(memory[2], memory[0], 4096)
+print("END", file=sys.stderr)
+link = device._orders[address]._links[-1]
+out["waits"], out["own"] = waits, device.list.value
+out["handed back"] = [link.ours.native(), link.signal.value]
+device.synchronize()
+queue.wait()
+device.close()
+""",
+        extra={**LOGGED, **extra, "PROPERTY": chosen},
+    )
+    made = calls(out["stderr"])
+    assert not [name for name, _ in made if "Synchronize" in name]
+    own = hex(out["own"])
+    appends = [(name, given) for name, given in made if "CommandListAppend" in name]
+    mine = [number for number, (_, given) in enumerate(appends) if given["hCommandList"] == own]
+    first, _, last = mine
+    assert [appends[number][0].removeprefix("zeCommandListAppend") for number in mine] == [
+        "Barrier", "LaunchKernel", "Barrier",
+    ]
+    assert (appends[first][1]["numWaitEvents"], appends[first][1]["hSignalEvent"]) == (
+        "1", "nullptr",
+    )
+    signals = [given.get("hSignalEvent", given.get("hEvent")) for _, given in appends[:first]]
+    assert hex(out["waits"][-1]) in signals
+    assert out["handed back"] == [int(appends[last][1]["hSignalEvent"], 16)] * 2
+    after = [(name.removeprefix("zeCommandListAppend"), given) for name, given in appends[last:]]
+    copies = [number for number, (name, _) in enumerate(after) if name == "MemoryCopy"]
+    waiting = [
+        number for number, (_, given) in enumerate(after)
+        if int(given.get("numWaitEvents", given.get("numEvents", "0"))) > 0
+    ]
+    assert len(copies) == 1
+    assert waiting
+    assert waiting[0] < copies[0]
+
+
+@needs_dpctl
+@pytest.mark.intel_driver
+def test_events_are_given_back_and_used_again(on_driver: Any) -> None:
+    out = on_driver(
+        QUEUE
+        + """
+first, second = (sycl_events.context_of(address) for _ in range(2))
+out["same"] = first.room.raw == second.room.raw
+before = first.uses
+second.close()
+out["dropped"] = before - first.uses
+out["gone"] = second.uses
+second.close()
+first.close()
+out["can"] = sycl_events.can_order()
+errors = []
+def work():
+    try:
+        for _ in range(150): launch()
+    except Exception as error:
+        errors.append(repr(error))
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+order = device._orders[address]
+out["links"] = [len(order._links), len(order._free)]
+out["errors"] = errors
+out["refused"] = refusal(lambda: device.launch(kernel, (1, 1, 1), [0, 0, 0], stream=address))
+device.close()
+device.close()
+out["after"] = [len(order._links), len(order._free)]
+""",
+        extra={**FIRST_ADAPTER, "PROPERTY": "in_order"},
+    )
+    assert (out["same"], out["dropped"], out["gone"]) == (True, 1, 0)
+    assert out["can"]
+    assert out["errors"] == []
+    assert sum(out["links"]) == 64
+    assert out["links"][0] >= 32
+    assert "it takes 4 arguments" in out["refused"]
+    assert out["after"] == [0, 0]
+
+
+def test_without_the_sycl_runtime_torch_waits_for_its_queue(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(address: int) -> None:
+        raise DeviceError("this SYCL runtime does not export it")
+
+    xpu = SimpleNamespace(
+        current_stream=lambda index: SimpleNamespace(sycl_queue=0x5000),
+        synchronize=lambda index: fake.calls.append(f"torch waits for {index}"),
+    )
+    monkeypatch.setitem(
+        sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(xpu="2026"), xpu=xpu)
+    )
+    monkeypatch.setattr(device_module, "sycl_queue", refuse)
+    (device,) = open_devices()
+    with pytest.warns(RuntimeWarning, match="does not export it"):
+        kernel = device.load(to_spirv(vector_add()), "vector_add")
+    p = device.allocate(64).pointer
+    fake.calls.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        device.launch(kernel, (2, 1, 1), (p, p, p, 7), stream=0x5000)
+    steps = [c for c in fake.calls if "Set" not in c and "GetAlloc" not in c]
+    assert steps == [
+        "torch waits for 0", "zeCommandListAppendLaunchKernel", "zeCommandListHostSynchronize",
+    ]

@@ -1,0 +1,54 @@
+"""Triton's benchmarks on the device's clock, without torch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import triton.testing
+from triton.runtime import driver
+
+from triton_xe.backend import devices
+from triton_xe.backend.driver import XeDriver
+from triton_xe.backend.timing import DeviceInterface
+from triton_xe.runtime import time_ms
+from triton_xe.runtime.level_zero.device import open_devices
+from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.tools.sample_kernel import to_spirv, vector_add
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+
+
+def test_do_bench_takes_the_devices_time(
+    fake: Any, without_torch: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (device,) = open_devices()
+    monkeypatch.setattr(devices, "device", lambda index: device)
+    monkeypatch.setattr(driver, "_active", XeDriver())
+    kernel, memory = device.load(to_spirv(vector_add()), "vector_add"), device.allocate(64)
+    values = (memory.pointer,) * 3
+
+    def launch() -> None:
+        device.launch(kernel, (1, 1, 1), (*values, 4))
+
+    # each event of the fake driver is 1000 ticks of 1000 ns after the one before
+    assert triton.testing.do_bench(launch, warmup=1, rep=10) == pytest.approx(1.0)
+    assert len(fake.launches) > 10
+    assert "zeCommandListAppendMemoryFill" in fake.calls
+    assert time_ms(device, launch) == pytest.approx(1.0)
+
+
+def test_the_simulator_has_the_same_interface() -> None:
+    interface = DeviceInterface(SimulatedDevice("bmg"))
+    start, end = interface.Event(enable_timing=True), interface.Event()
+    with pytest.raises(ValueError, match="events that were recorded"):
+        start.elapsed_time(end)
+    start.record()
+    end.record()
+    interface.synchronize()
+    assert start.elapsed_time(end) > 0
+    assert interface.current_device() == 0

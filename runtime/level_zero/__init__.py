@@ -1,0 +1,1 @@
+"""Intel GPUs through Level Zero, called with ctypes; importing needs no driver."""

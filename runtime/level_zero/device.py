@@ -1,0 +1,505 @@
+"""`LevelZeroDevice`: an Intel GPU behind the device protocol of `triton_xe.runtime.device`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triton_xe.errors import DeviceError, LegalityError
+from triton_xe.runtime.device import Grid, triton_properties
+from triton_xe.runtime.level_zero import launch_steps, launcher, native_cache, raw
+from triton_xe.runtime.level_zero.errors import LevelZeroError
+from triton_xe.runtime.level_zero.objects import (
+    BorrowedContext,
+    CommandList,
+    Context,
+    Event,
+    EventPool,
+    KernelObject,
+    Memory,
+    Module,
+    PhysicalDevice,
+    describe_pointer,
+    physical_devices,
+    refuse_after_fork,
+)
+from triton_xe.runtime.level_zero.sycl_events import QueueOrder, can_order
+from triton_xe.runtime.level_zero.sycl_queue import SyclQueue, TorchStream, sycl_queue
+from triton_xe.runtime.level_zero.targets import device_target
+from triton_xe.runtime.level_zero.zebin import is_zebin, kernel_facts, undefined_symbols
+from triton_xe.runtime.spirv_reader import EntryPoint, entry_point
+
+LARGE_GRF = 256
+LARGE_GRF_FLAG = "-ze-opt-large-register-file"
+WAITING = (
+    "launches wait for torch's queue before and after each kernel, because this SYCL runtime does "
+    "not give what is needed to order them on the device ({why}); use the torch version this "
+    "package names"
+)
+_GRF_FLAGS = ("register-file", "GRF")
+_EVENTS_PER_POOL = 64
+_devices: dict[str, list[LevelZeroDevice]] = {}
+_alive: weakref.WeakSet[LevelZeroDevice] = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """How a kernel's native code came to be."""
+
+    from_cache: bool
+    flags: str
+    spills_at_128: int
+    """Spilled bytes per thread with 128 registers when that led to a try with 256, else 0."""
+
+
+class LevelZeroKernel:
+    """A kernel ready to launch; `start` is the generated launch function (see `launcher`)."""
+
+    def __init__(
+        self, device: LevelZeroDevice, module: Module, entry: EntryPoint, report: BuildReport
+    ) -> None:
+        self._object = KernelObject(module, entry.name)
+        properties = self._object.properties
+        facts = kernel_facts(module.native_binary())[entry.name]
+        self.name, self.argument_types = entry.name, entry.argument_types
+        self.report, self.group_size = report, _group_size(entry, properties)
+        self.n_registers, self.n_spills = facts.grf_count, int(properties.spillMemSize)
+        self.max_threads = self._object.max_group_size or device.target.max_work_group_size
+        self.slm_bytes = int(properties.localMemSize)
+        self.private_bytes = int(properties.privateMemSize)
+        if properties.numKernelArgs != len(entry.argument_types):
+            raise DeviceError(
+                f"kernel {entry.name!r} has {len(entry.argument_types)} parameters in SPIR-V but "
+                f"{properties.numKernelArgs} in the native code; clear the cache folder"
+            )
+        self._object.set_group_size(*self.group_size)
+        self._state = launcher.kernel_state(
+            self._object.value, device.state_address, entry.argument_types
+        )
+        self.state_address = launcher.state_address(self._state)
+        self._device = device
+        self.start = self.make_launcher()
+
+    def make_launcher(
+        self,
+        argument_types: Sequence[str] | None = None,
+        positions: Sequence[int] | None = None,
+        total: int | None = None,
+    ) -> launcher.Launch:
+        """A launch function with other Python types (bf16) or argument positions."""
+        return launcher.make_launcher(
+            self._state, argument_types or self.argument_types, positions, total
+        )
+
+    def failure(self, status: int, values: Sequence[Any]) -> DeviceError:
+        """The exception for a launch that answered `status`."""
+        if status < 0:
+            text = launcher.explain(status, self.name, values, len(self.argument_types))
+            return DeviceError(text)
+        what = f"cannot launch kernel {self.name!r}"
+        return LevelZeroError("zeCommandListAppendLaunchKernel", status, what=what)
+
+    def close(self) -> None:
+        launcher.close_state(self._state)
+        self._object.close()
+
+
+class LevelZeroDevice:
+    """One Intel GPU, with its own in-order immediate command list.
+
+    A `stream` is the address of a `sycl::queue`, as torch gives it, or 0 for the device's own
+    list.  The first `load` adopts the queue of a loaded torch with XPU support; for other queues
+    call `adopt_queue` before it.
+    """
+
+    is_simulated = False
+
+    def __init__(self, physical: PhysicalDevice, index: int = 0) -> None:
+        self.physical, self.index = physical, index
+        self.target = device_target(physical)
+        self.name = physical.name
+        self.context: Context = physical.driver.context()
+        self.list = CommandList(self.context, physical)
+        self._state = (ctypes.c_uint64 * launch_steps.STATE_WORDS)()
+        self._data_ptr_name = "data_ptr"
+        self._state[launch_steps.LIST] = self.list.value
+        self._state[launch_steps.CONTEXT] = self.context.value
+        self._state[launch_steps.DEVICE] = physical.handle.value or 0
+        self._state[launch_steps.DATA_PTR] = id(self._data_ptr_name)
+        self.state_address = ctypes.addressof(self._state)
+        self._queues: dict[int, SyclQueue | TorchStream] = {}
+        self._orders: dict[int, QueueOrder] = {}
+        self._has_kernels = self._has_warned = False
+        self._pool: EventPool | None = None
+        self._next_event = 0
+        _alive.add(self)
+
+    def allocate(self, nbytes: int, align: int = 64) -> Memory:
+        """Device memory; its `free()` waits for the kernels that may still use it."""
+        return Memory(
+            self.context, self.physical, nbytes, align, "device", _before_free(weakref.ref(self))
+        )
+
+    def copy_to_device(self, pointer: int, data: Any) -> None:
+        """Copy bytes or a C-contiguous array to `pointer`; done on return."""
+        source = _bytes_of(data)
+        if source.nbytes:
+            self.list.copy(pointer, source.ctypes.data, source.nbytes)
+            self.list.synchronize()
+
+    def copy_to_host(self, array: Any, pointer: int) -> None:
+        """Fill a writable C-contiguous array from `pointer`; done on return."""
+        target = _bytes_of(array)
+        if not target.flags.writeable:
+            raise ValueError("cannot copy into a read-only array")
+        if target.nbytes:
+            self.list.copy(target.ctypes.data, pointer, target.nbytes)
+            self.list.synchronize()
+
+    def fill(self, pointer: int, byte: int, nbytes: int) -> None:
+        """Set memory to one byte, in order with launches and without waiting."""
+        if nbytes:
+            self.list.fill(pointer, bytes([byte]), nbytes)
+
+    def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> LevelZeroKernel:
+        """Build a SPIR-V module, or take it from the cache, and get one kernel of it.
+
+        When 128 registers spill, the module is built once more with 256, and that build is kept
+        when it spills less and the kernel's work-group still fits.  `LevelZeroError` with the
+        build log when the driver refuses the module.
+        """
+        refuse_after_fork()
+        if is_zebin(binary):
+            raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
+        entry = entry_point(binary, kernel_name)
+        self._know_tensors()
+        if not self._has_kernels:
+            self._adopt_torch()
+        self._has_kernels = True
+        driver = self.physical.driver
+        device = f"{self.physical.device_id:#x} {self.physical.ip_version}"
+        key = native_cache.entry_key(binary, build_flags, driver.version, device)
+        cached = native_cache.read(key)
+        if cached is not None:
+            try:
+                module = Module(self.context, self.physical, cached.binary, "", native=True)
+                report = BuildReport(True, cached.flags, cached.spills_at_128)
+                return LevelZeroKernel(self, module, entry, report)
+            except DeviceError:
+                native_cache.remove(key)
+        kernel, native = self._build(binary, entry, build_flags)
+        report = kernel.report
+        native_cache.write(
+            key, native_cache.NativeEntry(native, report.flags, report.spills_at_128)
+        )
+        return kernel
+
+    def native_code(self, binary: bytes, kernel_name: str, build_flags: str = "") -> bytes:
+        """The native binary that the driver makes of a SPIR-V module."""
+        kernel, native = self._build(binary, entry_point(binary, kernel_name), build_flags)
+        kernel.close()
+        return native
+
+    def load_native(self, binary: bytes, entry: EntryPoint) -> LevelZeroKernel:
+        """A kernel of a native binary that was compiled ahead of time for this very device."""
+        refuse_after_fork()
+        if not is_zebin(binary):
+            raise DeviceError("this is no native binary for an Intel GPU")
+        self._know_tensors()
+        if not self._has_kernels:
+            self._adopt_torch()
+        self._has_kernels = True
+        module = Module(self.context, self.physical, binary, "", native=True)
+        return LevelZeroKernel(self, module, entry, BuildReport(False, "", 0))
+
+    def launch(
+        self, kernel: Any, grid: Grid, args: Sequence[Any], *, stream: int = 0
+    ) -> None:
+        """Launch without waiting; an empty grid does nothing.
+
+        On a queue that keeps all its work in one in-order command list the kernel is appended to
+        that list.  For another one it goes to the device's own list, and events keep the order on
+        the device.  Two threads must not work on one queue at the same time: the lock of the SYCL
+        runtime is out of reach here.
+        """
+        queue = self._queue(stream) if stream else None
+        if queue is not None and not queue.keeps_order:
+            self._launch_beside(kernel, grid, args, queue)
+            return
+        status = kernel.start(queue.native if queue else 0, *grid, *args)
+        if status:
+            raise kernel.failure(status, args)
+
+    def adopt_queue(self, address: int) -> None:
+        """Work in the context of a `sycl::queue` from now on, so that its memory can be used.
+
+        `DeviceError` when the queue is on another device, or when kernels were loaded before in
+        another context.
+        """
+        queue = self._look_at(address)
+        if queue.device != self.physical.handle.value:
+            raise DeviceError(f"the SYCL queue at {address:#x} is not on {self.name}")
+        self._queues[address] = queue
+        if queue.context == self.context.value:
+            return
+        if self._has_kernels:
+            raise DeviceError(
+                f"kernels were loaded on {self.name} before torch's queue was known; import torch "
+                "before the first kernel"
+            )
+        self._close_orders()
+        self.list.close()
+        self.context = BorrowedContext(queue.context)
+        self.list = CommandList(self.context, self.physical)
+        self._pool = None
+        self._state[launch_steps.STREAM] = 0
+        self._state[launch_steps.LIST] = self.list.value
+        self._state[launch_steps.CONTEXT] = self.context.value
+        self.forget_pointers()
+
+    def _adopt_torch(self) -> None:
+        torch = sys.modules.get("torch")
+        if torch is not None and getattr(torch.version, "xpu", None):
+            self.adopt_queue(torch.xpu.current_stream(self.index).sycl_queue)
+
+    def _look_at(self, address: int) -> SyclQueue | TorchStream:
+        """The queue at an address; a queue of torch can be used without the SYCL runtime too."""
+        try:
+            return sycl_queue(address)
+        except DeviceError as error:
+            torch = sys.modules.get("torch")
+            if torch is None or not getattr(torch.version, "xpu", None):
+                raise
+            self._warn_of_waiting(str(error))
+            own = self.physical.handle.value or 0
+            return TorchStream(address, self.index, own, self.context.value)
+
+    def _know_tensors(self) -> None:
+        torch: Any = sys.modules.get("torch")
+        if self._state[launch_steps.TENSOR_TYPE] or not hasattr(torch, "nn"):
+            return
+        library = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
+        sample = torch.empty(1, device="cpu")
+        launcher.read_tensors(self._state, library, torch.Tensor, torch.nn.Parameter, sample)
+
+    def _queue(self, address: int) -> SyclQueue | TorchStream:
+        """The queue at an address; the last one that keeps order is known to the launch code."""
+        queue = self._queues.get(address)
+        if queue is None:
+            self.adopt_queue(address)
+            queue = self._queues[address]
+        if queue.keeps_order:
+            self._state[launch_steps.STREAM_LIST] = queue.native
+            self._state[launch_steps.STREAM] = address
+        return queue
+
+    def _launch_beside(
+        self, kernel: Any, grid: Grid, args: Sequence[Any], queue: SyclQueue | TorchStream
+    ) -> None:
+        """Launch on our list, after all that a queue holds and before all it is given later.
+
+        Appending to the queue's own command list would not do: the queue knows nothing of such
+        work, and may copy on another engine.
+        """
+        refuse_after_fork()
+        order = self._order(queue)
+        if order is None:
+            self._launch_between(kernel, grid, args, queue)
+            return
+        before = order.begin(self.list)
+        status = kernel.start(0, *grid, *args)
+        order.end(self.list, before)
+        if status:
+            raise kernel.failure(status, args)
+
+    def _launch_between(
+        self, kernel: Any, grid: Grid, args: Sequence[Any], queue: SyclQueue | TorchStream
+    ) -> None:
+        """The same with a host that waits at both ends."""
+        queue.wait()
+        status = kernel.start(0, *grid, *args)
+        if status:
+            raise kernel.failure(status, args)
+        self.list.synchronize()
+
+    def _order(self, queue: SyclQueue | TorchStream) -> QueueOrder | None:
+        """What keeps launches in order with the queue; None when they have to wait for it."""
+        found = self._orders.get(queue.address)
+        if found is not None:
+            return found
+        if not isinstance(queue, SyclQueue) or not can_order():
+            self._warn_of_waiting("it does not export barriers and events")
+            return None
+        return self._orders.setdefault(queue.address, QueueOrder(queue, self.context))
+
+    def _warn_of_waiting(self, why: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(WAITING.format(why=why), RuntimeWarning, stacklevel=5)
+
+    def _close_orders(self) -> None:
+        while self._orders:
+            self._orders.popitem()[1].close()
+
+    def synchronize(self) -> None:
+        """Wait for everything launched, on the device's own list and on queues."""
+        self.list.synchronize()
+        for queue in self._queues.values():
+            if queue.keeps_order:
+                queue.wait()
+
+    def record_event(self) -> Event:
+        """An event that is done, and knows the time, when all work before it is done."""
+        with _lock:
+            if self._pool is None or self._next_event == self._pool.count:
+                self._pool, self._next_event = EventPool(self.context, _EVENTS_PER_POOL), 0
+            event = Event(self._pool, self._next_event)
+            self._next_event += 1
+        self.list.barrier(event)
+        return event
+
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        """Milliseconds between two events on the device's clock; waits for both."""
+        start.synchronize()
+        end.synchronize()
+        properties = self.physical.properties
+        mask = (1 << (properties.kernelTimestampValidBits or 64)) - 1
+        ticks = (end.ticks() - start.ticks()) & mask
+        return float(ticks * properties.timerResolution / 1e6)
+
+    def now_ms(self) -> float:
+        """The device's clock."""
+        host, device = ctypes.c_uint64(), ctypes.c_uint64()
+        raw.api().call(
+            "zeDeviceGetGlobalTimestamps", self.physical.handle, ctypes.byref(host),
+            ctypes.byref(device),
+        )
+        return device.value * self.physical.properties.timerResolution / 1e6
+
+    def check_pointer(self, pointer: int) -> None:
+        """`DeviceError` unless a kernel on this device can use the address."""
+        found = describe_pointer(self.context, pointer)
+        if found.kind == "unknown":
+            raise DeviceError(
+                f"{pointer:#x} points to plain host memory, which the GPU cannot read; pass a "
+                "tensor on device 'xpu', or memory allocated for the device"
+            )
+
+    def forget_pointers(self) -> None:
+        """Check every address again: call this when memory was given back to the driver."""
+        ctypes.memset(self.state_address + launch_steps.TABLE * 8, 0, launch_steps.TABLE_SIZE * 8)
+
+    def properties(self) -> dict[str, Any]:
+        return {
+            **triton_properties(self.name, self.target),
+            "total_memory": self.target.memory_bytes,
+            "driver_version": self.physical.driver.version_text,
+        }
+
+    def close(self) -> None:
+        """Wait for the device and give back its command list; kernels refuse to launch then."""
+        if not self.list.is_closed and self._state[launch_steps.LIST]:
+            self.list.synchronize()
+            self._close_orders()
+        self._state[launch_steps.LIST] = 0
+        self._pool = None
+        self.list.close()
+
+    def _build(
+        self, binary: bytes, entry: EntryPoint, flags: str
+    ) -> tuple[LevelZeroKernel, bytes]:
+        kernel, native = self._build_once(binary, entry, flags, 0)
+        fixed = any(mark in flags for mark in _GRF_FLAGS)
+        if not kernel.n_spills or fixed or LARGE_GRF not in self.target.grf_modes:
+            return kernel, native
+        if kernel.n_registers >= LARGE_GRF:
+            return kernel, native
+        wide_flags = f"{flags} {LARGE_GRF_FLAG}".strip()
+        wide, wide_native = self._build_once(binary, entry, wide_flags, kernel.n_spills)
+        x, y, z = entry.group_size
+        if wide.n_spills < kernel.n_spills and x * y * z <= wide.max_threads:
+            kernel.close()
+            return wide, wide_native
+        wide.close()
+        return kernel, native
+
+    def _build_once(
+        self, binary: bytes, entry: EntryPoint, flags: str, spills_at_128: int
+    ) -> tuple[LevelZeroKernel, bytes]:
+        module = Module(self.context, self.physical, binary, flags, native=False)
+        native = module.native_binary()
+        missing = undefined_symbols(native)
+        if missing:
+            raise DeviceError(
+                f"kernel {entry.name!r} calls functions that nothing defines: {', '.join(missing)}"
+            )
+        report = BuildReport(False, flags, spills_at_128)
+        return LevelZeroKernel(self, module, entry, report), native
+
+
+def open_devices() -> list[LevelZeroDevice]:
+    """The Intel GPUs of this machine, opened once per process; empty without a GPU or driver.
+
+    `ZE_AFFINITY_MASK` and `ZE_FLAT_DEVICE_HIERARCHY` are honoured by the driver.  `DeviceError`
+    when the Level Zero loader itself is missing.
+    """
+    refuse_after_fork()
+    path = raw.api().path
+    found = physical_devices()
+    with _lock:
+        if path not in _devices:
+            _devices[path] = [LevelZeroDevice(each, n) for n, each in enumerate(found)]
+        return _devices[path]
+
+
+def _group_size(entry: EntryPoint, properties: Any) -> tuple[int, int, int]:
+    required = (
+        int(properties.requiredGroupSizeX), int(properties.requiredGroupSizeY),
+        int(properties.requiredGroupSizeZ),
+    )
+    size = required if all(required) else entry.group_size
+    if not all(size):
+        raise LegalityError(
+            f"kernel {entry.name!r} does not say its work-group size; give it the metadata "
+            "!reqd_work_group_size"
+        )
+    return size
+
+
+def _bytes_of(data: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A view of the data's bytes, without copying."""
+    if isinstance(data, np.ndarray):
+        if not data.flags.c_contiguous:
+            raise ValueError("the array must be C-contiguous; use numpy.ascontiguousarray")
+        return data.reshape(-1).view(np.uint8)
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def _before_free(device: weakref.ref[LevelZeroDevice]) -> Any:
+    def wait() -> None:
+        found = device()
+        if found is None or found.list.is_closed:
+            return
+        found.forget_pointers()
+        found.synchronize()
+
+    return wait
+
+
+def _disable_in_child() -> None:
+    for device in list(_alive):
+        device._state[launch_steps.LIST] = 0
+
+
+os.register_at_fork(after_in_child=_disable_in_child)

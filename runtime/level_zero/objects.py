@@ -1,0 +1,482 @@
+"""Level Zero objects: each owns one handle, `close()` may be called twice, errors name the call."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.level_zero import raw
+from triton_xe.runtime.level_zero.errors import LevelZeroError
+from triton_xe.runtime.level_zero.raw import api
+
+_UNINITIALIZED = 0x78000001
+_UNSUPPORTED_FEATURE = 0x78000003
+_lock = threading.Lock()
+_drivers: dict[str, list[Driver]] = {}
+_owner = os.getpid()
+
+
+def refuse_after_fork() -> None:
+    """`DeviceError` in a child made by fork() after Level Zero was started: the driver hangs."""
+    if os.getpid() != _owner:
+        raise DeviceError(
+            "Level Zero was started before fork(), and its drivers do not work in the child; start "
+            "worker processes with the 'spawn' or 'forkserver' method of multiprocessing"
+        )
+
+
+def _reset_in_unused_child() -> None:
+    global _owner
+    if not _drivers:
+        _owner = os.getpid()
+
+
+os.register_at_fork(after_in_child=_reset_in_unused_child)
+
+
+class _Owner:
+    """Owns one handle and destroys it once: on `close()`, else when collected."""
+
+    def __init__(self, handle: raw.Handle, destroy: str, *keep: Any) -> None:
+        self.handle = handle
+        self._keep = keep
+        call = api().function(destroy) if destroy else lambda _: 0
+        self._finalize = weakref.finalize(self, _destroy, call, handle, keep)
+        self._finalize.atexit = True
+
+    @property
+    def value(self) -> int:
+        """The handle as an integer."""
+        return self.handle.value or 0
+
+    @property
+    def is_closed(self) -> bool:
+        return not self._finalize.alive
+
+    def close(self) -> None:
+        self._finalize()
+
+
+def _destroy(call: Any, handle: raw.Handle, keep: tuple[Any, ...]) -> None:
+    # an error while destroying has nobody to go to, and a forked child must not touch the driver
+    if os.getpid() == _owner:
+        call(handle)
+
+
+class Driver:
+    """One installed driver; lives as long as the process."""
+
+    def __init__(self, handle: raw.DriverHandle) -> None:
+        self.handle = handle
+        properties = raw.ze_driver_properties_t()
+        version = ctypes.c_uint32()
+        api().call("zeDriverGetProperties", handle, ctypes.byref(properties))
+        api().call("zeDriverGetApiVersion", handle, ctypes.byref(version))
+        self.version = int(properties.driverVersion)
+        self.api_version = (version.value >> 16, version.value & 0xFFFF)
+        self._context: Context | None = None
+
+    @property
+    def version_text(self) -> str:
+        """The driver's version as Intel writes it: major.minor.build."""
+        return f"{self.version >> 24}.{self.version >> 16 & 0xFF}.{self.version & 0xFFFF}"
+
+    def devices(self) -> list[PhysicalDevice]:
+        """The driver's devices that `ZE_AFFINITY_MASK` leaves visible."""
+        handles = _list(raw.DeviceHandle, "zeDeviceGet", self.handle)
+        return [PhysicalDevice(self, handle) for handle in handles]
+
+    def context(self) -> Context:
+        """The context that everything of this package on this driver shares."""
+        with _lock:
+            if self._context is None or self._context.is_closed:
+                self._context = Context(self)
+            return self._context
+
+
+class PhysicalDevice:
+    """One device as a driver reports it."""
+
+    def __init__(self, driver: Driver, handle: raw.DeviceHandle) -> None:
+        self.driver, self.handle = driver, handle
+        ip = raw.ze_device_ip_version_ext_t()
+        self.properties = raw.ze_device_properties_t(pNext=ctypes.addressof(ip))
+        api().call("zeDeviceGetProperties", handle, ctypes.byref(self.properties))
+        self.properties.pNext = None
+        number = int(ip.ipVersion)
+        self.ip_version = (number >> 22, number >> 14 & 0xFF, number & 0x3F)
+        self.name = self.properties.name.decode(errors="replace")
+        self.device_id = int(self.properties.deviceId)
+
+    @property
+    def is_intel_gpu(self) -> bool:
+        made_by_intel = self.properties.vendorId == raw.INTEL_VENDOR
+        return bool(made_by_intel and self.properties.type == raw.GPU_TYPE)
+
+    @property
+    def is_integrated(self) -> bool:
+        return bool(self.properties.flags & raw.INTEGRATED)
+
+    def compute_properties(self) -> raw.ze_device_compute_properties_t:
+        found = raw.ze_device_compute_properties_t()
+        api().call("zeDeviceGetComputeProperties", self.handle, ctypes.byref(found))
+        return found
+
+    def module_properties(self) -> raw.ze_device_module_properties_t:
+        found = raw.ze_device_module_properties_t()
+        api().call("zeDeviceGetModuleProperties", self.handle, ctypes.byref(found))
+        return found
+
+    def memories(self) -> list[raw.ze_device_memory_properties_t]:
+        return _list(
+            raw.ze_device_memory_properties_t, "zeDeviceGetMemoryProperties", self.handle
+        )
+
+    def sub_devices(self) -> list[PhysicalDevice]:
+        """The tiles of a device of several tiles; empty otherwise."""
+        handles = _list(raw.DeviceHandle, "zeDeviceGetSubDevices", self.handle)
+        return [PhysicalDevice(self.driver, handle) for handle in handles]
+
+    def compute_ordinal(self) -> int:
+        """The queue group that runs kernels."""
+        groups = _list(
+            raw.ze_command_queue_group_properties_t,
+            "zeDeviceGetCommandQueueGroupProperties",
+            self.handle,
+        )
+        for ordinal, group in enumerate(groups):
+            if group.flags & raw.COMPUTE_QUEUE:
+                return ordinal
+        raise DeviceError(f"{self.name} has no queue that runs kernels")
+
+
+class Context(_Owner):
+    """Owner of memory, modules and command lists on one driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        refuse_after_fork()
+        handle = raw.ContextHandle()
+        description = raw.ze_context_desc_t()
+        api().call(
+            "zeContextCreate", driver.handle, ctypes.byref(description), ctypes.byref(handle)
+        )
+        super().__init__(handle, "zeContextDestroy")
+
+
+class BorrowedContext(Context):
+    """A context that someone else made and destroys, such as torch's; `close()` does nothing."""
+
+    def __init__(self, handle: int) -> None:
+        _Owner.__init__(self, raw.ContextHandle(handle), "")
+
+
+class Memory:
+    """A block of device (or shared, or host) memory; freed by `free()` or when collected."""
+
+    def __init__(
+        self,
+        context: Context,
+        device: PhysicalDevice,
+        nbytes: int,
+        align: int = 64,
+        kind: str = "device",
+        before_free: Callable[[], None] | None = None,
+    ) -> None:
+        if nbytes < 0 or align <= 0 or align & (align - 1):
+            raise ValueError(
+                f"cannot allocate {nbytes} bytes aligned to {align}: the size must not be "
+                "negative and the alignment must be a power of two"
+            )
+        refuse_after_fork()
+        pointer = ctypes.c_void_p()
+        arguments = _allocation_arguments(kind, context, device)
+        size = ctypes.c_size_t(max(nbytes, 1))
+        tail = (device.handle,) if kind != "host" else ()
+        call = f"zeMemAlloc{kind.capitalize()}"
+        code = api().function(call)(*arguments, size, align, *tail, ctypes.byref(pointer))
+        if code:
+            what = f"cannot allocate {nbytes} bytes on {device.name}"
+            raise LevelZeroError(call, code, what=what)
+        self.pointer = pointer.value or 0
+        self.nbytes = nbytes
+        free = api().function("zeMemFree")
+        self._finalize = weakref.finalize(self, _free, free, context, self.pointer, before_free)
+
+    def free(self) -> None:
+        self._finalize()
+
+    close = free
+
+
+def _allocation_arguments(
+    kind: str, context: Context, device: PhysicalDevice
+) -> tuple[Any, ...]:
+    on_device = ctypes.byref(raw.ze_device_mem_alloc_desc_t())
+    on_host = ctypes.byref(raw.ze_host_mem_alloc_desc_t())
+    descriptions = {"device": (on_device,), "shared": (on_device, on_host), "host": (on_host,)}
+    if kind not in descriptions:
+        raise ValueError(f"unknown kind of memory {kind!r}; known: {', '.join(descriptions)}")
+    return (context.handle, *descriptions[kind])
+
+
+def _free(
+    free: Any, context: Context, pointer: int, before_free: Callable[[], None] | None
+) -> None:
+    if os.getpid() != _owner or context.is_closed:
+        return
+    if before_free is not None:
+        # a lost device must not keep its memory from being given back
+        with contextlib.suppress(DeviceError):
+            before_free()
+    free(context.handle, pointer)
+
+
+class Module(_Owner):
+    """A SPIR-V or native module built for one device; `build_log` holds warnings."""
+
+    def __init__(
+        self, context: Context, device: PhysicalDevice, binary: bytes, flags: str, native: bool
+    ) -> None:
+        refuse_after_fork()
+        handle, log = raw.ModuleHandle(), raw.BuildLogHandle()
+        description = raw.ze_module_desc_t(
+            format=raw.FORMAT_NATIVE if native else raw.FORMAT_SPIRV,
+            inputSize=len(binary),
+            pInputModule=ctypes.cast(ctypes.c_char_p(binary), ctypes.c_void_p),
+            pBuildFlags=flags.encode(),
+        )
+        code = api().function("zeModuleCreate")(
+            context.handle, device.handle, ctypes.byref(description), ctypes.byref(handle),
+            ctypes.byref(log),
+        )
+        self.build_log = _take_log(log)
+        if code:
+            raise LevelZeroError(
+                "zeModuleCreate", code, self.build_log, f"cannot build a module for {device.name}"
+            )
+        super().__init__(handle, "zeModuleDestroy", context)
+
+    def native_binary(self) -> bytes:
+        size = ctypes.c_size_t()
+        call = "zeModuleGetNativeBinary"
+        api().call(call, self.handle, ctypes.byref(size), None)
+        data = ctypes.create_string_buffer(size.value)
+        api().call(call, self.handle, ctypes.byref(size), data)
+        return data.raw[: size.value]
+
+    def kernel_names(self) -> list[str]:
+        names = _list(ctypes.c_char_p, "zeModuleGetKernelNames", self.handle)
+        return [(name.value or b"").decode() for name in names]
+
+
+class KernelObject(_Owner):
+    """One kernel of a module, with the facts the driver reports."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        handle = raw.KernelHandle()
+        description = raw.ze_kernel_desc_t(pKernelName=name.encode())
+        code = api().function("zeKernelCreate")(
+            module.handle, ctypes.byref(description), ctypes.byref(handle)
+        )
+        if code:
+            raise LevelZeroError(
+                "zeKernelCreate", code, what=f"no kernel {name!r} in {module.kernel_names()}"
+            )
+        super().__init__(handle, "zeKernelDestroy", module)
+        self.name = name
+        largest = raw.ze_kernel_max_group_size_properties_ext_t()
+        self.properties = raw.ze_kernel_properties_t(pNext=ctypes.addressof(largest))
+        api().call("zeKernelGetProperties", handle, ctypes.byref(self.properties))
+        self.properties.pNext = None
+        self.max_group_size = int(largest.maxGroupSize)
+
+    def set_group_size(self, x: int, y: int, z: int) -> None:
+        api().call("zeKernelSetGroupSize", self.handle, x, y, z)
+
+
+class CommandList(_Owner):
+    """An immediate, in-order, asynchronous command list."""
+
+    def __init__(self, context: Context, device: PhysicalDevice) -> None:
+        refuse_after_fork()
+        handle = raw.CommandListHandle()
+        description = raw.ze_command_queue_desc_t(
+            ordinal=device.compute_ordinal(),
+            flags=raw.QUEUE_IN_ORDER,
+            mode=raw.QUEUE_ASYNCHRONOUS,
+        )
+        api().call(
+            "zeCommandListCreateImmediate", context.handle, device.handle,
+            ctypes.byref(description), ctypes.byref(handle),
+        )
+        super().__init__(handle, "zeCommandListDestroy", context)
+
+    def copy(self, to: int, source: int, nbytes: int) -> None:
+        """Append a copy; both ends must stay alive until it is done."""
+        api().call("zeCommandListAppendMemoryCopy", self.handle, to, source, nbytes, None, 0, None)
+
+    def fill(self, pointer: int, pattern: bytes, nbytes: int) -> None:
+        """Append a fill with a pattern of 1, 2, 4, 8 or 16 bytes."""
+        api().call(
+            "zeCommandListAppendMemoryFill", self.handle, pointer, pattern, len(pattern), nbytes,
+            None, 0, None,
+        )
+
+    def barrier(self, signal: Event | None = None, wait_for: tuple[Event, ...] = ()) -> None:
+        """Append a barrier that signals an event when all before it is done."""
+        handles: list[Any] = [event.handle for event in wait_for]
+        events = (raw.EventHandle * len(handles))(*handles)
+        api().call(
+            "zeCommandListAppendBarrier", self.handle, signal.handle if signal else None,
+            len(wait_for), events if wait_for else None,
+        )
+
+    def wait_on(self, event: int) -> None:
+        """Append a wait for an event of someone else, by its handle."""
+        events = (raw.EventHandle * 1)(event)
+        api().call("zeCommandListAppendBarrier", self.handle, None, 1, events)
+
+    def synchronize(self, timeout_ns: int = raw.FOREVER) -> None:
+        """Wait until everything appended so far is done."""
+        refuse_after_fork()
+        api().call("zeCommandListHostSynchronize", self.handle, timeout_ns)
+
+
+class EventPool(_Owner):
+    """Room for `count` timestamp events, visible to the host."""
+
+    def __init__(self, context: Context, count: int) -> None:
+        handle = raw.EventPoolHandle()
+        description = raw.ze_event_pool_desc_t(
+            flags=raw.EVENT_HOST_VISIBLE | raw.EVENT_TIMESTAMP, count=count
+        )
+        api().call(
+            "zeEventPoolCreate", context.handle, ctypes.byref(description), 0, None,
+            ctypes.byref(handle),
+        )
+        super().__init__(handle, "zeEventPoolDestroy", context)
+        self.count = count
+
+
+class Event(_Owner):
+    """A point in a command list, with the device's time when it was reached."""
+
+    def __init__(self, pool: EventPool, index: int) -> None:
+        handle = raw.EventHandle()
+        description = raw.ze_event_desc_t(
+            index=index, signal=raw.SCOPE_HOST, wait=raw.SCOPE_HOST
+        )
+        api().call("zeEventCreate", pool.handle, ctypes.byref(description), ctypes.byref(handle))
+        super().__init__(handle, "zeEventDestroy", pool)
+
+    def is_done(self) -> bool:
+        not_ready = 1
+        code = api().function("zeEventQueryStatus")(self.handle)
+        if code not in (0, not_ready):
+            raise LevelZeroError("zeEventQueryStatus", code)
+        return bool(code == 0)
+
+    def synchronize(self, timeout_ns: int = raw.FOREVER) -> None:
+        api().call("zeEventHostSynchronize", self.handle, timeout_ns)
+
+    def reset(self) -> None:
+        api().call("zeEventHostReset", self.handle)
+
+    def ticks(self) -> int:
+        """The device's clock when the event was signalled, in `timerResolution` units."""
+        found = raw.ze_kernel_timestamp_result_t()
+        api().call("zeEventQueryKernelTimestamp", self.handle, ctypes.byref(found))
+        return int(getattr(found, "global").kernelEnd)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What the driver knows about an address: `kind` host, device, shared, imported or unknown."""
+
+    kind: str
+    device: int
+
+
+def describe_pointer(context: Context, pointer: int) -> Allocation:
+    """Which kind of memory an address is in; `unknown` is plain host memory."""
+    properties = raw.ze_memory_allocation_properties_t()
+    device = raw.DeviceHandle()
+    api().call(
+        "zeMemGetAllocProperties", context.handle, pointer, ctypes.byref(properties),
+        ctypes.byref(device),
+    )
+    kinds = ("unknown", "host", "device", "shared", "imported")
+    kind = kinds[properties.type] if properties.type < len(kinds) else "unknown"
+    return Allocation(kind, device.value or 0)
+
+
+def drivers() -> list[Driver]:
+    """All Level Zero GPU drivers; empty when none is installed; `DeviceError` without a loader."""
+    refuse_after_fork()
+    path = api().path
+    with _lock:
+        if path not in _drivers:
+            _drivers[path] = [Driver(handle) for handle in _driver_handles()]
+        return _drivers[path]
+
+
+def _driver_handles() -> list[raw.DriverHandle]:
+    if api().has("zeInitDrivers"):
+        wanted = raw.ze_init_driver_type_desc_t(flags=raw.INIT_GPU_ONLY)
+        try:
+            return _list(raw.DriverHandle, "zeInitDrivers", after=(ctypes.byref(wanted),))
+        except LevelZeroError as error:
+            if error.code == _UNINITIALIZED:
+                return []
+            if error.code != _UNSUPPORTED_FEATURE:
+                raise
+    try:
+        api().call("zeInit", raw.INIT_GPU_ONLY)
+        return _list(raw.DriverHandle, "zeDriverGet")
+    except LevelZeroError as error:
+        if error.code == _UNINITIALIZED:
+            return []
+        raise
+
+
+def physical_devices() -> list[PhysicalDevice]:
+    """Intel GPUs of all drivers, in the drivers' order."""
+    return [
+        device for driver in drivers() for device in driver.devices() if device.is_intel_gpu
+    ]
+
+
+def _list(kind: Any, call: str, *before: Any, after: tuple[Any, ...] = ()) -> list[Any]:
+    """The elements of a call that is asked first for the number, then for the elements."""
+    count = ctypes.c_uint32()
+    api().call(call, *before, ctypes.byref(count), None, *after)
+    elements = (kind * count.value)()
+    if issubclass(kind, ctypes.Structure):
+        for element in elements:
+            element.stype = kind.STYPE
+    if count.value:
+        api().call(call, *before, ctypes.byref(count), elements, *after)
+    if issubclass(kind, (raw.Handle, ctypes.c_char_p)):
+        return [kind.from_buffer_copy(elements, i * 8) for i in range(count.value)]
+    return list(elements)[: count.value]
+
+
+def _take_log(log: raw.BuildLogHandle) -> str:
+    if not log.value:
+        return ""
+    size = ctypes.c_size_t()
+    call = "zeModuleBuildLogGetString"
+    text = ""
+    if api().function(call)(log, ctypes.byref(size), None) == 0 and size.value:
+        data = ctypes.create_string_buffer(size.value)
+        if api().function(call)(log, ctypes.byref(size), data) == 0:
+            text = data.value.decode(errors="replace")
+    api().function("zeModuleBuildLogDestroy")(log)
+    return text

@@ -1,0 +1,232 @@
+"""Order between a SYCL queue and a command list of ours, kept by events on the device.
+
+A barrier of the queue gives an event that our list waits for; an event that our list signals is
+handed back to the queue as one more barrier.  The host waits for neither.  All of it is done by
+exported functions of the SYCL runtime, as in `sycl_queue`.
+
+A `sycl::event` is one shared pointer: the object's address and that of libstdc++'s control block,
+which counts its uses.  Its destructor is inline in SYCL's headers, so the count is taken down here.
+Tried with intel-sycl-rt 2026.2.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.level_zero import raw
+from triton_xe.runtime.level_zero.launcher import compile_text
+from triton_xe.runtime.level_zero.objects import CommandList, Context, Event, EventPool
+from triton_xe.runtime.level_zero.raw import api
+from triton_xe.runtime.level_zero.sycl_queue import (
+    GET_CONTEXT,
+    OBJECT_BYTES,
+    SyclQueue,
+    code_location,
+    function,
+)
+
+_BARRIER = "_ZN4sycl3_V15queue25ext_oneapi_submit_barrierERKNS0_6detail13code_locationE"
+_BARRIER_AFTER = (
+    "_ZN4sycl3_V15queue25ext_oneapi_submit_barrierERKSt6vectorINS0_5eventESaIS3_EE"
+    "RKNS0_6detail13code_locationE"
+)
+_EVENT_NATIVE = "_ZNK4sycl3_V15event9getNativeEv"
+_MAKE_EVENT = "_ZN4sycl3_V16detail10make_eventEmRKNS0_7contextEbNS0_7backendE"
+_BACKEND = "_ZNK4sycl3_V15queue11get_backendEv"
+_EVENT_BYTES, _CONTROL_BLOCK = 16, 8
+IN_FLIGHT = 64
+"""Launches on one queue that may be under way before the host waits for the oldest."""
+_RELEASE = """
+define void @release(ptr %block) {
+  %uses = getelementptr i8, ptr %block, i64 8
+  %had = atomicrmw sub ptr %uses, i32 1 acq_rel
+  %last = icmp eq i32 %had, 1
+  br i1 %last, label %dispose, label %done
+dispose:
+  %table = load ptr, ptr %block
+  %dispose.at = getelementptr ptr, ptr %table, i64 2
+  %dispose.f = load ptr, ptr %dispose.at
+  call void %dispose.f(ptr %block)
+  %weak = getelementptr i8, ptr %block, i64 12
+  %watched = atomicrmw sub ptr %weak, i32 1 acq_rel
+  %alone = icmp eq i32 %watched, 1
+  br i1 %alone, label %destroy, label %done
+destroy:
+  %destroy.at = getelementptr ptr, ptr %table, i64 3
+  %destroy.f = load ptr, ptr %destroy.at
+  call void %destroy.f(ptr %block)
+  br label %done
+done:
+  ret void
+}
+"""
+
+
+class SyclObject:
+    """Room for a SYCL object that is one shared pointer; `close()` gives it up, once."""
+
+    def __init__(self) -> None:
+        self.room = ctypes.create_string_buffer(OBJECT_BYTES)
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.room)
+
+    @property
+    def uses(self) -> int:
+        """How many shared pointers the object has; 0 when this one is given up."""
+        block = self._block()
+        return ctypes.c_int32.from_address(block + 8).value if block else 0
+
+    def close(self) -> None:
+        block = self._block()
+        ctypes.memset(self.address, 0, OBJECT_BYTES)
+        if block:
+            _release()(block)
+
+    def _block(self) -> int:
+        return ctypes.c_uint64.from_address(self.address + _CONTROL_BLOCK).value
+
+
+class SyclEvent(SyclObject):
+    """A `sycl::event`."""
+
+    def native(self) -> int:
+        """Its Level Zero event; what it belongs to is submitted to the device by this."""
+        get = function(_EVENT_NATIVE, ctypes.c_ulong, ctypes.c_void_p)
+        return int(get(self.address))
+
+
+def barrier(queue: int, after: SyclEvent | None = None) -> SyclEvent:
+    """Submit a barrier: all later commands of the queue wait for all earlier ones, or for `after`.
+
+    The event is done when the barrier is.
+    """
+    event, pointer = SyclEvent(), ctypes.c_void_p
+    if after is None:
+        submit = function(_BARRIER, None, pointer, pointer, pointer)
+        submit(event.address, queue, code_location())
+        return event
+    end = after.address + _EVENT_BYTES
+    vector = (pointer * 3)(after.address, end, end)
+    submit = function(_BARRIER_AFTER, None, pointer, pointer, pointer, pointer)
+    submit(event.address, queue, ctypes.addressof(vector), code_location())
+    return event
+
+
+def context_of(queue: int) -> SyclObject:
+    """The `sycl::context` of the queue at an address."""
+    context, pointer = SyclObject(), ctypes.c_void_p
+    function(GET_CONTEXT, None, pointer, pointer)(context.address, queue)
+    return context
+
+
+def can_order() -> bool:
+    """Whether the loaded SYCL runtime exports all that `QueueOrder` needs."""
+    try:
+        for name in (_BARRIER, _BARRIER_AFTER, _EVENT_NATIVE, _MAKE_EVENT, _BACKEND):
+            function(name, None)
+    except DeviceError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Link:
+    """The events of one launch; they live until the queue has passed the last of them."""
+
+    before: SyclEvent
+    ours: SyclEvent
+    after: SyclEvent
+    signal: Event
+
+    def close(self) -> None:
+        for event in (self.before, self.ours, self.after):
+            event.close()
+
+
+class QueueOrder:
+    """Keeps what is appended to our lists between `begin` and `end` in order with one queue.
+
+        before = order.begin(list)      the list waits for all that the queue holds
+        ...                             append to the list
+        order.end(list, before)         the queue waits for all that the list holds
+    """
+
+    def __init__(self, queue: SyclQueue, context: Context) -> None:
+        self._queue = queue
+        self._context = context_of(queue.address)
+        self._backend = function(_BACKEND, ctypes.c_char, ctypes.c_void_p)(queue.address)
+        pool = EventPool(context, IN_FLIGHT)
+        self._free = [Event(pool, index) for index in range(IN_FLIGHT)]
+        self._links: deque[_Link] = deque()
+        self._lock = threading.Lock()
+
+    def begin(self, to: CommandList) -> SyclEvent:
+        """Make the list wait for the queue; the answer belongs to `end`."""
+        before = barrier(self._queue.address)
+        native = before.native()
+        if not native:
+            before.close()
+            raise DeviceError(
+                f"the barrier of the SYCL queue at {self._queue.address:#x} has no Level Zero "
+                "event; launch on a queue of the Level Zero backend"
+            )
+        to.wait_on(native)
+        return before
+
+    def end(self, to: CommandList, before: SyclEvent) -> None:
+        """Make the queue wait for the list."""
+        with self._lock:
+            if not self._free:
+                self._wait_for(self._links[IN_FLIGHT // 2 - 1])
+            signal = self._free.pop()
+            to.barrier(signal)
+            ours = self._event_of(signal)
+            after = barrier(self._queue.address, ours)
+            self._links.append(_Link(before, ours, after, signal))
+
+    def close(self) -> None:
+        """Wait for every launch and give up its events."""
+        with self._lock:
+            if self._links:
+                self._wait_for(self._links[-1])
+            for event in self._free:
+                event.close()
+            self._free.clear()
+            self._context.close()
+
+    def _event_of(self, signal: Event) -> SyclEvent:
+        """A SYCL event for an event of ours, which stays ours."""
+        made, pointer = SyclEvent(), ctypes.c_void_p
+        make = function(
+            _MAKE_EVENT, None, pointer, ctypes.c_ulong, pointer, ctypes.c_bool, ctypes.c_char
+        )
+        make(made.address, signal.value, self._context.address, True, self._backend)
+        return made
+
+    def _wait_for(self, last: _Link) -> None:
+        """Wait until the queue has passed a launch, and take back the events up to it."""
+        native = raw.EventHandle(last.after.native())
+        api().call("zeEventHostSynchronize", native, raw.FOREVER)
+        while self._links:
+            link = self._links.popleft()
+            link.close()
+            link.signal.reset()
+            self._free.append(link.signal)
+            if link is last:
+                return
+
+
+@functools.cache
+def _release() -> Any:
+    engine = compile_text(_RELEASE)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("release"))
+    call.engine = engine  # type: ignore[attr-defined]
+    return call
