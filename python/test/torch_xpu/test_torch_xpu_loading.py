@@ -1,0 +1,297 @@
+"""How the simulated device gets into torch, and what the user reads when it cannot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime import torch_xpu
+from triton_xe.runtime.torch_xpu import activation, compilation
+from triton_xe.runtime.torch_xpu.autograd_threads import settle
+
+torch = pytest.importorskip("torch")
+
+NEEDS_COMPILER = r"needs a C\+\+ compiler once"
+
+
+def output(script: str, **environment: str) -> str:
+    """What `script` prints in a fresh Python, which must succeed."""
+    inherited = {k: v for k, v in os.environ.items() if k != "TRITON_XE_DEVICE"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], env=inherited | environment,
+        capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """torch as `autoload` finds it; the list receives what would be activated."""
+    activated: list[object] = []
+    monkeypatch.setattr(torch._C, "_has_xpu", False)
+    monkeypatch.setattr(activation, "activate", lambda *args: activated.append(args))
+    return activated
+
+
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+
+
+def compiler_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    compiler = folder / "failing-c++"
+    compiler.write_text("#!/bin/sh\necho 'x.cpp:1: error: no such header' >&2; exit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    return compiler
+
+
+# autoload ----------------------------------------------------------------------------------------
+
+
+def test_autoload_can_be_turned_off() -> None:
+    assert output("""
+        import sys, torch
+        assert not torch.xpu.is_available() and not torch._C._has_xpu
+        assert not hasattr(torch._C, "_xpu_getDevice")
+        assert not any(name.startswith("triton_xe") for name in sys.modules)
+        """, TORCH_DEVICE_BACKEND_AUTOLOAD="0", TRITON_XE_DEVICE="sim") == ""
+
+
+def test_autoload_without_simulator_does_nothing(
+    unloaded: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "gpu")
+    before = torch.xpu._lazy_init
+    torch_xpu.autoload()
+    assert unloaded == []
+    assert torch.xpu._lazy_init is before
+
+
+def test_autoload_leaves_a_real_xpu_build_alone(
+    unloaded: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "sim")
+    monkeypatch.setattr(torch._C, "_has_xpu", True)
+    torch_xpu.autoload()
+    assert unloaded == []
+
+
+def test_autoload_loads_what_is_built(
+    xpu: None, unloaded: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "sim:bmg,lnl")
+    torch_xpu.autoload()
+    [(chosen, path)] = unloaded
+    assert chosen.targets == ("bmg", "lnl")
+    assert path == compilation.library_path()
+
+
+def test_bad_wish_is_a_warning(unloaded: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "sim:b60")
+    with pytest.warns(RuntimeWarning, match="TRITON_XE_DEVICE=sim:b60 names an unknown device"):
+        torch_xpu.autoload()
+
+
+def test_no_compiler_is_a_warning_when_asked_for(
+    empty_cache: Path, unloaded: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_compiler(monkeypatch)
+    monkeypatch.setenv("TRITON_XE_DEVICE", "sim")
+    with pytest.warns(RuntimeWarning, match=NEEDS_COMPILER) as seen:
+        torch_xpu.autoload()
+    assert len(seen) == 1
+    assert "\n" not in str(seen[0].message)
+
+
+def test_no_compiler_is_silent_by_default(
+    xpu: None, empty_cache: Path, unloaded: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_compiler(monkeypatch)
+    monkeypatch.delenv("TRITON_XE_DEVICE", raising=False)
+    monkeypatch.setattr(torch.xpu, "_lazy_init", torch.xpu._lazy_init)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch_xpu.autoload()
+    for _ in range(2):
+        with pytest.raises(DeviceError, match=NEEDS_COMPILER) as error:
+            torch.xpu._lazy_init()
+        assert "\n" not in str(error.value)
+        assert "install g++" in str(error.value)
+
+
+def test_autoload_is_quick_when_there_is_nothing_to_do(
+    unloaded: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "gpu")
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        torch_xpu.autoload()
+        times.append(time.perf_counter() - start)
+    assert min(times) < 1e-3
+
+
+# building ----------------------------------------------------------------------------------------
+
+
+def test_failing_compiler_is_one_sentence(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = compiler_that_fails(empty_cache, monkeypatch)
+    with pytest.raises(DeviceError) as error:
+        compilation.build(quiet=True)
+    assert str(error.value) == (
+        f"building the simulated xpu device with {compiler} failed: "
+        "x.cpp:1: error: no such header")
+    assert compilation.find() is None
+
+
+def test_unwritable_cache_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("CXX", sys.executable)
+    with pytest.raises(DeviceError, match="set TRITON_XE_CACHE to a folder that can be written"):
+        compilation.build(quiet=True)
+
+
+def test_missing_compiler_named_by_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(DeviceError, match="CXX=no-such-compiler was not found"):
+        compilation.find_compiler()
+
+
+@pytest.mark.parametrize("damage", ["none", "cut", "bit", "record", "no record"])
+def test_damaged_library_is_not_found(xpu: None, damage: str, empty_cache: Path) -> None:
+    good = _library_of_this_process()
+    copy = compilation.library_path()
+    copy.parent.mkdir(parents=True)
+    data, record = good.read_bytes(), good.with_suffix(".json").read_text()
+    if damage == "cut":
+        data = data[: len(data) // 2]
+    elif damage == "bit":
+        data = data[:-1] + bytes([data[-1] ^ 1])
+    elif damage == "record":
+        record = record[:10]
+    copy.write_bytes(data)
+    if damage != "no record":
+        copy.with_suffix(".json").write_text(record)
+    assert compilation.find() == (copy if damage == "none" else None)
+
+
+def _library_of_this_process() -> Path:
+    library = activation.library()
+    assert library is not None
+    return Path(library.functions._name)
+
+
+def test_key_covers_torch_and_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = compilation.Torch(Path("/torch"), "2.13.0", 1)
+    keys = {
+        compilation.key(here),
+        compilation.key(compilation.Torch(Path("/torch"), "2.13.1", 1)),
+        compilation.key(compilation.Torch(Path("/torch"), "2.13.0", 0))}
+    monkeypatch.setattr(compilation, "sources", lambda: ())
+    keys.add(compilation.key(here))
+    assert len(keys) == 4
+
+
+# Stands for the compiler: "building" writes a file, slowly, and says so.
+FAKE_BUILD = """
+import json, pathlib, time
+from triton_xe.runtime.torch_xpu import compilation
+compilation.installed_torch = lambda: compilation.Torch(pathlib.Path("/torch"), "2", 1)
+compilation.find_compiler = lambda: "c++"
+def make(path, compiler, torch):
+    print("built", flush=True)
+    time.sleep(0.5)
+    path.parent.mkdir(parents=True)
+    path.write_text("library")
+    path.with_suffix(".json").write_text(json.dumps({"sha256": compilation._checksum(path)}))
+compilation._build_into = make
+print(compilation.build().read_text())
+"""
+
+
+def test_only_one_of_two_processes_builds(tmp_path: Path) -> None:
+    environment = os.environ | {"TRITON_XE_CACHE": str(tmp_path)}
+    both = [
+        subprocess.Popen([sys.executable, "-c", FAKE_BUILD], env=environment, text=True,
+                         stdout=subprocess.PIPE) for _ in range(2)]
+    texts = [process.communicate(timeout=60)[0] for process in both]
+    assert sorted(texts) == ["built\nlibrary\n", "library\n"]
+
+
+# first use ---------------------------------------------------------------------------------------
+
+FIRST_USE = """
+import os, pathlib, shutil
+from triton_xe.runtime.torch_xpu import compilation
+def copy(path, compiler, torch):
+    print("built", flush=True)
+    path.parent.mkdir(parents=True)
+    for suffix in (".so", ".json"):
+        shutil.copy(pathlib.Path(os.environ["BUILT"]).with_suffix(suffix), path.with_suffix(suffix))
+compilation._build_into = copy
+compilation.find_compiler = lambda: "c++"
+import torch
+assert not torch.xpu.is_available()
+"""
+
+
+def test_first_use_builds(xpu: None, tmp_path: Path) -> None:
+    text = output(FIRST_USE + textwrap.dedent("""
+        assert torch.ones(2).sum().item() == 2.0
+        x = torch.ones(2, device="xpu", requires_grad=True)
+        assert torch.xpu.is_available()
+        (x * 2).sum().backward()
+        print(x.grad.tolist(), torch.xpu.device_count(), torch.accelerator.current_accelerator())
+        """), TRITON_XE_CACHE=str(tmp_path), BUILT=str(_library_of_this_process()))
+    assert text == "built\n[2.0, 2.0] 1 xpu"
+
+
+def test_program_may_end_right_after_backward(xpu: None) -> None:
+    assert output("""
+        import sys, torch
+        sys.setswitchinterval(1000)  # the main thread keeps the interpreter's lock to the end
+        x = torch.ones(2, device="xpu", requires_grad=True)
+        (x * 2).sum().backward()
+        print(x.grad.tolist())
+        """) == "[2.0, 2.0]"
+
+
+def test_autograd_threads_rest_after_backward(xpu: None) -> None:
+    x = torch.ones(2, device="xpu", requires_grad=True)
+    (x * 2).sum().backward()
+    assert settle()
+
+
+def test_first_use_too_late_says_start_again(xpu: None, tmp_path: Path) -> None:
+    text = output(FIRST_USE + textwrap.dedent("""
+        torch.accelerator.is_available()
+        for _ in range(2):
+            try:
+                torch.ones(2, device="xpu")
+            except RuntimeError as error:
+                print(error)
+        """), TRITON_XE_CACHE=str(tmp_path), BUILT=str(_library_of_this_process()))
+    lines = text.splitlines()
+    assert lines[0] == "built"
+    assert len(lines) == 3
+    assert all("start the program again" in line for line in lines[1:])

@@ -1,0 +1,73 @@
+"""`device="xpu"` on torch's CPU build: real XPU tensors over host memory, for the simulator.
+
+torch runs `autoload` at the end of `import torch` (entry-point group `torch.backends`).  What it
+does follows from `triton_xe.runtime.selection`, and from whether the small C++ library that
+registers the device with torch has been built (once per torch version, into the cache folder):
+
+- no simulator on this machine, or a torch with XPU support of its own: nothing at all;
+- library built: it is loaded and `torch.xpu` works from the first line on;
+- not built, and `TRITON_XE_DEVICE=sim...` asks for the simulator: it is built there and then,
+  with a line on stderr, since the user said that this program is about simulated devices;
+- not built, and the simulator is only the default: `import torch` stays fast and torch stays as it
+  is, save for one function: the first use of `device="xpu"` builds and loads the library.  A
+  program that never says "xpu" never pays, and one that does needs no setup step.
+
+`python -m triton_xe.runtime.torch_xpu` builds ahead of time.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.torch_xpu.library import Allocation
+
+
+def autoload() -> None:
+    """Give torch the simulated device, where it is wanted.  Never raises: warns once instead."""
+    torch = sys.modules["torch"]
+    if torch._C._has_xpu:
+        return
+    try:
+        from triton_xe.runtime import selection
+
+        chosen = selection.select()
+        if chosen.kind != "sim":
+            return
+        from triton_xe.runtime.torch_xpu import activation
+
+        activation.start(chosen)
+    except Exception as error:
+        _warn(error)
+
+
+def _warn(error: Exception) -> None:
+    import warnings
+
+    text = " ".join(str(error).split()) or type(error).__name__
+    warnings.warn(f"triton-xe: no simulated xpu device: {text}", RuntimeWarning, stacklevel=3)
+
+
+def is_loaded() -> bool:
+    """Whether this process has the simulated device."""
+    activation = sys.modules.get("triton_xe.runtime.torch_xpu.activation")
+    return activation is not None and bool(activation.is_loaded())
+
+
+def build() -> Path:
+    """Build the library if need be; returns its path.  `DeviceError` without a C++ compiler."""
+    from triton_xe.runtime.torch_xpu import compilation
+
+    return compilation.build()
+
+
+def allocation_of(pointer: int) -> Allocation | None:
+    """The live block of simulated device memory that holds `pointer`: (base, size, device)."""
+    if not is_loaded():
+        return None
+    from triton_xe.runtime.torch_xpu import activation
+
+    library = activation.library()
+    return library.allocation_of(pointer) if library else None

@@ -1,0 +1,141 @@
+// What Python calls, through ctypes; indices are checked on the Python side.
+#include "shim.h"
+
+#include <torch/library.h>
+
+using triton_xe::Block;
+
+namespace {
+
+auto& last_error = *new std::string;
+
+at::Generator default_generator(std::int64_t index) {
+  return triton_xe::default_generator(static_cast<c10::DeviceIndex>(index));
+}
+
+torch::Library& library(torch::Library::Kind kind, const char* name,
+                        std::optional<c10::DispatchKey> key) {
+  return *new torch::Library(kind, name, key, __FILE__, __LINE__);
+}
+
+int start(int count, const std::uint64_t* capacities) {
+  using c10::DispatchKey;
+  using torch::Library;
+  auto& xpu = library(Library::IMPL, "aten", DispatchKey::XPU);
+  auto& autograd = library(Library::IMPL, "aten", DispatchKey::AutogradXPU);
+  triton_xe::register_kernels(xpu);
+  triton_xe::register_composites(xpu, autograd);
+  triton_xe::register_fallback(library(Library::IMPL, "_", DispatchKey::XPU));
+  auto operators = triton_xe::register_operators(xpu);
+  library(Library::DEF, "triton_xe", std::nullopt)
+      .def("_default_generator(int index) -> Generator?", default_generator);
+  for (int i = 0; i < count; ++i) {
+    triton_xe::set_capacity(static_cast<c10::DeviceIndex>(i), capacities[i]);
+  }
+  triton_xe::set_device_count(count);
+  return operators;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// Called once, before the first tensor: `capacities` holds the bytes of memory of each device.
+// Returns the number of operators that run on the CPU's kernels, or -1: see xe_last_error.
+int xe_start(int count, const std::uint64_t* capacities) {
+  try {
+    return start(count, capacities);
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return -1;
+  }
+}
+
+const char* xe_last_error() {
+  return last_error.c_str();
+}
+
+// Whether torch uses our hooks: it looks once, and whoever asked before the library was loaded
+// made "no XPU" the answer for the rest of the process.
+int xe_hooks_active() {
+  return triton_xe::hooks_active();
+}
+
+int xe_get_device() {
+  return triton_xe::current_device();
+}
+
+void xe_set_device(int index) {
+  triton_xe::set_current_device(static_cast<c10::DeviceIndex>(index));
+}
+
+std::int64_t xe_get_stream(int index) {
+  return triton_xe::current_stream(static_cast<c10::DeviceIndex>(index)).id();
+}
+
+void xe_set_stream(int index, std::int64_t id) {
+  c10::Device device(triton_xe::kXPU, static_cast<c10::DeviceIndex>(index));
+  triton_xe::exchange_stream(c10::Stream(c10::Stream::UNSAFE, device, id));
+}
+
+std::uint64_t xe_stream_handle(int index, std::int64_t id) {
+  c10::Device device(triton_xe::kXPU, static_cast<c10::DeviceIndex>(index));
+  return triton_xe::stream_handle(c10::Stream(c10::Stream::UNSAFE, device, id));
+}
+
+std::int64_t xe_timestamp() {
+  return triton_xe::timestamp();
+}
+
+// Fills base, size and device of the block that contains `pointer`; 0 when there is none.
+int xe_find_block(std::uint64_t pointer, std::uint64_t* base, std::uint64_t* size, int* device) {
+  Block block;
+  if (!triton_xe::find_block(pointer, &block)) {
+    return 0;
+  }
+  *base = block.base;
+  *size = block.size;
+  *device = block.device;
+  return 1;
+}
+
+std::int64_t xe_guard_violations() {
+  return triton_xe::guard_violations();
+}
+
+void xe_set_capacity(int index, std::uint64_t bytes) {
+  triton_xe::set_capacity(static_cast<c10::DeviceIndex>(index), bytes);
+}
+
+std::uint64_t xe_capacity(int index) {
+  return triton_xe::capacity(static_cast<c10::DeviceIndex>(index));
+}
+
+// 7 statistics x 3 pools (all, small, large) x (current, peak, allocated, freed), then
+// out-of-memory errors, allocations and frees.
+void xe_memory_stats(int index, std::int64_t* values) {
+  auto stats = triton_xe::allocator()->getDeviceStats(static_cast<c10::DeviceIndex>(index));
+  for (auto* stat : {&stats.allocation, &stats.segment, &stats.active, &stats.allocated_bytes,
+                     &stats.reserved_bytes, &stats.active_bytes, &stats.requested_bytes}) {
+    for (auto& pool : *stat) {
+      for (auto value : {pool.current, pool.peak, pool.allocated, pool.freed}) {
+        *values++ = value;
+      }
+    }
+  }
+  *values++ = stats.num_ooms;
+  *values++ = stats.num_device_alloc;
+  *values++ = stats.num_device_free;
+}
+
+void xe_reset_peak_stats(int index) {
+  triton_xe::allocator()->resetPeakStats(static_cast<c10::DeviceIndex>(index));
+}
+
+void xe_reset_accumulated_stats(int index) {
+  triton_xe::allocator()->resetAccumulatedStats(static_cast<c10::DeviceIndex>(index));
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,235 @@
+"""The functions and classes that `torch._C` has in an XPU build and lacks in a CPU build.
+
+torch's own Python files below `torch/xpu` then run unchanged.  Nothing is asynchronous here: a
+stream is a number, an event a time, and waiting is over before it starts.
+
+torch is imported inside functions only: importing torch runs `autoload`, which imports this module.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.runtime.torch_xpu.library import Library
+from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
+
+XPU_DEVICE_TYPE = 12  # c10::DeviceType::XPU
+
+
+class Bindings:
+    """`names()` lists what goes into `torch._C`, one method or class each."""
+
+    def __init__(self, library: Library, properties: tuple[XpuDeviceProperties, ...]) -> None:
+        self.library = library
+        self.functions = library.functions
+        self.properties = properties
+        self.count = len(properties)
+        self.fractions = [1.0] * self.count
+
+    def names(self) -> dict[str, Any]:
+        functions = {
+            f"_xpu_{name}": getattr(self, name)
+            for name in (
+                "init", "isInBadFork", "getDeviceCount", "getDevice", "setDevice",
+                "exchangeDevice", "maybeExchangeDevice", "synchronize", "getCurrentStream",
+                "getCurrentRawStream", "setStream", "getStreamFromExternal", "emptyCache",
+                "memoryStats", "resetPeakMemoryStats", "resetAccumulatedMemoryStats",
+                "getMemoryInfo", "getMemoryFraction", "setMemoryFraction", "getArchFlags",
+                "canDeviceAccessPeer", "isCurrentStreamCapturing", "memorySnapshot",
+                "recordMemoryHistory")}
+        missing = {name: _unsupported(name) for name in (
+            "_XPUGraph", "_xpu_graph_pool_handle", "_xpu_XPUAllocator", "_XPUMemPool",
+            "_xpu_customAllocator", "_xpu_changeCurrentAllocator", "_xpu_getAllocator",
+            "_xpu_beginAllocateCurrentThreadToPool", "_xpu_beginAllocateToPool",
+            "_xpu_endAllocateToPool", "_xpu_releasePool")}
+        classes = {
+            "_XpuDeviceProperties": XpuDeviceProperties,
+            "_XpuStreamBase": _stream_class(self),
+            "_XpuEventBase": _event_class(self)}
+        return functions | missing | classes
+
+    # devices -------------------------------------------------------------------------------------
+
+    def init(self) -> None:
+        import torch
+
+        torch.xpu.default_generators = tuple(
+            torch.ops.triton_xe._default_generator(index) for index in range(self.count))
+        setattr(torch.xpu, "_get_device_properties", self.get_properties)  # noqa: B010
+
+    def get_properties(self, device: int) -> XpuDeviceProperties:
+        return self.properties[self._checked(device)]
+
+    def isInBadFork(self) -> bool:
+        return False
+
+    def getDeviceCount(self) -> int:
+        return self.count
+
+    def getDevice(self) -> int:
+        return int(self.functions.xe_get_device())
+
+    def setDevice(self, device: int) -> None:
+        self.functions.xe_set_device(self._checked(device))
+
+    def exchangeDevice(self, device: int) -> int:
+        if device < 0:
+            return -1
+        previous = self.getDevice()
+        self.setDevice(device)
+        return previous
+
+    def maybeExchangeDevice(self, device: int) -> int:
+        return self.exchangeDevice(device)
+
+    def synchronize(self, device: int) -> None:
+        self._checked(device)
+
+    def getArchFlags(self) -> str:
+        return " ".join(sorted({each.target_name for each in self.properties}))
+
+    def canDeviceAccessPeer(self, device: int, peer: int) -> bool:
+        return self._checked(device) == self._checked(peer)
+
+    def _checked(self, device: int) -> int:
+        if not 0 <= device < self.count:
+            raise DeviceError(
+                f"xpu:{device} does not exist: the simulated devices are xpu:0 to "
+                f"xpu:{self.count - 1}; TRITON_XE_DEVICE=sim:<name>,<name> makes several")
+        return device
+
+    # streams -------------------------------------------------------------------------------------
+
+    def getCurrentStream(self, device: int) -> tuple[int, int, int]:
+        stream = self.functions.xe_get_stream(self._checked(device))
+        return stream, device, XPU_DEVICE_TYPE
+
+    def getCurrentRawStream(self, device: int) -> int:
+        stream = self.functions.xe_get_stream(self._checked(device))
+        return int(self.functions.xe_stream_handle(device, stream))
+
+    def setStream(self, stream_id: int, device_index: int, device_type: int) -> None:
+        self.functions.xe_set_stream(self._checked(device_index), stream_id)
+        self.setDevice(device_index)
+
+    def getStreamFromExternal(self, data_ptr: int, device: int) -> tuple[int, int, int]:
+        default = self.functions.xe_stream_handle(self._checked(device), 0)
+        return 0 if data_ptr == default else data_ptr, device, XPU_DEVICE_TYPE
+
+    def isCurrentStreamCapturing(self) -> bool:
+        return False
+
+    # memory --------------------------------------------------------------------------------------
+
+    def emptyCache(self) -> None:
+        return None
+
+    def memoryStats(self, device: int) -> dict[str, Any]:
+        return self.library.memory_stats(self._checked(device))
+
+    def resetPeakMemoryStats(self, device: int) -> None:
+        self.functions.xe_reset_peak_stats(self._checked(device))
+
+    def resetAccumulatedMemoryStats(self, device: int) -> None:
+        self.functions.xe_reset_accumulated_stats(self._checked(device))
+
+    def getMemoryInfo(self, device: int) -> tuple[int, int]:
+        total = self.properties[self._checked(device)].total_memory
+        used = self.library.memory_stats(device)["allocated_bytes"]["all"]["current"]
+        return max(0, total - used), total
+
+    def getMemoryFraction(self, device: int) -> float:
+        return self.fractions[self._checked(device)]
+
+    def setMemoryFraction(self, fraction: float, device: int) -> None:
+        if not 0.0 <= fraction <= 1.0:
+            raise ValueError(f"a memory fraction lies between 0 and 1, not at {fraction}")
+        self.fractions[self._checked(device)] = fraction
+        total = self.properties[device].total_memory
+        self.functions.xe_set_capacity(device, int(total * fraction))
+
+    def memorySnapshot(self, mempool_id: Any) -> dict[str, Any]:
+        return {"segments": [], "device_traces": []}
+
+    def recordMemoryHistory(self, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError("the simulated xpu device keeps no memory history")
+
+
+def _unsupported(name: str) -> type:
+    """A class that can be derived from, and says what is missing when it is used."""
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError(f"the simulated xpu device has no {name.lstrip('_')}")
+
+    return type(name, (), {"__new__": refuse})
+
+
+def _stream_class(bindings: Bindings) -> type:
+    import torch
+
+    class XpuStreamBase(torch.Stream):
+        """`torch.Stream` on an XPU, with the number that kernels are launched with."""
+
+        def __new__(cls, priority: int = 0, **kwargs: Any) -> Any:
+            if "stream_id" in kwargs:
+                return super().__new__(cls, **kwargs)
+            return super().__new__(cls, device=f"xpu:{bindings.getDevice()}", priority=priority)
+
+        @property
+        def sycl_queue(self) -> int:
+            return int(bindings.functions.xe_stream_handle(self.device_index, self.stream_id))
+
+        @property
+        def priority(self) -> int:
+            return 0
+
+        @staticmethod
+        def priority_range() -> tuple[int, int]:
+            return 0, 0
+
+    XpuStreamBase.__name__ = "_XpuStreamBase"
+    return XpuStreamBase
+
+
+def _event_class(bindings: Bindings) -> type:
+    import torch
+
+    class XpuEventBase(torch.Event):
+        """The time at which an event was recorded; no two events share one."""
+
+        timestamp: int
+        enable_timing: bool
+
+        def __new__(cls, enable_timing: bool = False) -> Any:
+            made = super().__new__(cls, "xpu", enable_timing=enable_timing)
+            made.timestamp = 0
+            made.enable_timing = enable_timing
+            return made
+
+        def record(self, stream: Any = None) -> None:
+            self.timestamp = int(bindings.functions.xe_timestamp())
+
+        def wait(self, stream: Any = None) -> None:
+            return None
+
+        def query(self) -> bool:
+            return True
+
+        def synchronize(self) -> None:
+            return None
+
+        def elapsed_time(self, other: Any) -> float:
+            if not (self.enable_timing and other.enable_timing):
+                raise ValueError(
+                    "elapsed_time needs two events that were made with enable_timing=True")
+            if not (self.timestamp and other.timestamp):
+                raise ValueError("elapsed_time needs two events that have been recorded")
+            return float(other.timestamp - self.timestamp) * 1e-6
+
+        @property
+        def sycl_event(self) -> int:
+            return self.timestamp
+
+    XpuEventBase.__name__ = "_XpuEventBase"
+    return XpuEventBase

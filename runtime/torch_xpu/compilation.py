@@ -1,0 +1,180 @@
+"""Building the C++ library once, and finding it again.
+
+The library lives in `<cache>/torch_xpu/<key>/`, where the key covers torch's version and ABI, the
+processor, the compiler flags and the sources.  The compiler is not part of the key (any C++17
+compiler of the same ABI gives an equal library, and a machine that lost its compiler keeps what it
+has) but is recorded next to it, together with a checksum: a file that was cut short is rebuilt,
+never loaded.  Only one process builds; the others wait for it and then load what it made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+
+HERE = Path(__file__).parent
+LIBRARY_NAME = "libtriton_xe_torch_xpu.so"
+# Two compilations of about equal length: reading torch's headers takes most of the time.
+UNITS = (
+    ("twin.cpp", "kernels.cpp", "composites.cpp"),
+    ("devices.cpp", "generators.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
+)
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
+
+
+@dataclass(frozen=True)
+class Torch:
+    """The torch to build for: its folder, version, and C++ ABI (1 is the new one)."""
+
+    folder: Path
+    version: str
+    cxx11_abi: int
+
+
+@cache
+def installed_torch() -> Torch:
+    import torch
+
+    return Torch(
+        Path(torch.__file__).parent, str(torch.__version__), int(torch._C._GLIBCXX_USE_CXX11_ABI))
+
+
+def sources() -> tuple[Path, ...]:
+    return (HERE / "shim.h", *(HERE / name for unit in UNITS for name in unit))
+
+
+def key(torch: Torch) -> str:
+    """Name of the folder that holds the library for this torch and these sources."""
+    digest = hashlib.sha256()
+    for part in (torch.version, str(torch.cxx11_abi), platform.machine(), " ".join(FLAGS)):
+        digest.update(part.encode() + b"\0")
+    for path in sources():
+        digest.update(path.read_bytes() + b"\0")
+    return f"{torch.version}-{digest.hexdigest()[:16]}"
+
+
+def library_path(torch: Torch | None = None) -> Path:
+    chosen = torch or installed_torch()
+    return knobs.cache_dir() / "torch_xpu" / key(chosen) / LIBRARY_NAME
+
+
+def find(torch: Torch | None = None) -> Path | None:
+    """The library, if it has been built and is whole."""
+    path = library_path(torch)
+    try:
+        record = json.loads(_record_path(path).read_text())
+        whole = record["sha256"] == _checksum(path)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return path if whole else None
+
+
+def build(*, quiet: bool = False) -> Path:
+    """The library, built first if need be.  `DeviceError` in one sentence when it cannot be."""
+    torch = installed_torch()
+    found = find(torch)
+    if found is not None:
+        return found
+    path = library_path(torch)
+    compiler = find_compiler()
+    with _lock(path.parent.parent):
+        found = find(torch)
+        if found is not None:
+            return found
+        if not quiet:
+            print(
+                f"triton-xe: building the simulated xpu device for torch {torch.version} "
+                "(once, about half a minute)", file=sys.stderr, flush=True)
+        _build_into(path, compiler, torch)
+    return path
+
+
+def find_compiler() -> str:
+    """The C++ compiler: `CXX`, else g++, clang++ or c++ on the path; `DeviceError` without one."""
+    wanted = knobs.cxx()
+    for name in (wanted,) if wanted else ("g++", "clang++", "c++"):
+        found = shutil.which(name)
+        if found:
+            return found
+    raise DeviceError(
+        f"device \"xpu\" on torch's CPU build needs a C++ compiler once, and "
+        f"{'CXX=' + wanted if wanted else 'none of g++, clang++ and c++'} was not found: install "
+        "g++ (apt install g++) and run: python -m triton_xe.runtime.torch_xpu")
+
+
+def _build_into(path: Path, compiler: str, torch: Torch) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        work = Path(folder)
+        with ThreadPoolExecutor(len(UNITS)) as pool:
+            objects = list(pool.map(
+                lambda pair: _compile(compiler, torch, work / f"unit{pair[0]}.cpp", pair[1]),
+                enumerate(UNITS)))
+        library = work / LIBRARY_NAME
+        link = [compiler, "-shared", "-o", str(library), *map(str, objects),
+                f"-L{torch.folder / 'lib'}", "-ltorch_cpu", "-lc10"]
+        _run(link)
+        record = {"sha256": _checksum(library), "compiler": compiler, "torch": torch.version}
+        text = work / "record.json"
+        text.write_text(json.dumps(record))
+        os.replace(library, path)
+        os.replace(text, _record_path(path))
+
+
+def _compile(compiler: str, torch: Torch, unit: Path, names: tuple[str, ...]) -> Path:
+    unit.write_text("".join(f'#include "{HERE / name}"\n' for name in names))
+    include = torch.folder / "include"
+    target = unit.with_suffix(".o")
+    _run([
+        compiler, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={torch.cxx11_abi}", f"-I{include}",
+        f"-I{include / 'torch/csrc/api/include'}", "-c", str(unit), "-o", str(target)])
+    return target
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return
+    errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+    first = errors[0].strip() if errors else f"exit status {done.returncode}"
+    raise DeviceError(f"building the simulated xpu device with {command[0]} failed: {first}")
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold the build lock; the operating system releases it when the process ends."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / "build.lock").open("w")
+    except OSError as error:
+        raise DeviceError(
+            f"the simulated xpu device cannot be built in {folder}: {error.strerror}; set "
+            "TRITON_XE_CACHE to a folder that can be written") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _record_path(library: Path) -> Path:
+    return library.with_suffix(".json")
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,415 @@
+// Every other operator: run the CPU kernel on CPU twins of the arguments, without a copy.
+//
+// Results keep the argument's identity (in place), its storage (views), or take over the memory the
+// kernel allocated (everything else).
+#include "shim.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+#include <c10/util/SmallVector.h>
+#include <torch/library.h>
+
+namespace triton_xe {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using c10::IValue;
+using torch::jit::Stack;
+
+// Operators that take some arguments from the CPU on purpose: indices, lengths, step counters.
+constexpr std::array<std::string_view, 10> kMixedDevices = {
+    "aten::index", "aten::index.Tensor", "aten::index.Tensor_out", "aten::index_put_",
+    "aten::index_put", "aten::_index_put_impl_", "aten::_unsafe_index.Tensor",
+    "aten::_unsafe_index_put", "aten::_pack_padded_sequence", "aten::_pad_packed_sequence"};
+
+bool allows_mixed_devices(const c10::OperatorHandle& op) {
+  auto name = c10::toString(op.operator_name());
+  return std::find(kMixedDevices.begin(), kMixedDevices.end(), name) != kMixedDevices.end();
+}
+
+// One operator call: what its arguments were, and their twins.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, Stack* stack)
+      : op_(op), stack_(stack), first_(stack->size() - op.schema().arguments().size()) {}
+
+  void run() {
+    find_device();
+    const auto& arguments = op_.schema().arguments();
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      replace_argument((*stack_)[first_ + i], arguments[i]);
+    }
+    invoke();
+    for (auto& twin : twins_) {
+      update_original(twin);
+    }
+    auto count = op_.schema().returns().size();
+    for (auto i = stack_->size() - count; i < stack_->size(); ++i) {
+      replace_result((*stack_)[i]);
+    }
+  }
+
+ private:
+  struct Twin {
+    at::Tensor original;
+    at::Tensor cpu;
+    std::size_t storage;
+  };
+  struct TwinStorage {
+    c10::Storage original;
+    c10::Storage cpu;
+    bool fresh = false;
+  };
+
+  // The device of the first XPU tensor, else of the device argument.
+  void find_device() {
+    for (auto i = first_; i < stack_->size(); ++i) {
+      const auto& value = (*stack_)[i];
+      if (value.isTensor()) {
+        note_tensor(value.toTensor());
+      } else if (value.isTensorList()) {
+        for (const at::Tensor& tensor : value.toTensorList()) {
+          note_tensor(tensor);
+        }
+      } else if (value.isOptionalTensorList()) {
+        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+          note_tensor(tensor.value_or(at::Tensor()));
+        }
+      } else if (value.isDevice() && value.toDevice().is_xpu() && device_ < 0) {
+        device_ = checked_device(value.toDevice().index());
+      } else if (value.isGenerator() && device_ < 0 && value.toGenerator().device().is_xpu()) {
+        generator_device_ = value.toGenerator().device().index();
+      }
+    }
+    if (device_ < 0) {
+      device_ = generator_device_ < 0 ? current_device() : generator_device_;
+    }
+  }
+
+  void note_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) {
+      return;
+    }
+    auto device = tensor.device();
+    if (device.is_cpu() && tensor.dim() == 0) {
+      return;
+    }
+    if (!seen_) {
+      seen_ = device;
+    } else if (*seen_ != device && !allows_mixed_devices(op_)) {
+      bool xpu_first = seen_->is_xpu();
+      TORCH_CHECK(
+          false, "Expected all tensors to be on the same device, but found at least two devices, ",
+          xpu_first ? *seen_ : device, " and ", xpu_first ? device : *seen_,
+          "! (when calling ", op_.operator_name(), ")");
+    }
+    if (device.is_xpu() && device_ < 0) {
+      device_ = device.index();
+    }
+  }
+
+  void replace_argument(IValue& value, const c10::Argument& argument) {
+    if (value.isTensor()) {
+      replace_tensor(value);
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> cpu;
+      for (const at::Tensor& tensor : value.toTensorList()) {
+        cpu.push_back(twin_of(tensor));
+      }
+      value = std::move(cpu);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> cpu;
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+        cpu.push_back(tensor ? std::make_optional(twin_of(*tensor)) : tensor);
+      }
+      value = std::move(cpu);
+    } else if (value.isDevice() && value.toDevice().is_xpu()) {
+      value = at::Device(at::kCPU);
+    } else if (value.isGenerator()) {
+      value = inner_generator(value.toGenerator());
+      has_generator_ = true;
+    } else if (value.isNone() && takes_generator(argument)) {
+      value = inner_generator(default_generator(device_));
+      has_generator_ = true;
+    }
+  }
+
+  static bool takes_generator(const c10::Argument& argument) {
+    auto* type = argument.type()->castRaw<c10::OptionalType>();
+    return type && type->getElementType()->kind() == c10::TypeKind::GeneratorType;
+  }
+
+  void replace_tensor(IValue& value) {
+    const auto& tensor = value.toTensor();
+    if (tensor.defined() && tensor.is_xpu()) {
+      value = twin_of(tensor);
+    }
+  }
+
+  at::Tensor twin_of(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.is_xpu()) {
+      return tensor;
+    }
+    for (auto& twin : twins_) {
+      if (twin.original.is_same(tensor)) {
+        return twin.cpu;
+      }
+    }
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        tensor.layout() == at::kStrided && tensor.has_storage(), op_.operator_name(),
+        ": the simulated xpu device holds strided tensors only, not layout ", tensor.layout(), ".");
+    auto storage = twin_storage_of(tensor.storage());
+    twins_.push_back({tensor, twin_tensor(tensor, storages_[storage].cpu), storage});
+    return twins_.back().cpu;
+  }
+
+  std::size_t twin_storage_of(const c10::Storage& storage) {
+    for (std::size_t i = 0; i < storages_.size(); ++i) {
+      if (storages_[i].original.is_alias_of(storage)) {
+        return i;
+      }
+    }
+    storages_.push_back({storage, twin_storage(storage)});
+    return storages_.size() - 1;
+  }
+
+  // Draws from the device's generator also where the kernel uses the CPU's default one (dropout).
+  void invoke() {
+    c10::impl::ExcludeDispatchKeyGuard below(
+        c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
+    if (has_generator_ || !op_.hasTag(at::Tag::nondeterministic_seeded)) {
+      op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
+      return;
+    }
+    SwappedGenerators swapped(device_);
+    op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
+  }
+
+  class SwappedGenerators {
+   public:
+    explicit SwappedGenerators(c10::DeviceIndex device)
+        : cpu_(at::detail::getDefaultCPUGenerator()),
+          xpu_(inner_generator(default_generator(device))) {
+      swap();
+    }
+    ~SwappedGenerators() { swap(); }
+
+   private:
+    void swap() {
+      std::scoped_lock lock(cpu_.mutex(), xpu_.mutex());
+      auto* cpu = at::check_generator<at::CPUGeneratorImpl>(cpu_);
+      auto* xpu = at::check_generator<at::CPUGeneratorImpl>(xpu_);
+      auto engine = cpu->engine();
+      cpu->set_engine(xpu->engine());
+      xpu->set_engine(engine);
+      auto single = cpu->next_float_normal_sample();
+      cpu->set_next_float_normal_sample(xpu->next_float_normal_sample());
+      xpu->set_next_float_normal_sample(single);
+      auto pair = cpu->next_double_normal_sample();
+      cpu->set_next_double_normal_sample(xpu->next_double_normal_sample());
+      xpu->set_next_double_normal_sample(pair);
+    }
+
+    at::Generator cpu_;
+    at::Generator xpu_;
+  };
+
+  // Carries a resize of an argument (`out=`) over to the XPU tensor.
+  void update_original(Twin& twin) {
+    auto& storage = storages_[twin.storage];
+    auto* impl = twin.original.unsafeGetTensorImpl();
+    if (!twin.cpu.storage().is_alias_of(storage.cpu)) {
+      impl->set_storage_keep_dtype(device_storage(twin.cpu.storage()));
+    } else if (storage.cpu.data() != storage.original.data()) {
+      take_over(storage);
+    }
+    bool same = impl->sizes() == twin.cpu.sizes() && impl->strides() == twin.cpu.strides() &&
+        impl->storage_offset() == twin.cpu.storage_offset();
+    if (!same) {
+      impl->set_sizes_and_strides(
+          twin.cpu.sizes(), twin.cpu.strides(), twin.cpu.storage_offset());
+    }
+  }
+
+  // Moves what a kernel wrote into memory it allocated itself to proper device memory.
+  void take_over(TwinStorage& storage) {
+    DeviceScope scope(storage.original.device().index());
+    auto size = storage.cpu.nbytes();
+    auto memory = allocator()->allocate(size);
+    if (size > 0) {
+      std::memcpy(memory.get(), storage.cpu.data(), size);
+    }
+    auto* original = storage.original.unsafeGetStorageImpl();
+    original->set_data_ptr_noswap(std::move(memory));
+    original->set_nbytes(size);
+    storage.cpu.set_data_ptr_noswap(
+        c10::DataPtr(original->mutable_data(), at::Device(at::kCPU)));
+  }
+
+  void replace_result(IValue& value) {
+    if (value.isTensor()) {
+      value = result_of(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> xpu;
+      for (const at::Tensor& tensor : value.toTensorList()) {
+        xpu.push_back(result_of(tensor));
+      }
+      value = std::move(xpu);
+    }
+  }
+
+  at::Tensor result_of(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.device().is_cpu()) {
+      return tensor;
+    }
+    for (auto& twin : twins_) {
+      if (twin.cpu.is_same(tensor)) {
+        return twin.original;
+      }
+    }
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_quantized(),
+        op_.operator_name(), ": the simulated xpu device holds strided tensors only, and the result"
+        " has layout ", tensor.layout(), "; use .cpu() first.");
+    for (auto& twin : twins_) {
+      if (storages_[twin.storage].cpu.is_alias_of(tensor.storage())) {
+        return like(tensor, at::detail::make_tensor<c10::TensorImpl>(
+            c10::TensorImpl::VIEW, c10::Storage(storages_[twin.storage].original),
+            twin.original.key_set(), tensor.dtype()));
+      }
+    }
+    return like(tensor, at::detail::make_tensor<c10::TensorImpl>(
+        device_storage(tensor.storage()), DispatchKeySet(DispatchKey::XPU), tensor.dtype()));
+  }
+
+  static at::Tensor like(const at::Tensor& from, at::Tensor made) {
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(
+        from.sizes(), from.strides(), from.storage_offset());
+    if (from.is_conj() != made.is_conj()) {
+      made._set_conj(from.is_conj());
+    }
+    if (from.is_neg() != made.is_neg()) {
+      made._set_neg(from.is_neg());
+    }
+    return made;
+  }
+
+  // The XPU storage of a CPU storage that the kernel made; one for all results that share it.
+  c10::Storage device_storage(const c10::Storage& cpu) {
+    for (auto& known : storages_) {
+      if (known.fresh && known.cpu.is_alias_of(cpu)) {
+        return known.original;
+      }
+    }
+    c10::Storage made(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), cpu.nbytes(), adopt(cpu, device_), allocator(),
+        /*resizable=*/true));
+    storages_.push_back({made, cpu, true});
+    return made;
+  }
+
+  const c10::OperatorHandle& op_;
+  Stack* stack_;
+  std::size_t first_;
+  c10::DeviceIndex device_ = -1;
+  c10::DeviceIndex generator_device_ = -1;
+  std::optional<at::Device> seen_;
+  bool has_generator_ = false;
+  c10::SmallVector<Twin, 4> twins_;
+  c10::SmallVector<TwinStorage, 4> storages_;
+};
+
+void fallback(const c10::OperatorHandle& op, Stack* stack) {
+  Call(op, stack).run();
+}
+
+bool starts_with(std::string_view name, std::string_view prefix) {
+  return name.substr(0, prefix.size()) == prefix;
+}
+
+bool ends_with(std::string_view name, std::string_view suffix) {
+  return name.size() >= suffix.size() && name.substr(name.size() - suffix.size()) == suffix;
+}
+
+// Composites that are right as they are: they only allocate, copy, alias or ask.
+bool keeps_composite(std::string_view name) {
+  for (auto prefix : {"new_", "empty", "lift", "resize", "_resize", "set_"}) {
+    if (starts_with(name, prefix)) {
+      return true;
+    }
+  }
+  for (auto exact : {"_to_copy", "_to_cpu", "clone", "pin_memory", "_pin_memory", "is_pinned"}) {
+    if (name == exact) {
+      return true;
+    }
+  }
+  return ends_with(name, "_like");
+}
+
+bool takes_tensor(const c10::FunctionSchema& schema) {
+  for (const auto& argument : schema.arguments()) {
+    auto type = argument.type()->str();
+    if (type.find("Tensor") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Takes a tensor, or is a factory whose composite body calls a kernel of the device.
+bool may_run_kernels(const c10::OperatorHandle& op) {
+  return takes_tensor(op.schema()) || starts_with(op.operator_name().name, "aten::kaiser_window");
+}
+
+bool returns_view(const c10::FunctionSchema& schema) {
+  for (const auto& result : schema.returns()) {
+    if (result.alias_info() && !result.alias_info()->isWrite()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool needs_fallback(const c10::OperatorHandle& op) {
+  const auto& name = op.operator_name().name;
+  if (!starts_with(name, "aten::") || op.hasKernelForDispatchKey(DispatchKey::XPU)) {
+    return false;
+  }
+  bool has_body = false;
+  for (auto key : {DispatchKey::CPU, DispatchKey::CompositeExplicitAutograd,
+                   DispatchKey::CompositeExplicitAutogradNonFunctional}) {
+    has_body = has_body || op.hasKernelForDispatchKey(key);
+  }
+  return has_body && !keeps_composite(std::string_view(name).substr(6)) &&
+      may_run_kernels(op) && !returns_view(op.schema());
+}
+
+}  // namespace
+
+void register_fallback(torch::Library& everything) {
+  everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+int register_operators(torch::Library& xpu) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  int count = 0;
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    auto op = dispatcher.findSchema(name);
+    if (op && needs_fallback(*op)) {
+      xpu.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace triton_xe

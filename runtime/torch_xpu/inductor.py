@@ -1,0 +1,70 @@
+"""Two settings of Inductor, made when it is imported: importing it here would slow `import torch`.
+
+- Benchmarking: Inductor times a kernel over hundreds of launches; on the simulator one must do.
+- The static launcher takes native GPU code, which a simulated device has not.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+
+def benchmark(self: Any, call: Callable[[], Any], *, warmup: int, rep: int, **kw: Any) -> float:
+    """Milliseconds of one launch after one to warm up; the signature is Inductor's."""
+    call()
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) * 1e3
+
+
+def _adjust_benchmarking(module: Any) -> None:
+    module.register_benchmarker("xpu", benchmark, override=True)
+
+
+def _adjust_config(module: Any) -> None:
+    module.use_static_triton_launcher = False
+
+
+ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
+    "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
+    "torch._inductor.config": _adjust_config,
+}
+
+
+class _Adjuster(MetaPathFinder):
+    """Finds the modules named above as usual, and adjusts them once they have been executed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in ADJUSTMENTS:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            _run_after(spec.loader, ADJUSTMENTS[fullname])
+        return spec
+
+
+def _run_after(loader: Loader, adjust: Callable[[Any], None]) -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        adjust(module)
+
+    loader.exec_module = exec_module  # type: ignore[method-assign]
+
+
+def adjust_when_imported() -> None:
+    """Adjust what has been imported already, and the rest when it is."""
+    for name, adjust in ADJUSTMENTS.items():
+        if name in sys.modules:
+            adjust(sys.modules[name])
+    if not any(isinstance(finder, _Adjuster) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Adjuster())

@@ -1,0 +1,88 @@
+"""The C functions of the built library, with their types, and the few calls made of them."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from triton_xe.errors import DeviceError
+
+PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "xe_start": (c_int, (c_int, POINTER(c_uint64))),
+    "xe_last_error": (c_char_p, ()),
+    "xe_hooks_active": (c_int, ()),
+    "xe_get_device": (c_int, ()),
+    "xe_set_device": (None, (c_int,)),
+    "xe_get_stream": (c_int64, (c_int,)),
+    "xe_set_stream": (None, (c_int, c_int64)),
+    "xe_stream_handle": (c_uint64, (c_int, c_int64)),
+    "xe_timestamp": (c_int64, ()),
+    "xe_find_block": (
+        c_int, (c_uint64, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_int))),
+    "xe_guard_violations": (c_int64, ()),
+    "xe_set_capacity": (None, (c_int, c_uint64)),
+    "xe_capacity": (c_uint64, (c_int,)),
+    "xe_memory_stats": (None, (c_int, POINTER(c_int64))),
+    "xe_reset_peak_stats": (None, (c_int,)),
+    "xe_reset_accumulated_stats": (None, (c_int,)),
+}
+
+STATISTICS = ("allocation", "segment", "active", "allocated_bytes", "reserved_bytes",
+              "active_bytes", "requested_bytes")
+POOLS = ("all", "small_pool", "large_pool")
+FIELDS = ("current", "peak", "allocated", "freed")
+COUNTERS = ("num_ooms", "num_device_alloc", "num_device_free")
+
+
+class Allocation(NamedTuple):
+    """A live block of device memory."""
+
+    base: int
+    size: int
+    device: int
+
+
+class Library:
+    """The loaded library.  Device indices must be valid: callers check them."""
+
+    def __init__(self, path: Path) -> None:
+        # PyDLL: these calls are shorter than releasing and taking the interpreter lock.
+        self.functions = ctypes.PyDLL(str(path))
+        for name, (result, arguments) in PROTOTYPES.items():
+            function = getattr(self.functions, name)
+            function.restype, function.argtypes = result, arguments
+
+    def start(self, capacities: list[int]) -> int:
+        """Register the devices with torch; returns the number of operators that fall back."""
+        values = (c_uint64 * len(capacities))(*capacities)
+        count = int(self.functions.xe_start(len(capacities), values))
+        if count < 0:
+            text = self.functions.xe_last_error().decode(errors="replace").splitlines()
+            raise DeviceError(f"torch did not accept the simulated xpu device: {text[0]}")
+        return count
+
+    def allocation_of(self, pointer: int) -> Allocation | None:
+        base, size, device = c_uint64(), c_uint64(), c_int()
+        if not self.functions.xe_find_block(pointer, byref(base), byref(size), byref(device)):
+            return None
+        return Allocation(base.value, size.value, device.value)
+
+    def memory_stats(self, index: int) -> dict[str, Any]:
+        """torch's nested dictionary of statistics: name -> pool -> field, and counters."""
+        count = len(STATISTICS) * len(POOLS) * len(FIELDS) + len(COUNTERS)
+        values = (c_int64 * count)()
+        self.functions.xe_memory_stats(index, values)
+        numbers = iter(values)
+        stats: dict[str, Any] = {
+            name: {pool: {field: next(numbers) for field in FIELDS} for pool in POOLS}
+            for name in STATISTICS}
+        stats.update((name, next(numbers)) for name in COUNTERS)
+        return stats
+
+
+@cache
+def load(path: Path) -> Library:
+    return Library(path)

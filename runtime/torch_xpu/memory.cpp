@@ -1,0 +1,339 @@
+// Device memory: host memory with guard bytes around it, counted and limited like a GPU's.
+//
+// The block map knows every live block, so that the simulator can tell a wild access from a good one.
+#include "shim.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include <ATen/core/CachingHostAllocator.h>
+
+namespace triton_xe {
+namespace {
+
+constexpr std::size_t kAlign = 256;
+constexpr std::size_t kGuard = 256;
+constexpr unsigned char kGuardByte = 0xA5;
+constexpr std::size_t kSmallPool = 1 << 20;
+
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+using Stats = c10::CachingDeviceAllocator::DeviceStats;
+
+struct Entry {
+  std::size_t size;
+  c10::DeviceIndex device;
+  int users;
+  bool guarded;
+};
+
+struct Heap {
+  std::mutex mutex;
+  std::map<std::uintptr_t, Entry> blocks;
+  std::map<std::uintptr_t, std::size_t> pinned;
+  std::array<Stats, kMaxDevices> stats{};
+  std::array<std::size_t, kMaxDevices> capacity{};
+  std::int64_t violations = 0;
+};
+
+// fork() copies a locked mutex as locked for ever, so it waits for the heap to be free.
+Heap& heap() {
+  static auto* only = [] {
+    auto* made = new Heap;
+    pthread_atfork([] { heap().mutex.lock(); }, [] { heap().mutex.unlock(); },
+                   [] { heap().mutex.unlock(); });
+    return made;
+  }();
+  return *only;
+}
+
+template <typename F>
+void each_pool(StatArray& stat, std::size_t block, F update) {
+  update(stat[static_cast<std::size_t>(StatType::AGGREGATE)]);
+  auto pool = block < kSmallPool ? StatType::SMALL_POOL : StatType::LARGE_POOL;
+  update(stat[static_cast<std::size_t>(pool)]);
+}
+
+template <typename F>
+void each_stat(Stats& stats, F update) {
+  for (auto* stat : {&stats.allocation, &stats.segment, &stats.active}) {
+    update(*stat, false);
+  }
+  for (auto* stat : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
+                     &stats.requested_bytes}) {
+    update(*stat, true);
+  }
+}
+
+std::size_t used(const Stats& stats) {
+  auto all = static_cast<std::size_t>(StatType::AGGREGATE);
+  return static_cast<std::size_t>(stats.allocated_bytes[all].current);
+}
+
+[[noreturn]] void out_of_memory(c10::DeviceIndex index, std::size_t size, std::size_t in_use,
+                                std::size_t limit, const char* why) {
+  using c10::CachingAllocator::format_size;
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false, "XPU out of memory. Tried to allocate ", format_size(size),
+      ". Simulated device ", static_cast<int>(index), " has a total capacity of ",
+      format_size(limit), " of which ", format_size(limit > in_use ? limit - in_use : 0),
+      " is free", why, ".");
+}
+
+// Fails, and changes nothing, when the device has too little memory left.
+void reserve(c10::DeviceIndex index, std::size_t size) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto& stats = heap().stats[index];
+  auto limit = heap().capacity[index];
+  auto in_use = used(stats);
+  if (in_use + size > limit || in_use + size < size) {
+    ++stats.num_ooms;
+    out_of_memory(index, size, in_use, limit, "");
+  }
+  each_stat(stats, [&](StatArray& stat, bool bytes) {
+    each_pool(stat, size, [&](auto& one) { one.increase(bytes ? size : 1); });
+  });
+  ++stats.num_device_alloc;
+}
+
+void give_back(c10::DeviceIndex index, std::size_t size) {
+  auto& stats = heap().stats[index];
+  each_stat(stats, [&](StatArray& stat, bool bytes) {
+    each_pool(stat, size, [&](auto& one) { one.decrease(bytes ? size : 1); });
+  });
+  ++stats.num_device_free;
+}
+
+std::size_t back_guard(std::size_t size) {
+  return kGuard + (kAlign - size % kAlign) % kAlign;
+}
+
+bool is_intact(const unsigned char* guard, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    if (guard[i] != kGuardByte) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void report_damage(std::uintptr_t base, const Entry& entry, bool front) {
+  ++heap().violations;
+  std::fprintf(
+      stderr,
+      "triton-xe: a kernel wrote %s the block of %zu bytes at 0x%zx on xpu:%d (out of bounds); "
+      "TRITON_XE_SANITIZE=1 finds the access.\n",
+      front ? "just before" : "just after", entry.size, static_cast<std::size_t>(base),
+      static_cast<int>(entry.device));
+}
+
+void free_block(void* pointer) {
+  auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  auto* bytes = static_cast<unsigned char*>(pointer);
+  {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    auto found = heap().blocks.find(base);
+    if (found == heap().blocks.end()) {
+      return;
+    }
+    auto entry = found->second;
+    bool front = is_intact(bytes - kGuard, kGuard);
+    if (!front || !is_intact(bytes + entry.size, back_guard(entry.size))) {
+      report_damage(base, entry, !front);
+    }
+    heap().blocks.erase(found);
+    give_back(entry.device, entry.size);
+  }
+  std::free(bytes - kGuard);
+}
+
+struct XeAllocator final : c10::DeviceAllocator {
+  c10::DataPtr allocate(std::size_t size) override {
+    auto index = current_device();
+    c10::Device device(kXPU, index);
+    if (size == 0) {
+      return {nullptr, nullptr, &free_block, device};
+    }
+    reserve(index, size);
+    auto back = back_guard(size);
+    auto* block = static_cast<unsigned char*>(std::aligned_alloc(kAlign, kGuard + size + back));
+    if (block == nullptr) {
+      std::lock_guard<std::mutex> lock(heap().mutex);
+      give_back(index, size);
+      out_of_memory(index, size, used(heap().stats[index]), heap().capacity[index],
+                    ", but the host has no memory left to hold it");
+    }
+    std::memset(block, kGuardByte, kGuard);
+    std::memset(block + kGuard + size, kGuardByte, back);
+    auto* data = block + kGuard;
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    heap().blocks[reinterpret_cast<std::uintptr_t>(data)] = {size, index, 1, true};
+    return {data, data, &free_block, device};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
+  void copy_data(void* to, const void* from, std::size_t size) const override {
+    default_copy_data(to, from, size);
+  }
+
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+
+  Stats getDeviceStats(c10::DeviceIndex index) override {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    return heap().stats[checked_device(index)];
+  }
+  void resetAccumulatedStats(c10::DeviceIndex index) override {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    auto& stats = heap().stats[checked_device(index)];
+    each_stat(stats, [](StatArray& stat, bool) {
+      for (auto& one : stat) {
+        one.reset_accumulated();
+      }
+    });
+    stats.num_ooms = stats.num_device_alloc = stats.num_device_free = 0;
+  }
+  void resetPeakStats(c10::DeviceIndex index) override {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    each_stat(heap().stats[checked_device(index)], [](StatArray& stat, bool) {
+      for (auto& one : stat) {
+        one.reset_peak();
+      }
+    });
+  }
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    index = checked_device(index);
+    auto limit = heap().capacity[index];
+    auto in_use = used(heap().stats[index]);
+    return {limit > in_use ? limit - in_use : 0, limit};
+  }
+};
+
+// Memory of a CPU storage that became device memory.
+struct Adopted {
+  c10::Storage owner;
+  c10::DeviceIndex device;
+  std::size_t size;
+};
+
+void release_adopted(void* context) {
+  auto* adopted = static_cast<Adopted*>(context);
+  {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    auto found = heap().blocks.find(reinterpret_cast<std::uintptr_t>(adopted->owner.data()));
+    if (found != heap().blocks.end() && --found->second.users == 0) {
+      heap().blocks.erase(found);
+    }
+    give_back(adopted->device, adopted->size);
+  }
+  delete adopted;
+}
+
+void free_pinned(void* pointer) {
+  {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    heap().pinned.erase(reinterpret_cast<std::uintptr_t>(pointer));
+  }
+  std::free(pointer);
+}
+
+struct PinnedAllocator final : at::HostAllocator {
+  c10::DataPtr allocate(std::size_t size) override {
+    c10::Device cpu(c10::DeviceType::CPU);
+    if (size == 0) {
+      return {nullptr, nullptr, &free_pinned, cpu};
+    }
+    auto* data = std::aligned_alloc(kAlign, (size + kAlign - 1) / kAlign * kAlign);
+    TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, "cannot pin ", size, " bytes.");
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    heap().pinned[reinterpret_cast<std::uintptr_t>(data)] = size;
+    return {data, data, &free_pinned, cpu};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_pinned; }
+  void copy_data(void* to, const void* from, std::size_t size) const override {
+    default_copy_data(to, from, size);
+  }
+  bool record_event(void*, void*, c10::Stream) override { return true; }
+  void empty_cache() override {}
+  at::HostStats get_stats() override { return {}; }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
+};
+
+XeAllocator* const the_allocator = new XeAllocator;
+PinnedAllocator* const the_pinned_allocator = new PinnedAllocator;
+REGISTER_ALLOCATOR(kXPU, the_allocator)
+REGISTER_HOST_ALLOCATOR(kXPU, the_pinned_allocator)
+
+}  // namespace
+
+c10::DeviceAllocator* allocator() {
+  return the_allocator;
+}
+
+c10::Allocator* pinned_allocator() {
+  return the_pinned_allocator;
+}
+
+bool is_pinned(const void* pointer) {
+  auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto next = heap().pinned.upper_bound(address);
+  if (next == heap().pinned.begin()) {
+    return false;
+  }
+  auto& [base, size] = *--next;
+  return address - base < size;
+}
+
+void set_capacity(c10::DeviceIndex index, std::size_t bytes) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  heap().capacity[index] = bytes;
+}
+
+std::size_t capacity(c10::DeviceIndex index) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  return heap().capacity[index];
+}
+
+bool find_block(std::uintptr_t pointer, Block* block) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto next = heap().blocks.upper_bound(pointer);
+  if (next == heap().blocks.begin()) {
+    return false;
+  }
+  auto& [base, entry] = *--next;
+  *block = {base, entry.size, entry.device};
+  return pointer - base < entry.size;
+}
+
+std::int64_t guard_violations() {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  return heap().violations;
+}
+
+c10::DataPtr adopt(c10::Storage storage, c10::DeviceIndex index) {
+  c10::Device device(kXPU, index);
+  auto size = storage.nbytes();
+  auto* data = storage.mutable_data();
+  if (size == 0) {
+    return {nullptr, nullptr, &free_block, device};
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      data != nullptr, "the simulated xpu device cannot hold a tensor that has no memory.");
+  reserve(index, size);
+  auto* adopted = new Adopted{std::move(storage), index, size};
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto& entry = heap().blocks[reinterpret_cast<std::uintptr_t>(data)];
+  entry = {std::max(size, entry.size), index, entry.users + 1, false};
+  return {data, adopted, &release_adopted, device};
+}
+
+}  // namespace triton_xe

@@ -1,0 +1,103 @@
+"""What `torch.xpu.get_device_properties` says about a simulated device."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import triton_xe
+from triton_xe.hardware.target import Target
+
+_LAST_LEVEL_CACHE = {"pvc": 208 << 20, "bmg": 18 << 20, "dg2": 16 << 20}
+_INTEGRATED = ("mtl", "arl-h", "lnl", "ptl")
+
+
+@dataclass(frozen=True)
+class XpuDeviceProperties:
+    """The names and units of torch's class: bytes, MHz, bits.
+
+    `name` starts with the product and ends with the target's name; `architecture` packs the IP
+    version the way the compute runtime does: release in the high bits, then the version.
+    """
+
+    name: str
+    platform_name: str
+    vendor: str
+    device_id: int
+    driver_version: str
+    version: str
+    max_compute_units: int
+    gpu_eu_count: int
+    gpu_subslice_count: int
+    max_work_group_size: int
+    max_num_sub_groups: int
+    memory_clock_rate: int
+    memory_bus_width: int
+    sub_group_sizes: list[int]
+    warp_size: int
+    local_mem_size: int
+    last_level_cache_size: int
+    has_fp16: bool
+    has_fp64: bool
+    has_atomic64: bool
+    has_bfloat16_conversions: bool
+    has_subgroup_matrix_multiply_accumulate: bool
+    has_subgroup_matrix_multiply_accumulate_tensor_float32: bool
+    has_subgroup_2d_block_io: bool
+    is_integrated_gpu: bool
+    total_memory: int
+    architecture: int
+    target_name: str
+    type: str
+    uuid: Any
+
+    def __repr__(self) -> str:
+        return (
+            f"_XpuDeviceProperties(name='{self.name}', platform_name='{self.platform_name}', "
+            f"type='{self.type}', driver_version='{self.driver_version}', "
+            f"total_memory={self.total_memory >> 20}MB, "
+            f"gpu_subslice_count={self.gpu_subslice_count}, gpu_eu_count={self.gpu_eu_count})")
+
+
+def properties_of(target: Target, index: int) -> XpuDeviceProperties:
+    """The properties of device `index`, which simulates `target`."""
+    eus = target.xe_cores * target.eus_per_core
+    return XpuDeviceProperties(
+        name=f"Simulated Intel {target.product} ({target.name})",
+        platform_name="triton-xe simulator",
+        vendor="Intel(R) Corporation",
+        device_id=0,
+        driver_version=triton_xe.__version__,
+        version=triton_xe.__version__,
+        max_compute_units=eus,
+        gpu_eu_count=eus,
+        gpu_subslice_count=target.xe_cores,
+        max_work_group_size=target.max_work_group_size,
+        max_num_sub_groups=target.max_work_group_size // min(target.subgroup_sizes),
+        memory_clock_rate=target.memory_clock_mhz,
+        memory_bus_width=target.memory_bus_bits,
+        sub_group_sizes=list(target.subgroup_sizes),
+        warp_size=target.subgroup_size,
+        local_mem_size=target.max_slm_bytes,
+        last_level_cache_size=_LAST_LEVEL_CACHE.get(target.name, 8 << 20),
+        has_fp16=True,
+        has_fp64=target.has_fp64,
+        has_atomic64=True,
+        has_bfloat16_conversions=target.has_bf16_conversion,
+        has_subgroup_matrix_multiply_accumulate=target.has_dpas,
+        has_subgroup_matrix_multiply_accumulate_tensor_float32=target.has_tf32_dpas,
+        has_subgroup_2d_block_io=target.has_block_2d,
+        is_integrated_gpu=target.name in _INTEGRATED,
+        total_memory=target.memory_bytes,
+        architecture=_packed_version(target.ip_version),
+        target_name=target.name,
+        type="gpu",
+        uuid=uuid.uuid5(uuid.NAMESPACE_OID, f"triton-xe {target.name} {index}").bytes,
+    )
+
+
+def _packed_version(version: tuple[int, ...]) -> int:
+    """Major version from bit 22, minor from bit 14, as in the graphics IP version."""
+    major, minor, *_ = version
+    return major << 22 | minor << 14

@@ -1,0 +1,102 @@
+// What the parts of the simulated XPU device share.
+//
+// Everything that lives as long as the process is created with `new` and never destroyed: tensors
+// may die after static destructors have run, and their memory goes back through these objects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+namespace torch {
+class Library;
+}
+
+namespace triton_xe {
+
+constexpr int kMaxDevices = 64;
+constexpr auto kXPU = c10::DeviceType::XPU;
+
+// devices.cpp -------------------------------------------------------------------------------------
+c10::DeviceIndex device_count();
+void set_device_count(int count);
+// The calling thread's device.
+c10::DeviceIndex current_device();
+void set_current_device(c10::DeviceIndex index);
+// `index`, or the current device for -1; an error when there is no such device.
+c10::DeviceIndex checked_device(c10::DeviceIndex index);
+c10::Stream current_stream(c10::DeviceIndex index);
+c10::Stream exchange_stream(c10::Stream stream);
+c10::Stream new_stream(c10::DeviceIndex index);
+// The number that kernels are launched with: never 0, and different for each stream.
+std::uintptr_t stream_handle(const c10::Stream& stream);
+// Nanoseconds; later calls return larger numbers, without exception.
+std::int64_t timestamp();
+
+// Whether torch found the hooks; asking decides it for the rest of the process.
+bool hooks_active();
+
+// Makes `index` the current device until the end of the scope.
+class DeviceScope {
+ public:
+  explicit DeviceScope(c10::DeviceIndex index) : previous_(current_device()) {
+    set_current_device(index);
+  }
+  ~DeviceScope() { set_current_device(previous_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  c10::DeviceIndex previous_;
+};
+
+// generators.cpp ----------------------------------------------------------------------------------
+const at::Generator& default_generator(c10::DeviceIndex index);
+at::Generator new_generator(c10::DeviceIndex index);
+// The CPU generator that produces an XPU generator's numbers.
+const at::Generator& inner_generator(const at::Generator& generator);
+
+// memory.cpp --------------------------------------------------------------------------------------
+struct Block {
+  std::uintptr_t base = 0;
+  std::size_t size = 0;
+  c10::DeviceIndex device = -1;
+};
+
+c10::DeviceAllocator* allocator();
+c10::Allocator* pinned_allocator();
+bool is_pinned(const void* pointer);
+void set_capacity(c10::DeviceIndex index, std::size_t bytes);
+std::size_t capacity(c10::DeviceIndex index);
+// The live block that contains `pointer`; false when there is none.
+bool find_block(std::uintptr_t pointer, Block* block);
+// How many blocks were freed with damaged guard bytes.
+std::int64_t guard_violations();
+// Device memory that is owned by `storage`, a CPU storage.
+c10::DataPtr adopt(c10::Storage storage, c10::DeviceIndex index);
+
+// twin.cpp: see there -----------------------------------------------------------------------------
+c10::Storage twin_storage(const c10::Storage& storage);
+at::Tensor twin_tensor(const at::Tensor& tensor, const c10::Storage& twin);
+at::Tensor twin_tensor(const at::Tensor& tensor);
+
+// What follows may throw, so it runs when Python asks for it and not while the library is loaded,
+// where an exception would end the process.
+
+// kernels.cpp, composites.cpp ---------------------------------------------------------------------
+void register_kernels(torch::Library& xpu);
+void register_composites(torch::Library& xpu, torch::Library& autograd);
+
+// fallback.cpp ------------------------------------------------------------------------------------
+void register_fallback(torch::Library& everything);
+// The fallback for each operator whose composite body must not run on XPU tensors; returns their
+// number.  After register_kernels: operators with a kernel keep it.
+int register_operators(torch::Library& xpu);
+
+}  // namespace triton_xe
