@@ -1,0 +1,76 @@
+"""The protocol that Level Zero and the simulator implement; Triton sees nothing else of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from triton_xe.hardware.target import Target
+
+Grid = tuple[int, int, int]
+
+
+class Buffer(Protocol):
+    """A block of device memory; `pointer` is its device address."""
+
+    pointer: int
+    nbytes: int
+
+    def free(self) -> None: ...
+
+
+class Kernel(Protocol):
+    """A kernel ready to launch on one device.
+
+    `argument_types` holds one of ptr, i1, i8, i16, i32, i64, f16, f32, f64 per parameter.
+    """
+
+    name: str
+    n_registers: int
+    n_spills: int
+    max_threads: int
+    argument_types: tuple[str, ...]
+
+    def close(self) -> None: ...
+
+
+class Device(Protocol):
+    """One GPU, real or simulated."""
+
+    target: Target
+    index: int
+    name: str
+    is_simulated: bool
+
+    def allocate(self, nbytes: int, align: int = 64) -> Buffer: ...
+
+    def copy_to_device(self, pointer: int, data: Any) -> None: ...
+
+    def copy_to_host(self, array: Any, pointer: int) -> None: ...
+
+    def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> Kernel: ...
+
+    def launch(
+        self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0
+    ) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def properties(self) -> dict[str, Any]: ...
+
+
+def triton_properties(name: str, target: Target) -> dict[str, Any]:
+    """What Triton asks of a device; clocks in kHz."""
+    return {
+        "name": name,
+        "arch": target.name,
+        "max_shared_mem": target.max_slm_bytes,
+        "multiprocessor_count": target.xe_cores,
+        "mem_clock_rate": target.memory_clock_mhz * 1000,
+        "mem_bus_width": target.memory_bus_bits,
+        "sm_clock_rate": target.clock_mhz * 1000,
+        "max_num_regs": max(target.grf_modes),
+        "warpSize": target.subgroup_size,
+        "max_work_group_size": target.max_work_group_size,
+        "sub_group_sizes": list(target.subgroup_sizes),
+    }

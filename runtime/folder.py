@@ -1,0 +1,183 @@
+"""Kernels compiled ahead of time: a folder with the binary, `kernel.json` and a C header.
+
+`triton-xe compile --out DIR` writes such a folder; here it is read and launched with neither triton
+nor torch.  The description says all that a launch needs: parameters in order, work-group size,
+shared local memory, build flags, and for which device the code was made.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.device import Device, Kernel
+from triton_xe.runtime.opening import open_device
+from triton_xe.runtime.spirv_reader import EntryPoint
+
+DESCRIPTION = "kernel.json"
+FORMAT = 1
+_TYPES = ("ptr", "i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a launch: `type` is ptr, i1, i8, ... f64 or bf16; `triton` is Triton's.
+
+    `divisible_by`: the value (of a pointer, the address) must be a multiple of it.
+    """
+
+    name: str
+    type: str
+    triton: str
+    divisible_by: int = 1
+
+    def __post_init__(self) -> None:
+        if self.type not in _TYPES or self.divisible_by < 1:
+            raise DeviceError(f"parameter {self.name!r} has no valid type or divisor: {self}")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `kernel.json` holds; sizes in bytes, `group_size` in work-items."""
+
+    kernel: str
+    target: str
+    binary: str
+    kind: Literal["spirv", "zebin"]
+    parameters: tuple[Parameter, ...]
+    constants: dict[str, Any]
+    build_flags: str
+    subgroup_size: int
+    group_size: tuple[int, int, int]
+    slm_bytes: int
+    header: str
+    sha256: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What the compiler said: registers, spills; empty when it was not asked."""
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise DeviceError(
+                f"{DESCRIPTION} has format {self.format}, this version reads {FORMAT}; "
+                "compile the kernel again"
+            )
+        if self.kind not in ("spirv", "zebin") or len(self.group_size) != 3:
+            raise DeviceError(f"{DESCRIPTION} of {self.kernel!r} is damaged")
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Description:
+        """`DeviceError` when the text is no description."""
+        try:
+            values = json.loads(text)
+            values["parameters"] = tuple(Parameter(**each) for each in values["parameters"])
+            values["group_size"] = tuple(values["group_size"])
+            return Description(**values)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DeviceError(f"{DESCRIPTION} is damaged: {error}") from error
+
+
+class FolderKernel:
+    """A kernel of a folder on a device; call it with the grid and the arguments in order."""
+
+    def __init__(self, description: Description, device: Device, kernel: Kernel) -> None:
+        self.description, self.device, self.kernel = description, device, kernel
+
+    def __call__(self, grid: Sequence[int], *arguments: Any, stream: int = 0) -> None:
+        """Launch; a pointer is a buffer, an address, None, or anything with `data_ptr()`."""
+        parameters = self.description.parameters
+        if len(arguments) != len(parameters):
+            names = ", ".join(each.name for each in parameters)
+            raise DeviceError(
+                f"kernel {self.description.kernel!r} takes {len(parameters)} arguments ({names}), "
+                f"got {len(arguments)}"
+            )
+        values = [self._value(*pair) for pair in zip(parameters, arguments, strict=True)]
+        x, y, z = (*grid, 1, 1)[:3]
+        self.device.launch(self.kernel, (x, y, z), values, stream=stream)
+
+    def _value(self, parameter: Parameter, value: Any) -> int | float:
+        if parameter.type == "ptr":
+            value = _address(value)
+        if parameter.divisible_by > 1 and value % parameter.divisible_by:
+            raise DeviceError(
+                f"kernel {self.description.kernel!r} was compiled for {parameter.name} divisible "
+                f"by {parameter.divisible_by}, got {value:#x}"
+            )
+        if parameter.type == "bf16":
+            return _bf16_bits(value)
+        number: int | float = int(value) if parameter.type == "i1" else value
+        return number
+
+    def close(self) -> None:
+        self.kernel.close()
+
+
+def load_folder(folder: str | Path, device: Device | str = "") -> FolderKernel:
+    """The kernel of a folder, on a device or on the device of that name (see `open_device`).
+
+    `DeviceError` when the folder is damaged or was compiled for another device.
+    """
+    place = Path(folder)
+    try:
+        description = Description.from_json((place / DESCRIPTION).read_text())
+        binary = (place / description.binary).read_bytes()
+    except OSError as error:
+        raise DeviceError(f"{place} holds no compiled kernel: {error}") from error
+    _check_digest(description, binary)
+    on = open_device(device) if isinstance(device, str) else device
+    if on.target.name != description.target:
+        raise DeviceError(
+            f"{place} was compiled for {description.target}, but {on.name} is {on.target.name}; "
+            f"compile it with --target {on.target.name}"
+        )
+    return FolderKernel(description, on, _load(description, binary, on))
+
+
+def _load(description: Description, binary: bytes, device: Any) -> Kernel:
+    name = description.kernel
+    if description.kind == "spirv":
+        kernel: Kernel = device.load(binary, name, build_flags=description.build_flags)
+        return kernel
+    if device.is_simulated:
+        raise DeviceError(
+            f"kernel {name!r} is native code, which the simulator cannot run; compile the folder "
+            "with --emit spirv"
+        )
+    types = tuple("i16" if p.type == "bf16" else p.type for p in description.parameters)
+    entry = EntryPoint(name, types, description.subgroup_size, description.group_size)
+    native: Kernel = device.load_native(binary, entry)
+    return native
+
+
+def _check_digest(description: Description, binary: bytes) -> None:
+    import hashlib
+
+    if hashlib.sha256(binary).hexdigest() != description.sha256:
+        raise DeviceError(
+            f"{description.binary} is not the file that {DESCRIPTION} describes; compile again"
+        )
+
+
+def _address(value: Any) -> int:
+    if value is None:
+        return 0
+    if hasattr(value, "data_ptr"):
+        return int(value.data_ptr())
+    return int(getattr(value, "pointer", value))
+
+
+def _bf16_bits(value: float) -> int:
+    """The nearest bfloat16, ties to even, as an integer."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", float(value)))
+    if value != value:
+        return int(bits >> 16 | 0x40)
+    return int((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)

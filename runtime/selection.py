@@ -1,0 +1,162 @@
+"""Which device kernels run on: a real Intel GPU, simulated ones, or none.
+
+`decide` is the whole policy, a pure function of the user's wish and of what the machine has;
+`select` looks at the machine, cheaply: it imports neither torch nor triton and starts no process.
+
+The policy, first match wins (`TRITON_XE_DEVICE` is the user's wish):
+
+| wish | machine | answer |
+|---|---|---|
+| `gpu` | any | the GPU (whoever uses it reports a missing one) |
+| `sim`, `sim:pvc`, `sim:bmg,pvc` | any | simulated devices, `bmg` when none is named |
+| none | Intel GPU, torch not a CPU-only build | the GPU |
+| none | a GPU of NVIDIA or AMD | none: their Triton backend stays the only active one |
+| none | torch is an XPU build, no Intel GPU | none: that torch cannot hold simulated tensors |
+| none | anything else | one simulated `bmg` |
+
+An Intel GPU next to a torch without XPU support (a laptop's integrated GPU, mostly) cannot hold
+torch tensors, so `device="xpu"` is simulated there and the reason says what to install.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+
+DEFAULT_TARGET = "bmg"
+MAX_DEVICES = 64
+INTEL_VENDOR_ID = "0x8086"
+
+Kind = Literal["gpu", "sim", "none"]
+TorchBuild = Literal["xpu", "other", "missing"]
+
+
+class Machine(NamedTuple):
+    """What `decide` needs to know; `other_gpu` names another vendor's GPU, or is empty."""
+
+    intel_gpu: bool = False
+    other_gpu: str = ""
+    torch: TorchBuild = "missing"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The answer: `targets` names one simulated device each and is empty unless kind is "sim"."""
+
+    kind: Kind
+    targets: tuple[str, ...]
+    reason: str
+
+    def __post_init__(self) -> None:
+        if (self.kind == "sim") != bool(self.targets):
+            raise ValueError(f"kind {self.kind!r} does not go with targets {self.targets}")
+
+
+def decide(wish: str, machine: Machine) -> Selection:
+    """Apply the policy above.  `DeviceError` when `wish` is not a device.
+
+    >>> decide("sim:bmg,pvc", Machine()).targets
+    ('bmg', 'pvc')
+    >>> decide("", Machine(other_gpu="NVIDIA")).kind
+    'none'
+    """
+    if wish:
+        return _as_asked(wish.strip())
+    if machine.intel_gpu and machine.torch != "other":
+        return Selection("gpu", (), "this machine has an Intel GPU")
+    if machine.other_gpu:
+        return Selection(
+            "none", (), f"this machine has an {machine.other_gpu} GPU, so the simulator is used "
+            "only when TRITON_XE_DEVICE=sim asks for it")
+    if machine.torch == "xpu":
+        return Selection(
+            "none", (), "this torch is an XPU build but no Intel GPU was found; install torch's "
+            "CPU build to use the simulator")
+    if machine.intel_gpu:
+        return Selection(
+            "sim", (DEFAULT_TARGET,), "this machine has an Intel GPU, but this torch has no XPU "
+            "support; install torch's XPU build to use the GPU")
+    return Selection("sim", (DEFAULT_TARGET,), "this machine has no GPU")
+
+
+def _as_asked(wish: str) -> Selection:
+    kind, colon, names = wish.partition(":")
+    if wish == "gpu":
+        return Selection("gpu", (), "TRITON_XE_DEVICE=gpu asks for it")
+    if kind != "sim" or (colon and not names):
+        raise DeviceError(
+            f"TRITON_XE_DEVICE={wish} names no device; use gpu, sim, sim:<name> or "
+            "sim:<name>,<name>")
+    targets = tuple(names.split(",")) if names else (DEFAULT_TARGET,)
+    _check_targets(wish, targets)
+    return Selection("sim", targets, f"TRITON_XE_DEVICE={wish} asks for it")
+
+
+def _check_targets(wish: str, targets: tuple[str, ...]) -> None:
+    from triton_xe.hardware.target import TARGETS
+
+    unknown = [name for name in targets if name not in TARGETS]
+    if unknown:
+        raise DeviceError(
+            f"TRITON_XE_DEVICE={wish} names an unknown device {unknown[0]!r}; known: "
+            + ", ".join(TARGETS))
+    if len(targets) > MAX_DEVICES:
+        raise DeviceError(
+            f"TRITON_XE_DEVICE names {len(targets)} devices; at most {MAX_DEVICES} are simulated")
+
+
+def select() -> Selection:
+    """The device choice for this process, from `TRITON_XE_DEVICE` and this machine."""
+    wish = knobs.device()
+    return decide(wish, Machine() if wish else look(Path("/")))
+
+
+def look(root: Path) -> Machine:
+    """What this machine has; `root` stands for the file system's root."""
+    return Machine(_has_intel_gpu(root), _other_gpu(root), torch_build())
+
+
+def torch_build() -> TorchBuild:
+    """Whether the installed torch is an XPU build, read from its files, without importing it."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return "missing"
+    libraries = Path(spec.origin).parent / "lib"
+    is_xpu = any((libraries / name).exists() for name in ("libtorch_xpu.so", "torch_xpu.dll"))
+    return "xpu" if is_xpu else "other"
+
+
+def _has_intel_gpu(root: Path) -> bool:
+    """An Intel render node and Level Zero's loader, without which no kernel reaches it."""
+    nodes = sorted((root / "dev/dri").glob("renderD*"))
+    vendors = (root / "sys/class/drm" / node.name / "device/vendor" for node in nodes)
+    return any(_text(path) == INTEL_VENDOR_ID for path in vendors) and _has_level_zero(root)
+
+
+def _has_level_zero(root: Path) -> bool:
+    if knobs.level_zero():
+        return Path(knobs.level_zero()).exists()
+    folders = [root / name for name in (
+        "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64", "lib64",
+        "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "opt/intel/oneapi/lib")]
+    folders = [*knobs.library_folders(), *folders]
+    return any((folder / "libze_loader.so.1").exists() for folder in folders)
+
+
+def _other_gpu(root: Path) -> str:
+    nvidia = ("proc/driver/nvidia/version", "dev/nvidia0", "usr/lib/wsl/lib/libcuda.so.1")
+    if any((root / name).exists() for name in nvidia):
+        return "NVIDIA"
+    return "AMD" if (root / "dev/kfd").exists() else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
