@@ -1,0 +1,114 @@
+"""Which device an `arch` means: Triton, torch and Inductor each spell it their own way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import TARGETS, Target, target
+
+
+class Arch(str):
+    """The `arch` of our targets: a device's name that also answers as a capability mapping.
+
+    Inductor and Triton's `target_info` compare it as text; kernels written for Intel GPUs ask
+    `target.arch["has_fp64"]`, with the keys of `torch.xpu.get_device_capability()`.
+
+    >>> Arch("dg2") == "dg2", Arch("dg2")["has_fp64"], Arch("dg2").get("absent", 0)
+    (True, False, 0)
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        return _capabilities(str(self))[key] if isinstance(key, str) else super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return _capabilities(str(self)).get(key, default)
+
+
+def _capabilities(name: str) -> dict[str, Any]:
+    """What torch's capability mapping says of the device with this name."""
+    found = target(name)
+    return {
+        "arch": found.name,
+        "has_fp16": True,
+        "has_fp64": found.has_fp64,
+        "has_bfloat16_conversions": found.has_bf16_conversion,
+        "has_subgroup_matrix_multiply_accumulate": found.has_dpas,
+        "has_subgroup_matrix_multiply_accumulate_tensor_float32": found.has_tf32_dpas,
+        "has_subgroup_2d_block_io": found.has_block_2d,
+        "has_2d_block_io": found.has_block_2d,
+        "sub_group_sizes": list(found.subgroup_sizes),
+        "max_work_group_size": found.max_work_group_size,
+    }
+
+
+def device_name(arch: Any) -> str:
+    """The name in `TARGETS` that `arch` stands for; `UnsupportedError` when it is none of ours.
+
+    `arch` is a device name, or the capability mapping of `torch.xpu.get_device_capability`, whose
+    `architecture` is the 32-bit IP version of the GPU shifted left by 8 (10 bits of architecture,
+    8 of release, 6 of revision: the GMDID register), 0 or absent on some builds.
+
+    >>> device_name("bmg"), device_name({"architecture": 0x0501000400 * 4})
+    ('bmg', 'bmg')
+    """
+    if isinstance(arch, str):
+        return target(_spelling(arch)).name
+    if isinstance(arch, Mapping):
+        return _from_capability(arch)
+    raise UnsupportedError(
+        f"arch {arch!r} is not an Intel GPU; use a device name ({', '.join(TARGETS)}) "
+        "or torch.xpu.get_device_capability()"
+    )
+
+
+def _spelling(name: str) -> str:
+    """`arl_h` and `ARL-H` are `arl-h`; steppings such as `bmg-g21`, `ptl_h` drop their suffix."""
+    plain = name.strip().lower().replace("_", "-")
+    return plain if plain in TARGETS else plain.partition("-")[0]
+
+
+def _from_capability(capability: Mapping[str, Any]) -> str:
+    for key in ("arch", "target_name", "name"):
+        found = _by_name(str(capability.get(key) or ""))
+        if found is not None:
+            return found.name
+    found = _by_ip_version(capability.get("architecture"))
+    if found is not None:
+        return found.name
+    return _by_features(capability).name
+
+
+def _by_name(text: str) -> Target | None:
+    """A device name, or a product name such as `Intel(R) Arc(TM) B580 Graphics`."""
+    plain = text.lower().replace("(tm)", "").replace("(r)", "")
+    if _spelling(plain) in TARGETS:
+        return TARGETS[_spelling(plain)]
+    words = {t.name: t.product.lower().split() for t in TARGETS.values()}
+    hits = [name for name, product in words.items() if product and product[-1] in plain.split()]
+    return TARGETS[hits[0]] if len(hits) == 1 else None
+
+
+def _by_ip_version(value: Any) -> Target | None:
+    if not isinstance(value, int) or value <= 0:
+        return None
+    register = value >> 8 if value >= 1 << 32 else value
+    version = (register >> 22 & 0x3FF, register >> 14 & 0xFF)
+    exact = [t for t in TARGETS.values() if t.ip_version == version]
+    same_family = [t for t in TARGETS.values() if t.ip_version[0] == version[0] and version[0] > 12]
+    found = exact or same_family
+    return found[0] if found else None
+
+
+def _by_features(capability: Mapping[str, Any]) -> Target:
+    """The plainest device with these sub-group sizes; refuses what says nothing about itself."""
+    sizes = tuple(capability.get("sub_group_sizes") or ())
+    if not sizes:
+        raise UnsupportedError(
+            "this capability mapping names no Intel GPU: it has neither arch, name, architecture "
+            "nor sub_group_sizes; pass a device name such as 'bmg'"
+        )
+    return TARGETS["bmg" if min(sizes) == 16 else "dg2"]

@@ -1,0 +1,147 @@
+"""The compiler side of the plugin: from Triton's IR to SPIR-V, one printable stage after another.
+
+    ttir, ttgir      libtriton's own passes                      (front_passes)
+    xetile, xegpu    xDSL dialects of tiles and of instructions   (triton_xe.lowering)
+    llir             LLVM IR with calls of Intel's intrinsics     (triton_xe.lowering)
+    spv              the SPIR-V module, the only binary stage
+
+The stages past ttgir are imported when they run, so a cached kernel starts without them.
+Triton finds this module through the entry point `intel`, and wants one backend class in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from triton import knobs
+from triton.backends.compiler import BaseBackend, GPUTarget, Language
+
+from triton_xe.backend import arch, front_passes, kernel_cache, notes
+from triton_xe.backend.options import XeOptions, options_for
+from triton_xe.backend.source_hash import source_hash
+from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
+from triton_xe.hardware.target import TARGETS
+
+Metadata = dict[str, Any]
+Stage = Callable[[Any, Metadata], Any]
+
+
+def min_dot_size(lhs_type: Any, rhs_type: Any) -> tuple[int, int, int]:
+    """Smallest (M, N, K) of `tl.dot`: K is one systolic pass, M and N are padded up."""
+    bits = lhs_type.scalar.primitive_bitwidth
+    return (1, 1, {8: 32, 16: 16, 32: 8}.get(bits, 1))
+
+
+class XeBackend(BaseBackend):
+    """Compiles for `GPUTarget("xpu", arch, ...)`; `arch` is a device name or torch's mapping."""
+
+    binary_ext = "spv"
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return bool(target.backend == "xpu")
+
+    def __init__(self, target: GPUTarget) -> None:
+        self.device = TARGETS[arch.device_name(target.arch)]
+        # one spelling, so that equal devices share kernels whichever way they were named
+        super().__init__(GPUTarget("xpu", self.device.name, self.device.subgroup_size))
+        kernel_cache.install()
+
+    def hash(self) -> str:
+        return f"{self.device.name}-{source_hash()}"
+
+    def parse_options(self, opts: dict[str, Any]) -> XeOptions:
+        wishes = dict(opts)
+        wishes.setdefault("arch", knobs.runtime.override_arch)
+        device = TARGETS[arch.device_name(wishes["arch"] or self.device.name)]
+        wishes["arch"] = device.name
+        fusion = opts.get("enable_fp_fusion")
+        wishes["enable_fp_fusion"] = knobs.language.fp_fusion_enabled(
+            knobs.language.default_fp_fusion if fusion is None else fusion
+        )
+        return options_for(device, wishes)
+
+    def get_target_name(self, options: XeOptions) -> str:
+        return front_passes.target_text(options)
+
+    def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
+        return (metadata.num_warps, metadata.num_ctas, metadata.shared)
+
+    def get_codegen_implementation(self, options: XeOptions) -> dict[str, Any]:
+        from triton_xe.backend import fp8e4b15
+
+        return {"min_dot_size": min_dot_size, "convert_custom_types": fp8e4b15.convert}
+
+    def get_module_map(self) -> dict[str, ModuleType]:
+        from triton_xe.backend import libdevice
+
+        return {"triton.language.extra.libdevice": libdevice}
+
+    def load_dialects(self, context: Any) -> None:
+        """Stock dialects only: ours live in xDSL."""
+
+    def add_stages(
+        self, stages: dict[str, Stage], options: XeOptions, language: Language
+    ) -> None:
+        namer = KernelNamer()
+        for name, stage in self._stages(options, language, namer):
+            stages[name] = namer.wrap(name, stage)
+        if knobs.runtime.add_stages_inspection_hook is not None:
+            knobs.runtime.add_stages_inspection_hook(self, stages, options, language, None)
+
+    def _stages(
+        self, options: XeOptions, language: Language, namer: KernelNamer
+    ) -> list[tuple[str, Stage]]:
+        device = TARGETS[options.arch]
+        if language == Language.GLUON:
+            front: list[tuple[str, Stage]] = [
+                ("glir", lambda module, metadata: module),
+                ("ttgir", lambda m, metadata: front_passes.gluon_to_ttgir(m, options, device)),
+            ]
+        else:
+            front = [
+                ("ttir", lambda m, metadata: front_passes.make_ttir(m, options, device)),
+                ("ttgir", lambda m, metadata: front_passes.make_ttgir(m, options, device)),
+            ]
+        return [
+            *front,
+            ("xetile", lambda source, metadata: _make_xetile(source, metadata, options, namer)),
+            ("xegpu", lambda source, metadata: _make_xegpu(source, options)),
+            ("llir", lambda source, metadata: _make_llir(source, metadata, options)),
+            ("spv", lambda source, metadata: _make_spirv(source, metadata, options)),
+        ]
+
+
+def _make_xetile(
+    source: Any, metadata: Metadata, options: XeOptions, namer: KernelNamer
+) -> Any:
+    from triton_xe.lowering import pipeline
+
+    namer.ttgir = str(stage_text(source, "ttgir", options))
+    metadata["name"] = kernel_of(namer.ttgir)[0]
+    metadata.setdefault("global_scratch_size", 0)
+    metadata.setdefault("global_scratch_align", 1)
+    metadata.setdefault("profile_scratch_size", 0)
+    metadata.setdefault("profile_scratch_align", 1)
+    return pipeline.make_xetile(namer.ttgir, options)
+
+
+def _make_xegpu(source: Any, options: XeOptions) -> Any:
+    from triton_xe.lowering import pipeline
+
+    return pipeline.make_xegpu(stage_text(source, "xetile", options))
+
+
+def _make_llir(source: Any, metadata: Metadata, options: XeOptions) -> Any:
+    from triton_xe.lowering import pipeline
+
+    return pipeline.make_llir(stage_text(source, "xegpu", options), metadata)
+
+
+def _make_spirv(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
+    from triton_xe.lowering import pipeline
+
+    binary = pipeline.make_spirv(stage_text(source, "llir", options), metadata)
+    return notes.attach(binary, notes.BUILD_FLAGS, metadata.get("build_flags", ""))

@@ -1,0 +1,88 @@
+"""The devices of this process, opened on first use, and what Triton asks about them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from triton_xe.backend import notes
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.device import Device, Kernel
+from triton_xe.runtime.selection import Selection, select
+
+
+@functools.cache
+def selection() -> Selection:
+    """The choice of device, made once per process."""
+    return select()
+
+
+@functools.cache
+def devices() -> tuple[Device, ...]:
+    """All devices; `DeviceError` when the choice is "none" or nothing was found."""
+    chosen = selection()
+    if chosen.kind == "none":
+        raise DeviceError(f"no device for Triton's xpu backend: {chosen.reason}")
+    if chosen.kind == "gpu":
+        from triton_xe.runtime.level_zero.device import open_devices
+
+        return tuple(open_devices())
+    from triton_xe.runtime.simulator.device import SimulatedDevice
+
+    return tuple(SimulatedDevice(name, index) for index, name in enumerate(chosen.targets))
+
+
+def device(index: int) -> Device:
+    """Device number `index`; `DeviceError` when there is none."""
+    found = devices()
+    if not 0 <= index < len(found):
+        raise DeviceError(f"there is no device xpu:{index}; this process has {len(found)}")
+    return found[index]
+
+
+class LoadedKernel(int):
+    """What `load_binary` returns as module and as function: a kernel and the device it lives on.
+
+    As a number it is the address of the kernel's launch state, or 0 when it has none.
+    """
+
+    device: Device
+    kernel: Kernel
+    index: int
+
+    def __new__(cls, device: Device, kernel: Kernel, index: int) -> LoadedKernel:
+        made = super().__new__(cls, getattr(kernel, "state_address", 0))
+        made.device, made.kernel, made.index = device, kernel, index
+        return made
+
+    def close(self) -> None:
+        self.kernel.close()
+
+
+class DeviceUtils:
+    """`driver.utils`: the calls that Triton's runtime makes on any backend."""
+
+    def load_binary(
+        self, name: str, binary: bytes, shared: int, index: int
+    ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
+        """(module, function, registers, spilled bytes, most threads of a work-group)."""
+        on = device(index)
+        kernel = on.load(binary, name, build_flags=notes.attached(binary, notes.BUILD_FLAGS))
+        loaded = LoadedKernel(on, kernel, index)
+        return loaded, loaded, kernel.n_registers, kernel.n_spills, kernel.max_threads
+
+    def unload_module(self, module: LoadedKernel) -> None:
+        """Also called while the interpreter exits, when what it needs may be gone."""
+        try:
+            module.close()
+        except (AttributeError, ImportError, TypeError, DeviceError):
+            return
+
+    def wait(self) -> None:
+        """Wait until every kernel on every device has ended (launch hooks of Intel's own backend
+        call it before output is read)."""
+        for opened in devices():
+            opened.synchronize()
+
+    def get_device_properties(self, index: int) -> dict[str, Any]:
+        return device(index).properties()

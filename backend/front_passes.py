@@ -1,0 +1,104 @@
+"""The stages that libtriton's own passes make: Triton IR and TritonGPU IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton._C.libtriton import ir, passes
+
+from triton_xe.backend.options import XeOptions
+from triton_xe.errors import UnsupportedError, out_of_resources
+from triton_xe.hardware.target import Target
+
+Module = Any
+"""libtriton's `ir.module`, which carries no types."""
+
+
+def target_text(options: XeOptions) -> str:
+    """What `ttg.target` says."""
+    return f"xpu:{options.arch}"
+
+
+def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
+    """Inline, fold and unroll.
+
+    Tensor descriptors become pointers with masks, from which 2D surfaces are raised later: one
+    road for both, and its guards find out what a descriptor does not promise.
+    """
+    pm = ir.pass_manager(module.context)
+    pm.enable_debug()
+    passes.common.add_inliner(pm)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(pm)
+    passes.common.add_canonicalizer(pm)
+    passes.ttir.add_combine(pm)
+    passes.ttir.add_reorder_broadcast(pm)
+    passes.common.add_cse(pm)
+    passes.ttir.add_triton_licm(pm)
+    passes.common.add_symbol_dce(pm)
+    passes.ttir.add_loop_unroll(pm)
+    pm.run(module, "make_ttir")
+    return module
+
+
+def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
+    """Give every tensor a layout.  `tt.dot` keeps a blocked layout: DPAS comes in a later stage."""
+    _check_work_group(options, device)
+    pm = ir.pass_manager(module.context)
+    pm.enable_debug()
+    passes.ttir.add_convert_to_ttgpuir(
+        pm, target_text(options), options.num_warps, options.warp_size, options.num_ctas
+    )
+    passes.ttgpuir.add_coalesce(pm)
+    passes.ttgpuir.add_remove_layout_conversions(pm)
+    passes.ttgpuir.add_optimize_thread_locality(pm)
+    passes.ttgpuir.add_remove_layout_conversions(pm)
+    passes.ttir.add_loop_aware_cse(pm)
+    passes.ttir.add_triton_licm(pm)
+    passes.common.add_canonicalizer(pm)
+    passes.ttgpuir.add_combine_tensor_select_and_if(pm)
+    passes.ttir.add_loop_aware_cse(pm)
+    passes.common.add_symbol_dce(pm)
+    passes.common.add_sccp(pm)
+    passes.common.add_canonicalizer(pm)
+    _add_sanitizer(pm, options)
+    pm.run(module, "make_ttgir")
+    return module
+
+
+def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
+    """The same stage for Gluon, whose programs state their layouts."""
+    _check_work_group(options, device)
+    pm = ir.pass_manager(module.context)
+    pm.enable_debug()
+    passes.gluon.add_inliner(pm)
+    passes.gluon.add_infer_coalesced_encodings(pm)
+    passes.gluon.add_resolve_auto_encodings(pm)
+    passes.gluon.add_canonicalizer(pm)
+    passes.common.add_sccp(pm)
+    passes.ttir.add_loop_aware_cse(pm)
+    passes.gluon.add_canonicalizer(pm)
+    passes.ttgpuir.add_combine_tensor_select_and_if(pm)
+    passes.common.add_symbol_dce(pm)
+    _add_sanitizer(pm, options)
+    pm.run(module, "gluon_to_ttgir")
+    return module
+
+
+def _check_work_group(options: XeOptions, device: Target) -> None:
+    size = options.num_warps * options.warp_size
+    if size > device.max_work_group_size:
+        out_of_resources(size, device.max_work_group_size, "threads")
+
+
+def _add_sanitizer(pm: Any, options: XeOptions) -> None:
+    modes = {name.strip() for name in options.instrumentation_mode.split(",") if name.strip()}
+    if modes - {"fpsan"}:
+        raise UnsupportedError(
+            f"instrumentation_mode={options.instrumentation_mode!r} is not supported on Intel "
+            "GPUs; use 'fpsan' or none"
+        )
+    if "fpsan" in modes:
+        passes.ttgpuir.add_fp_sanitizer(pm, options.fpsan_homomorphic_casts)
+        passes.ttgpuir.add_remove_layout_conversions(pm, True)
+        passes.common.add_canonicalizer(pm)
+        passes.common.add_cse(pm)

@@ -1,0 +1,69 @@
+"""A kernel cache that notices broken entries, so that they are compiled again, never run.
+
+Triton's cache trusts every file it finds.  An interrupted disk, a full one or a stray editor can
+leave a half-written stage; ours records the size and digest of each file of a kernel, and a group
+whose files disagree is reported as absent.  Kernels of other backends are left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from triton import knobs
+from triton.runtime.cache import FileCacheManager
+
+CHECKED = ".spv"
+"""Only groups with a file of this kind are ours."""
+
+
+def install() -> None:
+    """Make it Triton's cache, unless the user chose one (`TRITON_CACHE_MANAGER` or in Python)."""
+    if knobs.cache.manager_class is None:
+        knobs.cache.manager_class = CheckedCacheManager
+
+
+def digest_of(file: Path) -> str:
+    """A digest of the file's bytes; empty when it cannot be read."""
+    try:
+        return hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return ""
+
+
+class CheckedCacheManager(FileCacheManager):
+    """Triton's file cache, with a digest per file of a kernel that has SPIR-V."""
+
+    def put_group(self, filename: str, group: dict[str, str]) -> str:
+        """Record the group, then the digests of its files beside it."""
+        if any(name.endswith(CHECKED) for name in group):
+            digests = {name: digest_of(Path(path)) for name, path in group.items()}
+            self.put(json.dumps(digests), _digest_file(filename), binary=False)
+        return str(super().put_group(filename, group))
+
+    def get_group(self, filename: str) -> dict[str, str] | None:
+        """The files of a kernel, or None when there are none or one of them is damaged."""
+        try:
+            group: dict[str, str] | None = super().get_group(filename)
+        except (AttributeError, TypeError, OSError):  # the list of files is not one
+            return None
+        if group is None or not any(name.endswith(CHECKED) for name in group):
+            return group
+        return group if self._is_intact(filename, group) else None
+
+    def _is_intact(self, filename: str, group: dict[str, str]) -> bool:
+        file = self.get_file(_digest_file(filename))
+        if file is None:
+            return False
+        try:
+            expected = json.loads(Path(file).read_text())
+        except (OSError, ValueError):
+            return False
+        return isinstance(expected, dict) and all(
+            expected.get(name) == digest_of(Path(path)) for name, path in group.items()
+        )
+
+
+def _digest_file(filename: str) -> str:
+    return f"__digests__{filename}"

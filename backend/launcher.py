@@ -1,0 +1,335 @@
+"""Launching a compiled kernel: one generated Python function per kernel signature.
+
+Triton passes every argument of the kernel, constants included, possibly nested in tuples.  The
+function takes them apart by position and hands them to the device; it does no dictionary or string
+work and no imports per launch.  On the simulator, where any address of the host would do, it checks
+that tensors live on the right device.  A GPU's launch code reads and checks tensors itself, so they
+pass as they are, and only a refusal is looked into, to name the argument.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from triton.backends.driver import expand_signature
+from triton.runtime import _allocation
+
+from triton_xe.backend import devices
+from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.runtime.debug_buffer import DebugBuffer
+
+Launch = Callable[..., None]
+
+_HEAD = (
+    "def launch(gx, gy, gz, stream, function, packed, launch_metadata, enter_hook, exit_hook, {}):"
+)
+
+
+class XeLauncher:
+    """Triton's `launcher_cls`: built once per kernel, called for each launch.
+
+    The arguments of a call are those of `triton.compiler.CompiledKernel.run`; `function` is the
+    `LoadedKernel` that `load_binary` returned.
+    """
+
+    def __new__(cls, src: Any, metadata: Any) -> Launch:  # type: ignore[misc]
+        from triton.runtime.driver import driver
+
+        signature = tuple(src.signature.values())
+        names = tuple(str(name) for name in src.signature)
+        on = devices.device(driver.active.get_current_device())
+        sanitize = bool(getattr(metadata, "sanitize", False))
+        if sanitize and not on.is_simulated:
+            raise UnsupportedError(
+                f"kernel {metadata.name!r}: sanitize=True is for simulated devices, and {on.name} "
+                "is a real one; set TRITON_XE_DEVICE=sim"
+            )
+        launch = make_launch(
+            metadata.name, names, signature, device_checks=not on.is_simulated, sanitize=sanitize,
+            global_scratch=(metadata.global_scratch_size, metadata.global_scratch_align),
+            profile_scratch=(metadata.profile_scratch_size, metadata.profile_scratch_align),
+            debug_sites=reporting_sites(metadata),
+        )
+        if on.is_simulated or metadata.global_scratch_size or metadata.profile_scratch_size:
+            return launch
+        if reporting_sites(metadata):
+            return launch
+        return make_direct(signature, launch)
+
+
+def reporting_sites(metadata: Any) -> list[Any]:
+    """Where the kernel prints or asserts; most kernels do neither."""
+    return list(getattr(metadata, "debug_sites", None) or ())
+
+
+def make_direct(signature: tuple[Any, ...], general: Launch) -> Launch:
+    """One native call for Level Zero when all arguments are pointers and numbers, else `general`.
+
+    The call leaves to `general` whatever is unusual about one launch: hooks, a new queue, an
+    argument that is refused.
+    """
+    flat = [(n, kind) for n, kind in enumerate(signature) if kind != "constexpr"]
+    types = [_native_type(kind) for _, kind in flat]
+    if None in types:
+        return general
+    from triton_xe.runtime.level_zero.launcher import make_direct_launcher
+
+    known = [kind for kind in types if kind is not None]
+    positions = [n for n, _ in flat]
+    return make_direct_launcher(
+        known, positions, len(signature), devices.LoadedKernel, general
+    )
+
+
+_NATIVE_TYPES = {
+    "fp16": "f16", "bf16": "bf16", "fp32": "f32", "f32": "f32", "fp64": "f64", "i8": "i8",
+    "u8": "i8", "i16": "i16", "u16": "i16", "i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64",
+}
+
+
+def _native_type(kind: Any) -> str | None:
+    """The type that Level Zero's launch code knows; None for what becomes several values."""
+    if not isinstance(kind, str):
+        return None
+    return "ptr" if kind.startswith("*") else _NATIVE_TYPES.get(kind)
+
+
+def make_launch(
+    kernel: str,
+    names: tuple[str, ...],
+    signature: tuple[Any, ...],
+    *,
+    device_checks: bool = False,
+    sanitize: bool = False,
+    global_scratch: tuple[int, int] = (0, 1),
+    profile_scratch: tuple[int, int] = (0, 1),
+    debug_sites: Sequence[Any] = (),
+) -> Launch:
+    """The launch function of a kernel; `signature` holds Triton's type of each argument.
+
+    Scratch is (bytes per program, alignment); a kernel that needs it takes its address as one
+    more pointer after the user's arguments, global scratch first.  With `device_checks` the device
+    takes tensors and refuses wrong ones with a `DeviceError`.  A kernel with `debug_sites` takes a
+    buffer for its reports as the last pointer, and its launch waits for them.
+    """
+    writer = _Writer(device_checks, "stream=stream, sanitize=True" if sanitize else "stream=stream")
+    for position, kind in enumerate(signature):
+        writer.argument(f"a{position}", names[position], kind)
+    writer.scratch("global", *global_scratch)
+    writer.scratch("profile", *profile_scratch)
+    if debug_sites:
+        writer.reports()
+    scope: dict[str, Any] = {
+        "Tensor": _tensor_class(), "DeviceError": DeviceError, "bf16_bits": bf16_bits,
+        "pointer": _Pointers(kernel).pointer, "descriptor": _Pointers(kernel).descriptor,
+        "allocate_global": _allocate_global, "allocate_profile": _allocate_profile,
+        "name_tensor": _name_tensor,
+        "debug_buffer": lambda device: DebugBuffer(device, kernel, debug_sites),
+    }
+    source = writer.source(tuple(f"a{i}" for i in range(len(signature))))
+    exec(compile(source, f"<launch of {kernel}>", "exec"), scope)
+    launch: Launch = scope["launch"]
+    return launch
+
+
+class _Writer:
+    """Collects the statements that check arguments, and the expressions of the values to pass."""
+
+    def __init__(self, device_checks: bool, how: str) -> None:
+        self.device_checks = device_checks
+        self.how = how
+        """Keyword arguments of the device's launch."""
+        self.lines: list[str] = []
+        self.values: list[str] = []
+        self.unchecked: list[tuple[str, str]] = []
+        """(expression, name) of each pointer that is left to the device."""
+        self.tensors: list[tuple[int, str, str]] = []
+        """(number among the kernel's parameters, name, expression) of each tensor; a descriptor
+        counts as one parameter."""
+        self.after: list[str] = []
+
+    def source(self, parameters: tuple[str, ...]) -> str:
+        """The launch function's text."""
+        values = "".join(f"{value}, " for value in self.values)
+        refused = [f"        pointer({value}, {name!r}, index)" for value, name in self.unchecked]
+        return "\n".join((
+            _HEAD.format("".join(f"{name}, " for name in parameters)),
+            "    if gx * gy * gz == 0:",
+            "        return",
+            "    index = function.index",
+            *self.lines,
+            "    if enter_hook is not None and getattr(enter_hook, 'calls', True):",
+            "        enter_hook(launch_metadata)",
+            "    try:",
+            f"        function.device.launch(function.kernel, (gx, gy, gz), ({values}), "
+            f"{self.how})",
+            "    except DeviceError as error:",
+            *refused,
+            *self._naming(),
+            "        raise",
+            *self.after,
+            "    if exit_hook is not None and getattr(exit_hook, 'calls', True):",
+            "        exit_hook(launch_metadata)",
+        ))
+
+    def _naming(self) -> list[str]:
+        """Let a report of the simulator name the tensor it is about."""
+        if self.device_checks or not self.tensors:
+            return []
+        items = ", ".join(f"({k}, {name!r}, {value})" for k, name, value in self.tensors)
+        return [f"        name_tensor(error, ({items},))"]
+
+    def scratch(self, name: str, size: int, align: int) -> None:
+        """Memory for each program, when the kernel needs any."""
+        if size:
+            self.lines.append(
+                f"    {name}_scratch = allocate_{name}(gx * gy * gz * {size}, {align}, stream)")
+            self.values.append(f"{name}_scratch.data_ptr()")
+
+    def reports(self) -> None:
+        """A buffer for what the kernel prints and asserts, read when it has ended."""
+        self.lines.append("    reports = debug_buffer(function.device)")
+        self.values.append("reports.pointer")
+        self.after.append("    reports.report()")
+
+    def argument(self, expression: str, name: str, kind: Any) -> None:
+        """One argument: a constant is dropped, a tuple or descriptor becomes several values."""
+        if isinstance(kind, (tuple, list)):
+            for i, inner in enumerate(kind):
+                self.argument(f"{expression}[{i}]", f"{name}[{i}]", inner)
+        elif kind == "constexpr":
+            return
+        elif kind.startswith("tensordesc"):
+            self._descriptor(expression, name, kind)
+        elif kind.startswith("*"):
+            self._pointer(expression, name)
+        else:
+            self.values.append(_scalar(expression, kind))
+
+    def _local(self) -> str:
+        return f"v{len(self.lines)}"
+
+    def _pointer(self, expression: str, name: str) -> None:
+        if self.device_checks:
+            self.unchecked.append((expression, name))
+            self.values.append(expression)
+            return
+        local = self._local()
+        self.lines.append(
+            f"    {local} = {expression}.data_ptr() if type({expression}) is Tensor "
+            f"and {expression}.get_device() == index else pointer({expression}, {name!r}, index)"
+        )
+        self.tensors.append((len(self.values), name, expression))
+        self.values.append(local)
+
+    def _descriptor(self, expression: str, name: str, kind: str) -> None:
+        """Pointer, shape and strides as i64, two flags, then shape and strides once more."""
+        rank = (len(expand_signature([kind], None, "")) - 3) // 4
+        local = self._local()
+        self.tensors.append((len(self.values), f"{name}.base", f"{expression}.base"))
+        self.lines.append(f"    {local} = descriptor({expression}, {name!r}, index, {rank})")
+        self.values.append(f"*{local}")
+
+
+def _scalar(expression: str, kind: str) -> str:
+    if kind == "bf16":
+        return f"bf16_bits({expression})"
+    if kind in ("i1", "u1"):
+        return f"(1 if {expression} else 0)"
+    return expression
+
+
+def bf16_bits(value: float) -> int:
+    """The nearest bfloat16, ties to even, as an integer.
+
+    >>> hex(bf16_bits(1.0))
+    '0x3f80'
+    """
+    (bits,) = struct.unpack("<I", struct.pack("<f", float(value)))
+    if value != value:
+        return int(bits >> 16 | 0x40)
+    return int((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
+
+
+def _tensor_class() -> type:
+    """`torch.Tensor` when torch is loaded; launches without torch take the general path."""
+    torch = sys.modules.get("torch")
+    return torch.Tensor if torch is not None else XeLauncher
+
+
+class _Pointers:
+    """The general path: parameters, subclasses, wrappers, buffers, and everything wrong."""
+
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
+
+    def pointer(self, value: Any, name: str, index: int) -> int:
+        """The address of `value`; `ValueError` names the argument when it is on another device."""
+        if isinstance(value, int):
+            return value
+        if value is None:
+            return 0
+        data_ptr = getattr(value, "data_ptr", None)
+        if data_ptr is None:
+            self._refuse(name, f"is {type(value).__name__}, not a tensor")
+        where = getattr(value, "device", None)
+        if where is not None and hasattr(where, "type"):
+            self._check_device(name, value, where, index)
+        return int(data_ptr())
+
+    def descriptor(self, value: Any, name: str, index: int, rank: int) -> tuple[int, ...]:
+        """The values of a host tensor descriptor, in the order of `decompose_descriptor`."""
+        if len(value.shape) != rank or len(value.strides) != rank:
+            self._refuse(name, f"has rank {len(value.shape)}, but was compiled for rank {rank}")
+        if value.strides[-1] != 1:
+            self._refuse(name, "needs a last dimension with stride 1")
+        base = self.pointer(value.base, f"{name}.base", index)
+        dims = (*value.shape, *value.strides)
+        flags = (int(value.padding == "nan"), int(value.round_f32_to_tf32))
+        return (base, *dims, *flags, *dims)
+
+    def _check_device(self, name: str, value: Any, where: Any, index: int) -> None:
+        if where.type == "xpu" and where.index in (None, index):
+            return
+        hint = f"move it with .to('xpu:{index}')"
+        if where.type == "xpu":
+            hint += f", or make xpu:{where.index} the current device"
+        self._refuse(name, f"is a tensor on {where}, but the kernel runs on xpu:{index}; {hint}")
+
+    def _refuse(self, name: str, what: str) -> NoReturn:
+        raise ValueError(f"kernel {self.kernel!r}: argument {name!r} {what}")
+
+
+def _name_tensor(error: DeviceError, tensors: Sequence[tuple[int, str, Any]]) -> None:
+    """Add to a report of the simulator which tensor it is about; other errors stay as they are."""
+    describe = getattr(error, "name_tensor", None)
+    if describe is not None:
+        describe(tensors)
+
+
+def _allocate_global(size: int, align: int, stream: int) -> Any:
+    return _allocation._allocator.get()(size, align, stream)
+
+
+def _allocate_profile(size: int, align: int, stream: int) -> Any:
+    if _allocation.has_profile_allocator():
+        return _allocation._profile_allocator.get()(size, align, stream)
+    from triton.runtime.driver import driver
+
+    return driver.active.allocate_default_profile_scratch(size, align, stream)
+
+
+def kernel_types(signature: tuple[Any, ...]) -> Iterator[str]:
+    """Triton's types of the values a kernel takes, tuples and descriptors taken apart.
+
+    >>> list(kernel_types(("*fp32", "constexpr", ("i32", "fp16"))))
+    ['*fp32', 'i32', 'fp16']
+    """
+    for kind in expand_signature(signature, None, ""):
+        if isinstance(kind, (tuple, list)):
+            yield from kernel_types(tuple(kind))
+        elif kind != "constexpr":
+            yield kind

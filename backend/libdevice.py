@@ -1,0 +1,164 @@
+"""`triton.language.extra.libdevice` for Intel GPUs.
+
+Each function becomes a `tt.extern_elementwise` whose symbol is `__xe_<name>`; the lowering chooses
+the instructions, builtins or polynomial by symbol and operand type.  Signatures, by name:
+
+| table | operands | result |
+|---|---|---|
+| `UNARY`, `BINARY`, `TERNARY` | fp32 or fp64, all alike | the same type |
+| `FAST` | fp32, all alike | fp32 |
+| `TO_INT` | one fp32 or fp64 | the integer type named |
+| `WITH_INT` | fp32 or fp64, then int32 | the float type |
+| `INTEGERS` | int32 or int64, all alike | the operands' type, or the type named |
+| `SINGLE` | as named | as named |
+
+Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as the names say.  Directed
+rounding of arithmetic (`_rd`, `_ru`, `_rz`) does not: the device rounds to nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from triton.language import core
+
+UNARY = (
+    "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 "
+    "erf erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 floor j0 j1 lgamma log log10 log1p log2 "
+    "logb nearbyint normcdf normcdfinv rcbrt rcp_rn rint round rsqrt rsqrt_rn sin sinh sinpi sqrt "
+    "sqrt_rn tan tanh tgamma trunc y0 y1"
+).split()
+BINARY = (
+    "add_rn atan2 copysign div_rn fdim fmod hypot mul_rn nextafter pow remainder rhypot sub_rn"
+).split()
+TERNARY = ("fma", "fma_rn", "norm3d", "rnorm3d")
+QUATERNARY = ("norm4d", "rnorm4d")
+FAST = {
+    "fast_cosf": 1, "fast_dividef": 2, "fast_exp10f": 1, "fast_expf": 1, "fast_log10f": 1,
+    "fast_log2f": 1, "fast_logf": 1, "fast_powf": 2, "fast_sinf": 1, "fast_tanf": 1,
+    "fast_tanhf": 1, "saturatef": 1,
+}
+TO_INT = {
+    "ilogb": "int32", "isinf": "int32", "isinfd": "int32", "isinff": "int32",
+    "isnan": "int32", "isfinited": "int32",
+    "finitef": "int32", "signbit": "int32", "signbitd": "int32", "signbitf": "int32",
+    "llrint": "int64", "llround": "int64",
+}
+WITH_INT = ("ldexp", "pown", "scalbn")
+INTEGERS: dict[str, tuple[int, str | None]] = {
+    "brev": (1, None), "clz": (1, "int32"), "ffs": (1, "int32"), "popc": (1, "int32"),
+}
+SINGLE: dict[str, list[tuple[tuple[str, ...], str]]] = {
+    "byte_perm": [(("int32",) * 3, "int32")],
+    "double2float_rn": [(("fp64",), "fp32")],
+    "double2float_rz": [(("fp64",), "fp32")],
+    "double2hiint": [(("fp64",), "int32")],
+    "double2loint": [(("fp64",), "int32")],
+    "double_as_longlong": [(("fp64",), "int64")],
+    "float_as_int": [(("fp32",), "int32")],
+    "float_as_uint": [(("fp32",), "uint32")],
+    "hiloint2double": [(("int32", "int32"), "fp64")],
+    "int_as_float": [(("int32",), "fp32")],
+    "longlong_as_double": [(("int64",), "fp64")],
+    "uint_as_float": [(("uint32",), "fp32")],
+}
+_INTEGER_NAMES = {"int": "int32", "uint": "uint32", "ll": "int64", "ull": "uint64"}
+_FLOAT_NAMES = {"float": "fp32", "double": "fp64"}
+
+_FLOATS = ("fp32", "fp64")
+_SIGNED, _UNSIGNED = ("int32", "int64"), ("uint32", "uint64")
+_Table = dict[tuple[Any, ...], tuple[str, Any]]
+
+
+_SIGN_MATTERS = frozenset({"hadd", "mul24", "mulhi", "rhadd", "sad"})
+
+
+def _symbol(name: str, kinds: tuple[str, ...]) -> str:
+    """`__xe_<name>`, with a `u` before the name where unsigned integers differ."""
+    return f"__xe_{'u' if name in _SIGN_MATTERS and kinds[0][0] == 'u' else ''}{name}"
+
+
+def _table(name: str, rows: list[tuple[tuple[str, ...], str]]) -> _Table:
+    return {
+        tuple(map(core.dtype, ins)): (_symbol(name, ins), core.dtype(out)) for ins, out in rows
+    }
+
+
+def _unary(table: _Table) -> Callable[..., Any]:
+    def function(arg0: Any, _semantic: Any = None) -> Any:
+        return core.extern_elementwise("", "", [arg0], table, is_pure=True, _semantic=_semantic)
+
+    return function
+
+
+def _binary(table: _Table) -> Callable[..., Any]:
+    def function(arg0: Any, arg1: Any, _semantic: Any = None) -> Any:
+        args = [arg0, arg1]
+        return core.extern_elementwise("", "", args, table, is_pure=True, _semantic=_semantic)
+
+    return function
+
+
+def _ternary(table: _Table) -> Callable[..., Any]:
+    def function(arg0: Any, arg1: Any, arg2: Any, _semantic: Any = None) -> Any:
+        args = [arg0, arg1, arg2]
+        return core.extern_elementwise("", "", args, table, is_pure=True, _semantic=_semantic)
+
+    return function
+
+
+def _quaternary(table: _Table) -> Callable[..., Any]:
+    def function(arg0: Any, arg1: Any, arg2: Any, arg3: Any, _semantic: Any = None) -> Any:
+        args = [arg0, arg1, arg2, arg3]
+        return core.extern_elementwise("", "", args, table, is_pure=True, _semantic=_semantic)
+
+    return function
+
+
+_BY_ARITY = {1: _unary, 2: _binary, 3: _ternary, 4: _quaternary}
+
+
+_Rows = dict[str, list[tuple[tuple[str, ...], str]]]
+
+
+def _rows() -> _Rows:
+    rows: _Rows = dict(SINGLE)
+    for arity, names in ((1, UNARY), (2, BINARY), (3, TERNARY), (4, QUATERNARY)):
+        for name in names:
+            rows[name] = [((kind,) * arity, kind) for kind in _FLOATS]
+    for name, arity in FAST.items():
+        rows[name] = [(("fp32",) * arity, "fp32")]
+    for name, out in TO_INT.items():
+        rows[name] = [((kind,), out) for kind in _FLOATS]
+    for name in WITH_INT:
+        rows[name] = [((kind, "int32"), kind) for kind in _FLOATS]
+    for name, (arity, result) in INTEGERS.items():
+        rows[name] = [((kind,) * arity, result or kind) for kind in _SIGNED + _UNSIGNED]
+    rows["abs"] += [((kind,), kind) for kind in _SIGNED]
+    for name in ("hadd", "mul24", "rhadd"):
+        rows[name] = [((kind,) * 2, kind) for kind in ("int32", "uint32")]
+    rows["mulhi"] = [((kind,) * 2, kind) for kind in _SIGNED + _UNSIGNED]
+    rows["sad"] = [((kind, kind, "uint32"), kind) for kind in ("int32", "uint32")]
+    return rows | _conversions()
+
+
+def _conversions() -> _Rows:
+    rows: _Rows = {}
+    for letters, integer in _INTEGER_NAMES.items():
+        for name, kind in _FLOAT_NAMES.items():
+            rows[f"{letters}2{name}_rn"] = [((integer,), kind)]
+            for rounding in ("rn", "rz", "rd", "ru"):
+                rows[f"{name}2{letters}_{rounding}"] = [((kind,), integer)]
+    return rows
+
+
+def _define(name: str, rows: list[tuple[tuple[str, ...], str]]) -> Any:
+    function = _BY_ARITY[len(rows[0][0])](_table(name, rows))
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    return core.extern(function)
+
+
+FUNCTIONS: dict[str, Any] = {name: _define(name, rows) for name, rows in _rows().items()}
+globals().update(FUNCTIONS)

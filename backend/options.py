@@ -1,0 +1,121 @@
+"""The options of one compilation, as Triton's front end, runtime and `triton.Config` know them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import Target, target
+
+GRF_MODES = ("default", "auto")
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+@dataclass(frozen=True)
+class XeOptions:
+    """What a launch or a `triton.Config` may set; frozen, and hashed into the kernel's cache key.
+
+    `arch` is a name of `TARGETS`.  `grf_mode` is the register file per thread: `default` lets the
+    compiler choose, `auto` leaves it to Intel's compiler, a number such as `256` fixes it, `small`
+    and `large` stand for the least and the most of the device.
+    `maxnreg` is the CUDA spelling of the same wish and selects the next larger mode.  `sanitize`
+    checks every access of the launch, on a simulated device only.
+    """
+
+    arch: str
+    num_warps: int = 4
+    num_stages: int = 2
+    num_ctas: int = 1
+    warp_size: int = 16
+    grf_mode: str = "default"
+    maxnreg: int | None = None
+    enable_fp_fusion: bool = True
+    debug: bool = False
+    sanitize: bool = False
+    sanitize_overflow: bool = True
+    launch_cooperative_grid: bool = False
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b15", "fp8e4nv", "fp8e5")
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    default_dot_input_precision: str = "tf32"
+    allowed_dot_input_precisions: tuple[str, ...] = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: tuple[tuple[str, str], ...] = ()
+    instrumentation_mode: str = ""
+    fpsan_homomorphic_casts: bool = False
+    ir_override: str | None = None
+    backend_name: str = "intel"
+
+    def __post_init__(self) -> None:
+        device = target(self.arch)
+        if not _is_power_of_two(self.num_warps):
+            raise ValueError(f"num_warps must be a power of 2, not {self.num_warps}")
+        if self.num_stages < 0:
+            raise ValueError(f"num_stages must not be negative, but is {self.num_stages}")
+        if self.num_ctas != 1:
+            raise UnsupportedError(
+                f"num_ctas={self.num_ctas} is not supported: Intel GPUs have no clusters of "
+                "work-groups; use num_ctas=1"
+            )
+        if self.warp_size not in device.subgroup_sizes:
+            raise UnsupportedError(
+                f"warp_size={self.warp_size} is not a sub-group size of {self.arch}; "
+                f"it has {', '.join(map(str, device.subgroup_sizes))}"
+            )
+        self._check_grf_mode(device)
+
+    def _check_grf_mode(self, device: Target) -> None:
+        allowed = (*GRF_MODES, *map(str, device.grf_modes))
+        if self.grf_mode not in allowed:
+            raise UnsupportedError(
+                f"grf_mode={self.grf_mode!r} does not exist on {self.arch}; "
+                f"use one of {', '.join(allowed)}"
+            )
+
+    def hash(self) -> str:
+        """Covers every field."""
+        text = "_".join(f"{name}-{value}" for name, value in sorted(self.__dict__.items()))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+FIELDS = tuple(f.name for f in dataclasses.fields(XeOptions))
+
+
+def options_for(device: Target, wishes: Mapping[str, Any]) -> XeOptions:
+    """Defaults of `device`, then `wishes`; keys that are no option and `None` values are ignored.
+
+    `warp_size` follows the device: a target's `warp_size` is not a wish (Inductor always says 32).
+    """
+    values: dict[str, Any] = {"arch": device.name, "warp_size": device.subgroup_size}
+    if not device.has_tf32_dpas:
+        values["default_dot_input_precision"] = "ieee"
+        values["allowed_dot_input_precisions"] = ("ieee", "bf16x3", "bf16x6")
+    values.update({k: wishes[k] for k in FIELDS if wishes.get(k) is not None})
+    for name in ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes",
+                 "allowed_dot_input_precisions"):
+        if name in values:
+            values[name] = tuple(values[name])
+    values["extern_libs"] = _pairs(values.get("extern_libs"))
+    values["grf_mode"] = _grf_mode(device, values)
+    return XeOptions(**values)
+
+
+def _pairs(libraries: Any) -> tuple[tuple[str, str], ...]:
+    items = libraries.items() if isinstance(libraries, Mapping) else libraries or ()
+    return tuple((str(name), str(path)) for name, path in items)
+
+
+def _grf_mode(device: Target, values: Mapping[str, Any]) -> str:
+    """The mode asked for; `maxnreg` selects the smallest mode that has that many registers."""
+    mode = str(values.get("grf_mode", "default"))
+    mode = {"small": str(device.grf_modes[0]), "large": str(device.grf_modes[-1])}.get(mode, mode)
+    limit = values.get("maxnreg")
+    if limit is None or mode != "default":
+        return mode
+    return str(next((m for m in device.grf_modes if m >= limit), device.grf_modes[-1]))

@@ -1,0 +1,253 @@
+"""Compiling through Triton: stages, metadata, the cache, and errors."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime.errors import OutOfResources
+
+from examples.vector_add import add, add_kernel
+from triton_xe.backend import notes, source_hash
+from triton_xe.errors import UnsupportedError
+from triton_xe.spirv import attached_llvm_ir, is_spirv
+
+ROOT = Path(__file__).parents[3]
+STAGES = ["ttir", "ttgir", "xetile", "xegpu", "llir", "spv"]
+BMG = GPUTarget("xpu", "bmg", 16)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty kernel cache; kernels compiled before are forgotten."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    add_kernel.device_caches.clear()
+    yield tmp_path
+    add_kernel.device_caches.clear()
+
+
+def source(function=add_kernel, block=256):
+    types = {name: "*fp32" for name in ("a_ptr", "b_ptr", "c_ptr")} | {"n": "i32"}
+    return ASTSource(function, types | {"BLOCK": "constexpr"}, {"BLOCK": block})
+
+
+def check_add():
+    a, b = (torch.arange(1000.0, device="xpu") for _ in range(2))
+    assert torch.equal(add(a, b, block=256).cpu(), 2 * torch.arange(1000.0))
+
+
+@pytest.mark.smoke
+def test_the_stages_are_text_and_the_last_is_spirv(cache):
+    kernel = triton.compile(source(), target=BMG)
+    assert [name for name in kernel.asm if name in STAGES] == STAGES
+    assert all(isinstance(kernel.asm[name], str) for name in STAGES[:-1])
+    assert is_spirv(kernel.asm["spv"])
+    assert attached_llvm_ir(kernel.asm["spv"]) == kernel.asm["llir"]
+    assert 'ttg.target = "xpu:bmg"' in kernel.asm["ttgir"]
+    assert "spir_kernel" in kernel.asm["llir"]
+
+
+def test_the_metadata_says_what_the_launcher_needs(cache):
+    metadata = triton.compile(source(), target=BMG, options={"num_warps": 8}).metadata
+    assert metadata.name == "add_kernel"
+    assert (metadata.num_warps, metadata.warp_size, metadata.shared) == (8, 16, 0)
+    assert metadata.target == BMG
+    assert isinstance(metadata.build_flags, str)
+    assert metadata.global_scratch_size == 0
+
+
+@pytest.mark.parametrize("name", ["pvc", "lnl", "ptl"])
+def test_every_device_compiles_on_any_machine(cache, name):
+    kernel = triton.compile(
+        source(), target=GPUTarget("xpu", name, 16), options={"num_warps": 32})
+    assert f'ttg.target = "xpu:{name}"' in kernel.asm["ttgir"]
+
+
+def test_compiling_needs_no_torch_and_no_device(tmp_path):
+    code = """
+import sys
+from triton_xe.tools.cli import main
+sys.modules["torch"] = None
+main(["compile", "kernel.py::double", "--signature", "p=*fp32:16 n=i32 BLOCK=64", "--emit", "llir"])
+"""
+    kernel = """
+import triton, triton.language as tl
+@triton.jit
+def double(p, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(p + i, 2 * tl.load(p + i, mask=i < n), mask=i < n)
+"""
+    (tmp_path / "kernel.py").write_text(kernel)
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_XE_DEVICE": "gpu"}
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment,
+                         capture_output=True, text=True, check=False)
+    assert "spir_kernel" in run.stdout, run.stderr
+
+
+def test_a_cached_kernel_starts_without_the_compiler(cache):
+    code = """
+import sys
+import torch
+from examples.vector_add import add
+x = torch.ones(64, device="xpu")
+assert add(x, x).sum().item() == 128
+print(sorted(m for m in sys.modules if m.startswith(("triton_xe.lowering", "xdsl"))))
+"""
+    loaded = [
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                       check=True).stdout.strip()
+        for _ in range(2)
+    ]
+    assert "triton_xe.lowering.pipeline" in loaded[0]
+    assert loaded[1] == "[]"
+
+
+# each way a file of the cache can be wrong
+DAMAGES = [
+    *((ext, how) for ext in ("spv", "json", "llir") for how in ("cut", "empty")),
+    ("spv", "noise"), ("grp", "cut"), ("grp", "list"), ("digests", "empty"),
+]
+
+
+def damage(cache, which, how):
+    patterns = {"grp": "__grp__*", "digests": "__digests__*"}
+    pattern = patterns.get(which, f"add_kernel.{which}")
+    (file,) = cache.glob(f"*/{pattern}")
+    data = file.read_bytes()
+    file.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "noise": data[::-1],
+                      "list": b"[]"}[how])
+    return file, data
+
+
+@pytest.mark.parametrize(("which", "how"), DAMAGES)
+def test_a_damaged_cache_entry_is_built_again(cache, which, how):
+    check_add()
+    file, data = damage(cache, which, how)
+    add_kernel.device_caches.clear()
+    check_add()
+    assert file.read_bytes() == data
+
+
+def test_an_intact_cache_entry_is_used(cache):
+    check_add()
+    (file,) = cache.glob("*/add_kernel.spv")
+    before = file.stat().st_mtime_ns
+    add_kernel.device_caches.clear()
+    check_add()
+    assert file.stat().st_mtime_ns == before
+
+
+def test_the_cache_of_the_user_stays(monkeypatch):
+    from triton.runtime.cache import FileCacheManager
+
+    from triton_xe.backend import kernel_cache
+
+    monkeypatch.setattr(triton.knobs.cache, "manager_class", FileCacheManager)
+    kernel_cache.install()
+    assert triton.knobs.cache.manager_class is FileCacheManager
+
+
+def test_groups_of_other_backends_are_left_alone(tmp_path, monkeypatch):
+    from triton_xe.backend.kernel_cache import CheckedCacheManager
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    manager = CheckedCacheManager("KEY")
+    path = manager.put(b"binary", "k.cubin")
+    manager.put_group("k.json", {"k.cubin": path})
+    Path(path).write_bytes(b"changed")
+    assert manager.get_group("k.json") == {"k.cubin": path}
+    assert not list(tmp_path.glob("*/__digests__*"))
+
+
+def test_too_many_threads_are_out_of_resources(cache):
+    with pytest.raises(OutOfResources, match=r"threads, Required: 2048, Hardware limit: 1024"):
+        triton.compile(source(), target=BMG, options={"num_warps": 128})
+
+
+def test_too_much_slm_is_out_of_resources(cache, monkeypatch):
+    from triton.compiler import compiler
+
+    a = torch.ones(64, device="xpu")
+    monkeypatch.setattr(compiler, "max_shared_mem", lambda device: -1)
+    with pytest.raises(OutOfResources, match="shared memory"):
+        add(a, a)
+
+
+def test_a_cpu_tensor_is_refused_by_name(cache):
+    a = torch.ones(64, device="xpu")
+    with pytest.raises(ValueError, match=r"'add_kernel': argument 'b_ptr' is a tensor on cpu"):
+        add_kernel[(1,)](a, torch.ones(64), a, 64, BLOCK=64)
+
+
+def test_an_unsupported_operation_names_kernel_place_and_reason(cache, monkeypatch):
+    from triton_xe.lowering.emit import module  # noqa: F401  (fills the table)
+    from triton_xe.lowering.emit.emitter import LOWERINGS
+
+    monkeypatch.delitem(LOWERINGS, "arith.addf")
+    with pytest.raises(UnsupportedError) as caught:
+        triton.compile(source(), target=BMG)
+    message = str(caught.value)
+    assert message.startswith("kernel 'add_kernel' (")
+    assert "vector_add.py:" in message
+    assert "arith.addf is not supported on bmg" in message
+    assert "\n" not in message
+
+
+def test_a_bug_in_a_stage_keeps_its_type_and_names_the_kernel(cache, monkeypatch):
+    from triton_xe.lowering import pipeline
+
+    monkeypatch.setattr(pipeline, "make_xegpu", lambda stage: {}["nothing"])
+    with pytest.raises(KeyError) as caught:
+        triton.compile(source(), target=BMG)
+    (note,) = caught.value.__notes__
+    assert "while making xegpu of kernel 'add_kernel'" in note
+
+
+def without_places(llir):
+    """LLVM IR without source places, which the text of a stage leaves out."""
+    return re.sub(r", !xe\.at !\d+|^!.*$|!\d+", "", llir, flags=re.MULTILINE).rstrip()
+
+
+def test_an_override_of_our_stages(cache, tmp_path):
+    first = triton.compile(source(), target=BMG)
+    for stage in ("xetile", "xegpu"):
+        file = tmp_path / f"mine.{stage}"
+        file.write_text(first.asm[stage])
+        again = triton.compile(source(), target=BMG, options={"ir_override": str(file)})
+        assert without_places(again.asm["llir"]) == without_places(first.asm["llir"])
+    file = tmp_path / "mine.llir"
+    file.write_text(first.asm["llir"].replace("fadd", "fsub"))
+    assert "fsub" in triton.compile(
+        source(), target=BMG, options={"ir_override": str(file)}).asm["llir"]
+
+
+def test_the_hash_covers_our_sources_and_tools(monkeypatch):
+    names = [name for name, _ in source_hash.source_files()]
+    for expected in ("backend/options.py", "lowering/pipeline.py", "layout/__init__.py",
+                     "hardware/target.py", "spirv.py"):
+        assert expected in names
+    assert not [name for name in names if name.startswith(("tools", "runtime"))]
+    before = source_hash.source_hash.__wrapped__()
+    monkeypatch.setattr(source_hash.metadata, "version", lambda name: "0")
+    assert source_hash.source_hash.__wrapped__() != before
+
+
+def test_build_flags_travel_in_the_module(cache):
+    kernel = triton.compile(source(), target=BMG, options={"grf_mode": "256"})
+    assert kernel.metadata.build_flags
+    binary = kernel.asm["spv"]
+    assert notes.attached(binary, notes.BUILD_FLAGS) == kernel.metadata.build_flags
+    assert attached_llvm_ir(binary) == kernel.asm["llir"]
+
+
+def test_the_metadata_file_is_json(cache):
+    triton.compile(source(), target=BMG)
+    (file,) = cache.glob("*/add_kernel.json")
+    assert json.loads(file.read_text())["arch"] == "bmg"
