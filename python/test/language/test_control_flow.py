@@ -1,0 +1,181 @@
+"""Loops, branches, early returns and calls."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import UnsupportedError
+
+
+@triton.jit
+def early_kernel(x, n, size: tl.constexpr):
+    i = tl.arange(0, size)
+    if n == 0:
+        return
+    if n > 5:
+        tl.store(x + i, 7.0)
+        return
+    tl.store(x + i, tl.sum(tl.load(x + i)) + n)
+
+
+@pytest.mark.parametrize(("n", "want"), [(0, 1.0), (6, 7.0), (3, 67.0)])
+def test_early_returns(n, want):
+    x = torch.ones(64, device="xpu")
+    early_kernel[(1,)](x, n, 64)
+    assert torch.equal(x.cpu(), torch.full((64,), want))
+
+
+@triton.jit
+def assuming_kernel(x, n, stride, size: tl.constexpr):
+    tl.assume(n > 0)
+    tl.assume(stride >= 1)
+    i = tl.arange(0, size)
+    tl.store(x + i * stride, i + n, mask=i < n)
+
+
+def test_assumptions_change_nothing():
+    x = torch.zeros(64, device="xpu", dtype=torch.int32)
+    assuming_kernel[(1,)](x, 20, 2, 32)
+    want = torch.zeros(64, dtype=torch.int32)
+    want[:40:2] = torch.arange(20, dtype=torch.int32) + 20
+    assert torch.equal(x.cpu(), want)
+
+
+@triton.jit
+def collatz_kernel(x, steps):
+    n = tl.load(x)
+    count = 0
+    while n != 1:
+        if n % 2 == 0:
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        count += 1
+    tl.store(steps, count)
+
+
+@pytest.mark.parametrize("start", [1, 2, 27])
+def test_while_with_branches(start):
+    x = torch.tensor([start], device="xpu", dtype=torch.int32)
+    steps = torch.empty(1, device="xpu", dtype=torch.int32)
+    collatz_kernel[(1,)](x, steps)
+    n, want = start, 0
+    while n != 1:
+        n, want = (n // 2 if n % 2 == 0 else 3 * n + 1), want + 1
+    assert steps.item() == want
+
+
+@triton.jit
+def nested_kernel(x, out, rows, columns, size: tl.constexpr):
+    i = tl.arange(0, size)
+    p = x
+    total = tl.zeros((size,), tl.float32)
+    biggest = tl.full((size,), -1.0, tl.float32)
+    for _r in range(rows):
+        for c in range(columns):
+            v = tl.load(p + c * size + i)
+            total, biggest = total + v, tl.maximum(biggest, v)
+        p += columns * size
+    tl.store(out + i, total)
+    tl.store(out + size + i, biggest)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(0, 3), (3, 0), (1, 1), (3, 2)])
+def test_nested_and_empty_loops_carry_pointers_and_tuples(rows, columns):
+    x = torch.rand(max(rows * columns, 1), 32)
+    out = torch.empty(2, 32, device="xpu")
+    nested_kernel[(1,)](x.to("xpu"), out, rows, columns, 32)
+    used = x[: rows * columns]
+    torch.testing.assert_close(out[0].cpu(), used.sum(0))
+    biggest = used.max(0).values if rows * columns else torch.full((32,), -1.0)
+    assert torch.equal(out[1].cpu(), biggest)
+
+
+@triton.jit(noinline=True)
+def scaled_sum(x, factor, size: tl.constexpr):
+    if factor == 0:
+        return factor
+    return tl.sum(tl.load(x + tl.arange(0, size)), 0) * factor
+
+
+@triton.jit
+def calling_kernel(x, out, factor, size: tl.constexpr):
+    total = 0
+    for i in range(2):
+        total += scaled_sum(x + i * size, factor, size)
+    tl.store(out, total + scaled_sum(x, 1, size))
+
+
+@pytest.mark.parametrize("factor", [0, 3])
+def test_functions_with_early_returns_and_reductions(factor):
+    x = torch.arange(256, dtype=torch.int32)
+    out = torch.empty(1, dtype=torch.int32, device="xpu")
+    calling_kernel[(1,)](x.to("xpu"), out, factor, 128)
+    assert out.item() == int(x.sum()) * factor + int(x[:128].sum())
+
+
+@triton.jit(noinline=True)
+def square(z_ptr, size: tl.constexpr, addend, skip):
+    if skip > 3:
+        return
+    at = tl.arange(0, size)[:, None] * size + tl.arange(0, size)[None, :]
+    z = tl.load(z_ptr + at)
+    tl.store(z_ptr + at, tl.dot(z, z) + addend)
+
+
+@triton.jit
+def squaring_kernel(z_ptr, skip, size: tl.constexpr):
+    square(z_ptr, size, 1.0, skip)
+    square(z_ptr, size, 2.0, 0)
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize("skip", [0, 4])
+def test_functions_with_dots_use_the_matrix_unit(warps, skip):
+    z = torch.eye(16, dtype=torch.float16)
+    held = z.to("xpu")
+    kernel = squaring_kernel[(1,)](held, skip, 16, num_warps=warps)
+    once = z if skip else z @ z + 1
+    assert torch.equal(held.cpu(), once @ once + 2)
+    assert kernel.metadata.n_dpas > 0
+
+
+@triton.jit(noinline=True)
+def endless(n):
+    if n == 0:
+        return n
+    return endless(n - 1)
+
+
+def test_recursion_is_refused():
+    @triton.jit
+    def kernel(x, n):
+        tl.store(x, endless(n))
+
+    x = torch.zeros(1, dtype=torch.int32, device="xpu")
+    with pytest.raises((UnsupportedError, triton.CompilationError)):
+        kernel[(1,)](x, 3)
+
+
+@triton.jit
+def compare(a, b):
+    if a < b:
+        return -1
+    elif a == b:
+        return 0
+    else:
+        return 1
+
+
+@triton.jit
+def map_kernel(x, y, out, size: tl.constexpr):
+    i = tl.arange(0, size)
+    tl.store(out + i, tl.map_elementwise(compare, tl.load(x + i), tl.load(y + i)))
+
+
+def test_map_elementwise_may_branch():
+    x, y = torch.randint(0, 4, (2, 128), dtype=torch.int32)
+    out = torch.empty(128, dtype=torch.int32, device="xpu")
+    map_kernel[(1,)](x.to("xpu"), y.to("xpu"), out, 128)
+    assert torch.equal(out.cpu(), torch.sign(x - y))

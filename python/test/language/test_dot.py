@@ -1,0 +1,204 @@
+"""tl.dot of every type and of small, odd, transposed and batched blocks, against float64."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def dot_kernel(
+    a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr,
+    OUT: tl.constexpr, TRANSPOSED: tl.constexpr,
+):
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    k = tl.arange(0, K)
+    x = tl.load(a + m[:, None] * K + k[None, :])
+    if TRANSPOSED:
+        y = tl.load(b + n[:, None] * K + k[None, :]).T
+    else:
+        y = tl.load(b + k[:, None] * N + n[None, :])
+    z = tl.dot(x, y, input_precision=PRECISION, out_dtype=OUT)
+    tl.store(c + m[:, None] * N + n[None, :], z)
+
+
+def random(shape, dtype):
+    torch.manual_seed(0)
+    if dtype == torch.int8:
+        return torch.randint(-128, 128, shape).to(dtype)
+    return torch.randn(shape).to(dtype)
+
+
+def multiply(dtype, shape=(32, 32, 32), precision=None, out=tl.float32, transposed=False, warps=4):
+    """(largest error over the sum of magnitudes, compiled kernel)."""
+    m, n, k = shape
+    a, b = random((m, k), dtype), random((k, n), dtype)
+    c = torch.empty(m, n, dtype=getattr(torch, OUT_NAMES[out]), device="xpu")
+    stored = b.T.contiguous() if transposed else b
+    kernel = dot_kernel[(1,)](
+        a.to("xpu"), stored.to("xpu"), c, m, n, k, precision, out, transposed, num_warps=warps
+    )
+    return error(c, a, b), kernel
+
+
+OUT_NAMES = {tl.float32: "float32", tl.float16: "float16", tl.int32: "int32",
+             tl.float64: "float64"}
+
+
+def error(c, a, b):
+    wanted, size = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+    return ((c.cpu().double() - wanted).abs() / size).max().item()
+
+
+FLOAT_CASES = {
+    "fp16": (torch.float16, None, 1e-6),
+    "bf16": (torch.bfloat16, None, 1e-6),
+    "fp8e5": (torch.float8_e5m2, None, 1e-6),
+    "fp8e4nv": (torch.float8_e4m3fn, None, 1e-6),
+    "tf32": (torch.float32, "tf32", 2e-3),
+    "tf32x3": (torch.float32, "tf32x3", 1e-6),
+    "bf16x3": (torch.float32, "bf16x3", 1e-4),
+    "bf16x6": (torch.float32, "bf16x6", 1e-6),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT_CASES)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_floats_use_the_matrix_unit(name, transposed):
+    dtype, precision, bound = FLOAT_CASES[name]
+    off, kernel = multiply(dtype, (32, 32, 64), precision, transposed=transposed)
+    assert off < bound
+    assert kernel.metadata.n_dpas > 0
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_integers_are_exact(transposed):
+    off, kernel = multiply(torch.int8, (32, 32, 64), out=tl.int32, transposed=transposed)
+    assert off == 0
+    assert kernel.metadata.n_dpas > 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "out", "bound"),
+    [(torch.float32, "ieee", tl.float32, 1e-6), (torch.float64, None, tl.float64, 1e-15)],
+)
+def test_exact_floats_are_multiplied_by_fma(dtype, precision, out, bound):
+    off, kernel = multiply(dtype, (16, 16, 16), precision, out)
+    assert off < bound
+    assert kernel.metadata.n_dpas == 0
+
+
+def test_half_accumulators():
+    off, kernel = multiply(torch.float16, out=tl.float16)
+    assert off < 2e-3
+    assert kernel.metadata.n_dpas > 0
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 16, 16), (4, 32, 16), (16, 8, 16), (1, 1, 32)]
+)
+@pytest.mark.parametrize("warps", [1, 4])
+def test_small_blocks(shape, warps):
+    off, _ = multiply(torch.float16, shape, warps=warps)
+    assert off < 1e-6
+
+
+def test_infinities_and_nans_in_split_operands():
+    a, b = torch.ones(16, 16), torch.eye(16)
+    a[0, 0], a[1, 1], a[2, 2] = float("inf"), float("-inf"), float("nan")
+    for precision in ("tf32x3", "bf16x3", "bf16x6"):
+        c = torch.empty(16, 16, device="xpu")
+        dot_kernel[(1,)](
+            a.to("xpu"), b.abs().add(1).to("xpu"), c, 16, 16, 16, precision, tl.float32, False
+        )
+        wanted = a @ (b + 1)
+        assert torch.equal(c.cpu().isnan(), wanted.isnan())
+        assert torch.equal(c.cpu()[:2], wanted[:2])
+
+
+@triton.jit
+def batched_kernel(a, b, c, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    g = tl.arange(0, B)[:, None, None]
+    m = tl.arange(0, M)[None, :, None]
+    n = tl.arange(0, N)[None, None, :]
+    k = tl.arange(0, K)
+    x = tl.load(a + g * M * K + m * K + k[None, None, :])
+    y = tl.load(b + g * N * K + k[None, :, None] * N + n)
+    tl.store(c + g * M * N + m * N + n, tl.dot(x, y))
+
+
+@pytest.mark.parametrize("shape", [(2, 16, 16, 16)])
+def test_batches(shape):
+    batch, m, n, k = shape
+    a, b = random((batch, m, k), torch.float16), random((batch, k, n), torch.float16)
+    c = torch.empty(batch, m, n, device="xpu")
+    batched_kernel[(1,)](a.to("xpu"), b.to("xpu"), c, batch, m, n, k)
+    assert error(c, a, b) < 1e-6
+
+
+@triton.jit
+def two_dots_kernel(a, b, c, d, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    x = tl.load(a + at)
+    y = tl.load(b + at)
+    tl.store(c + at, tl.dot(x, y))
+    exact = tl.dot(x.to(tl.float32), y.to(tl.float32), input_precision="ieee")
+    tl.store(d + at, exact)
+
+
+def test_a_dot_by_fma_leaves_the_others_to_the_matrix_unit():
+    a, b = random((32, 32), torch.float16), random((32, 32), torch.float16)
+    c, d = (torch.empty(32, 32, device="xpu") for _ in range(2))
+    kernel = two_dots_kernel[(1,)](a.to("xpu"), b.to("xpu"), c, d, 32)
+    assert kernel.metadata.n_dpas > 0
+    assert any("FMA" in line for line in kernel.metadata.remarks)
+    assert error(c, a, b) < 1e-6
+    assert error(d, a, b) < 1e-6
+
+
+@triton.jit
+def chained_kernel(a, b, c, d, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    p = tl.dot(tl.load(a + at), tl.load(b + at)).to(tl.float16)
+    tl.store(d + at, tl.dot(p, tl.load(c + at)))
+
+
+def test_the_result_of_a_dot_stays_in_its_warp_for_the_next():
+    a, b, c = (random((64, 64), torch.float16) for _ in range(3))
+    d = torch.empty(64, 64, device="xpu")
+    kernel = chained_kernel[(1,)](a.to("xpu"), b.to("xpu"), c.to("xpu"), d, 64, num_warps=4)
+    assert error(d, (a.float() @ b.float()).half(), c) < 1e-3
+    fast = kernel.asm["xetile"].split("scf.if ", 1)[1].split("} else {", 1)[0]
+    assert fast.count("xetile.tile_mma") == 2
+    assert "ttg.convert_layout" in fast  # from the first result to the second operand: registers
+    exchanged = kernel.asm["llir"].split("after:", 1)[0]
+    assert "addrspace(3)" not in exchanged
+
+
+@triton.jit
+def halves_kernel(a_ptr, b_ptr, c_ptr, m, n, k, GAP: tl.constexpr, SIZE: tl.constexpr):
+    a = tl.make_tensor_descriptor(a_ptr, [m, k], [k, 1], [SIZE, 32])
+    b = tl.make_tensor_descriptor(b_ptr, [n, k], [k, 1], [SIZE, 32])
+    c = tl.make_tensor_descriptor(c_ptr, [m, n + GAP], [n + GAP, 1], [SIZE, SIZE // 2])
+    acc = tl.zeros((SIZE, SIZE), tl.float32)
+    for i in range(0, k, 32):
+        acc = tl.dot(a.load([0, i]), b.load([0, i]).T, acc)
+    left, right = acc.reshape(SIZE, 2, SIZE // 2).permute(0, 2, 1).split()
+    c.store([0, 0], left.to(tl.float16))
+    c.store([0, SIZE // 2 + GAP], right.to(tl.float16))
+
+
+@pytest.mark.parametrize("gap", [0, 16])
+@pytest.mark.parametrize(("m", "n"), [(64, 64), (50, 48)])
+def test_halves_of_a_dot_stored_side_by_side_are_one_block_store(gap, m, n):
+    a, b = torch.randn(m, 64, dtype=torch.float16), torch.randn(n, 64, dtype=torch.float16)
+    c = torch.full((m, n + gap), 7.0, dtype=torch.float16)
+    held = c.to("xpu")
+    kernel = halves_kernel[(1,)](a.to("xpu"), b.to("xpu"), held, m, n, 64, gap, 64, num_warps=4)
+    product = (a.float() @ b.float().T).half()
+    c[:, :32] = product[:, :32]
+    c[:, 32 + gap :] = product[:, 32:]
+    assert torch.allclose(held.cpu(), c, atol=2e-2)
+    joined = any("both halves" in remark for remark in kernel.metadata.remarks)
+    assert joined == (gap == 0)

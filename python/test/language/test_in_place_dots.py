@@ -1,0 +1,94 @@
+"""Dots whose operands the same program stored before, with several warps."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.lowering.pipeline import stage_of
+from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.separate_loads import separate_loads
+
+
+@triton.jit
+def square_in_place(z, steps, N: tl.constexpr):
+    at = z + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    for _ in range(steps):
+        x = tl.load(at)
+        tl.store(at, tl.dot(x, x) - x)
+
+
+@triton.jit(noinline=True)
+def square_once(z, N: tl.constexpr):
+    at = z + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(at)
+    tl.store(at, tl.dot(x, x) - x)
+
+
+@triton.jit
+def square_by_calls(z, steps, N: tl.constexpr):
+    for _ in range(steps):
+        square_once(z, N)
+
+
+@triton.jit
+def many_products(a, b, c, count, K, N: tl.constexpr):
+    """Tile after tile; the loop over K loads what no tile stores, or what the last one stored."""
+    row, column = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    for tile in range(count):
+        total = tl.zeros((N, N), tl.float32)
+        for k in range(0, K, N):
+            x = tl.load(a + row * K + column + k)
+            y = tl.load(b + (row + k) * N + column)
+            total = tl.dot(x, y, total)
+        tl.store(c + tile * N * N + row * N + column, total.to(tl.float16))
+
+
+@pytest.mark.parametrize("kernel", [square_in_place, square_by_calls])
+@pytest.mark.parametrize("num_warps", [1, 4, 8])
+def test_a_step_sees_what_all_warps_stored_in_the_step_before(kernel, num_warps):
+    x = torch.randint(-1, 2, (16, 16)).float()
+    z = x.to("xpu")
+    kernel[(1,)](z, 3, 16, num_warps=num_warps)
+    for _ in range(3):
+        x = x @ x - x
+    assert torch.equal(z.cpu(), x)
+
+
+@triton.jit
+def chained_tiles(a, c, count, K, N: tl.constexpr):
+    """As above, but each tile is multiplied with the one before, from the same buffer."""
+    row, column = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    for tile in range(count):
+        total = tl.zeros((N, N), tl.float32)
+        for k in range(0, K, N):
+            x = tl.load(a + row * K + column + k)
+            y = tl.load(c + tile * N * N + (row + k) % N * N + column)
+            total = tl.dot(x, y, total)
+        tl.store(c + (tile + 1) * N * N + row * N + column, total.to(tl.float16))
+
+
+def test_loads_wait_only_where_was_stored_and_outside_of_inner_loops():
+    a, b = (torch.randint(-1, 2, shape).half() for shape in ((32, 64), (64, 32)))
+    c = torch.zeros(4, 32, 32, dtype=torch.float16, device="xpu")
+    apart = many_products[(1,)](a.to("xpu"), b.to("xpu"), c, 2, 64, 32)
+    for tile in c.cpu()[:2]:
+        assert torch.equal(tile, (a.float() @ b.float()).half())
+    assert _order(apart.asm["ttgir"]) == "for for load load store"
+    chain = torch.zeros(4, 32, 32, dtype=torch.float16)
+    chain[0] = torch.eye(32)
+    c = chain.to("xpu")
+    chained = chained_tiles[(1,)](a.to("xpu"), c, 3, 64, 32)
+    for tile in range(3):
+        chain[tile + 1] = (a[:, :32].float() + a[:, 32:].float()) @ chain[tile].float()
+    assert torch.equal(c.cpu(), chain)
+    assert _order(chained.asm["ttgir"]) == "for barrier for load load store"
+
+
+def _order(ttgir):
+    """Loops, barriers and accesses of a kernel once its loads are separated from its stores."""
+    module = stage_of(ttgir).module
+    (function,) = functions(module)
+    separate_loads(function)
+    kept = ("scf.for", "ttg.barrier", "tt.load", "tt.store")
+    return " ".join(op.name.split(".")[1] for op in function.walk() if op.name in kept)

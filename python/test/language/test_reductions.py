@@ -1,0 +1,182 @@
+"""Reductions and scans: every kind of combine function, axis, layout and type."""
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+SHAPES = [(64, 1, 4), (16, 32, 1), (4, 128, 4), (128, 4, 2)]
+
+
+@triton.jit
+def reduce_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.constexpr,
+                  op: tl.constexpr):
+    i, j = tl.arange(0, rows), tl.arange(0, columns)
+    v = tl.load(x + i[:, None] * columns + j[None, :])
+    if op == "sum":
+        r = tl.sum(v, axis)
+    elif op == "max":
+        r = tl.max(v, axis)
+    elif op == "argmax":
+        r = tl.argmax(v, axis)
+    elif op == "argmin":
+        r = tl.argmin(v, axis)
+    tl.store(out + tl.arange(0, columns if axis == 0 else rows), r)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_bf16_round_once(shape, axis):
+    rows, columns, warps = shape
+    x = torch.randn(rows, columns).bfloat16()
+    out = torch.empty(rows if axis else columns, dtype=torch.bfloat16, device="xpu")
+    reduce_kernel[(1,)](x.to("xpu"), out, rows, columns, axis, "sum", num_warps=warps)
+    want = x.double().sum(axis)
+    assert torch.all((out.cpu().double() - want).abs() <= want.abs() * 2.0**-8 + 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.float16, torch.float64])
+def test_maximum_of_types(dtype):
+    x = (torch.randn(16, 64) * 50).to(dtype)
+    out = torch.empty(16, dtype=dtype, device="xpu")
+    reduce_kernel[(1,)](x.to("xpu"), out, 16, 64, 1, "max")
+    assert torch.equal(out.cpu(), x.max(1).values)
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_first_of_equal_elements_wins(op, axis):
+    x = torch.randint(0, 4, (32, 64), dtype=torch.int32)
+    out = torch.empty(32 if axis else 64, dtype=torch.int32, device="xpu")
+    reduce_kernel[(1,)](x.to("xpu"), out, 32, 64, axis, op)
+    assert np.array_equal(out.cpu().numpy(), getattr(np, op)(x.numpy(), axis))
+
+
+@triton.jit
+def clamp_add(a, b):
+    s = a + b
+    if s > 100:
+        s = 100
+    return s
+
+
+@triton.jit
+def branching_kernel(x, out, size: tl.constexpr):
+    tl.store(out, tl.reduce(tl.load(x + tl.arange(0, size)), 0, clamp_add))
+
+
+@pytest.mark.parametrize(("value", "want"), [(0, 0), (1, 100)])
+def test_combine_functions_may_branch(value, want):
+    x = torch.full((256,), value, dtype=torch.int32, device="xpu")
+    out = torch.empty(1, dtype=torch.int32, device="xpu")
+    branching_kernel[(1,)](x, out, 256)
+    assert out.item() == want
+
+
+@triton.jit
+def recurrence(a0, b0, a1, b1):
+    return a0 * a1, b0 * a1 + b1
+
+
+@triton.jit
+def scan_kernel(x, y, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.constexpr,
+                reverse: tl.constexpr):
+    at = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]
+    _, r = tl.associative_scan((tl.load(x + at), tl.load(y + at)), axis, recurrence,
+                               reverse=reverse)
+    tl.store(out + at, r)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_of_tuples_keep_the_order(shape, axis, reverse):
+    rows, columns, warps = shape
+    x, y = torch.randint(-1, 2, (2, rows, columns), dtype=torch.int32)
+    out = torch.empty(rows, columns, dtype=torch.int32, device="xpu")
+    scan_kernel[(1,)](x.to("xpu"), y.to("xpu"), out, rows, columns, axis, reverse,
+                      num_warps=warps)
+    xs, ys = (np.moveaxis(t.numpy(), axis, 0) for t in (x, y))
+    if reverse:
+        xs, ys = xs[::-1], ys[::-1]
+    want, carry = [], np.zeros_like(xs[0])
+    for a, b in zip(xs, ys, strict=True):
+        carry = carry * a + b
+        want.append(carry)
+    want = np.stack(want[::-1] if reverse else want)
+    assert np.array_equal(np.moveaxis(out.cpu().numpy(), axis, 0), want)
+
+
+@triton.jit
+def sort_kernel(x, out, best, size: tl.constexpr, k: tl.constexpr, descending: tl.constexpr):
+    v = tl.load(x + tl.arange(0, size))
+    tl.store(out + tl.arange(0, size), tl.sort(v, descending=descending))
+    tl.store(best + tl.arange(0, k), tl.topk(v, k))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_and_topk(descending):
+    x = torch.randn(64)
+    out, best = torch.empty(64, device="xpu"), torch.empty(8, device="xpu")
+    sort_kernel[(1,)](x.to("xpu"), out, best, 64, 8, descending)
+    assert torch.equal(out.cpu(), x.sort(descending=descending).values)
+    assert torch.equal(best.cpu(), x.topk(8).values)
+
+
+@triton.jit
+def histogram_kernel(x, mask, out, size: tl.constexpr, bins: tl.constexpr):
+    i = tl.arange(0, size)
+    keep = tl.load(mask + i) != 0
+    tl.store(out + tl.arange(0, bins), tl.histogram(tl.load(x + i), bins, mask=keep))
+
+
+@pytest.mark.parametrize(("size", "bins"), [(512, 16), (64, 128)])
+def test_histogram(size, bins):
+    x = torch.randint(0, bins, (size,), dtype=torch.int32)
+    mask = torch.randint(0, 2, (size,), dtype=torch.int32)
+    out = torch.empty(bins, dtype=torch.int32, device="xpu")
+    histogram_kernel[(1,)](x.to("xpu"), mask.to("xpu"), out, size, bins)
+    assert torch.equal(out.cpu().long(), torch.bincount(x[mask != 0], minlength=bins))
+
+
+@pytest.mark.parametrize("lanes", [16, 32])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_kernels_may_ask_for_their_number_of_lanes(lanes, warps):
+    x, out = torch.randn(16, 128, device="xpu"), torch.empty(16, device="xpu")
+    kernel = reduce_kernel[(1,)](x, out, 16, 128, 1, "max", num_warps=warps, warp_size=lanes)
+    assert torch.equal(out.cpu(), x.cpu().max(1)[0])
+    assert f"i32 {lanes * warps}, i32 1, i32 1" in kernel.asm["llir"]
+
+
+@triton.jit
+def softmax_of_dot_kernel(x, y, out, top, total, ROWS: tl.constexpr, N: tl.constexpr):
+    i, j, k = tl.arange(0, ROWS), tl.arange(0, N), tl.arange(0, 32)
+    a = tl.load(x + i[:, None] * 32 + k[None, :])
+    highest = tl.full((ROWS,), -1.0e30, tl.float32)
+    sums = tl.zeros((ROWS,), tl.float32)
+    for _ in range(2):
+        z = tl.dot(a, tl.load(y + k[:, None] * N + j[None, :]))
+        highest = tl.maximum(highest, tl.max(z, 1))
+        p = tl.exp(z - highest[:, None])
+        sums += tl.sum(p, 1)
+        tl.store(out + i[:, None] * N + j[None, :], p)
+    tl.store(top + i, highest)
+    tl.store(total + i, tl.where(i % 2 == 0, sums, -sums))
+
+
+@pytest.mark.parametrize(("rows", "columns", "warps"), [(16, 32, 1), (64, 16, 4), (32, 64, 1)])
+def test_rows_of_a_dot_are_spread_over_the_lanes_and_come_back(rows, columns, warps):
+    x = torch.randn(rows, 32, dtype=torch.float16)
+    y = torch.randn(32, columns, dtype=torch.float16)
+    out = torch.empty(rows, columns, device="xpu")
+    top, total = torch.empty(rows, device="xpu"), torch.empty(rows, device="xpu")
+    softmax_of_dot_kernel[(1,)](
+        x.to("xpu"), y.to("xpu"), out, top, total, rows, columns, num_warps=warps
+    )
+    z = x.float() @ y.float()
+    p = torch.exp(z - z.max(1, keepdim=True)[0])
+    signs = torch.tensor([1.0, -1.0]).repeat(rows // 2)
+    assert torch.allclose(top.cpu(), z.max(1)[0], atol=1e-4)
+    assert torch.allclose(out.cpu(), p, atol=1e-3)
+    assert torch.allclose(total.cpu(), 2 * p.sum(1) * signs, rtol=1e-3)

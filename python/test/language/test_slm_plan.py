@@ -1,0 +1,72 @@
+"""Barriers of exchanges: one each where exchanges follow one another, more only where needed."""
+
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
+
+
+def exchange(plan, block, barriers, nbytes=64):
+    barrier = object()
+    barriers.append(barrier)
+    region = plan.region(nbytes)
+    plan.note(block, Touch(region, barrier))
+    plan.note(block, Meet())
+    plan.note(block, Touch(region))
+
+
+def test_exchanges_in_a_row_take_turns():
+    plan, barriers = SlmPlan(), []
+    for _ in range(5):
+        exchange(plan, "a", barriers)
+    assert plan.place() == 128
+    assert plan.unneeded("a", {"a": []}) == barriers
+
+
+def test_a_loop_with_one_exchange_waits_for_its_readers():
+    plan, barriers = SlmPlan(), []
+    exchange(plan, "loop", barriers)
+    plan.place()
+    flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
+    assert plan.unneeded("entry", flow) == []
+
+
+def test_a_loop_with_two_exchanges_does_not():
+    plan, barriers = SlmPlan(), []
+    exchange(plan, "loop", barriers)
+    exchange(plan, "loop", barriers)
+    plan.place()
+    flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
+    assert plan.unneeded("entry", flow) == barriers
+
+
+def test_large_exchanges_share_memory_and_wait():
+    plan, barriers = SlmPlan(), []
+    for _ in range(3):
+        exchange(plan, "a", barriers, nbytes=48 * 1024)
+    assert plan.place() == 48 * 1024
+    assert plan.unneeded("a", {"a": []}) == barriers[:1]
+
+
+def test_a_branch_that_exchanges_counts():
+    plan, barriers = SlmPlan(), []
+    exchange(plan, "then", barriers)
+    plan.region(64)
+    exchange(plan, "after", barriers)
+    plan.place()
+    flow = {"entry": ["then", "after"], "then": ["after"], "after": []}
+    assert plan.unneeded("entry", flow) == barriers[:1]
+
+
+def test_a_reduction_over_subgroups_needs_one_barrier():
+    @triton.jit
+    def kernel(x, out, size: tl.constexpr):
+        v = tl.load(x + tl.arange(0, size))
+        tl.store(out, tl.sum(v, 0) + tl.max(v, 0))
+
+    x = torch.randn(256)
+    out = torch.empty(1, device="xpu")
+    compiled = kernel[(1,)](x.to("xpu"), out, 256, num_warps=4)
+    assert compiled.asm["llir"].count("call spir_func void @\"_Z22__spirv_ControlBarrier") == 2
+    torch.testing.assert_close(out.cpu(), (x.sum() + x.max())[None])
