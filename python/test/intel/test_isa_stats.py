@@ -1,0 +1,81 @@
+"""The reader of assembly listings, on a hand-written listing and on what the compiler writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_xe.errors import DeviceError
+from triton_xe.tools import intel, isa_stats, sample_kernel
+
+LISTING = """\
+//.kernel "hand written"
+//.platform XE2
+//.thread_config numGRF=256, numAcc=8
+//.spill size 128
+_main:
+        mov (16|M0)              r1.0<1>:f     0x0:f                                     // $1
+_outer:
+        send.gtwy (1|M0)         null     r2  null:0  0x0            0x02000004  {$1} // barrier
+        sync.bar                 null                                            // $2
+_inner:
+        sync.nop                 null                             {Compacted,F@3}        // $3
+        load_block2d.ugm.d16.a64 (1|M0)  r53:31  [r126:1]           {I@2,$9} // desc:0x3F00203
+        load_block2d.ugm.d16.a64.ca.ca (1|M0)  null:0 [r16:1]      {I@1,$7} // desc:0x2080203
+        load.ugm.d32.a64 (16|M0)  r8:1  [r6:2]  {$4} // ex_desc:0x0; desc:0x1
+        load.slm.d32.a32 (16|M0)  r8:1  [r6:2]  {$4} // ex_desc:0x0; desc:0x1
+        send.ugm (1|M0)   r36  r68  null:0  0x0  0x3F00203 {$3} // rd:31; load_block2d.ugm.d16.a64
+(W)     load.ugm.d32x64t.a32 (1|M0) r7:4  ss[a0.2][r19:1]  {$2} //  fill from offset[17*64]
+(W)     send.dc0 (16|M0)  null r0 r6:4 0x0  0x020F3022  {A@4,$4} //  scratch space spill: to
+        dpas.8x8 (16|M0)         r11:f         r3:f              r37:hf            r61.0:hf  // $5
+        dpas.8x8 (16|M0)         r19:f         r3:f              r37:hf            r65.0:hf  // $5
+(W&f0.0) jmpi                                _inner                                        // $6
+(f0.1)  goto (16|M0)             _done   _done                                             // $7
+(W)     jmpi                                 _outer                                        // $8
+_done:
+(W)     send.gtwy (1|M0)         null     r112  null:0  0x0  0x02000010 {EOT} // end of thread
+"""
+
+
+def test_hand_written_listing() -> None:
+    figures = isa_stats.read(LISTING)
+    assert (figures.kernel, figures.platform) == ("hand written", "XE2")
+    assert (figures.grf_count, figures.spill_size, figures.loops) == (256, 128, 2)
+    assert figures.hot_loop == isa_stats.LoopFigures(
+        instructions=11, issued=10, dpas=2, block_loads=2, prefetches=1, gathers=1, slm=1,
+        spills=1, fills=1, branches=1,
+    )
+    assert figures.hot_loop.other_per_dpas == 4.0
+    assert figures.whole.barriers == 1
+    assert figures.whole.moves == 1
+    assert "2 dpas, 2 block loads, 1 prefetches" in figures.summary()
+
+
+def test_without_dpas_the_deepest_loop_counts_and_without_loops_the_kernel() -> None:
+    no_dpas = "\n".join(line for line in LISTING.splitlines() if "dpas" not in line)
+    assert isa_stats.read(no_dpas).hot_loop.instructions == 9
+    assert isa_stats.read(no_dpas).hot_loop.other_per_dpas is None
+    no_branch = "\n".join(line for line in LISTING.splitlines() if "jmpi" not in line)
+    figures = isa_stats.read(no_branch)
+    assert figures.loops == 0
+    assert figures.hot_loop == figures.whole
+
+
+@pytest.mark.parametrize("text", ["", "hello\nworld\n", "//.kernel k\n"])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(DeviceError, match="not an assembly listing"):
+        isa_stats.read(text)
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("device", ["pvc", "bmg", "lnl", "ptl"])
+def test_loop_of_a_matrix_kernel(device: str, block_gemm: str) -> None:
+    spirv = sample_kernel.to_spirv(block_gemm)
+    built = intel.compile_spirv(spirv, device, "-ze-opt-large-register-file")
+    figures = isa_stats.read(built.asm["gemm"])
+    loop = figures.hot_loop
+    assert figures.grf_count == 256
+    assert (figures.spill_size, loop.spills, loop.fills) == (0, 0, 0)
+    assert (loop.dpas, loop.block_loads, loop.prefetches) == (16, 2, 1)
+    assert (loop.gathers, loop.slm, figures.whole.block_stores) == (0, 0, 8)
+    assert loop.other_per_dpas is not None
+    assert 0.2 < loop.other_per_dpas < 1.5

@@ -1,0 +1,108 @@
+"""Imports point one way, files stay readable, and nothing is imported before it is needed."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+MAPPED = ("backend", "lowering", "runtime")
+# what may import what: a package imports only those of its own row and of the rows above it;
+# lowering and runtime stand side by side and do not know each other
+ROWS = (
+    ("__init__", "errors", "knobs", "hardware"),
+    ("layout",),
+    ("plan",),
+    ("dialects", "intrinsics", "spirv"),
+    ("lowering",),
+    ("runtime",),
+    ("backend", "tools"),
+)
+STRANGERS = {("runtime", "lowering"), ("runtime", "dialects")}
+# a file may be long when it is one table
+MAX_LINES = 700
+
+
+def sources():
+    for folder, prefix in ((ROOT / "triton_xe", ""), *((ROOT / m, f"{m}.") for m in MAPPED)):
+        for file in folder.rglob("*.py"):
+            name = prefix + ".".join(file.relative_to(folder).with_suffix("").parts)
+            yield name, file
+
+
+def package_of(module):
+    """`triton_xe.plan.model` and `plan.model` are in `plan`; a top-level module is itself."""
+    return module.removeprefix("triton_xe.").split(".")[0]
+
+
+def imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            if node.module == "triton_xe":
+                yield from (alias.name for alias in node.names)
+            else:
+                yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def row_of(package):
+    return next((i for i, row in enumerate(ROWS) if package in row), None)
+
+
+def wrong_imports():
+    for name, file in sources():
+        here = package_of(name)
+        for module in imported(ast.parse(file.read_text())):
+            if module == "triton_xe" or not (
+                module.startswith("triton_xe.") or row_of(module) is not None
+            ):
+                continue
+            there = package_of(module)
+            if row_of(there) is None or row_of(there) > row_of(here) or (
+                (here, there) in STRANGERS
+            ):
+                yield f"{name} imports {module}"
+
+
+def test_each_module_has_a_place():
+    assert {name for name, _ in sources() if row_of(package_of(name)) is None} == set()
+
+
+def test_imports_point_one_way():
+    assert list(wrong_imports()) == []
+
+
+def test_files_are_one_topic_each():
+    files = [*sources(), *((f.name, f) for f in (ROOT / "python/test").rglob("*.py"))]
+    lengths = {name: len(file.read_text().splitlines()) for name, file in files}
+    assert {name: n for name, n in lengths.items() if n >= MAX_LINES} == {}
+
+
+def test_our_environment_variables_are_read_in_one_place():
+    read = re.compile(r"""(?:environ(?:\.get)?[\[(]|getenv\()\s*["']TRITON_XE_""")
+    assert {name for name, file in sources() if read.search(file.read_text())} == {"knobs"}
+
+
+def test_our_environment_variables_are_in_the_table():
+    text = (ROOT / "triton_xe/knobs.py").read_text()
+    table, code = text.split('"""', 2)[1:]
+    variables = set(re.findall(r'"(TRITON_XE_\w+)"', code))
+    assert variables == set(re.findall(r"`(TRITON_XE_\w+)`", table))
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import triton", ["torch", "xdsl", "llvmlite", "triton_xe.lowering"]),
+        ("import triton_xe", ["triton", "torch", "numpy"]),
+        ("import triton_xe.runtime.selection", ["triton", "torch", "xdsl", "llvmlite"]),
+    ],
+)
+def test_importing_is_light(statement, absent):
+    code = f"{statement}\nimport sys\nprint([m for m in {absent!r} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,1 @@
+"""The `triton-xe` command."""

@@ -1,0 +1,53 @@
+"""The `triton-xe` command: each subcommand is a module `<name>_command` beside this one.
+
+Such a module has `add_parser(subparsers)`, which sets `run` to a function from the parsed
+arguments to an exit code.  Only the module of the command that was asked for is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+import triton_xe
+from triton_xe import tools
+from triton_xe.errors import XeError
+
+SUFFIX = "_command"
+
+
+def command_names() -> list[str]:
+    """Every subcommand, from the names of the modules."""
+    found = (module.name for module in pkgutil.iter_modules(tools.__path__))
+    return sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX))
+
+
+def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser that knows the commands `names`."""
+    parser = argparse.ArgumentParser(prog="triton-xe", description=triton_xe.__doc__)
+    parser.add_argument("--version", action="version", version=triton_xe.__version__)
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for name in names:
+        module = importlib.import_module(f"{tools.__name__}.{name}{SUFFIX}")
+        module.add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command: 0 on success, 1 when it refuses with a message, 2 on wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    names = command_names()
+    asked = [name for name in names if arguments and arguments[0] == name]
+    parsed = make_parser(asked or names).parse_args(arguments)
+    try:
+        return int(parsed.run(parsed) or 0)
+    except (XeError, OSError, ValueError) as error:
+        print(f"triton-xe {parsed.command}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""`triton-xe compile FILE::KERNEL`: a kernel at any stage, without a GPU and without torch."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from triton_xe.hardware.target import TARGETS
+
+STAGES = {"ttir": "ttir", "ttgir": "ttgir", "xetile": "xetile", "xegpu": "xegpu", "llvm": "llir",
+          "llir": "llir", "spirv": "spv", "spv": "spv"}
+"""What `--emit` takes, and what Triton calls that stage."""
+NATIVE = ("zebin", "asm")
+
+EPILOG = """\
+The signature gives each argument of the kernel as name=value, in any order:
+  a_ptr=*fp16:16   a pointer, aligned to 16 bytes      n=i32      an integer
+  n=i32:16         an integer that 16 divides          BLOCK=128  a constant
+  n=1              the constant 1, as a launch with n=1 would compile it
+
+example:
+  triton-xe compile examples/vector_add.py::add_kernel --emit llvm \\
+      --signature "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024"
+
+--out DIR writes a folder with the SPIR-V module (with --emit zebin native code), kernel.json and a
+C header; triton_xe.runtime.load_folder(DIR) launches it where triton is not installed.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "compile", help="compile a @triton.jit kernel and show a stage of it",
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kernel", metavar="FILE::KERNEL")
+    parser.add_argument("--signature", required=True, help="name=value of each argument")
+    parser.add_argument("--target", default="bmg", choices=list(TARGETS))
+    parser.add_argument("--emit", default="spirv", choices=(*STAGES, *NATIVE))
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
+    where.add_argument("--out", type=Path, metavar="DIR", help="folder for use without triton")
+    parser.add_argument("--num-warps", type=int, default=4)
+    parser.add_argument("--num-stages", type=int, default=2)
+    parser.add_argument("--grf-mode", default="default", help="default, auto, or registers")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compile, then print text or write bytes."""
+    function = load_kernel(arguments.kernel)
+    options = {
+        "num_warps": arguments.num_warps,
+        "num_stages": arguments.num_stages,
+        "grf_mode": arguments.grf_mode,
+    }
+    kernel = compile_kernel(function, arguments.signature, arguments.target, options)
+    if arguments.out is not None:
+        write_out(kernel, function, arguments)
+        return 0
+    emit(_stage(kernel, arguments.emit, arguments.target), arguments.output)
+    return 0
+
+
+def write_out(kernel: Any, function: Any, arguments: argparse.Namespace) -> None:
+    """Write the folder and say what is in it."""
+    from triton_xe.runtime.folder import DESCRIPTION
+    from triton_xe.tools import aot
+
+    if arguments.emit not in ("spirv", "spv", "zebin"):
+        raise ValueError(f"--out takes --emit spirv or zebin, not {arguments.emit}")
+    source = parse_signature(function.arg_names, arguments.signature)
+    description = aot.write_folder(
+        arguments.out, kernel, arguments.target, *source, native=arguments.emit == "zebin"
+    )
+    for name in (description.binary, DESCRIPTION, description.header):
+        print(arguments.out / name)
+
+
+def load_kernel(spelling: str) -> Any:
+    """The `@triton.jit` function called KERNEL in the Python file FILE."""
+    import triton
+
+    file, separator, name = spelling.partition("::")
+    if not separator or not name:
+        raise ValueError(f"{spelling!r} is not of the form FILE::KERNEL")
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    while function is not None and not isinstance(function, triton.JITFunction):
+        function = getattr(function, "fn", None)  # an autotuner or heuristics around it
+    if function is None:
+        raise ValueError(f"{file} has no @triton.jit function {name!r}")
+    return function
+
+
+def compile_kernel(function: Any, signature: str, target: str, options: Mapping[str, Any]) -> Any:
+    """A `CompiledKernel`; uses Triton's cache like a launch would."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    types, constants, attributes = parse_signature(function.arg_names, signature)
+    source = triton.compiler.ASTSource(function, types, constants, attributes)
+    gpu = GPUTarget("xpu", target, TARGETS[target].subgroup_size)
+    return triton.compile(source, target=gpu, options=dict(options))
+
+
+def parse_signature(
+    names: list[str], text: str
+) -> tuple[dict[str, str], dict[str, Any], dict[tuple[int], list[list[Any]]]]:
+    """Types by name, constants by name, and attributes by position, as `ASTSource` wants them.
+
+    >>> parse_signature(["p", "n", "B"], "p=*fp32:16 n=i32 B=64")
+    ({'p': '*fp32', 'n': 'i32', 'B': 'constexpr'}, {'B': 64}, {(0,): [['tt.divisibility', 16]]})
+    """
+    given = dict(part.split("=", 1) for part in text.replace(",", " ").split() if "=" in part)
+    missing = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in names]
+    if missing or unknown:
+        wrong = [f"no {name}" for name in missing] + [f"unknown {name}" for name in unknown]
+        raise ValueError(
+            f"the signature has {', '.join(wrong)}; the kernel takes {', '.join(names)}"
+        )
+    types: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    attributes: dict[tuple[int], list[list[Any]]] = {}
+    for position, name in enumerate(names):
+        kind, _, divisor = given[name].partition(":")
+        constant = _constant(kind)
+        if constant is not _NO_CONSTANT:
+            types[name], constants[name] = "constexpr", constant
+            continue
+        types[name] = kind
+        if divisor:
+            attributes[(position,)] = [["tt.divisibility", int(divisor)]]
+    return types, constants, attributes
+
+
+_NO_CONSTANT = object()
+_WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
+
+
+def _constant(text: str) -> Any:
+    """A number, a word of Python or a quoted string; `_NO_CONSTANT` for a type."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[:1] in "'\"" and text[-1:] == text[:1] and len(text) > 1:
+        return text[1:-1]
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return _NO_CONSTANT
+
+
+def _stage(kernel: Any, name: str, target: str) -> str | bytes:
+    if name in STAGES:
+        found: str | bytes = kernel.asm[STAGES[name]]
+        return found
+    from triton_xe.tools import aot, intel
+
+    spirv, flags = kernel.asm["spv"], getattr(kernel.metadata, "build_flags", "")
+    if name == "zebin":
+        return aot.native_code(spirv, kernel.name, target, flags)
+    return intel.compile_spirv(spirv, target, flags).asm[kernel.name]
+
+
+def emit(content: str | bytes, output: Path | None) -> None:
+    """Write to the file, or to standard output, which takes bytes only when it is no terminal."""
+    data = content.encode() if isinstance(content, str) else content
+    if output is not None:
+        output.write_bytes(data)
+    elif isinstance(content, bytes) and sys.stdout.isatty():
+        raise ValueError("a binary stage does not belong on a terminal; name a file with -o")
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()

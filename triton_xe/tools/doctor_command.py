@@ -1,0 +1,310 @@
+"""`triton-xe doctor`: devices, drivers and compilers there are, what is used, what is missing.
+
+The exit code says whether kernels can run: 0 when a small kernel ran and gave the right numbers on
+the device this process would use, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import triton_xe
+from triton_xe import knobs
+from triton_xe.errors import XeError
+from triton_xe.runtime.selection import Selection, select, torch_build
+from triton_xe.tools import intel
+
+TRIAL_ELEMENTS = 1024
+PACKAGES = ("triton", "llvmlite", "xdsl", "numpy", "torch")
+DRIVER_HINT = (
+    "for a real GPU install Intel's driver: Debian and Ubuntu packages libze1 and libze-intel-gpu1"
+)
+TORCH_HINT = "for device='xpu' tensors install torch: the XPU build for a GPU, else the CPU build"
+OCLOC_HINT = (
+    "Intel's offline compiler is not needed to run kernels; to inspect machine code run "
+    "scripts/install_intel_toolchain.sh or install the package intel-ocloc"
+)
+
+
+@dataclass
+class Report:
+    """All findings; `advice` has one sentence per thing worth doing."""
+
+    python: str
+    packages: dict[str, str]
+    torch_build: str
+    choice: dict[str, Any] = field(default_factory=dict)
+    level_zero: dict[str, Any] = field(default_factory=dict)
+    compiler: dict[str, str] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
+    trial: dict[str, Any] = field(default_factory=dict)
+    advice: list[str] = field(default_factory=list)
+
+    @property
+    def can_run(self) -> bool:
+        return bool(self.trial.get("passed"))
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "doctor",
+        help="check devices, drivers and compilers, and run a small kernel",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a page")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    report = examine()
+    if arguments.json:
+        print(json.dumps({**vars(report), "can_run": report.can_run}, indent=2))
+    else:
+        print(page(report))
+    return 0 if report.can_run else 1
+
+
+def examine() -> Report:
+    """Look at everything once; never raises for what is missing."""
+    packages = {name: _version(name) for name in PACKAGES}
+    report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build())
+    selection = _choice(report)
+    _level_zero(report)
+    _compiler(report)
+    _cache(report)
+    report.trial = _trial(selection)
+    if not packages["torch"]:
+        report.advice.append(TORCH_HINT)
+    return report
+
+
+def page(report: Report) -> str:
+    """The report as one page of text."""
+    verdict = "kernels can run" if report.can_run else "kernels CANNOT run"
+    sections: list[tuple[str, list[str]]] = [
+        (
+            "versions",
+            [
+                f"triton-xe {triton_xe.__version__}, python {report.python}",
+                ", ".join(f"{n} {v or 'missing'}" for n, v in report.packages.items())
+                + f" (torch build: {report.torch_build})",
+            ],
+        ),
+        ("device used", [_choice_line(report.choice), _trial_line(report.trial)]),
+        ("Level Zero", _level_zero_lines(report.level_zero)),
+        ("Intel's compiler", [f"{k}: {v or 'missing'}" for k, v in report.compiler.items()]),
+        ("cache", [", ".join(f"{k} {v}" for k, v in report.cache.items())]),
+        ("advice", report.advice or ["nothing to do"]),
+    ]
+    lines = [f"triton-xe doctor: {verdict}"]
+    for title, body in sections:
+        lines += ["", title, *(f"  {line}" for line in body)]
+    return "\n".join(lines)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _choice(report: Report) -> Selection | None:
+    try:
+        selection = select()
+    except XeError as error:
+        report.choice = {"kind": "none", "targets": [], "reason": str(error)}
+        report.advice.append("set TRITON_XE_DEVICE to gpu, sim or sim:<name>, or unset it")
+        return None
+    report.choice = {
+        "kind": selection.kind, "targets": list(selection.targets), "reason": selection.reason,
+    }
+    return selection
+
+
+def _level_zero(report: Report) -> None:
+    """Loader, drivers and GPUs; an absent loader is a finding, not an error."""
+    from triton_xe.runtime.level_zero.objects import drivers
+    from triton_xe.runtime.level_zero.raw import api
+
+    try:
+        loader, found = api().path, drivers()
+        report.level_zero = {
+            "loader": loader,
+            "drivers": [
+                {"version": d.version_text, "api": ".".join(map(str, d.api_version))} for d in found
+            ],
+            "devices": [_device(device) for driver in found for device in driver.devices()],
+        }
+    except XeError as error:
+        report.level_zero = {"loader": "", "error": str(error), "drivers": [], "devices": []}
+    if not report.level_zero["drivers"]:
+        report.advice.append(DRIVER_HINT)
+
+
+def _device(device: Any) -> dict[str, Any]:
+    from triton_xe.runtime.level_zero.targets import base_target, device_target
+
+    facts = {
+        "name": device.name,
+        "ip_version": ".".join(map(str, device.ip_version)),
+        "device_id": f"{device.device_id:#06x}",
+        "integrated": device.is_integrated,
+        "sub_devices": len(device.sub_devices()),
+    }
+    if not device.is_intel_gpu:
+        return {**facts, "target": "", "note": "not an Intel GPU"}
+    try:
+        target = device_target(device)
+        known = base_target(device.ip_version)[1]
+    except XeError as error:
+        return {**facts, "target": "", "note": str(error)}
+    note = "" if known else f"newer than this version of triton-xe: used as a {target.name}"
+    return {
+        **facts,
+        "target": target.name,
+        "xe_cores": target.xe_cores,
+        "memory_gib": round(target.memory_bytes / 2**30, 1),
+        "slm_kib": target.max_slm_bytes >> 10,
+        "fp64": target.has_fp64,
+        "matrix_unit": target.has_dpas,
+        "note": note,
+    }
+
+
+def _compiler(report: Report) -> None:
+    command = intel.ocloc_command()
+    report.compiler = {
+        "ocloc": f"{intel.compiler_version()} ({command[-1]})" if command else "",
+        "spirv-val": "" if intel.spirv_val_available() else "found",
+        "toolchain": str(intel.toolchain_root() or ""),
+    }
+    if command is None:
+        report.advice.append(OCLOC_HINT)
+
+
+def _cache(report: Report) -> None:
+    folder = knobs.cache_dir()
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    native = folder / "native"
+    inside = [path for path in files if native in path.parents]
+    writable = _is_writable(folder)
+    report.cache = {
+        "folder": str(folder),
+        "writable": writable,
+        "native_binaries": len(inside),
+        "native_mib": round(sum(path.stat().st_size for path in inside) / 2**20, 2),
+    }
+    if not writable:
+        report.advice.append(
+            f"{folder} cannot be written: every process compiles again; set TRITON_XE_CACHE"
+        )
+
+
+def _is_writable(folder: Path) -> bool:
+    import tempfile
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _trial(selection: Selection | None) -> dict[str, Any]:
+    """Run a vector addition on the device that would be used, and check its numbers."""
+    if selection is None or selection.kind == "none":
+        return {"passed": False, "why": "no device is chosen"}
+    try:
+        device = _open(selection)
+        wrong = _wrong_elements(device)
+    except Exception as error:  # a broken driver or build may raise anything; doctor reports it
+        return {"passed": False, "why": f"{type(error).__name__}: {error}"}
+    if wrong:
+        why = f"{wrong} of {TRIAL_ELEMENTS} numbers are wrong on {device.name}"
+        return {"passed": False, "why": why}
+    return {"passed": True, "device": device.name, "target": device.target.name}
+
+
+def _open(selection: Selection) -> Any:
+    if selection.kind == "sim":
+        from triton_xe.runtime.simulator.device import SimulatedDevice
+
+        return SimulatedDevice(selection.targets[0])
+    from triton_xe.errors import DeviceError
+    from triton_xe.runtime.level_zero.device import open_devices
+
+    found = open_devices()
+    if not found:
+        raise DeviceError("Level Zero finds no Intel GPU; is the driver installed, and may this "
+                          "user open /dev/dri/renderD*?")
+    return found[0]
+
+
+def _wrong_elements(device: Any) -> int:
+    import numpy as np
+
+    from triton_xe.tools import sample_kernel
+
+    spirv = sample_kernel.to_spirv(sample_kernel.vector_add(device.target.subgroup_size))
+    kernel = device.load(spirv, "vector_add")
+    count, padded = 1000, TRIAL_ELEMENTS
+    left = np.arange(padded, dtype=np.float32)
+    right = left * 0.5 + 1
+    got = np.full(padded, -7, np.float32)
+    buffers = [device.allocate(got.nbytes) for _ in range(3)]
+    for buffer, values in zip(buffers, (left, right, got), strict=True):
+        device.copy_to_device(buffer.pointer, values)
+    groups = padded // sample_kernel.GROUP_SIZE
+    device.launch(kernel, (groups, 1, 1), [*(b.pointer for b in buffers), count])
+    device.synchronize()
+    device.copy_to_host(got, buffers[2].pointer)
+    expected = np.where(np.arange(padded) < count, left + right, np.float32(-7))
+    return int(np.count_nonzero(got != expected))
+
+
+def _choice_line(choice: dict[str, Any]) -> str:
+    names = {"gpu": "the GPU", "sim": "simulated " + ", ".join(choice["targets"]), "none": "none"}
+    return f"{names[choice['kind']]}: {choice['reason']}"
+
+
+def _trial_line(trial: dict[str, Any]) -> str:
+    if trial["passed"]:
+        return f"a vector addition gave the right numbers on {trial['device']} ({trial['target']})"
+    return f"trial failed: {trial['why']}"
+
+
+def _level_zero_lines(found: dict[str, Any]) -> list[str]:
+    if found.get("error"):
+        return [found["error"]]
+    lines = [f"loader {found['loader']}"]
+    lines += [f"driver {d['version']} (API {d['api']})" for d in found["drivers"]]
+    show: Callable[[dict[str, Any]], str] = _device_line
+    return lines + [show(device) for device in found["devices"]] or lines
+
+
+def _device_line(device: dict[str, Any]) -> str:
+    head = f"{device['name']}, IP {device['ip_version']}"
+    if not device["target"]:
+        return f"{head}: not usable: {device['note']}"
+    note = f" ({device['note']})" if device["note"] else ""
+    return (
+        f"{head} -> {device['target']}{note}: {device['xe_cores']} Xe-cores, "
+        f"{device['memory_gib']} GiB, {device['slm_kib']} KiB SLM, "
+        f"fp64 {'yes' if device['fp64'] else 'no'}, "
+        f"matrix unit {'yes' if device['matrix_unit'] else 'no'}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run(argparse.Namespace(json="--json" in sys.argv)))

@@ -1,0 +1,310 @@
+"""Intel's offline compiler and driver, as installed on the system or by the project's script.
+
+`scripts/install_intel_toolchain.sh` puts them into a Debian root of its own; programs of that root
+run through its dynamic loader, without chroot.  The driver can run without a GPU on a simulated
+command stream: modules are built, memory is allocated and kernels are launched by the real code of
+the driver, only nothing is executed (debug keys of Intel's compute runtime, tried with 26.27).
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+from triton_xe.hardware.target import target
+from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
+
+INSTALL_HINT = "run scripts/install_intel_toolchain.sh, or install Intel's packages"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+_COMPILE_SECONDS = 600
+
+
+class IntelCompilerError(DeviceError):
+    """Intel's compiler refused or did not survive a module; carries its `log`."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A native binary with what the compiler said about its kernels, by kernel name."""
+
+    device: str
+    binary: bytes = field(repr=False)
+    kernels: Mapping[str, KernelFacts]
+    asm: Mapping[str, str] = field(repr=False)
+    """Assembly listing per kernel; empty without `dump_asm`."""
+    log: str = field(repr=False, default="")
+
+    @property
+    def facts(self) -> KernelFacts:
+        """The facts of the only kernel; `DeviceError` when there are several."""
+        if len(self.kernels) != 1:
+            raise DeviceError(f"the module has {len(self.kernels)} kernels; name one of them")
+        return next(iter(self.kernels.values()))
+
+
+@dataclass(frozen=True)
+class DriverSession:
+    """How to run Python on Intel's driver with the simulated command stream."""
+
+    device: str
+    command: tuple[str, ...]
+    """Append a script's path, or `-c` and its text, and its arguments."""
+    environment: Mapping[str, str] = field(repr=False)
+
+    def run(
+        self, *arguments: str, extra: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `arguments` (a script or `-c TEXT`, then its arguments); output is captured."""
+        return subprocess.run(
+            [*self.command, *arguments],
+            env={**knobs.process_environment(), **self.environment, **(extra or {})},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+
+
+def toolchain_root() -> Path | None:
+    """The folder of the project's own installation of Intel's tools, if it is there."""
+    root = knobs.toolchain()
+    return root.resolve() if _loader(root).exists() and (root / LIBRARIES).is_dir() else None
+
+
+def ocloc_command() -> tuple[str, ...] | None:
+    """The start of a command line that runs `ocloc`; None when it is nowhere."""
+    return _tool("ocloc", knobs.ocloc())
+
+
+def available() -> str | None:
+    """None when Intel's compiler can be used, else why not: a reason for skipping a test."""
+    if ocloc_command() is None:
+        return f"Intel's compiler (ocloc) is not installed; {INSTALL_HINT}"
+    return None
+
+
+def driver_available() -> str | None:
+    """None when Intel's Level Zero driver can be started, else why not."""
+    if platform.machine() != "x86_64":
+        return f"Intel's driver exists for x86_64 only; this is {platform.machine()}"
+    root = toolchain_root()
+    if root is not None:
+        for name in ("libze_loader.so.1", "libze_intel_gpu.so.1"):
+            if not (root / LIBRARIES / name).exists():
+                return f"{name} is missing in {root}; {INSTALL_HINT}"
+        return None
+    if not _on_system("libze_loader.so.1") or not _on_system("libze_intel_gpu.so.1"):
+        return f"Intel's Level Zero driver is not installed; {INSTALL_HINT}"
+    return None
+
+
+def compile_spirv(
+    spv: bytes, device: str, options: str = "", dump_asm: bool = True
+) -> CompiledKernel:
+    """Compile a SPIR-V module for one device (`bmg`, `pvc`, ...) with Intel's compiler.
+
+    `IntelCompilerError` when the compiler refuses or crashes, and when the code calls a function
+    that nothing defines: the compiler accepts that, but running it is undefined.
+    """
+    command = ocloc_command()
+    if command is None:
+        raise DeviceError(available() or "ocloc is missing")
+    with tempfile.TemporaryDirectory(prefix="triton-xe-ocloc-") as name:
+        folder = Path(name)
+        source = folder / "module.spv"
+        source.write_bytes(spv)
+        arguments = ["compile", "-spirv_input", "-file", str(source), "-device", device]
+        arguments += ["-output", "native", "-out_dir", str(folder)]
+        arguments += ["-options", options] if options else []
+        log = _run_compiler([*command, *arguments], device, folder, dump_asm)
+        built = sorted(folder.glob("native_*.bin"))
+        if not built:
+            raise IntelCompilerError(f"ocloc wrote no binary for {device}: {_last_line(log)}", log)
+        binary = built[0].read_bytes()
+        facts = kernel_facts(binary)
+        asm = _listings(folder, facts) if dump_asm else {}
+    missing = undefined_symbols(binary)
+    if missing:
+        raise IntelCompilerError(
+            f"the module calls functions that nothing defines: {', '.join(missing)}", log
+        )
+    return CompiledKernel(device, binary, facts, asm, log)
+
+
+def spirv_val(binary: bytes, *options: str) -> str | None:
+    """None when the SPIR-V validator accepts the module, else its message."""
+    command = _tool("spirv-val")
+    if command is None:
+        raise DeviceError(f"spirv-val is not installed; {INSTALL_HINT}")
+    done = subprocess.run([*command, *options, "-"], input=binary, capture_output=True, check=False)
+    output = (done.stdout + done.stderr).decode(errors="replace").strip()
+    return None if done.returncode == 0 else output or f"spirv-val exit code {done.returncode}"
+
+
+def spirv_val_available() -> str | None:
+    """None when the SPIR-V validator can be used, else why not."""
+    return None if _tool("spirv-val") else f"spirv-val is not installed; {INSTALL_HINT}"
+
+
+def compiler_version() -> str:
+    """What `ocloc --version` says, on one line; empty when it is missing."""
+    command = ocloc_command()
+    if command is None:
+        return ""
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return " ".join(done.stdout.split())
+
+
+def level_zero_environment(device: str, *, real_gpu: bool = False) -> DriverSession:
+    """How to run Python on Intel's driver, with the simulated command stream of `device`.
+
+    With `real_gpu` nothing is simulated: the driver looks for the GPUs of this machine.
+    """
+    reason = driver_available()
+    if reason is not None:
+        raise DeviceError(reason)
+    environment = {} if real_gpu else simulated_stream(device)
+    python = str(Path(sys.executable).resolve())
+    packages = [entry for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
+    start = (
+        "import site, sys, runpy\n"
+        f"for folder in {packages!r}: site.addsitedir(folder)\n"
+        "sys.argv = sys.argv[1:]\n"
+        "if sys.argv[0] == '-c':\n"
+        "    text = sys.argv.pop(1)\n"
+        "    exec(compile(text, '<command>', 'exec'), {'__name__': '__main__'})\n"
+        "else:\n"
+        "    runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    root = toolchain_root()
+    if root is None:
+        return DriverSession(device, (python, "-c", start), environment)
+    libraries = root / LIBRARIES
+    environment["ZE_ENABLE_ALT_DRIVERS"] = str(libraries / "libze_intel_gpu.so.1")
+    environment["TRITON_XE_LEVEL_ZERO"] = str(libraries / "libze_loader.so.1")
+    return DriverSession(device, (*_through_loader(root, python), "-c", start), environment)
+
+
+def simulated_stream(device: str) -> dict[str, str]:
+    """Debug keys of Intel's driver: act as `device` (the example machine), execute nothing."""
+    machine = target(device)
+    cores = machine.xe_cores // machine.slices
+    return {
+        "NEOReadDebugKeys": "1",
+        "SetCommandStreamReceiver": "1",
+        "UseAubStream": "0",
+        "ProductFamilyOverride": device,
+        "HardwareInfoOverride": f"{machine.slices}x{cores}x{machine.eus_per_core}",
+        "UseExternalAllocatorForSshAndDsh": "0",
+        "UseBindlessMode": "0",
+    }
+
+
+def without_recording() -> dict[str, str]:
+    """More keys for `simulated_stream`: it takes commands as before but keeps no record of memory.
+
+    The stream is made to write captures for Intel's simulators.  Even when no file is written it
+    looks at every allocation of every submission, which is about a third of what a launch costs,
+    and nothing that the driver does on a GPU.
+    """
+    return {"AUBDumpSubCaptureMode": "2", "AUBDumpAllocsOnEnqueueReadOnly": "1"}
+
+
+def _run_compiler(command: list[str], device: str, folder: Path, dump_asm: bool) -> str:
+    environment = knobs.process_environment()
+    if dump_asm:
+        environment |= {"IGC_ShaderDumpEnable": "1", "IGC_DumpToCustomDir": str(folder)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace",
+        timeout=_COMPILE_SECONDS, check=False,
+    )
+    log = (done.stdout + done.stderr).strip()
+    if done.returncode < 0:
+        raise IntelCompilerError(
+            f"ocloc was killed by signal {-done.returncode} while compiling for {device}", log
+        )
+    if done.returncode != 0:
+        raise IntelCompilerError(
+            f"ocloc failed for {device} (exit code {done.returncode}): {_first_error(log)}", log
+        )
+    return log
+
+
+def _listings(folder: Path, facts: Mapping[str, KernelFacts]) -> dict[str, str]:
+    """The listing of each kernel; of the compiler's several tries, the one it kept."""
+    tries: dict[str, list[tuple[int, str]]] = {}
+    for path in folder.glob("*.asm"):
+        text = path.read_text(errors="replace")
+        title = re.search(r'^//\.kernel "?([^"\n]+?)"?\s*$', text, re.MULTILINE)
+        number = re.search(r"_(\d+)_simd\d+_", path.name)
+        if title and title[1] in facts:
+            tries.setdefault(title[1], []).append((int(number[1]) if number else 0, text))
+    kept = {}
+    for name, found in tries.items():
+        found.sort()
+        same = [text for _, text in found if _spills(text) == facts[name].spill_size]
+        kept[name] = (same or [found[-1][1]])[-1]
+    return kept
+
+
+def _spills(listing: str) -> int:
+    match = re.search(r"^//\.spill size (\d+)", listing, re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def _first_error(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if re.search(r"\berror\b", line, re.IGNORECASE):
+            follows = lines[number + 1] if line.endswith(":") and number + 1 < len(lines) else ""
+            return f"{line} {follows}".strip()
+    return lines[-1] if lines else "no message"
+
+
+def _last_line(log: str) -> str:
+    return log.splitlines()[-1] if log else "no message"
+
+
+def _tool(name: str, configured: str = "") -> tuple[str, ...] | None:
+    """Command of a tool: the configured path, else from PATH, else from the toolchain's root."""
+    if configured:
+        return (configured,) if Path(configured).exists() else None
+    found = shutil.which(name)
+    if found:
+        return (found,)
+    root = toolchain_root()
+    if root is None:
+        return None
+    folder = root / "usr/bin"
+    versions = sorted(folder.glob(f"{name}-[0-9]*"))
+    program = versions[-1] if versions else folder / name
+    return _through_loader(root, str(program)) if program.exists() else None
+
+
+def _through_loader(root: Path, program: str) -> tuple[str, ...]:
+    return (str(_loader(root)), "--library-path", str(root / LIBRARIES), program)
+
+
+def _loader(root: Path) -> Path:
+    return root / "lib64/ld-linux-x86-64.so.2"
+
+
+def _on_system(library: str) -> bool:
+    import ctypes.util
+
+    stem = library.removeprefix("lib").split(".so")[0]
+    return ctypes.util.find_library(stem) is not None
