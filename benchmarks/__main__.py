@@ -1,0 +1,14 @@
+"""All benchmarks, one after another: `make bench`."""
+
+from benchmarks import compile_time, launch_cost, matmul, softmax
+
+
+def main() -> None:
+    compile_time.main([])
+    launch_cost.main([])
+    matmul.main()
+    softmax.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""What one kernel launch costs the host: our part, and the driver's.
+
+    python -m benchmarks.launch_cost [--device bmg | --gpu] [--repeat 300] [--record]
+
+A kernel with 5 pointers and 9 integers is launched again and again.
+
+The whole call, `kernel[grid](...)`: `floor` is the time with a launcher that does nothing, so
+Triton's own; `ours` is what our launcher adds, up to and without the driver's append (the call with
+an empty grid, less the floor); `driver` is what the append adds, more than alone in a loop, because
+Triton's code has pushed it out of the caches; `call` is all of it.  `without ours` is the ratio of
+a launcher that costs nothing.  The goals: `call / floor` at most 1.25, at most 2 us of ours.
+
+The launch function alone: `ours` has driver calls that do nothing; `arguments` has the real calls
+that set the arguments, `launch` also the real one that appends the kernel.  `nothing` is a Python
+function that ignores its arguments.
+
+Without --gpu this runs on Intel's driver with its simulated command stream, where the driver's work
+on the host is real.  What the stream itself does to record submissions, which no GPU asks for, is
+switched off; --record leaves it on.  Each figure is the best of many short rounds; floor and call
+alternate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
+
+import triton
+import triton.language as tl
+
+from triton_xe.tools import intel
+
+GOAL, OURS_GOAL_US = 1.25, 2.0
+POINTERS, INTEGERS = 5, 9
+TYPES = ("ptr",) * POINTERS + ("i32",) * INTEGERS
+LAUNCHES = 100
+NOTHING = """
+define i32 @describe(ptr %context, ptr %pointer, ptr %properties, ptr %owner) {
+  %type = getelementptr i8, ptr %properties, i64 16
+  store i32 1, ptr %type
+  ret i32 0
+}
+define i32 @succeed() {
+  ret i32 0
+}
+"""
+
+
+@triton.jit
+def many_arguments(a, b, c, d, e, n0, n1, n2, n3, n4, n5, n6, n7, n8, BLOCK: tl.constexpr):
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < n0 + n1 + n2 + n3 + n4 + n5 + n6 + n7 + n8
+    total = tl.load(b + index, mask=inside) + tl.load(c + index, mask=inside)
+    total += tl.load(d + index, mask=inside) + tl.load(e + index, mask=inside)
+    tl.store(a + index, total, mask=inside)
+
+
+class Tensor:
+    """Stands for a tensor where torch is not loaded."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+
+    def data_ptr(self) -> int:
+        return self.pointer
+
+
+class FloatTensor(Tensor):
+    """The same for Triton, which asks for the type of the elements."""
+
+    dtype = "fp32"
+
+
+class NoDriver:
+    """A Level Zero loader whose calls succeed at once."""
+
+    path = "no driver"
+
+    def address(self, name: str) -> int:
+        kind = "describe" if name == "zeMemGetAllocProperties" else "succeed"
+        return int(do_nothing().get_function_address(kind))
+
+
+@functools.cache
+def do_nothing() -> Any:
+    """The compiled functions of NOTHING, kept as long as the process."""
+    from triton_xe.runtime.level_zero import launcher
+
+    return launcher.compile_text(NOTHING)
+
+
+def microseconds(action: Callable[..., Any], values: Sequence[Any], repeat: int) -> float:
+    """Best time of one call, over rounds of LAUNCHES calls."""
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        for _ in range(LAUNCHES):
+            action(*values)
+        best = min(best, time.perf_counter() - start)
+    return best / LAUNCHES * 1e6
+
+
+def ours(values: Sequence[Any], repeat: int) -> float:
+    """The launch function when every driver call does nothing."""
+    from triton_xe.runtime.level_zero import launch_steps, launcher
+
+    state = (ctypes.c_uint64 * launch_steps.STATE_WORDS)()
+    name = "data_ptr"
+    state[launch_steps.LIST], state[launch_steps.DATA_PTR] = 1, id(name)
+    no_driver = {"api": lambda: NoDriver()}
+    with mock.patch.multiple(launcher, **no_driver), mock.patch.multiple(launch_steps, **no_driver):
+        kernel = launcher.kernel_state(1, ctypes.addressof(state), TYPES)
+        launch = launcher.make_launcher(kernel, TYPES)
+    return microseconds(launch, (0, 16, 1, 1, *values), repeat)
+
+
+def measure(repeat: int) -> dict[str, dict[str, float]]:
+    """All figures, for pointers given as integers and as objects with data_ptr()."""
+    from triton_xe.runtime.level_zero.device import open_devices
+    from triton_xe.tools import sample_kernel
+
+    (device, *_) = open_devices()
+    text = sample_kernel.many_arguments(POINTERS, INTEGERS, device.target.subgroup_size)
+    kernel = device.load(sample_kernel.to_spirv(text), "many_arguments")
+    buffers = [device.allocate(4096) for _ in range(POINTERS)]
+    integers = list(range(INTEGERS))
+    found = {}
+    for label, pointers in (
+        ("pointers as integers", [b.pointer for b in buffers]),
+        ("pointers as tensors", [Tensor(b.pointer) for b in buffers]),
+    ):
+        values = [*pointers, *integers]
+        row = {"nothing": microseconds(lambda *_: 0, (0, 16, 1, 1, *values), repeat)}
+        row["ours"] = ours(values, repeat)
+        row["arguments"] = microseconds(kernel.start, (0, 0, 1, 1, *values), repeat)
+        row["launch"] = microseconds(kernel.start, (0, 16, 1, 1, *values), repeat)
+        device.synchronize()
+        found[label] = row
+    found["the whole call"] = whole_call(repeat)
+    return found
+
+
+def whole_call(repeat: int) -> dict[str, float]:
+    """Microseconds of `kernel[grid](...)`; with torch, on its tensors over memory of the driver."""
+    from triton_xe.backend import devices
+    from triton_xe.runtime.level_zero.objects import Memory
+
+    on: Any = devices.device(0)
+    memory = [Memory(on.context, on.physical, 4096, kind="host") for _ in range(POINTERS)]
+    values = [*tensors_over(memory), *(1000 + 7 * n for n in range(INTEGERS))]
+    some, none = many_arguments[(4,)], many_arguments[(0,)]
+    kernel = some(*values, BLOCK=256)
+    ours = kernel.run
+    found = {"floor": float("inf"), "empty": float("inf"), "call": float("inf")}
+    for _ in range(max(repeat // 10, 1)):
+        for name, launcher, start in (
+            ("floor", lambda *_: None, some), ("empty", ours, none), ("call", ours, some),
+        ):
+            kernel._run = launcher
+            spent = microseconds(lambda start=start: start(*values, BLOCK=256), (), 10)
+            found[name] = min(found[name], spent)
+        on.synchronize()
+    return {
+        "floor": found["floor"], "ours": found["empty"] - found["floor"],
+        "driver": found["call"] - found["empty"], "call": found["call"],
+        "call / floor": found["call"] / found["floor"],
+        "without ours": 1 + (found["call"] - found["empty"]) / found["floor"],
+    }
+
+
+def tensors_over(memory: Sequence[Any]) -> list[Any]:
+    """A float32 tensor over each block of memory, of torch when it is installed."""
+    try:
+        import torch
+    except ImportError:
+        return [FloatTensor(block.pointer) for block in memory]
+    blocks = [(ctypes.c_uint8 * block.nbytes).from_address(block.pointer) for block in memory]
+    return [torch.frombuffer(block, dtype=torch.float32) for block in blocks]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--device", default="bmg", help="device that the driver acts as")
+    parser.add_argument("--gpu", action="store_true", help="use the real GPU of this machine")
+    parser.add_argument("--repeat", type=int, default=300)
+    parser.add_argument("--record", action="store_true", help="let the simulated stream record")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.here or options.gpu:
+        found = measure(options.repeat)
+    else:
+        found = on_simulated_stream(options.device, options.repeat, record=options.record)
+    if found and options.json:
+        print(json.dumps(found))
+    elif found:
+        for label, row in found.items():
+            cells = ", ".join(f"{name} {value:.2f}" for name, value in row.items())
+            print(f"one launch, {label}, microseconds: {cells}")
+        print(f"goals: call / floor at most {GOAL}, ours at most {OURS_GOAL_US}")
+
+
+def on_simulated_stream(
+    device: str, repeat: int, *, record: bool = False
+) -> dict[str, dict[str, float]]:
+    """The figures from a child process on Intel's driver; empty when it is not installed."""
+    reason = intel.driver_available()
+    if reason:
+        print(f"launch cost not measured: {reason}")
+        return {}
+    session = intel.level_zero_environment(device)
+    chosen = {"TRITON_XE_DEVICE": "gpu", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    chosen |= {} if record else intel.without_recording()
+    done = session.run(
+        __file__, "--here", "--json", "--repeat", str(repeat), extra=chosen, timeout=300
+    )
+    if done.returncode:
+        raise SystemExit(f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    found: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Kernels to read, run and import; each is a script: `python -m examples.<name>`."""
