@@ -31,25 +31,21 @@ class BlockMap:
     def __init__(self) -> None:
         self._own: dict[int, Block] = {}
         self._starts: list[int] = []
-        self._freed: deque[Block] = deque(maxlen=REMEMBERED)
+        self._freed: deque[tuple[Block, NDArray[np.uint8]]] = deque()
+        self._freed_bytes = 0
         self._seen: dict[int, Block] = {}
-        self._kept: deque[NDArray[np.uint8]] = deque()
-        self._kept_bytes = 0
 
     def add(self, block: Block) -> None:
         self._own[block.low] = block
         bisect.insort(self._starts, block.low)
 
-    def remove(self, low: int, memory: NDArray[np.uint8], *, keep: bool) -> None:
-        """A block was freed; with `keep` its memory is held back, so that it is not used again."""
-        block = self._own.pop(low)
+    def remove(self, low: int, memory: NDArray[np.uint8]) -> None:
+        """A block was freed; its memory is held back, so that nothing else has its addresses."""
+        self._freed.append((self._own.pop(low), memory))
         self._starts.pop(bisect.bisect_left(self._starts, low))
-        self._freed.append(block)
-        if keep:
-            self._kept.append(memory)
-            self._kept_bytes += memory.nbytes
-            while self._kept_bytes > QUARANTINE_BYTES:
-                self._kept_bytes -= self._kept.popleft().nbytes
+        self._freed_bytes += memory.nbytes
+        while self._freed_bytes > QUARANTINE_BYTES or len(self._freed) > REMEMBERED:
+            self._freed_bytes -= self._freed.popleft()[1].nbytes
 
     def find(self, address: int) -> Block | None:
         """The live block that holds an address."""
@@ -61,26 +57,30 @@ class BlockMap:
         return self._of_torch(address)
 
     def _of_torch(self, address: int) -> Block | None:
-        from triton_xe.runtime import torch_xpu
-
-        found = torch_xpu.allocation_of(address)
-        if found is None:
+        block = _block_of_torch(address, freed=False)
+        if block is None:
             return None
-        block = Block(found.base, found.base + found.size, found.device)
         if len(self._seen) > REMEMBERED:
             self._seen.clear()
         self._seen[block.low] = block
         return block
 
     def freed(self, address: int) -> Block | None:
-        """The block that held an address before it was freed."""
-        for block in (*reversed(self._freed), *self._seen.values()):
-            if block.low <= address < block.high and self.find(address) is None:
+        """The freed block that held an address, if its memory is still held back."""
+        for block, _ in self._freed:
+            if block.low <= address < block.high:
                 return block
-        return None
+        return _block_of_torch(address, freed=True)
 
     def nearest(self, address: int) -> Block | None:
         """The live block, of those seen, that begins or ends closest to an address."""
         live = [b for b in self._seen.values() if self.find(b.low) == b]
         return min([*self._own.values(), *live], default=None,
                    key=lambda b: min(abs(address - b.low), abs(address - b.high + 1)))
+
+
+def _block_of_torch(address: int, *, freed: bool) -> Block | None:
+    from triton_xe.runtime import torch_xpu
+
+    found = torch_xpu.allocation_of(address, freed=freed)
+    return None if found is None else Block(found.base, found.base + found.size, found.device)

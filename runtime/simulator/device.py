@@ -48,7 +48,7 @@ class SimulatedBuffer:
 
     def free(self) -> None:
         if self._memory is not None:
-            self._blocks.remove(self.pointer, self._memory, keep=knobs.sanitize())
+            self._blocks.remove(self.pointer, self._memory)
         self._memory = None
 
     def __del__(self) -> None:

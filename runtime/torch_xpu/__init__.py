@@ -63,11 +63,14 @@ def build() -> Path:
     return compilation.build()
 
 
-def allocation_of(pointer: int) -> Allocation | None:
-    """The live block of simulated device memory that holds `pointer`: (base, size, device)."""
+def allocation_of(pointer: int, *, freed: bool = False) -> Allocation | None:
+    """The live block of simulated device memory that holds `pointer`: (base, size, device).
+
+    With `freed`, the freed block whose memory is still held back, so that nothing else has it.
+    """
     if not is_loaded():
         return None
     from triton_xe.runtime.torch_xpu import activation
 
     library = activation.library()
-    return library.allocation_of(pointer) if library else None
+    return library.allocation_of(pointer, freed=freed) if library else None

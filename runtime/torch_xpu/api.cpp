@@ -88,10 +88,13 @@ std::int64_t xe_timestamp() {
   return triton_xe::timestamp();
 }
 
-// Fills base, size and device of the block that contains `pointer`; 0 when there is none.
-int xe_find_block(std::uint64_t pointer, std::uint64_t* base, std::uint64_t* size, int* device) {
+// Fills base, size and device of the live (or, where asked, freed) block that contains `pointer`;
+// 0 when there is none.
+int xe_find_block(std::uint64_t pointer, int freed, std::uint64_t* base, std::uint64_t* size,
+                  int* device) {
   Block block;
-  if (!triton_xe::find_block(pointer, &block)) {
+  auto find = freed ? triton_xe::find_freed_block : triton_xe::find_block;
+  if (!find(pointer, &block)) {
     return 0;
   }
   *base = block.base;

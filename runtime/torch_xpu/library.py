@@ -21,7 +21,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_stream_handle": (c_uint64, (c_int, c_int64)),
     "xe_timestamp": (c_int64, ()),
     "xe_find_block": (
-        c_int, (c_uint64, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_int))),
+        c_int, (c_uint64, c_int, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_int))),
     "xe_guard_violations": (c_int64, ()),
     "xe_set_capacity": (None, (c_int, c_uint64)),
     "xe_capacity": (c_uint64, (c_int,)),
@@ -38,7 +38,7 @@ COUNTERS = ("num_ooms", "num_device_alloc", "num_device_free")
 
 
 class Allocation(NamedTuple):
-    """A live block of device memory."""
+    """A block of device memory."""
 
     base: int
     size: int
@@ -64,9 +64,10 @@ class Library:
             raise DeviceError(f"torch did not accept the simulated xpu device: {text[0]}")
         return count
 
-    def allocation_of(self, pointer: int) -> Allocation | None:
+    def allocation_of(self, pointer: int, *, freed: bool = False) -> Allocation | None:
         base, size, device = c_uint64(), c_uint64(), c_int()
-        if not self.functions.xe_find_block(pointer, byref(base), byref(size), byref(device)):
+        if not self.functions.xe_find_block(
+                pointer, freed, byref(base), byref(size), byref(device)):
             return None
         return Allocation(base.value, size.value, device.value)
 

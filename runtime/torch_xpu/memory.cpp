@@ -1,6 +1,8 @@
 // Device memory: host memory with guard bytes around it, counted and limited like a GPU's.
 //
 // The block map knows every live block, so that the simulator can tell a wild access from a good one.
+// Freed blocks are held back for a while: until they are used again or given back, no other memory
+// of the process can have their addresses.
 #include "shim.h"
 
 #include <pthread.h>
@@ -9,8 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include <ATen/core/CachingHostAllocator.h>
 
@@ -21,6 +26,8 @@ constexpr std::size_t kAlign = 256;
 constexpr std::size_t kGuard = 256;
 constexpr unsigned char kGuardByte = 0xA5;
 constexpr std::size_t kSmallPool = 1 << 20;
+constexpr std::size_t kRetiredBytes = std::size_t{1} << 28;
+constexpr std::size_t kRetiredBlocks = 4096;
 
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
@@ -33,9 +40,19 @@ struct Entry {
   bool guarded;
 };
 
+// A freed block whose memory is still here: the allocator's own, or an adopted storage's.
+struct Retired {
+  std::uintptr_t base;
+  std::size_t size;
+  c10::DeviceIndex device;
+  c10::Storage owner;
+};
+
 struct Heap {
   std::mutex mutex;
   std::map<std::uintptr_t, Entry> blocks;
+  std::deque<Retired> retired;
+  std::size_t retired_bytes = 0;
   std::map<std::uintptr_t, std::size_t> pinned;
   std::array<Stats, kMaxDevices> stats{};
   std::array<std::size_t, kMaxDevices> capacity{};
@@ -133,9 +150,74 @@ void report_damage(std::uintptr_t base, const Entry& entry, bool front) {
       static_cast<int>(entry.device));
 }
 
+std::size_t whole_size(std::size_t size) {
+  return kGuard + size + back_guard(size);
+}
+
+void give_to_host(const Retired& block) {
+  if (!block.owner) {
+    std::free(reinterpret_cast<unsigned char*>(block.base) - kGuard);
+  }
+}
+
+// Holds a block back.  Returns those that give way to it, for the caller to give to the host
+// without the lock: an adopted storage runs its owner's code.
+std::vector<Retired> retire(Retired block) {
+  std::vector<Retired> leaving;
+  auto& held = heap().retired;
+  heap().retired_bytes += block.size;
+  held.push_back(std::move(block));
+  while (heap().retired_bytes > kRetiredBytes || held.size() > kRetiredBlocks) {
+    heap().retired_bytes -= held.front().size;
+    leaving.push_back(std::move(held.front()));
+    held.pop_front();
+  }
+  return leaving;
+}
+
+// The memory of the block of this size that was freed first; null when none is held back.
+unsigned char* reuse(std::size_t size) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto& held = heap().retired;
+  for (auto block = held.begin(); block != held.end(); ++block) {
+    if (!block->owner && whole_size(block->size) == whole_size(size)) {
+      auto* memory = reinterpret_cast<unsigned char*>(block->base) - kGuard;
+      heap().retired_bytes -= block->size;
+      held.erase(block);
+      return memory;
+    }
+  }
+  return nullptr;
+}
+
+void empty_retired() {
+  std::deque<Retired> leaving;
+  {
+    std::lock_guard<std::mutex> lock(heap().mutex);
+    leaving.swap(heap().retired);
+    heap().retired_bytes = 0;
+  }
+  for (auto& block : leaving) {
+    give_to_host(block);
+  }
+}
+
+unsigned char* host_memory(std::size_t size) {
+  auto* found = reuse(size);
+  if (found == nullptr) {
+    found = static_cast<unsigned char*>(std::aligned_alloc(kAlign, whole_size(size)));
+  }
+  if (found == nullptr) {
+    empty_retired();
+    found = static_cast<unsigned char*>(std::aligned_alloc(kAlign, whole_size(size)));
+  }
+  return found;
+}
+
 void free_block(void* pointer) {
   auto base = reinterpret_cast<std::uintptr_t>(pointer);
   auto* bytes = static_cast<unsigned char*>(pointer);
+  std::vector<Retired> leaving;
   {
     std::lock_guard<std::mutex> lock(heap().mutex);
     auto found = heap().blocks.find(base);
@@ -149,8 +231,11 @@ void free_block(void* pointer) {
     }
     heap().blocks.erase(found);
     give_back(entry.device, entry.size);
+    leaving = retire({base, entry.size, entry.device, {}});
   }
-  std::free(bytes - kGuard);
+  for (auto& block : leaving) {
+    give_to_host(block);
+  }
 }
 
 struct XeAllocator final : c10::DeviceAllocator {
@@ -161,8 +246,7 @@ struct XeAllocator final : c10::DeviceAllocator {
       return {nullptr, nullptr, &free_block, device};
     }
     reserve(index, size);
-    auto back = back_guard(size);
-    auto* block = static_cast<unsigned char*>(std::aligned_alloc(kAlign, kGuard + size + back));
+    auto* block = host_memory(size);
     if (block == nullptr) {
       std::lock_guard<std::mutex> lock(heap().mutex);
       give_back(index, size);
@@ -170,7 +254,7 @@ struct XeAllocator final : c10::DeviceAllocator {
                     ", but the host has no memory left to hold it");
     }
     std::memset(block, kGuardByte, kGuard);
-    std::memset(block + kGuard + size, kGuardByte, back);
+    std::memset(block + kGuard + size, kGuardByte, back_guard(size));
     auto* data = block + kGuard;
     std::lock_guard<std::mutex> lock(heap().mutex);
     heap().blocks[reinterpret_cast<std::uintptr_t>(data)] = {size, index, 1, true};
@@ -182,7 +266,7 @@ struct XeAllocator final : c10::DeviceAllocator {
   }
 
   bool initialized() override { return true; }
-  void emptyCache(c10::MempoolId_t) override {}
+  void emptyCache(c10::MempoolId_t) override { empty_retired(); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
 
   Stats getDeviceStats(c10::DeviceIndex index) override {
@@ -224,16 +308,21 @@ struct Adopted {
 };
 
 void release_adopted(void* context) {
-  auto* adopted = static_cast<Adopted*>(context);
+  std::unique_ptr<Adopted> adopted(static_cast<Adopted*>(context));
+  std::vector<Retired> leaving;
   {
     std::lock_guard<std::mutex> lock(heap().mutex);
     auto found = heap().blocks.find(reinterpret_cast<std::uintptr_t>(adopted->owner.data()));
-    if (found != heap().blocks.end() && --found->second.users == 0) {
-      heap().blocks.erase(found);
-    }
     give_back(adopted->device, adopted->size);
+    if (found != heap().blocks.end() && --found->second.users == 0) {
+      auto [base, entry] = *found;
+      heap().blocks.erase(found);
+      leaving = retire({base, entry.size, entry.device, std::move(adopted->owner)});
+    }
   }
-  delete adopted;
+  for (auto& block : leaving) {
+    give_to_host(block);
+  }
 }
 
 void free_pinned(void* pointer) {
@@ -312,6 +401,17 @@ bool find_block(std::uintptr_t pointer, Block* block) {
   auto& [base, entry] = *--next;
   *block = {base, entry.size, entry.device};
   return pointer - base < entry.size;
+}
+
+bool find_freed_block(std::uintptr_t pointer, Block* block) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  for (const auto& one : heap().retired) {
+    if (pointer >= one.base && pointer - one.base < one.size) {
+      *block = {one.base, one.size, one.device};
+      return true;
+    }
+  }
+  return false;
 }
 
 std::int64_t guard_violations() {

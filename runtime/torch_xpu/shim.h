@@ -76,6 +76,8 @@ void set_capacity(c10::DeviceIndex index, std::size_t bytes);
 std::size_t capacity(c10::DeviceIndex index);
 // The live block that contains `pointer`; false when there is none.
 bool find_block(std::uintptr_t pointer, Block* block);
+// The freed block that contains `pointer` and whose memory is held back; false when there is none.
+bool find_freed_block(std::uintptr_t pointer, Block* block);
 // How many blocks were freed with damaged guard bytes.
 std::int64_t guard_violations();
 // Device memory that is owned by `storage`, a CPU storage.

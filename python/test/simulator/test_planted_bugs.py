@@ -157,6 +157,15 @@ def test_pointer_to_a_freed_tensor() -> None:
     assert "block of 1048576 bytes" in text
 
 
+def test_pointer_to_a_freed_result_of_an_operator() -> None:
+    gone = xpu(512, 64) @ xpu(64, 512)
+    addresses = table(gone.data_ptr())
+    del gone
+    text = found(through_table, 1, addresses, xpu(1), 1)
+    assert "load of 4 bytes after free" in text
+    assert "block of 1048576 bytes" in text
+
+
 def test_null_pointer() -> None:
     text = found(through_table, 1, table(0), xpu(1), 1)
     assert "through a null pointer (address 0xc)" in text

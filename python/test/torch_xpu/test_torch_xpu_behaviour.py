@@ -325,6 +325,29 @@ def test_allocations_are_known_and_aligned() -> None:
     assert torch_xpu.allocation_of(torch.ones(3).data_ptr()) is None
 
 
+def test_addresses_of_freed_blocks_are_not_those_of_cpu_tensors() -> None:
+    made = torch.empty(1 << 16, device="xpu")
+    adopted = torch.ones(64, 1024, device="xpu") @ torch.ones(1024, 64, device="xpu")
+    pointers = {x.data_ptr(): x.nbytes for x in (made, adopted)}
+    del made, adopted
+    for pointer, nbytes in pointers.items():
+        assert torch_xpu.allocation_of(pointer + 7, freed=True) == (pointer, nbytes, 0)
+    cpu = [torch.empty(n) for n in (1 << 16, 64 * 64) for _ in range(100)]
+    assert not {x.data_ptr() for x in cpu} & pointers.keys()
+
+
+def test_the_block_that_was_freed_first_is_used_again() -> None:
+    torch.xpu.empty_cache()
+    first, second = (torch.empty(12_345, device="xpu") for _ in range(2))
+    pointer = first.data_ptr()
+    del first, second
+    again = torch.empty(12_345, device="xpu")
+    assert again.data_ptr() == pointer
+    assert torch_xpu.allocation_of(pointer, freed=True) is None
+    torch.xpu.empty_cache()
+    assert torch_xpu.allocation_of(pointer) == (pointer, 4 * 12_345, 0)
+
+
 @pytest.mark.parametrize(("offset", "where"), [(-1, "just before"), (1000, "just after")])
 def test_damaged_guard_bytes_are_reported(
     offset: int, where: str, capfd: pytest.CaptureFixture[str]
