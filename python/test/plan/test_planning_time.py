@@ -11,7 +11,8 @@ from triton_xe.hardware.target import target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding, to_linear_layout
 from triton_xe.plan import SurfaceFacts, candidates, fragment_of, plan_load, plan_store
 
-LIMIT = 2e-3 * (1 if os.getloadavg()[0] <= 1 else 3)
+SHARED = "PYTEST_XDIST_WORKER" in os.environ or os.getloadavg()[0] > 1
+LIMIT = 2e-3 * (3 if SHARED else 1)
 """A processor shared with other programs takes longer, in its own time as well."""
 SURFACE = SurfaceFacts(contiguous_dim=1, base_alignment=64)
 TRANSPOSED = SurfaceFacts(contiguous_dim=0, base_alignment=64)
