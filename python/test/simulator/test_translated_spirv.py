@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
 import torch
+import triton
 
-from examples import matmul, softmax, vector_add
+from examples import attention, matmul, matmul_descriptor, softmax, vector_add
+from triton_xe.backend import devices
 from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.spirv import is_spirv
 from triton_xe.tools import intel
+from triton_xe.tools.run_command import made_array, run_program
+
+FOLDER = Path(matmul.__file__).parent
 
 
 def translator() -> tuple[str, ...] | None:
     """The command of llvm-spirv, on PATH or in the toolchain's root."""
     names = ("llvm-spirv-22", "llvm-spirv")
     return next((found for name in names if (found := intel._tool(name))), None)
+
+
+pytestmark = pytest.mark.skipif(translator() is None, reason="llvm-spirv is not installed")
 
 
 def llvm_of(spirv: bytes, folder: Path) -> bytes:
@@ -31,63 +43,106 @@ def llvm_of(spirv: bytes, folder: Path) -> bytes:
     return str(llvm.parse_bitcode(bitcode.read_bytes())).encode()
 
 
+def _random(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator).to("xpu")
+
+
 def _add() -> Any:
-    x = torch.randn(1000, device="xpu", generator=torch.Generator("xpu").manual_seed(1))
+    x = _random(1000)
     return vector_add.add(x, x * 3)
 
 
 def _softmax() -> Any:
-    x = torch.randn(33, 300, device="xpu", generator=torch.Generator("xpu").manual_seed(1))
-    return softmax.softmax(x)
+    return softmax.softmax(_random(33, 300))
 
 
 def _matmul() -> Any:
-    seeded = torch.Generator("xpu").manual_seed(1)
-    a, b = (torch.randn(96, 96, device="xpu", generator=seeded).half() for _ in range(2))
-    return matmul.matmul(a, b)
+    a, b = _random(100, 72).half(), _random(72, 96).half()
+    return matmul.matmul(a, b, activation="leaky_relu", blocks=(64, 64, 32), num_warps=4)
 
 
-@pytest.mark.skipif(translator() is None, reason="llvm-spirv is not installed")
-@pytest.mark.parametrize("example", [_add, _softmax, _matmul])
-def test_translated_back(
-    example: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (vector_add, softmax, matmul):
-        _forget(module)
+def _matmul_descriptor() -> Any:
+    a, b = _random(100, 72).half(), _random(96, 72).half().T
+    return matmul_descriptor.matmul(a, b, blocks=(64, 64, 32), num_warps=4)
+
+
+def _attention() -> Any:
+    q, k, v = (_random(1, 2, 64, 32 + n)[..., :32].half().contiguous() for n in range(3))
+    return attention.attention(q, k, v, causal=True, blocks=(32, 32), num_warps=4)
+
+
+EXAMPLES: dict[str, tuple[ModuleType, Callable[[], Any]]] = {
+    "add_kernel": (vector_add, _add),
+    "softmax_kernel": (softmax, _softmax),
+    "matmul_kernel": (matmul, _matmul),
+    "matmul_descriptor_kernel": (matmul_descriptor, _matmul_descriptor),
+    "attention_kernel": (attention, _attention),
+}
+
+
+@pytest.fixture(params=["bmg", "pvc", "dg2"])
+def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Device xpu:0 is another one; what was compiled for it is forgotten afterwards."""
+    _forget()
+    monkeypatch.setattr(devices, "devices", lambda: (SimulatedDevice(request.param),))
+    yield request.param
+    _forget()
+
+
+def _forget() -> None:
+    for module, _ in EXAMPLES.values():
+        for kernel in vars(module).values():
+            getattr(kernel, "device_caches", {}).clear()
+
+
+@pytest.fixture
+def translated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """From its call on, devices load what the translator makes of a module; tells the kernels."""
+    names: list[str] = []
+    load = SimulatedDevice.load
+
+    def translate(self: Any, binary: bytes, kernel_name: str, *, build_flags: str = "") -> Any:
+        assert is_spirv(binary)
+        names.append(kernel_name)
+        return load(self, llvm_of(binary, tmp_path), kernel_name, build_flags=build_flags)
+
+    def begin() -> list[str]:
+        _forget()
+        monkeypatch.setattr(SimulatedDevice, "load", translate)
+        return names
+
+    return begin
+
+
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_translated_back(name: str, target: str, translated: Callable[[], list[str]]) -> None:
+    example = EXAMPLES[name][1]
     want = example()
-    launch = SimulatedDevice.launch
-    replaced = []
+    names = translated()
+    got = example()
+    assert names == [name]
+    torch.testing.assert_close(got, want, atol=0, rtol=0)
 
-    def translated(
-        self: SimulatedDevice, kernel: Any, grid: Any, args: Any, *, stream: int = 0
-    ) -> None:
-        spirv = binaries[kernel.name]
-        kernel = self.load(llvm_of(spirv, tmp_path), kernel.name)
-        replaced.append(kernel.name)
-        launch(self, kernel, grid, args, stream=stream)
 
-    binaries = {
-        name: compiled.asm["spv"]
-        for module in (vector_add, softmax, matmul)
-        for name, compiled in _compiled(module).items()
+@pytest.mark.parametrize("on", ["bmg", "pvc", "dg2"])
+def test_xetile_translated_back(on: str, translated: Callable[[], list[str]]) -> None:
+    text = (FOLDER / "xetile_gemm.mlir").read_text()
+    a, b = made_array("shape:40x72:f16:seed=1"), made_array("shape:72x48:f16:seed=2")
+    want, got = (np.full((40, 48), 7, np.float32) for _ in range(2))
+    run_program(text, [a, b, want, 40, 48, 72], target=on)
+    names = translated()
+    run_program(text, [a, b, got, 40, 48, 72], target=on)
+    assert names == ["gemm"]
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_allclose(got, a.astype(np.float32) @ b.astype(np.float32), atol=1e-2)
+
+
+def test_every_example_is_translated() -> None:
+    modules = [importlib.import_module(f"examples.{p.stem}") for p in FOLDER.glob("*.py")]
+    kernels = {
+        kernel.__name__ for module in modules for kernel in vars(module).values()
+        if isinstance(kernel, triton.runtime.JITFunction) and kernel.__name__.endswith("_kernel")
     }
-    monkeypatch.setattr(SimulatedDevice, "launch", translated)
-    torch.testing.assert_close(example(), want, atol=0, rtol=0)
-    assert replaced
-
-
-def _forget(module: Any) -> None:
-    """Drop variants other tests compiled, so that a kernel's name says which one is meant."""
-    for kernel in vars(module).values():
-        getattr(kernel, "device_caches", {}).clear()
-
-
-def _compiled(module: Any) -> dict[str, Any]:
-    """Kernels compiled since they were forgotten, by name."""
-    found: dict[str, Any] = {}
-    for kernel in vars(module).values():
-        for cache in getattr(kernel, "device_caches", {}).values():
-            for compiled in cache[0].values():
-                assert compiled.name not in found, "two variants of one kernel"
-                found[compiled.name] = compiled
-    return found
+    assert kernels == set(EXAMPLES)
+    assert [p.name for p in FOLDER.glob("*.mlir")] == ["xetile_gemm.mlir"]
