@@ -1,6 +1,6 @@
 """All benchmarks, one after another: `make bench`."""
 
-from benchmarks import compile_time, launch_cost, matmul, softmax
+from benchmarks import compile_time, launch_cost, matmul, sanitizer_cost, softmax
 
 
 def main() -> None:
@@ -8,6 +8,7 @@ def main() -> None:
     launch_cost.main([])
     matmul.main()
     softmax.main()
+    sanitizer_cost.main()
 
 
 if __name__ == "__main__":

@@ -382,8 +382,8 @@ def lane_helper_text(function: Function, *, sanitized: bool = False) -> str:
         r"call (i32|i64) @_Z18__spirv_AtomicLoadPU3AS1\w+\(ptr (%[\w.]+|%\"[^\"]*\"),[^)]*\)",
         r"load atomic \1, ptr \2 seq_cst, align 4", body,
     )
-    body = re.sub(r"(?m)^\s*(?:tail )?call void @_Z21__spirv_MemoryBarrierjj\(.*$",
-                  "  fence seq_cst", body)
+    body = re.sub(r"(?m)^\s*(?:tail )?call void @_Z21__spirv_MemoryBarrierjj\(.* (\d+)\).*$",
+                  r"  fence seq_cst ; \1", body)
     return head + "\n" + (lane_text(function, body) if sanitized else body)
 
 

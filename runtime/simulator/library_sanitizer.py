@@ -8,7 +8,8 @@ bits 0-3 bytes, 4 atomic, 5-17 release epoch, 18-35 barrier phase, 36-42 subgrou
 Two accesses of one dword race when one writes, they share bytes, not both are atomic, and
 
 - in one work-group: other subgroup, same phase (no barrier with the right fence between);
-- in two work-groups: the second has not acquired, by an atomic, what the first released by one.
+- in two work-groups: the second has not acquired, by an atomic, what the first released by one;
+  an atomic alone orders nothing, it takes a release fence before it and an acquire fence after.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ class Word(IntEnum):
     TRACE_MOST = 21
     SLM_SHADOW = 22
     ORIGINS = 23
+    ATOMICS = 24
+    """Whether the work-group has made an atomic access, whose value an acquire fence can use."""
+    RELEASABLE = 25
+    """What the last release fence covers: accesses of lower epochs."""
     COUNT = 32
 
 
@@ -68,6 +73,18 @@ class Kind(IntEnum):
     SAME = 16
     """A store to shared memory of what is there already: warps that hold copies of a value may
     all write it."""
+
+
+class Order(IntEnum):
+    """Memory semantics of SPIR-V; acquire and release are what an atomic can also have itself."""
+
+    ACQUIRE = 2
+    RELEASE = 4
+    BOTH = 8
+    SEQUENTIAL = 16
+    SLM = 256
+    GLOBAL = 512
+    FULL = BOTH | SLM | GLOBAL
 
 
 class Code(IntEnum):
@@ -221,7 +238,7 @@ _ARGUMENTS: dict[str, tuple[ir.Type, list[tuple[str, ir.Type]]]] = {
         ("kind", I64)]),
     FENCE: (ir.VoidType(), [("ctx", PTR), ("semantics", I32)]),
     BARRIER: (ir.VoidType(), [("ctx", PTR), ("sg", I32), ("semantics", I32)]),
-    SYNC: (ir.VoidType(), [("ctx", PTR), ("ordered", I1)]),
+    SYNC: (ir.VoidType(), [("ctx", PTR), ("semantics", I32)]),
     NEW_GROUP: (ir.VoidType(), [("ctx", PTR)]),
     NON_FINITE: (ir.VoidType(), [*SITE_ARGUMENTS, ("bad", I64)]),
     UNDEFINED: (ir.VoidType(), [*SITE_ARGUMENTS, ("bad", I64), ("use", I64)]),
@@ -484,14 +501,45 @@ def _make_block() -> Text:
     return w.text(), (CHECK_ONE,)
 
 
+def _has(w: Writer, *orders: Order) -> Any:
+    """Whether the semantics have one of the bits."""
+    bits = w.b.and_(w["semantics"], I32(sum(orders)))
+    return w.b.icmp_unsigned("!=", bits, I32(0))
+
+
+def _acquires(w: Writer) -> Any:
+    return _has(w, Order.ACQUIRE, Order.BOTH, Order.SEQUENTIAL)
+
+
+def _releases(w: Writer) -> Any:
+    return _has(w, Order.RELEASE, Order.BOTH, Order.SEQUENTIAL)
+
+
+def _next_epoch(w: Writer, state: Any) -> Any:
+    epoch = w.b.add(w.word(state, Word.EPOCH), I64(1))
+    w.set_word(state, Word.EPOCH, epoch)
+    return epoch
+
+
 def _make_fence() -> Text:
-    """A memory fence: what it covers is released by the next atomic or barrier."""
+    """A memory fence: what it covers is ordered by the next barrier.
+
+    In global memory, a release fence lets the atomics after it release the accesses before it; an
+    acquire fence after an atomic acquires.
+    """
     w = _start(FENCE)
-    state = w.state()
-    for bit, word in ((512, Word.FENCED_GLOBAL), (256, Word.FENCED_SLM)):
-        with w.b.if_then(w.b.icmp_unsigned("!=", w.b.and_(w["semantics"], I32(bit)), I32(0))):
-            w.set_word(state, word, I64(1))
-    w.b.ret_void()
+    state, b = w.state(), w.b
+    with b.if_then(_has(w, Order.SLM)):
+        w.set_word(state, Word.FENCED_SLM, I64(1))
+    everywhere = _has(w, Order.GLOBAL)
+    with b.if_then(everywhere):
+        w.set_word(state, Word.FENCED_GLOBAL, I64(1))
+    with b.if_then(b.and_(everywhere, _releases(w))):
+        w.set_word(state, Word.RELEASABLE, _next_epoch(w, state))
+    after_atomic = b.icmp_unsigned("!=", w.word(state, Word.ATOMICS), I64(0))
+    with b.if_then(b.and_(b.and_(everywhere, _acquires(w)), after_atomic)):
+        w.set_word(state, Word.ACQUIRED, I64(1))
+    b.ret_void()
     return w.text(), ()
 
 
@@ -506,25 +554,24 @@ def _make_barrier() -> Text:
             named = b.icmp_unsigned("!=", b.and_(w["semantics"], I32(bit)), I32(0))
             before = b.icmp_unsigned("!=", w.word(state, fenced), I64(0))
             w.set_word(state, phase, b.add(w.word(state, phase), b.zext(b.or_(named, before), I64)))
-            if fenced == Word.FENCED_SLM:
-                w.set_word(state, fenced, I64(0))
+            w.set_word(state, fenced, I64(0))
     b.ret_void()
     return w.text(), ()
 
 
 def _make_sync() -> Text:
-    """An atomic on global memory: acquires, and releases what was fenced before it."""
+    """An atomic on global memory: releases what was fenced before it, or is ordered itself."""
     w = _start(SYNC)
     state, b = w.state(), w.b
-    w.set_word(state, Word.ACQUIRED, I64(1))
-    fenced = b.icmp_unsigned("!=", w.word(state, Word.FENCED_GLOBAL), I64(0))
-    with b.if_then(b.or_(fenced, w["ordered"])):
-        epoch = b.add(w.word(state, Word.EPOCH), I64(1))
-        w.set_word(state, Word.EPOCH, epoch)
-        released = w.pointer(state, Word.RELEASED)
-        group = b.add(w.word(w["ctx"], GROUP_WORD), I64(1))
-        with b.if_then(b.icmp_unsigned("<", group, w.word(state, Word.RELEASES))):
-            w.set_word(released, group, b.trunc(epoch, I32), I32)
+    w.set_word(state, Word.ATOMICS, I64(1))
+    with b.if_then(_acquires(w)):
+        w.set_word(state, Word.ACQUIRED, I64(1))
+    with b.if_then(_releases(w)):
+        w.set_word(state, Word.RELEASABLE, _next_epoch(w, state))
+    group = b.add(w.word(w["ctx"], GROUP_WORD), I64(1))
+    with b.if_then(b.icmp_unsigned("<", group, w.word(state, Word.RELEASES))):
+        epoch = b.trunc(w.word(state, Word.RELEASABLE), I32)
+        w.set_word(w.pointer(state, Word.RELEASED), group, epoch, I32)
     b.ret_void()
     return w.text(), ()
 
@@ -533,8 +580,8 @@ def _make_group() -> Text:
     """A new work-group begins: nothing is known of its shared memory, nothing acquired."""
     w = _start(NEW_GROUP)
     state, b = w.state(), w.b
-    for word in (Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.EPOCH, Word.ACQUIRED,
-                 Word.FENCED_GLOBAL, Word.FENCED_SLM):
+    for word in (Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.EPOCH, Word.ACQUIRED, Word.ATOMICS,
+                 Word.RELEASABLE, Word.FENCED_GLOBAL, Word.FENCED_SLM):
         w.set_word(state, word, I64(0))
     group = w.word(w["ctx"], GROUP_WORD)
     w.set_word(state, Word.GROUP, group)

@@ -568,7 +568,8 @@ def _atomicrmw(line: _Line) -> Instruction:
     address = line.typed_operand()
     line.expect(",")
     value = line.typed_operand()
-    return Instruction("atomicrmw", value.type, [address, value], extra=operation)
+    return Instruction("atomicrmw", value.type, [address, value], extra=operation,
+                       flags=_ordering(line))
 
 
 def _cmpxchg(line: _Line) -> Instruction:
@@ -578,7 +579,14 @@ def _cmpxchg(line: _Line) -> Instruction:
     expected = line.typed_operand()
     line.expect(",")
     value = line.typed_operand()
-    return Instruction("cmpxchg", ir.struct((value.type, ir.I1)), [address, expected, value])
+    return Instruction("cmpxchg", ir.struct((value.type, ir.I1)), [address, expected, value],
+                       flags=_ordering(line))
+
+
+def _ordering(line: _Line) -> str:
+    if line.accept("syncscope"):
+        line.skip_parens()
+    return line.take()
 
 
 def _fence(line: _Line) -> Instruction:

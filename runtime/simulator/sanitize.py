@@ -16,7 +16,7 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator import library_sanitizer as checks
 from triton_xe.runtime.simulator.definedness import Undefined
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand, Type
-from triton_xe.runtime.simulator.library_sanitizer import Kind, Word
+from triton_xe.runtime.simulator.library_sanitizer import Kind, Order, Word
 from triton_xe.runtime.simulator.provenance import NOWHERE, Roots, pointer_roots
 from triton_xe.runtime.simulator.trace_messages import traced_access
 from triton_xe.runtime.simulator.values import Tabled, Uniform, Value, Wide, wide_type
@@ -242,7 +242,7 @@ def fence(w: Widener, i: Instruction) -> None:
     """A fence of the kernel: `semantics` is its last operand."""
     if checking(w):
         semantics = i.operands[-1].integer_value()
-        value = 768 if semantics is None or "LSCFence" in i.callee else semantics
+        value = Order.FULL if semantics is None or "LSCFence" in i.callee else semantics
         w.call_helper(checks.FENCE, "void", ["ptr %ctx", f"i32 {value}"])
 
 
@@ -268,10 +268,21 @@ def after_barrier(w: Widener, i: Instruction) -> None:
 
 
 def synchronises(w: Widener, i: Instruction, space: int) -> None:
-    """An atomic of the kernel, just done."""
+    """An atomic of the kernel, just done; the builtins have their semantics as third operand."""
     if checking(w) and space != 3:
-        ordered = any(x in i.extra + i.flags for x in ("acquire", "release", "acq_rel", "seq_cst"))
-        w.call_helper(checks.SYNC, "void", ["ptr %ctx", f"i1 {'true' if ordered else 'false'}"])
+        told = i.operands[2].integer_value() if "__spirv_Atomic" in i.callee else None
+        semantics = _order(i.flags) if told is None else told
+        w.call_helper(checks.SYNC, "void", ["ptr %ctx", f"i32 {semantics}"])
+
+
+def _order(text: str) -> int:
+    """What the orderings in the text of an atomic instruction mean."""
+    found = {name: order for name, order in _ORDERS.items() if re.search(rf"\b{name}\b", text)}
+    return sum(set(found.values()))
+
+
+_ORDERS = {"acquire": Order.ACQUIRE, "release": Order.RELEASE, "acq_rel": Order.BOTH,
+           "seq_cst": Order.SEQUENTIAL}
 
 
 # --- infinities and NaN ---------------------------------------------------------------------------
@@ -323,7 +334,7 @@ def _not_finite(w: Widener, value: Value) -> str:
 
 LANE_DECLARATIONS = {
     checks.CHECK_ONE: f"declare i1 @{checks.CHECK_ONE}(ptr, i32, i32, i32, i64, i64, i64, i64, i1)",
-    checks.SYNC: f"declare void @{checks.SYNC}(ptr, i1)",
+    checks.SYNC: f"declare void @{checks.SYNC}(ptr, i32)",
     checks.FENCE: f"declare void @{checks.FENCE}(ptr, i32)",
 }
 _ACCESS = re.compile(
@@ -332,8 +343,12 @@ _POINTER = re.compile(r"ptr (%\"[^\"]*\"|%[-\w.$]+)")
 
 
 def lane_text(function: Function, body: str) -> str:
-    """The body of a lane helper with checks before its accesses to global memory."""
+    """The body of a lane helper with checks before its accesses to global memory.
+
+    The load before a loop of compare-and-swap may be stale, the loop sees to that: it is atomic.
+    """
     spaces = {i.line: i for i in function.instructions()}
+    loops = any(i.opcode == "cmpxchg" for i in spaces.values())
     accesses = iter(sorted(
         line for line, i in spaces.items()
         if i.opcode in ("load", "store", "atomicrmw", "cmpxchg")))
@@ -346,9 +361,10 @@ def lane_text(function: Function, body: str) -> str:
         if found is None:
             lines.append(text)
             if "fence seq_cst" in text:
-                lines.append(f"  call void @{checks.FENCE}(ptr %ctx, i32 768)")
+                semantics = text.split(";")[1]
+                lines.append(f"  call void @{checks.FENCE}(ptr %ctx, i32{semantics})")
             continue
-        lines += _lane_access(spaces[next(accesses)], text, found)
+        lines += _lane_access(spaces[next(accesses)], text, found, loops)
     return "\n".join(lines)
 
 
@@ -358,10 +374,13 @@ def _atomic_load(text: str) -> tuple[str, Type, int]:
     return found[1], ir.I64 if " i64," in text else ir.I32, Kind.ATOMIC
 
 
-def _lane_access(i: Instruction, text: str, found: re.Match[str]) -> list[str]:
+def _lane_access(
+    i: Instruction, text: str, found: re.Match[str], loops: bool
+) -> list[str]:
     operand = i.operands[1 if i.opcode == "store" else 0]
     t = i.type if i.opcode == "load" else i.operands[0 if i.opcode == "store" else 1].type
-    kind = {"load": 0, "store": Kind.WRITE}.get(i.opcode, Kind.WRITE | Kind.ATOMIC)
+    kind = {"load": Kind.ATOMIC if loops else 0, "store": Kind.WRITE}.get(
+        i.opcode, Kind.WRITE | Kind.ATOMIC)
     if operand.type.space not in (1, 3) or operand.local is None:
         return [text]
     if operand.type.space == 3:
@@ -385,6 +404,5 @@ def _lane_check(text: str, name: str, t: Type, kind: int, n: int) -> list[str]:
     position = text.rindex(f"ptr {name}")
     made.append(text[:position] + f"ptr %xe.q{n}" + text[position + 4 + len(name):])
     if kind & Kind.ATOMIC and not kind & Kind.SLM:
-        made.append(f"  call void @{checks.SYNC}(ptr %ctx, i1 "
-                    f"{'false' if 'monotonic' in text else 'true'})")
+        made.append(f"  call void @{checks.SYNC}(ptr %ctx, i32 {_order(text)})")
     return made
