@@ -7,7 +7,8 @@ A tracked block has two cells of 64 bits per dword of memory, the last write and
 bits 0-3 bytes, 4 atomic, 5-17 release epoch, 18-35 barrier phase, 36-42 subgroup, 43-63 group + 1.
 Two accesses of one dword race when one writes, they share bytes, not both are atomic, and
 
-- in one work-group: other subgroup, same phase (no barrier with the right fence between);
+- in one work-group: other subgroup, same phase (no barrier with the right fence between; a store to
+  global memory after a load needs a barrier of any kind, by which the loaded value has arrived);
 - in two work-groups: the second has not acquired, by an atomic, what the first released by one;
   an atomic alone orders nothing, it takes a release fence before it and an acquire fence after.
 """
@@ -36,6 +37,7 @@ class Word(IntEnum):
     SEARCH_END = 2
     SCRATCH = 3
     GLOBAL_PHASE = 5
+    """Barriers met so far, of any kind."""
     SLM_PHASE = 6
     EPOCH = 7
     RELEASED = 8
@@ -56,6 +58,8 @@ class Word(IntEnum):
     ORIGINS = 23
     ATOMICS = 24
     """Whether the work-group has made an atomic access, whose value an acquire fence can use."""
+    SINCE = 26
+    """Barriers met since one that fences global memory."""
     RELEASABLE = 25
     """What the last release fence covers: accesses of lower epochs."""
     COUNT = 32
@@ -344,15 +348,19 @@ def _make_one() -> Text:
     return w.text(), ("xe_san_find", "xe_san_report", "xe_san_track")
 
 
-def _conflict(w: Writer, state: Any, old: Any, new: Any, slm: Any) -> Any:
-    """Whether an earlier access is not ordered before the new one."""
+def _conflict(w: Writer, state: Any, old: Any, new: Any, slm: Any, since: Any) -> Any:
+    """Whether an earlier access is not ordered before the new one.
+
+    `since` counts the barriers, up to the last, that do not order the two.
+    """
     b = w.b
     shared = b.icmp_unsigned("!=", b.and_(b.and_(old, new), I64(15)), I64(0))
     atomic = b.icmp_unsigned("!=", b.and_(b.and_(old, new), I64(1 << ATOMIC)), I64(0))
     group, mine = (b.lshr(x, I64(GROUP)) for x in (old, new))
     same = b.icmp_unsigned("==", group, mine)
     other_warp = b.icmp_unsigned("!=", w.field(old, SUBGROUP, 7), w.field(new, SUBGROUP, 7))
-    phase = b.icmp_unsigned("==", w.field(old, PHASE, 18), w.field(new, PHASE, 18))
+    age = b.and_(b.sub(w.field(new, PHASE, 18), w.field(old, PHASE, 18)), I64(PHASE_MOST))
+    phase = b.icmp_unsigned("<=", age, since)
     inside = b.and_(same, b.and_(other_warp, phase))
     released = w.pointer(state, Word.RELEASED)
     acquired = b.icmp_unsigned("!=", w.word(state, Word.ACQUIRED), I64(0))
@@ -393,7 +401,7 @@ def _make_track() -> Text:
         mask = b.and_(b.shl(I64(15), skip), b.lshr(I64(15), over))
         new = b.or_(owner, mask)
         old_write, old_read = w.word(last_writes, d), w.word(last_reads, d)
-        after_write = _conflict(w, state, old_write, new, slm)
+        after_write = _conflict(w, state, old_write, new, slm, unfenced_barriers(w, state, slm))
         mixed = b.and_(b.icmp_unsigned("==", w.field(old_write, SUBGROUP, 7), I64(SEVERAL)),
                        b.icmp_unsigned("==", b.lshr(old_write, I64(GROUP)),
                                        b.lshr(new, I64(GROUP))))
@@ -402,7 +410,7 @@ def _make_track() -> Text:
         was_mixed = b.icmp_unsigned("==", w.field(old_write, SUBGROUP, 7), I64(SEVERAL))
         mixes = b.and_(several, b.or_(was_mixed, b.not_(same)))
         after_write = b.or_(b.and_(after_write, b.not_(several)), b.and_(mixed, b.not_(writes)))
-        after_read = _conflict(w, state, old_read, new, slm)
+        after_read = _conflict(w, state, old_read, new, slm, I64(0))
         bad_read = b.and_(after_read, writes)
         bad = b.and_(b.or_(after_write, bad_read), w.get(result))
         with b.if_then(bad):
@@ -423,6 +431,11 @@ def _make_track() -> Text:
                 w.set_word(read_sites, d, w["site"], I32)
     b.ret(w.get(result))
     return w.text(), ("xe_san_report",)
+
+
+def unfenced_barriers(w: Writer, state: Any, slm: Any) -> Any:
+    """The barriers, up to the last, after which earlier stores are not visible yet."""
+    return w.b.select(slm, I64(0), w.word(state, Word.SINCE))
 
 
 def owner_of(w: Writer, state: Any, slm: Any) -> Any:
@@ -547,14 +560,22 @@ def _make_barrier() -> Text:
     """All subgroups are past a barrier, subgroup 0 first: a new phase of the memory it fences."""
     w = _start(BARRIER)
     state, b = w.state(), w.b
+
+    def fences(order: Order, fenced: Word) -> Any:
+        before = b.icmp_unsigned("!=", w.word(state, fenced), I64(0))
+        w.set_word(state, fenced, I64(0))
+        return b.or_(_has(w, order), before)
+
+    def count(word: Word, more: Any) -> Any:
+        total = b.add(w.word(state, word), more)
+        w.set_word(state, word, total)
+        return total
+
     with b.if_then(b.icmp_unsigned("==", w["sg"], I32(0))):
-        for bit, fenced, phase in (
-            (512, Word.FENCED_GLOBAL, Word.GLOBAL_PHASE), (256, Word.FENCED_SLM, Word.SLM_PHASE),
-        ):
-            named = b.icmp_unsigned("!=", b.and_(w["semantics"], I32(bit)), I32(0))
-            before = b.icmp_unsigned("!=", w.word(state, fenced), I64(0))
-            w.set_word(state, phase, b.add(w.word(state, phase), b.zext(b.or_(named, before), I64)))
-            w.set_word(state, fenced, I64(0))
+        count(Word.SLM_PHASE, b.zext(fences(Order.SLM, Word.FENCED_SLM), I64))
+        count(Word.GLOBAL_PHASE, I64(1))
+        visible = fences(Order.GLOBAL, Word.FENCED_GLOBAL)
+        w.set_word(state, Word.SINCE, b.select(visible, I64(0), count(Word.SINCE, I64(1))))
     b.ret_void()
     return w.text(), ()
 
@@ -581,7 +602,7 @@ def _make_group() -> Text:
     w = _start(NEW_GROUP)
     state, b = w.state(), w.b
     for word in (Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.EPOCH, Word.ACQUIRED, Word.ATOMICS,
-                 Word.RELEASABLE, Word.FENCED_GLOBAL, Word.FENCED_SLM):
+                 Word.RELEASABLE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM):
         w.set_word(state, word, I64(0))
     group = w.word(w["ctx"], GROUP_WORD)
     w.set_word(state, Word.GROUP, group)

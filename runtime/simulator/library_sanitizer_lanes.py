@@ -26,10 +26,10 @@ from triton_xe.runtime.simulator.library_sanitizer import (
     block_of,
     check_lanes_name,
     owner_of,
+    unfenced_barriers,
 )
 
-_SAME_OWNER = -32
-"""All bits of a cell but bytes and atomic."""
+_SAME_SUBGROUP = -1 << SUBGROUP
 
 
 class _Lanes:
@@ -71,15 +71,17 @@ class _Lanes:
         name = f"llvm.masked.scatter.v{self.lanes}i{value.type.element.width}.v{self.lanes}p0"
         self.w.call(name, ir.VoidType(), [value, pointers, mask])
 
-    def ordered(self, old: Any, owner: Any, slm: Any) -> Any:
-        """Cells that cannot clash: unused, of this subgroup, or before a barrier."""
+    def ordered(self, old: Any, owner: Any, slm: Any, since: Any) -> Any:
+        """Cells that cannot clash: unused, of this subgroup, or before one more barrier."""
         b = self.w.b
         odd = b.xor(old, owner)
         none = self.constant(0)
         unused = b.icmp_unsigned("==", old, none)
-        mine = b.icmp_unsigned("==", b.and_(odd, self.constant(_SAME_OWNER)), none)
+        mine = b.icmp_unsigned("==", b.and_(odd, self.constant(_SAME_SUBGROUP)), none)
         group = b.icmp_unsigned("<", odd, self.constant(1 << GROUP))
-        phase = b.icmp_unsigned("!=", b.and_(odd, self.constant(PHASE_MOST << PHASE)), none)
+        first = self.constant(PHASE)
+        age = b.and_(b.sub(b.lshr(owner, first), b.lshr(old, first)), self.constant(PHASE_MOST))
+        phase = b.icmp_unsigned(">", age, self.spread(since))
         warp = b.and_(old, self.constant(SEVERAL << SUBGROUP))
         several = b.icmp_unsigned("==", warp, self.constant(SEVERAL << SUBGROUP))
         phase = b.and_(phase, b.not_(several))
@@ -90,7 +92,7 @@ class _Lanes:
         b = self.w.b
         none = self.constant(0)
         odd = b.xor(old, owner)
-        mine = b.icmp_unsigned("==", b.and_(odd, self.constant(_SAME_OWNER)), none)
+        mine = b.icmp_unsigned("==", b.and_(odd, self.constant(_SAME_SUBGROUP)), none)
         group = b.icmp_unsigned("<", odd, self.constant(1 << GROUP))
         several = b.or_(b.or_(old, new), self.constant(SEVERAL << SUBGROUP))
         groups = b.or_(several, self.constant(-1 << GROUP))
@@ -228,7 +230,8 @@ def _cells(
     write_at, read_at = w.word(block, Entry.WRITES), w.word(block, Entry.READS)
     old_write = cells.load(write_at, 8, v.vector)
     old_read = cells.load(read_at, 8, v.vector)
-    after_write, after_read = (v.ordered(old, owner, slm) for old in (old_write, old_read))
+    after_write = v.ordered(old_write, owner, slm, unfenced_barriers(w, state, slm))
+    after_read = v.ordered(old_read, owner, slm, I64(0))
     fine = b.and_(after_write, b.or_(after_read, b.not_(v.spread(writes))))
     fine = b.and_(v.every(fine), _first_use(v, state, cells, slm, writes))
     b.store(b.and_(w.get(good), fine), good)

@@ -163,3 +163,39 @@ def test_orderings_of_atomic_instructions(release: str, acquire: str, ordered: b
         return
     with pytest.raises(SimulatorTrap, match="data race: load"):
         device.launch(kernel, (2, 1, 1), pointers)
+
+
+@triton.jit
+def exchanged(x, out, MODE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    count: tl.constexpr = ROWS * COLUMNS
+    k = tl.arange(0, count)
+    across = (k + 64) % count
+    if MODE == "turned":
+        v = tl.load(x + i[:, None] + j[None, :] * ROWS)
+        tl.store(x + i[:, None] * COLUMNS + j[None, :], v)
+    elif MODE == "swapped":
+        tl.store(x + across, tl.load(x + k))
+    else:
+        tl.store(x + k, tl.load(x + k) + 1)
+        if MODE == "met":
+            tl.debug_barrier()
+        tl.store(out + k, tl.load(x + across))
+
+
+def test_store_after_loads_that_other_warps_made() -> None:
+    """Values that went through shared memory had been loaded before; others perhaps not."""
+    x = torch.randn(32, 64).to("xpu")
+    want = x.cpu().reshape(64, 32).T.reshape(32, 64).clone()
+    exchanged[(1,)](x, x, "turned", 32, 64)
+    assert torch.equal(x.cpu(), want)
+    with pytest.raises(SimulatorTrap, match="data race"):
+        exchanged[(1,)](x, x, "swapped", 32, 64)
+
+
+def test_load_after_stores_of_other_warps() -> None:
+    x, out = torch.randn(32, 64), zeros(32, 64)
+    exchanged[(1,)](x.to("xpu"), out, "met", 32, 64)
+    assert torch.equal(out.cpu().flatten(), x.flatten().roll(-64) + 1)
+    with pytest.raises(SimulatorTrap, match="data race"):
+        exchanged[(1,)](x.to("xpu"), out, "apart", 32, 64)
