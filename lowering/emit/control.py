@@ -280,6 +280,8 @@ def write_blocks(em: Emitter, region: Region) -> None:
     if len(blocks) == 1:
         em.block(blocks[0])
         return
+    for arg in (arg for block in blocks for arg in block.args):
+        em.joins.pop(arg, None)  # of an earlier call of the same function
     places = {b: em.function.append_basic_block("block") for b in blocks[1:]}
     em.targets.update(places)
     for block in _in_order(blocks[0]):

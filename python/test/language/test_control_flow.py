@@ -179,3 +179,27 @@ def test_map_elementwise_may_branch():
     out = torch.empty(128, dtype=torch.int32, device="xpu")
     map_kernel[(1,)](x.to("xpu"), y.to("xpu"), out, 128)
     assert torch.equal(out.cpu(), torch.sign(x - y))
+
+
+@triton.jit
+def code_value(code):
+    if code == 0:
+        return 1.5
+    if code == 1:
+        return -2.0
+    return 0.25
+
+
+@triton.jit
+def decode_kernel(codes, out, n):
+    for i in range(n):
+        packed = tl.load(codes + i)
+        tl.store(out + 2 * i, code_value(packed >> 4))
+        tl.store(out + 2 * i + 1, code_value(packed & 15))
+
+
+def test_a_function_left_in_several_places_is_called_twice():
+    codes = torch.tensor([0x01, 0x12, 0x20, 0x11], dtype=torch.uint8).to("xpu")
+    out = torch.zeros(8, device="xpu")
+    decode_kernel[(1,)](codes, out, 4)
+    assert out.tolist() == [1.5, -2.0, -2.0, 0.25, 0.25, 1.5, -2.0, -2.0]
