@@ -9,6 +9,7 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.conversions import conversion
 from triton_xe.runtime.simulator.elementwise import gather_lanes, scalarise
 from triton_xe.runtime.simulator.ir import Function, Instruction, Type
+from triton_xe.runtime.simulator.lane_loops import stoppable
 from triton_xe.runtime.simulator.library_sanitizer import Kind
 from triton_xe.runtime.simulator.maths import math_call
 from triton_xe.runtime.simulator.matrix import block_call, dpas
@@ -384,7 +385,8 @@ def lane_helper_text(function: Function, *, sanitized: bool = False) -> str:
     )
     body = re.sub(r"(?m)^\s*(?:tail )?call void @_Z21__spirv_MemoryBarrierjj\(.* (\d+)\).*$",
                   r"  fence seq_cst ; \1", body)
-    return head + "\n" + (lane_text(function, body) if sanitized else body)
+    body = lane_text(function, body) if sanitized else body
+    return head + "\n" + stoppable(function, body, checked=sanitized)
 
 
 def _result_text(function: Function) -> str:

@@ -22,7 +22,8 @@ from triton_xe.runtime.simulator.direct import direct_arrays
 from triton_xe.runtime.simulator.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.guards import without_fallbacks
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
-from triton_xe.runtime.simulator.library_sanitizer import CHECK_ONE, FENCE, SYNC
+from triton_xe.runtime.simulator.lane_loops import loop_ends
+from triton_xe.runtime.simulator.library_sanitizer import CHECK_ONE, FENCE, STOPPED, SYNC
 from triton_xe.runtime.simulator.matrix import assign_slots, operand_roles
 from triton_xe.runtime.simulator.private_arrays import find_granules, private_pointers
 from triton_xe.runtime.simulator.sanitize import (
@@ -139,6 +140,9 @@ def translate(
 def _lane_helper(context: ModuleContext, function: Function) -> str:
     checked = context.sanitizer is not None and not context.sanitizer.trace
     text = calls.lane_helper_text(function, sanitized=checked)
+    if loop_ends(function):
+        context.helpers.add(STOPPED)
+        context.declarations[STOPPED] = f"declare void @{STOPPED}(ptr, i32, i64) nounwind"
     if context.sanitizer is not None and checked:
         for name in (CHECK_ONE, SYNC, FENCE):
             context.helpers.add(name)
@@ -479,7 +483,7 @@ class _FunctionWriter:
 
     def _branch(self, i: Instruction) -> str:
         if self._goes_back(i):
-            self._stop_when_told()
+            self._stop_when_told(i)
         labels = [f"label %{self.labels[x]}" for x in i.labels]
         if not i.operands:
             return f"br {labels[0]}"
@@ -499,13 +503,18 @@ class _FunctionWriter:
         number = {b.label: k for k, b in enumerate(self.order)}
         return any(number[x] <= number[self.source.label] for x in i.labels)
 
-    def _stop_when_told(self) -> None:
-        """Leave a loop or a long block once the launch has failed or was told to end."""
+    def _stop_when_told(self, back: Instruction | None = None) -> None:
+        """Leave a long block, or a loop at `back`, once the launch has failed or is to end."""
         w = self.w
         code = w.emit("load volatile i64, ptr %err")
         bad = w.emit(f"icmp ne i64 {code}, 0")
-        after = w.label()
-        w.do(f"br i1 {bad}, label %xe.stopped, label %{after}")
+        after, left = w.label(), w.label() if back is not None else "xe.stopped"
+        w.do(f"br i1 {bad}, label %{left}, label %{after}")
+        if back is not None:
+            w.note_place(back)
+            w.start_block(left)
+            w.call_helper(STOPPED, "void", ["ptr %ctx", "i32 %sg", f"i64 {back.line}"])
+            w.do("br label %xe.stopped")
         w.start_block(after)
         self.stops = True
 

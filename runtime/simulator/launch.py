@@ -147,8 +147,9 @@ def _run_groups(
 def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
     if error[0] == Code.TIME:
         return SimulatorTrap(
-            f"kernel {launch.kernel}: still running after {knobs.time_limit():g} s: an endless "
-            "loop, or a wait for a program that comes later; TRITON_XE_TIME_LIMIT sets the limit"
+            f"kernel {launch.kernel}{_still_running(launch, error)}: still running after "
+            f"{knobs.time_limit():g} s: an endless loop, or a wait for a program that comes later; "
+            "TRITON_XE_TIME_LIMIT sets the limit"
         )
     if error[0] == faults.FAULT:
         return SimulatorTrap(
@@ -158,6 +159,15 @@ def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
     if launch.state is not None and error[0] >= Code.BOUNDS:
         return explain(launch.state, launch.kernel, launch.places, error, launch.grid)
     return SimulatorTrap(_explain(launch, error))
+
+
+def _still_running(launch: Launch, error: list[int]) -> str:
+    """Where the first subgroup was that noticed the end, if one did."""
+    if not error[4]:
+        return ""
+    place = launch.places.get(error[1])
+    who = f"program {program(error[2], launch.grid)}, warp {error[3]}"
+    return f", {place}, {who}" if place is not None else f", {who}"
 
 
 def _explain(launch: Launch, error: list[int]) -> str:

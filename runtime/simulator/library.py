@@ -112,6 +112,26 @@ def _trap(host: HostCpu) -> Source:
     )
 
 
+def _stopped(host: HostCpu) -> Source:
+    """Note who was still running when the time was up: line, work-group, subgroup, told."""
+    return Source(
+        "define void @xe_stopped(ptr %ctx, i32 %sg, i64 %line) nounwind cold noinline {\nentry:\n"
+        "  %a = getelementptr i64, ptr %ctx, i32 7\n  %err = load ptr, ptr %a\n"
+        "  %code = load volatile i64, ptr %err\n"
+        f"  %late = icmp eq i64 %code, {library_sanitizer.Code.TIME}\n"
+        "  br i1 %late, label %tell, label %done\ntell:\n"
+        "  %a4 = getelementptr i64, ptr %err, i32 4\n"
+        "  %r = cmpxchg ptr %a4, i64 0, i64 1 seq_cst seq_cst\n"
+        "  %first = extractvalue { i64, i1 } %r, 1\n"
+        "  br i1 %first, label %note, label %done\nnote:\n"
+        "  %a1 = getelementptr i64, ptr %err, i32 1\n  store i64 %line, ptr %a1\n"
+        "  %ag = getelementptr i64, ptr %ctx, i32 10\n  %g = load i64, ptr %ag\n"
+        "  %a2 = getelementptr i64, ptr %err, i32 2\n  store i64 %g, ptr %a2\n"
+        "  %a3 = getelementptr i64, ptr %err, i32 3\n  %sg64 = zext i32 %sg to i64\n"
+        "  store i64 %sg64, ptr %a3\n  br label %done\ndone:\n  ret void\n}"
+    )
+
+
 def _cold(host: HostCpu) -> Source:
     """Note that this subgroup must run again, in the whole kernel."""
     return Source(
@@ -396,6 +416,7 @@ _MAKERS: tuple[tuple[re.Pattern[str], _Maker], ...] = (
     (re.compile(r"xe_scatter_i(\d+)_(\d+)"), _scatter),
     (re.compile(r"xe_shuffle_i(\d+)_(\d+)"), _shuffle),
     (re.compile(r"xe_trap"), _trap),
+    (re.compile(r"xe_stopped"), _stopped),
     (re.compile(r"xe_cold"), _cold),
     (re.compile(r"xe_frame"), _frame),
     (re.compile(r"xe_run_(plain|barrier)(_checked)?"), _runner),

@@ -130,6 +130,8 @@ SYNC = "xe_san_sync"
 NEW_GROUP = "xe_san_group"
 NON_FINITE = "xe_san_non_finite"
 UNDEFINED = "xe_san_undefined"
+STOPPED = "xe_stopped"
+"""Notes who was still running when the time was up."""
 MISS = "xe_san_miss"
 """Of the host: the index of a new entry for the block that holds an address, or -1."""
 
@@ -313,6 +315,8 @@ def _make_one() -> Text:
     error = w.pointer(w["ctx"], ERROR_WORD)
     clean = b.icmp_unsigned("==", w.word(error, 0), I64(0))
     with b.if_then(b.and_(w["active"], b.not_(clean))):
+        arguments = [w["ctx"], w["sg"], b.zext(w["site"], I64)]
+        w.call(STOPPED, ir.VoidType(), arguments)
         b.store(I1(0), result)
     with b.if_then(b.and_(w["active"], clean)):
         align = b.sub(b.lshr(w["kind"], I64(8)), I64(1))
@@ -345,7 +349,7 @@ def _make_one() -> Text:
                          *(w[n] for n in ("address", "size", "kind"))]
             b.store(w.call("xe_san_track", I1, arguments), result)
     b.ret(w.get(result))
-    return w.text(), ("xe_san_find", "xe_san_report", "xe_san_track")
+    return w.text(), ("xe_san_find", "xe_san_report", "xe_san_track", STOPPED)
 
 
 def _conflict(w: Writer, state: Any, old: Any, new: Any, slm: Any, since: Any) -> Any:

@@ -264,9 +264,25 @@ def spin(lock):
         pass
 
 
-def test_lock_that_is_never_free() -> None:
-    with pytest.raises(SimulatorTrap, match="kernel spin: still running after 3 s: an endless"):
+@triton.jit
+def poll(flag, out):
+    if tl.program_id(0) == 1:
+        tl.atomic_poll(flag, 1)
+    tl.store(out + tl.program_id(0), 1.0)
+
+
+@pytest.mark.parametrize("checks", ["1", "0"])
+def test_waits_without_end(checks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report tells who waits, and where; a poll is one helper call, known where noted."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", checks)
+    monkeypatch.setenv("TRITON_XE_TIME_LIMIT", "1")
+    message = r"{}program \({}, 0, 0\), warp 0: still running after 1 s: an endless"
+    place = r"kernel {}, (near )?\S*test_planted_bugs\.py:\d+:\d+, "
+    with pytest.raises(SimulatorTrap, match=message.format(place.format("spin"), 0)):
         spin[(1,)](xpu(1, dtype=torch.int32))
+    where = place.format("poll") if checks == "1" else "kernel poll, "
+    with pytest.raises(SimulatorTrap, match=message.format(where, 1)):
+        poll[(3,)](xpu(1, dtype=torch.int32) * 0, xpu(3))
 
 
 @triton.jit
