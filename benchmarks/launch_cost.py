@@ -16,8 +16,8 @@ function that ignores its arguments.
 
 Without --gpu this runs on Intel's driver with its simulated command stream, where the driver's work
 on the host is real.  What the stream itself does to record submissions, which no GPU asks for, is
-switched off; --record leaves it on.  Each figure is the best of many short rounds; floor and call
-alternate.
+switched off; --record leaves it on.  Each figure is the best of many short rounds; those of floor,
+ours and call alternate, so that a busy machine slows them alike.
 """
 
 from __future__ import annotations
@@ -159,12 +159,11 @@ def whole_call(repeat: int) -> dict[str, float]:
     kernel = some(*values, BLOCK=256)
     ours = kernel.run
     found = {"floor": float("inf"), "empty": float("inf"), "call": float("inf")}
-    for _ in range(max(repeat // 10, 1)):
-        for name, launcher, start in (
-            ("floor", lambda *_: None, some), ("empty", ours, none), ("call", ours, some),
-        ):
+    kinds = [("floor", lambda *_: None, some), ("empty", ours, none), ("call", ours, some)]
+    for number in range(repeat):
+        for name, launcher, start in kinds[number % 3 :] + kinds[: number % 3]:
             kernel._run = launcher
-            spent = microseconds(lambda start=start: start(*values, BLOCK=256), (), 10)
+            spent = microseconds(lambda start=start: start(*values, BLOCK=256), (), 1)
             found[name] = min(found[name], spent)
         on.synchronize()
     return {

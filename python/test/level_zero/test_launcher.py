@@ -238,6 +238,14 @@ def test_a_direct_launch_takes_tritons_arguments(fake: Any) -> None:
     assert (len(fake.launches), direct.left) == (1, [])
 
 
+def test_a_repeated_launch_asks_the_driver_for_no_more_than_it_must(fake: Any) -> None:
+    direct = Direct()
+    for number in (1, 2, 2):
+        fake.calls.clear()
+        direct(0xFFFF_8000_0000_0000, 0, number)
+    assert fake.calls == ["zeKernelSetArgumentValue", "zeCommandListAppendLaunchKernel"]
+
+
 @pytest.mark.parametrize(
     ("values", "options"),
     [
