@@ -44,7 +44,12 @@ LAUNCHES = 100
 NOTHING = """
 define i32 @describe(ptr %context, ptr %pointer, ptr %properties, ptr %owner) {
   %type = getelementptr i8, ptr %properties, i64 16
-  store i32 1, ptr %type
+  store i32 2, ptr %type
+  ret i32 0
+}
+define i32 @measure(ptr %context, ptr %pointer, ptr %base, ptr %size) {
+  store ptr %pointer, ptr %base
+  store i64 4096, ptr %size
   ret i32 0
 }
 define i32 @succeed() {
@@ -84,16 +89,16 @@ class NoDriver:
     path = "no driver"
 
     def address(self, name: str) -> int:
-        kind = "describe" if name == "zeMemGetAllocProperties" else "succeed"
-        return int(do_nothing().get_function_address(kind))
+        kinds = {"zeMemGetAllocProperties": "describe", "zeMemGetAddressRange": "measure"}
+        return int(do_nothing().get_function_address(kinds.get(name, "succeed")))
 
 
 @functools.cache
 def do_nothing() -> Any:
     """The compiled functions of NOTHING, kept as long as the process."""
-    from triton_xe.runtime.level_zero import launcher
+    from triton_xe.runtime.level_zero.machine_code import compile_text
 
-    return launcher.compile_text(NOTHING)
+    return compile_text(NOTHING)
 
 
 def microseconds(action: Callable[..., Any], values: Sequence[Any], repeat: int) -> float:
@@ -150,10 +155,9 @@ def measure(repeat: int) -> dict[str, dict[str, float]]:
 def whole_call(repeat: int) -> dict[str, float]:
     """Microseconds of `kernel[grid](...)`; with torch, on its tensors over memory of the driver."""
     from triton_xe.backend import devices
-    from triton_xe.runtime.level_zero.objects import Memory
 
     on: Any = devices.device(0)
-    memory = [Memory(on.context, on.physical, 4096, kind="host") for _ in range(POINTERS)]
+    memory = [on.allocate(4096, kind="host") for _ in range(POINTERS)]
     values = [*tensors_over(memory), *(1000 + 7 * n for n in range(INTEGERS))]
     some, none = many_arguments[(4,)], many_arguments[(0,)]
     kernel = some(*values, BLOCK=256)

@@ -17,7 +17,13 @@ import numpy as np
 
 from triton_xe.errors import DeviceError, LegalityError
 from triton_xe.runtime.device import Grid, triton_properties
-from triton_xe.runtime.level_zero import launch_steps, launcher, native_cache, raw
+from triton_xe.runtime.level_zero import (
+    known_memory,
+    launch_steps,
+    launcher,
+    native_cache,
+    raw,
+)
 from triton_xe.runtime.level_zero.errors import LevelZeroError
 from triton_xe.runtime.level_zero.objects import (
     BorrowedContext,
@@ -138,6 +144,7 @@ class LevelZeroDevice:
         self._state[launch_steps.DEVICE] = physical.handle.value or 0
         self._state[launch_steps.DATA_PTR] = id(self._data_ptr_name)
         self.state_address = ctypes.addressof(self._state)
+        self._table = self.state_address + launch_steps.TABLE * 8
         self._queues: dict[int, SyclQueue | TorchStream] = {}
         self._orders: dict[int, QueueOrder] = {}
         self._has_kernels = self._has_warned = False
@@ -145,11 +152,13 @@ class LevelZeroDevice:
         self._next_event = 0
         _alive.add(self)
 
-    def allocate(self, nbytes: int, align: int = 64) -> Memory:
-        """Device memory; its `free()` waits for the kernels that may still use it."""
-        return Memory(
-            self.context, self.physical, nbytes, align, "device", _before_free(weakref.ref(self))
+    def allocate(self, nbytes: int, align: int = 64, kind: str = "device") -> Memory:
+        """Device, shared or host memory; its `free()` waits for kernels that may still use it."""
+        made = Memory(
+            self.context, self.physical, nbytes, align, kind, _before_free(weakref.ref(self))
         )
+        known_memory.remember(self._table, made.pointer, made.pointer + max(nbytes, 1))
+        return made
 
     def copy_to_device(self, pointer: int, data: Any) -> None:
         """Copy bytes or a C-contiguous array to `pointer`; done on return."""
@@ -183,10 +192,7 @@ class LevelZeroDevice:
         if is_zebin(binary):
             raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
         entry = entry_point(binary, kernel_name)
-        self._know_tensors()
-        if not self._has_kernels:
-            self._adopt_torch()
-        self._has_kernels = True
+        self._adopt_torch()
         driver = self.physical.driver
         device = f"{self.physical.device_id:#x} {self.physical.ip_version}"
         key = native_cache.entry_key(binary, build_flags, driver.version, device)
@@ -216,10 +222,7 @@ class LevelZeroDevice:
         refuse_after_fork()
         if not is_zebin(binary):
             raise DeviceError("this is no native binary for an Intel GPU")
-        self._know_tensors()
-        if not self._has_kernels:
-            self._adopt_torch()
-        self._has_kernels = True
+        self._adopt_torch()
         module = Module(self.context, self.physical, binary, "", native=True)
         return LevelZeroKernel(self, module, entry, BuildReport(False, "", 0))
 
@@ -269,9 +272,14 @@ class LevelZeroDevice:
         self.forget_pointers()
 
     def _adopt_torch(self) -> None:
+        """Before the first kernel: work in the context of a loaded torch, and read its tensors."""
         torch = sys.modules.get("torch")
-        if torch is not None and getattr(torch.version, "xpu", None):
+        has_xpu = torch is not None and bool(getattr(torch.version, "xpu", None))
+        if torch is not None and has_xpu and not self._has_kernels:
             self.adopt_queue(torch.xpu.current_stream(self.index).sycl_queue)
+        self._has_kernels = True
+        if hasattr(torch, "nn") and not self._state[launch_steps.TENSOR_TYPE]:
+            self._know_tensors(torch, has_xpu)
 
     def _look_at(self, address: int) -> SyclQueue | TorchStream:
         """The queue at an address; a queue of torch can be used without the SYCL runtime too."""
@@ -285,13 +293,14 @@ class LevelZeroDevice:
             own = self.physical.handle.value or 0
             return TorchStream(address, self.index, own, self.context.value)
 
-    def _know_tensors(self) -> None:
-        torch: Any = sys.modules.get("torch")
-        if self._state[launch_steps.TENSOR_TYPE] or not hasattr(torch, "nn"):
-            return
+    def _know_tensors(self, torch: Any, has_xpu: bool) -> None:
+        """Tensors on torch's XPU device are trusted when its queue was found to be on this one."""
+        is_same = any(isinstance(queue, SyclQueue) for queue in self._queues.values())
         library = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
-        sample = torch.empty(1, device="cpu")
-        launcher.read_tensors(self._state, library, torch.Tensor, torch.nn.Parameter, sample)
+        launcher.read_tensors(
+            self._state, library, torch.Tensor, torch.nn.Parameter, torch.empty(1, device="cpu"),
+            self.index if has_xpu and is_same else None,
+        )
 
     def _queue(self, address: int) -> SyclQueue | TorchStream:
         """The queue at an address; the last one that keeps order is known to the launch code."""
@@ -397,8 +406,8 @@ class LevelZeroDevice:
             )
 
     def forget_pointers(self) -> None:
-        """Check every address again: call this when memory was given back to the driver."""
-        ctypes.memset(self.state_address + launch_steps.TABLE * 8, 0, launch_steps.TABLE_SIZE * 8)
+        """Ask the driver about every allocation again."""
+        known_memory.forget(self._table, 0, (1 << 64) - 1)
 
     def properties(self) -> dict[str, Any]:
         return {
@@ -487,11 +496,11 @@ def _bytes_of(data: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def _before_free(device: weakref.ref[LevelZeroDevice]) -> Any:
-    def wait() -> None:
+    def wait(pointer: int) -> None:
         found = device()
         if found is None or found.list.is_closed:
             return
-        found.forget_pointers()
+        known_memory.forget(found._table, pointer, pointer + 1)
         found.synchronize()
 
     return wait

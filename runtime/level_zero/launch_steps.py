@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
+from triton_xe.runtime.level_zero import known_memory
 from triton_xe.runtime.level_zero.raw import (
     DEVICE_MEMORY,
     UNKNOWN_MEMORY,
@@ -15,14 +16,15 @@ from triton_xe.runtime.level_zero.raw import (
     ze_memory_allocation_properties_t,
 )
 
-TABLE_SIZE = 1024
 LIST, CONTEXT, DEVICE, DATA_PTR, STREAM, STREAM_LIST = range(6)
-TENSOR_TYPE, PARAMETER_TYPE, TENSOR_PLACE, TENSOR_READER, TABLE = range(6, 11)
+TENSOR_TYPE, PARAMETER_TYPE, TENSOR_PLACE, TENSOR_READER, TYPE_READER, INDEX_READER = range(6, 12)
+XPU_TYPE, XPU_INDEX, TABLE = range(12, 15)
 """Slots of the device state: 64-bit words.  STREAM_LIST is the command list that launches on the
-queue STREAM are appended to.  TENSOR_READER is a C function that reads the address of a tensor of
-the two types, given the place of a handle inside the object.  The table holds addresses found to be
-good."""
-STATE_WORDS = TABLE + TABLE_SIZE
+queue STREAM are appended to.  The readers are C functions that read the address, the type of device
+and its index of a tensor of the two types, given the place of a handle inside the object.  Tensors
+on a device of the type XPU_TYPE (0: none) and the index XPU_INDEX are in this device's memory.  The
+table is that of `known_memory`."""
+STATE_WORDS = TABLE + known_memory.WORDS
 KERNEL, DEVICE_STATE, SIGNATURE, VALID, LAST = range(5)
 """Words of a kernel's state: its handle, the device state's address, the digest of its parameter
 types, whether the values that follow, one per argument, are those that the driver has."""
@@ -60,6 +62,8 @@ def _callee(name: str) -> str:
     """A called function as a constant address: nothing is left for the linker to find."""
     if name.startswith("ze"):
         return f"inttoptr (i64 {api().address(name)} to ptr)"
+    if name.startswith("xe"):
+        return f"inttoptr (i64 {known_memory.address_of(name)} to ptr)"
     address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     return f"inttoptr (i64 {address} to ptr)"
 
@@ -377,6 +381,9 @@ entry:
   %properties = alloca [{words} x i64]
   %owner = alloca ptr
   %self = alloca ptr
+  %fact = alloca i32
+  %base = alloca i64
+  %size = alloca i64
   %item.at = getelementptr ptr, ptr %args, i64 %place
   %o = load ptr, ptr %item.at
   %device.at = getelementptr i64, ptr %frame, i64 {_FRAME_DEVICE}
@@ -411,7 +418,31 @@ read:
   %reader = load ptr, ptr %reader.at
   %sr = call i32 %reader(ptr %handle, ptr %to)
   %was.read = icmp eq i32 %sr, 0
-  br i1 %was.read, label %look, label %call
+  br i1 %was.read, label %placed, label %call
+placed:
+  %xpu.at = getelementptr i64, ptr %device, i64 {XPU_TYPE}
+  %xpu64 = load i64, ptr %xpu.at
+  %no.xpu = icmp eq i64 %xpu64, 0
+  br i1 %no.xpu, label %look, label %whose
+whose:
+  store i32 0, ptr %fact
+  %type.reader.at = getelementptr ptr, ptr %device, i64 {TYPE_READER}
+  %type.reader = load ptr, ptr %type.reader.at
+  %st = call i32 %type.reader(ptr %handle, ptr %fact)
+  %its.type = load i32, ptr %fact
+  %xpu = trunc i64 %xpu64 to i32
+  %is.xpu = icmp eq i32 %its.type, %xpu
+  br i1 %is.xpu, label %numbered, label %look
+numbered:
+  store i32 -1, ptr %fact
+  %index.reader.at = getelementptr ptr, ptr %device, i64 {INDEX_READER}
+  %index.reader = load ptr, ptr %index.reader.at
+  %si = call i32 %index.reader(ptr %handle, ptr %fact)
+  %its.index = load i32, ptr %fact
+  %index.at = getelementptr i64, ptr %device, i64 {XPU_INDEX}
+  %index = load i32, ptr %index.at
+  %is.here = icmp eq i32 %its.index, %index
+  br i1 %is.here, label %good, label %foreign
 call:
   store ptr %o, ptr %self
   %name.at = getelementptr ptr, ptr %device, i64 {DATA_PTR}
@@ -432,14 +463,9 @@ look:
   %zero = icmp eq i64 %v, 0
   br i1 %zero, label %good, label %known
 known:
-  %h1 = lshr i64 %v, 9
-  %h2 = lshr i64 %v, 18
-  %h3 = xor i64 %h1, %h2
-  %h = and i64 %h3, {TABLE_SIZE - 1}
-  %slot = add i64 %h, {TABLE}
-  %entry.at = getelementptr i64, ptr %device, i64 %slot
-  %seen = load i64, ptr %entry.at
-  %hit = icmp eq i64 %seen, %v
+  %table = getelementptr i64, ptr %device, i64 {TABLE}
+  %seen = call i64 {_callee("xe_is_known")}(ptr %table, i64 %v)
+  %hit = icmp ne i64 %seen, 0
   br i1 %hit, label %good, label %ask
 ask:
   store [{words} x i64] zeroinitializer, ptr %properties
@@ -470,12 +496,24 @@ owned:
   %its = load ptr, ptr %owner
   %different = icmp ne ptr %mine, %its
   %elsewhere = and i1 %on.device, %different
-  br i1 %elsewhere, label %foreign, label %remember
+  br i1 %elsewhere, label %foreign, label %may.use
 foreign:
   %foreign.code = sub i64 {-other + FIRST}, %place
   ret i64 %foreign.code
+may.use:
+  %is.high = icmp uge i64 %v, {known_memory.HOST_END}
+  %for.good = and i1 %on.device, %is.high
+  br i1 %for.good, label %measure, label %good
+measure:
+  %measured = call i32 {_callee("zeMemGetAddressRange")}(ptr %context, ptr %address, ptr %base, \
+ptr %size)
+  %has.range = icmp eq i32 %measured, 0
+  br i1 %has.range, label %remember, label %good
 remember:
-  store i64 %v, ptr %entry.at
+  %begin = load i64, ptr %base
+  %bytes = load i64, ptr %size
+  %end = add i64 %begin, %bytes
+  call void {_callee("xe_remember")}(ptr %table, i64 %begin, i64 %end)
   ret i64 0
 good:
   ret i64 0

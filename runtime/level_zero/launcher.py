@@ -25,6 +25,7 @@ from typing import Any
 
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.level_zero import launch_steps as steps
+from triton_xe.runtime.level_zero.machine_code import compile_text
 from triton_xe.runtime.level_zero.raw import api
 
 Launch = Callable[..., int]
@@ -120,16 +121,27 @@ def state_address(state: bytearray) -> int:
 
 
 def read_tensors(
-    device_state: Any, library: str, tensor: type, parameter: type, sample: Any
+    device_state: Any,
+    library: str,
+    tensor: type,
+    parameter: type,
+    sample: Any,
+    xpu_index: int | None = None,
 ) -> bool:
     """Let launches read addresses of torch's tensors through torch's C interface in `library`.
 
     `aoti_torch_get_data_ptr` takes the address of a C++ tensor, which is the handle inside the
     Python object; `sample._cdata` tells the handle, and so where it is.  False when this torch has
     no such function or the object looks otherwise: then launches call `data_ptr()`.
+
+    `xpu_index`: the number that torch gives this device.  Then the driver is not asked about
+    tensors of torch's XPU devices; None when they may be something else than memory of the driver.
     """
     try:
-        read = ctypes.CDLL(library).aoti_torch_get_data_ptr
+        torch = ctypes.CDLL(library)
+        read = torch.aoti_torch_get_data_ptr
+        readers = (torch.aoti_torch_get_device_type, torch.aoti_torch_get_device_index)
+        xpu = int(torch.aoti_torch_device_type_xpu())
     except (AttributeError, OSError):
         return False
     place = _place_of(sample, int(sample._cdata))
@@ -140,7 +152,10 @@ def read_tensors(
     if status or found.value != sample.data_ptr():
         return False
     device_state[steps.TENSOR_PLACE] = place
-    device_state[steps.TENSOR_READER] = ctypes.cast(read, ctypes.c_void_p).value or 0
+    addresses = [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (read, *readers)]
+    device_state[steps.TENSOR_READER : steps.TENSOR_READER + 3] = addresses
+    if xpu_index is not None:
+        device_state[steps.XPU_TYPE], device_state[steps.XPU_INDEX] = xpu, xpu_index
     device_state[steps.TENSOR_TYPE], device_state[steps.PARAMETER_TYPE] = id(tensor), id(parameter)
     return True
 
@@ -210,20 +225,6 @@ def _definition(plan: _Plan) -> _MethodDefinition:
             )
             _compiled[key] = (definition, engine)
         return _compiled[key][0]
-
-
-def compile_text(text: str) -> Any:
-    """The engine that holds the machine code of a text of LLVM IR, and keeps it alive."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(text)
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=1)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine
 
 
 def _launch_text(plan: _Plan) -> str:

@@ -187,7 +187,7 @@ class Memory:
         nbytes: int,
         align: int = 64,
         kind: str = "device",
-        before_free: Callable[[], None] | None = None,
+        before_free: Callable[[int], None] | None = None,
     ) -> None:
         if nbytes < 0 or align <= 0 or align & (align - 1):
             raise ValueError(
@@ -227,14 +227,14 @@ def _allocation_arguments(
 
 
 def _free(
-    free: Any, context: Context, pointer: int, before_free: Callable[[], None] | None
+    free: Any, context: Context, pointer: int, before_free: Callable[[int], None] | None
 ) -> None:
     if os.getpid() != _owner or context.is_closed:
         return
     if before_free is not None:
         # a lost device must not keep its memory from being given back
         with contextlib.suppress(DeviceError):
-            before_free()
+            before_free(pointer)
     free(context.handle, pointer)
 
 

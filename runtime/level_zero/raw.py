@@ -360,6 +360,8 @@ PROTOTYPES: Mapping[str, tuple[Any, ...]] = {
     "zeMemGetAllocProperties": (
         ContextHandle, c_void_p, POINTER(ze_memory_allocation_properties_t), POINTER(DeviceHandle),
     ),
+    # zeMemGetAddressRange(hContext, ptr, pBase, pSize)
+    "zeMemGetAddressRange": (ContextHandle, c_void_p, POINTER(c_void_p), POINTER(c_size_t)),
 }
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.level_zero import raw
-from triton_xe.runtime.level_zero.launcher import compile_text
+from triton_xe.runtime.level_zero.machine_code import compile_text
 from triton_xe.runtime.level_zero.objects import CommandList, Context, Event, EventPool
 from triton_xe.runtime.level_zero.raw import api
 from triton_xe.runtime.level_zero.sycl_queue import (

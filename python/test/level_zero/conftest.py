@@ -89,6 +89,7 @@ class FakeApi(raw.Api):
 
     CREATES: Mapping[str, int] = {
         "zeContextCreate": 2, "zeModuleCreate": 3, "zeKernelCreate": 2, "zeEventCreate": 2,
+        "zeMemAllocHost": 4,
         "zeCommandListCreateImmediate": 3, "zeEventPoolCreate": 4, "zeMemAllocDevice": 5,
     }
 
@@ -104,6 +105,7 @@ class FakeApi(raw.Api):
         self.ticks: dict[int, int] = {}
         self.memory_type: Callable[[int], int] = lambda pointer: raw.DEVICE_MEMORY
         self.memory_owner = 2
+        self.memory_range: Callable[[int], tuple[int, int]] = lambda pointer: (pointer, 64)
         self.spills: Callable[[str], int] = lambda flags: 0
         self.parameters = 4
         self.flags = ""
@@ -126,7 +128,7 @@ class FakeApi(raw.Api):
         if name in self.codes:
             return ctypes.c_int(self.codes[name]).value
         if name in self.CREATES:
-            self._next += 16
+            self._next += 4096
             args[self.CREATES[name]][0] = args[self.CREATES[name]]._type_(self._next)
         handler = getattr(self, name, None)
         if handler is not None:
@@ -191,6 +193,9 @@ class FakeApi(raw.Api):
         assert properties[0].stype == raw.ze_memory_allocation_properties_t.STYPE
         properties[0].type = self.memory_type(pointer)
         owner[0] = raw.DeviceHandle(self.memory_owner)
+
+    def zeMemGetAddressRange(self, _: Any, pointer: int, base: Any, size: Any) -> None:
+        base[0], size[0] = self.memory_range(pointer)
 
     def zeCommandListAppendBarrier(self, _: Any, signal: Any, *__: Any) -> None:
         self.ticks[signal.value] = 1000 * (len(self.ticks) + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import math
 import struct
 from pathlib import Path
@@ -14,9 +15,17 @@ import pytest
 
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.level_zero import launch_steps, launcher, raw
+from triton_xe.runtime.level_zero.device import open_devices
+from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+if HAS_TORCH:
+    import torch  # before there is a fake GPU, so that it gets the simulated device
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
 STATE = (ctypes.c_uint64 * launch_steps.STATE_WORDS)()
 NAME = "data_ptr"
+HIGH = 0xFFFF_8000_0000_0000
+"""Where no plain memory of a process can be."""
 
 
 class Tensor:
@@ -101,14 +110,57 @@ def test_only_changed_numbers_and_all_pointers_are_set_again(fake: Any) -> None:
     assert fake.sets == [0, 1, 2]
 
 
-def test_a_known_address_is_not_asked_about_again(fake: Any) -> None:
+def asked(fake: Any) -> int:
+    """How often the driver was asked what an address is, since the last time."""
+    count = fake.calls.count("zeMemGetAllocProperties")
+    fake.calls.clear()
+    return int(count)
+
+
+def test_an_allocation_of_a_device_is_asked_about_once(fake: Any) -> None:
     launch = Launch("ptr", "ptr")
-    for _ in range(3):
-        assert launch(4096, 8192) == 0
-    assert fake.calls.count("zeMemGetAllocProperties") == 2
-    ctypes.memset(ctypes.addressof(STATE) + 8 * launch_steps.TABLE, 0, 8 * launch_steps.TABLE_SIZE)
-    assert launch(4096, 8192) == 0
-    assert fake.calls.count("zeMemGetAllocProperties") == 4
+    fake.memory_range = lambda pointer: (HIGH, 1 << 20)
+    assert launch(HIGH + 512, HIGH) == 0
+    assert launch(HIGH + 1024, HIGH + (1 << 20) - 1) == 0
+    assert asked(fake) == 1
+    fake.memory_range = lambda pointer: (HIGH + (1 << 20), 64)
+    assert launch(HIGH + (1 << 20), HIGH) == 0
+    assert asked(fake) == 1
+    fake.codes["zeMemGetAddressRange"] = 0x70000003
+    for _ in range(2):
+        assert launch(HIGH + (2 << 20), HIGH) == 0
+    assert asked(fake) == 2
+
+
+@pytest.mark.parametrize("kind", [raw.HOST_MEMORY, raw.SHARED_MEMORY, raw.DEVICE_MEMORY])
+def test_memory_where_plain_memory_could_be_is_asked_about_each_time(fake: Any, kind: int) -> None:
+    launch = Launch("ptr")
+    fake.memory_type = lambda pointer: kind
+    fake.memory_range = lambda pointer: (4096, 1 << 20)
+    assert launch(4096) == launch(4096) == launch((1 << 47) - 8) == 0
+    assert asked(fake) == 3
+    fake.memory_type = lambda pointer: raw.UNKNOWN_MEMORY
+    assert "plain host memory" in launch.why(4096)
+
+
+def test_memory_of_the_runtime_is_known_until_it_is_freed(fake: Any) -> None:
+    (device,) = open_devices()
+    kernel = device.load(to_spirv(vector_add()), "vector_add")
+    memory, other = device.allocate(64, kind="host"), device.allocate(64)
+    p = memory.pointer
+    fake.calls.clear()
+    device.launch(kernel, (1, 1, 1), (p, p + 63, other.pointer, 7))
+    assert asked(fake) == 0
+    memory.free()
+    fake.memory_type = lambda pointer: raw.UNKNOWN_MEMORY
+    with pytest.raises(DeviceError, match=r"argument 0 .* plain host memory"):
+        device.launch(kernel, (1, 1, 1), (p, other.pointer, other.pointer, 7))
+    assert asked(fake) == 1
+    device.launch(kernel, (1, 1, 1), (other.pointer,) * 3 + (7,))
+    assert asked(fake) == 0
+    device.forget_pointers()
+    with pytest.raises(DeviceError, match="plain host memory"):
+        device.launch(kernel, (1, 1, 1), (other.pointer,) * 3 + (7,))
 
 
 def test_an_empty_grid_launches_nothing(fake: Any) -> None:
@@ -242,7 +294,7 @@ def test_a_repeated_launch_asks_the_driver_for_no_more_than_it_must(fake: Any) -
     direct = Direct()
     for number in (1, 2, 2):
         fake.calls.clear()
-        direct(0xFFFF_8000_0000_0000, 0, number)
+        direct(HIGH, 0, number)
     assert fake.calls == ["zeKernelSetArgumentValue", "zeCommandListAppendLaunchKernel"]
 
 
@@ -286,8 +338,8 @@ def test_direct_launches_follow_the_state(fake: Any) -> None:
     assert len(direct.left) == 2
 
 
+@needs_torch
 def test_torch_tensors_are_read_through_its_c_interface(fake: Any) -> None:
-    torch = pytest.importorskip("torch")
     library = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
     direct = Direct()
     tensor, parameter = torch.zeros(8), torch.nn.Parameter(torch.zeros(8))
@@ -299,3 +351,20 @@ def test_torch_tensors_are_read_through_its_c_interface(fake: Any) -> None:
     assert direct.left == []
     assert not launcher.read_tensors(STATE, "libmissing.so", *types, tensor)
     assert not launcher.read_tensors(STATE, library, *types, SimpleNamespace(_cdata=1))
+
+
+@needs_torch
+def test_torch_tells_where_its_xpu_tensors_are(fake: Any) -> None:
+    library = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
+    launch, here = Launch("ptr"), torch.zeros(8, device="xpu")
+    read = (STATE, library, torch.Tensor, torch.nn.Parameter, torch.zeros(1))
+    fake.memory_type = lambda pointer: raw.UNKNOWN_MEMORY
+    assert launcher.read_tensors(*read)
+    assert "plain host memory" in launch.why(here)
+    assert launcher.read_tensors(*read, here.device.index)
+    assert asked(fake) == 1
+    assert launch(here) == launch(here[3:]) == launch(torch.nn.Parameter(here)) == 0
+    assert asked(fake) == 0
+    assert "plain host memory" in launch.why(torch.zeros(8))
+    assert launcher.read_tensors(*read, here.device.index + 1)
+    assert "the memory of another GPU" in launch.why(here)

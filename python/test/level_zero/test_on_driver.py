@@ -230,6 +230,7 @@ def test_events_shared_memory_and_copies(on_driver: Run) -> None:
     out = on_driver(
         """
         from triton_xe.runtime.level_zero.objects import Memory, describe_pointer
+        from triton_xe.runtime.level_zero import known_memory, launch_steps
         kinds = {}
         for kind in ("device", "shared", "host"):
             memory = Memory(device.context, device.physical, 256, kind=kind)
@@ -238,7 +239,11 @@ def test_events_shared_memory_and_copies(on_driver: Run) -> None:
         kernel = device.load(to_spirv(sample_kernel.vector_add(lanes)), "vector_add")
         kept = [Memory(device.context, device.physical, 4096, kind=k) for k in ("shared", "host")]
         shared, host = (memory.pointer for memory in kept)
-        device.launch(kernel, (1, 1, 1), (shared, host, shared, 5))
+        kept.append(Memory(device.context, device.physical, 4096))
+        device.launch(kernel, (1, 1, 1), (shared, host, kept[2].pointer + 64, 5))
+        table = device.state_address + 8 * launch_steps.TABLE
+        out["known"] = [known_memory.is_known(table, m.pointer + 4095) for m in kept]
+        out["behind"] = known_memory.is_known(table, kept[2].pointer + 4096)
         out["stream"] = refusal(
             lambda: device.launch(kernel, (1, 1, 1), (shared, host, shared, 5), stream=4096))
         events = [device.record_event() for _ in range(130)]
@@ -261,6 +266,7 @@ def test_events_shared_memory_and_copies(on_driver: Run) -> None:
         extra=CHECKS,
     )
     assert out["kinds"] == {"device": "device", "shared": "shared", "host": "host"}
+    assert (out["known"], out["behind"]) == ([False, False, True], False)
     assert "no SYCL runtime is loaded" in out["stream"]
     assert out["done"] is False
     assert (out["alignment"], out["empty"]) == (0, True)
