@@ -91,11 +91,12 @@ def options_for(device: Target, wishes: Mapping[str, Any]) -> XeOptions:
     """Defaults of `device`, then `wishes`; keys that are no option and `None` values are ignored.
 
     `warp_size` follows the device: a target's `warp_size` is not a wish (Inductor always says 32).
+    Without tf32 in the matrix unit fp32 is multiplied exactly, also where `tf32` is asked for: the
+    language takes it as leave to round, and says nothing about other operands.
     """
     values: dict[str, Any] = {"arch": device.name, "warp_size": device.subgroup_size}
     if not device.has_tf32_dpas:
         values["default_dot_input_precision"] = "ieee"
-        values["allowed_dot_input_precisions"] = ("ieee", "bf16x3", "bf16x6")
     values.update({k: wishes[k] for k in FIELDS if wishes.get(k) is not None})
     for name in ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes",
                  "allowed_dot_input_precisions"):

@@ -74,9 +74,10 @@ def test_the_subgroup_size_comes_from_the_device():
     assert options(warp_size=32).warp_size == 32
 
 
-def test_tf32_is_offered_only_where_the_matrix_unit_has_it():
+def test_tf32_may_be_asked_for_everywhere_and_is_the_default_where_the_matrix_unit_has_it():
     assert "tf32" in options("pvc").allowed_dot_input_precisions
-    assert "tf32" not in options("dg2").allowed_dot_input_precisions
+    assert "tf32" in options("dg2").allowed_dot_input_precisions
+    assert options("pvc").default_dot_input_precision == "tf32"
     assert options("dg2").default_dot_input_precision == "ieee"
 
 

@@ -4,6 +4,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 
 @triton.jit
@@ -202,3 +204,17 @@ def test_halves_of_a_dot_stored_side_by_side_are_one_block_store(gap, m, n):
     assert torch.allclose(held.cpu(), c, atol=2e-2)
     joined = any("both halves" in remark for remark in kernel.metadata.remarks)
     assert joined == (gap == 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "by_dpas"), [("i8", "i32", True), ("fp16", "fp32", True),
+                                  ("fp32", "fp32", False)],
+)
+def test_a_device_without_tf32_takes_the_wish_as_leave_to_round(dtype, out, by_dpas):
+    types = {"a": f"*{dtype}", "b": f"*{dtype}", "c": f"*{out}"}
+    constants = {"M": 32, "N": 32, "K": 32, "PRECISION": "tf32", "TRANSPOSED": False,
+                 "OUT": {"i32": tl.int32, "fp32": tl.float32}[out]}
+    made = triton.compile(ASTSource(dot_kernel, types, constants),
+                          target=GPUTarget("xpu", "dg2", 8))
+    assert (made.metadata.n_dpas > 0) == by_dpas
+    assert any("FMA: dg2 has no tf32 DPAS" in x for x in made.metadata.remarks) != by_dpas
