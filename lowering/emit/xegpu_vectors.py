@@ -91,10 +91,14 @@ class Spreads:
         if value not in self._parent:
             self._parent[value] = (value, Fraction(1))
             self._groups[value] = _Group()
+        path = []
+        while (above := self._parent[value])[0] is not value:
+            path.append(value)
+            value = above[0]
         weight = Fraction(1)
-        while self._parent[value][0] is not value:
-            value, step = self._parent[value]
-            weight *= step
+        for below in reversed(path):
+            weight *= self._parent[below][1]
+            self._parent[below] = (value, weight)
         return value, weight
 
     def _alike(self, values: Sequence[SSAValue], ratio: Fraction = Fraction(1)) -> None:
