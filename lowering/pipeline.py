@@ -48,9 +48,10 @@ class Stage:
 
 @dataclass
 class LlvmStage:
-    """The LLVM module's text, and the module that LLVM made of it for the next stage."""
+    """The LLVM module's text; the next stage's text, and the module that LLVM made of that."""
 
     text: str
+    contracted: str
     parsed: Any = None
 
     def __str__(self) -> str:
@@ -146,6 +147,7 @@ def make_xegpu(xetile: Stage | str) -> Stage:
 
 def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
     """LLVM IR, and what the launcher must know."""
+    from triton_xe.lowering.contract import contracted
     from triton_xe.lowering.emit.module import emit_module
     from triton_xe.lowering.spirv_target import verified
 
@@ -157,7 +159,8 @@ def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
                         contract=facts.get("contract", True))
     text = str(state.llvm)
     _refuse_double(text, device)
-    parsed = verified(text)
+    fused = contracted(text)
+    parsed = verified(fused)
     metadata["shared"] = state.slm_bytes
     metadata["debug_sites"] = state.debug.sites
     metadata["n_dpas"] = state.facts.get("dpas", 0)
@@ -166,7 +169,7 @@ def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
     metadata["remarks"] = facts.get("remarks", [])
     metadata["build_flags"] = build_flags(facts.get("grf_mode", "default"), state.facts, device)
     metadata["registers"] = registers_of(metadata["build_flags"])
-    return LlvmStage(text, parsed)
+    return LlvmStage(text, fused, parsed)
 
 
 def registers_of(flags: str) -> int | None:
@@ -211,7 +214,9 @@ def _register_flag(grf_mode: str, facts: dict[str, Any], device: Target) -> str:
 
 def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
     """The SPIR-V module."""
+    from triton_xe.lowering.contract import contracted
     from triton_xe.lowering.emit_spirv import emit_spirv
 
-    parsed = llir.parsed if isinstance(llir, LlvmStage) else None
-    return emit_spirv(str(llir), parsed)
+    if isinstance(llir, LlvmStage):
+        return emit_spirv(llir.contracted, llir.parsed)
+    return emit_spirv(contracted(llir))

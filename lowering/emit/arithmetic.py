@@ -187,9 +187,11 @@ def _all_below(value: ir.Value, limit: int) -> bool:
 
 @lowers(*_FLOAT_BINARY)
 def lower_float_binary(em: Emitter, op: Operation) -> None:
-    name = _FLOAT_BINARY[op.name]
+    """Marked as fusible; `triton_xe.lowering.contract` fuses."""
+    write = getattr(em.b, _FLOAT_BINARY[op.name])
+    flags = ("contract",) if em.state.contract else ()
     elementwise(em, op, floats.in_float(em, op.results[0].type,
-                                        lambda a, b: getattr(em.b, name)(a, b)))
+                                        lambda a, b: write(a, b, flags=flags)))
 
 
 @lowers("arith.negf")

@@ -46,6 +46,7 @@ class ModuleState:
     num_warps: int
     lanes: int
     module: Operation
+    contract: bool = True
     slm_bytes: int = 0
     slm_kept: int = 0
     slm: ir.GlobalVariable | None = None

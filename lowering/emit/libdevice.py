@@ -116,14 +116,10 @@ FUNCTIONS["erfinv"] = special.erfinv
 # -- arithmetic with a given rounding --------------------------------------------------------------
 
 
-def _uncontracted(em: Emitter) -> None:
-    """Keep Intel's compiler from fusing multiplications and additions in this module."""
-    em.state.llvm.namedmetadata.pop("opencl.enable.FP_CONTRACT", None)
-
-
 def _rounded(name: str) -> Function:
+    """Without `contract`, so that it is rounded on its own."""
+
     def write(em: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
-        _uncontracted(em)
         return getattr(em.b, name)(a, b)
 
     return write

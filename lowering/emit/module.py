@@ -56,9 +56,7 @@ def emit_module(
     """Write every function; `state.llvm` is the LLVM module, the rest are its facts."""
     llvm = ir.Module(name="kernel")
     llvm.triple = TRIPLE
-    state = ModuleState(llvm, target, num_warps, lanes, module)
-    if contract:
-        llvm.add_named_metadata("opencl.enable.FP_CONTRACT", llvm.add_metadata([]))
+    state = ModuleState(llvm, target, num_warps, lanes, module, contract)
     for op in functions(module):
         if is_kernel(op):
             _function(state, op)

@@ -359,7 +359,7 @@ def _read_instruction(line: _Line) -> Instruction:
         line.take_while(_CONVENTIONS)
         opcode = line.take()
     if opcode in _BINARY:
-        flags = line.take_while(_FLAGS)
+        flags = line.take_while(_FLAGS).replace("contract", "")
         left = line.typed_operand()
         line.expect(",")
         return Instruction(opcode, left.type, [left, line.operand(left.type)], flags=flags)
