@@ -36,6 +36,18 @@ class TargetedPass(ModulePass):
 
 
 @dataclass(frozen=True)
+class ExpandDescriptorsPass(TargetedPass):
+    """Loads and stores through tensor descriptors -> those of tensors of pointers."""
+
+    name: ClassVar = "expand-descriptors"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from triton_xe.lowering.expand_descriptors import expand_descriptors
+
+        expand_descriptors(op)
+
+
+@dataclass(frozen=True)
 class DecomposeScaledDotsPass(TargetedPass):
     """tt.dot_scaled -> tt.dot of scaled operands."""
 

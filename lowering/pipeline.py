@@ -25,6 +25,7 @@ from triton_xe.lowering.remarks import Remarks
 Metadata = MutableMapping[str, Any]
 HALF_OF_128 = 64
 """Registers; loops that carry more than this leave too few of 128 for operands."""
+TARGET = "ttg.target"
 FACTS = "xe.facts"
 """Module attribute: decisions of earlier stages, as JSON, for the kernel's metadata."""
 
@@ -80,7 +81,7 @@ def note_facts(module: Operation, **facts: Any) -> None:
 
 def module_target(module: Operation) -> Target:
     """The device that the module names, `xpu:bmg` for example."""
-    return target(attribute(module, "ttg.target").data.split(":")[1])
+    return target(attribute(module, TARGET).data.partition(":")[2])
 
 
 def module_warps(module: Operation) -> int:
@@ -100,19 +101,29 @@ def module_lanes(module: Operation, device: Target) -> int:
     return lanes
 
 
+def _name_device(module: Operation, options: Any) -> None:
+    """TTGIR that says `xpu`, without a device, is for the one it is compiled for."""
+    held = module.attributes.get(TARGET)
+    if isinstance(held, StringAttr) and held.data == "xpu":
+        module.attributes[TARGET] = StringAttr(f"xpu:{options.arch}")
+
+
 def make_xetile(ttgir: Stage | str, options: Any) -> Stage:
     """Surfaces, DPAS layouts and tiles."""
     from triton_xe.lowering.assign_dpas import assign_dpas
     from triton_xe.lowering.convert_to_xetile import convert_to_xetile
     from triton_xe.lowering.decompose_scaled_dots import decompose_scaled_dots
+    from triton_xe.lowering.expand_descriptors import expand_descriptors
     from triton_xe.lowering.join_halves import join_halves
     from triton_xe.lowering.raise_surfaces import raise_surfaces
     from triton_xe.lowering.spread_rows import spread_rows
 
     stage = stage_of(ttgir)
     module, remarks = stage.module, Remarks()
+    _name_device(module, options)
     device, warps = module_target(module), module_warps(module)
     lanes = module_lanes(module, device)
+    expand_descriptors(module)
     decompose_scaled_dots(module)
     if lanes == device.subgroup_size:
         raise_surfaces(module, device, remarks)

@@ -46,6 +46,7 @@ def _loader(module: str, name: str) -> Callable[[], Dialect]:
 
 
 _PASSES = {
+    "expand-descriptors": "ExpandDescriptorsPass",
     "decompose-scaled-dots": "DecomposeScaledDotsPass",
     "raise-surfaces": "RaiseSurfacesPass",
     "join-halves": "JoinHalvesPass",
