@@ -40,6 +40,8 @@ setup(
                  "matplotlib", "ml_dtypes", "scipy"],
         # an independent OpenCL for x86-64 CPUs to compare with: about 900 MB, a minute to install
         "opencl": ["intel-opencl-rt", "intel-cmplr-lib-rt", "pyopencl"],
+        # real SYCL queues on Intel's driver, for the tests of launches in order with them: 900 MB
+        "sycl": ["dpctl>=0.22,<0.23"],
     },
     entry_points={
         "triton.backends": ["intel = triton_xe.backend"],

@@ -18,11 +18,11 @@ from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
 needs_dpctl = pytest.mark.skipif(
     importlib.util.find_spec("dpctl") is None,
-    reason="dpctl, which makes SYCL queues, is not installed",
+    reason="dpctl, which makes SYCL queues, is not installed: pip install 'triton-xe[sycl]'",
 )
 FIRST_ADAPTER = {"SYCL_UR_USE_LEVEL_ZERO_V2": "0"}
+SECOND_ADAPTER = {"SYCL_UR_USE_LEVEL_ZERO_V2": "1"}
 LOGGED = {
-    **FIRST_ADAPTER,
     "ZE_ENABLE_VALIDATION_LAYER": "1",
     "ZE_ENABLE_PARAMETER_VALIDATION": "1",
     "ZEL_ENABLE_LOADER_LOGGING": "1",
@@ -30,7 +30,20 @@ LOGGED = {
     "ZEL_LOADER_LOGGING_LEVEL": "trace",
     "ZEL_LOADER_LOGGING_ENABLE_SUCCESS_PRINT": "1",
 }
-QUEUE = """
+# The second adapter makes memory resident, which the driver refuses on a simulated stream, the only
+# call that it needs and that fails there: the loader's function is replaced by "return 0".
+RESIDENT = """
+import ctypes
+from triton_xe.runtime.level_zero import raw
+if os.environ["SYCL_UR_USE_LEVEL_ZERO_V2"] == "1":
+    call = ctypes.CDLL(raw.api().path).zeContextMakeMemoryResident
+    place = ctypes.cast(call, ctypes.c_void_p).value
+    begin = place & -4096
+    writable = ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin), ctypes.c_size_t(8192), 7)
+    assert writable == 0
+    ctypes.memmove(place, bytes.fromhex("31c0c3"), 3)
+"""
+QUEUE = RESIDENT + """
 import warnings
 import dpctl, dpctl.memory
 from triton_xe.runtime.level_zero import sycl_events
@@ -64,6 +77,7 @@ def calls(printed: str) -> list[tuple[str, dict[str, str]]]:
         ("in_order", {}),
         ("", {"UR_L0_USE_IMMEDIATE_COMMANDLISTS": "0"}),
         ("in_order", {"UR_L0_USE_IMMEDIATE_COMMANDLISTS": "0"}),
+        ("", SECOND_ADAPTER),
     ],
 )
 def test_events_keep_the_order_and_the_host_does_not_wait(
@@ -88,7 +102,7 @@ device.synchronize()
 queue.wait()
 device.close()
 """,
-        extra={**LOGGED, **extra, "PROPERTY": chosen},
+        extra={**LOGGED, **FIRST_ADAPTER, **extra, "PROPERTY": chosen},
     )
     made = calls(out["stderr"])
     assert not [name for name, _ in made if "Synchronize" in name]
@@ -118,7 +132,84 @@ device.close()
 
 @needs_dpctl
 @pytest.mark.intel_driver
-def test_events_are_given_back_and_used_again(on_driver: Any) -> None:
+@pytest.mark.parametrize("name", ["bmg", "pvc"])
+def test_a_queue_with_one_list_gets_the_kernel_itself(name: str, on_driver: Any) -> None:
+    out = on_driver(
+        QUEUE
+        + """
+launch()
+print("BEGIN", file=sys.stderr)
+queue.memcpy_async(memory[0], memory[1], 4096)
+launch()
+queue.memcpy_async(memory[2], memory[0], 4096)
+print("END", file=sys.stderr)
+known = device._queues[address]
+out["keeps"], out["native"], out["own"] = known.keeps_order, known.native, device.list.value
+out["beside"] = len(device._orders)
+device.synchronize()
+queue.wait()
+device.close()
+""",
+        name,
+        {**LOGGED, **SECOND_ADAPTER, "PROPERTY": "in_order"},
+    )
+    assert out["keeps"]
+    assert out["beside"] == 0
+    made = calls(out["stderr"])
+    assert not [name for name, _ in made if "Synchronize" in name]
+    appends = [
+        (name.removeprefix("zeCommandListAppend"), given["hCommandList"])
+        for name, given in made if "CommandListAppend" in name
+    ]
+    lists = {given for _, given in appends}
+    assert [name for name, _ in appends] == ["MemoryCopy", "LaunchKernel", "MemoryCopy"]
+    assert lists == {hex(out["native"])} != {hex(out["own"])}
+
+
+@needs_dpctl
+@pytest.mark.intel_driver
+@pytest.mark.parametrize("adapter", [FIRST_ADAPTER, SECOND_ADAPTER])
+def test_where_events_are_out_of_reach_the_host_waits_for_the_queue(
+    adapter: dict[str, str], on_driver: Any
+) -> None:
+    out = on_driver(
+        QUEUE
+        + """
+from triton_xe.runtime.level_zero import device as device_module
+device_module.can_order = lambda: False
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as caught:
+    launch()
+    print("BEGIN", file=sys.stderr)
+    queue.memcpy_async(memory[0], memory[1], 4096)
+    launch()
+    print("END", file=sys.stderr)
+out["warned"] = [str(each.message) for each in caught]
+out["own"] = device.list.value
+device.close()
+""",
+        extra={**LOGGED, **adapter, "PROPERTY": ""},
+    )
+    (warned,) = out["warned"]
+    assert "launches wait for torch's queue before and after each kernel" in warned
+    made = [(name, given) for name, given in calls(out["stderr"])
+            if "Append" in name or "Synchronize" in name]
+    names = [name for name, _ in made]
+    launched = names.index("zeCommandListAppendLaunchKernel")
+    assert any("Copy" in name for name in names[:launched])
+    assert any("Synchronize" in name for name in names[:launched])
+    assert [(name, given["hCommandList"]) for name, given in made[launched:]] == [
+        ("zeCommandListAppendLaunchKernel", hex(out["own"])),
+        ("zeCommandListHostSynchronize", hex(out["own"])),
+    ]
+
+
+@needs_dpctl
+@pytest.mark.intel_driver
+@pytest.mark.parametrize(("adapter", "chosen"), [(FIRST_ADAPTER, "in_order"), (SECOND_ADAPTER, "")])
+def test_events_are_given_back_and_used_again(
+    adapter: dict[str, str], chosen: str, on_driver: Any
+) -> None:
     out = on_driver(
         QUEUE
         + """
@@ -148,7 +239,7 @@ device.close()
 device.close()
 out["after"] = [len(order._links), len(order._free)]
 """,
-        extra={**FIRST_ADAPTER, "PROPERTY": "in_order"},
+        extra={**adapter, "PROPERTY": chosen},
     )
     assert (out["same"], out["dropped"], out["gone"]) == (True, 1, 0)
     assert out["can"]

@@ -19,7 +19,7 @@ from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
 needs_dpctl = pytest.mark.skipif(
     importlib.util.find_spec("dpctl") is None,
-    reason="dpctl, which makes SYCL queues, is not installed",
+    reason="dpctl, which makes SYCL queues, is not installed: pip install 'triton-xe[sycl]'",
 )
 SPIRV = to_spirv(vector_add())
 QUEUE, ORDERED, CONTEXT, DEVICE = 0x5000, 0x5300, 0x6000, 2
