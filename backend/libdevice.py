@@ -12,8 +12,8 @@ the instructions, builtins or polynomial by symbol and operand type.  Signatures
 | `INTEGERS` | int32 or int64, all alike | the operands' type, or the type named |
 | `SINGLE` | as named | as named |
 
-Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as the names say.  Directed
-rounding of arithmetic (`_rd`, `_ru`, `_rz`) does not: the device rounds to nearest.
+Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as the names say.  The names in
+`ABSENT` exist too, since Triton looks up all that a file imports, but calling them is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from collections.abc import Callable
 from typing import Any
 
 from triton.language import core
+
+from triton_xe.errors import UnsupportedError
 
 UNARY = (
     "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 "
@@ -32,6 +34,9 @@ UNARY = (
 BINARY = (
     "add_rn atan2 copysign div_rn fdim fmod hypot mul_rn nextafter pow remainder rhypot sub_rn"
 ).split()
+DIRECTED = ("rd", "ru", "rz")
+UNARY += [f"{name}_{mode}" for name in ("rcp", "sqrt") for mode in DIRECTED]
+BINARY += [f"{name}_{mode}" for name in ("add", "sub", "mul", "div") for mode in DIRECTED]
 TERNARY = ("fma", "fma_rn", "norm3d", "rnorm3d")
 QUATERNARY = ("norm4d", "rnorm4d")
 FAST = {
@@ -53,6 +58,8 @@ SINGLE: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "byte_perm": [(("int32",) * 3, "int32")],
     "double2float_rn": [(("fp64",), "fp32")],
     "double2float_rz": [(("fp64",), "fp32")],
+    "double2float_rd": [(("fp64",), "fp32")],
+    "double2float_ru": [(("fp64",), "fp32")],
     "double2hiint": [(("fp64",), "int32")],
     "double2loint": [(("fp64",), "int32")],
     "double_as_longlong": [(("fp64",), "int64")],
@@ -62,6 +69,10 @@ SINGLE: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "int_as_float": [(("int32",), "fp32")],
     "longlong_as_double": [(("int64",), "fp64")],
     "uint_as_float": [(("uint32",), "fp32")],
+}
+ABSENT = {
+    "fma_rd": "use fma_rn", "fma_ru": "use fma_rn", "fma_rz": "use fma_rn",
+    "jn": "use j0 and j1", "yn": "use y0 and y1", "rcp64h": "use rcp_rn",
 }
 _INTEGER_NAMES = {"int": "int32", "uint": "uint32", "ll": "int64", "ull": "uint64"}
 _FLOAT_NAMES = {"float": "fp32", "double": "fp64"}
@@ -147,7 +158,9 @@ def _conversions() -> _Rows:
     rows: _Rows = {}
     for letters, integer in _INTEGER_NAMES.items():
         for name, kind in _FLOAT_NAMES.items():
-            rows[f"{letters}2{name}_rn"] = [((integer,), kind)]
+            exact = name == "double" and integer.endswith("32")
+            for rounding in ("rn",) if exact else ("rn", *DIRECTED):
+                rows[f"{letters}2{name}_{rounding}"] = [((integer,), kind)]
             for rounding in ("rn", "rz", "rd", "ru"):
                 rows[f"{name}2{letters}_{rounding}"] = [((kind,), integer)]
     return rows
@@ -160,5 +173,15 @@ def _define(name: str, rows: list[tuple[tuple[str, ...], str]]) -> Any:
     return core.extern(function)
 
 
+def _refuse(name: str, instead: str) -> Any:
+    def function(*args: Any, _semantic: Any = None) -> Any:
+        raise UnsupportedError(f"libdevice.{name} does not exist on Xe GPUs; {instead}")
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    return core.extern(function)
+
+
 FUNCTIONS: dict[str, Any] = {name: _define(name, rows) for name, rows in _rows().items()}
 globals().update(FUNCTIONS)
+globals().update({name: _refuse(name, instead) for name, instead in ABSENT.items()})

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.affine import attribute
-from triton_xe.lowering.emit import floats, special
+from triton_xe.lowering.emit import directed_rounding, floats, special
 from triton_xe.lowering.emit.arithmetic import elementwise
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.floats import filled, scalar_of, shaped
@@ -128,6 +128,7 @@ def _rounded(name: str) -> Function:
 FUNCTIONS["add_rn"], FUNCTIONS["sub_rn"], FUNCTIONS["mul_rn"] = map(
     _rounded, ("fadd", "fsub", "fmul")
 )
+FUNCTIONS |= directed_rounding.FUNCTIONS
 FUNCTIONS["div_rn"] = exact_quotient
 FUNCTIONS["sqrt_rn"] = exact_root
 
