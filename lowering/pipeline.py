@@ -32,7 +32,7 @@ FACTS = "xe.facts"
 
 @dataclass
 class Stage:
-    """A module between two stages; `str()` is its text."""
+    """A module between two stages; `str()` is its text, with the place of each op in Python."""
 
     module: ModuleOp
     remarks: Remarks = field(default_factory=Remarks)
@@ -41,7 +41,7 @@ class Stage:
     def text(self) -> str:
         from triton_xe.dialects.writer import write_module
 
-        return write_module(self.module)
+        return write_module(self.module, locations=True)
 
     def __str__(self) -> str:
         return self.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +70,18 @@ def test_load_without_a_mask() -> None:
     assert "element (1000,), which it does not have" in text
     assert "program (3, 0, 0), warp" in text
     assert "lane" in text
+
+
+@pytest.mark.parametrize("stage", ["ttir", "ttgir", "xetile", "xegpu", "llir"])
+def test_stage_that_is_overridden(stage: str, tmp_path: Path) -> None:
+    """A stage's own text brings the same report as the kernel."""
+    arguments = (xpu(N), xpu(N), xpu(N), N, True, False, 0)
+    want = found(add, 4, *arguments)
+    compiled = add.warmup(*arguments, grid=(4,))
+    file = tmp_path / f"add.{stage}"
+    file.write_text(str(compiled.asm[stage]))
+    text = found(add, 4, *arguments, ir_override=str(file))
+    assert text.split(": ")[0] == want.split(": ")[0]
 
 
 def test_store_without_a_mask() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -166,3 +167,68 @@ def test_scan() -> None:
     assert out[199].item() == 200
     text = found(running, (1,), xpu(256), out, 200, 256, 1)
     assert "element (200,)" in text
+
+
+@triton.jit(noinline=True)
+def doubled(v, times):
+    for _ in range(times):
+        v = v * 2.0
+    return v
+
+
+@triton.jit(noinline=True)
+def put(p, v, times):
+    for k in range(times):
+        tl.store(p, v + k)
+
+
+@triton.jit(noinline=True)
+def chosen(condition, v, w):
+    return tl.where(condition, v, w), w
+
+
+@triton.jit(noinline=True)
+def fetched(p, inside):
+    return tl.load(p, mask=inside)
+
+
+@triton.jit
+def calls(x, out, n, times, MODE: tl.constexpr):
+    """Each function is called twice, once with what is defined."""
+    me = tl.program_id(0)
+    v = tl.load(x + me, mask=me < n)
+    first = doubled(1.0 * times, times) + fetched(x + me, me < 2 * n)
+    put(out + me, first, times)
+    if MODE == "result":
+        first = doubled(v, times)
+    elif MODE == "argument":
+        put(out + me, v, times)
+    elif MODE == "inside":
+        first = fetched(x + me, me < n)
+    elif MODE == "choice":
+        a, _ = chosen(me < n, v, first)
+        _, b = chosen(me < n, v, first)
+        first = a + b
+    if MODE == "masked":
+        tl.store(out + me, doubled(v, times), mask=me < n)
+    else:
+        tl.store(out + me, first)
+
+
+@pytest.mark.parametrize(("mode", "line"), [
+    ("result", "mask=me < n)"), ("argument", "mask=me < n)"), ("inside", "mask=inside)"),
+])
+def test_functions_that_are_not_inlined(mode: str, line: str) -> None:
+    text = found(calls, (3,), xpu(3), xpu(3), 2, 2, mode)
+    assert "program (2, 0, 0)" in text
+    source = Path(__file__).read_text().splitlines()
+    load = next(k for k, words in enumerate(source, 1) if f"tl.load(x + me, {line}" in words
+                or f"tl.load(p, {line}" in words)
+    assert f"test_undefined_values.py:{load}:" in text
+
+
+@pytest.mark.parametrize("mode", ["choice", "masked"])
+def test_functions_whose_undefined_results_are_not_used(mode: str) -> None:
+    out = xpu(3)
+    calls[(3,)](xpu(3), out, 2, 2, mode)
+    assert out[1].item() == (10 if mode == "choice" else 4)
