@@ -186,29 +186,89 @@ _PREFETCH = "\ndeclare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 _MultiplyAdd = Callable[["_Lines", str, str, str, int], str]
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """M, K in units of 32 bits, N, and the type of an accumulator's element in registers."""
+
+    rows: int
+    units: int
+    n: int
+    scalar: str
+
+    @property
+    def unrolled(self) -> int:
+        return min(DPAS_UNROLLED, self.units)
+
+
 def _accumulate(
     f: _Lines, group: _Group, accumulator: str, shape: tuple[int, int, int],
     multiply_add: _MultiplyAdd,
 ) -> None:
-    """Register rows of every accumulator; `shape` is M, K in units of 32 bits, N."""
-    rows, units, n = shape
+    """Register rows of every accumulator; `shape` is M, K in units of 32 bits, N.
+
+    The first and the last pass stand outside the loops: accumulators are loaded just before
+    their first product and stored just after their last one, so that the host can begin a call
+    while the one before it ends.
+    """
+    s = _Shape(*shape, "i32" if accumulator == "i32" else "float")
     size = 2 if accumulator in ("half", "bfloat", "i16") else 4
-    raw = f"<{n} x {'i16' if size == 2 else accumulator}>"
-    places = [(j, r) for j in range(group.tiles) for r in range(rows)]
-    c = []
+    raw = f"<{s.n} x {'i16' if size == 2 else accumulator}>"
     if group.ahead:
         f.do("%ahead = inttoptr i64 %start to ptr")
-    for j, r in places:
-        x = f.load(raw, f"%c{j}", r * n * size, n * size)
-        c.append(x if size == 4 else _to_float(f, x, _narrow(accumulator), n))
-    scalar = "i32" if accumulator == "i32" else "float"
+
+    def load(tile: int, row: int) -> str:
+        x = f.load(raw, f"%c{tile}", row * s.n * size, s.n * size)
+        return x if size == 4 else _to_float(f, x, _narrow(accumulator), s.n)
+
+    def store(tile: int, row: int, x: str) -> None:
+        x = x if size == 4 else _rounded(f, x, accumulator, s.n)
+        f.store(raw, x, f"%c{tile}", row * s.n * size, s.n * size)
+
+    sums: dict[tuple[int, int], str] = {}
     previous = "entry"
     for step in range(group.steps):
-        c = _loop(f, group, step, (previous, c), (rows, units, n, scalar), multiply_add)
-        previous = f"done{step}"
-    for (j, r), x in zip(places, c, strict=True):
-        x = x if size == 4 else _rounded(f, x, accumulator, n)
-        f.store(raw, x, f"%c{j}", r * n * size, n * size)
+        first, end = 0, s.units
+        if step == 0:
+            _pass(f, group, step, "0", s, sums, multiply_add, load=load,
+                  store=store if group.steps == 1 and s.units == s.unrolled else None)
+            first = s.unrolled
+        last = step == group.steps - 1 and first < s.units
+        if last:
+            end -= s.unrolled
+        if first < end:
+            previous = _loop(f, group, step, previous, range(first, end), s, sums, multiply_add)
+        if last:
+            _pass(f, group, step, str(end), s, sums, multiply_add, store=store)
+
+
+def _pass(
+    f: _Lines, group: _Group, step: int, index: str, s: _Shape,
+    sums: dict[tuple[int, int], str], multiply_add: _MultiplyAdd, *,
+    load: Callable[[int, int], str] | None = None,
+    store: Callable[[int, int, str], None] | None = None,
+) -> None:
+    """Some units of K from `index` on every accumulator, which it may load and store."""
+    names_a = dict.fromkeys(group.a(step, j) for j in range(group.tiles))
+    names_b = dict.fromkeys(group.b(step, j) for j in range(group.tiles))
+    flat = f"<{s.n} x {s.scalar}>"
+    a_at = {x: f.emit(f"getelementptr {s.scalar}, ptr {x}, i64 {index}") for x in names_a}
+    b_at = {x: f.emit(f"getelementptr {flat}, ptr {x}, i64 {index}") for x in names_b}
+    if group.ahead:
+        _read_ahead(f, index, step * (s.units // DPAS_UNROLLED))
+    for k in range(s.unrolled):
+        b = {name: f.load(flat, at, k * s.n * 4, s.n * 4) for name, at in b_at.items()}
+        for row in range(s.rows):
+            a = {name: _broadcast(f, at, (row * s.units + k) * 4, s.scalar, s.n)
+                 for name, at in a_at.items()}
+            for j in range(group.tiles):
+                place = j, row
+                if load is not None and k == 0:
+                    sums[place] = load(*place)
+                sums[place] = multiply_add(
+                    f, a[group.a(step, j)], b[group.b(step, j)], sums[place], s.n
+                )
+                if store is not None and k == s.unrolled - 1:
+                    store(*place, sums[place])
 
 
 def _narrow(accumulator: str) -> str:
@@ -216,47 +276,29 @@ def _narrow(accumulator: str) -> str:
 
 
 def _loop(
-    f: _Lines, group: _Group, step: int, start: tuple[str, list[str]],
-    shape: tuple[int, int, int, str], multiply_add: _MultiplyAdd,
-) -> list[str]:
-    """One instruction on every accumulator, as a loop over K; returns the sums."""
-    rows, units, n, scalar = shape
-    previous, first = start
-    flat, label = f"<{n} x {scalar}>", f"loop{step}"
+    f: _Lines, group: _Group, step: int, previous: str, units: range, s: _Shape,
+    sums: dict[tuple[int, int], str], multiply_add: _MultiplyAdd,
+) -> str:
+    """Passes over a range of K; returns the label of the block that follows."""
+    flat, label = f"<{s.n} x {s.scalar}>", f"loop{step}"
     f.do(f"br label %{label}")
     f.lines.append(f"{label}:")
     phis = len(f.lines)
-    sums = [f"%sum{step}_{k}" for k in range(len(first))]
-    c = list(sums)
+    first = dict(sums)
     index, following = f"%k{step}", f"%next{step}"
-    a_at = {name: f.emit(f"getelementptr {scalar}, ptr {name}, i64 {index}")
-            for name in dict.fromkeys(group.a(step, j) for j in range(group.tiles))}
-    b_at = {name: f.emit(f"getelementptr {flat}, ptr {name}, i64 {index}")
-            for name in dict.fromkeys(group.b(step, j) for j in range(group.tiles))}
-    if group.ahead:
-        passes = step * (units // DPAS_UNROLLED)
-        _read_ahead(f, index, passes)
-    unrolled = min(DPAS_UNROLLED, units)
-    for k in range(unrolled):
-        b = {name: f.load(flat, at, k * n * 4, n * 4) for name, at in b_at.items()}
-        a: dict[tuple[str, int], str] = {}
-        for r in range(rows):
-            for j in range(group.tiles):
-                key = group.a(step, j), r
-                if key not in a:
-                    a[key] = _broadcast(f, a_at[key[0]], (r * units + k) * 4, scalar, n)
-                at = j * rows + r
-                c[at] = multiply_add(f, a[key], b[group.b(step, j)], c[at], n)
-    f.do(f"{following} = add i64 {index}, {unrolled}")
-    f.do(f"%more{step} = icmp ult i64 {following}, {units}")
+    names = {place: f"%sum{step}_{k}" for k, place in enumerate(first)}
+    sums.update(names)
+    _pass(f, group, step, index, s, sums, multiply_add)
+    f.do(f"{following} = add i64 {index}, {s.unrolled}")
+    f.do(f"%more{step} = icmp ult i64 {following}, {units.stop}")
     f.do(f"br i1 %more{step}, label %{label}, label %done{step}")
     f.lines.append(f"done{step}:")
     f.lines[phis:phis] = [
-        f"  {index} = phi i64 [0, %{previous}], [{following}, %{label}]",
-        *(f"  {s} = phi {flat} [{old}, %{previous}], [{new}, %{label}]"
-          for s, old, new in zip(sums, first, c, strict=True)),
+        f"  {index} = phi i64 [{units.start}, %{previous}], [{following}, %{label}]",
+        *(f"  {names[p]} = phi {flat} [{first[p]}, %{previous}], [{sums[p]}, %{label}]"
+          for p in names),
     ]
-    return c
+    return f"done{step}"
 
 
 def _read_ahead(f: _Lines, index: str, passes: int) -> None:
