@@ -36,7 +36,7 @@ def direct_arrays(
             for name in i.locals():
                 if name in pointers and i.opcode not in ("load", "store", "getelementptr"):
                     bad.add(pointers[name][0])
-            array = _accessed(i, pointers)
+            array = accessed(i, pointers)
             if array is None:
                 continue
             if i.opcode == "load":
@@ -51,7 +51,8 @@ def direct_arrays(
     }
 
 
-def _accessed(i: Instruction, pointers: Pointers) -> str | None:
+def accessed(i: Instruction, pointers: Pointers) -> str | None:
+    """The private array that a load or store touches."""
     if i.opcode not in ("load", "store"):
         return None
     found = pointers.get(i.operands[-1].local or "")
@@ -81,10 +82,10 @@ def _load_kind(
         waiting.discard(id(later))
         if not waiting:
             return kind
-        if later.opcode == "store" and _accessed(later, pointers) == array:
+        if later.opcode == "store" and accessed(later, pointers) == array:
             return None
         if later.opcode == "call" and "LSC2DBlockRead" in later.callee and any(
-            u.opcode == "store" and _accessed(u, pointers) == array
+            u.opcode == "store" and accessed(u, pointers) == array
             for u in uses.get(later.result or "", ())
         ):
             return None
@@ -101,7 +102,7 @@ def stored_at_once(
     for x in block.instructions[position + 1 :]:
         if x is store:
             return True
-        if _accessed(x, pointers) == array:
+        if accessed(x, pointers) == array:
             return False
     return False
 
@@ -145,7 +146,7 @@ def _one_form(
     """Plain reads feed A only, VNNI reads B only."""
     forms = set()
     for i in function.instructions():
-        if _accessed(i, pointers) != array:
+        if accessed(i, pointers) != array:
             continue
         if i.opcode == "load":
             forms |= {role[0] for role in roles[i.result or ""]}

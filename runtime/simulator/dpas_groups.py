@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from triton_xe.runtime.simulator.host_cpu import host_cpu
 from triton_xe.runtime.simulator.library_names import dpas_name, dpas_rows_ahead
 from triton_xe.runtime.simulator.precision import DpasShape
+from triton_xe.runtime.simulator.tile_tables import READ_NOW
 from triton_xe.runtime.simulator.widener import Widener
 
 MAX_STEPS = 2
@@ -113,8 +114,6 @@ def note_read(w: Widener, surface: tuple[str, ...], rows: int, element: int) -> 
     if not w.in_loop:
         return
     base, _, _, pitch, x, y = surface
-    last = w.temporary(8)
-    w.entry.append(f"store i64 0, ptr {last}")
     wide = [w.emit(f"{kind} i32 {text} to i64")
             for kind, text in (("zext", pitch), ("sext", x), ("sext", y))]
     full = w.emit(f"add i64 {wide[0]}, 1")
@@ -122,11 +121,29 @@ def note_read(w: Widener, surface: tuple[str, ...], rows: int, element: int) -> 
     across = w.emit(f"mul i64 {wide[1]}, {element}")
     start = w.emit(f"add i64 {base}, {down}")
     here = w.emit(f"add i64 {start}, {across}")
+    w.reads_ahead[w.block.lines[-1]] = Ahead(_next_place(w, here), full, rows)
+
+
+def _next_place(w: Widener, here: str) -> str:
+    """As far on from `here` as that is from where the last pass of the loop was."""
+    last = w.temporary(8)
+    w.entry.append(f"store i64 0, ptr {last}")
     before = w.emit(f"load i64, ptr {last}")
     w.do(f"store i64 {here}, ptr {last}")
-    step = w.emit(f"sub i64 {here}, {before}")
-    there = w.emit(f"add i64 {here}, {step}")
-    w.reads_ahead[w.block.lines[-1]] = Ahead(there, full, rows)
+    first = w.emit(f"icmp eq i64 {before}, 0")
+    since = w.emit(f"select i1 {first}, i64 {here}, i64 {before}")
+    step = w.emit(f"sub i64 {here}, {since}")
+    return w.emit(f"add i64 {here}, {step}")
+
+
+def note_tile(w: Widener, head: str, tile: str) -> None:
+    """After a read through a table: where it found its tile, nothing is to be read ahead."""
+    was = w.reads_ahead.pop(next(x for x in reversed(w.block.lines) if x in w.reads_ahead))
+    now = w.emit(f"icmp ne i64 {w.emit(f'load i64, ptr {w.at(head, READ_NOW)}')}, 0")
+    here = w.emit(f"ptrtoint ptr {tile} to i64")
+    pitch = w.emit(f"select i1 {now}, i64 {was.pitch}, i64 0")
+    start = w.emit(f"select i1 {now}, i64 {was.start}, i64 {here}")
+    w.reads_ahead[w.block.lines[-1]] = Ahead(start, pitch, was.rows)
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:

@@ -33,6 +33,7 @@ from triton_xe.runtime.simulator.sanitize import (
 )
 from triton_xe.runtime.simulator.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.shapes import Shape, ShapeAnalysis, is_lane_helper
+from triton_xe.runtime.simulator.tile_tables import tile_tables, tiles_offset
 from triton_xe.runtime.simulator.values import (
     Aggregate,
     Slot,
@@ -78,6 +79,9 @@ class HostKernel:
     places: Mapping[int, str]
     """Where the instructions are that may trap, by line of the LLVM module."""
     sanitizer: Instrumentation | None = None
+    tile_heads: int = 0
+    """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
+    tile_bytes: int = 0
 
     @property
     def sub_groups(self) -> int:
@@ -120,10 +124,13 @@ def translate(
     }
     for name in sorted(context.barriers - {kernel.name}):
         raise SimulatorTrap(f"function {name} contains a barrier; only kernels may")
+    writers = {f.name: _FunctionWriter(context, f) for f in module.functions.values()
+               if not is_lane_helper(f.name)}
     bodies = [
-        _lane_helper(context, f) if is_lane_helper(f.name) else _FunctionWriter(context, f).text()
+        writers[f.name].text() if f.name in writers else _lane_helper(context, f)
         for f in module.functions.values()
     ]
+    tables = writers[kernel.name].w.tables
     text = "\n\n".join([
         *_globals(module), *sorted(set(context.declarations.values())),
         *context.definitions.values(), *bodies,
@@ -134,7 +141,7 @@ def translate(
     )
     return HostKernel(kernel_name, text, types, tuple(sorted(context.helpers)), lanes, work_group,
                       context.slm_bytes, kernel.name in context.barriers, hot is None,
-                      context.places, sanitizer)
+                      context.places, sanitizer, tables.head_bytes, tables.nbytes)
 
 
 def _lane_helper(context: ModuleContext, function: Function) -> str:
@@ -242,6 +249,9 @@ class _FunctionWriter:
         self.w.direct_kinds = direct_arrays(
             function, self.w.private_pointers, self.w.roles, self.w.uses, context.lanes
         )
+        if context.sanitizer is None:
+            self.w.tables = tile_tables(function, self.w.private_pointers, self.w.direct_kinds,
+                                        self.w.uses, context.lanes)
         self.by_label = {b.label: b for b in function.blocks}
         self.order = self._reverse_postorder()
         self.source = self.order[0]
@@ -330,6 +340,7 @@ class _FunctionWriter:
         lines += [
             f"  %slm.at = getelementptr i8, ptr %ctx, i64 {CONTEXT_SLM}",
             "  %slm = load ptr, ptr %slm.at",
+            f"  %tiles = getelementptr i8, ptr %slm, i64 {tiles_offset(self.context.slm_bytes)}",
             f"  %err.at = getelementptr i8, ptr %ctx, i64 {CONTEXT_ERROR}",
             "  %err = load ptr, ptr %err.at",
             f"  %barrier_sites_at = getelementptr i8, ptr %ctx, i64 {CONTEXT_SITES}",

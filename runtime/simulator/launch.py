@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,11 +19,14 @@ from triton_xe.runtime.simulator import faults, jit
 from triton_xe.runtime.simulator.library_blocks import SURFACE_TRAP
 from triton_xe.runtime.simulator.library_sanitizer import Code, Word
 from triton_xe.runtime.simulator.shadow import LaunchState, explain, program, run_with
+from triton_xe.runtime.simulator.tile_tables import tiles_offset
 from triton_xe.runtime.simulator.watchdog import limited
 
 _RUNNER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 Bytes = NDArray[np.uint8]
 BARRIER_TRAP = 2
+PAGE = 4096
+_own = threading.local()
 GROUPS_PER_CHUNK = 8
 """Least number of chunks per thread: work-groups may differ in cost."""
 
@@ -43,6 +47,16 @@ def _runner(kind: str) -> Callable[[int, int, int], None]:
     address = jit.helper_address(f"xe_run_{kind}")
     guarded = faults.guard()
     return _RUNNER(address) if guarded is None else partial(guarded, address)
+
+
+def _memory(nbytes: int) -> Bytes:
+    """This thread's memory for shared local memory and tiles, on a page boundary."""
+    kept: Bytes | None = getattr(_own, "memory", None)
+    if kept is None or len(kept) < nbytes:
+        raw = np.empty(nbytes + PAGE, np.uint8)
+        start = -raw.ctypes.data % PAGE
+        kept = _own.memory = raw[start : start + nbytes]
+    return kept
 
 
 def pack_arguments(
@@ -78,6 +92,8 @@ class Launch:
     slm_bytes: int
     has_barrier: bool
     places: Mapping[int, str]
+    tile_heads: int = 0
+    tile_bytes: int = 0
     state: LaunchState | None = None
     """Set for a sanitized launch."""
 
@@ -125,9 +141,10 @@ def _run_groups(
     call = _runner(kind)
 
     def work() -> None:
-        slm = np.empty(launch.slm_bytes + 64, np.uint8)
-        start = slm.ctypes.data + (-slm.ctypes.data) % 64
-        call(launch.address, record.ctypes.data, start)
+        tiles = tiles_offset(launch.slm_bytes)
+        memory = _memory(tiles + launch.tile_bytes)
+        memory[tiles : tiles + launch.tile_heads] = 0
+        call(launch.address, record.ctypes.data, memory.ctypes.data)
 
     with limited(error, knobs.time_limit(), Code.TIME):
         if launch.state is not None:

@@ -16,6 +16,7 @@ from triton_xe.runtime.simulator import (
     library_dpas,
     library_maths,
     library_sanitizer,
+    library_tiles,
     library_trace,
 )
 from triton_xe.runtime.simulator.host_cpu import HostCpu
@@ -424,6 +425,7 @@ _MAKERS: tuple[tuple[re.Pattern[str], _Maker], ...] = (
     (re.compile(library_sanitizer.PATTERN), _plain(library_sanitizer.function)),
     (re.compile(r"xe_block_read_(\d+)_(\d+)x(\d+)x(\d+)_(\w+)"),
      _plain(library_blocks.block_read)),
+    (re.compile(r"xe_tile_(\d+)_(\d+)x(\d+)x(\d+)_(\w+)"), _plain(library_tiles.tile)),
     (re.compile(r"xe_block_write_(\d+)_(\d+)x(\d+)"), _plain(library_blocks.block_write)),
     (re.compile(r"xe_prepare_a_(\w+)_(\d+)x(\d+)_(\d+)"), _plain(library_dpas.prepare_a)),
     (re.compile(r"xe_prepare_b_(\w+)_(\d+)x(\d+)_(\d+)"), _plain(library_dpas.prepare_b)),

@@ -11,17 +11,23 @@ from triton_xe.runtime.simulator.library_names import block_read_name, block_wri
 
 Text = tuple[str, tuple[str, ...]]
 
-_SURFACE = ("ptr noalias %r, i64 %base, i32 %w1, i32 %h1, i32 %p1, i32 %x, i32 %y, "
+_SURFACE = ("ptr %r, i64 %base, i32 %w1, i32 %h1, i32 %p1, i32 %x, i32 %y, "
             "ptr noalias %err, i32 %line")
-_TRAP = "declare void @xe_trap(ptr, i64, i32, i64, i64, i64, i64, i64, i64)"
+TRAP = "declare void @xe_trap(ptr, i64, i32, i64, i64, i64, i64, i64, i64)"
 SURFACE_TRAP = 1
 
 
-def _enter(name: str, element: int, row_bytes: int, rows: int) -> str:
-    """Check the surface; branch to %inside (tile within it) or %clip."""
+def enter(
+    name: str, element: int, row_bytes: int, rows: int, *, more: str = "",
+    result: tuple[str, str] = ("void", "void"),
+) -> str:
+    """Check the surface; branch to %inside (tile within it) or %clip.
+
+    `more` are further parameters, `result` the function's type and what it returns after a trap.
+    """
     unit = max(4, element)
     return f"""
-define void @{name}({_SURFACE}) nounwind "prefer-vector-width"="512" {{
+define {result[0]} @{name}({_SURFACE}{more}) nounwind "prefer-vector-width"="512" {{
 entry:
   %low6 = and i64 %base, 63
   %w = add i32 %w1, 1
@@ -52,7 +58,7 @@ trap:
   %y64 = sext i32 %y to i64
   call void @xe_trap(ptr %err, i64 {SURFACE_TRAP}, i32 %line, i64 %base, i64 %w64,
     i64 %h64, i64 %p64, i64 %x64, i64 {element * 8})
-  ret void
+  ret {result[1]}
 legal:
   %pitch = zext i32 %p to i64
   %wide = zext i32 %w to i64
@@ -111,7 +117,8 @@ row.next:
 """
 
 
-_DECLARATIONS = """
+DECLARATIONS = """
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
@@ -128,22 +135,31 @@ def block_read(
     """
     e, w, h, v = int(bits) // 8, int(width), int(height), int(blocks)
     name = block_read_name(e * 8, w, h, v, mode)
-    row_bytes = e * w * v
-    copy = _copy_text(e, w, h, v, mode)
-    text = _enter(name, e, row_bytes, h) + f"""
+    text = enter(name, e, e * w * v, h) + f"""
   call void @{name}_copy(ptr %r, ptr %near, i64 %pitch)
   ret void
+""" + clipped_read(name, e * w * v, h, "void") + copy_function(name, e, w, h, v, mode)
+    return text + TRAP + DECLARATIONS, ("xe_trap",)
+
+
+def clipped_read(name: str, row_bytes: int, rows: int, result: str) -> str:
+    """The read of a tile that is not all inside, after `enter`."""
+    return f"""
 clip:
-  %tmp = alloca [{row_bytes * h} x i8], align 64
-  call void @llvm.memset.p0.i64(ptr %tmp, i8 0, i64 {row_bytes * h}, i1 false)
-""" + _clip_loop(h, row_bytes, True) + f"""
+  %tmp = alloca [{row_bytes * rows} x i8], align 64
+  call void @llvm.memset.p0.i64(ptr %tmp, i8 0, i64 {row_bytes * rows}, i1 false)
+""" + _clip_loop(rows, row_bytes, True) + f"""
 clipped:
   call void @{name}_copy(ptr %r, ptr %tmp, i64 {row_bytes})
-  ret void
+  ret {result}
 }}
-""" + f"define internal void @{name}_copy(ptr noalias %to, ptr noalias %s, i64 %pitch) " \
-        'nounwind noinline "prefer-vector-width"="512" {\n' + copy + _TRAP + _DECLARATIONS
-    return text, ("xe_trap",)
+"""
+
+
+def copy_function(name: str, e: int, w: int, h: int, v: int, mode: str) -> str:
+    """The function that brings the rows of a tile into the form `mode` asks for."""
+    return (f"define internal void @{name}_copy(ptr noalias %to, ptr noalias %s, i64 %pitch) "
+            'nounwind noinline "prefer-vector-width"="512" {\n' + _copy_text(e, w, h, v, mode))
 
 
 ROWS_PER_PASS = 4
@@ -253,20 +269,25 @@ _COPIES = {"plain": _plain, "vnni": _vnni, "transpose": _transpose}
 
 
 def block_write(host: HostCpu, bits: str, width: str, height: str) -> Text:
-    """Write the register image at %r to a tile; outside the surface is dropped."""
+    """Write the register image at %r to a tile; outside the surface is dropped.
+
+    The rows below are often written next: the host is told to get hold of them.
+    """
     e, w, h = int(bits) // 8, int(width), int(height)
     name = block_write_name(e * 8, w, h)
     row_bytes = e * w
     f = _Lines("")
-    f.lines = []
+    f.lines = [f"  %height = mul i64 %pitch, {h}"]
     for y in range(h):
         data = f.load(f"<{row_bytes} x i8>", "%r", y * row_bytes, 1)
         row = f.emit(f"mul i64 %pitch, {y}")
         at = f.emit(f"getelementptr i8, ptr %near, i64 {row}")
         f.do(f"store <{row_bytes} x i8> {data}, ptr {at}, align 1")
-    text = _enter(name, e, row_bytes, h) + "\n".join(f.lines) + """
+        below = f.emit(f"getelementptr i8, ptr {at}, i64 %height")
+        f.do(f"call void @llvm.prefetch.p0(ptr {below}, i32 1, i32 3, i32 1)")
+    text = enter(name, e, row_bytes, h) + "\n".join(f.lines) + """
   ret void
 clip:
   %tmp = getelementptr i8, ptr %r, i64 0
-""" + _clip_loop(h, row_bytes, False) + "clipped:\n  ret void\n}\n" + _TRAP + _DECLARATIONS
+""" + _clip_loop(h, row_bytes, False) + "clipped:\n  ret void\n}\n" + TRAP + DECLARATIONS
     return text, ("xe_trap",)

@@ -9,6 +9,10 @@ def block_read_name(bits: int, width: int, height: int, blocks: int, mode: str) 
     return f"xe_block_read_{bits}_{width}x{height}x{blocks}_{mode}"
 
 
+def tile_name(bits: int, width: int, height: int, blocks: int, mode: str) -> str:
+    return f"xe_tile_{bits}_{width}x{height}x{blocks}_{mode}"
+
+
 def block_write_name(bits: int, width: int, height: int) -> str:
     return f"xe_block_write_{bits}_{width}x{height}"
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from triton_xe.errors import LegalityError, SimulatorTrap
 from triton_xe.runtime.simulator.coalesce import accumulator_slots, is_dpas
 from triton_xe.runtime.simulator.direct import stored_at_once
-from triton_xe.runtime.simulator.dpas_groups import Dpas, note_dpas, note_read
+from triton_xe.runtime.simulator.dpas_groups import Dpas, note_dpas, note_read, note_tile
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 from triton_xe.runtime.simulator.legality import check_block, check_dpas
 from triton_xe.runtime.simulator.library_names import (
     block_read_name,
     block_write_name,
     prepare_name,
+    tile_name,
 )
 from triton_xe.runtime.simulator.library_sanitizer import Kind
 from triton_xe.runtime.simulator.precision import DpasShape, dpas_shape
@@ -195,9 +196,32 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[str]
     nbytes = i.type.size * w.lanes
     pointer = target if target is not None else w.temporary(nbytes)
     note_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
+    if id(i) in w.tables.of:
+        _tile(w, i, arguments, pointer, tail)
+        return
     w.call_helper(name, "void", [f"ptr {pointer}", *arguments.texts, *tail])
     if target is None:
         w.define(i, Slot(pointer, i.type))
+
+
+def _tile(
+    w: Widener, i: Instruction, arguments: BlockArguments, own: str, tail: list[str]
+) -> None:
+    """A read into a direct array that may find its tile in a table; `own` is the array."""
+    table = w.tables.of[id(i)]
+    (store,) = w.uses[i.result or ""]
+    array, _ = w.private_pointers[store.operands[1].local or ""]
+    host_array = w.arrays[array]
+    name = tile_name(arguments.bits, arguments.tile_width, arguments.tile_height,
+                     arguments.blocks, f"rows_{w.direct_kinds[array]}")
+    group = w.emit(f"load i64, ptr {w.at('%ctx', 80)}")
+    head = w.at("%tiles", table.head)
+    tile = w.direct[host_array] = w.call_helper(name, "ptr", [
+        f"ptr {own}", *arguments.texts, *tail, f"ptr {head}", f"ptr {w.at('%tiles', table.tiles)}",
+        f"i64 {table.capacity}", f"i64 {table.key_bits}", f"i64 {table.slots}",
+        f"i64 {w.emit(f'add i64 {group}, 1')}",
+    ])
+    note_tile(w, head, tile)
 
 
 def _redirect(w: Widener, i: Instruction) -> tuple[str | None, str]:

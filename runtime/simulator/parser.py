@@ -421,7 +421,7 @@ def _load(line: _Line) -> Instruction:
     address = line.typed_operand()
     if "atomic" in extra:
         line.fail("an atomic load")
-    return Instruction("load", t, [address], align=_alignment(line))
+    return Instruction("load", t, [address], flags=extra, align=_alignment(line))
 
 
 def _store(line: _Line) -> Instruction:
@@ -431,7 +431,8 @@ def _store(line: _Line) -> Instruction:
     address = line.typed_operand()
     if "atomic" in extra:
         line.fail("an atomic store")
-    return Instruction("store", ir.VOID, [value, address], align=_alignment(line))
+    return Instruction("store", ir.VOID, [value, address], flags=extra,
+                       align=_alignment(line))
 
 
 def _alloca(line: _Line) -> Instruction:

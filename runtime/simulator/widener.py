@@ -18,6 +18,7 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import Function, Instruction, Module, Operand, Type
 from triton_xe.runtime.simulator.sanitize import Instrumentation
 from triton_xe.runtime.simulator.shapes import Shape, ShapeAnalysis
+from triton_xe.runtime.simulator.tile_tables import NO_TABLES
 from triton_xe.runtime.simulator.values import (
     Aggregate,
     Pieces,
@@ -104,6 +105,8 @@ class Widener:
         """Private arrays that hold prepared operands instead of an image: element kind."""
         self.direct: dict[str, str] = {}
         """Their memory, by the host name of the array."""
+        self.tables = NO_TABLES
+        """Where block reads look for tiles that another subgroup prepared."""
         self.private_pointers: dict[str, tuple[str, int | None]] = {}
         self.uses: dict[str, list[Instruction]] = {}
         self.slots: dict[str, str] = {}

@@ -1,0 +1,130 @@
+"""Tiles of matrix operands that the warps of a work-group share (see `tile_tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from python.test.simulator.test_simulated_matmul import P, matmul_text
+from triton_xe.runtime.simulator import tile_tables
+from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
+
+Text = Callable[..., str]
+M, N, K = 128, 96, 320
+HALF = 12
+TILE_A, TILE_B = 16 * 32 * 4, 32 * 32 * 4
+
+
+class Matmul:
+    """Operands, and their product by a kernel with four warps in a work-group."""
+
+    def __init__(self, device: SimulatedDevice, align: Any, k: int = K) -> None:
+        generator = np.random.default_rng(0)
+        self.device = device
+        self.a = align(generator.standard_normal((M, k)).astype(np.float16))
+        self.b = align(generator.standard_normal((k, N)).astype(np.float16))
+        self.c = align(np.zeros((M, N), np.float32))
+
+    def run(self, kernel: SimulatedKernel) -> Any:
+        pointers = [x.ctypes.data for x in (self.a, self.b, self.c)]
+        self.c[:] = np.nan
+        self.device.launch(kernel, (N // 32, M // 64, 1), [*pointers, M, N, self.a.shape[1]])
+        return self.c.copy()
+
+
+def text_of(kernel: Text) -> str:
+    return matmul_text(kernel, HALF, late_store=False, warps=4)
+
+
+@pytest.mark.parametrize("tiles", [1, 3, 7, 40], ids=lambda n: f"{n} tiles")
+@pytest.mark.parametrize("k", [64, K])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_any_size_gives_the_same_bits(
+    device: SimulatedDevice, kernel: Text, align: Any, monkeypatch: pytest.MonkeyPatch,
+    tiles: int, k: int, threads: int,
+) -> None:
+    """Full tables, tables that begin anew, tables that do not pay, and none at all."""
+    monkeypatch.setenv("TRITON_XE_THREADS", str(threads))
+    work = Matmul(device, align, k)
+    results = []
+    for nbytes in (0, 2 * tiles * TILE_B):
+        monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
+        loaded = device.load(text_of(kernel).encode(), "k")
+        assert (loaded.host.tile_bytes > 0) == (nbytes > 0)
+        assert ("@xe_tile_" in loaded.host.text) == (nbytes > 0)
+        results.append(work.run(loaded))
+    np.testing.assert_array_equal(*results)
+    exact = work.a.astype(np.float64) @ work.b
+    np.testing.assert_allclose(results[1], exact, rtol=0, atol=2e-5 * k)
+
+
+def test_each_matrix_has_its_table(device: SimulatedDevice, kernel: Text) -> None:
+    loaded = device.load(text_of(kernel).encode(), "k")
+    half = tile_tables.ALL_BYTES // 2
+    tiles = half // TILE_A * TILE_A + half // TILE_B * TILE_B
+    assert loaded.host.tile_bytes == loaded.host.tile_heads + tiles
+
+
+def test_a_launch_reads_what_is_there_now(
+    device: SimulatedDevice, kernel: Text, align: Any
+) -> None:
+    work = Matmul(device, align)
+    loaded = device.load(text_of(kernel).encode(), "k")
+    work.run(loaded)
+    work.a *= np.float16(2)
+    again = work.run(loaded)
+    np.testing.assert_allclose(again, work.a.astype(np.float64) @ work.b, rtol=0, atol=4e-5 * K)
+
+
+BEFORE_LOOP = "  br label %loop\nloop:"
+IN_LOOP = "  %k1 = add i32 %k, 32\n"
+STORE = "  store i32 0, ptr addrspace(1) %c, align 4\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        (BEFORE_LOOP, f"  %o = atomicrmw add {P} %c, i32 1 seq_cst\n"),
+        (BEFORE_LOOP, f"  %o = load volatile i32, {P} %c, align 4\n"),
+        (BEFORE_LOOP, STORE),
+        (IN_LOOP, STORE),
+    ],
+    ids=["atomic", "volatile", "store before", "store in the loop"],
+)
+def test_no_table_where_an_earlier_read_may_differ(
+    device: SimulatedDevice, kernel: Text, place: str, line: str
+) -> None:
+    text = text_of(kernel)
+    assert text.count(place) == 1
+    loaded = device.load(text.replace(place, line + place).encode(), "k")
+    assert loaded.host.tile_bytes == 0
+    assert "rows_f16" in loaded.host.text
+
+
+def test_rows_written_by_the_launch_itself(
+    device: SimulatedDevice, kernel: Text, align: Any
+) -> None:
+    """What a kernel stores after its loop does not take the table away."""
+    text = text_of(kernel).replace("\ndone:\n", "\ndone:\n" + STORE)
+    loaded = device.load(text.encode(), "k")
+    assert loaded.host.tile_bytes > 0
+
+
+def test_no_table_when_accesses_are_checked(
+    device: SimulatedDevice, kernel: Text, align: Any
+) -> None:
+    work = Matmul(device, align)
+    loaded = device.load(text_of(kernel).encode(), "k")
+    plain = work.run(loaded)
+    buffers = [device.allocate(x.nbytes) for x in (work.a, work.b, work.c)]
+    for buffer, x in zip(buffers, (work.a, work.b, work.c), strict=True):
+        device.copy_to_device(buffer.pointer, x)
+    device.launch(loaded, (N // 32, M // 64, 1), [*(b.pointer for b in buffers), M, N, K],
+                  sanitize=True)
+    assert loaded.checked["checked"].host.tile_bytes == 0
+    result = np.zeros_like(plain)
+    device.copy_to_host(result, buffers[2].pointer)
+    np.testing.assert_array_equal(result, plain)
