@@ -87,6 +87,8 @@ _SIGN_MATTERS = frozenset({"hadd", "mul24", "mulhi", "rhadd", "sad"})
 
 def _symbol(name: str, kinds: tuple[str, ...]) -> str:
     """`__xe_<name>`, with a `u` before the name where unsigned integers differ."""
+    if name == "pow" and kinds[1] == "int32":
+        return "__xe_pown"
     return f"__xe_{'u' if name in _SIGN_MATTERS and kinds[0][0] == 'u' else ''}{name}"
 
 
@@ -146,6 +148,7 @@ def _rows() -> _Rows:
         rows[name] = [((kind, "int32"), kind) for kind in _FLOATS]
     for name, (arity, result) in INTEGERS.items():
         rows[name] = [((kind,) * arity, result or kind) for kind in _SIGNED + _UNSIGNED]
+    rows["pow"] += [((kind, "int32"), kind) for kind in _FLOATS]
     rows["abs"] += [((kind,), kind) for kind in _SIGNED]
     for name in ("hadd", "mul24", "rhadd"):
         rows[name] = [((kind,) * 2, kind) for kind in ("int32", "uint32")]

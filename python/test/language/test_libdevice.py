@@ -4,7 +4,9 @@ Bounds of fp32 are in units of the last place of the exact result, plus `floor`,
 for functions with zeros where no relative bound can hold; those of fp64 are relative to 1e-16.
 """
 
+import inspect
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ import scipy.special as special
 import torch
 import triton
 import triton.language as tl
+from triton.language import core
 from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as cuda_libdevice
 
-from triton_xe.backend.libdevice import FUNCTIONS
+from triton_xe.backend.libdevice import ABSENT, FUNCTIONS
 
 SIZE = 512
 
@@ -194,7 +198,8 @@ def test_nextafter(dtype):
 def test_powers_by_integers():
     x = np.linspace(-3, 3, SIZE).astype(np.float32)
     n = (np.arange(SIZE) % 13 - 6).astype(np.int32)
-    for name, exact in (("ldexp", np.ldexp(x.astype(float), n)), ("pown", x.astype(float) ** n)):
+    powers = x.astype(float) ** n
+    for name, exact in (("ldexp", np.ldexp(x.astype(float), n)), ("pown", powers), ("pow", powers)):
         units, _ = errors(call(name, x, n), exact, np.float32)
         assert units.max() <= 16, name
 
@@ -274,6 +279,29 @@ def test_every_function_has_a_lowering():
 
     symbols = {name for name in FUNCTIONS if name not in LOWERINGS}
     assert symbols == set()
+
+
+def operand_types(function):
+    """The tuples of operand types that a libdevice function takes."""
+    found = set()
+    count = len(inspect.signature(inspect.unwrap(function)).parameters) - 1
+
+    def note(_library, _path, _operands, table, **_):
+        found.update(table)
+
+    with mock.patch.object(core, "extern_elementwise", note):
+        function(*[None] * count, _semantic=object())
+    return found
+
+
+def test_what_the_wheel_takes_for_cuda_is_taken_here():
+    compared = 0
+    for name, function in vars(cuda_libdevice).items():
+        if name.startswith("_") or name in ABSENT or name not in FUNCTIONS:
+            continue
+        assert operand_types(function) <= operand_types(FUNCTIONS[name]), name
+        compared += 1
+    assert compared > 150
 
 
 def test_the_stub_module_is_replaced():
