@@ -29,14 +29,20 @@ class HostCpu:
         return 32 if self.has("avx2") else 16
 
 
+_PREFERENCES = ",-prefer-256-bit,+fast-dpwssd"
+"""64-byte vectors; and VPDPWSSD whole, which LLVM would split where chains of it are long."""
+
+
 @cache
 def host_cpu() -> HostCpu:
     """This machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
-    return HostCpu(llvm.get_process_triple(), llvm.get_host_cpu_name(),
-                   features + ",-prefer-256-bit")
+    triple = llvm.get_process_triple()
+    if triple.startswith("x86_64"):
+        features += _PREFERENCES
+    return HostCpu(triple, llvm.get_host_cpu_name(), features)
 
 
 @cache
