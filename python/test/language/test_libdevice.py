@@ -288,6 +288,7 @@ def operand_types(function):
 
     def note(_library, _path, _operands, table, **_):
         found.update(table)
+        return mock.MagicMock()
 
     with mock.patch.object(core, "extern_elementwise", note):
         function(*[None] * count, _semantic=object())
