@@ -1,14 +1,18 @@
-"""Lowering of tt.scan: for each bit of the position along the axis, lowest first, every element
-whose bit is set takes in the total of the block before it.
+"""Lowering of tt.scan: for the bits of the position along the axis, lowest first, every element
+takes in the total of what lies before its block and agrees with it in the higher bits.
 
-That total is held by the element whose bit is clear and whose lower bits are all set (all clear
-when scanning in reverse).  It is in another register, in another lane, or in another subgroup,
-whatever the layout says; the steps are the same.
+A bit that is one of lane or subgroup is a step of its own: elements whose bit is set take in the
+block whose bit is clear.  Bits of registers that follow each other are one step: a lane adds up the
+totals of its blocks one after the other.  A block's total is held by its last element (the first
+when scanning in reverse): in a register, in another lane, or in another subgroup.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from math import prod
 
 from llvmlite import ir
 from xdsl.ir import Operation
@@ -24,12 +28,15 @@ from triton_xe.lowering.emit.reduce import (
     combined_sources,
     combiner,
     narrowed_results,
+    without,
 )
 from triton_xe.lowering.emit.registers import from_scalars
 from triton_xe.lowering.emit.shape import coordinate
 from triton_xe.lowering.emit.shuffle import shuffle_index
 from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.emit.view import Coordinates, View
+
+Fetch = Callable[[Coordinates], Values]
 
 
 @dataclass(frozen=True)
@@ -73,57 +80,106 @@ def lower_scan(em: Emitter, op: Operation) -> None:
     values = [[s.register(em, r) for s in sources] for r in range(len(view.registers))]
     combine = combiner(em, op)
     bits = bits_along(view, axis)
-    for bit in range((view.shape[axis] - 1).bit_length()):
-        values = _step(em, values, view, axis, bits, bit, reverse, combine)
+    bit, last = 0, (view.shape[axis] - 1).bit_length()
+    while bit < last:
+        count = next(n for n in range(last + 1) if bit + n == last or bit + n not in bits.register)
+        block = Block(view, axis, bits, bit, max(count, 1), reverse)
+        values = (_across_registers if count else _across_lanes)(em, values, block, combine)
+        bit += block.count
     for index, result in enumerate(op.results):
         scalars = narrowed_results(em, op, [v[index] for v in values], index)
         em.bind(result, from_scalars(em, scalars[0].type, scalars))
 
 
-def _step(
-    em: Emitter, values: list[Values], view: View, axis: int, bits: Bits, bit: int, reverse: bool,
-    combine: Combine,
+@dataclass(frozen=True)
+class Block:
+    """A step: `count` bits of the position from bit `first` on say which block an element is in."""
+
+    view: View
+    axis: int
+    bits: Bits
+    first: int
+    count: int
+    reverse: bool
+
+    def number(self, c: Coordinates) -> int:
+        """The block of a register, in the order of the scan."""
+        mask = (1 << self.count) - 1
+        return (c[self.axis] >> self.first ^ (mask if self.reverse else 0)) & mask
+
+    def row(self, c: Coordinates) -> tuple[int, ...]:
+        """Sorts registers so that those of one chain of blocks stand together, in its order."""
+        place = c[self.axis]
+        others = (*without(c, self.axis), place >> self.first + self.count)
+        return (*others, self.number(c), place)
+
+    def total(self, c: Coordinates) -> Coordinates:
+        """The register that holds the total of a register's block."""
+        low = sum(1 << b for b in self.bits.register if b < self.first)
+        return self._at(c, c[self.axis] & ~low if self.reverse else c[self.axis] | low)
+
+    def before(self, c: Coordinates) -> Coordinates:
+        """The same register one block earlier."""
+        step = 1 << self.first
+        return self._at(c, c[self.axis] + (step if self.reverse else -step))
+
+    def _at(self, c: Coordinates, place: int) -> Coordinates:
+        return (*c[: self.axis], place, *c[self.axis + 1 :])
+
+    def reaches(self, table: dict[int, int]) -> bool:
+        """Whether totals are in another lane, or another warp."""
+        return any(b < self.first + self.count for b in table)
+
+
+def _across_registers(
+    em: Emitter, values: list[Values], block: Block, combine: Combine
 ) -> list[Values]:
-    """Elements with position bit `bit` set (clear in reverse) take in the block before them."""
-    lower = range(bit)
-    index = view.index
-    takes = 0 if reverse else 1
-    by_warp = bit in bits.warp or any(b in bits.warp for b in lower)
-    fetched = _fetch_slm(em, values, view, axis, bit, reverse) if by_warp else None
-    out: list[Values] = []
-    for register, c in enumerate(view.registers):
-        if bit in bits.register and (c[axis] >> bit & 1) != takes:
-            out.append(values[register])
-            continue
-        if fetched is not None:
-            before = fetched[register]
-        else:
-            source = index[_source(c, axis, bit, bits, reverse)]
-            before = values[source]
-            if any(b in bits.lane for b in (*lower, bit)):
-                lane = _source_lane(em, bits, bit, reverse)
-                before = [shuffle_index(em, x, lane) for x in before]
-        total = combine(before, values[register])
-        if bit in bits.register:
-            out.append(total)
-            continue
-        mine = coordinate(em, view, axis).register(em, register)
-        test = em.b.icmp_unsigned(
-            "==", em.b.and_(em.b.lshr(mine, I32(bit)), I32(1)), I32(takes)
-        )
-        out.append([em.b.select(test, t, v) for t, v in zip(total, values[register], strict=True)])
+    """Blocks are registers: what is before each is added up in turn."""
+    number, registers = block.number, block.view.registers
+    order = sorted((r for r, c in enumerate(registers) if number(c)),
+                   key=lambda r: block.row(registers[r]))
+    wanted = {r: block.before(block.total(registers[r])) for r in order}
+    out, index = list(values), block.view.index
+    if not block.reaches(block.bits.lane) and not block.reaches(block.bits.warp):
+        for register, source in wanted.items():
+            out[register] = combine(out[index[source]], values[register])
+        return out
+    fetch = _fetching(em, values, block, wanted)
+    prefix: dict[Coordinates, Values] = {}
+    for register, source in wanted.items():
+        if source not in prefix:
+            first, total = number(source) == 0, fetch(source)
+            prefix[source] = total if first else combine(prefix[block.before(source)], total)
+        out[register] = combine(prefix[source], values[register])
     return out
 
 
-def _source(c: Coordinates, axis: int, bit: int, bits: Bits, reverse: bool) -> Coordinates:
-    """The register coordinates of the element that holds the total of the block before."""
-    at = c[axis]
-    for b in bits.register:
-        if b < bit:
-            at = at & ~(1 << b) if reverse else at | 1 << b
-        elif b == bit:
-            at = at | 1 << b if reverse else at & ~(1 << b)
-    return (*c[:axis], at, *c[axis + 1:])
+def _across_lanes(
+    em: Emitter, values: list[Values], block: Block, combine: Combine
+) -> list[Values]:
+    """Lanes, or warps, with the bit set (clear in reverse) take in those without."""
+    wanted = {r: block.total(c) for r, c in enumerate(block.view.registers)}
+    fetch = _fetching(em, values, block, wanted)
+    out = []
+    for register, source in wanted.items():
+        mine = coordinate(em, block.view, block.axis).register(em, register)
+        bit = em.b.and_(em.b.lshr(mine, I32(block.first)), I32(1))
+        takes = em.b.icmp_unsigned("==", bit, I32(0 if block.reverse else 1))
+        pairs = zip(combine(fetch(source), values[register]), values[register], strict=True)
+        out.append([em.b.select(takes, total, value) for total, value in pairs])
+    return out
+
+
+def _fetching(
+    em: Emitter, values: list[Values], block: Block, wanted: dict[int, Coordinates]
+) -> Fetch:
+    """Brings a total that registers want to this lane, when it is asked for first."""
+    one_of = {source: register for register, source in wanted.items()}
+    if block.reaches(block.bits.warp):
+        return cache(_from_slm(em, values, block, one_of))
+    lane = _source_lane(em, block.bits, block.first, block.reverse)
+    index = block.view.index
+    return cache(lambda source: [shuffle_index(em, x, lane) for x in values[index[source]]])
 
 
 def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:
@@ -139,33 +195,39 @@ def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:
     return em.b.and_(lane, I32(~clear_mask & 0xFFFFFFFF)) if clear_mask else lane
 
 
-def _fetch_slm(
-    em: Emitter, values: list[Values], view: View, axis: int, bit: int, reverse: bool
-) -> list[Values]:
-    """For every register the total of the block before, by way of SLM."""
-    count = stride = 1
-    for dim, size in enumerate(view.shape):
-        count *= size
-        if dim > axis:
-            stride *= size
+def _from_slm(
+    em: Emitter, values: list[Values], block: Block, one_of: dict[Coordinates, int]
+) -> Fetch:
+    """By way of SLM; `one_of` has, for every register that holds totals, one that takes them."""
+    view, axis = block.view, block.axis
+    count, stride = prod(view.shape), prod(view.shape[axis + 1 :])
     kinds = [x.type for x in values[0]]
     offsets, total = layout_bytes(kinds, count)
     exchange = Exchange(em, total)
     at = places(em, view)
-    for place, value in zip(at, values, strict=True):
-        for x, offset in zip(value, offsets, strict=True):
-            exchange.write(place, x, offset)
+    for source in one_of:
+        register = view.index[source]
+        for x, offset in zip(values[register], offsets, strict=True):
+            exchange.write(at[register], x, offset)
     exchange.meet()
     held = coordinate(em, view, axis)
-    out = []
-    low = (1 << bit) - 1
-    for register, place in enumerate(at):
-        mine = held.register(em, register)
-        if reverse:
-            wanted = em.b.or_(em.b.and_(mine, I32(~low & 0xFFFFFFFF)), I32(1 << bit))
-        else:
-            wanted = em.b.and_(em.b.or_(mine, I32(low)), I32(~(1 << bit) & 0xFFFFFFFF))
-        moved = em.b.add(place, em.b.mul(em.b.sub(wanted, mine), I32(stride)))
-        out.append([exchange.read(moved, kind, offset)
-                    for kind, offset in zip(kinds, offsets, strict=True)])
-    return out
+
+    def fetch(source: Coordinates) -> Values:
+        mine = held.register(em, one_of[source])
+        apart = em.b.mul(em.b.sub(_place(em, block, mine), mine), I32(stride))
+        moved = em.b.add(at[one_of[source]], apart)
+        return [exchange.read(moved, kind, offset)
+                for kind, offset in zip(kinds, offsets, strict=True)]
+
+    return fetch
+
+
+def _place(em: Emitter, block: Block, mine: ir.Value) -> ir.Value:
+    """The place along the axis of the total before place `mine`; any place where there is none."""
+    low, step = (1 << block.first) - 1, 1 << block.first
+    within_lane = block.first in block.bits.register
+    if block.reverse:
+        start = em.b.and_(mine, I32(~low & 0xFFFFFFFF))
+        return em.b.add(start, I32(step)) if within_lane else em.b.or_(start, I32(step))
+    end = em.b.or_(mine, I32(low))
+    return em.b.sub(end, I32(step)) if within_lane else em.b.and_(end, I32(~step & 0xFFFFFFFF))

@@ -1,10 +1,14 @@
 """Reductions and scans: every kind of combine function, axis, layout and type."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 SHAPES = [(64, 1, 4), (16, 32, 1), (4, 128, 4), (128, 4, 2)]
 
@@ -88,7 +92,10 @@ def scan_kernel(x, y, out, rows: tl.constexpr, columns: tl.constexpr, axis: tl.c
     tl.store(out + at, r)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+LONG_SHAPES = [(512, 2, 4), (256, 4, 1), (2, 512, 2), (1, 1024, 16)]
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *LONG_SHAPES])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scans_of_tuples_keep_the_order(shape, axis, reverse):
@@ -106,6 +113,16 @@ def test_scans_of_tuples_keep_the_order(shape, axis, reverse):
         want.append(carry)
     want = np.stack(want[::-1] if reverse else want)
     assert np.array_equal(np.moveaxis(out.cpu().numpy(), axis, 0), want)
+
+
+def test_each_total_is_exchanged_once():
+    """1024 rows on 16 lanes and 4 warps: lanes and warps take bits 0 to 2, registers the rest."""
+    source = ASTSource(scan_kernel, {"x": "*i32", "y": "*i32", "out": "*i32"},
+                       {"rows": 1024, "columns": 8, "axis": 0, "reverse": False})
+    text = triton.compile(source, target=GPUTarget("xpu", "bmg", 16)).asm["llir"]
+    registers = 1024 * 8 // 64
+    stores = len(re.findall(r"store i32 .* addrspace\(3\)", text))
+    assert stores == 2 * (2 * registers + registers - 1)
 
 
 @triton.jit
