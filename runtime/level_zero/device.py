@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from triton_xe.runtime.level_zero.objects import (
     Memory,
     Module,
     PhysicalDevice,
+    allocation_end,
     describe_pointer,
     physical_devices,
     refuse_after_fork,
@@ -96,6 +97,7 @@ class LevelZeroKernel:
         self.state_address = launcher.state_address(self._state)
         self._device = device
         self.start = self.make_launcher()
+        self._object.wait_before_close(_synchronizer(weakref.ref(device)))
 
     def make_launcher(
         self,
@@ -164,6 +166,7 @@ class LevelZeroDevice:
         """Copy bytes or a C-contiguous array to `pointer`; done on return."""
         source = _bytes_of(data)
         if source.nbytes:
+            self._check_span(pointer, source.nbytes)
             self.list.copy(pointer, source.ctypes.data, source.nbytes)
             self.list.synchronize()
 
@@ -173,12 +176,14 @@ class LevelZeroDevice:
         if not target.flags.writeable:
             raise ValueError("cannot copy into a read-only array")
         if target.nbytes:
+            self._check_span(pointer, target.nbytes)
             self.list.copy(target.ctypes.data, pointer, target.nbytes)
             self.list.synchronize()
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None:
         """Set memory to one byte, in order with launches and without waiting."""
         if nbytes:
+            self._check_span(pointer, nbytes)
             self.list.fill(pointer, bytes([byte]), nbytes)
 
     def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> LevelZeroKernel:
@@ -373,6 +378,7 @@ class LevelZeroDevice:
         with _lock:
             if self._pool is None or self._next_event == self._pool.count:
                 self._pool, self._next_event = EventPool(self.context, _EVENTS_PER_POOL), 0
+                self._pool.wait_before_close(_synchronizer(weakref.ref(self)))
             event = Event(self._pool, self._next_event)
             self._next_event += 1
         self.list.barrier(event)
@@ -403,6 +409,21 @@ class LevelZeroDevice:
             raise DeviceError(
                 f"{pointer:#x} points to plain host memory, which the GPU cannot read; pass a "
                 "tensor on device 'xpu', or memory allocated for the device"
+            )
+
+    def _check_span(self, pointer: int, nbytes: int) -> None:
+        """`DeviceError` unless the bytes are inside one allocation."""
+        refuse_after_fork()
+        end = allocation_end(self.context, pointer)
+        if end is None:
+            raise DeviceError(
+                f"there is no memory of the device at {pointer:#x}; was it freed, or is it an "
+                "address of the host?"
+            )
+        if pointer + nbytes > end:
+            raise DeviceError(
+                f"{nbytes} bytes at {pointer:#x} do not fit: the allocation ends after "
+                f"{end - pointer} bytes"
             )
 
     def forget_pointers(self) -> None:
@@ -495,13 +516,25 @@ def _bytes_of(data: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.frombuffer(data, dtype=np.uint8)
 
 
+def _synchronizer(device: weakref.ref[LevelZeroDevice]) -> Callable[[], None]:
+    """Waits for a device as long as it is there and open."""
+
+    def wait() -> None:
+        found = device()
+        if found is not None and not found.list.is_closed:
+            found.synchronize()
+
+    return wait
+
+
 def _before_free(device: weakref.ref[LevelZeroDevice]) -> Any:
+    synchronize = _synchronizer(device)
+
     def wait(pointer: int) -> None:
         found = device()
-        if found is None or found.list.is_closed:
-            return
-        known_memory.forget(found._table, pointer, pointer + 1)
-        found.synchronize()
+        if found is not None:
+            known_memory.forget(found._table, pointer, pointer + 1)
+        synchronize()
 
     return wait
 

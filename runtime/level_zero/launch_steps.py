@@ -33,6 +33,8 @@ RAISED = -(1 << 62)
 """The status of a step in which Python raised."""
 SLOW = -(1 << 61)
 """The status of a direct launch that the general launch function must do."""
+MOST_PROGRAMS = (1 << 31) - 1
+"""Along one dimension of a grid: the number of a program is a signed 32-bit integer."""
 BAD_COUNT, PLAIN_MEMORY, OTHER_DEVICE, BAD_RANGE, BAD_GRID, CLOSED = range(1, 7)
 KIND_SHIFT = 16
 FIRST = 4
@@ -126,7 +128,7 @@ define internal i64 @grid_size(ptr %args, i64 %place, ptr %to) {{
   br i1 %z, label %read, label %raised
 read:
   %v = load i64, ptr %to
-  %ok = icmp ule i64 %v, 4294967295
+  %ok = icmp ule i64 %v, {MOST_PROGRAMS}
   %k = select i1 %ok, i64 0, i64 1
   ret i64 %k
 raised:

@@ -197,7 +197,7 @@ def explain(status: int, kernel: str, values: Sequence[Any], expected: int) -> s
         steps.OTHER_DEVICE: f"{where} points to the memory of another GPU; copy the tensor to "
         "this device first",
         steps.BAD_RANGE: f"{where} ({shown!r}) does not fit the type of the parameter",
-        steps.BAD_GRID: f"{what}: grid size {'xyz'[index % 3]} is not between 0 and 2**32 - 1",
+        steps.BAD_GRID: f"{what}: grid size {'xyz'[index % 3]} is not between 0 and 2**31 - 1",
         steps.CLOSED: f"{what}: it or its device is closed, or this process was made by fork() "
         "after the device was used; use the 'spawn' method of multiprocessing",
     }[kind]

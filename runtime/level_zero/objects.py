@@ -45,16 +45,28 @@ class _Owner:
     """Owns one handle and destroys it once: on `close()`, else when collected."""
 
     def __init__(self, handle: raw.Handle, destroy: str, *keep: Any) -> None:
-        self.handle = handle
+        self._handle = handle
         self._keep = keep
+        self._waits: list[Callable[[], None]] = []
         call = api().function(destroy) if destroy else lambda _: 0
-        self._finalize = weakref.finalize(self, _destroy, call, handle, keep)
+        self._finalize = weakref.finalize(self, _destroy, call, handle, self._waits, keep)
         self._finalize.atexit = True
 
     @property
+    def handle(self) -> raw.Handle:
+        """`DeviceError` when it is closed: drivers crash on handles that they destroyed."""
+        if not self._finalize.alive:
+            raise DeviceError(f"this {type(self).__name__} of Level Zero is closed")
+        return self._handle
+
+    @property
     def value(self) -> int:
-        """The handle as an integer."""
-        return self.handle.value or 0
+        """The handle as an integer; also of a closed object, to compare."""
+        return self._handle.value or 0
+
+    def wait_before_close(self, wait: Callable[[], None]) -> None:
+        """Call this first when the handle is destroyed: the device may still use the object."""
+        self._waits[:] = [wait]
 
     @property
     def is_closed(self) -> bool:
@@ -64,10 +76,16 @@ class _Owner:
         self._finalize()
 
 
-def _destroy(call: Any, handle: raw.Handle, keep: tuple[Any, ...]) -> None:
+def _destroy(
+    call: Any, handle: raw.Handle, waits: list[Callable[[], None]], keep: tuple[Any, ...]
+) -> None:
     # an error while destroying has nobody to go to, and a forked child must not touch the driver
-    if os.getpid() == _owner:
-        call(handle)
+    if os.getpid() != _owner:
+        return
+    for wait in waits:
+        with contextlib.suppress(DeviceError):
+            wait()
+    call(handle)
 
 
 class Driver:
@@ -402,6 +420,15 @@ class Allocation:
 
     kind: str
     device: int
+
+
+def allocation_end(context: Context, pointer: int) -> int | None:
+    """Where the allocation ends that an address is in; None for memory the driver does not know."""
+    base, size = ctypes.c_void_p(), ctypes.c_size_t()
+    code = api().function("zeMemGetAddressRange")(
+        context.handle, pointer, ctypes.byref(base), ctypes.byref(size)
+    )
+    return (base.value or 0) + size.value if code == 0 else None
 
 
 def describe_pointer(context: Context, pointer: int) -> Allocation:

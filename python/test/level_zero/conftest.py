@@ -105,7 +105,7 @@ class FakeApi(raw.Api):
         self.ticks: dict[int, int] = {}
         self.memory_type: Callable[[int], int] = lambda pointer: raw.DEVICE_MEMORY
         self.memory_owner = 2
-        self.memory_range: Callable[[int], tuple[int, int]] = lambda pointer: (pointer, 64)
+        self.memory_range: Callable[[int], tuple[int, int]] = lambda pointer: (pointer, 1 << 40)
         self.spills: Callable[[str], int] = lambda flags: 0
         self.parameters = 4
         self.flags = ""

@@ -115,6 +115,58 @@ def test_every_call_that_fails_is_named(fake: Any, call: str, action: str) -> No
     assert list(knobs.cache_dir().glob("native/*/*")) == []
 
 
+def test_copies_stay_inside_one_allocation(fake: Any) -> None:
+    (device,) = open_devices()
+    p = device.allocate(64).pointer
+    fake.memory_range = lambda pointer: (p, 64)
+    device.copy_to_device(p + 32, bytes(32))
+    for action in (
+        lambda: device.copy_to_device(p + 32, bytes(33)),
+        lambda: device.copy_to_host(np.zeros(5), p + 32),
+        lambda: device.fill(p, 0, 65),
+    ):
+        with pytest.raises(DeviceError, match="do not fit: the allocation ends after"):
+            action()
+    fake.codes["zeMemGetAddressRange"] = 0x7FFFFFFE
+    fake.calls.clear()
+    with pytest.raises(DeviceError, match="no memory of the device at 0x7; was it freed"):
+        device.copy_to_host(np.zeros(5), 7)
+    assert fake.calls == ["zeMemGetAddressRange"]
+
+
+def test_what_the_device_may_still_use_is_destroyed_after_waiting(fake: Any) -> None:
+    (device,) = open_devices()
+    kernel, event = device.load(SPIRV, "vector_add"), device.record_event()
+    device.launch(kernel, (4, 1, 1), (None, None, None, 7))
+    fake.calls.clear()
+    kernel.close()
+    del kernel
+    wait = "zeCommandListHostSynchronize"
+    assert fake.calls == [wait, "zeKernelDestroy", "zeModuleDestroy"]
+    fake.calls.clear()
+    device.launch(device.load(SPIRV, "vector_add"), (4, 1, 1), (None, None, None, 7))
+    after = fake.calls[fake.calls.index("zeCommandListAppendLaunchKernel") :]
+    assert after[1:] == [wait, "zeKernelDestroy", "zeModuleDestroy"]
+    fake.calls.clear()
+    device._pool = None
+    del event
+    assert fake.calls == ["zeEventDestroy", wait, "zeEventPoolDestroy"]
+
+
+def test_a_closed_device_refuses_and_the_driver_is_not_called(fake: Any) -> None:
+    (device,) = open_devices()
+    p = device.allocate(64).pointer
+    device.close()
+    fake.calls.clear()
+    for action in (
+        device.synchronize, device.record_event, lambda: device.fill(p, 0, 8),
+        lambda: device.copy_to_device(p, b"abc"), lambda: device.copy_to_host(np.zeros(2), p),
+    ):
+        with pytest.raises(DeviceError, match="this CommandList of Level Zero is closed"):
+            action()
+    assert not [call for call in fake.calls if call.startswith("zeCommandList")]
+
+
 def test_unknown_code_is_still_an_error() -> None:
     error = LevelZeroError("zeSomething", -1)
     assert str(error) == (

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_xe.backend.launcher import make_direct
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.level_zero import launch_steps, launcher, raw
 from triton_xe.runtime.level_zero.device import open_devices
@@ -216,7 +217,9 @@ def test_refused_memory(fake: Any) -> None:
 def test_wrong_counts_grids_and_closed_kernels(fake: Any) -> None:
     launch = Launch("i32")
     assert launch.why() == "cannot launch kernel 'k': it takes 1 arguments, got 0"
-    assert "grid size y is not between" in launch.why(1, grid=(1, 2**32, 1))
+    assert launch(1, grid=(2**31 - 1, 1, 1)) == 0
+    fake.launches.clear()
+    assert "grid size y is not between 0 and 2**31 - 1" in launch.why(1, grid=(1, 2**31, 1))
     assert "grid size z is not between" in launch.why(1, grid=(1, 1, -1))
     with pytest.raises(TypeError):
         launch(1, grid=(1, 1, 1.0))
@@ -322,6 +325,14 @@ def test_unusual_direct_launches_are_left_over(
     assert direct(*values, **options) is None
     assert fake.launches == []
     assert [left[9:] for left in direct.left] == [values]
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i8", "u64", "fp16", "bf16", "fp32", "fp64", "*fp16"])
+def test_every_scalar_and_pointer_can_be_launched_directly(kind: str, fake: Any) -> None:
+    def general(*given: Any) -> None: ...
+
+    assert make_direct((kind, "constexpr"), general) is not general
+    assert make_direct((kind, ("i32",)), general) is general
 
 
 def test_direct_launches_follow_the_state(fake: Any) -> None:
