@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,7 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
         "num_stages": arguments.num_stages,
         "grf_mode": arguments.grf_mode,
     }
-    kernel = compile_kernel(function, arguments.signature, arguments.target, options)
+    from triton.errors import TritonError
+
+    try:
+        kernel = compile_kernel(function, arguments.signature, arguments.target, options)
+    except TritonError as error:
+        raise ValueError("\n".join([str(error), *getattr(error, "__notes__", ())])) from error
     if arguments.out is not None:
         write_out(kernel, function, arguments)
         return 0
@@ -123,7 +129,12 @@ def parse_signature(
     >>> parse_signature(["p", "n", "B"], "p=*fp32:16 n=i32 B=64")
     ({'p': '*fp32', 'n': 'i32', 'B': 'constexpr'}, {'B': 64}, {(0,): [['tt.divisibility', 16]]})
     """
-    given = dict(part.split("=", 1) for part in text.replace(",", " ").split() if "=" in part)
+    given: dict[str, str] = {}
+    for part in filter(None, re.split(r"[\s,]+(?=\w+=)", text.strip(" ,"))):
+        name, is_given, value = part.partition("=")
+        if not is_given or not value or name in given:
+            raise ValueError(f"the signature has {part!r}, which is not a new name=value")
+        given[name] = value.rstrip(" ,")
     missing = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]
     if missing or unknown:
@@ -140,10 +151,30 @@ def parse_signature(
         if constant is not _NO_CONSTANT:
             types[name], constants[name] = "constexpr", constant
             continue
-        types[name] = kind
+        types[name] = _type(name, kind)
         if divisor:
-            attributes[(position,)] = [["tt.divisibility", int(divisor)]]
+            attributes[(position,)] = [["tt.divisibility", _divisor(name, divisor)]]
     return types, constants, attributes
+
+
+def _type(name: str, kind: str) -> str:
+    """The type of an argument as Triton spells it."""
+    from triton.language import str_to_ty
+
+    try:
+        str_to_ty(kind, None)
+    except (KeyError, ValueError, IndexError, AttributeError) as error:
+        raise ValueError(
+            f"{name}={kind}: no type of Triton and no constant; types are i32, fp16, *fp16, ..., "
+            "and strings are quoted"
+        ) from error
+    return kind
+
+
+def _divisor(name: str, text: str) -> int:
+    if not text.isdigit() or int(text).bit_count() != 1:
+        raise ValueError(f"{name}: a divisor is a power of two such as 16, not {text!r}")
+    return int(text)
 
 
 _NO_CONSTANT = object()

@@ -43,6 +43,49 @@ def test_signature_kinds():
 def test_signature_errors_name_the_arguments():
     with pytest.raises(ValueError, match="no n, unknown q; the kernel takes p, n"):
         compile_command.parse_signature(["p", "n"], "p=*fp32 q=i32")
+    assert compile_command.parse_signature([], " ") == ({}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p=*fp99", r"p=\*fp99: no type of Triton and no constant"),
+        ("p=gelu", "p=gelu: no type"),
+        ("p=tensordesc<fp16[64", "p=tensordesc<fp16"),
+        ("p=*fp32:x", "p: a divisor is a power of two such as 16, not 'x'"),
+        ("p=*fp32:12", "not '12'"),
+        ("p=*fp32:0", "not '0'"),
+        ("p=i32 p=i64", "'p=i64', which is not a new name=value"),
+        ("i32 p=i64", "'i32', which is not a new"),
+        ("p=", "'p=', which is not a new"),
+    ],
+)
+def test_a_wrong_signature_is_one_sentence(text, message):
+    with pytest.raises(ValueError, match=message):
+        compile_command.parse_signature(["p"], text)
+
+
+def test_a_descriptor_may_hold_commas():
+    types, _, _ = compile_command.parse_signature(["d", "n"], "d=tensordesc<fp16[64,32]>, n=i32")
+    assert types == {"d": "tensordesc<fp16[64,32]>", "n": "i32"}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["BLOCK=1000"], "range must be a power of 2"),
+        (["BLOCK=1024", "--num-warps", "128"], "out of resource: threads"),
+    ],
+)
+def test_what_triton_refuses_is_told_without_a_traceback(more, message, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    signature = f"a_ptr=*fp32 b_ptr=*fp32 c_ptr=*fp32 n=i32 {more[0]}"
+    kernel = "examples/vector_add.py::add_kernel"
+    assert cli.main(["compile", kernel, "--signature", signature, *more[1:]]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("triton-xe compile: ")
+    assert message in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(
