@@ -8,6 +8,7 @@ shared local memory, build flags, and for which device the code was made.
 from __future__ import annotations
 
 import json
+import operator
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.device import Device, Kernel
+from triton_xe.runtime.device import Device, Grid, Kernel
 from triton_xe.runtime.opening import open_device
 from triton_xe.runtime.spirv_reader import EntryPoint
 
@@ -101,20 +102,30 @@ class FolderKernel:
                 f"got {len(arguments)}"
             )
         values = [self._value(*pair) for pair in zip(parameters, arguments, strict=True)]
-        x, y, z = (*grid, 1, 1)[:3]
-        self.device.launch(self.kernel, (x, y, z), values, stream=stream)
+        self.device.launch(self.kernel, self._grid(grid), values, stream=stream)
+
+    def _grid(self, grid: Sequence[int]) -> Grid:
+        try:
+            x, y, z = (operator.index(size) for size in (*grid, 1, 1)[: max(len(grid), 3)])
+        except (TypeError, ValueError) as error:
+            raise DeviceError(
+                f"kernel {self.description.kernel!r}: a grid is one to three integers, got {grid!r}"
+            ) from error
+        return x, y, z
 
     def _value(self, parameter: Parameter, value: Any) -> int | float:
-        if parameter.type == "ptr":
-            value = _address(value)
-        if parameter.divisible_by > 1 and value % parameter.divisible_by:
+        try:
+            number = _number(parameter.type, value)
+        except (TypeError, ValueError) as error:
+            raise DeviceError(
+                f"kernel {self.description.kernel!r}: {parameter.name} is {parameter.triton}, got "
+                f"{value!r}"
+            ) from error
+        if parameter.divisible_by > 1 and number % parameter.divisible_by:
             raise DeviceError(
                 f"kernel {self.description.kernel!r} was compiled for {parameter.name} divisible "
-                f"by {parameter.divisible_by}, got {value:#x}"
+                f"by {parameter.divisible_by}, got {number:#x}"
             )
-        if parameter.type == "bf16":
-            return _bf16_bits(value)
-        number: int | float = int(value) if parameter.type == "i1" else value
         return number
 
     def close(self) -> None:
@@ -167,12 +178,23 @@ def _check_digest(description: Description, binary: bytes) -> None:
         )
 
 
+def _number(kind: str, value: Any) -> int | float:
+    """What is passed for a value; `TypeError` or `ValueError` for one of another kind."""
+    if kind == "ptr":
+        return _address(value)
+    if kind == "bf16":
+        return _bf16_bits(value)
+    if kind.startswith("f"):
+        return float(value)
+    return int(value) if kind == "i1" and value in (0, 1) else operator.index(value)
+
+
 def _address(value: Any) -> int:
     if value is None:
         return 0
     if hasattr(value, "data_ptr"):
-        return int(value.data_ptr())
-    return int(getattr(value, "pointer", value))
+        return operator.index(value.data_ptr())
+    return operator.index(getattr(value, "pointer", value))
 
 
 def _bf16_bits(value: float) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,13 +73,24 @@ def pack_arguments(
     for k, (kind, value) in enumerate(zip(types, values, strict=True)):
         dtype = _FORMATS[kind]
         if dtype.kind in "iu":
-            bits = 8 * dtype.itemsize
-            number = int(value) & ((1 << bits) - 1)
+            number = _bits(kernel, k, kind, value) & ((1 << 8 * dtype.itemsize) - 1)
             slot = np.array([number], np.dtype(f"u{dtype.itemsize}"))
         else:
             slot = np.array([value], dtype)
         buffer[8 * k : 8 * k + dtype.itemsize] = slot.view(np.uint8)
     return buffer
+
+
+def _bits(kernel: str, index: int, kind: str, value: Any) -> int:
+    """An integer or address, refused where the launch code of a GPU refuses it."""
+    number = operator.index(value)
+    bits = int(kind[1:]) if kind[1:].isdigit() else 64
+    if -(1 << bits - 1) * (bits > 1) <= number < 1 << bits:
+        return number
+    raise DeviceError(
+        f"cannot launch kernel {kernel!r}: argument {index} ({number}) does not fit the type of "
+        "the parameter"
+    )
 
 
 @dataclass(frozen=True)

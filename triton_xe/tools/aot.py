@@ -84,7 +84,8 @@ def header(description: Description) -> str:
         for n, name in enumerate(f"arg_{_c_name(p.name)}" for p in d.parameters)
     )
     form = "ZE_MODULE_FORMAT_NATIVE" if d.kind == "zebin" else "ZE_MODULE_FORMAT_IL_SPIRV"
-    constants = "".join(f" *   {name} = {value!r}\n" for name, value in d.constants.items())
+    texts = {name: repr(value).replace("*/", "* /") for name, value in d.constants.items()}
+    constants = "".join(f" *   {name} = {text}\n" for name, text in texts.items())
     return f"""/* Kernel {d.kernel} for {d.target}, compiled ahead of time into {d.binary}.
  * Constants:
 {constants or " *   none" + chr(10)} * f16 and bf16 arguments are passed as their bits.

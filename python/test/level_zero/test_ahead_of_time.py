@@ -101,6 +101,18 @@ def test_wrong_launches_are_refused(folder: Path) -> None:
     with pytest.raises(DeviceError, match="the buffer has 4096 bytes; 8192 were asked for"):
         runtime.get(device, block, 1024, np.float64)
     kernel((1,), block, block.pointer, block, 1024)
+    for n in (2**32, 1.5, "x", None):
+        with pytest.raises(DeviceError, match=r"n is i32, got|does not fit the type"):
+            kernel((1,), block, block, block, n)
+    for pointer in ("x", 16.0, np.zeros(4)):
+        with pytest.raises(DeviceError, match=r"b_ptr is \*fp32, got"):
+            kernel((1,), block, pointer, block, 1)
+    grids: tuple[Any, ...] = (1, (), (1, 2, 3, 4), ("x",), (1.5,))
+    for grid in grids:
+        with pytest.raises(DeviceError, match="a grid is one to three integers"):
+            kernel(grid, block, block, block, 1)
+    with pytest.raises(DeviceError, match="an array of object holds Python objects"):
+        runtime.put(device, np.array([None]))
 
 
 def test_folders_that_do_not_fit_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -125,7 +137,8 @@ def test_folders_that_do_not_fit_are_refused(folder: Path, tmp_path: Path) -> No
 def description(kind: Any = "spirv") -> Description:
     kinds = ("ptr", "i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
     parameters = tuple(Parameter(kind, kind, kind) for kind in kinds)
-    return Description("every.type", "bmg", "k.spv", kind, parameters, {"B": 1}, "-f", 16,
+    constants = {"B": 1, "TEXT": "*/ no comment"}
+    return Description("every.type", "bmg", "k.spv", kind, parameters, constants, "-f", 16,
                        (64, 1, 1), 128, "k.h", "0")
 
 
@@ -139,6 +152,75 @@ def test_the_header_is_valid_c(kind: str, tmp_path: Path) -> None:
     flags = ["-Wall", "-Werror", "-std=c11", "-fsyntax-only", f"-I{tmp_path}"]
     done = subprocess.run(["cc", *flags, str(source)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+MAIN = """
+#include "add_kernel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#define DO(call) do { ze_result_t code = call; if (code) { \\
+    printf("%s: 0x%x\\n", #call, (unsigned)code); return 1; } } while (0)
+int main(int count, char **names)
+{
+    static uint8_t code[1 << 20];
+    FILE *file = fopen(count > 1 ? names[1] : "", "rb");
+    size_t size = file ? fread(code, 1, sizeof code, file) : 0;
+    ze_driver_handle_t driver; ze_device_handle_t device; ze_context_handle_t context;
+    ze_command_list_handle_t list; ze_module_handle_t module; ze_kernel_handle_t kernel;
+    uint32_t one = 1;
+    DO(zeInit(0));
+    DO(zeDriverGet(&one, &driver));
+    DO(zeDeviceGet(driver, &one, &device));
+    ze_context_desc_t context_desc = {ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+    DO(zeContextCreate(driver, &context_desc, &context));
+    ze_command_queue_desc_t queue = {ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC};
+    DO(zeCommandListCreateImmediate(context, device, &queue, &list));
+    ze_module_desc_t module_desc = {ZE_STRUCTURE_TYPE_MODULE_DESC, NULL, ADD_KERNEL_FORMAT, size,
+                                    code, ADD_KERNEL_BUILD_FLAGS, NULL};
+    DO(zeModuleCreate(context, device, &module_desc, &module, NULL));
+    ze_kernel_desc_t kernel_desc = {ZE_STRUCTURE_TYPE_KERNEL_DESC, NULL, 0, ADD_KERNEL_NAME};
+    DO(zeKernelCreate(module, &kernel_desc, &kernel));
+    ze_device_mem_alloc_desc_t memory = {ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
+    void *block;
+    DO(zeMemAllocDevice(context, &memory, 4096, 64, device, &block));
+    ze_group_count_t grid = {1, 1, 1};
+    DO(add_kernel_launch(list, kernel, grid, block, block, block, 1000));
+    DO(zeCommandListHostSynchronize(list, UINT64_MAX));
+    puts("launched");
+    return 0;
+}
+"""
+
+
+@pytest.mark.intel_driver
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+@pytest.mark.parametrize("emit", ["spirv", "zebin"])
+def test_a_program_in_c_launches_a_folder(emit: str, tmp_path: Path) -> None:
+    for reason in (intel.driver_available(), intel.available()):
+        if reason:
+            pytest.skip(reason)
+    place = compiled(tmp_path, "--emit", emit)
+    (place / "level_zero").mkdir()
+    shutil.copy(ROOT / "third_party/level_zero/include/ze_api.h", place / "level_zero")
+    (place / "main.c").write_text(MAIN)
+    session = intel.level_zero_environment("bmg")
+    *loader, _, _, _ = session.command
+    libraries = loader[2] if loader else ""
+    found = f"{libraries}/libze_loader.so.1" if loader else "-l:libze_loader.so.1"
+    flags = ["-Wall", "-Werror", "-Wno-missing-field-initializers", f"-I{place}"]
+    program = str(place / "main")
+    made = subprocess.run(
+        ["cc", *flags, "-o", program, str(place / "main.c"), found,
+         "-Wl,--unresolved-symbols=ignore-in-shared-libs"],
+        capture_output=True, text=True, check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    (binary,) = place.glob("add_kernel.[sz]*")
+    done = subprocess.run(
+        [*loader, program, str(binary)], env=dict(session.environment), capture_output=True,
+        text=True, check=False, timeout=100,
+    )
+    assert (done.returncode, done.stdout) == (0, "launched\n"), done.stderr
 
 
 def test_descriptions_survive_json() -> None:
