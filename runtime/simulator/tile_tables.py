@@ -94,11 +94,12 @@ def tile_tables(
     readers: dict[tuple[str, ...], list[Instruction]] = {}
     for block in function.blocks:
         for position, i in enumerate(block.instructions):
-            if i.opcode == "call" and i.callee.startswith(_READ) and block.label not in late and (
-                block.label in _reachable(function, block.successors)
-            ) and _alone(function, block, position, pointers, direct, uses):
-                key = tuple(o.text for o in (i.operands[0], *i.operands[6:13]))
-                readers.setdefault(key, []).append(i)
+            if i.opcode != "call" or not i.callee.startswith(_READ) or block.label in late:
+                continue
+            array = _filled_alone(function, block, position, pointers, uses)
+            if array in direct and block.label in _reachable(function, block.successors):
+                form = (o.text for o in (i.operands[0], *i.operands[6:13]))
+                readers.setdefault((direct[array], *form), []).append(i)
     return _placed(list(readers.values()), lanes)
 
 
@@ -120,23 +121,20 @@ def _placed(readers: list[list[Instruction]], lanes: int) -> TileTables:
     return TileTables(found, head_bytes, tiles)
 
 
-def _alone(
+def _filled_alone(
     function: Function, block: Block, position: int, pointers: Pointers,
-    direct: Mapping[str, str], uses: Mapping[str, list[Instruction]],
-) -> bool:
-    """Whether a read fills a direct array by itself, for loads that follow it in its block."""
+    uses: Mapping[str, list[Instruction]],
+) -> str:
+    """The private array that a read fills by itself, for loads after it in its block, or ""."""
     name = block.instructions[position].result or ""
     array, offset = next((
         pointers.get(u.operands[1].local or "", ("", None)) for u in uses.get(name, ())
         if u.opcode == "store"
     ), ("", None))
-    if array not in direct or offset != 0:
-        return False
     following = {id(i) for i in block.instructions[position + 1 :]}
     accesses = [i for i in function.instructions() if accessed(i, pointers) == array]
-    return sum(i.opcode == "store" for i in accesses) == 1 and all(
-        id(i) in following for i in accesses
-    )
+    alone = offset == 0 and sum(i.opcode == "store" for i in accesses) == 1
+    return array if alone and all(id(i) in following for i in accesses) else ""
 
 
 def _orders(i: Instruction) -> bool:
