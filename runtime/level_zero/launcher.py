@@ -193,7 +193,8 @@ def explain(status: int, kernel: str, values: Sequence[Any], expected: int) -> s
     return {
         steps.BAD_COUNT: f"{what}: it takes {expected} arguments, got {len(values)}",
         steps.PLAIN_MEMORY: f"{where} ({shown!r}) points to plain host memory, which the GPU "
-        "cannot read; pass a tensor on device 'xpu', or memory allocated for the device",
+        "cannot read, or to freed memory; pass a tensor on device 'xpu', or memory allocated for "
+        "the device",
         steps.OTHER_DEVICE: f"{where} points to the memory of another GPU; copy the tensor to "
         "this device first",
         steps.BAD_RANGE: f"{where} ({shown!r}) does not fit the type of the parameter",

@@ -83,6 +83,25 @@ def reports(x, n):
     tl.device_assert(value < n, "too large")
 
 
+@triton.jit
+def nothing():
+    pass
+
+
+@triton.jit
+def scalars(p, x, pair, flag, q, B: tl.constexpr):
+    if q is None:
+        tl.store(p + tl.arange(0, B), x + pair[0] + pair[1])
+    if flag:
+        tl.store(p + tl.arange(0, B), x)
+
+
+@triton.jit
+def typed(p, u: tl.uint32, b: tl.int8, h: tl.float16, g: tl.float64, f: tl.int1, B: tl.constexpr):
+    value = h.to(tl.float32) + g.to(tl.float32) + u + b + f
+    tl.store(p + tl.arange(0, B), value)
+
+
 GEMM = "a_ptr=*fp16:16 b_ptr=*fp16:16 c_ptr=*fp16:16 M=i32:16 N=i32:16 K=i32:16"
 SIZES = "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=4 ACTIVATION='leaky_relu'"
 KERNELS: dict[str, tuple[Any, str]] = {
@@ -168,6 +187,54 @@ def test_triton_reports_what_the_driver_says(on_driver: Any, tmp_path: Path) -> 
     assert "argument 2" in out["bad"]
     assert "plain host memory" in out["bad"]
     assert out["large"] == 256
+
+
+def test_numbers_of_every_kind_are_launched_or_refused(on_driver: Any, tmp_path: Path) -> None:
+    out = on_driver(
+        f"""
+        sys.path.insert(0, {str(ROOT)!r})
+        from benchmarks.launch_cost import FloatTensor
+        from python.test.level_zero.test_kernels_on_driver import nothing, scalars, typed
+        from triton_xe.backend import devices
+        on = devices.device(0)
+        memory = on.allocate(4096)
+        p, left = FloatTensor(memory.pointer), []
+        launch = on.launch
+        on.launch = lambda kernel, *more, **how: (left.append(kernel.name),
+                                                  launch(kernel, *more, **how))
+        nothing[(3, 2, 1)]()
+        for x in (0, 1, -1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, 2**63, 2**64 - 1, -(2**63), True,
+                  1.5, float("nan"), float("inf"), 1e300):
+            scalars[(1,)](p, x, (1, 2.5), x == x, None, B=16)
+        scalars[(1,)](p, 3, (-1, 2), False, p, B=16)
+        out["tuples"], left = set(left), []
+        good = (2**32 - 1, -128, 0.5, 0.1, True)
+        typed[(1,)](p, *good, B=16)
+        typed[(1,)](p, 0, 255, float("inf"), -1e300, False, B=16)
+        out["left"] = list(left)
+        def wrong(place, value):
+            values = list(good)
+            values[place] = value
+            return refusal(lambda: typed[(1,)](p, *values, B=16))
+        out["wrong"] = [wrong(0, 2**32), wrong(1, 300), wrong(2, 1e6), wrong(0, 1 << 70)]
+        out["grids"] = [refusal(lambda: nothing[grid]()) for grid in
+                        ((2**31,), (-1,), (1, 2**31), (1.5,), ("x",), (0,), (2**31 - 1,))]
+        on.synchronize()
+        out["tuples"] = sorted(out["tuples"])
+        """,
+        extra={"TRITON_XE_DEVICE": "gpu", "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+               "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert out["tuples"] == ["scalars"]
+    assert out["left"] == []
+    for said, part in zip(out["wrong"], (
+        "argument 1 (4294967296) does not fit", "argument 2 (300) does not fit",
+        "OverflowError", "OverflowError",
+    ), strict=True):
+        assert part in said
+    assert all("grid size" in said for said in out["grids"][:3])
+    assert all("TypeError" in said for said in out["grids"][3:5])
+    assert out["grids"][5:] == ["accepted", "accepted"]
 
 
 def test_prints_and_assertions_are_read_after_the_launch(on_driver: Any, tmp_path: Path) -> None:
