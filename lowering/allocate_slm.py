@@ -24,6 +24,8 @@ class Region:
     nbytes: int
     turn: int
     offset: int = 0
+    apart: list[Region] = field(default_factory=list, repr=False)
+    """Earlier regions that are still read when this one is written: they must not overlap."""
 
     def overlaps(self, other: Region) -> bool:
         ends = self.offset + self.nbytes, other.offset + other.nbytes
@@ -36,6 +38,7 @@ class Touch:
 
     region: Region
     barrier: Any = None
+    reads: bool = False
 
 
 class Meet:
@@ -58,7 +61,12 @@ class SlmPlan:
         return made
 
     def note(self, block: Any, event: Event) -> None:
-        self.events.setdefault(block, []).append(event)
+        events = self.events.setdefault(block, [])
+        if isinstance(event, Touch) and event.reads and events:
+            last = events[-1]
+            if isinstance(last, Touch) and last.reads and last.region is event.region:
+                return
+        events.append(event)
 
     def place(self) -> int:
         """Give each region its offset; the bytes needed."""
@@ -66,7 +74,12 @@ class SlmPlan:
         first = sizes[0] if sum(sizes) <= TURNS_LIMIT else 0
         for region in self.regions:
             region.offset = first * region.turn
-        return max(first + sizes[1], sizes[0])
+            ends = sorted(other.offset + other.nbytes for other in region.apart)
+            for offset in (region.offset, 0, *ends):
+                region.offset = offset
+                if not any(region.overlaps(other) for other in region.apart):
+                    break
+        return max((r.offset + r.nbytes for r in self.regions), default=0)
 
     def unneeded(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> list[Any]:
         """The barriers that can be taken away, `successors` being the control flow."""
@@ -85,7 +98,7 @@ class SlmPlan:
 
     def _safe(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> bool:
         """Whether no region is written while one that overlaps it may still be in use."""
-        incoming: dict[Any, frozenset[Region]] = {entry: frozenset()}
+        incoming: dict[Any, frozenset[tuple[Region, bool]]] = {entry: frozenset()}
         waiting = [entry]
         while waiting:
             block = waiting.pop()
@@ -100,17 +113,23 @@ class SlmPlan:
                     waiting.append(following)
         return True
 
-    def _through(self, block: Any, touched: frozenset[Region]) -> frozenset[Region] | None:
-        """What was touched since the last barrier, after the block; None when that clashes."""
+    def _through(
+        self, block: Any, touched: frozenset[tuple[Region, bool]]
+    ) -> frozenset[tuple[Region, bool]] | None:
+        """What was touched since the last barrier, and whether only read, after the block.
+
+        None when a touch in the block clashes with what was touched before.
+        """
         for event in self.events.get(block, ()):
             if isinstance(event, Meet):
                 touched = frozenset()
                 continue
             if event.barrier is not None:
                 touched = frozenset()
-            if clash(event.region, touched):
+            others = (region for region, reads in touched if not (reads and event.reads))
+            if clash(event.region, others):
                 return None
-            touched = touched | {event.region}
+            touched = touched | {(event.region, event.reads)}
         return touched
 
 

@@ -15,7 +15,7 @@ from triton_xe.lowering.emit.registers import Registers, Splat, from_scalars, jo
 from triton_xe.lowering.emit.shape import coordinate
 from triton_xe.lowering.emit.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.types import I32, bits_of
-from triton_xe.lowering.emit.view import View, view_of
+from triton_xe.lowering.emit.view import View, view_of, without_copies
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
     LaneShuffle,
@@ -65,22 +65,6 @@ def inside_warp(
     route = find_route(old, new)
     assert route is not None
     return _inside_warp(em, source, plan_lane_shuffle(route))
-
-
-def without_copies(layout: LinearLayout) -> LinearLayout:
-    """The layout of the registers that a `View` keeps: bases that add nothing are left out."""
-    independent: list[int] = []
-    kept = []
-    flat = columns_by_dim(layout)["register"]
-    for column, basis in zip(flat, layout.bases["register"], strict=True):
-        if f2.rank([*independent, column]) > len(independent):
-            independent.append(column)
-            kept.append(basis)
-    if len(kept) == len(flat):
-        return layout
-    return LinearLayout(
-        {**layout.bases, "register": kept}, layout.out_dims, require_surjective=False
-    )
 
 
 # -- inside a warp ---------------------------------------------------------------------------------
@@ -191,41 +175,93 @@ def _needs_xor(access: Access) -> int:
 def _through_slm(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
     size = element_bytes(source.kind)
     exchange = Exchange(em, trip.bytes)
-    for group, pointer in _messages(em, exchange, trip.store, size):
-        exchange.write_at(pointer, join(em, source, list(group)), size * len(group))
+    addresses = _Addresses(em, exchange, trip.store, size)
+    for group in trip.store.groups:
+        exchange.write_at(addresses.of(group), join(em, source, list(group)), size * len(group))
     exchange.meet()
-    read: dict[int, ir.Value] = {}
-    for group, pointer in _messages(em, exchange, trip.load, size):
-        value = exchange.read_at(pointer, source.kind, trip.vector, size * trip.vector)
+    return ReadAtUse(em, exchange, trip, source.kind)
+
+
+class ReadAtUse(Registers):
+    """Registers that are read from shared local memory when they are first asked for.
+
+    Operands of a matmul need not be in registers all at once that way.  What nobody has asked for
+    is read before the block ends, and before the memory is needed again.
+    """
+
+    def __init__(
+        self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type
+    ) -> None:
+        copies = dict(trip.load.copies)
+        super().__init__(sum(map(len, trip.load.groups)) + len(copies), kind, self._pack)
+        self.region = exchange.region
+        self._em, self._exchange, self._trip = em, exchange, trip
+        self._addresses = _Addresses(em, exchange, trip.load, element_bytes(kind))
+        self._block = em.b.block
+        self._message = {r: group for group in trip.load.groups for r in group}
+        self._copies = copies
+        self._place = em.b.place
+        self._read: dict[int, ir.Value] = {}
+        em.open_reads.append(self)
+
+    def register(self, em: Emitter, index: int) -> ir.Value:
+        index = self._copies.get(index, index)
+        if index not in self._read:
+            self._read_message(self._message[index])
+        return self._read[index]
+
+    def finish(self) -> None:
+        """Read what has not been read."""
+        for group in self._trip.load.groups:
+            if group[0] not in self._read:
+                self._read_message(group)
+
+    def _read_message(self, group: tuple[int, ...]) -> None:
+        em, vector = self._em, self._trip.vector
+        assert em.b.block is self._block, "shared local memory is read in another block"
+        size = element_bytes(self.kind)
+        with em.b.from_place(self._place):
+            pointer = self._addresses.of(group)
+            value = self._exchange.read_at(pointer, self.kind, vector, size * vector)
         for i, register in enumerate(group):
-            read[register] = value if trip.vector == 1 else em.b.extract_element(value, I32(i))
-    for register, same in trip.load.copies:
-        read[register] = read[same]
-    return from_scalars(em, source.kind, [read[r] for r in range(len(read))])
+            one = value if vector == 1 else em.b.extract_element(value, I32(i))
+            self._read[register] = one
+
+    def _pack(self, index: int) -> ir.Value:
+        first = index * self.width
+        scalars = [self.register(self._em, r) for r in range(first, first + self.width)]
+        return self._em.pack(self.kind, scalars)
 
 
-def _messages(
-    em: Emitter, exchange: Exchange, access: Access, size: int
-) -> list[tuple[tuple[int, ...], ir.Value]]:
-    """(registers, address) of each message of one side."""
-    columns = columns_by_dim(access.offsets)
-    lane = em.bits_to_coordinate(em.lane_id(), columns["lane"], "lane")
-    warp = em.bits_to_coordinate(em.warp_id(), columns["warp"], "warp")
-    thread = lane if warp is None else warp if lane is None else em.b.xor(lane, warp)
-    used = 0
-    for column in (*columns["lane"], *columns["warp"]):
-        used |= column
-    out = []
-    for group in access.groups:
-        fixed = f2.apply(columns["register"], group[0])
+class _Addresses:
+    """Where the messages of one side of a trip lie."""
+
+    def __init__(self, em: Emitter, exchange: Exchange, access: Access, size: int) -> None:
+        self._em, self._exchange, self._size = em, exchange, size
+        self._columns = columns_by_dim(access.offsets)
+        self._used = 0
+        for column in (*self._columns["lane"], *self._columns["warp"]):
+            self._used |= column
+
+    def of(self, group: tuple[int, ...]) -> ir.Value:
+        """The address of the message of these registers."""
+        thread, fixed = self._thread(), f2.apply(self._columns["register"], group[0])
         if thread is None:
             place: ir.Value = I32(fixed)
         elif not fixed:
             place = thread
         else:
-            place = (em.b.xor if fixed & used else em.b.add)(thread, I32(fixed))
-        out.append((group, exchange.pointer(place, size)))
-    return out
+            b = self._em.b
+            place = (b.xor if fixed & self._used else b.add)(thread, I32(fixed))
+        return self._exchange.pointer(place, self._size)
+
+    def _thread(self) -> ir.Value | None:
+        em = self._em
+        lane = em.bits_to_coordinate(em.lane_id(), self._columns["lane"], "lane")
+        warp = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
+        if lane is None or warp is None:
+            return lane if warp is None else warp
+        return em.remember(("slot", lane, warp), lambda: em.b.xor(lane, warp))
 
 
 def through_places(

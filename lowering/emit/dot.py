@@ -1,10 +1,13 @@
 """Lowering of tt.dot on tensors: by fused multiply-adds, and by DPAS for batches of matrices.
 
 By FMA, in the order of K: operands have the layout `#ttg.dot_op` of a blocked result, so that every
-lane holds all of K for the rows and columns it owns; nothing moves between lanes.
+lane holds all of K for the rows and columns it owns; nothing moves between lanes.  K is the outer
+loop: operands that come from shared local memory are then read a few at a time.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType, f32, f64
@@ -46,15 +49,17 @@ def lower_dot(em: Emitter, op: Operation) -> None:
     wide = _wide(em, op, 0, a), _wide(em, op, 1, b)
     a_index, b_index = a_view.index, b_view.index
     width = min(len(view.registers), 8)
-    chunks = []
-    for start in range(0, len(view.registers), width):
-        total = _start(em, op, c, start, width)
-        some = view.registers[start : start + width]
-        for k in range(depth):
+    starts = range(0, len(view.registers), width)
+    totals = [_start(em, op, c, start, width) for start in starts]
+    for k in range(depth):
+        for i, start in enumerate(starts):
+            some = view.registers[start : start + width]
             left = join(em, wide[0], [a_index[(*r[:-1], k)] for r in some])
             right = join(em, wide[1], [b_index[(*r[:-2], k, r[-1])] for r in some])
-            total = _multiply_add(em, total, left, right)
-        chunks.append(floats.narrowed(em, op.results[0].type, _end(em, total, kind)))
+            totals[i] = _multiply_add(em, totals[i], left, right)
+    chunks = [
+        floats.narrowed(em, op.results[0].type, _end(em, total, kind)) for total in totals
+    ]
     em.bind(op.results[0], eager(kind, chunks, width))
 
 
@@ -69,26 +74,32 @@ def _by_dpas(em: Emitter, op: Operation) -> None:
     dpas = instruction_of(op, em.target)
     assert isinstance(dpas, Dpas)
     sources = [em.registers(v) for v in op.operands[:3]]
-    units = (dpas.a_element_bits, 32)
-    pieces: list[dict[tuple[int, ...], ir.Value]] = []
-    for source, value, name in zip(sources, op.operands, "abc", strict=False):
+    units = {"a": dpas.a_element_bits, "b": 32}
+    starts: dict[str, dict[tuple[int, ...], int]] = {}
+    for value, name in zip(op.operands, "abc", strict=False):
         per = dpas.fragment(name).registers
         places = em.view(value).registers[::per]
+        starts[name] = {place: i * per for i, place in enumerate(places)}
+
+    @cache
+    def piece(name: str, place: tuple[int, ...]) -> ir.Value:
+        source, start = sources["abc".index(name)], starts[name][place]
+        per = dpas.fragment(name).registers
         if name == "c":
-            held = [source.slice(em, i * per, per) for i in range(len(places))]
-        else:
-            held = [packed(em, source, units["ab".index(name)], i * per, per)
-                    for i in range(len(places))]
-        pieces.append(dict(zip(places, held, strict=True)))
-    a, b, c = pieces
+            return source.slice(em, start, per)
+        return packed(em, source, units[name], start, per)
+
     depth = shape_of(op.operands[0])[-1]
-    chunks = []
-    for (batch, m, n), total in c.items():
+    totals: dict[tuple[int, ...], ir.Value | None] = dict.fromkeys(starts["c"])
+    for one in dict.fromkeys(batch for batch, _, _ in totals):
+        mine = [(m, n) for batch, m, n in totals if batch == one]
         for k in range(0, depth, dpas.k):
-            total = multiply(em, dpas, total, a[batch, m, k], b[batch, k, n])
-        chunks.append(total)
-    width = dpas.repeat_count
-    em.bind(op.results[0], eager(sources[2].kind, chunks, width))
+            for m, n in mine:
+                total = totals[one, m, n] or piece("c", (one, m, n))
+                left, right = piece("a", (one, m, k)), piece("b", (one, k, n))
+                totals[one, m, n] = multiply(em, dpas, total, left, right)
+    chunks = [total for total in totals.values() if total is not None]
+    em.bind(op.results[0], eager(sources[2].kind, chunks, dpas.repeat_count))
 
 
 def multiply(em: Emitter, dpas: Dpas, acc: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:

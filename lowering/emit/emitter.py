@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
@@ -21,6 +21,7 @@ from triton_xe.lowering.emit.registers import Registers, eager
 from triton_xe.lowering.emit.source_places import PlacingBuilder
 from triton_xe.lowering.emit.types import I32, I64, POINTER, argument_type, scalar_type, vector_of
 from triton_xe.lowering.emit.view import View, view_of
+from triton_xe.lowering.sink_loads import orders_memory
 
 Lowering = Callable[["Emitter", Operation], None]
 LOWERINGS: dict[str, Lowering] = {}
@@ -66,6 +67,19 @@ class ModuleState:
         return made
 
 
+class OpenRead(Protocol):
+    """Values that are read from memory when they are used, in the same LLVM block.
+
+    Without a region of shared local memory, they lie in global memory.
+    """
+
+    @property
+    def region(self) -> Region | None: ...
+
+    def finish(self) -> None:
+        """Read what has not been read."""
+
+
 class Emitter:
     """State while one function is written; `b` is the builder at the current place."""
 
@@ -76,6 +90,8 @@ class Emitter:
         self.entry = function.append_basic_block("entry")
         self.body = function.append_basic_block("body")
         self.b = PlacingBuilder(self.body)
+        self.b.before_leaving = self.finish_reads
+        self.open_reads: list[OpenRead] = []
         self.allocas = ir.IRBuilder(self.entry)
         self.values: dict[SSAValue, Any] = {}
         self.axis = AxisAnalysis()
@@ -221,6 +237,15 @@ class Emitter:
         return self.remember(("thread", view, dim), lambda: self.b.add(lane, warp)
                              if disjoint(view, dim) else self.b.xor(lane, warp))
 
+    def finish_reads(self, *, shared: bool = True) -> None:
+        """Read now what was to be read where it is used; without `shared`, from global memory."""
+        waiting, self.open_reads = self.open_reads, []
+        for read in waiting:
+            if shared or read.region is None:
+                read.finish()
+            else:
+                self.open_reads.append(read)
+
     def global_pointer(self, address: ir.Value) -> ir.Value:
         """An i64 address as a pointer to global memory."""
         if isinstance(address.type, ir.PointerType):
@@ -252,6 +277,8 @@ class Emitter:
             missing = UnsupportedError(f"{op.name} is not supported on {self.target.name}")
             _locate(missing, op)
             raise missing
+        if self.open_reads and orders_memory(op):
+            self.finish_reads(shared=False)
         outer = self.b.at(op)
         try:
             lowering(self, op)

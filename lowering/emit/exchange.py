@@ -40,6 +40,10 @@ def element_bytes(kind: ir.Type) -> int:
     return max(bits_of(kind) // 8, 1)
 
 
+OPEN_BYTES = 64 * 1024
+"""Shared memory that values may fill which are read where they are used."""
+
+
 class Exchange:
     """A region of SLM for one exchange: write, `meet`, read.
 
@@ -52,11 +56,24 @@ class Exchange:
         if nbytes > limit:
             out_of_resources(nbytes, limit, "shared memory")
         self.em = em
+        self._make_room(nbytes)
         self.region = plan_of(em).region(nbytes)
+        self.region.apart += [read.region for read in em.open_reads if read.region]
         free = _call_barrier(em, SLM_SEMANTICS)
         plan_of(em).note(em.b.block, Touch(self.region, free))
         self.base = em.b.gep(_memory(em), [I32(0)], source_etype=I8)
         em.state.slm_bases.append((self.base, self.region))
+
+    def _make_room(self, nbytes: int) -> None:
+        """Finish reads until the regions that are still to be read and the new one fit.
+
+        Other subgroups may write to global memory behind the barriers of an exchange, so nothing
+        is read from there later than the program says.
+        """
+        self.em.finish_reads(shared=False)
+        waiting = self.em.open_reads
+        while sum(r.region.nbytes for r in waiting if r.region) + nbytes > OPEN_BYTES and waiting:
+            waiting.pop(0).finish()
 
     def pointer(self, place: ir.Value, size: int, offset: int = 0) -> ir.Value:
         """The address of element `place` of those of `size` bytes that begin at byte `offset`."""
@@ -79,7 +96,10 @@ class Exchange:
     def meet(self) -> None:
         """All have written."""
         barrier(self.em)
-        plan_of(self.em).note(self.em.b.block, Touch(self.region))
+        self._reads()
+
+    def _reads(self) -> None:
+        plan_of(self.em).note(self.em.b.block, Touch(self.region, reads=True))
 
     def read(self, place: ir.Value, kind: ir.Type, offset: int = 0) -> ir.Value:
         """Load a scalar from element `place`."""
@@ -88,6 +108,7 @@ class Exchange:
 
     def read_at(self, pointer: ir.Value, kind: ir.Type, count: int, align: int) -> ir.Value:
         """Load `count` elements."""
+        self._reads()
         held = vector_of(I8 if kind == I1 else kind, count)
         value = self.em.b.load(pointer, typ=held)
         value.align = align

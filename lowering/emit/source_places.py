@@ -6,6 +6,8 @@ information would do the same, but also change what Intel's compiler makes of a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -36,6 +38,8 @@ class PlacingBuilder(ir.IRBuilder):
         super().__init__(block)
         self._place: ir.MDValue | None = None
         self._known: dict[tuple[str, int, int], ir.MDValue] = {}
+        self.before_leaving: Callable[[], None] = _nothing
+        """Called before the branch that ends a block is written."""
 
     def at(self, op: Operation) -> ir.MDValue | None:
         """From here on instructions belong to `op`; returns what to hand to `back`."""
@@ -51,15 +55,35 @@ class PlacingBuilder(ir.IRBuilder):
     def back(self, place: ir.MDValue | None) -> None:
         self._place = place
 
+    @property
+    def place(self) -> ir.MDValue | None:
+        """Where instructions come from at the moment."""
+        return self._place
+
+    @contextmanager
+    def from_place(self, place: ir.MDValue | None) -> Iterator[None]:
+        """Instructions come from a place that was noted before."""
+        outer, self._place = self._place, place
+        yield
+        self._place = outer
+
     def _node(self, file: str, line: int, column: int) -> ir.MDValue:
         kind = ir.IntType(32)
         parts = [ir.MetaDataString(self.module, file), kind(line), kind(column)]
         return self.module.add_metadata(parts)
 
+    def _set_terminator(self, term: Any) -> Any:
+        self.before_leaving()
+        return super()._set_terminator(term)
+
     def _insert(self, instr: Any) -> None:
         if self._place is not None and isinstance(instr, _NAMED):
             instr.set_metadata(KIND, self._place)
         super()._insert(instr)
+
+
+def _nothing() -> None:
+    """What to do before a block ends, usually."""
 
 
 __all__ = ["KIND", "PlacingBuilder"]

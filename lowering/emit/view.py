@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from triton_xe.layout import LinearLayout
+from triton_xe.layout import LinearLayout, f2
+from triton_xe.plan.lane_shuffles import columns_by_dim
 
 Coordinates = tuple[int, ...]
 
@@ -58,4 +59,20 @@ def view_of(layout: LinearLayout) -> View:
         tuple(registers),
         tuple(tuple(b) for b in layout.bases["lane"]),
         tuple(tuple(b) for b in layout.bases["warp"]),
+    )
+
+
+def without_copies(layout: LinearLayout) -> LinearLayout:
+    """The layout of the registers that a `View` keeps: bases that add nothing are left out."""
+    independent: list[int] = []
+    kept = []
+    flat = columns_by_dim(layout)["register"]
+    for column, basis in zip(flat, layout.bases["register"], strict=True):
+        if f2.rank([*independent, column]) > len(independent):
+            independent.append(column)
+            kept.append(basis)
+    if len(kept) == len(flat):
+        return layout
+    return LinearLayout(
+        {**layout.bases, "register": kept}, layout.out_dims, require_surjective=False
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -29,7 +30,7 @@ from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, check_dp
 from triton_xe.lowering.affine import attribute
 from triton_xe.lowering.emit import xegpu_scattered, xegpu_sync
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.registers import Registers, eager
+from triton_xe.lowering.emit.registers import CHUNK, Registers, eager
 from triton_xe.lowering.emit.types import (
     I1,
     I8,
@@ -55,6 +56,7 @@ from triton_xe.lowering.emit.xegpu_blocks import (
 )
 from triton_xe.lowering.emit.xegpu_mapping import Spread
 from triton_xe.lowering.emit.xegpu_vectors import in_fragments, packed, unpacked
+from triton_xe.lowering.sink_loads import AT_USE
 
 VOID = ir.VoidType()
 MAX_VECTOR = 16
@@ -74,23 +76,67 @@ class Payload:
         return [], lambda parts: self
 
 
-@dataclass(frozen=True)
 class Loaded:
-    """The result of a block load, in private memory from which operands are read again."""
+    """The result of a block load, in private memory from which operands are read again.
 
-    memory: ir.Value
-    elements: int
-    bits: int
+    `load` writes the message: now, or `at_use`, which is when the memory is first asked for.
+    """
+
+    region = None
+
+    def __init__(
+        self, em: Emitter, elements: int, bits: int, load: Callable[[], ir.Value], *, at_use: bool
+    ) -> None:
+        self.elements, self.bits = elements, bits
+        self._em, self._block, self._load = em, em.b.block, load
+        self._memory = em.alloca(ir.IntType(bits), elements)
+        self._place = em.b.place
+        self._waits = True
+        if at_use:
+            em.open_reads.append(self)
+        else:
+            self.finish()
+
+    @property
+    def memory(self) -> ir.Value:
+        """Where the elements lie, loaded."""
+        self.finish()
+        return self._memory
+
+    def finish(self) -> None:
+        """Load, if that has not been done."""
+        if not self._waits:
+            return
+        assert self._em.b.block is self._block, "a tile is loaded in another block"
+        self._waits = False
+        with self._em.b.from_place(self._place):
+            self._em.b.store(self._load(), self._memory).align = 64
 
 
-@dataclass(frozen=True)
 class FragmentValue:
     """A fragment as one LLVM value: `<elements x integer>`, or of the accumulator's type."""
 
-    value: ir.Value
+    def __init__(self, value: ir.Value) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> ir.Value:
+        """The LLVM value, at the current place."""
+        return self._value
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
         return [self.value], lambda parts: FragmentValue(parts[0])
+
+
+class LazyFragment(FragmentValue):
+    """A fragment that is put together where it is used."""
+
+    def __init__(self, em: Emitter, make: Callable[[], ir.Value]) -> None:
+        self._em, self._make = em, make
+
+    @property
+    def value(self) -> ir.Value:
+        return self._em.remember((self, "fragment"), self._make)
 
 
 def _descriptor_type(value: SSAValue) -> TensorDescType:
@@ -203,13 +249,15 @@ def lower_load_nd(em: Emitter, op: Operation) -> None:
     elements, parts = op.value.type.get_shape()
     bits = parts * kind.element_bits
     vector = vector_of(ir.IntType(bits), elements)
-    value = em.call(
-        f"llvm.genx.GenISA.LSC2DBlockRead.{suffix(vector)}", vector,
-        message(em, block, shape, kind.element_bits, cache_code(op.cache_policy, em.target)),
-    )
-    memory = em.alloca(ir.IntType(bits), elements)
-    em.b.store(value, memory).align = 64
-    em.bind(op.value, Loaded(memory, elements, bits))
+
+    def load() -> ir.Value:
+        code = cache_code(op.cache_policy, em.target)
+        return em.call(
+            f"llvm.genx.GenISA.LSC2DBlockRead.{suffix(vector)}", vector,
+            message(em, block, shape, kind.element_bits, code),
+        )
+
+    em.bind(op.value, Loaded(em, elements, bits, load, at_use=AT_USE in op.attributes))
     em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
 
 
@@ -321,6 +369,16 @@ def _is_accumulator(kind: Attribute) -> bool:
 @lowers("xe.fragment")
 def lower_fragment(em: Emitter, op: Operation) -> None:
     """Pick an instruction's operand; a run of elements is read from memory as it is."""
+    made = LazyFragment(em, lambda: _fragment(em, op))
+    em.bind(op.results[0], made if used_here(op) else FragmentValue(made.value))
+
+
+def used_here(op: Operation) -> bool:
+    """Whether only operations of the same block use what the operation makes."""
+    return all(use.operation.parent is op.parent for r in op.results for use in r.uses)
+
+
+def _fragment(em: Emitter, op: Operation) -> ir.Value:
     kind = op.results[0].type
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
@@ -339,7 +397,7 @@ def lower_fragment(em: Emitter, op: Operation) -> None:
     typed = vector_of(scalar_type(kind.element_type), elements)
     if parts == 1 and value.type != typed and not _serves_raw(op.results[0]):
         value = em.b.bitcast(value, typed)
-    em.bind(op.results[0], FragmentValue(value))
+    return value
 
 
 def _serves_raw(value: SSAValue) -> bool:
@@ -401,50 +459,62 @@ def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
 @lowers("xe.to_fragments")
 def lower_to_fragments(em: Emitter, op: Operation) -> None:
     source = em.registers(op.operands[0])
+    here = used_here(op)
     start = 0
     for result in op.results:
         kind = result.type
         assert isinstance(kind, VectorType)
         elements, parts = kind.get_shape()
-        value = source.slice(em, start, elements * parts)
-        if parts > 1:
-            value = em.b.bitcast(value, vector_of(
-                ir.IntType(parts * bits_of(source.kind)), elements))
-        em.bind(result, FragmentValue(value))
+        made = LazyFragment(em, partial(_from_registers, em, source, start, elements, parts))
+        em.bind(result, made if here else FragmentValue(made.value))
         start += elements * parts
+
+
+def _from_registers(
+    em: Emitter, source: Registers, start: int, elements: int, parts: int
+) -> ir.Value:
+    value = source.slice(em, start, elements * parts)
+    if parts == 1:
+        return value
+    return em.b.bitcast(value, vector_of(ir.IntType(parts * bits_of(source.kind)), elements))
 
 
 @lowers("xe.from_fragments")
 def lower_from_fragments(em: Emitter, op: Operation) -> None:
     (result,) = op.results
     element = scalar_type(result.type)
-    pieces = []
-    for operand in op.operands:
-        kind = operand.type
-        assert isinstance(kind, VectorType)
-        elements, parts = kind.get_shape()
-        value = em.get(operand).value
-        flat = vector_of(element, elements * parts)
-        pieces.append(value if value.type == flat else em.b.bitcast(value, flat))
-    em.bind(result, _chunked(em, element, pieces))
+    held = [em.get(operand) for operand in op.operands]
+    kind = op.operands[0].type
+    assert isinstance(kind, VectorType)
+    size = kind.get_shape()[0] * kind.get_shape()[1]
+    flat = vector_of(element, size)
+
+    def piece(i: int) -> ir.Value:
+        value = held[i].value
+        return value if value.type == flat else em.b.bitcast(value, flat)
+
+    made = Registers(size * len(held), element, piece)
+    made.width = size
+    chunked = _chunked(em, made)
+    em.bind(result, chunked if used_here(op) else eager(
+        element, chunked.all_chunks(em), chunked.width))
 
 
-def _chunked(em: Emitter, kind: ir.Type, pieces: list[ir.Value]) -> Registers:
+def _chunked(em: Emitter, pieces: Registers) -> Registers:
     """Registers in chunks of eight from pieces of equal size."""
-    size = pieces[0].type.count if isinstance(pieces[0].type, ir.VectorType) else 1
-    total = size * len(pieces)
-    width = min(total, 8)
+    width, size = min(pieces.count, CHUNK), pieces.width
     if size == width:
-        return eager(kind, pieces, width)
-    if size > width:
-        halves = [
-            em.shuffle(p, p, list(range(at, at + width)))
-            for p in pieces for at in range(0, size, width)
-        ]
-        return eager(kind, halves, width)
-    source = eager(kind, pieces, size)
-    return Registers(total, kind, lambda i: em.pack(
-        kind, [source.register(em, r) for r in range(i * width, (i + 1) * width)]))
+        return pieces
+
+    def make(i: int) -> ir.Value:
+        if size > width:
+            whole = pieces.chunk(em, i * width // size)
+            first = i * width % size
+            return em.shuffle(whole, whole, list(range(first, first + width)))
+        registers = [pieces.register(em, r) for r in range(i * width, (i + 1) * width)]
+        return em.pack(pieces.kind, registers)
+
+    return Registers(pieces.count, pieces.kind, make)
 
 
 @lowers("xegpu.dpas")
@@ -457,9 +527,19 @@ def lower_dpas(em: Emitter, op: Any) -> None:
         reason = f"C is {made.execution_size} wide, on {em.target.name} it must be {lanes}"
     if reason is not None:
         raise LegalityError(f"xegpu.dpas: {reason}")
-    kind = op.result.type
-    result = vector_of(scalar_type(kind.element_type), made.repeat_count)
     fragments = in_fragments(em, op)
+    if fragments and AT_USE in op.attributes and used_here(op):
+        em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments)))
+        return
+    value = _multiplied(em, op, fragments)
+    kept = FragmentValue(value) if fragments else Registers(
+        made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value)
+    em.bind(op.result, kept)
+
+
+def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
+    made = op.instruction
+    result = vector_of(scalar_type(op.result.type.element_type), made.repeat_count)
     if fragments:
         a, b = (as_integers(em, em.get(v).value) for v in (op.a, op.b))
     else:
@@ -470,15 +550,12 @@ def lower_dpas(em: Emitter, op: Any) -> None:
         acc = held.value if fragments else held.slice(em, 0, made.repeat_count)
     name = "llvm.genx.GenISA.sub.group.dpas." + ".".join(
         suffix(t) for t in (result, result, a.type, b.type))
-    value = em.call(
+    em.state.facts["dpas"] = em.state.facts.get("dpas", 0) + 1
+    return em.call(
         name, result,
         [acc, a, b, I32(made.precision[0]), I32(made.precision[1]), I32(SYSTOLIC_DEPTH),
          I32(made.repeat_count), I1(0)],
     )
-    kept = FragmentValue(value) if fragments else Registers(
-        made.repeat_count, scalar_type(kind.element_type), lambda _: value)
-    em.bind(op.result, kept)
-    em.state.facts["dpas"] = em.state.facts.get("dpas", 0) + 1
 
 
 def _operands(em: Emitter, op: Any, made: Dpas) -> list[ir.Value]:

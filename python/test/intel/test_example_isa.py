@@ -113,13 +113,15 @@ def built_attention(device: str, depth: int, rows: int) -> intel.CompiledKernel:
 
 
 @pytest.mark.parametrize(("device", "depth", "rows", "bar"), [
-    ("bmg", 64, 16, 740), ("pvc", 64, 16, 830), ("bmg", 64, 8, 400),
+    ("bmg", 64, 16, 700), ("pvc", 64, 16, 790), ("bmg", 64, 8, 380),
 ])
 def test_attention_shares_the_exchanges_between_lanes(
     device: str, depth: int, rows: int, bar: int
 ) -> None:
     (listing,) = built_attention(device, depth, rows).asm.values()
-    loop = isa_stats.read(listing).hot_loop
+    figures = isa_stats.read(listing)
+    assert figures.spill_size == 0  # in the version with gathers neither
+    loop = figures.hot_loop
     assert loop.dpas == depth * rows // 16
     assert loop.instructions <= bar
     assert (loop.gathers, loop.slm, loop.spills, loop.fills) == (0, 0, 0, 0)

@@ -59,6 +59,36 @@ def test_a_branch_that_exchanges_counts():
     assert plan.unneeded("entry", flow) == barriers[:1]
 
 
+def test_what_is_still_to_be_read_is_not_overwritten():
+    plan, barriers = SlmPlan(), []
+    exchange(plan, "a", barriers, nbytes=48 * 1024)
+    exchange(plan, "a", barriers, nbytes=40 * 1024)
+    first, second = plan.regions
+    assert plan.place() == 48 * 1024
+    second.apart.append(first)
+    assert plan.place() == 88 * 1024
+    assert not second.overlaps(first)
+    plan.note("a", Touch(first, reads=True))
+    assert plan.unneeded("a", {"a": []}) == barriers
+
+
+def test_a_late_read_is_waited_for():
+    plan, barriers = SlmPlan(), []
+    for _ in range(3):
+        exchange(plan, "a", barriers)
+    plan.place()
+    assert plan.unneeded("a", {"a": []}) == barriers
+    plan, barriers = SlmPlan(), []
+    exchange(plan, "a", barriers)
+    exchange(plan, "a", barriers)
+    plan.regions[1].apart.append(plan.regions[0])
+    plan.note("a", Touch(plan.regions[0], reads=True))
+    plan.note("a", Touch(plan.regions[0], reads=True))
+    exchange(plan, "a", barriers)
+    plan.place()
+    assert plan.unneeded("a", {"a": []}) == barriers[:2]
+
+
 def test_a_reduction_over_subgroups_needs_one_barrier():
     @triton.jit
     def kernel(x, out, size: tl.constexpr):

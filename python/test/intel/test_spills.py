@@ -1,0 +1,58 @@
+"""What fits into the registers stays there: products whose operands go through shared memory too.
+
+The surfaces of these kernels are known at run time only, so each product has two versions, and the
+one that works on any surface brings its operands through shared local memory.
+"""
+
+from __future__ import annotations
+
+import pytest
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from triton_xe.tools import intel
+
+pytestmark = pytest.mark.intel_compiler
+
+LARGE = "-ze-opt-large-register-file"
+
+
+@triton.jit
+def product(x, y, z, xm, yk, zm, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+            KIND: tl.constexpr, PRECISION: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(x + m[:, None] * xm + k[None, :])
+    b = tl.load(y + k[:, None] * yk + n[None, :])
+    c = tl.dot(a, b, input_precision=PRECISION, out_dtype=KIND)
+    tl.store(z + m[:, None] * zm + n[None, :], c)
+
+
+def spilled(device: str, pointer: str, shape: tuple[int, int, int], warps: int) -> int:
+    """Spilled bytes of a product of this shape with 256 registers."""
+    kind = tl.float64 if pointer == "*fp64" else tl.float32
+    constants = {"M": shape[0], "N": shape[1], "K": shape[2], "KIND": kind, "PRECISION": "tf32"}
+    result = "*fp64" if pointer == "*fp64" else "*fp32"
+    types = {"x": pointer, "y": pointer, "z": result, "xm": "i32", "yk": "i32", "zm": "i32"}
+    types |= dict.fromkeys(constants, "constexpr")
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(6)}
+    source = ASTSource(product, types, constants, aligned)
+    kernel = triton.compile(
+        source, target=GPUTarget("xpu", device, 16), options={"num_warps": warps}
+    )
+    flags = kernel.metadata.build_flags
+    flags = flags if LARGE in flags else f"{flags} {LARGE}".strip()
+    return intel.compile_spirv(kernel.asm["spv"], device, flags, dump_asm=False).facts.spill_size
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+@pytest.mark.parametrize(("pointer", "shape", "warps"), [
+    ("*fp32", (64, 64, 64), 4),  # operands of 128 registers each, next to 64 of the product
+    ("*fp16", (128, 256, 32), 8),  # a product of 256 registers
+    ("*fp64", (32, 32, 32), 4),  # multiplied without the matrix unit
+])
+def test_a_product_of_any_surface_does_not_spill(
+    device: str, pointer: str, shape: tuple[int, int, int], warps: int
+) -> None:
+    assert spilled(device, pointer, shape, warps) == 0
