@@ -60,8 +60,8 @@ def _bytes(value: SSAValue, target: Target) -> int:
     return count * max(bits_of(scalar_type(kind.element_type)), 8) // 8 * target.subgroup_size
 
 
-def _layout(kind: TensorType[Any]) -> LinearLayout:
-    return to_linear_layout(kind.encoding.encoding, tuple(kind.get_shape()))  # type: ignore[attr-defined]
+def _layout(kind: Any) -> LinearLayout:
+    return to_linear_layout(kind.encoding.encoding, tuple(kind.get_shape()))
 
 
 def _sink(block: Block, target: Target) -> None:

@@ -378,6 +378,18 @@ def used_here(op: Operation) -> bool:
     return all(use.operation.parent is op.parent for r in op.results for use in r.uses)
 
 
+def used_once(op: Operation) -> bool:
+    """Whether only operations of the same block or of branches in it use what this one makes."""
+    for user in (use.operation for result in op.results for use in result.uses):
+        block = user.parent
+        while block is not None and block is not op.parent:
+            parent = block.parent_op()
+            block = parent.parent if parent is not None and parent.name == "scf.if" else None
+        if block is None:
+            return False
+    return True
+
+
 def _fragment(em: Emitter, op: Operation) -> ir.Value:
     kind = op.results[0].type
     assert isinstance(kind, VectorType)
@@ -496,7 +508,7 @@ def lower_from_fragments(em: Emitter, op: Operation) -> None:
     made = Registers(size * len(held), element, piece)
     made.width = size
     chunked = _chunked(em, made)
-    em.bind(result, chunked if used_here(op) else eager(
+    em.bind(result, chunked if used_once(op) else eager(
         element, chunked.all_chunks(em), chunked.width))
 
 
@@ -528,7 +540,7 @@ def lower_dpas(em: Emitter, op: Any) -> None:
     if reason is not None:
         raise LegalityError(f"xegpu.dpas: {reason}")
     fragments = in_fragments(em, op)
-    if fragments and AT_USE in op.attributes and used_here(op):
+    if fragments and AT_USE in op.attributes and used_once(op):
         em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments)))
         return
     value = _multiplied(em, op, fragments)
