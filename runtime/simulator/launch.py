@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,14 +31,12 @@ Bytes = NDArray[np.uint8]
 BARRIER_TRAP = 2
 PAGE = 4096
 _own = threading.local()
-GROUPS_PER_CHUNK = 8
+_RECORD = ctypes.c_int64 * 32
+GROUPS_PER_CHUNK = 32
 """Least number of chunks per thread: work-groups may differ in cost."""
 
-_FORMATS: dict[str, np.dtype[np.generic]] = {
-    "ptr": np.dtype(np.uint64), "i64": np.dtype(np.int64), "i32": np.dtype(np.int32),
-    "i16": np.dtype(np.int16), "i8": np.dtype(np.int8), "i1": np.dtype(np.uint8),
-    "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
-}
+_MASKS = {"ptr": (1 << 64) - 1, "i1": 255} | {f"i{n}": (1 << n) - 1 for n in (8, 16, 32, 64)}
+_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 @cache
@@ -69,16 +69,26 @@ def pack_arguments(
         raise DeviceError(
             f"kernel {kernel} takes {len(types)} arguments, {len(values)} were given"
         )
-    buffer = np.zeros(8 * max(1, len(types)), np.uint8)
-    for k, (kind, value) in enumerate(zip(types, values, strict=True)):
-        dtype = _FORMATS[kind]
-        if dtype.kind in "iu":
-            number = _bits(kernel, k, kind, value) & ((1 << 8 * dtype.itemsize) - 1)
-            slot = np.array([number], np.dtype(f"u{dtype.itemsize}"))
-        else:
-            slot = np.array([value], dtype)
-        buffer[8 * k : 8 * k + dtype.itemsize] = slot.view(np.uint8)
-    return buffer
+    slots = [
+        _rounded(kind, value) if kind[0] == "f"
+        else _bits(kernel, k, kind, value) & _MASKS[kind]
+        for k, (kind, value) in enumerate(zip(types, values, strict=True))
+    ]
+    return np.frombuffer(bytearray(_slots(len(types)).pack(*slots)), np.uint8)
+
+
+def _rounded(kind: str, value: float) -> int:
+    """The bits of a number of a floating-point type; what is too large is infinite."""
+    letters = _FLOATS[kind]
+    try:
+        return int.from_bytes(struct.pack(letters, value), "little")
+    except OverflowError:
+        return int.from_bytes(struct.pack(letters, math.copysign(math.inf, value)), "little")
+
+
+@cache
+def _slots(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}Q" if count else "8x")
 
 
 def _bits(kernel: str, index: int, kind: str, value: Any) -> int:
@@ -139,10 +149,9 @@ def _run_groups(
         return
     threads = 1 if launch.state is not None else min(knobs.threads(), total)
     error = np.zeros(16, np.int64)
-    # the counter that hands out work-groups is at word 16, on a cache line of its own
-    record = np.zeros(32, np.int64)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
-    record[:11] = (
+    # the counter that hands out work-groups is at word 16, on a cache line of its own
+    record = _RECORD(
         launch.arguments.ctypes.data, *launch.grid, total, chunk, launch.sub_groups,
         launch.slm_bytes, error.ctypes.data, 0 if cold is None else cold.ctypes.data,
         0 if groups is None else groups.ctypes.data,
@@ -157,7 +166,7 @@ def _run_groups(
         tiles = tiles_offset(launch.slm_bytes)
         memory = _memory(tiles + launch.tile_bytes)
         memory[tiles : tiles + launch.tile_heads] = 0
-        call(launch.address, record.ctypes.data, memory.ctypes.data)
+        call(launch.address, ctypes.addressof(record), memory.ctypes.data)
 
     with limited(error, knobs.time_limit(), Code.TIME):
         if launch.state is not None:

@@ -16,6 +16,9 @@ from triton_xe.runtime.simulator.launch import pack_arguments
         ("i32", 2**32 - 1, b"\xff" * 4), ("i64", 2**64 - 1, b"\xff" * 8),
         ("i16", np.int8(-2), b"\xfe\xff"),
         ("ptr", 2**64 - 1, b"\xff" * 8), ("f32", 1, b"\0\0\x80\x3f"),
+        ("f16", -0.5, b"\0\xb8"), ("f64", 1.5, b"\0\0\0\0\0\0\xf8\x3f"),
+        ("f16", 65519.0, b"\xff\x7b"), ("f16", -65520.0, b"\0\xfc"),
+        ("f32", np.float64(3.5e38), b"\0\0\x80\x7f"), ("f32", -np.inf, b"\0\0\x80\xff"),
     ],
 )
 def test_what_fits_is_packed(kind: str, value: int, packed: bytes) -> None:
