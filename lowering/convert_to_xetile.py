@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
@@ -231,7 +231,22 @@ class _Conversion:
         view = ToTileOp(store.operands[0], tile_vector(store.operands[0].type))
         op = StoreTileOp(value=view.results[0], tile=tile_value)
         placed(store, view, op)
-        Rewriter.replace_op(store, [view, op], [])
+        first = self._first_copy(store.operands[0].type)
+        if first is None:
+            Rewriter.replace_op(store, [view, op], [])
+            return
+        once = scf.IfOp(first, [], [op, scf.YieldOp()])
+        placed(store, once)
+        Rewriter.replace_op(store, [view, once], [])
+
+    def _first_copy(self, kind: Attribute) -> SSAValue | None:
+        """Whether this subgroup is the first that owns its part; None where no two own the same."""
+        bases = layout_of(kind).bases["warp"]
+        copies = sum(1 << k for k, base in enumerate(bases) if not any(base))
+        if not copies:
+            return None
+        mine = self.top.insert(arith.AndIOp(self.warp(), self.top.constant(copies, i32)))
+        return self.top.insert(arith.CmpiOp(mine, self.top.constant(0, i32), "eq"))
 
     # -- prefetching -----------------------------------------------------------------------------
 

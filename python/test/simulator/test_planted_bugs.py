@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from examples import matmul, softmax, vector_add
+from examples import matmul, matmul_descriptor, softmax, vector_add
 from triton_xe.backend import devices
 from triton_xe.errors import LegalityError, SimulatorTrap
 from triton_xe.runtime.simulator.device import SimulatedDevice
@@ -397,3 +397,13 @@ def test_warps_that_write_copies_of_one_value_do_not_race() -> None:
     x, out = torch.randn(16, 64, dtype=torch.float64), xpu(16, dtype=torch.float64)
     row_maxima[(1,)](x.to("xpu"), out, 16, 64)
     assert torch.equal(out.cpu(), x.max(1).values)
+
+
+@pytest.mark.parametrize("example", [matmul, matmul_descriptor])
+def test_one_of_the_warps_with_copies_stores_a_block(example: Any) -> None:
+    """A result of two tiles that eight warps hold: six would store what the others do."""
+    a, b = (torch.randn(64, 64, dtype=torch.float16).to("xpu") for _ in range(2))
+    c, compiled = example.launch(a, b, "", None, (8, 32, 32), 8, {"num_warps": 8})
+    torch.testing.assert_close(c.cpu(), (a.cpu().float() @ b.cpu().float()).half(), atol=0.1,
+                               rtol=0.01)
+    assert compiled.asm["xetile"].count("xetile.store_tile") == 1
