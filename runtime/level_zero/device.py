@@ -479,7 +479,7 @@ class LevelZeroDevice:
 
 
 def open_devices() -> list[LevelZeroDevice]:
-    """The Intel GPUs of this machine, opened once per process; empty without a GPU or driver.
+    """The Intel GPUs of this machine, each opened once until it is closed; empty without a GPU.
 
     `ZE_AFFINITY_MASK` and `ZE_FLAT_DEVICE_HIERARCHY` are honoured by the driver.  `DeviceError`
     when the Level Zero loader itself is missing.
@@ -488,9 +488,12 @@ def open_devices() -> list[LevelZeroDevice]:
     path = raw.api().path
     found = physical_devices()
     with _lock:
-        if path not in _devices:
-            _devices[path] = [LevelZeroDevice(each, n) for n, each in enumerate(found)]
-        return _devices[path]
+        opened = {device.index: device for device in _devices.get(path, ())}
+        _devices[path] = [
+            opened[n] if n in opened and not opened[n].list.is_closed else LevelZeroDevice(each, n)
+            for n, each in enumerate(found)
+        ]
+        return list(_devices[path])
 
 
 def _group_size(entry: EntryPoint, properties: Any) -> tuple[int, int, int]:

@@ -165,6 +165,10 @@ def test_a_closed_device_refuses_and_the_driver_is_not_called(fake: Any) -> None
         with pytest.raises(DeviceError, match="this CommandList of Level Zero is closed"):
             action()
     assert not [call for call in fake.calls if call.startswith("zeCommandList")]
+    (again,) = open_devices()
+    assert again is not device
+    assert open_devices() == [again]
+    again.synchronize()
 
 
 def test_unknown_code_is_still_an_error() -> None:

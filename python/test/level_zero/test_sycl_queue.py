@@ -130,6 +130,38 @@ def test_the_first_kernel_adopts_the_queue_of_a_loaded_torch(
     assert (device.context.value == CONTEXT) is bool(xpu)
 
 
+@pytest.mark.parametrize(("xpu", "can_look", "trusted"), [
+    ("20260200", True, 0), ("20260200", False, None), (None, True, None),
+])
+def test_tensors_are_trusted_where_torchs_queue_was_found_on_the_device(
+    xpu: str | None, can_look: bool, trusted: int | None, fake: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def look(address: int) -> sycl_queue.SyclQueue:
+        if not can_look:
+            raise DeviceError("this SYCL runtime is too new")
+        return sycl_queue.SyclQueue(address, 0x7000, True, True, CONTEXT, DEVICE)
+
+    given: list[Any] = []
+    stream = SimpleNamespace(sycl_queue=QUEUE)
+    torch = SimpleNamespace(
+        version=SimpleNamespace(xpu=xpu), xpu=SimpleNamespace(current_stream=lambda index: stream),
+        nn=SimpleNamespace(Parameter=bytearray), Tensor=bytes, empty=lambda *_, **__: b"",
+        __file__="/nowhere/torch/__init__.py",
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(device_module, "sycl_queue", look)
+    monkeypatch.setattr(launcher, "read_tensors", lambda *values: given.append(values))
+    (device,) = open_devices()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        device.load(SPIRV, "vector_add")
+    ((_, library, *types, _, index),) = given
+    assert library == "/nowhere/torch/lib/libtorch_cpu.so"
+    assert types == [bytes, bytearray]
+    assert index == trusted
+
+
 @pytest.mark.skipif(
     "libsycl.so" in Path("/proc/self/maps").read_text(), reason="a SYCL runtime is loaded"
 )
