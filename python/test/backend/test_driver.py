@@ -18,6 +18,7 @@ def test_our_driver_is_active():
 
 
 def test_target_and_device():
+    torch.xpu.init()  # builds the device where that was not done yet
     target = driver.active.get_current_target()
     assert (target.backend, target.arch, target.warp_size) == ("xpu", "bmg", 16)
     assert driver.active.get_active_torch_device() == torch.device("xpu", 0)
