@@ -41,7 +41,8 @@ def element_bytes(kind: ir.Type) -> int:
 
 
 OPEN_BYTES = 64 * 1024
-"""Shared memory that values may fill which are read where they are used."""
+"""Shared memory that values may fill which are read where they are used; where the device has less
+than twice as much, half of what it has: regions that must lie apart leave gaps."""
 
 
 class Exchange:
@@ -72,7 +73,9 @@ class Exchange:
         """
         self.em.finish_reads(shared=False)
         waiting = self.em.open_reads
-        while sum(r.region.nbytes for r in waiting if r.region) + nbytes > OPEN_BYTES and waiting:
+        state = self.em.state
+        room = min(OPEN_BYTES, (state.target.max_slm_bytes - state.slm_kept) // 2)
+        while sum(r.region.nbytes for r in waiting if r.region) + nbytes > room and waiting:
             waiting.pop(0).finish()
 
     def pointer(self, place: ir.Value, size: int, offset: int = 0) -> ir.Value:

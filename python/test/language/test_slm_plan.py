@@ -1,5 +1,7 @@
 """Barriers of exchanges: one each where exchanges follow one another, more only where needed."""
 
+import random
+
 import torch
 import triton
 import triton.language as tl
@@ -70,6 +72,22 @@ def test_what_is_still_to_be_read_is_not_overwritten():
     assert not second.overlaps(first)
     plan.note("a", Touch(first, reads=True))
     assert plan.unneeded("a", {"a": []}) == barriers
+
+
+def test_regions_apart_take_less_than_twice_their_sum():
+    draw, limit = random.Random(1), 64 * 1024
+    for _ in range(200):
+        plan, waiting = SlmPlan(), []
+        for _ in range(12):
+            nbytes = 64 * draw.randrange(1, limit // 64)
+            while waiting and sum(r.nbytes for r in waiting) + nbytes > limit:
+                waiting.pop(draw.randrange(len(waiting)))
+            region = plan.region(nbytes)
+            region.apart += waiting
+            waiting.append(region)
+        assert plan.place() < 2 * limit
+        for region in plan.regions:
+            assert not any(region.overlaps(other) for other in region.apart)
 
 
 def test_a_late_read_is_waited_for():
