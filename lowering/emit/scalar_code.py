@@ -62,7 +62,7 @@ def lane_function(em: Emitter, region: Region, kinds: Sequence[ir.Type]) -> Scal
         called.cconv = "spir_func"
         if len(results) == 1:
             return [called]
-        return [em.b.extract_value(called, i) for i in range(len(results))]
+        return [em.b.extract_value(called, i) for i in range(1, len(results) + 1)]
 
     return call
 
@@ -77,7 +77,14 @@ def _result_types(region: Region) -> list[ir.Type]:
 
 
 def _returned(results: Sequence[ir.Type]) -> ir.Type:
-    return results[0] if len(results) == 1 else ir.LiteralStructType(results)
+    """One result, or a structure with the results after an empty member.
+
+    LLVM's SPIR-V target ends the process on member 0 when the module has the number 0 already
+    ("Unexpected integer constant pattern", SPIRVUtils.cpp, LLVM 22.1).
+    """
+    if len(results) == 1:
+        return results[0]
+    return ir.LiteralStructType([results[0], *results])
 
 
 def _return(em: Emitter, values: Values) -> None:
@@ -85,7 +92,7 @@ def _return(em: Emitter, values: Values) -> None:
         em.b.ret(values[0])
         return
     whole: ir.Value = ir.Constant(_returned([v.type for v in values]), ir.Undefined)
-    for index, value in enumerate(values):
+    for index, value in enumerate(values, 1):
         whole = em.b.insert_value(whole, value, index)
     em.b.ret(whole)
 

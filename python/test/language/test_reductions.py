@@ -79,6 +79,35 @@ def test_combine_functions_may_branch(value, want):
 
 
 @triton.jit
+def least_valid(a, valid, b, other_valid):
+    if other_valid == 0:
+        return a, valid
+    if valid == 0:
+        return b, other_valid
+    if a < b:
+        return a, valid
+    else:
+        return b, other_valid
+
+
+@triton.jit
+def least_valid_kernel(x, out, start, size: tl.constexpr):
+    at = tl.arange(0, size)
+    valid = (at >= start).to(tl.int32)
+    value, found = tl.reduce((tl.load(x + at), valid), 0, least_valid)
+    tl.store(out, value + found)
+
+
+@pytest.mark.parametrize("start", [0, 40, 63, 64])
+def test_combine_functions_of_tuples_may_branch(start):
+    """LLVM's SPIR-V target ended the process on the first result of such a function."""
+    x = torch.arange(64, dtype=torch.float32)
+    out = torch.empty(1, device="xpu")
+    least_valid_kernel[(1,)](x.to("xpu"), out, start, 64)
+    assert out.item() == start + 1 if start < 64 else out.item() in range(64)
+
+
+@triton.jit
 def recurrence(a0, b0, a1, b1):
     return a0 * a1, b0 * a1 + b1
 
