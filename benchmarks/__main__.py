@@ -1,6 +1,13 @@
 """All benchmarks, one after another: `make bench`."""
 
-from benchmarks import compile_time, launch_cost, matmul, sanitizer_cost, softmax
+from benchmarks import (
+    compile_time,
+    launch_cost,
+    matmul,
+    sanitizer_cost,
+    simulator_speed,
+    softmax,
+)
 
 
 def main() -> None:
@@ -8,6 +15,7 @@ def main() -> None:
     launch_cost.main([])
     matmul.main()
     softmax.main()
+    simulator_speed.main()
     sanitizer_cost.main()
 
 
