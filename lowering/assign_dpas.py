@@ -33,7 +33,7 @@ from triton_xe.lowering.propagate_layouts import CASTS, propagate
 from triton_xe.lowering.remarks import Remarks
 from triton_xe.lowering.rematerialize import converted
 from triton_xe.lowering.rewriting import erase_dead, functions, place, placed, retyped
-from triton_xe.lowering.separate_loads import separate_loads
+from triton_xe.lowering.separate_loads import separate_copies, separate_loads
 
 _CHAINED = ("arith.", "math.", "ttg.convert_layout")
 
@@ -56,8 +56,10 @@ def assign_dpas(module: Operation, target: Target, num_warps: int, remarks: Rema
         if num_warps > 1 and any(isinstance(made, Dpas) for made in dots.values()):
             separate_stores(function)
             uses_dpas = True
-    for function in functions(module) if uses_dpas else ():
-        separate_loads(function)
+    for function in functions(module) if num_warps > 1 else ():
+        if uses_dpas:
+            separate_loads(function)
+        separate_copies(function)
 
 
 def _chains(dots: list[Operation]) -> dict[Operation, str]:

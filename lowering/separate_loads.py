@@ -1,32 +1,84 @@
-"""Loads wait for stores of other warps to the same memory.
+"""Barriers where warps load what another warp stores.
 
 Warps of a dot load operands that others may have stored: with the layouts of DPAS the warp that
-stores an element is not the one that loads it.  A barrier stands between a store and the next load
-that may read from the same base, around loops and calls too; all control flow is uniform.
+stores an element is not the one that loads it.  The same holds for scalars and for tensors of which
+several warps hold copies: all of them load, one stores.  A barrier stands between a store and the
+next load that may read from the same base, and between a load of copies and the next store to the
+same base, around loops and calls too; all control flow is uniform.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.ttg import BarrierOp
+from triton_xe.layout import to_linear_layout
 
 LOADS = {"tt.load": 0, "xe.block_load": 0}
 STORES = {"tt.store": 0, "xe.block_store": 1}
 _DERIVED = ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout",
             "tt.bitcast", "tt.reshape", "tt.trans", "xe.cursor", "xe.advance")
+ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 Bases = frozenset[SSAValue | None]
-"""Bases that were stored to since the last barrier; None is one that is not known."""
+"""Bases that were accessed since the last barrier; None is one that is not known."""
 NOTHING: Bases = frozenset()
+Accessed = Callable[[Operation], SSAValue | None]
+"""The pointer, tensor of pointers or surface that an operation accesses; None if it does not."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Accesses of one kind that must be over before those of another begin."""
+
+    earlier: Accessed
+    later: Accessed
 
 
 def separate_loads(function: Operation) -> None:
-    """Put barriers into one function."""
+    """Put barriers between stores and later loads of one function."""
+    _separate(function, Order(_stored, _loaded))
+
+
+def separate_copies(function: Operation) -> None:
+    """Put barriers between loads of what several warps hold and the stores before and after."""
+    _separate(function, Order(_stored, _loaded_by_several))
+    _separate(function, Order(_loaded_by_several, _stored))
+
+
+def _stored(op: Operation) -> SSAValue | None:
+    if op.name in ATOMICS:
+        return op.operands[0]
+    return op.operands[STORES[op.name]] if op.name in STORES else None
+
+
+def _loaded(op: Operation) -> SSAValue | None:
+    return op.operands[LOADS[op.name]] if op.name in LOADS else None
+
+
+def _loaded_by_several(op: Operation) -> SSAValue | None:
+    return _loaded(op) if op.name in LOADS and _has_copies(op.results[0]) else None
+
+
+def _has_copies(value: SSAValue) -> bool:
+    """Whether several warps hold the same element; every warp holds a scalar."""
+    kind = value.type
+    if not isinstance(kind, TensorType):
+        return True
+    layout = to_linear_layout(
+        kind.encoding.encoding, tuple(kind.get_shape()))  # type: ignore[attr-defined]
+    return bool(layout.free_variable_masks().get("warp", 0))
+
+
+def _separate(function: Operation, order: Order) -> None:
     for region in function.regions:
         pending = NOTHING
         for block in region.blocks:
-            pending = _block(block, pending)
+            pending = _block(block, pending, order)
 
 
 def base_of(value: SSAValue) -> SSAValue | None:
@@ -67,48 +119,52 @@ def _carried(value: SSAValue, loop: Operation) -> SSAValue | None:
     return loop.operands[value.index + 2]
 
 
-def _block(block: Block, pending: Bases) -> Bases:
+def _block(block: Block, pending: Bases, order: Order) -> Bases:
     for op in list(block.ops):
         if op.name == "ttg.barrier":
             pending = NOTHING
         elif op.regions and op.name.startswith("scf."):
-            pending = _nested(op, pending)
+            pending = _nested(op, pending, order)
         else:
-            pending = _access(op, pending)
+            pending = _access(op, pending, order)
     return pending
 
 
-def _nested(op: Operation, pending: Bases) -> Bases:
+def _nested(op: Operation, pending: Bases, order: Order) -> Bases:
     """Through the regions of an if, or twice through those of a loop; no barrier in a loop where
     one before it is enough."""
-    if any(_reads(inner, pending) for inner in op.walk()):
+    if any(_meets(inner, pending, order) for inner in op.walk()):
         pending = _barrier(op)
     if op.name == "scf.if":
-        sides = [_block(b, pending) for region in op.regions for b in region.blocks]
+        sides = [_block(b, pending, order) for region in op.regions for b in region.blocks]
         return pending.union(*sides)
     ended = pending
     for _ in range(2):
         for region in op.regions:
             for block in region.blocks:
-                ended = _block(block, ended | pending)
+                ended = _block(block, ended | pending, order)
     return ended | pending
 
 
-def _access(op: Operation, pending: Bases) -> Bases:
-    if _reads(op, pending):
+def _access(op: Operation, pending: Bases, order: Order) -> Bases:
+    if _meets(op, pending, order):
         pending = _barrier(op)
     if op.name == "tt.call":
         return pending | {None}
-    if op.name in STORES:
-        return pending | {base_of(op.operands[STORES[op.name]])}
-    return pending
+    address = order.earlier(op)
+    return pending if address is None else pending | {base_of(address)}
 
 
-def _reads(op: Operation, pending: Bases) -> bool:
-    """Whether an operation may read from one of the bases."""
-    if not pending or (op.name not in LOADS and op.name != "tt.call"):
+def _meets(op: Operation, pending: Bases, order: Order) -> bool:
+    """Whether an operation may access one of the bases."""
+    if not pending:
         return False
-    base = None if op.name == "tt.call" else base_of(op.operands[LOADS[op.name]])
+    if op.name == "tt.call":
+        return True
+    address = order.later(op)
+    if address is None:
+        return False
+    base = base_of(address)
     return base is None or base in pending or None in pending
 
 
@@ -117,4 +173,4 @@ def _barrier(op: Operation) -> Bases:
     return NOTHING
 
 
-__all__ = ["base_of", "separate_loads"]
+__all__ = ["base_of", "separate_copies", "separate_loads"]
