@@ -11,6 +11,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 import triton_xe.backend.libdevice as ours
+from python.test.language.test_libdevice import call
 
 SIZE = 256
 ARITHMETIC = {
@@ -18,26 +19,6 @@ ARITHMETIC = {
     "div": lambda a, b: a / b,
 }
 MODES = ("rd", "ru", "rz")
-
-
-@triton.jit
-def unary(X, OUT, SIZE: tl.constexpr, F: tl.constexpr):
-    at = tl.arange(0, SIZE)
-    tl.store(OUT + at, F(tl.load(X + at)))
-
-
-@triton.jit
-def binary(X, Y, OUT, SIZE: tl.constexpr, F: tl.constexpr):
-    at = tl.arange(0, SIZE)
-    tl.store(OUT + at, F(tl.load(X + at), tl.load(Y + at)))
-
-
-def call(name, *columns, result=None):
-    tensors = [torch.from_numpy(c).to("xpu") for c in columns]
-    out = torch.empty(len(columns[0]), dtype=result or tensors[0].dtype, device="xpu")
-    kernel = unary if len(columns) == 1 else binary
-    kernel[(1,)](*tensors, out, len(columns[0]), ours.FUNCTIONS[name])
-    return out.cpu().numpy()
 
 
 def numbers(dtype, seed):
