@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import layout_attr
-from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
@@ -33,7 +33,7 @@ from triton_xe.lowering.propagate_layouts import CASTS, propagate
 from triton_xe.lowering.remarks import Remarks
 from triton_xe.lowering.rematerialize import converted
 from triton_xe.lowering.rewriting import erase_dead, functions, place, placed, retyped
-from triton_xe.lowering.separate_loads import separate_copies, separate_loads
+from triton_xe.lowering.separate_loads import separate_copies, separate_loads, separate_stores
 
 _CHAINED = ("arith.", "math.", "ttg.convert_layout")
 
@@ -149,28 +149,6 @@ def _before_conversion(value: SSAValue) -> SSAValue:
         value = op.operands[0]
         op = value.owner
     return value
-
-
-_LOADS = frozenset({"tt.load", "xe.block_load"})
-_STORES = ("tt.store", "xe.block_store", "tt.atomic", "tt.descriptor_store")
-
-
-def separate_stores(function: Operation) -> None:
-    """Let all warps finish loading before one stores.
-
-    Warps load parts of operands that others load as well; a store of one, to where an operand came
-    from, must not be seen by the load of another.
-    """
-    for op in list(function.walk()):
-        block = op.parent
-        if not op.name.startswith(_STORES) or block is None:
-            continue
-        before = op.prev_op
-        while before is not None and not before.regions and before.name != "ttg.barrier":
-            before = None if before.name in _LOADS else before.prev_op
-        if before is None or before.name != "ttg.barrier":
-            barrier = BarrierOp("global_read", "global_write")
-            Rewriter.insert_op(barrier, InsertPoint.before(op))
 
 
 def settle(function: Operation, target: Target, num_warps: int) -> None:

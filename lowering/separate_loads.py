@@ -50,6 +50,22 @@ def separate_copies(function: Operation) -> None:
     _separate(function, Order(_loaded_by_several, _stored))
 
 
+def separate_stores(function: Operation) -> None:
+    """Let all warps finish loading before one stores.
+
+    Warps load parts of operands that others load as well; a store of one, to where an operand came
+    from, must not be seen by the load of another.
+    """
+    for op in list(function.walk()):
+        if not op.name.startswith((*STORES, "tt.atomic", "tt.descriptor_store")):
+            continue
+        before = op.prev_op
+        while before is not None and not before.regions and before.name != "ttg.barrier":
+            before = None if before.name in LOADS else before.prev_op
+        if before is None or before.name != "ttg.barrier":
+            _barrier(op)
+
+
 def _stored(op: Operation) -> SSAValue | None:
     if op.name in ATOMICS:
         return op.operands[0]
@@ -173,4 +189,4 @@ def _barrier(op: Operation) -> Bases:
     return NOTHING
 
 
-__all__ = ["base_of", "separate_copies", "separate_loads"]
+__all__ = ["base_of", "separate_copies", "separate_loads", "separate_stores"]
