@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -159,11 +159,11 @@ class SimulatedDevice:
         if kernel.host.is_whole:
             launcher.run(launch)
             return
-        cold = np.zeros(grid[0] * grid[1] * grid[2] * launch.sub_groups, np.uint8)
+        cold = bytearray(grid[0] * grid[1] * grid[2] * launch.sub_groups)
         launcher.run(launch, cold)
-        count = int(np.count_nonzero(cold))
+        count = cold.count(1)
         if count:
-            kernel.prefers_whole = count * 4 > cold.size
+            kernel.prefers_whole = count * 4 > len(cold)
             launcher.run_again(self._launch(self._whole(kernel), grid, args), cold)
 
     def _instrumented(self, kernel: SimulatedKernel, plan: Instrumentation) -> SimulatedKernel:
@@ -196,7 +196,7 @@ class SimulatedDevice:
             records = state.trace()
             started = time.perf_counter()
             try:
-                launcher.run(replace(self._launch(traced, grid, args), state=state))
+                launcher.run(self._launch(traced, grid, args)._replace(state=state))
             finally:
                 seconds = time.perf_counter() - started
                 state.close()
@@ -213,7 +213,7 @@ class SimulatedDevice:
             checked = self._instrumented(kernel, Instrumentation(knobs.sanitize_finite()))
             state = self._state(checked, grid, args)
             try:
-                launcher.run(replace(self._launch(checked, grid, args), state=state))
+                launcher.run(self._launch(checked, grid, args)._replace(state=state))
             finally:
                 state.close()
 

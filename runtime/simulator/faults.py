@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -89,12 +88,11 @@ declare i32 @__sigsetjmp(ptr, i32) returns_twice
 declare void @siglongjmp(ptr, i32) noreturn
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
-_RUNNER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _loaded: list[jit.NativeCode] = []
 
 
 @cache
-def guard() -> Callable[[int, int, int, int], None] | None:
+def guard_address() -> int | None:
     """Runs `(runner, kernel, launch, slm)` under guard; None where faults cannot be caught."""
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
         return None
@@ -111,7 +109,7 @@ def guard() -> Callable[[int, int, int, int], None] | None:
     code = jit.NativeCode(jit.compile_object(text, "library"))
     _loaded.append(code)
     ctypes.CFUNCTYPE(None)(code.address("xe_fault_install"))()
-    return _RUNNER(code.address("xe_guarded"))
+    return code.address("xe_guarded")
 
 
-__all__ = ["FAULT", "guard"]
+__all__ = ["FAULT", "guard_address"]

@@ -7,11 +7,10 @@ with a barrier is a coroutine: it returns a handle that is resumed after each ba
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-
-import numpy as np
+from functools import cached_property, partial
 
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap
 from triton_xe.hardware.target import Target
@@ -83,9 +82,9 @@ class HostKernel:
     """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
     tile_bytes: int = 0
 
-    @property
+    @cached_property
     def sub_groups(self) -> int:
-        return -(-int(np.prod(self.work_group)) // self.lanes)
+        return -(-math.prod(self.work_group) // self.lanes)
 
 
 def translate(
@@ -117,7 +116,7 @@ def translate(
     context = ModuleContext(module, target, lanes, ShapeAnalysis(module, lanes))
     context.sanitizer = sanitizer
     context.work_group = work_group
-    context.sub_groups = -(-int(np.prod(work_group)) // lanes)
+    context.sub_groups = -(-math.prod(work_group) // lanes)
     _place_slm(context, kernel_name)
     context.barriers = {
         f.name for f in module.functions.values() if any(map(calls.is_barrier, f.instructions()))
@@ -198,7 +197,7 @@ def _sizes(
     sizes = [int(p.strip(" },")) for p in words.split("i32")[1:]]
     if len(sizes) != 3:
         raise DeviceError(f"kernel {name} has no reqd_work_group_size metadata")
-    total = int(np.prod(sizes))
+    total = math.prod(sizes)
     if total > target.max_work_group_size:
         raise LegalityError(
             f"kernel {name}: a work-group of {total} work-items is over the limit of "

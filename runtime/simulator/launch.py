@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import operator
 import struct
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +20,17 @@ from triton_xe.hardware import block_2d
 from triton_xe.runtime.simulator import faults, jit
 from triton_xe.runtime.simulator.library_blocks import SURFACE_TRAP
 from triton_xe.runtime.simulator.library_sanitizer import Code, Word
-from triton_xe.runtime.simulator.shadow import LaunchState, explain, program, run_with
+from triton_xe.runtime.simulator.shadow import LaunchState, explain, program, use
 from triton_xe.runtime.simulator.tile_tables import tiles_offset
-from triton_xe.runtime.simulator.watchdog import limited
+from triton_xe.runtime.simulator.watchdog import unwatch, watch
+from triton_xe.runtime.simulator.workers import crew
 
-_RUNNER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-Bytes = NDArray[np.uint8]
+Arguments = ctypes.Array[ctypes.c_char]
 BARRIER_TRAP = 2
-PAGE = 4096
-_own = threading.local()
-_RECORD = ctypes.c_int64 * 32
+_RECORD = ctypes.c_int64 * 48
+_ERROR_ADDRESS, _ERROR = 8, 32
+"""Words of the record: where the error record of 16 words is, and that record.  It has cache lines
+of its own, as has the counter that hands out work-groups (see `library`)."""
 GROUPS_PER_CHUNK = 32
 """Least number of chunks per thread: work-groups may differ in cost."""
 
@@ -40,31 +39,35 @@ _FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="xe-sim")
-
-
-@cache
-def _runner(kind: str) -> Callable[[int, int, int], None]:
-    address = jit.helper_address(f"xe_run_{kind}")
-    guarded = faults.guard()
-    return _RUNNER(address) if guarded is None else partial(guarded, address)
-
-
-def _memory(nbytes: int) -> Bytes:
-    """This thread's memory for shared local memory and tiles, on a page boundary."""
-    kept: Bytes | None = getattr(_own, "memory", None)
-    if kept is None or len(kept) < nbytes:
-        raw = np.empty(nbytes + PAGE, np.uint8)
-        start = -raw.ctypes.data % PAGE
-        kept = _own.memory = raw[start : start + nbytes]
-    return kept
+def _runner(kind: str) -> int:
+    return jit.helper_address(f"xe_run_{kind}")
 
 
 def pack_arguments(
-    kernel: str, types: Sequence[str], values: Sequence[int | float]
-) -> Bytes:
+    kernel: str, types: tuple[str, ...], values: Sequence[int | float]
+) -> Arguments:
     """The argument buffer: one slot of 8 bytes each."""
+    packer, buffer = _packer(types)
+    if packer is not None:
+        with contextlib.suppress(struct.error, OverflowError, TypeError):
+            return buffer.from_buffer_copy(packer.pack(*values))
+    return buffer.from_buffer_copy(_pack_unusual(kernel, types, values))
+
+
+_LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f16": "e6x",
+            "f32": "f4x", "f64": "d"}
+
+
+@cache
+def _packer(types: tuple[str, ...]) -> tuple[struct.Struct | None, type[Arguments]]:
+    """Takes just those values that need no second look; none exists for a single bit."""
+    letters = [_LETTERS.get(kind) for kind in types]
+    whole = None if None in letters else struct.Struct("<" + "".join(map(str, letters)))
+    return whole, ctypes.c_char * (8 * len(types))
+
+
+def _pack_unusual(kernel: str, types: Sequence[str], values: Sequence[int | float]) -> bytes:
+    """Values that may be unsigned, infinite once rounded, or wrong."""
     if len(types) != len(values):
         raise DeviceError(
             f"kernel {kernel} takes {len(types)} arguments, {len(values)} were given"
@@ -74,7 +77,7 @@ def pack_arguments(
         else _bits(kernel, k, kind, value) & _MASKS[kind]
         for k, (kind, value) in enumerate(zip(types, values, strict=True))
     ]
-    return np.frombuffer(bytearray(_slots(len(types)).pack(*slots)), np.uint8)
+    return struct.pack(f"<{len(slots)}Q", *slots)
 
 
 def _rounded(kind: str, value: float) -> int:
@@ -84,11 +87,6 @@ def _rounded(kind: str, value: float) -> int:
         return int.from_bytes(struct.pack(letters, value), "little")
     except OverflowError:
         return int.from_bytes(struct.pack(letters, math.copysign(math.inf, value)), "little")
-
-
-@cache
-def _slots(count: int) -> struct.Struct:
-    return struct.Struct(f"<{count}Q" if count else "8x")
 
 
 def _bits(kernel: str, index: int, kind: str, value: Any) -> int:
@@ -103,13 +101,12 @@ def _bits(kernel: str, index: int, kind: str, value: Any) -> int:
     )
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """A grid of a loaded kernel: where its code is and what each work-group needs."""
 
     kernel: str
     address: int
-    arguments: Bytes
+    arguments: Arguments
     grid: tuple[int, int, int]
     sub_groups: int
     slm_bytes: int
@@ -121,7 +118,7 @@ class Launch:
     """Set for a sanitized launch."""
 
 
-def run(launch: Launch, cold: Bytes | None = None) -> None:
+def run(launch: Launch, cold: bytearray | None = None) -> None:
     """Run the whole grid and wait; raises `SimulatorTrap` when a subgroup trapped.
 
     `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to.
@@ -130,9 +127,9 @@ def run(launch: Launch, cold: Bytes | None = None) -> None:
     _run_groups(launch, total, None, cold)
 
 
-def run_again(launch: Launch, cold: Bytes) -> None:
+def run_again(launch: Launch, cold: bytearray) -> None:
     """Run the subgroups marked in `cold`, in the whole kernel."""
-    rows = cold.reshape(-1, launch.sub_groups)
+    rows = np.frombuffer(cold, np.uint8).reshape(-1, launch.sub_groups)
     groups = np.flatnonzero(rows.any(axis=1)).astype(np.int64)
     if launch.has_barrier and not rows[groups].all():
         raise SimulatorTrap(
@@ -143,44 +140,39 @@ def run_again(launch: Launch, cold: Bytes) -> None:
 
 
 def _run_groups(
-    launch: Launch, total: int, groups: NDArray[np.int64] | None, cold: Bytes | None
+    launch: Launch, total: int, groups: NDArray[np.int64] | None, cold: bytearray | None
 ) -> None:
     if total == 0:
         return
     threads = 1 if launch.state is not None else min(knobs.threads(), total)
-    error = np.zeros(16, np.int64)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
-    # the counter that hands out work-groups is at word 16, on a cache line of its own
     record = _RECORD(
-        launch.arguments.ctypes.data, *launch.grid, total, chunk, launch.sub_groups,
-        launch.slm_bytes, error.ctypes.data, 0 if cold is None else cold.ctypes.data,
+        ctypes.addressof(launch.arguments), *launch.grid, total, chunk, launch.sub_groups,
+        launch.slm_bytes, 0, 0 if cold is None else _address(cold),
         0 if groups is None else groups.ctypes.data,
+        0 if launch.state is None else launch.state.address,
     )
+    address = ctypes.addressof(record)
+    record[_ERROR_ADDRESS] = address + 8 * _ERROR
     kind = "barrier" if launch.has_barrier else "plain"
+    runner = _runner(kind if launch.state is None else f"{kind}_checked")
+    tiles = tiles_offset(launch.slm_bytes)
+    watch(record, _ERROR, knobs.time_limit(), Code.TIME)
     if launch.state is not None:
-        kind += "_checked"
-        record[11] = launch.state.address
-    call = _runner(kind)
-
-    def work() -> None:
-        tiles = tiles_offset(launch.slm_bytes)
-        memory = _memory(tiles + launch.tile_bytes)
-        memory[tiles : tiles + launch.tile_heads] = 0
-        call(launch.address, ctypes.addressof(record), memory.ctypes.data)
-
-    with limited(error, knobs.time_limit(), Code.TIME):
+        use(launch.state)
+    try:
+        crew().run(threads, runner, launch.address, address, tiles + launch.tile_bytes,
+                   tiles, launch.tile_heads)
+    finally:
         if launch.state is not None:
-            run_with(launch.state, work)
-        elif threads == 1:
-            work()
-        else:
-            pool = _pool(knobs.threads())
-            waiting = [pool.submit(work) for _ in range(threads - 1)]
-            work()
-            for future in waiting:
-                future.result()
-    if error[0]:
-        raise _trap(launch, [int(v) for v in error])
+            use(None)
+        unwatch(record)
+    if record[_ERROR]:
+        raise _trap(launch, record[_ERROR:])
+
+
+def _address(flags: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(flags))
 
 
 def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:

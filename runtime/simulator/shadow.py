@@ -215,14 +215,10 @@ def prepare() -> Callable[[int], int]:
     return callback
 
 
-def run_with(state: LaunchState, work: Callable[[], None]) -> None:
-    """Run a launch whose checks use `state`."""
+def use(state: LaunchState | None) -> None:
+    """The checks of the launch that comes use `state`; None when it has ended."""
     global _current
     _current = state
-    try:
-        work()
-    finally:
-        _current = None
 
 
 # --- reports --------------------------------------------------------------------------------------

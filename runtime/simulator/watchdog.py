@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import numpy as np
-from numpy.typing import NDArray
-
+Words = ctypes.Array[ctypes.c_int64]
 _lock = threading.Lock()
-_waiting: dict[int, tuple[float, NDArray[np.int64], int]] = {}
+_waiting: dict[int, tuple[float, Words, int, int]] = {}
+"""Changed without the lock: one operation of a dictionary is not interrupted."""
 _wake = threading.Event()
 _thread: threading.Thread | None = None
 TICK = 0.05
 
 
-@contextmanager
-def limited(error: NDArray[np.int64], seconds: float, code: int) -> Iterator[None]:
-    """Note `code` as the error of a launch that is still running after `seconds` (0: never)."""
+def watch(words: Words, error: int, seconds: float, code: int) -> None:
+    """Note `code` in `words[error]` when a launch runs for more than `seconds` (0: never).
+
+    `unwatch` must follow when the launch has ended.
+    """
     if seconds <= 0:
-        yield
         return
-    key = id(error)
-    with _lock:
-        _waiting[key] = time.monotonic() + seconds, error, code
+    _waiting[id(words)] = time.monotonic() + seconds, words, error, code
+    if _thread is None or not _thread.is_alive():
         _start()
-    _wake.set()
-    try:
-        yield
-    finally:
-        with _lock:
-            _waiting.pop(key, None)
+    if not _wake.is_set():
+        _wake.set()
+
+
+def unwatch(words: Words) -> None:
+    """The launch has ended."""
+    _waiting.pop(id(words), None)
 
 
 def _start() -> None:
     global _thread
-    if _thread is None or not _thread.is_alive():
-        _thread = threading.Thread(target=_watch, name="xe-sim-watchdog", daemon=True)
-        _thread.start()
+    with _lock:
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_watch, name="xe-sim-watchdog", daemon=True)
+            _thread.start()
 
 
 def _watch() -> None:
     while True:
-        with _lock:
-            now = time.monotonic()
-            for deadline, error, code in _waiting.values():
-                if now > deadline and error[0] == 0:
-                    error[0] = code
-            nearest = min((d for d, _, _ in _waiting.values()), default=None)
-        if nearest is None:
-            _wake.clear()
+        _wake.clear()
+        now = time.monotonic()
+        watched = list(_waiting.values())
+        for deadline, words, error, code in watched:
+            if now > deadline and words[error] == 0:
+                words[error] = code
+        if not watched:
             _wake.wait(10.0)
         else:
+            nearest = min(deadline for deadline, *_ in watched)
             time.sleep(max(TICK, min(nearest - now, 1.0)))

@@ -22,7 +22,7 @@ from triton_xe.runtime.simulator.launch import pack_arguments
     ],
 )
 def test_what_fits_is_packed(kind: str, value: int, packed: bytes) -> None:
-    assert bytes(pack_arguments("k", [kind], [value])) == packed.ljust(8, b"\0")
+    assert bytes(pack_arguments("k", (kind,), [value])) == packed.ljust(8, b"\0")
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_what_fits_is_packed(kind: str, value: int, packed: bytes) -> None:
 )
 def test_what_does_not_fit_is_refused(kind: str, value: int) -> None:
     with pytest.raises(DeviceError, match=r"argument 1 \(-?\d+\) does not fit the type"):
-        pack_arguments("k", ["i32", kind], [0, value])
+        pack_arguments("k", ("i32", kind), [0, value])
 
 
 def test_a_fraction_is_no_integer() -> None:
     with pytest.raises(TypeError):
-        pack_arguments("k", ["i32"], [1.5])
+        pack_arguments("k", ("i32",), [1.5])

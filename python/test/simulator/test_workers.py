@@ -1,0 +1,167 @@
+"""The host threads that run work-groups: each runs once, whoever sleeps, fails, forks or ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from triton_xe.errors import SimulatorTrap
+from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.workers import crew
+
+Run = Callable[..., None]
+Text = Callable[..., str]
+
+P = "ptr addrspace(1)"
+GROUP = "  %g64 = call spir_func i64 @_Z12get_group_idj(i32 0)\n  %g = trunc i64 %g64 to i32\n"
+COUNT = GROUP + f"""
+  %at = getelementptr i32, {P} %out, i32 %g
+  %old = load i32, {P} %at
+  %new = add i32 %old, %step
+  store i32 %new, {P} %at"""
+SPIN = GROUP + f"""
+  br label %again
+again:
+  %n = phi i32 [0, %0], [%n1, %again]
+  %n1 = add i32 %n, 1
+  %sum = load volatile i32, {P} %out
+  %more = icmp ult i32 %n1, %step
+  br i1 %more, label %again, label %over
+over:"""
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    return lambda count: monkeypatch.setenv("TRITON_XE_THREADS", str(count))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_each_group_runs_once(
+    run: Run, kernel: Text, threads: Callable[[int], None], count: int
+) -> None:
+    text = kernel(f"{P} %out, i32 %step", COUNT)
+    threads(count)
+    for groups in (1, 2, 3, 7, 64, 1000):
+        out = np.zeros(groups, np.int32)
+        for step in (1, 10, 100):
+            run(text, out, step, grid=(groups, 1, 1))
+        assert (out == 111).all()
+
+
+def test_launches_after_the_workers_fell_asleep(
+    device: SimulatedDevice, kernel: Text, threads: Callable[[int], None]
+) -> None:
+    threads(4)
+    loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
+    out = np.zeros(500, np.int32)
+    for _ in range(20):
+        time.sleep(0.002)
+        for _ in range(3):
+            device.launch(loaded, (500, 1, 1), [out.ctypes.data, 1])
+    assert (out == 60).all()
+
+
+def test_a_launch_waits_for_the_group_that_takes_long(
+    device: SimulatedDevice, kernel: Text, threads: Callable[[int], None]
+) -> None:
+    """Longer than either side looks on before it sleeps."""
+    body = SPIN + f"""
+  %at = getelementptr i32, {P} %out, i32 %g
+  store i32 1, {P} %at"""
+    threads(2)
+    loaded = device.load(kernel(f"{P} %out, i32 %step", body).encode(), "k")
+    for _ in range(5):
+        out = np.zeros(2, np.int32)
+        device.launch(loaded, (2, 1, 1), [out.ctypes.data, 2_000_000])
+        assert (out == 1).all()
+
+
+def test_several_threads_launch_at_once(
+    device: SimulatedDevice, kernel: Text, threads: Callable[[int], None]
+) -> None:
+    threads(2)
+    loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
+    outs = [np.zeros(300, np.int32) for _ in range(6)]
+
+    def launches(out: np.ndarray[tuple[int], np.dtype[np.int32]]) -> None:
+        for _ in range(50):
+            device.launch(loaded, (300, 1, 1), [out.ctypes.data, 1])
+
+    own = [threading.Thread(target=launches, args=(out,)) for out in outs]
+    for each in own:
+        each.start()
+    for each in own:
+        each.join()
+    assert all((out == 50).all() for out in outs)
+
+
+@pytest.mark.parametrize("group", [0, 777, 999])
+def test_a_wild_access_in_any_thread_is_reported(
+    device: SimulatedDevice, kernel: Text, threads: Callable[[int], None], group: int
+) -> None:
+    body = GROUP + f"""
+  %wild = icmp eq i32 %g, %step
+  %from = select i1 %wild, {P} %bad, {P} %out
+  %at = getelementptr i32, {P} %from, i32 %g
+  store i32 1, {P} %at"""
+    threads(4)
+    wild = device.load(kernel(f"{P} %out, i32 %step, {P} %bad", body).encode(), "k")
+    good = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
+    out = np.zeros(1000, np.int32)
+    with pytest.raises(SimulatorTrap, match="where there is no memory"):
+        device.launch(wild, (1000, 1, 1), [out.ctypes.data, group, 4096])
+    out[:] = 0
+    device.launch(good, (1000, 1, 1), [out.ctypes.data, 1])
+    assert (out == 1).all()
+
+
+def test_a_crew_that_ended_starts_again(
+    run: Run, kernel: Text, threads: Callable[[int], None]
+) -> None:
+    threads(3)
+    text = kernel(f"{P} %out, i32 %step", COUNT)
+    out = np.zeros(64, np.int32)
+    run(text, out, 1, grid=(64, 1, 1))
+    crew().end()
+    crew().end()
+    run(text, out, 1, grid=(64, 1, 1))
+    assert (out == 2).all()
+
+
+FORK = """
+import os, sys
+import numpy as np
+from triton_xe.runtime.simulator.device import SimulatedDevice
+
+device = SimulatedDevice("bmg")
+kernel = device.load(sys.stdin.buffer.read(), "k")
+out = np.zeros(100, np.int32)
+
+def launch():
+    device.launch(kernel, (100, 1, 1), [out.ctypes.data, 1])
+
+launch()
+child = os.fork()
+launch()
+assert (out == 2).all()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+print("ended")
+"""
+
+
+def test_a_forked_process_has_workers_of_its_own_and_both_end(kernel: Text) -> None:
+    text = kernel(f"{P} %out, i32 %step", COUNT)
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], input=text.encode(), capture_output=True, timeout=120,
+        check=False, env={**os.environ, "TRITON_XE_THREADS": "3"},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().split() == ["ended", "ended"]
