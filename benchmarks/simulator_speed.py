@@ -1,7 +1,8 @@
 """Speed of the simulator next to torch's own CPU code: `python -m benchmarks.simulator_speed`.
 
-One core each, then all cores of the simulator; compile time apart.  The machine's clock and load
-change from second to second, so the two sides take turns and the best run of each counts.
+One core each, then all cores of each side; compile time apart.  The machine's clock and load change
+from second to second, so all take turns, each for a tenth of a second, and ratios are those of one
+turn.  A turn while others used the machine's cores does not count; `turns` says how many did.
 
 On one core, in CPU time, the simulator and torch reached: on a Sapphire Rapids Xeon (139 fp32
 GFLOP/s when nothing is loaded) matmul fp16 104, bf16 97, int8 166 GFLOP/s (torch fp32 118); on a
@@ -12,9 +13,13 @@ softmax 5.1 and 8.1, vector add 16 and 22 GB/s.
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
 
 import torch
 import triton
@@ -22,7 +27,12 @@ import triton.language as tl
 
 from examples import attention, matmul, softmax, vector_add
 
-TURNS = 15
+TURNS = 9
+BATCH = 0.1
+PATIENCE = 20.0
+"""Seconds in which a work has to find its quiet turns."""
+NOISE = 0.05
+"""Cores that others may use in a quiet turn."""
 
 
 @triton.jit
@@ -126,27 +136,71 @@ def seconds(work: Callable[[], object], threads: int) -> float:
     return time.perf_counter() - start
 
 
+def torch_seconds(work: Callable[[], object], threads: int) -> float:
+    """One run with that many threads of torch."""
+    torch.set_num_threads(threads)
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def spent_elsewhere() -> float:
+    """Seconds of this machine's cores that went to others, as far as Linux tells."""
+    try:
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]]
+    except OSError:
+        return 0.0
+    used, idle = resource.getrusage(resource.RUSAGE_SELF), ticks[3] + ticks[4]
+    return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK") - used.ru_utime - used.ru_stime
+
+
+def median_run(run: Callable[[], float]) -> float:
+    """Seconds of a typical run among those of a tenth of a second; the first warms up."""
+    run()
+    end, times = time.perf_counter() + BATCH, []
+    while time.perf_counter() < end or not times:
+        times.append(run())
+    return median(times)
+
+
+def turns_of(work: Work, cores: int) -> tuple[list[tuple[float, ...]], bool]:
+    """Seconds on one core and all, then torch's, of each turn; whether the machine was ours."""
+    ours, all_turns = [], []
+    until = time.perf_counter() + PATIENCE
+    while len(ours) < TURNS and time.perf_counter() < until:
+        before, start = spent_elsewhere(), time.perf_counter()
+        turn = (
+            median_run(partial(seconds, work.simulated, 1)),
+            median_run(partial(seconds, work.simulated, cores)),
+            median_run(partial(torch_seconds, work.torch, 1)),
+            median_run(partial(torch_seconds, work.torch, cores)),
+        )
+        all_turns.append(turn)
+        if spent_elsewhere() - before < NOISE * (time.perf_counter() - start):
+            ours.append(turn)
+    return (ours, True) if ours else (all_turns, False)
+
+
 def row(work: Work, cores: int) -> str:
-    """First run (compiles), then the best of both sides in turn."""
+    """First run (compiles), then medians over the turns."""
     first = seconds(work.simulated, cores)
-    one, every, other = [], [], []
-    for _ in range(TURNS):
-        one.append(seconds(work.simulated, 1))
-        every.append(seconds(work.simulated, cores))
-        other.append(seconds(work.torch, 1))
-    rates = [work.amount / min(times) for times in (one, every, other)]
-    return (f"{work.name:30s} {rates[0]:8.1f} {rates[1]:8.1f} {rates[2]:8.1f} {work.unit:8s} "
-            f"{rates[0] / rates[2]:6.2f} {rates[1] / rates[0]:6.2f} {first:8.2f}")
+    turns, quiet = turns_of(work, cores)
+    one, every, other, _ = (work.amount / median(times) for times in zip(*turns, strict=True))
+    ratio = median(turn[2] / turn[0] for turn in turns)
+    scale = median(turn[0] / turn[1] for turn in turns)
+    torch_scale = median(turn[2] / turn[3] for turn in turns)
+    return (f"{work.name:30s} {one:8.1f} {every:8.1f} {other:8.1f} {work.unit:8s} {ratio:6.2f} "
+            f"{scale:6.2f} {torch_scale:6.2f} {len(turns):6d}{' ' if quiet else '*'} {first:8.2f}")
 
 
 def main() -> None:
-    torch.set_num_threads(1)
     cores = len(os.sched_getaffinity(0))
     heads = ("1 core", f"{cores} cores", "torch 1")
     columns = " ".join(f"{h:>8s}" for h in heads)
-    print(f"{'work':30s} {columns} unit      ratio  scale  first s")
+    print(f"{'work':30s} {columns} unit      ratio  scale  torch's  turns  first s")
     for work in works():
         print(row(work, cores), flush=True)
+    print("ratio: 1 core to torch's; scale: all cores to 1; turns*: no turn was free of others")
 
 
 if __name__ == "__main__":
