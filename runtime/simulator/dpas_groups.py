@@ -19,6 +19,7 @@ from triton_xe.runtime.simulator.widener import Widener
 
 MAX_STEPS = 2
 """DPAS on one accumulator per call: more would only make the library larger."""
+CACHE_LINE = 64
 _PURE = re.compile(r"%\S+ = (?!(?:load|call|tail|cmpxchg|atomicrmw|va_arg)\b)\w+ ")
 
 
@@ -136,14 +137,16 @@ def _next_place(w: Widener, here: str) -> str:
     return w.emit(f"add i64 {here}, {step}")
 
 
-def note_tile(w: Widener, head: str, tile: str) -> None:
-    """After a read through a table: where it found its tile, nothing is to be read ahead."""
+def note_tile(w: Widener, head: str, tile: str, tile_bytes: int) -> None:
+    """After a read through a table: where it found its tile, the next one of the table follows."""
     was = w.reads_ahead.pop(next(x for x in reversed(w.block.lines) if x in w.reads_ahead))
     now = w.emit(f"icmp ne i64 {w.emit(f'load i64, ptr {w.at(head, READ_NOW)}')}, 0")
     here = w.emit(f"ptrtoint ptr {tile} to i64")
-    pitch = w.emit(f"select i1 {now}, i64 {was.pitch}, i64 0")
-    start = w.emit(f"select i1 {now}, i64 {was.start}, i64 {here}")
-    w.reads_ahead[w.block.lines[-1]] = Ahead(start, pitch, was.rows)
+    next_tile = w.emit(f"add i64 {here}, {tile_bytes}")
+    pitch = w.emit(f"select i1 {now}, i64 {was.pitch}, i64 {CACHE_LINE}")
+    start = w.emit(f"select i1 {now}, i64 {was.start}, i64 {next_tile}")
+    rows = max(was.rows, tile_bytes // CACHE_LINE)
+    w.reads_ahead[w.block.lines[-1]] = Ahead(start, pitch, rows)
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:

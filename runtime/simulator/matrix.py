@@ -221,7 +221,7 @@ def _tile(
         f"i64 {table.capacity}", f"i64 {table.key_bits}", f"i64 {table.slots}",
         f"i64 {w.emit(f'add i64 {group}, 1')}",
     ])
-    note_tile(w, head, tile)
+    note_tile(w, head, tile, table.tile_bytes)
 
 
 def _redirect(w: Widener, i: Instruction) -> tuple[str | None, str]:
