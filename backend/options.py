@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triton_xe.errors import UnsupportedError
+from triton_xe.errors import OptionError, UnsupportedError
 from triton_xe.hardware.target import Target, target
 
 GRF_MODES = ("default", "auto")
@@ -55,9 +55,9 @@ class XeOptions:
     def __post_init__(self) -> None:
         device = target(self.arch)
         if not _is_power_of_two(self.num_warps):
-            raise ValueError(f"num_warps must be a power of 2, not {self.num_warps}")
+            raise OptionError(f"num_warps must be a power of 2, not {self.num_warps}")
         if self.num_stages < 0:
-            raise ValueError(f"num_stages must not be negative, but is {self.num_stages}")
+            raise OptionError(f"num_stages must not be negative, but is {self.num_stages}")
         if self.num_ctas != 1:
             raise UnsupportedError(
                 f"num_ctas={self.num_ctas} is not supported: Intel GPUs have no clusters of "

@@ -31,6 +31,10 @@ class LegalityError(XeError, ValueError):
     """An instruction or resource request is not legal for the target device."""
 
 
+class OptionError(XeError, ValueError, AssertionError):
+    """A launch option has no such value; Triton's own backends assert."""
+
+
 class DeviceError(XeError, RuntimeError):
     """A device, driver or runtime call failed."""
 

@@ -9,11 +9,38 @@ from typing import Any
 from llvmlite import ir
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.lowering.affine import constant_of
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.raise_surfaces import RUNS
+
+
+class LoopId(ir.MDValue):
+    """Metadata node of one loop: its first element is the node itself."""
+
+    def __init__(self, module: ir.Module, *properties: str) -> None:
+        named = [module.add_metadata([ir.MetaDataString(module, name)]) for name in properties]
+        super().__init__(module, (), name=str(len(module.metadata)))
+        self.operands = (self, *named)
+
+    def descr(self, buf: list[str]) -> None:
+        buf += ["distinct "]
+        super().descr(buf)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def _annotate(em: Emitter, op: Operation, branch: ir.Instruction) -> None:
+    """Tell LLVM what the author wants of a loop; `branch` goes back to its begin."""
+    if keeps_invariants(op):
+        branch.set_metadata("llvm.loop", LoopId(em.state.llvm, "llvm.licm.disable"))
+
 
 Parts = list[ir.Value]
 Rebuild = Callable[[Parts], Any]
@@ -62,12 +89,13 @@ def lower_for(em: Emitter, op: Operation) -> None:
     if walker is not None:
         following, start, by = walker
         end = _last_position(before, start, by, _trips(before, op, low, high, step))
-        em.b.cbranch(em.b.icmp_unsigned("!=", following, end), body, after)
+        back = em.b.cbranch(em.b.icmp_unsigned("!=", following, end), body, after)
         body.instructions.remove(counter)
     else:
         following = em.b.add(counter, step)
-        em.b.cbranch(em.b.icmp_signed("<", following, high), body, after)
+        back = em.b.cbranch(em.b.icmp_signed("<", following, high), body, after)
         counter.add_incoming(following, latch)
+    _annotate(em, op, back)
     for held, (parts, _) in zip(phis, ends, strict=True):
         for phi, part in zip(held, parts, strict=True):
             phi.add_incoming(part, latch)
@@ -226,7 +254,7 @@ def lower_while(em: Emitter, op: Operation) -> None:
     ends = [flatten(em, em.get(v)) for v in yielded(op).operands]
     em.leave(body_scope)
     latch = em.b.block
-    em.b.branch(head)
+    _annotate(em, op, em.b.branch(head))
     for held, (parts, _) in zip(phis, ends, strict=True):
         for phi, part in zip(held, parts, strict=True):
             phi.add_incoming(part, latch)

@@ -1,13 +1,22 @@
-"""Dialect `llvm`: the one operation of it that Triton's front end writes.
+"""Dialect `llvm`: what Triton's front end writes of it.
 
-    llvm.intr.assume %condition : i1            # tl.assume
+    llvm.intr.assume %condition : i1                                        # tl.assume
+    #llvm.loop_annotation<licm = #llvm.loop_licm<disable = true>>           # disable_licm=True
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i1
-from xdsl.ir import Dialect
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
+from collections.abc import Sequence
+from typing import Self
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, operand_def
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+LOOP_ANNOTATION = "llvm.loop_annotation"
+"""Name of the attribute on a loop."""
 
 
 @irdl_op_definition
@@ -19,4 +28,64 @@ class AssumeOp(IRDLOperation):
     assembly_format = "$condition attr-dict `:` type($condition)"
 
 
-LLVM = Dialect("llvm", [AssumeOp])
+class _Entries(ParametrizedAttribute):
+    """`<key = value, ...>`."""
+
+    entries: DictionaryAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        def entry() -> tuple[str, Attribute]:
+            key = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            return key, parser.parse_attribute()
+
+        found = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
+        return [DictionaryAttr(dict(found))]
+
+    def print_parameters(self, printer: Printer) -> None:
+        def entry(item: tuple[str, Attribute]) -> None:
+            printer.print_string(f"{item[0]} = ")
+            printer.print_attribute(item[1])
+
+        with printer.in_angle_brackets():
+            printer.print_list(self.entries.data.items(), entry)
+
+
+@irdl_attr_definition
+class LoopLicmAttr(_Entries):
+    """What LLVM may move out of a loop.
+
+    >>> LoopLicmAttr.disabled().is_disabled
+    True
+    """
+
+    name = "llvm.loop_licm"
+
+    @classmethod
+    def disabled(cls) -> Self:
+        return cls(DictionaryAttr({"disable": IntegerAttr(1, i1)}))
+
+    @property
+    def is_disabled(self) -> bool:
+        value = self.entries.data.get("disable")
+        return isinstance(value, IntegerAttr) and value.value.data != 0
+
+
+@irdl_attr_definition
+class LoopAnnotationAttr(_Entries):
+    """What LLVM is told about a loop."""
+
+    name = "llvm.loop_annotation"
+
+
+def keeps_invariants(loop: Operation) -> bool:
+    """Whether the author wants what a loop computes again each time to stay in it."""
+    annotation = loop.attributes.get(LOOP_ANNOTATION)
+    if not isinstance(annotation, LoopAnnotationAttr):
+        return False
+    licm = annotation.entries.data.get("licm")
+    return isinstance(licm, LoopLicmAttr) and licm.is_disabled
+
+
+LLVM = Dialect("llvm", [AssumeOp], [LoopLicmAttr, LoopAnnotationAttr])

@@ -95,6 +95,11 @@ def test_impossible_options_are_refused(wishes, message):
         options(**wishes)
 
 
+def test_a_number_of_warps_is_refused_as_by_other_backends():
+    with pytest.raises(AssertionError, match="must be a power of 2, not 3"):
+        options(num_warps=3)
+
+
 def test_maxnreg_selects_a_register_mode():
     assert options(maxnreg=200).grf_mode == "256"
     assert options("ptl", maxnreg=90).grf_mode == "96"

@@ -73,6 +73,8 @@ LINES = [
     "%0 = ttg.local_alloc %v : (tensor<32x64xf16, #blocked>) -> "
     "!ttg.memdesc<32x64xf16, #shared, #smem>",
     "%0 = ttg.local_alloc : () -> !ttg.memdesc<32x64xf16, #padded, #smem, mutable>",
+    "scf.for %k = %s to %s step %s  : i32 {\n    } {llvm.loop_annotation = "
+    "#llvm.loop_annotation<licm = #llvm.loop_licm<disable = true, versioningDisable = true>>}",
     "ttg.barrier local",
     "ttg.barrier local|global_read|global_write",
     "%0 = ttg.warp_id",

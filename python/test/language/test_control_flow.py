@@ -1,5 +1,7 @@
 """Loops, branches, early returns and calls."""
 
+import re
+
 import pytest
 import torch
 import triton
@@ -64,6 +66,52 @@ def test_while_with_branches(start):
     while n != 1:
         n, want = (n // 2 if n % 2 == 0 else 3 * n + 1), want + 1
     assert steps.item() == want
+
+
+@triton.jit
+def keeping_kernel(x, out, n, unroll: tl.constexpr, keep: tl.constexpr):
+    total = 0
+    for i in tl.range(0, n, disable_licm=keep, loop_unroll_factor=unroll):
+        total += tl.load(x + i)
+    i = 0
+    while tl.condition(i < n, disable_licm=keep):
+        i += 1
+    tl.store(out, total + 100 * i)
+
+
+@pytest.mark.parametrize(("unroll", "loops"), [(1, 2), (2, 3)])
+def test_loops_that_keep_their_invariants(unroll, loops):
+    x = torch.arange(16, device="xpu", dtype=torch.int32)
+    for keep in (True, False):
+        out = torch.zeros(1, device="xpu", dtype=torch.int32)
+        kernel = keeping_kernel[(1,)](x, out, 13, unroll, keep)
+        assert out.item() == 78 + 1300
+        text = kernel.asm["llir"]
+        assert text.count('!"llvm.licm.disable"') == keep
+        assert len(re.findall(r"br .*!llvm\.loop !\d+", text)) == keep * loops
+        assert len(re.findall(r"^(!\d+) = distinct !\{ \1, !\d+ \}", text, re.M)) == keep * loops
+
+
+@triton.jit
+def keeping_dot_kernel(a, b, c, keep: tl.constexpr):
+    rows = tl.make_tensor_descriptor(a, [32, 128], [128, 1], [32, 32])
+    columns = tl.make_tensor_descriptor(b, [128, 32], [32, 1], [32, 32])
+    acc = tl.zeros([32, 32], tl.float32)
+    for k in tl.range(0, 128, 32, disable_licm=keep):
+        acc = tl.dot(rows.load([0, k]), columns.load([k, 0]), acc)
+    i = tl.arange(0, 32)
+    tl.store(c + i[:, None] * 32 + i, acc)
+
+
+def test_a_loop_of_dots_keeps_its_annotation():
+    a, b = (torch.randn(s, device="xpu", dtype=torch.float16) for s in ((32, 128), (128, 32)))
+    c = torch.empty(32, 32, device="xpu")
+    kernel = keeping_dot_kernel[(1,)](a, b, c, True)
+    torch.testing.assert_close(c.cpu(), a.cpu().float() @ b.cpu().float(), atol=1e-3, rtol=1e-3)
+    for stage in ("ttgir", "xetile", "xegpu"):
+        assert "llvm.loop_annotation" in kernel.asm[stage]
+    assert re.search(r"br .*!llvm\.loop !\d+", kernel.asm["llir"])
+    assert "dpas" in kernel.asm["llir"]
 
 
 @triton.jit
