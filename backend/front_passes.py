@@ -52,6 +52,9 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_optimize_thread_locality(pm)
     passes.ttgpuir.add_remove_layout_conversions(pm)
+    if _wants_one_loop(module):
+        passes.ttgpuir.add_fuse_nested_loops(pm)
+        passes.common.add_canonicalizer(pm)
     passes.ttir.add_loop_aware_cse(pm)
     passes.ttir.add_triton_licm(pm)
     passes.common.add_canonicalizer(pm)
@@ -63,6 +66,26 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     _add_sanitizer(pm, options)
     pm.run(module, "make_ttgir")
     return module
+
+
+def _wants_one_loop(module: Module) -> bool:
+    """Whether nested loops are to become one: `flatten=True`, and no dot.
+
+    Loops around a dot stay, since a loop over K is one whose tiles can be prefetched.
+    """
+    names: set[str] = set()
+    loops = 0
+
+    def look(op: Any) -> None:
+        nonlocal loops
+        name = op.get_name()
+        names.add(name)
+        loops += name == "scf.for"
+
+    module.walk(look)
+    if loops < 2 or any(name.startswith("tt.dot") for name in names):
+        return False
+    return "tt.flatten" in module.str_nodebug()
 
 
 def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module:

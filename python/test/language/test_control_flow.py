@@ -93,6 +93,30 @@ def test_loops_that_keep_their_invariants(unroll, loops):
 
 
 @triton.jit
+def flattened_kernel(out, rows, flatten: tl.constexpr):
+    k = 0
+    for i in tl.range(0, rows, flatten=flatten):
+        first = 2 * i
+        end = first + i + 1
+        tl.assume(end > first)
+        for j in tl.range(first, end):
+            tl.store(out + k, 100 * i + j)
+            k += 1
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("rows", [0, 2, 7])
+def test_nested_loops_become_one_where_asked_for(rows, flatten):
+    want = [100 * i + j for i in range(rows) for j in range(2 * i, 3 * i + 1)]
+    out = torch.full((64,), -1, device="xpu", dtype=torch.int32)
+    kernel = flattened_kernel[(1,)](out, rows, flatten)
+    assert out[: len(want)].tolist() == want
+    assert (out[len(want) :] == -1).all()
+    nested = re.search(r"scf\.for[^}]*scf\.for", kernel.asm["ttgir"]) is not None
+    assert nested == (not flatten)
+
+
+@triton.jit
 def keeping_dot_kernel(a, b, c, keep: tl.constexpr):
     rows = tl.make_tensor_descriptor(a, [32, 128], [128, 1], [32, 32])
     columns = tl.make_tensor_descriptor(b, [128, 32], [32, 1], [32, 32])
