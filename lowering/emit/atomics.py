@@ -406,7 +406,7 @@ def lower_atomic_store(em: Emitter, op: Operation) -> None:
     text = rmw_text("exch", word, False, scope)
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        name = f"{LANE}atomic_exch_{word}_{scope}"
+        name = f"{LANE}atomic_store_{word}_{scope}"
         given = [address, _as_integer(em, values[0]), active]
         return call_text(em, name, word, given, text)
 

@@ -10,7 +10,8 @@ from triton_xe.runtime.simulator.conversions import conversion
 from triton_xe.runtime.simulator.elementwise import gather_lanes, scalarise
 from triton_xe.runtime.simulator.ir import Function, Instruction, Type
 from triton_xe.runtime.simulator.lane_loops import stoppable
-from triton_xe.runtime.simulator.library_sanitizer import Kind
+from triton_xe.runtime.simulator.library_sanitizer_state import Kind
+from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
 from triton_xe.runtime.simulator.maths import math_call
 from triton_xe.runtime.simulator.matrix import block_call, dpas
 from triton_xe.runtime.simulator.memory import load_value, store_value
@@ -20,6 +21,7 @@ from triton_xe.runtime.simulator.sanitize import (
     guarded,
     guarded_range,
     lane_text,
+    local_scope,
     note_site,
     synchronises,
 )
@@ -190,19 +192,23 @@ def block_write_1d(w: Widener, i: Instruction) -> None:
 
 
 def atomic_load(w: Widener, i: Instruction) -> None:
-    t, space = i.type, i.operands[0].type.space
-    i = guarded(w, i, 0, t, None, Kind.ATOMIC)
-    synchronises(w, i, space)
-    scalarise(w, i, lambda p: w.emit(f"load atomic {t.text}, ptr {p[0]} seq_cst, align {t.size}"))
+    t = i.type
+    i = guarded(w, i, 0, t, None, Kind.ATOMIC | local_scope(i))
+
+    def lane(p: list[str]) -> str:
+        synchronises(w, i, p[0], READS)
+        return w.emit(f"load atomic {t.text}, ptr {p[0]} seq_cst, align {t.size}")
+
+    scalarise(w, i, lane)
 
 
 def atomic_store(w: Widener, i: Instruction) -> None:
-    t, space = i.operands[3].type, i.operands[0].type.space
-    i = guarded(w, i, 0, t, None, Kind.WRITE | Kind.ATOMIC)
-    synchronises(w, i, space)
+    t = i.operands[3].type
+    i = guarded(w, i, 0, t, None, Kind.WRITE | Kind.ATOMIC | local_scope(i))
     for lane in range(w.lanes):
         pointer = w.lane(w.value(i.operands[0]), lane)
         value = w.lane(w.value(i.operands[3]), lane)
+        synchronises(w, i, pointer, WRITES)
         w.do(f"store atomic {t.text} {value}, ptr {pointer} seq_cst, align {t.size}")
 
 
@@ -380,11 +386,12 @@ def lane_helper_text(function: Function, *, sanitized: bool = False) -> str:
     body = re.sub(r"call i32 @_Z22get_sub_group_local_idv?\(\)", "add i32 %lane, 0", body)
     body = re.sub(r"call i32 @_Z16get_sub_group_idv\(\)", "add i32 %sg, 0", body)
     body = re.sub(
-        r"call (i32|i64) @_Z18__spirv_AtomicLoadPU3AS1\w+\(ptr (%[\w.]+|%\"[^\"]*\"),[^)]*\)",
-        r"load atomic \1, ptr \2 seq_cst, align 4", body,
+        r"call (i32|i64) @_Z18__spirv_AtomicLoadPU3AS1\w+\(ptr (%[\w.]+|%\"[^\"]*\"),[^)]*?(\d+)\)",
+        r"load atomic \1, ptr \2 seq_cst, align 4 ; \3", body,
     )
-    body = re.sub(r"(?m)^\s*(?:tail )?call void @_Z21__spirv_MemoryBarrierjj\(.* (\d+)\).*$",
-                  r"  fence seq_cst ; \1", body)
+    body = re.sub(
+        r"(?m)^\s*(?:tail )?call void @_Z21__spirv_MemoryBarrierjj\(.*?(\d+),.* (\d+)\).*$",
+        r"  fence seq_cst ; \1 \2", body)
     body = lane_text(function, body) if sanitized else body
     return head + "\n" + stoppable(function, body, checked=sanitized)
 

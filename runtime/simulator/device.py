@@ -24,7 +24,7 @@ from triton_xe.runtime.simulator import launch as launcher
 from triton_xe.runtime.simulator.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.host import ENTRY, HostKernel, translate
 from triton_xe.runtime.simulator.jit import NativeCode, load_kernel
-from triton_xe.runtime.simulator.library_sanitizer import Word
+from triton_xe.runtime.simulator.library_sanitizer_state import Word
 from triton_xe.runtime.simulator.lsc import plain_accesses
 from triton_xe.runtime.simulator.parser import parse_module
 from triton_xe.runtime.simulator.sanitize import Instrumentation

@@ -8,6 +8,7 @@ with a barrier is a coroutine: it returns a handle that is resumed after each ba
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -22,10 +23,11 @@ from triton_xe.runtime.simulator.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.guards import without_fallbacks
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.lane_loops import loop_ends
-from triton_xe.runtime.simulator.library_sanitizer import CHECK_ONE, FENCE, STOPPED, SYNC
+from triton_xe.runtime.simulator.library_sanitizer_state import CHECK_ONE, FENCE, STOPPED, SYNC
 from triton_xe.runtime.simulator.matrix import assign_slots, operand_roles
 from triton_xe.runtime.simulator.private_arrays import find_granules, private_pointers
 from triton_xe.runtime.simulator.sanitize import (
+    ATOMIC_HELPER,
     LANE_DECLARATIONS,
     Instrumentation,
     finite_result,
@@ -154,7 +156,9 @@ def _lane_helper(context: ModuleContext, function: Function) -> str:
             context.helpers.add(name)
             context.declarations[name] = LANE_DECLARATIONS[name]
         writes = any(i.opcode in ("store", "atomicrmw", "cmpxchg") for i in function.instructions())
-        context.sanitizer.writes_anywhere |= writes
+        known = function.name.strip('@"').startswith(ATOMIC_HELPER)
+        context.sanitizer.writes_anywhere |= writes and not known
+        context.sanitizer.synchronises |= bool(re.search(rf"call void @{SYNC}\b", text))
     return text
 
 

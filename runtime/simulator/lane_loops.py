@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from triton_xe.runtime.simulator.ir import Function
-from triton_xe.runtime.simulator.library_sanitizer import (
+from triton_xe.runtime.simulator.library_sanitizer_state import (
     ERROR_WORD,
     STATE_WORD,
     STOPPED,

@@ -9,257 +9,64 @@ Two accesses of one dword race when one writes, they share bytes, not both are a
 
 - in one work-group: other subgroup, same phase (no barrier with the right fence between; a store to
   global memory after a load needs a barrier of any kind, by which the loaded value has arrived);
-- in two work-groups: the second has not acquired, by an atomic, what the first released by one;
-  an atomic alone orders nothing, it takes a release fence before it and an acquire fence after.
+- in two work-groups: the second has not acquired what the first released after its access
+  (`library_sanitizer_sync`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from enum import IntEnum
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from triton_xe.runtime.simulator.host_cpu import HostCpu
-
-I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
-PTR = ir.PointerType()
-Text = tuple[str, tuple[str, ...]]
-
-
-class Word(IntEnum):
-    """Words of the state of a sanitized launch."""
-
-    TABLE = 0
-    FIRST_SEARCHED = 1
-    SEARCH_END = 2
-    SCRATCH = 3
-    GLOBAL_PHASE = 5
-    """Barriers met so far, of any kind."""
-    SLM_PHASE = 6
-    EPOCH = 7
-    RELEASED = 8
-    ACQUIRED = 9
-    SLM_ENTRY = 10
-    SLM_KNOWN = 11
-    FENCED_GLOBAL = 12
-    FENCED_SLM = 13
-    SUBGROUP = 14
-    GROUP = 15
-    SLM_BYTES = 16
-    RELEASES = 17
-    SITE = 18
-    TRACE = 19
-    TRACED = 20
-    TRACE_MOST = 21
-    SLM_SHADOW = 22
-    ORIGINS = 23
-    ATOMICS = 24
-    """Whether the work-group has made an atomic access, whose value an acquire fence can use."""
-    SINCE = 26
-    """Barriers met since one that fences global memory."""
-    RELEASABLE = 25
-    """What the last release fence covers: accesses of lower epochs."""
-    COUNT = 32
-
-
-class Kind(IntEnum):
-    """Bits that describe an access; bits 8 and up hold the alignment."""
-
-    WRITE = 1
-    ATOMIC = 2
-    SLM = 4
-    SCALAR = 8
-    """A load of global memory that every warp makes for itself: Triton puts no barrier between it
-    and a later store by one of them, so only other programs' stores count."""
-    SAME = 16
-    """A store to shared memory of what is there already: warps that hold copies of a value may
-    all write it."""
-
-
-class Order(IntEnum):
-    """Memory semantics of SPIR-V; acquire and release are what an atomic can also have itself."""
-
-    ACQUIRE = 2
-    RELEASE = 4
-    BOTH = 8
-    SEQUENTIAL = 16
-    SLM = 256
-    GLOBAL = 512
-    FULL = BOTH | SLM | GLOBAL
-
-
-class Code(IntEnum):
-    """Why a launch was stopped; 1 and 2 are those of block surfaces and divergent barriers."""
-
-    BOUNDS = 10
-    ALIGNMENT = 11
-    RACE = 12
-    UNINITIALISED = 13
-    NON_FINITE = 14
-    UNDEFINED = 15
-    TIME = 20
-
-
-class Entry(IntEnum):
-    """Words of an entry of the block table."""
-
-    LOW = 0
-    HIGH = 1
-    WRITES = 2
-    READS = 3
-    WRITE_SITES = 4
-    READ_SITES = 5
-    WORDS = 8
-
-
-STATE_WORD = 12
-GROUP_WORD = 10
-ERROR_WORD = 7
-MASK, ATOMIC, EPOCH, PHASE, SUBGROUP, GROUP = 0, 4, 5, 18, 36, 43
-EPOCH_MOST, PHASE_MOST, SEVERAL = (1 << 13) - 1, (1 << 18) - 1, 127
-SEVERAL_GROUPS = (1 << 21) - 1
-
-CHECK_ONE = "xe_san_one"
-CHECK_BLOCK = "xe_san_block"
-FENCE = "xe_san_fence"
-BARRIER = "xe_san_barrier"
-SYNC = "xe_san_sync"
-NEW_GROUP = "xe_san_group"
-NON_FINITE = "xe_san_non_finite"
-UNDEFINED = "xe_san_undefined"
-STOPPED = "xe_stopped"
-"""Notes who was still running when the time was up."""
-MISS = "xe_san_miss"
-"""Of the host: the index of a new entry for the block that holds an address, or -1."""
-
-
-def slm_shadow_bytes(slm_bytes: int) -> int:
-    """Bytes of the shadow of shared memory: a power of two, so that places wrap around."""
-    return 1 << max(slm_bytes - 1, 63).bit_length()
-
-
-def origin_words(lanes: int) -> int:
-    """Words of what is noted of one masked load by one subgroup: group + 1, addresses from 8 on."""
-    return 8 + -(-lanes // 8) * 8
-
-
-def check_lanes_name(lanes: int) -> str:
-    return f"xe_san_lanes_{lanes}"
-
-
-class Writer:
-    """A module with one public function, written with llvmlite's builder."""
-
-    def __init__(self, name: str, result: ir.Type, arguments: list[tuple[str, ir.Type]]) -> None:
-        self.module = ir.Module(name)
-        self.function = self._define(name, result, arguments)
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.arguments = {n: a for (n, _), a in zip(arguments, self.function.args, strict=True)}
-
-    def _define(
-        self, name: str, result: ir.Type, arguments: list[tuple[str, ir.Type]]
-    ) -> ir.Function:
-        made = ir.Function(self.module, ir.FunctionType(result, [t for _, t in arguments]), name)
-        made.attributes.add("nounwind")
-        for (text, _), argument in zip(arguments, made.args, strict=True):
-            argument.name = text
-        return made
-
-    def __getitem__(self, name: str) -> Any:
-        return self.arguments[name]
-
-    def text(self) -> str:
-        lines = str(self.module).splitlines()
-        return "\n".join(x for x in lines if not x.startswith(("target ", "; ModuleID")))
-
-    def word(self, base: Any, index: int | Any, kind: ir.Type = I64) -> Any:
-        at = index if isinstance(index, ir.Value) else I64(int(index))
-        return self.b.load(self.b.gep(base, [at], source_etype=kind), typ=kind)
-
-    def set_word(self, base: Any, index: int | Any, value: Any, kind: ir.Type = I64) -> None:
-        at = index if isinstance(index, ir.Value) else I64(int(index))
-        self.b.store(value, self.b.gep(base, [at], source_etype=kind))
-
-    def pointer(self, base: Any, index: int) -> Any:
-        return self.word(base, index, PTR)
-
-    def state(self) -> Any:
-        return self.pointer(self["ctx"], STATE_WORD)
-
-    def variable(self, value: Any) -> Any:
-        slot = self.space(value.type)
-        self.b.store(value, slot)
-        return slot
-
-    def space(self, kind: ir.Type) -> Any:
-        with self.b.goto_entry_block():
-            return self.b.alloca(kind)
-
-    def get(self, slot: Any) -> Any:
-        return self.b.load(slot, typ=slot.allocated_type)
-
-    @contextmanager
-    def loop(self, first: Any, end: Any) -> Iterator[Any]:
-        """for k in range(first, end), unsigned."""
-        slot = self.variable(first)
-        head, body, after = (self.function.append_basic_block(n) for n in ("head", "body", "after"))
-        self.b.branch(head)
-        self.b.position_at_end(head)
-        k = self.get(slot)
-        self.b.cbranch(self.b.icmp_unsigned("<", k, end), body, after)
-        self.b.position_at_end(body)
-        yield k
-        self.b.store(self.b.add(k, k.type(1)), slot)
-        self.b.branch(head)
-        self.b.position_at_end(after)
-
-    def call(self, name: str, result: ir.Type, arguments: list[Any]) -> Any:
-        known = self.module.globals.get(name)
-        if known is None:
-            kind = ir.FunctionType(result, [a.type for a in arguments])
-            known = ir.Function(self.module, kind, name)
-        return self.b.call(known, arguments)
-
-    def field(self, cell: Any, first: int, bits: int) -> Any:
-        part = self.b.lshr(cell, I64(first)) if first else cell
-        return self.b.and_(part, I64((1 << bits) - 1))
-
-
-SITE_ARGUMENTS = [("ctx", PTR), ("sg", I32), ("site", I32)]
-_ACCESS = [
-    *SITE_ARGUMENTS, ("lane", I32), ("entry", I64), ("address", I64), ("size", I64), ("kind", I64),
-]
-_ARGUMENTS: dict[str, tuple[ir.Type, list[tuple[str, ir.Type]]]] = {
-    CHECK_ONE: (I1, [*_ACCESS, ("active", I1)]),
-    "xe_san_find": (I64, [("ctx", PTR), ("address", I64)]),
-    "xe_san_track": (I1, [*_ACCESS[:4], ("block", PTR), *_ACCESS[5:]]),
-    "xe_san_report": (ir.VoidType(), [
-        *_ACCESS, ("code", I64), ("other", I64), ("other_site", I64), ("other_writes", I64)]),
-    CHECK_BLOCK: (I1, [
-        *SITE_ARGUMENTS, ("entry", I64), ("base", I64), ("w1", I32), ("h1", I32), ("p1", I32),
-        ("x", I32), ("y", I32), ("row_bytes", I64), ("rows", I64), ("element", I64),
-        ("kind", I64)]),
-    FENCE: (ir.VoidType(), [("ctx", PTR), ("semantics", I32)]),
-    BARRIER: (ir.VoidType(), [("ctx", PTR), ("sg", I32), ("semantics", I32)]),
-    SYNC: (ir.VoidType(), [("ctx", PTR), ("semantics", I32)]),
-    NEW_GROUP: (ir.VoidType(), [("ctx", PTR)]),
-    NON_FINITE: (ir.VoidType(), [*SITE_ARGUMENTS, ("bad", I64)]),
-    UNDEFINED: (ir.VoidType(), [*SITE_ARGUMENTS, ("bad", I64), ("use", I64)]),
-}
-
-
-def _start(name: str) -> Writer:
-    result, arguments = _ARGUMENTS[name]
-    return Writer(name, result, arguments)
-
-
-def block_of(w: Writer, state: Any, index: Any) -> Any:
-    table = w.pointer(state, Word.TABLE)
-    offset = w.b.mul(index, I64(8 * Entry.WORDS))
-    return w.b.gep(table, [offset], source_etype=I8)
+from triton_xe.runtime.simulator.library_sanitizer_state import (
+    ATOMIC,
+    BARRIER,
+    CHECK_BLOCK,
+    CHECK_ONE,
+    EPOCH,
+    EPOCH_MOST,
+    ERROR_WORD,
+    GROUP,
+    GROUP_WORD,
+    I1,
+    I8,
+    I32,
+    I64,
+    JOIN,
+    MISS,
+    NEW_GROUP,
+    NON_FINITE,
+    PHASE,
+    PHASE_MOST,
+    PTR,
+    SEVERAL,
+    SEVERAL_GROUPS,
+    STOPPED,
+    SUBGROUP,
+    UNDEFINED,
+    Code,
+    Entry,
+    Kind,
+    Order,
+    Text,
+    Word,
+    Writer,
+    block_of,
+    start,
+)
+from triton_xe.runtime.simulator.library_sanitizer_sync import (
+    MAKERS,
+    covers,
+    forget_releases,
+    joined_in_group,
+    list_of,
+    publisher,
+    reader_of,
+    releases_before_barrier,
+)
 
 
 def _report(w: Writer, code: Code, entry: Any, *other: Any) -> None:
@@ -271,7 +78,7 @@ def _report(w: Writer, code: Code, entry: Any, *other: Any) -> None:
 
 def _make_report() -> Text:
     """Note the first fault of a launch in the error record."""
-    w = _start("xe_san_report")
+    w = start("xe_san_report")
     error = w.pointer(w["ctx"], ERROR_WORD)
     first = w.b.icmp_unsigned("==", w.word(error, 0), I64(0))
     with w.b.if_then(first):
@@ -289,7 +96,7 @@ def _make_report() -> Text:
 
 def _make_find() -> Text:
     """The entry that holds an address; asks the host once for a new block; -1 when none does."""
-    w = _start("xe_san_find")
+    w = start("xe_san_find")
     state = w.state()
     found = w.variable(I64(-1))
     end = w.word(state, Word.SEARCH_END)
@@ -308,7 +115,7 @@ def _make_find() -> Text:
 
 def _make_one() -> Text:
     """Check one range of bytes; true when the access may happen."""
-    w = _start(CHECK_ONE)
+    w = start(CHECK_ONE)
     b = w.b
     result = w.variable(I1(1))
     state = w.state()
@@ -352,8 +159,10 @@ def _make_one() -> Text:
     return w.text(), ("xe_san_find", "xe_san_report", "xe_san_track", STOPPED)
 
 
-def _conflict(w: Writer, state: Any, old: Any, new: Any, slm: Any, since: Any) -> Any:
-    """Whether an earlier access is not ordered before the new one.
+def _conflict(
+    w: Writer, state: Any, old: Any, new: Any, slm: Any, since: Any, *, reads: Any
+) -> Any:
+    """Whether an earlier access, which only `reads` or not, is not ordered before the new one.
 
     `since` counts the barriers, up to the last, that do not order the two.
     """
@@ -362,24 +171,54 @@ def _conflict(w: Writer, state: Any, old: Any, new: Any, slm: Any, since: Any) -
     atomic = b.icmp_unsigned("!=", b.and_(b.and_(old, new), I64(1 << ATOMIC)), I64(0))
     group, mine = (b.lshr(x, I64(GROUP)) for x in (old, new))
     same = b.icmp_unsigned("==", group, mine)
-    other_warp = b.icmp_unsigned("!=", w.field(old, SUBGROUP, 7), w.field(new, SUBGROUP, 7))
-    age = b.and_(b.sub(w.field(new, PHASE, 18), w.field(old, PHASE, 18)), I64(PHASE_MOST))
+    warp, moment = w.field(old, SUBGROUP, 7), w.field(old, PHASE, 18)
+    other_warp = b.icmp_unsigned("!=", warp, w.field(new, SUBGROUP, 7))
+    age = b.and_(b.sub(w.field(new, PHASE, 18), moment), I64(PHASE_MOST))
     phase = b.icmp_unsigned("<=", age, since)
     inside = b.and_(same, b.and_(other_warp, phase))
-    released = w.pointer(state, Word.RELEASED)
+    across = b.and_(b.not_(slm), b.not_(same))
+    local = b.icmp_unsigned("!=", b.and_(w["kind"], I64(Kind.LOCAL)), I64(0))
+    excused = b.and_(atomic, b.not_(b.and_(across, local)))
+    ordered = w.variable(I1(0))
     acquired = b.icmp_unsigned("!=", w.word(state, Word.ACQUIRED), I64(0))
     known_group = b.icmp_unsigned("<", group, I64(SEVERAL_GROUPS))
-    safe = b.select(b.and_(known_group, b.not_(slm)), group, I64(0))
-    fresh = b.icmp_unsigned(">", b.zext(w.word(released, safe, I32), I64), w.field(old, EPOCH, 13))
-    ordered = b.and_(acquired, b.or_(fresh, b.not_(known_group)))
-    across = b.and_(b.not_(slm), b.and_(b.not_(same), b.not_(ordered)))
+    with b.if_then(b.and_(b.and_(across, acquired), known_group)):
+        epoch = b.sub(w.field(old, EPOCH, 13), w.field(old, ATOMIC, 1))
+        anywhere = b.or_(b.icmp_unsigned("==", warp, I64(SEVERAL)),
+                         b.icmp_unsigned("==", moment, I64(PHASE_MOST)))
+        covered = covers(w, state, group, epoch, moment, warp, b.or_(anywhere, reads))
+        b.store(covered, ordered)
+    across = b.and_(across, b.not_(w.get(ordered)))
     used = b.icmp_unsigned("!=", old, I64(0))
-    return b.and_(b.and_(used, shared), b.and_(b.not_(atomic), b.or_(inside, across)))
+    return b.and_(b.and_(used, shared), b.and_(b.not_(excused), b.or_(inside, across)))
+
+
+def _conflicts(
+    w: Writer, state: Any, old: Any, new: Any, slm: Any, since: Any, *, reads: Any, asked: Any
+) -> Any:
+    """Whether an access clashes with one of those that a cell tells of; and which.
+
+    If that is not `asked`, whether the cell must go on to tell of them.
+    """
+    b = w.b
+    found = w.variable(_conflict(w, state, old, new, slm, since, reads=reads))
+    who = w.variable(old)
+    first = list_of(old, b)
+    listed = b.icmp_unsigned("!=", first, I32(0))
+    with b.if_then(b.and_(listed, asked)):
+        b.store(I1(0), found)
+        with w.chain(first) as (reader, slot):
+            cell, following = reader_of(w, state, reader)
+            clash = _conflict(w, state, cell, new, slm, since, reads=reads)
+            b.store(b.or_(w.get(found), clash), found)
+            b.store(b.select(clash, cell, w.get(who)), who)
+            b.store(following, slot)
+    return w.get(found), w.get(who)
 
 
 def _make_track() -> Text:
     """Compare with the last accesses of every dword of a range, and note this one."""
-    w = _start("xe_san_track")
+    w = start("xe_san_track")
     b = w.b
     state = w.state()
     result = w.variable(I1(1))
@@ -388,8 +227,7 @@ def _make_track() -> Text:
     writes = b.icmp_unsigned("!=", b.and_(kind, I64(Kind.WRITE)), I64(0))
     same = b.icmp_unsigned("!=", b.and_(kind, I64(Kind.SAME)), I64(0))
     block = w["block"]
-    start = b.and_(w.word(block, Entry.LOW), I64(-4))
-    first = b.sub(w["address"], start)
+    first = b.sub(w["address"], b.and_(w.word(block, Entry.LOW), I64(-4)))
     end = b.add(first, w["size"])
     owner = owner_of(w, state, slm)
     last_writes, last_reads, write_sites, read_sites = (
@@ -405,7 +243,9 @@ def _make_track() -> Text:
         mask = b.and_(b.shl(I64(15), skip), b.lshr(I64(15), over))
         new = b.or_(owner, mask)
         old_write, old_read = w.word(last_writes, d), w.word(last_reads, d)
-        after_write = _conflict(w, state, old_write, new, slm, unfenced_barriers(w, state, slm))
+        after_write, writer = _conflicts(
+            w, state, old_write, new, slm, unfenced_barriers(w, state, slm), reads=I1(0),
+            asked=I1(1))
         mixed = b.and_(b.icmp_unsigned("==", w.field(old_write, SUBGROUP, 7), I64(SEVERAL)),
                        b.icmp_unsigned("==", b.lshr(old_write, I64(GROUP)),
                                        b.lshr(new, I64(GROUP))))
@@ -414,27 +254,46 @@ def _make_track() -> Text:
         was_mixed = b.icmp_unsigned("==", w.field(old_write, SUBGROUP, 7), I64(SEVERAL))
         mixes = b.and_(several, b.or_(was_mixed, b.not_(same)))
         after_write = b.or_(b.and_(after_write, b.not_(several)), b.and_(mixed, b.not_(writes)))
-        after_read = _conflict(w, state, old_read, new, slm, I64(0))
+        after_read, reader = _conflicts(
+            w, state, old_read, new, slm, I64(0), reads=I1(1), asked=writes)
         bad_read = b.and_(after_read, writes)
         bad = b.and_(b.or_(after_write, bad_read), w.get(result))
         with b.if_then(bad):
             site = b.select(after_write, w.word(write_sites, d, I32), w.word(read_sites, d, I32))
-            _report(w, Code.RACE, I64(-1), b.select(after_write, old_write, old_read),
+            _report(w, Code.RACE, I64(-1), b.select(after_write, writer, reader),
                     b.zext(site, I64), b.zext(after_write, I64))
             b.store(I1(0), result)
+        _end_release(w, old_write, new, d)
         with b.if_else(writes) as (then, otherwise):
             with then:
                 mine = b.icmp_unsigned("==", b.and_(old_write, I64(-16)), owner)
                 kept = b.select(mine, b.or_(old_write, new), new)
                 kept = b.select(mixes, b.or_(kept, I64(SEVERAL << SUBGROUP)), kept)
-                w.set_word(last_writes, d, kept)
+                w.set_word(last_writes, d, _with_other_bytes(w, old_write, new, kept, slm))
                 w.set_word(last_reads, d, I64(0))
                 w.set_word(write_sites, d, w["site"], I32)
             with otherwise:
                 w.set_word(last_reads, d, _merged_read(w, old_read, new, after_read))
                 w.set_word(read_sites, d, w["site"], I32)
     b.ret(w.get(result))
-    return w.text(), ("xe_san_report",)
+    return w.text(), ("xe_san_report", JOIN)
+
+
+def _end_release(w: Writer, old: Any, new: Any, dword: Any) -> None:
+    """An atomic finds nothing published where another program has stored since."""
+    b = w.b
+    places = w.word(w["block"], Entry.SYNC)
+    stored = b.icmp_unsigned("==", w.field(old, ATOMIC, 1), I64(0))
+    shared = b.icmp_unsigned("!=", b.and_(b.and_(old, new), I64(15)), I64(0))
+    atomic = b.icmp_unsigned("!=", w.field(new, ATOMIC, 1), I64(0))
+    one = b.icmp_unsigned("<", b.lshr(old, I64(GROUP)), I64(SEVERAL_GROUPS))
+    here = b.and_(b.and_(b.icmp_unsigned("!=", places, I64(0)), one),
+                  b.and_(atomic, b.and_(stored, shared)))
+    with b.if_then(here):
+        at = b.inttoptr(b.add(places, b.shl(dword, I64(2))), PTR)
+        by = publisher(w, w.state(), b.load(at, typ=I32))
+        with b.if_then(b.icmp_unsigned("!=", b.zext(by, I64), b.lshr(old, I64(GROUP)))):
+            b.store(I32(0), at)
 
 
 def unfenced_barriers(w: Writer, state: Any, slm: Any) -> Any:
@@ -451,6 +310,7 @@ def owner_of(w: Writer, state: Any, slm: Any) -> Any:
     epoch = w.word(state, Word.EPOCH)
     epoch = b.select(b.icmp_unsigned("<", epoch, I64(EPOCH_MOST)), epoch, I64(EPOCH_MOST))
     atomic = b.and_(b.lshr(w["kind"], I64(1)), I64(1))
+    w.set_word(state, Word.NOTED, I64(1))
     owner = b.shl(group, I64(GROUP))
     for value, first in (
         (b.zext(w["sg"], I64), SUBGROUP), (b.and_(phase, I64(PHASE_MOST)), PHASE),
@@ -460,18 +320,45 @@ def owner_of(w: Writer, state: Any, slm: Any) -> Any:
     return owner
 
 
+def _with_other_bytes(w: Writer, old: Any, new: Any, kept: Any, slm: Any) -> Any:
+    """The cell after a store, which goes on to tell of other programs' stores of other bytes."""
+    b = w.b
+    apart = b.icmp_unsigned("==", b.and_(b.and_(old, new), I64(15)), I64(0))
+    plain = b.icmp_unsigned("==", b.and_(b.or_(old, new), I64(1 << ATOMIC)), I64(0))
+    group = b.icmp_unsigned("==", b.lshr(old, I64(GROUP)), b.lshr(new, I64(GROUP)))
+    used = b.and_(b.icmp_unsigned("!=", old, I64(0)), b.not_(slm))
+    result = w.variable(kept)
+    with b.if_then(b.and_(b.and_(used, apart), b.and_(plain, b.not_(group)))):
+        b.store(w.call(JOIN, I64, [w["ctx"], old, new, I1(1)]), result)
+    return w.get(result)
+
+
 def _merged_read(w: Writer, old: Any, new: Any, unordered: Any) -> Any:
-    """One cell for all readers since the last write; several readers clash with any writer."""
+    """One cell for all readers since the last write that are not ordered before this one."""
     b = w.b
     group = b.icmp_unsigned("==", b.lshr(old, I64(GROUP)), b.lshr(new, I64(GROUP)))
     warp = b.icmp_unsigned("==", w.field(old, SUBGROUP, 7), w.field(new, SUBGROUP, 7))
-    several = b.or_(b.or_(old, new), I64(SEVERAL << SUBGROUP))
-    clear = I64((1 << GROUP) - 1)
-    groups = b.or_(b.and_(several, clear), I64(-1 << GROUP))
-    joined = b.select(group, several, groups)
-    same = b.and_(group, warp)
-    kept = b.select(same, b.or_(new, b.and_(old, I64(15))), joined)
-    return b.select(b.or_(same, unordered), kept, new)
+    scalar = b.icmp_unsigned("==", w.field(new, PHASE, 18), I64(PHASE_MOST))
+    joined = joined_in_group(b, old, new)
+    # of a scalar load no other subgroup need know, but of what was loaded before it
+    when = I64(PHASE_MOST << PHASE)
+    phase = b.select(scalar, b.and_(old, when), b.and_(joined, when))
+    joined = b.or_(b.and_(joined, I64(~(PHASE_MOST << PHASE))), phase)
+    listed = b.icmp_unsigned("!=", w.word(w["block"], Entry.SYNC), I64(0))
+    kept = w.variable(joined)
+    across = b.and_(unordered, b.not_(group))
+    with b.if_then(across):
+        b.store(several_readers(b, old, new), kept)
+    with b.if_then(b.and_(across, listed)):
+        b.store(w.call(JOIN, I64, [w["ctx"], old, new, I1(0)]), kept)
+    stays = b.or_(b.and_(group, b.or_(warp, scalar)), unordered)
+    return b.select(stays, w.get(kept), new)
+
+
+def several_readers(b: ir.IRBuilder, old: Any, new: Any) -> Any:
+    """The cell of readers of several programs, none of which is told."""
+    owner = I64((SEVERAL << SUBGROUP) | -1 << GROUP)
+    return b.or_(owner, b.and_(b.or_(old, new), I64(15)))
 
 
 def _first_use(
@@ -494,7 +381,7 @@ def _first_use(
 
 def _make_block() -> Text:
     """Check the part of a 2D block that is inside its surface."""
-    w = _start(CHECK_BLOCK)
+    w = start(CHECK_BLOCK)
     b = w.b
     result = w.variable(I1(1))
     x = b.mul(b.sext(w["x"], I64), w["element"])
@@ -518,57 +405,16 @@ def _make_block() -> Text:
     return w.text(), (CHECK_ONE,)
 
 
-def _has(w: Writer, *orders: Order) -> Any:
-    """Whether the semantics have one of the bits."""
-    bits = w.b.and_(w["semantics"], I32(sum(orders)))
-    return w.b.icmp_unsigned("!=", bits, I32(0))
-
-
-def _acquires(w: Writer) -> Any:
-    return _has(w, Order.ACQUIRE, Order.BOTH, Order.SEQUENTIAL)
-
-
-def _releases(w: Writer) -> Any:
-    return _has(w, Order.RELEASE, Order.BOTH, Order.SEQUENTIAL)
-
-
-def _next_epoch(w: Writer, state: Any) -> Any:
-    epoch = w.b.add(w.word(state, Word.EPOCH), I64(1))
-    w.set_word(state, Word.EPOCH, epoch)
-    return epoch
-
-
-def _make_fence() -> Text:
-    """A memory fence: what it covers is ordered by the next barrier.
-
-    In global memory, a release fence lets the atomics after it release the accesses before it; an
-    acquire fence after an atomic acquires.
-    """
-    w = _start(FENCE)
-    state, b = w.state(), w.b
-    with b.if_then(_has(w, Order.SLM)):
-        w.set_word(state, Word.FENCED_SLM, I64(1))
-    everywhere = _has(w, Order.GLOBAL)
-    with b.if_then(everywhere):
-        w.set_word(state, Word.FENCED_GLOBAL, I64(1))
-    with b.if_then(b.and_(everywhere, _releases(w))):
-        w.set_word(state, Word.RELEASABLE, _next_epoch(w, state))
-    after_atomic = b.icmp_unsigned("!=", w.word(state, Word.ATOMICS), I64(0))
-    with b.if_then(b.and_(b.and_(everywhere, _acquires(w)), after_atomic)):
-        w.set_word(state, Word.ACQUIRED, I64(1))
-    b.ret_void()
-    return w.text(), ()
-
-
 def _make_barrier() -> Text:
     """All subgroups are past a barrier, subgroup 0 first: a new phase of the memory it fences."""
-    w = _start(BARRIER)
+    w = start(BARRIER)
     state, b = w.state(), w.b
 
     def fences(order: Order, fenced: Word) -> Any:
         before = b.icmp_unsigned("!=", w.word(state, fenced), I64(0))
         w.set_word(state, fenced, I64(0))
-        return b.or_(_has(w, order), before)
+        named = b.icmp_unsigned("!=", b.and_(w["semantics"], I32(order)), I32(0))
+        return b.or_(named, before)
 
     def count(word: Word, more: Any) -> Any:
         total = b.add(w.word(state, word), more)
@@ -580,34 +426,19 @@ def _make_barrier() -> Text:
         count(Word.GLOBAL_PHASE, I64(1))
         visible = fences(Order.GLOBAL, Word.FENCED_GLOBAL)
         w.set_word(state, Word.SINCE, b.select(visible, I64(0), count(Word.SINCE, I64(1))))
-    b.ret_void()
-    return w.text(), ()
-
-
-def _make_sync() -> Text:
-    """An atomic on global memory: releases what was fenced before it, or is ordered itself."""
-    w = _start(SYNC)
-    state, b = w.state(), w.b
-    w.set_word(state, Word.ATOMICS, I64(1))
-    with b.if_then(_acquires(w)):
-        w.set_word(state, Word.ACQUIRED, I64(1))
-    with b.if_then(_releases(w)):
-        w.set_word(state, Word.RELEASABLE, _next_epoch(w, state))
-    group = b.add(w.word(w["ctx"], GROUP_WORD), I64(1))
-    with b.if_then(b.icmp_unsigned("<", group, w.word(state, Word.RELEASES))):
-        epoch = b.trunc(w.word(state, Word.RELEASABLE), I32)
-        w.set_word(w.pointer(state, Word.RELEASED), group, epoch, I32)
+        releases_before_barrier(w, state)
     b.ret_void()
     return w.text(), ()
 
 
 def _make_group() -> Text:
     """A new work-group begins: nothing is known of its shared memory, nothing acquired."""
-    w = _start(NEW_GROUP)
+    w = start(NEW_GROUP)
     state, b = w.state(), w.b
-    for word in (Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.EPOCH, Word.ACQUIRED, Word.ATOMICS,
-                 Word.RELEASABLE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM):
+    for word in (Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL,
+                 Word.FENCED_SLM):
         w.set_word(state, word, I64(0))
+    forget_releases(w, state)
     group = w.word(w["ctx"], GROUP_WORD)
     w.set_word(state, Word.GROUP, group)
     slm = w.pointer(w["ctx"], 6)
@@ -625,12 +456,12 @@ def _make_group() -> Text:
 
 def _make_non_finite() -> Text:
     """Stop where finite operands gave an infinity or NaN; `bad` has a bit per lane."""
-    return _first_bad_lane(_start(NON_FINITE), Code.NON_FINITE, I64(0))
+    return _first_bad_lane(start(NON_FINITE), Code.NON_FINITE, I64(0))
 
 
 def _make_undefined() -> Text:
     """Stop where undefined bits are used: `use` numbers the check, `bad` has a bit per lane."""
-    w = _start(UNDEFINED)
+    w = start(UNDEFINED)
     return _first_bad_lane(w, Code.UNDEFINED, w["use"])
 
 
@@ -651,12 +482,11 @@ _MAKERS: dict[str, Callable[[], Text]] = {
     "one": _make_one,
     "track": _make_track,
     "block": _make_block,
-    "fence": _make_fence,
     "barrier": _make_barrier,
-    "sync": _make_sync,
     "group": _make_group,
     "non_finite": _make_non_finite,
     "undefined": _make_undefined,
+    **MAKERS,
 }
 PATTERN = r"xe_san_(" + "|".join([*_MAKERS, r"lanes_\d+"]) + ")"
 
@@ -668,3 +498,8 @@ def function(host: HostCpu, name: str) -> Text:
 
         return check_lanes(int(name.removeprefix("lanes_")))
     return _MAKERS[name]()
+
+
+__all__ = [
+    "NEW_GROUP", "PATTERN", "Code", "Word", "function", "owner_of", "unfenced_barriers",
+]

@@ -6,7 +6,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from triton_xe.runtime.simulator.library_sanitizer import (
+from triton_xe.runtime.simulator.library_sanitizer import owner_of, unfenced_barriers
+from triton_xe.runtime.simulator.library_sanitizer_state import (
     CHECK_ONE,
     GROUP,
     I1,
@@ -25,8 +26,6 @@ from triton_xe.runtime.simulator.library_sanitizer import (
     Writer,
     block_of,
     check_lanes_name,
-    owner_of,
-    unfenced_barriers,
 )
 
 _SAME_SUBGROUP = -1 << SUBGROUP
@@ -88,14 +87,22 @@ class _Lanes:
         stale = b.and_(self.spread(slm), b.not_(group))
         return b.or_(b.or_(unused, mine), b.or_(b.and_(group, phase), stale))
 
+    def crossing(self, old: Any, owner: Any, ordered: Any) -> Any:
+        """Cells of readers of other programs, which this one joins."""
+        b = self.w.b
+        group = b.icmp_unsigned("<", b.xor(old, owner), self.constant(1 << GROUP))
+        return b.not_(b.or_(ordered, group))
+
     def merged_read(self, old: Any, new: Any, owner: Any, ordered: Any) -> Any:
         b = self.w.b
         none = self.constant(0)
         odd = b.xor(old, owner)
         mine = b.icmp_unsigned("==", b.and_(odd, self.constant(_SAME_SUBGROUP)), none)
         group = b.icmp_unsigned("<", odd, self.constant(1 << GROUP))
-        several = b.or_(b.or_(old, new), self.constant(SEVERAL << SUBGROUP))
-        groups = b.or_(several, self.constant(-1 << GROUP))
+        read = b.and_(old, self.constant(15))
+        several = b.or_(b.or_(new, read), self.constant(SEVERAL << SUBGROUP))
+        read = b.and_(b.or_(old, new), self.constant(15))
+        groups = b.or_(read, self.constant((SEVERAL << SUBGROUP) | -1 << GROUP))
         joined = b.select(group, several, groups)
         alone = b.select(mine, b.or_(new, b.and_(old, self.constant(15))), new)
         return b.select(b.or_(ordered, mine), alone, joined)
@@ -151,7 +158,8 @@ def check_lanes(lanes: int) -> Text:
     known = b.or_(b.icmp_signed(">=", w["entry"], I64(0)), slm)
     row = b.select(slm, w.word(state, Word.SLM_ENTRY), b.select(known, w["entry"], I64(0)))
     block = block_of(w, state, row)
-    good = w.variable(b.and_(known, _inside(v, block)))
+    atomic = b.icmp_unsigned("!=", b.and_(w["kind"], I64(Kind.ATOMIC)), I64(0))
+    good = w.variable(b.and_(b.and_(known, b.not_(atomic)), _inside(v, block)))
     cells = w.word(block, Entry.WRITES)
     tracked = b.icmp_unsigned("!=", cells, I64(0))
     with b.if_then(b.and_(w.get(good), tracked)):
@@ -233,6 +241,9 @@ def _cells(
     after_write = v.ordered(old_write, owner, slm, unfenced_barriers(w, state, slm))
     after_read = v.ordered(old_read, owner, slm, I64(0))
     fine = b.and_(after_write, b.or_(after_read, b.not_(v.spread(writes))))
+    listed = b.icmp_unsigned("!=", w.word(block, Entry.SYNC), I64(0))
+    joins = b.and_(v.crossing(old_read, owner, after_read), v.spread(listed))
+    fine = b.and_(fine, b.not_(b.and_(joins, cells.active)))
     fine = b.and_(v.every(fine), _first_use(v, state, cells, slm, writes))
     b.store(b.and_(w.get(good), fine), good)
     site = v.spread(w["site"])

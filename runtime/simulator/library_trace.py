@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.runtime.simulator.host_cpu import HostCpu
-from triton_xe.runtime.simulator.library_sanitizer import (
+from triton_xe.runtime.simulator.library_sanitizer_state import (
     GROUP_WORD,
     I1,
     I32,

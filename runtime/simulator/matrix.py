@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.library_names import (
     prepare_name,
     tile_name,
 )
-from triton_xe.runtime.simulator.library_sanitizer import Kind
+from triton_xe.runtime.simulator.library_sanitizer_state import Kind
 from triton_xe.runtime.simulator.precision import DpasShape, dpas_shape
 from triton_xe.runtime.simulator.sanitize import guarded_surface
 from triton_xe.runtime.simulator.trace_messages import traced_block

@@ -11,8 +11,9 @@ import numpy as np
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.elementwise import rebit, scalarise
 from triton_xe.runtime.simulator.ir import Instruction, Type
-from triton_xe.runtime.simulator.library_sanitizer import Kind
-from triton_xe.runtime.simulator.sanitize import guarded, synchronises
+from triton_xe.runtime.simulator.library_sanitizer_state import Kind
+from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
+from triton_xe.runtime.simulator.sanitize import checking, guarded, local_scope, synchronises
 from triton_xe.runtime.simulator.values import (
     Pieces,
     Private,
@@ -358,21 +359,31 @@ def _scattered_store(w: Widener, addresses: str, value: Value, mask: Value | Non
 
 
 def atomicrmw(w: Widener, i: Instruction) -> None:
-    t, space = i.type.text, i.operands[0].type.space
-    i = guarded(w, i, 0, i.type, None, Kind.WRITE | Kind.ATOMIC)
-    scalarise(w, i, lambda p: w.emit(
-        f"atomicrmw {i.extra} ptr {p[0]}, {t} {p[1]} seq_cst, align {i.type.size}"
-    ))
-    synchronises(w, i, space)
+    t = i.type.text
+    i = guarded(w, i, 0, i.type, None, Kind.WRITE | Kind.ATOMIC | local_scope(i))
+
+    def lane(p: list[str]) -> str:
+        old = w.emit(f"atomicrmw {i.extra} ptr {p[0]}, {t} {p[1]} seq_cst, align {i.type.size}")
+        synchronises(w, i, p[0], READS | WRITES)
+        return old
+
+    scalarise(w, i, lane)
 
 
 def cmpxchg(w: Widener, i: Instruction) -> None:
-    t, space = i.operands[1].type, i.operands[0].type.space
-    i = guarded(w, i, 0, t, None, Kind.WRITE | Kind.ATOMIC)
-    scalarise(w, i, lambda p: w.emit(
-        f"cmpxchg ptr {p[0]}, {t.text} {p[1]}, {t.text} {p[2]} seq_cst seq_cst, align {t.size}"
-    ))
-    synchronises(w, i, space)
+    t = i.operands[1].type
+    i = guarded(w, i, 0, t, None, Kind.WRITE | Kind.ATOMIC | local_scope(i))
+
+    def lane(p: list[str]) -> str:
+        pair = w.emit(f"cmpxchg ptr {p[0]}, {t.text} {p[1]}, {t.text} {p[2]} seq_cst seq_cst, "
+                      f"align {t.size}")
+        if checking(w):
+            met = w.emit(f"extractvalue {{ {t.text}, i1 }} {pair}, 1")
+            what = w.emit(f"select i1 {met}, i32 {READS | WRITES}, i32 {READS}")
+            synchronises(w, i, p[0], what)
+        return pair
+
+    scalarise(w, i, lane)
 
 
 RULES: dict[str, Rule] = {

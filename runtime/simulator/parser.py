@@ -585,9 +585,13 @@ def _cmpxchg(line: _Line) -> Instruction:
 
 
 def _ordering(line: _Line) -> str:
+    """The scope, if one is told, and the ordering."""
+    scope = ""
     if line.accept("syncscope"):
-        line.skip_parens()
-    return line.take()
+        line.expect("(")
+        scope = line.take() + " "
+        line.expect(")")
+    return scope + line.take()
 
 
 def _fence(line: _Line) -> Instruction:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator import library_sanitizer as checks
+from triton_xe.runtime.simulator import library_sanitizer_state as checks
 from triton_xe.runtime.simulator.definedness import Undefined
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand, Type
-from triton_xe.runtime.simulator.library_sanitizer import Kind, Order, Word
+from triton_xe.runtime.simulator.library_sanitizer_state import Kind, Order, Word
+from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
 from triton_xe.runtime.simulator.provenance import NOWHERE, Roots, pointer_roots
 from triton_xe.runtime.simulator.trace_messages import traced_access
 from triton_xe.runtime.simulator.values import Tabled, Uniform, Value, Wide, wide_type
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from triton_xe.runtime.simulator.widener import Widener
 
 SEARCHED = -1
+ATOMIC_HELPER = "__xe_lane_atomic_"
+"""Name of the helpers whose first operand is the address of an atomic."""
+DEVICE_SCOPE, WORK_GROUP_SCOPE = 1, 2
+"""Of SPIR-V; lower ones are wider."""
 
 
 @dataclass
@@ -43,6 +48,8 @@ class Instrumentation:
     written: set[int] = field(default_factory=set)
     """Arguments whose blocks the kernel may write."""
     writes_anywhere: bool = False
+    synchronises: bool = False
+    """Whether the kernel has atomics on global memory."""
     undefined: Undefined = field(default_factory=Undefined)
 
     def entry(self, function: Function, pointer: Operand) -> int:
@@ -242,8 +249,12 @@ def fence(w: Widener, i: Instruction) -> None:
     """A fence of the kernel: `semantics` is its last operand."""
     if checking(w):
         semantics = i.operands[-1].integer_value()
-        value = Order.FULL if semantics is None or "LSCFence" in i.callee else semantics
-        w.call_helper(checks.FENCE, "void", ["ptr %ctx", f"i32 {value}"])
+        scope = i.operands[-2].integer_value() if len(i.operands) > 1 else None
+        if semantics is None or "LSCFence" in i.callee:
+            scope, semantics = None, int(Order.FULL)
+        told = DEVICE_SCOPE if scope is None else scope
+        w.call_helper(checks.FENCE, "void", [
+            "ptr %ctx", "i32 %sg", f"i32 {told}", f"i32 {semantics}"])
 
 
 def note_site(w: Widener, i: Instruction) -> None:
@@ -252,6 +263,17 @@ def note_site(w: Widener, i: Instruction) -> None:
         w.note_place(i)
         state = w.emit(f"load ptr, ptr {w.at('%ctx', 8 * checks.STATE_WORD)}")
         w.do(f"store i32 {i.line}, ptr {w.at(state, 8 * Word.SITE)}")
+        w.do(f"store i64 {_lane_entry(w, i)}, ptr {w.at(state, 8 * Word.ENTRY)}")
+
+
+def _lane_entry(w: Widener, i: Instruction) -> int:
+    """The argument that the address of an atomic comes from, as `Instrumentation.entry`."""
+    plan = w.context.sanitizer
+    if plan is None or not i.callee.startswith(ATOMIC_HELPER):
+        return SEARCHED
+    entry = plan.entry(w.function, i.operands[0])
+    plan.note_write(w.function, i.operands[0])
+    return entry
 
 
 def after_barrier(w: Widener, i: Instruction) -> None:
@@ -267,12 +289,29 @@ def after_barrier(w: Widener, i: Instruction) -> None:
     w.call_helper(checks.BARRIER, "void", ["ptr %ctx", "i32 %sg", f"i32 {semantics}"])
 
 
-def synchronises(w: Widener, i: Instruction, space: int) -> None:
-    """An atomic of the kernel, just done; the builtins have their semantics as third operand."""
-    if checking(w) and space != 3:
-        told = i.operands[2].integer_value() if "__spirv_Atomic" in i.callee else None
-        semantics = _order(i.flags) if told is None else told
-        w.call_helper(checks.SYNC, "void", ["ptr %ctx", f"i32 {semantics}"])
+def synchronises(w: Widener, i: Instruction, pointer: str, what: int | str) -> None:
+    """An atomic of one lane; the builtins have scope and semantics as second and third operand.
+
+    `what` are bits of `library_sanitizer_sync`: whether it reads and writes.
+    """
+    plan = w.context.sanitizer
+    if plan is None or plan.trace or i.operands[0].type.space == 3 or local_scope(i):
+        return
+    plan.synchronises = True
+    told = i.operands[2].integer_value() if "__spirv_Atomic" in i.callee else None
+    semantics = _order(i.flags) if told is None else told
+    address = w.emit(f"ptrtoint ptr {pointer} to i64")
+    w.call_helper(checks.SYNC, "void", [
+        "ptr %ctx", "i32 %sg", f"i32 {semantics}", f"i64 {address}", f"i32 {what}"])
+
+
+def local_scope(i: Instruction) -> int:
+    """`Kind.LOCAL` for an atomic whose scope is a work-group, or less; else 0."""
+    if "__spirv_Atomic" in i.callee:
+        scope = i.operands[1].integer_value()
+        return Kind.LOCAL if scope is not None and scope >= WORK_GROUP_SCOPE else 0
+    words = i.flags.replace('"', " ").split()
+    return Kind.LOCAL if {"workgroup", "subgroup", "singlethread"}.intersection(words) else 0
 
 
 def _order(text: str) -> int:
@@ -334,8 +373,8 @@ def _not_finite(w: Widener, value: Value) -> str:
 
 LANE_DECLARATIONS = {
     checks.CHECK_ONE: f"declare i1 @{checks.CHECK_ONE}(ptr, i32, i32, i32, i64, i64, i64, i64, i1)",
-    checks.SYNC: f"declare void @{checks.SYNC}(ptr, i32)",
-    checks.FENCE: f"declare void @{checks.FENCE}(ptr, i32)",
+    checks.SYNC: f"declare void @{checks.SYNC}(ptr, i32, i32, i64, i32)",
+    checks.FENCE: f"declare void @{checks.FENCE}(ptr, i32, i32, i32)",
 }
 _ACCESS = re.compile(
     r"^(?P<head>\s*(?:(?P<result>%\S+) = )?)(?P<op>load|store|atomicrmw|cmpxchg)(?P<rest> .*)$")
@@ -347,6 +386,8 @@ def lane_text(function: Function, body: str) -> str:
 
     The load before a loop of compare-and-swap may be stale, the loop sees to that: it is atomic.
     """
+    helper = function.name.strip('@"')
+    only = next((bits for name, bits in _ONLY.items() if helper.startswith(name)), READS | WRITES)
     spaces = {i.line: i for i in function.instructions()}
     loops = any(i.opcode == "cmpxchg" for i in spaces.values())
     accesses = iter(sorted(
@@ -356,15 +397,19 @@ def lane_text(function: Function, body: str) -> str:
     for text in body.split("\n"):
         found = _ACCESS.match(text)
         if found is not None and found["rest"].startswith(" atomic"):
-            lines += _lane_check(text, *_atomic_load(text), len(lines))
+            number = len(lines)
+            lines += _lane_check(text, *_atomic_load(text), number)
+            order = int(text.split(";")[1])
+            lines.append(_lane_sync(f"%xe.a{number}", order, str(READS)))
             continue
         if found is None:
             lines.append(text)
             if "fence seq_cst" in text:
-                semantics = text.split(";")[1]
-                lines.append(f"  call void @{checks.FENCE}(ptr %ctx, i32{semantics})")
+                scope, semantics = text.split(";")[1].split()
+                lines.append(f"  call void @{checks.FENCE}(ptr %ctx, i32 %sg, i32 {scope}, "
+                             f"i32 {semantics})")
             continue
-        lines += _lane_access(spaces[next(accesses)], text, found, loops)
+        lines += _lane_access(spaces[next(accesses)], text, found, loops, only)
     return "\n".join(lines)
 
 
@@ -374,18 +419,36 @@ def _atomic_load(text: str) -> tuple[str, Type, int]:
     return found[1], ir.I64 if " i64," in text else ir.I32, Kind.ATOMIC
 
 
+_ONLY = {f"{ATOMIC_HELPER}{name}_": bits
+         for name, bits in (("load", READS), ("poll", READS), ("store", WRITES))}
+"""Helpers whose read-modify-writes stand for less: devices have no other atomics."""
+
+
 def _lane_access(
-    i: Instruction, text: str, found: re.Match[str], loops: bool
+    i: Instruction, text: str, found: re.Match[str], loops: bool, only: int
 ) -> list[str]:
     operand = i.operands[1 if i.opcode == "store" else 0]
     t = i.type if i.opcode == "load" else i.operands[0 if i.opcode == "store" else 1].type
     kind = {"load": Kind.ATOMIC if loops else 0, "store": Kind.WRITE}.get(
-        i.opcode, Kind.WRITE | Kind.ATOMIC)
+        i.opcode, Kind.ATOMIC | local_scope(i) | (Kind.WRITE if only & WRITES else 0))
     if operand.type.space not in (1, 3) or operand.local is None:
         return [text]
     if operand.type.space == 3:
         kind |= Kind.SLM
-    return _lane_check(text, operand.local, t, kind, i.line)
+    lines = _lane_check(text, operand.local, t, kind, i.line)
+    if i.opcode not in ("atomicrmw", "cmpxchg") or kind & (Kind.SLM | Kind.LOCAL):
+        return lines
+    what = str(only)
+    if i.opcode == "cmpxchg":
+        pair, what = found["result"], f"%xe.what{i.line}"
+        lines += [f"  %xe.met{i.line} = extractvalue {{ {t.text}, i1 }} {pair}, 1",
+                  f"  {what} = select i1 %xe.met{i.line}, i32 {only}, i32 {only & READS}"]
+    return [*lines, _lane_sync(f"%xe.a{i.line}", _order(i.flags), what)]
+
+
+def _lane_sync(address: str, order: int, what: str) -> str:
+    return (f"  call void @{checks.SYNC}(ptr %ctx, i32 %sg, i32 {order}, i64 {address}, "
+            f"i32 {what})")
 
 
 def _lane_check(text: str, name: str, t: Type, kind: int, n: int) -> list[str]:
@@ -395,14 +458,14 @@ def _lane_check(text: str, name: str, t: Type, kind: int, n: int) -> list[str]:
         f"  %xe.s{n} = load ptr, ptr %xe.w{n}",
         f"  %xe.l{n} = getelementptr i64, ptr %xe.s{n}, i64 {int(Word.SITE)}",
         f"  %xe.n{n} = load i32, ptr %xe.l{n}",
+        f"  %xe.f{n} = getelementptr i64, ptr %xe.s{n}, i64 {int(Word.ENTRY)}",
+        f"  %xe.e{n} = load i64, ptr %xe.f{n}",
         f"  %xe.ok{n} = call i1 @{checks.CHECK_ONE}(ptr %ctx, i32 %sg, i32 %xe.n{n}, i32 %lane, "
-        f"i64 {SEARCHED}, i64 %xe.a{n}, i64 {t.size}, i64 {kind | t.scalar.size << 8}, i1 true)",
+        f"i64 %xe.e{n}, i64 %xe.a{n}, i64 {t.size}, i64 {kind | t.scalar.size << 8}, i1 true)",
         f"  %xe.p{n} = getelementptr ptr, ptr %xe.s{n}, i64 {int(Word.SCRATCH)}",
         f"  %xe.z{n} = load ptr, ptr %xe.p{n}",
         f"  %xe.q{n} = select i1 %xe.ok{n}, ptr {name}, ptr %xe.z{n}",
     ]
     position = text.rindex(f"ptr {name}")
     made.append(text[:position] + f"ptr %xe.q{n}" + text[position + 4 + len(name):])
-    if kind & Kind.ATOMIC and not kind & Kind.SLM:
-        made.append(f"  call void @{checks.SYNC}(ptr %ctx, i32 {_order(text)})")
     return made

@@ -16,9 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime.simulator import library_sanitizer as checks
+from triton_xe.runtime.simulator import library_sanitizer_state as checks
 from triton_xe.runtime.simulator.blocks import Block, BlockMap
-from triton_xe.runtime.simulator.library_sanitizer import Code, Entry, Kind, Word
+from triton_xe.runtime.simulator.library_sanitizer_state import Code, Entry, Kind, Word
+from triton_xe.runtime.simulator.library_sanitizer_sync import (
+    FIELDS,
+    JOINED_KEPT,
+    Joined,
+    Known,
+    Release,
+)
 from triton_xe.runtime.simulator.library_trace import RECORD_WORDS
 from triton_xe.runtime.simulator.sanitize import Instrumentation
 from triton_xe.runtime.simulator.tracing import MOST_RECORDS
@@ -28,6 +35,10 @@ NEAR, FAR = 4096, 1 << 20
 SPARE_BYTES = 1 << 29
 SCRATCH_BYTES = 1 << 16
 MOST_SEARCHED = 4096
+RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 12, 1 << 25
+"""Records of releases that a launch begins with, and may have: 1 GiB."""
+SPARE_RECORDS = 16
+"""For what is under way when there is no more room."""
 MOST_GROUPS = checks.SEVERAL_GROUPS - 2
 Words = NDArray[np.int64]
 lock = threading.Lock()
@@ -98,6 +109,7 @@ class LaunchState:
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[NDArray[np.uint8]] = []
         self._shadows: dict[Block, tuple[int, ...]] = {}
+        self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                     if t == "ptr"}
         self.pointers = pointers
@@ -106,8 +118,8 @@ class LaunchState:
             block = memory.find(pointer) or memory.find(pointer - 1)
             if block is not None:
                 self._enter(k, block, tracked=plan.writes_anywhere or block in written)
-        self._fill_words(groups, slm_bytes)
         self.sub_groups = sub_groups
+        self._fill_words(groups, slm_bytes)
         self.origins = self._origins(lanes)
 
     def _fill_words(self, groups: int, slm_bytes: int) -> None:
@@ -115,16 +127,20 @@ class LaunchState:
         w[Word.TABLE] = self.table.ctypes.data
         w[Word.FIRST_SEARCHED] = w[Word.SEARCH_END] = self.count + 1
         w[Word.SCRATCH] = self._array(SCRATCH_BYTES, np.uint8)
-        releases = min(groups, MOST_GROUPS) + 2
-        w[Word.RELEASED] = self._array(releases, np.int32)
-        w[Word.RELEASES] = releases
+        w[Word.RELEASED] = self._array(Known.WORDS * (min(groups, MOST_GROUPS) + 2), np.int64)
+        w[Word.RELEASABLE] = self._array(Release.WORDS * (self.sub_groups + 1), np.int64)
+        w[Word.JOINED] = self._array(Joined.WORDS * JOINED_KEPT, np.int64)
+        w[Word.SUBGROUPS] = self.sub_groups
+        w[Word.SYNC_ROW] = self.count
+        w[Word.RECORDS_USED] = 1
+        self.make_room()
         w[Word.SLM_ENTRY] = self.count
         w[Word.SLM_BYTES] = slm_bytes
         if self.plan.undefined.origins:
             shadow = checks.slm_shadow_bytes(slm_bytes) + 256
             w[Word.SLM_SHADOW] = self._array(shadow, np.uint8)
         w[Word.SLM_KNOWN] = self._array(slm_bytes + 64, np.uint8)
-        self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
+        self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)[:4]
 
     def _origins(self, lanes: int) -> NDArray[np.int64]:
         """Room for what masked loads note, by load, subgroup and `origin_words`."""
@@ -153,15 +169,27 @@ class LaunchState:
         self._keep.append(made)
         return int(made.ctypes.data) + -int(made.ctypes.data) % 64
 
+    def make_room(self) -> None:
+        """Twice as many records of releases, up to a limit."""
+        old = self._records
+        count = max(2 * len(old) // FIELDS, RECORDS)
+        if count > MOST_RECORDS_OF_RELEASES:
+            return
+        self._records = np.zeros(count * FIELDS, np.int32)
+        self._records[: len(old)] = old
+        self.words[Word.RECORDS] = self._records.ctypes.data
+        self.words[Word.RECORDS_ROOM] = count - SPARE_RECORDS
+
     def _cells(self, nbytes: int) -> tuple[int, ...]:
-        """Addresses of the cells and sites of a block: writes, reads, their sites."""
+        """Addresses of the cells and sites of a block: writes, reads, their sites, releases."""
         count = -(-(nbytes // 4 + 2) // 8) * 8
+        releases = self._array(count, np.int32) if self.plan.synchronises else 0
         memory = _take(24 * count + 64)
         self._borrowed.append(memory)
         start = int(memory.ctypes.data)
         start += -start % 64
         ctypes.memset(start, 0, 16 * count)
-        return start, start + 8 * count, start + 16 * count, start + 20 * count
+        return start, start + 8 * count, start + 16 * count, start + 20 * count, releases
 
     def close(self) -> None:
         """Give the shadow memory back for the next launch."""
@@ -175,7 +203,7 @@ class LaunchState:
         if tracked and self.track:
             if block not in self._shadows:
                 self._shadows[block] = self._cells(block.high - block.low)
-            self.table[row, Entry.WRITES:Entry.READ_SITES + 1] = self._shadows[block]
+            self.table[row, Entry.WRITES:Entry.SYNC + 1] = self._shadows[block]
 
     def miss(self, address: int) -> int:
         """A new row for the block that holds an address no row holds; -1 when none does."""
@@ -203,16 +231,22 @@ def _answer(address: int) -> int:
     return -1 if _current is None else _current.miss(address & (1 << 64) - 1)
 
 
+def _more_room() -> None:
+    if _current is not None:
+        _current.make_room()
+
+
+_ROOM = ctypes.CFUNCTYPE(None)
 _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 
 
 @cache
-def prepare() -> Callable[[int], int]:
+def prepare() -> tuple[Callable[[int], int], Callable[[], None]]:
     """Make the host's part of the checks known to the code that calls it."""
-    callback = _MISS(_answer)
-    pointer = ctypes.cast(callback, ctypes.c_void_p).value
-    llvm.add_symbol(checks.MISS, pointer)
-    return callback
+    answer, room = _MISS(_answer), _ROOM(_more_room)
+    for name, callback in ((checks.MISS, answer), (checks.ROOM, room)):
+        llvm.add_symbol(name, ctypes.cast(callback, ctypes.c_void_p).value)
+    return answer, room
 
 
 def use(state: LaunchState | None) -> None:
@@ -250,6 +284,11 @@ def explain(
     elif code == Code.UNINITIALISED:
         text = (f"{what} of shared local memory that no store of this work-group wrote: byte "
                 f"{error[9]} of {int(state.words[Word.SLM_BYTES])}")
+        argument = None
+    elif code == Code.RECORDS:
+        text = (f"this launch releases and acquires more than the checks can follow "
+                f"({MOST_RECORDS_OF_RELEASES} releases by atomics that are not relaxed); check it "
+                "with fewer programs, or make the atomics relaxed where they order nothing")
         argument = None
     elif code == Code.UNDEFINED:
         text, argument, address = _undefined(state, places, error)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from triton_xe.runtime.simulator import library_trace
 from triton_xe.runtime.simulator.ir import Instruction, Type
-from triton_xe.runtime.simulator.library_sanitizer import Kind
+from triton_xe.runtime.simulator.library_sanitizer_state import Kind
 from triton_xe.runtime.simulator.tracing import Site
 from triton_xe.runtime.simulator.values import Uniform, Value
 

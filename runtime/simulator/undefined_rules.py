@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator import library_sanitizer as checks
+from triton_xe.runtime.simulator import library_sanitizer_state as checks
 from triton_xe.runtime.simulator.definedness import BLOCK, DPAS, ORIGIN, SLM, USE
 from triton_xe.runtime.simulator.ir import Instruction
-from triton_xe.runtime.simulator.library_sanitizer import Word, origin_words, slm_shadow_bytes
+from triton_xe.runtime.simulator.library_sanitizer_state import Word, origin_words, slm_shadow_bytes
 from triton_xe.runtime.simulator.matrix import block_arguments
 from triton_xe.runtime.simulator.values import Uniform, Wide, mask_text, wide_type
 from triton_xe.runtime.simulator.widener import Rule, Widener

@@ -1,0 +1,238 @@
+"""Bugs of order planted in kernels whose programs wait for each other, and their correct forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import SimulatorTrap
+from triton_xe.runtime.simulator import shadow
+
+I32 = torch.int32
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    monkeypatch.setenv("TRITON_XE_TIME_LIMIT", "5")
+
+
+def zeros(*shape: int, dtype: Any = torch.float32) -> Any:
+    return torch.zeros(shape, device="xpu", dtype=dtype)
+
+
+def expect(bug: str, launch: Callable[[], object], match: str) -> None:
+    """A report where there is a bug, none where there is not."""
+    if not bug:
+        launch()
+        return
+    with pytest.raises(SimulatorTrap, match=match):
+        launch()
+
+
+@triton.jit
+def locked_sums(dy, dw, lock, count, GROUPS: tl.constexpr, N: tl.constexpr, BUG: tl.constexpr):
+    row = tl.program_id(0)
+    columns = tl.arange(0, N)
+    group = row % GROUPS
+    taken = lock + group
+    if BUG == "another's lock":
+        taken = lock + (row // 2) % GROUPS
+    value = tl.load(dy + row * N + columns)
+    at = dw + group * N + columns
+    while tl.atomic_cas(taken, 0, 1) == 1:
+        pass
+    first = tl.load(count + group)
+    if first == 0:
+        tl.atomic_xchg(count + group, 1)
+    else:
+        value += tl.load(at)
+    tl.store(at, value)
+    tl.debug_barrier()
+    tl.atomic_xchg(taken, 0)
+
+
+@pytest.mark.parametrize("bug", ["", "another's lock"])
+def test_locks(bug: str) -> None:
+    dy, dw = torch.randn(16, 512).to("xpu"), zeros(4, 512)
+    locks = zeros(4, dtype=I32), zeros(4, dtype=I32)
+    expect(bug, lambda: locked_sums[(16,)](dy, dw, *locks, 4, 512, bug), "data race")
+    if not bug:
+        want = dy.cpu().reshape(4, 4, 512).sum(0)
+        torch.testing.assert_close(dw.cpu(), want, atol=1e-5, rtol=1e-5)
+
+
+@triton.jit
+def split_k(parts, out, count, S: tl.constexpr, N: tl.constexpr, BUG: tl.constexpr):
+    tile, part = tl.program_id(0), tl.program_id(1)
+    i = tl.arange(0, N)
+    tl.store(parts + (tile * S + part) * N + i, i * 1.0)
+    arrived = count + tile
+    if BUG == "relaxed" or BUG == "release" or BUG == "acquire":
+        n = tl.atomic_add(arrived, 1, sem=BUG)
+    elif BUG == "only within a program":
+        n = tl.atomic_add(arrived, 1, scope="cta")
+    else:
+        n = tl.atomic_add(arrived, 1)
+    if n == (S - 2 if BUG == "one too early" else S - 1):
+        total = tl.zeros((N,), tl.float32)
+        for k in range(S):
+            total += tl.load(parts + (tile * S + k) * N + i)
+        tl.store(out + tile * N + i, total)
+        tl.store(arrived, 0)
+
+
+@pytest.mark.parametrize(
+    "bug", ["", "relaxed", "release", "acquire", "one too early", "only within a program"])
+def test_split_k_with_counters(bug: str) -> None:
+    out = zeros(3, 256)
+
+    def launch() -> None:
+        split_k[(3, 4)](zeros(3, 4, 256), out, zeros(3, dtype=I32), 4, 256, bug)
+
+    expect(bug, launch, "data race")
+    if not bug:
+        assert torch.equal(out.cpu(), torch.arange(256.0).mul(4).expand(3, 256))
+
+
+@triton.jit
+def look_back(x, sums, flags, out, N: tl.constexpr, BUG: tl.constexpr):
+    p = tl.program_id(0)
+    i = tl.arange(0, N)
+    v = tl.load(x + p * N + i)
+    before = 0.0
+    if p > 0:
+        flag = flags + (tl.maximum(p - 2, 0) if BUG == "another's flag" else p - 1)
+        if BUG == "plain":
+            while tl.load(flag, volatile=True) == 0:
+                pass
+        else:
+            while tl.atomic_add(flag, 0, sem="relaxed" if BUG == "relaxed" else "acquire") == 0:
+                pass
+        before = tl.load(sums + p - 1)
+    if BUG == "flag before data":
+        tl.atomic_xchg(flags + p, 1, sem="release")
+    tl.store(sums + p, before + tl.sum(v, 0))
+    tl.atomic_xchg(flags + p, 1, sem="release")
+    tl.store(out + p * N + i, before + tl.cumsum(v, 0))
+
+
+@pytest.mark.parametrize("bug", ["", "another's flag", "plain", "relaxed"])
+def test_look_back(bug: str) -> None:
+    x = torch.randn(8, 256).to("xpu")
+    arguments = (x, zeros(8), zeros(8, dtype=I32), zeros(8, 256), 256, bug)
+    expect(bug, lambda: look_back[(8,)](*arguments), "data race")
+
+
+@triton.jit
+def neighbours(x, kept, flags, out, N: tl.constexpr, BUG: tl.constexpr):
+    p = tl.program_id(0)
+    i = tl.arange(0, N)
+    tl.store(kept + p * N + i, tl.load(x + p * N + i))
+    if BUG != "no barrier":
+        tl.debug_barrier()
+    tl.atomic_xchg(flags + p * 16 + tl.arange(0, 16), 1, sem="release")
+    if p > 0:
+        tl.atomic_poll(flags + (p if BUG == "own flag" else p - 1) * 16, 1)
+        tl.store(out + p * N + i, tl.load(kept + (p - 1) * N + i))
+
+
+@pytest.mark.parametrize("bug", ["", "no barrier", "own flag"])
+def test_flags_that_one_warp_sets(bug: str) -> None:
+    """A warp releases its own stores, and those of others before the last barrier."""
+    x = torch.randn(4, 1024).to("xpu")
+    arguments = (x, zeros(4, 1024), zeros(64, dtype=I32), zeros(4, 1024), 1024, bug)
+    expect(bug, lambda: neighbours[(4,)](*arguments, num_warps=4), "data race: load .*'kept'")
+
+
+@triton.jit
+def handed_on(x, flag, out, N: tl.constexpr, HOW: tl.constexpr):
+    p = tl.program_id(0)
+    i = tl.arange(0, N)
+    if p == 0:
+        tl.store(x + i, i * 1.0)
+        tl.atomic_store(flag, 1, sem="relaxed" if HOW == "relaxed store" else "release")
+    elif p == 1:
+        if HOW == "stored over":
+            tl.atomic_store(flag, 1, sem="relaxed")
+        elif HOW == "exchanged":
+            tl.atomic_xchg(flag, 1, sem="relaxed")
+    else:
+        tl.atomic_load(flag, sem="relaxed" if HOW == "relaxed load" else "acquire")
+        tl.store(out + i, tl.load(x + i))
+
+
+@pytest.mark.parametrize(("how", "ordered"), [
+    ("", True), ("exchanged", True), ("relaxed store", False), ("relaxed load", False),
+    ("stored over", False),
+])
+def test_atomic_loads_and_stores(how: str, ordered: bool) -> None:
+    """An exchange hands on what was released before it, a store does not."""
+    x, out = zeros(256), zeros(256)
+    expect("" if ordered else how,
+           lambda: handed_on[(3,)](x, zeros(1, dtype=I32), out, 256, how), "data race: load .*'x'")
+
+
+@triton.jit
+def readers(x, count, BUG: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    n = tl.atomic_add(count, 1, sem="acquire" if BUG == "not released" else "acq_rel")
+    if n == tl.num_programs(0) - (2 if BUG == "one too early" else 1):
+        tl.store(x + i, v + 1)
+
+
+@pytest.mark.parametrize("bug", ["", "one too early", "not released"])
+def test_store_after_several_readers(bug: str) -> None:
+    arguments = (zeros(256), zeros(1, dtype=I32), bug, 256)
+    expect(bug, lambda: readers[(4,)](*arguments), "data race")
+
+
+@triton.jit
+def histogram(x, out, N: tl.constexpr, ORDER: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.atomic_add(out + tl.load(x + i), 1, sem=ORDER)
+
+
+def test_more_releases_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room is made as it is needed; a launch that needs too much is refused, not half checked."""
+    x = torch.randint(0, 256, (64 * 256,), dtype=I32)
+    out = zeros(256, dtype=I32)
+    histogram[(64,)](x.to("xpu"), out, 256, "acq_rel")
+    assert torch.equal(out.cpu(), x.bincount(minlength=256).int())
+    monkeypatch.setattr(shadow, "MOST_RECORDS_OF_RELEASES", shadow.RECORDS)
+    with pytest.raises(SimulatorTrap, match="more than the checks can follow"):
+        histogram[(64,)](x.to("xpu"), out, 256, "acq_rel")
+    histogram[(64,)](x.to("xpu"), out, 256, "relaxed")
+
+
+@triton.jit
+def one_each(out, n):
+    tl.store(out + tl.program_id(0) % n, tl.program_id(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32])
+def test_elements_of_one_word(dtype: Any) -> None:
+    """Programs may store their own bytes of a word, and not another's."""
+    out = zeros(8, dtype=dtype)
+    one_each[(8,)](out, 8)
+    assert out.cpu().tolist() == list(range(8))
+    with pytest.raises(SimulatorTrap, match=r"data race: store .* the earlier store"):
+        one_each[(8,)](out, 4)
+
+
+@triton.jit
+def add_at(out, place):
+    tl.atomic_add(out + place, 1.0)
+
+
+def test_atomic_that_reaches_another_tensor() -> None:
+    first, second = zeros(64), zeros(64)
+    add_at[(1,)](first, 63)
+    with pytest.raises(SimulatorTrap, match=r"out-of-bounds atomic .*'out'"):
+        add_at[(1,)](first, (second.data_ptr() - first.data_ptr()) // 4)
