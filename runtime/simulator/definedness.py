@@ -4,7 +4,8 @@ A load whose mask is false in a lane, and that has no value for such lanes, leav
 register undefined.  `instrument` gives every value that may hold such bits a *shadow*: an integer
 of the same shape whose set bits are undefined.  Shadows follow arithmetic bit by bit where that is
 cheap, else an undefined operand makes the whole result undefined; a choice or a logical operation
-whose other operand decides makes it defined again.  Undefined bits are *used* by a store that is
+whose other operand decides makes it defined again, also a branch in a function that combines values
+(`inline_helpers`).  Undefined bits are *used* by a store that is
 not masked off, an address, a mask, a branch, an atomic: there the sanitizer reports them.
 
 The instructions added are the simulator's own, `xe.shadow.*` (see `undefined_rules`), and ordinary
@@ -106,6 +107,8 @@ class _Shadows:
         self.arrays: dict[str, Origins] = {}
         self.slm: Origins = NONE
         self.numbers: dict[int, int] = {}
+        self.structs: dict[str, Instruction] = {}
+        """Calls that return several values."""
         self.block: list[Instruction] = []
         self.current = Instruction("", ir.VOID, [])
         self.count = 0
@@ -116,6 +119,8 @@ class _Shadows:
                 self.numbers[id(i)] = len(self.plan.origins)
                 self.plan.origins.append(i.line)
                 self.plan.entries.append(self.entry(i.operands[0]))
+            elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
+                self.structs[i.result] = i
         changed = True
         while changed:
             changed = any([self._spread(i) for i in self.function.instructions()])
@@ -171,7 +176,14 @@ class _Shadows:
             return NONE
         if self._touches_memory(i):
             return NONE
-        return self._of(*i.operands)
+        return self._of(*self._sources(i))
+
+    def _sources(self, i: Instruction) -> list[Operand]:
+        """The operands that a result depends on; for one of several results, those of the call."""
+        call = self.structs.get(i.operands[0].local or "") if i.opcode == "extractvalue" else None
+        if call is None:
+            return i.operands
+        return [] if self._touches_memory(call) else call.operands
 
     def _touches_memory(self, i: Instruction) -> bool:
         """A call of a lane helper that reads or writes memory."""
@@ -289,7 +301,7 @@ class _Shadows:
 
     def _any_operand(self, i: Instruction) -> None:
         t = shadow_type(i.type)
-        found = [self.full(self.shadow(o), t) for o in i.operands if self._of(o)]
+        found = [self.full(self.shadow(o), t) for o in self._sources(i) if self._of(o)]
         total = found[0]
         for other in found[1:]:
             total = self.both("or", total, other)

@@ -21,6 +21,7 @@ from triton_xe.runtime.simulator.definedness import instrument
 from triton_xe.runtime.simulator.direct import direct_arrays
 from triton_xe.runtime.simulator.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.guards import without_fallbacks
+from triton_xe.runtime.simulator.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.lane_loops import loop_ends
 from triton_xe.runtime.simulator.library_sanitizer_state import CHECK_ONE, FENCE, STOPPED, SYNC
@@ -167,6 +168,8 @@ def _add_shadows(module: ir.Module, plan: Instrumentation) -> None:
     helpers = {f.name.strip('@"'): f for f in module.functions.values()}
     for name, function in module.functions.items():
         if not is_lane_helper(name):
+            if any(i.unfilled for i in function.instructions()):
+                function = inline_helpers(function, helpers)
             module.functions[name] = instrument(
                 function, plan.undefined, helpers=helpers, entry=partial(plan.entry, function))
 

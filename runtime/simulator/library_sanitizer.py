@@ -21,6 +21,12 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.runtime.simulator.host_cpu import HostCpu
+from triton_xe.runtime.simulator.library_sanitizer_lists import (
+    joined_in_group,
+    list_of,
+    make_join,
+    reader_of,
+)
 from triton_xe.runtime.simulator.library_sanitizer_state import (
     ATOMIC,
     BARRIER,
@@ -61,10 +67,7 @@ from triton_xe.runtime.simulator.library_sanitizer_sync import (
     MAKERS,
     covers,
     forget_releases,
-    joined_in_group,
-    list_of,
     publisher,
-    reader_of,
     releases_before_barrier,
 )
 
@@ -486,6 +489,7 @@ _MAKERS: dict[str, Callable[[], Text]] = {
     "group": _make_group,
     "non_finite": _make_non_finite,
     "undefined": _make_undefined,
+    "join": make_join,
     **MAKERS,
 }
 PATTERN = r"xe_san_(" + "|".join([*_MAKERS, r"lanes_\d+"]) + ")"

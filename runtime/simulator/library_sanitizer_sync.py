@@ -34,25 +34,18 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.runtime.simulator.library_sanitizer_state import (
-    ATOMIC,
-    EPOCH,
     ERROR_WORD,
     FENCE,
-    GROUP,
     GROUP_WORD,
     I32,
     I64,
-    JOIN,
     LEARN,
     NEW_RECORD,
     PHASE_MOST,
     PTR,
     PUBLISH,
     ROOM,
-    SEVERAL,
-    SEVERAL_GROUPS,
     SIGNATURES,
-    SUBGROUP,
     SYNC,
     Code,
     Entry,
@@ -119,27 +112,6 @@ class Release(IntEnum):
     WORDS = 8
 
 
-class Reader(IntEnum):
-    """One element of a list of accesses of one dword: its cell, as two words."""
-
-    LOW = 0
-    HIGH = 1
-    NEXT = 2
-
-
-class Joined(IntEnum):
-    """64-bit words of a cell that was made of two, to be used for the next such pair."""
-
-    OLD = 0
-    NEW = 1
-    MADE = 2
-    WRITES = 3
-    WORDS = 4
-
-
-JOINED_KEPT = 256
-
-
 class Known(IntEnum):
     """64-bit words of what is known of a work-group: by the running one, and at all."""
 
@@ -189,7 +161,7 @@ def covers(
     return b.or_(direct, b.and_(below, last))
 
 
-class _Sync(Writer):
+class Records(Writer):
     """A function about records; what it looks up once."""
 
     def __init__(self, name: str) -> None:
@@ -291,7 +263,7 @@ def make_new_record() -> Text:
 
     Where the host has none left, the launch stops; the last records serve until it has.
     """
-    w = _Sync(NEW_RECORD)
+    w = Records(NEW_RECORD)
     b = w.b
     used = w.now(Word.RECORDS_USED)
     with b.if_then(b.icmp_unsigned(">=", used, w.now(Word.RECORDS_ROOM))):
@@ -311,7 +283,7 @@ def make_new_record() -> Text:
 
 def make_learn() -> Text:
     """The running work-group acquires what a list holds."""
-    w = _Sync(LEARN)
+    w = Records(LEARN)
     b = w.b
     first = w["entry"]
     fresh = b.and_(w.some(first), b.icmp_unsigned("!=", w.of(first, Published.SEEN), w.stamp))
@@ -362,7 +334,7 @@ def make_learn() -> Text:
     return w.text(), (NEW_RECORD,)
 
 
-def _meet(w: _Sync, node: Any, push: Any, steps: Any) -> None:
+def _meet(w: Records, node: Any, push: Any, steps: Any) -> None:
     """Acquire one release, and leave what its work-group had acquired to do."""
     b = w.b
     w.put(node, Node.SEEN, w.stamp)
@@ -394,11 +366,11 @@ def _meet(w: _Sync, node: Any, push: Any, steps: Any) -> None:
         b.store(b.select(again, I32(0), w.of(item, Item.NEXT)), slot)
 
 
-def _knows_all(w: _Sync, floor: Any) -> Any:
+def _knows_all(w: Records, floor: Any) -> Any:
     return w.b.icmp_unsigned(">=", w.b.add(floor, I64(1)), w.group)
 
 
-def _raise_floor(w: _Sync) -> None:
+def _raise_floor(w: Records) -> None:
     """Count the first work-groups all of whose releases are known."""
     b = w.b
     floor = w.variable(b.add(w.now(Word.FLOOR), I64(1)))
@@ -419,7 +391,7 @@ def _raise_floor(w: _Sync) -> None:
 
 def make_sync() -> Text:
     """An atomic on global memory, just done: reads what is published there, writes, or both."""
-    w = _Sync(SYNC)
+    w = Records(SYNC)
     b = w.b
     with b.if_then(w.clean()):
         row = w.variable(w.now(Word.SYNC_ROW))
@@ -441,7 +413,7 @@ def make_sync() -> Text:
     return w.text(), (NEW_RECORD, LEARN, PUBLISH, "xe_san_find")
 
 
-def _synchronise(w: _Sync, at: Any) -> None:
+def _synchronise(w: Records, at: Any) -> None:
     b = w.b
     listed = b.load(at, typ=I32)
     reads, writes = (w.some(b.and_(w["what"], I32(bit))) for bit in (READS, WRITES))
@@ -473,7 +445,7 @@ def _synchronise(w: _Sync, at: Any) -> None:
             b.store(w.call(PUBLISH, I32, [w["ctx"], w.get(node), tail]), at)
 
 
-def _read(w: _Sync, listed: Any) -> None:
+def _read(w: Records, listed: Any) -> None:
     """A later acquire fence acquires it."""
     b = w.b
     seen = b.icmp_unsigned("==", w.of(listed, Published.SEEN), w.stamp)
@@ -492,7 +464,7 @@ def _read(w: _Sync, listed: Any) -> None:
         w.note_index(Word.PENDING, item)
 
 
-def _make_node(w: _Sync, release: Any) -> Any:
+def _make_node(w: Records, release: Any) -> Any:
     """The node of a release, which is about to be published."""
     b = w.b
     node = w.new()
@@ -514,7 +486,7 @@ def _make_node(w: _Sync, release: Any) -> Any:
 
 def make_publish() -> Text:
     """The list that a release makes of one; both are kept."""
-    w = _Sync(PUBLISH)
+    w = Records(PUBLISH)
     b = w.b
     node, tail = w["node"], w.variable(w["tail"])
     holder = w.of(w.get(tail), Published.NODE)
@@ -548,7 +520,7 @@ def make_publish() -> Text:
     return w.text(), (NEW_RECORD,)
 
 
-def _newer(w: _Sync, node: Any, other: Any) -> Any:
+def _newer(w: Records, node: Any, other: Any) -> Any:
     """Whether a release of one subgroup is not before another."""
     b = w.b
     epochs = [w.of(n, Node.EPOCH) for n in (node, other)]
@@ -558,7 +530,7 @@ def _newer(w: _Sync, node: Any, other: Any) -> Any:
     return b.and_(later, learnt)
 
 
-def _floor_of(w: _Sync, entry: Any, node: Any) -> Any:
+def _floor_of(w: Records, entry: Any, node: Any) -> Any:
     """Up to which work-group a list has all that those before it released."""
     b = w.b
     floor = w.most(w.of(entry, Published.FLOOR), w.of(node, Node.FLOOR))
@@ -580,7 +552,7 @@ def make_fence() -> Text:
     In global memory, a release fence lets the atomics after it release the accesses before it; an
     acquire fence acquires what the atomics before it have read.
     """
-    w = _Sync(FENCE)
+    w = Records(FENCE)
     b = w.b
     with b.if_then(w.has(Order.SLM)):
         w.note(Word.FENCED_SLM, I64(1))
@@ -597,7 +569,7 @@ def make_fence() -> Text:
     return w.text(), (NEW_RECORD, LEARN)
 
 
-def _acquire(w: _Sync) -> None:
+def _acquire(w: Records) -> None:
     """Acquire all that was read."""
     b = w.b
     with w.chain(w.index(Word.PENDING)) as (item, slot):
@@ -630,79 +602,7 @@ def forget_releases(w: Writer, state: Any) -> None:
         w.set_word(fences, w.b.mul(k, I64(Release.WORDS)), I64(0))
 
 
-def list_of(cell: Any, b: ir.IRBuilder) -> Any:
-    """The list of accesses that a cell of several programs has; 0 is none."""
-    index = b.and_(b.lshr(cell, I64(EPOCH)), I64((1 << SUBGROUP - EPOCH) - 1))
-    several = b.icmp_unsigned("==", b.lshr(cell, I64(GROUP)), I64(SEVERAL_GROUPS))
-    return b.trunc(b.select(several, index, I64(0)), I32)
-
-
-def reader_of(w: Writer, state: Any, reader: Any) -> tuple[Any, Any]:
-    """The cell of an element of a list of accesses, and the next element."""
-    b = w.b
-    offset = b.mul(b.zext(reader, I64), I64(4 * FIELDS))
-    at = b.gep(w.pointer(state, Word.RECORDS), [offset], source_etype=ir.IntType(8))
-    low, high, following = (w.word(at, field, I32) for field in Reader)
-    return b.or_(b.zext(low, I64), b.shl(b.zext(high, I64), I64(32))), following
-
-
-def joined_in_group(b: ir.IRBuilder, old: Any, new: Any) -> Any:
-    """The cell of two readers of one work-group: bytes of both, atomic if both are, as of now."""
-    other_warp = b.icmp_unsigned(
-        "!=", b.and_(b.xor(old, new), I64(SEVERAL << SUBGROUP)), I64(0))
-    several = b.select(other_warp, I64(SEVERAL << SUBGROUP), I64(0))
-    plain = b.or_(b.and_(new, I64(~(1 << ATOMIC))), b.and_(old, I64(15)))
-    both = b.and_(b.and_(old, new), I64(1 << ATOMIC))
-    return b.or_(b.or_(plain, both), several)
-
-
-def make_join() -> Text:
-    """The cell of an access and those before it, of which one at least is of another program.
-
-    Stores (`writes`) are told by subgroup.
-    """
-    w = _Sync(JOIN)
-    b = w.b
-    old, new = w["old"], w["new"]
-    mixed = b.mul(b.xor(b.mul(old, I64(0x9E3779B97F4A7C15)), new), I64(0x9E3779B97F4A7C15))
-    slot = b.lshr(mixed, I64(56))
-    kept = b.gep(w.pointer(w.state_, Word.JOINED), [b.mul(slot, I64(8 * Joined.WORDS))],
-                 source_etype=ir.IntType(8))
-    writes = b.zext(w["writes"], I64)
-    same = b.and_(b.icmp_unsigned("==", w.word(kept, Joined.OLD), old),
-                  b.icmp_unsigned("==", w.word(kept, Joined.NEW), new))
-    same = b.and_(same, b.icmp_unsigned("==", w.word(kept, Joined.WRITES), writes))
-    with b.if_then(same):
-        b.ret(w.word(kept, Joined.MADE))
-
-    def element(cell: Any, following: Any) -> Any:
-        made = w.new()
-        w.put(made, Reader.LOW, b.trunc(cell, I32))
-        w.put(made, Reader.HIGH, b.trunc(b.lshr(cell, I64(32)), I32))
-        w.put(made, Reader.NEXT, following)
-        return made
-
-    listed = w.variable(list_of(old, b))
-    with b.if_then(b.not_(w.some(w.get(listed)))):
-        b.store(element(old, I32(0)), listed)
-    first, following = reader_of(w, w.state_, w.get(listed))
-    owner = b.select(w["writes"], I64(SUBGROUP), I64(GROUP))
-    again = b.icmp_unsigned("==", b.lshr(first, owner), b.lshr(new, owner))
-    cell = b.select(again, joined_in_group(b, first, new), new)
-    made = element(cell, b.select(again, following, w.get(listed)))
-    bytes_read = b.and_(b.or_(old, new), I64(15))
-    owner = I64((SEVERAL << SUBGROUP) | -1 << GROUP)
-    index = b.shl(b.zext(made, I64), I64(EPOCH))
-    result = b.or_(b.or_(owner, index), bytes_read)
-    for word, value in ((Joined.OLD, old), (Joined.NEW, new), (Joined.MADE, result),
-                        (Joined.WRITES, writes)):
-        w.set_word(kept, word, value)
-    b.ret(result)
-    return w.text(), (NEW_RECORD,)
-
-
 MAKERS = {
-    "join": make_join,
     "fence": make_fence,
     "learn": make_learn,
     "publish": make_publish,

@@ -232,3 +232,65 @@ def test_functions_whose_undefined_results_are_not_used(mode: str) -> None:
     out = xpu(3)
     calls[(3,)](xpu(3), out, 2, 2, mode)
     assert out[1].item() == (10 if mode == "choice" else 4)
+
+
+@triton.jit
+def sum_of_marked(a, a_marked, b, b_marked):
+    if a_marked > 0:
+        if b_marked > 0:
+            v, marked = a + b, a_marked + b_marked
+        else:
+            v, marked = a, a_marked
+    else:
+        v, marked = b * 1, b_marked
+    return v, marked
+
+
+@triton.jit
+def larger(a, b):
+    if a > b:
+        v = a * 2 / 2
+    else:
+        v = b
+    return v
+
+
+@triton.jit
+def sum_in_steps(a, a_marked, b, b_marked):
+    v = a
+    marked = a_marked
+    while marked < a_marked + b_marked:
+        v += b / b_marked
+        marked += 1
+    return v, marked
+
+
+@triton.jit
+def combined(x, out, n, MODE: tl.constexpr):
+    i = tl.arange(0, 64)
+    v = tl.load(x + i, mask=i < n)
+    marked = (i < n).to(tl.int32)
+    if MODE == "one value":
+        tl.store(out + i, tl.reduce(v, 0, larger))
+    elif MODE == "loop":
+        tl.store(out + i, tl.reduce((v, marked), 0, sum_in_steps)[0])
+    elif MODE == "scan":
+        tl.store(out + i, tl.associative_scan((v, marked), 0, sum_of_marked)[0])
+    elif MODE == "other mark":
+        tl.store(out + i, tl.reduce((v, 1 - marked), 0, sum_of_marked)[0])
+    else:
+        tl.store(out + i, tl.reduce((v, marked), 0, sum_of_marked)[0])
+
+
+@pytest.mark.parametrize("mode", ["reduction", "scan"])
+def test_combining_by_branches_that_leave_undefined_values_out(mode: str) -> None:
+    x, out = torch.arange(64.0), xpu(64)
+    combined[(1,)](x.to("xpu"), out, 50, mode)
+    want = x[:50].sum().expand(64) if mode == "reduction" else (x * (x < 50)).cumsum(0)
+    assert torch.equal(out.cpu(), want)
+
+
+@pytest.mark.parametrize("mode", ["one value", "loop", "other mark"])
+def test_combining_by_branches_that_take_undefined_values(mode: str) -> None:
+    assert "a store of a value that is undefined" in found(
+        combined, (1,), xpu(64), xpu(64), 50, mode)
