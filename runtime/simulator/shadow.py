@@ -30,10 +30,10 @@ NEAR, FAR = 4096, 1 << 20
 SPARE_BYTES = 1 << 29
 SCRATCH_BYTES = 1 << 16
 MOST_SEARCHED = 4096
-RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 12, 1 << 25
+RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
 """Records of releases that a launch begins with, and may have: 1 GiB."""
-SPARE_RECORDS = 16
-"""For what is under way when there is no more room."""
+SPARE_RECORDS = 1 << 13
+"""For the access that is under way when there is no more room: two per dword, of 16 KiB at most."""
 MOST_GROUPS = checks.SEVERAL_GROUPS - 2
 Words = NDArray[np.int64]
 lock = threading.Lock()
