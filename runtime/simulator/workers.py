@@ -323,13 +323,11 @@ class Crew:
             self._busy.release()
 
     def _hire(self, count: int, native: _Native) -> None:
-        if len(self._workers) >= count:
-            return
         while len(self._workers) < count:
             self._workers.append(_Worker(native))
-        self._pairs = (ctypes.c_void_p * (2 * count))()
-        for k, worker in enumerate(self._workers):
-            self._pairs[2 * k] = worker.record
+            self._pairs = (ctypes.c_void_p * (2 * len(self._workers)))()
+            for k, worker in enumerate(self._workers):
+                self._pairs[2 * k] = worker.record
 
     def end(self) -> None:
         """Let all threads end, and wait until they have."""

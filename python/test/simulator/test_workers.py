@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from triton_xe.errors import SimulatorTrap
+from triton_xe.errors import DeviceError, SimulatorTrap
+from triton_xe.runtime.simulator import workers
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.workers import crew
 
@@ -132,6 +134,31 @@ def test_a_crew_that_ended_starts_again(
     crew().end()
     crew().end()
     run(text, out, 1, grid=(64, 1, 1))
+    assert (out == 2).all()
+
+
+def test_a_thread_that_cannot_start_is_an_error_and_the_next_launch_goes_on(
+    run: Run, kernel: Text, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = kernel(f"{P} %out, i32 %step", COUNT)
+    out = np.zeros(64, np.int32)
+    crew().end()
+    native = workers._native()
+    create, left = native.create, [1]
+
+    def refuse(*arguments: object) -> int:
+        left[0] -= 1
+        return create(*arguments) if left[0] >= 0 else errno.EAGAIN
+
+    threads(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "create", refuse)
+        with pytest.raises(DeviceError, match="cannot start a thread"):
+            run(text, out, 1, grid=(64, 1, 1))
+    assert (out == 0).all()
+    for count in (2, 3):
+        threads(count)
+        run(text, out, 1, grid=(64, 1, 1))
     assert (out == 2).all()
 
 
