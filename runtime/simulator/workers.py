@@ -52,22 +52,22 @@ define void @xe_worker_init(ptr %me) nounwind {{
   ret void
 }}
 
-define ptr @xe_worker(ptr %me) nounwind {{
+; returns when the state is idle (who launches waits for that), or when it is not (the worker does)
+define internal void @wait(ptr %me, i1 %for.idle) nounwind {{
 entry:
-  %asleep = getelementptr i8, ptr %me, i64 {_ASLEEP}
-  %awaited = getelementptr i8, ptr %me, i64 {_AWAITED}
+  %asleep.at = select i1 %for.idle, i64 {_AWAITED}, i64 {_ASLEEP}
+  %asleep = getelementptr i8, ptr %me, i64 %asleep.at
+  %cond.at = select i1 %for.idle, i64 {_DONE}, i64 {_WAKE}
+  %cond = getelementptr i8, ptr %me, i64 %cond.at
   %mutex = getelementptr i8, ptr %me, i64 {_MUTEX}
-  %wake = getelementptr i8, ptr %me, i64 {_WAKE}
-  %done = getelementptr i8, ptr %me, i64 {_DONE}
-  br label %wait
-wait:
   br label %look
 look:
-  %n = phi i32 [0, %wait], [%n1, %pause]
+  %n = phi i32 [0, %entry], [%n1, %pause]
   %state = load atomic i32, ptr %me acquire, align 4
-  switch i32 %state, label %idle [i32 {_POSTED}, label %claim
-                                  i32 {_QUIT}, label %quit]
-idle:
+  %idle = icmp eq i32 %state, {_IDLE}
+  %ready = icmp eq i1 %idle, %for.idle
+  br i1 %ready, label %end, label %unready
+unready:
   %n1 = add i32 %n, 1
   %again = icmp ult i32 %n1, {SPINS}
   br i1 %again, label %pause, label %sleep
@@ -75,20 +75,55 @@ pause:
   <pause>
   br label %look
 sleep:
-  %l0 = call i32 @pthread_mutex_lock(ptr %mutex)
+  %l = call i32 @pthread_mutex_lock(ptr %mutex)
   store atomic i32 1, ptr %asleep seq_cst, align 4
   br label %sleep.look
 sleep.look:
   %last = load atomic i32, ptr %me seq_cst, align 4
-  %nothing = icmp eq i32 %last, {_IDLE}
-  br i1 %nothing, label %doze, label %up
+  %last.idle = icmp eq i32 %last, {_IDLE}
+  %over = icmp eq i1 %last.idle, %for.idle
+  br i1 %over, label %up, label %doze
 doze:
-  %w = call i32 @pthread_cond_wait(ptr %wake, ptr %mutex)
+  %w = call i32 @pthread_cond_wait(ptr %cond, ptr %mutex)
   br label %sleep.look
 up:
   store atomic i32 0, ptr %asleep seq_cst, align 4
-  %u0 = call i32 @pthread_mutex_unlock(ptr %mutex)
+  %u = call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %end
+end:
+  ret void
+}}
+
+; changes the state, and wakes who may sleep until then
+define void @xe_worker_set(ptr %me, i32 %state) nounwind {{
+entry:
+  store atomic i32 %state, ptr %me seq_cst, align 4
+  %idle = icmp eq i32 %state, {_IDLE}
+  %asleep.at = select i1 %idle, i64 {_AWAITED}, i64 {_ASLEEP}
+  %asleep = getelementptr i8, ptr %me, i64 %asleep.at
+  %who = load atomic i32, ptr %asleep seq_cst, align 4
+  %sleeps = icmp ne i32 %who, 0
+  br i1 %sleeps, label %wake, label %end
+wake:
+  %cond.at = select i1 %idle, i64 {_DONE}, i64 {_WAKE}
+  %cond = getelementptr i8, ptr %me, i64 %cond.at
+  %mutex = getelementptr i8, ptr %me, i64 {_MUTEX}
+  %l = call i32 @pthread_mutex_lock(ptr %mutex)
+  %s = call i32 @pthread_cond_signal(ptr %cond)
+  %u = call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %end
+end:
+  ret void
+}}
+
+define ptr @xe_worker(ptr %me) nounwind {{
+entry:
   br label %wait
+wait:
+  call void @wait(ptr %me, i1 false)
+  %state = load atomic i32, ptr %me acquire, align 4
+  %over = icmp eq i32 %state, {_QUIT}
+  br i1 %over, label %quit, label %claim
 claim:
   %pair = cmpxchg ptr %me, i32 {_POSTED}, i32 {_RUNNING} seq_cst seq_cst
   %mine = extractvalue {{ i32, i1 }} %pair, 1
@@ -102,71 +137,19 @@ run:
   %launch = extractvalue %job %job, 3
   %memory = extractvalue %job %job, 4
   call void %enter(ptr %runner, ptr %kernel, ptr %launch, ptr %memory)
-  store atomic i32 {_IDLE}, ptr %me seq_cst, align 4
-  %who = load atomic i32, ptr %awaited seq_cst, align 4
-  %tell = icmp ne i32 %who, 0
-  br i1 %tell, label %told, label %wait
-told:
-  %l1 = call i32 @pthread_mutex_lock(ptr %mutex)
-  %s1 = call i32 @pthread_cond_signal(ptr %done)
-  %u1 = call i32 @pthread_mutex_unlock(ptr %mutex)
+  call void @xe_worker_set(ptr %me, i32 {_IDLE})
   br label %wait
 quit:
   ret ptr null
-}}
-
-define void @xe_worker_post(ptr %me, i32 %state) nounwind {{
-entry:
-  store atomic i32 %state, ptr %me seq_cst, align 4
-  %asleep = getelementptr i8, ptr %me, i64 {_ASLEEP}
-  %who = load atomic i32, ptr %asleep seq_cst, align 4
-  %sleeps = icmp ne i32 %who, 0
-  br i1 %sleeps, label %wake, label %end
-wake:
-  %mutex = getelementptr i8, ptr %me, i64 {_MUTEX}
-  %cond = getelementptr i8, ptr %me, i64 {_WAKE}
-  %l = call i32 @pthread_mutex_lock(ptr %mutex)
-  %s = call i32 @pthread_cond_signal(ptr %cond)
-  %u = call i32 @pthread_mutex_unlock(ptr %mutex)
-  br label %end
-end:
-  ret void
 }}
 
 define internal void @finish(ptr %me) nounwind {{
 entry:
   %pair = cmpxchg ptr %me, i32 {_POSTED}, i32 {_IDLE} seq_cst seq_cst
   %back = extractvalue {{ i32, i1 }} %pair, 1
-  br i1 %back, label %end, label %look
-look:
-  %n = phi i32 [0, %entry], [%n1, %pause]
-  %state = load atomic i32, ptr %me acquire, align 4
-  %ended = icmp eq i32 %state, {_IDLE}
-  br i1 %ended, label %end, label %busy
-busy:
-  %n1 = add i32 %n, 1
-  %again = icmp ult i32 %n1, {SPINS}
-  br i1 %again, label %pause, label %sleep
-pause:
-  <pause>
-  br label %look
-sleep:
-  %mutex = getelementptr i8, ptr %me, i64 {_MUTEX}
-  %awaited = getelementptr i8, ptr %me, i64 {_AWAITED}
-  %done = getelementptr i8, ptr %me, i64 {_DONE}
-  %l = call i32 @pthread_mutex_lock(ptr %mutex)
-  store atomic i32 1, ptr %awaited seq_cst, align 4
-  br label %sleep.look
-sleep.look:
-  %last = load atomic i32, ptr %me seq_cst, align 4
-  %over = icmp eq i32 %last, {_IDLE}
-  br i1 %over, label %up, label %doze
-doze:
-  %w = call i32 @pthread_cond_wait(ptr %done, ptr %mutex)
-  br label %sleep.look
-up:
-  store atomic i32 0, ptr %awaited seq_cst, align 4
-  %u = call i32 @pthread_mutex_unlock(ptr %mutex)
+  br i1 %back, label %end, label %await
+await:
+  call void @wait(ptr %me, i1 true)
   br label %end
 end:
   ret void
@@ -189,7 +172,7 @@ post:
   %j4 = insertvalue %job %j3, ptr %its.memory, 4
   %job.at = getelementptr i8, ptr %one, i64 {_JOB}
   store %job %j4, ptr %job.at
-  call void @xe_worker_post(ptr %one, i32 {_POSTED})
+  call void @xe_worker_set(ptr %one, i32 {_POSTED})
   %i1 = add i64 %i, 1
   %more = icmp ult i64 %i1, %count
   br i1 %more, label %post, label %own
@@ -239,8 +222,8 @@ class _Native:
         self.together = _TOGETHER(self.code.address("xe_work_together"))
         self.start = self.code.address("xe_worker")
         self.init = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.code.address("xe_worker_init"))
-        self.post = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(
-            self.code.address("xe_worker_post"))
+        self.set = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(
+            self.code.address("xe_worker_set"))
         self.create = process.pthread_create
         self.create.argtypes = [ctypes.c_void_p] * 4
         self.join = process.pthread_join
@@ -285,7 +268,7 @@ class _Worker:
             raise DeviceError(f"the simulator cannot start a thread: {os.strerror(failed)}")
 
     def end(self, native: _Native) -> None:
-        native.post(self.record, _QUIT)
+        native.set(self.record, _QUIT)
         native.join(self._thread.value, None)
 
 
