@@ -71,7 +71,8 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
 def _wants_one_loop(module: Module) -> bool:
     """Whether nested loops are to become one: `flatten=True`, and no dot.
 
-    Loops around a dot stay, since a loop over K is one whose tiles can be prefetched.
+    Loops around a dot stay, since a loop over K is one whose tiles can be prefetched.  libtriton
+    shows attributes without a value to Python only as text.
     """
     names: set[str] = set()
     loops = 0

@@ -5,8 +5,8 @@ register undefined.  `instrument` gives every value that may hold such bits a *s
 of the same shape whose set bits are undefined.  Shadows follow arithmetic bit by bit where that is
 cheap, else an undefined operand makes the whole result undefined; a choice or a logical operation
 whose other operand decides makes it defined again, also a branch in a function that combines values
-(`inline_helpers`).  Undefined bits are *used* by a store that is
-not masked off, an address, a mask, a branch, an atomic: there the sanitizer reports them.
+(`inline_helpers`).  Undefined bits are *used* by a store that is not masked off, an address, a
+mask, a branch, an atomic: there the sanitizer reports them.
 
 The instructions added are the simulator's own, `xe.shadow.*` (see `undefined_rules`), and ordinary
 ones; values that no such load reaches have no shadow and cost nothing.

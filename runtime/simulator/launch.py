@@ -19,7 +19,7 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware import block_2d
 from triton_xe.runtime.simulator import faults, jit
 from triton_xe.runtime.simulator.library_blocks import SURFACE_TRAP
-from triton_xe.runtime.simulator.library_sanitizer import Code, Word
+from triton_xe.runtime.simulator.library_sanitizer_state import Code, Word
 from triton_xe.runtime.simulator.shadow import LaunchState, explain, program, use
 from triton_xe.runtime.simulator.tile_tables import tiles_offset
 from triton_xe.runtime.simulator.watchdog import unwatch, watch
@@ -35,7 +35,9 @@ GROUPS_PER_CHUNK = 32
 """Least number of chunks per thread: work-groups may differ in cost."""
 
 _MASKS = {"ptr": (1 << 64) - 1, "i1": 255} | {f"i{n}": (1 << n) - 1 for n in (8, 16, 32, 64)}
-_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+_LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f16": "e6x",
+            "f32": "f4x", "f64": "d"}
+"""How `struct` packs a value into a slot of 8 bytes."""
 
 
 @cache
@@ -52,10 +54,6 @@ def pack_arguments(
         with contextlib.suppress(struct.error, OverflowError, TypeError):
             return buffer.from_buffer_copy(packer.pack(*values))
     return buffer.from_buffer_copy(_pack_unusual(kernel, types, values))
-
-
-_LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f16": "e6x",
-            "f32": "f4x", "f64": "d"}
 
 
 @cache
@@ -82,7 +80,7 @@ def _pack_unusual(kernel: str, types: Sequence[str], values: Sequence[int | floa
 
 def _rounded(kind: str, value: float) -> int:
     """The bits of a number of a floating-point type; what is too large is infinite."""
-    letters = _FLOATS[kind]
+    letters = f"<{_LETTERS[kind]}"
     try:
         return int.from_bytes(struct.pack(letters, value), "little")
     except OverflowError:

@@ -16,6 +16,7 @@ from triton_xe.runtime.simulator import (
     library_dpas,
     library_maths,
     library_sanitizer,
+    library_sanitizer_state,
     library_tiles,
     library_trace,
 )
@@ -119,7 +120,7 @@ def _stopped(host: HostCpu) -> Source:
         "define void @xe_stopped(ptr %ctx, i32 %sg, i64 %line) nounwind cold noinline {\nentry:\n"
         "  %a = getelementptr i64, ptr %ctx, i32 7\n  %err = load ptr, ptr %a\n"
         "  %code = load volatile i64, ptr %err\n"
-        f"  %late = icmp eq i64 %code, {library_sanitizer.Code.TIME}\n"
+        f"  %late = icmp eq i64 %code, {library_sanitizer_state.Code.TIME}\n"
         "  br i1 %late, label %tell, label %done\ntell:\n"
         "  %a4 = getelementptr i64, ptr %err, i32 4\n"
         "  %r = cmpxchg ptr %a4, i64 0, i64 1 seq_cst seq_cst\n"
@@ -383,7 +384,7 @@ def _runner(host: HostCpu, kind: str, checked: str | None) -> Source:
         parts["load"] += _LOAD_STATE
         parts["place"] += "\n  call void @xe_san_group(ptr %ctx)"
         declarations += "\ndeclare void @xe_san_group(ptr)"
-        helpers += (library_sanitizer.NEW_GROUP,)
+        helpers += (library_sanitizer_state.NEW_GROUP,)
     text = re.sub(r"\{(\w+)\}", lambda found: parts[found[1]], _RUN)
     return Source(text + declarations, helpers)
 

@@ -44,6 +44,13 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return lambda count: monkeypatch.setenv("TRITON_XE_THREADS", str(count))
 
 
+@pytest.fixture
+def count_up(device: SimulatedDevice, kernel: Text) -> Callable[[np.ndarray], None]:
+    """One launch that adds 1 to each element of an array, by a program of its own."""
+    loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
+    return lambda out: device.launch(loaded, (out.size, 1, 1), [out.ctypes.data, 1])
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_each_group_runs_once(
     run: Run, kernel: Text, threads: Callable[[int], None], count: int
@@ -58,15 +65,14 @@ def test_each_group_runs_once(
 
 
 def test_launches_after_the_workers_fell_asleep(
-    device: SimulatedDevice, kernel: Text, threads: Callable[[int], None]
+    count_up: Callable[[np.ndarray], None], threads: Callable[[int], None]
 ) -> None:
     threads(4)
-    loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
     out = np.zeros(500, np.int32)
     for _ in range(20):
         time.sleep(0.002)
         for _ in range(3):
-            device.launch(loaded, (500, 1, 1), [out.ctypes.data, 1])
+            count_up(out)
     assert (out == 60).all()
 
 
@@ -86,15 +92,14 @@ def test_a_launch_waits_for_the_group_that_takes_long(
 
 
 def test_several_threads_launch_at_once(
-    device: SimulatedDevice, kernel: Text, threads: Callable[[int], None]
+    count_up: Callable[[np.ndarray], None], threads: Callable[[int], None]
 ) -> None:
     threads(2)
-    loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
     outs = [np.zeros(300, np.int32) for _ in range(6)]
 
-    def launches(out: np.ndarray[tuple[int], np.dtype[np.int32]]) -> None:
+    def launches(out: np.ndarray) -> None:
         for _ in range(50):
-            device.launch(loaded, (300, 1, 1), [out.ctypes.data, 1])
+            count_up(out)
 
     own = [threading.Thread(target=launches, args=(out,)) for out in outs]
     for each in own:
@@ -106,7 +111,8 @@ def test_several_threads_launch_at_once(
 
 @pytest.mark.parametrize("group", [0, 777, 999])
 def test_a_wild_access_in_any_thread_is_reported(
-    device: SimulatedDevice, kernel: Text, threads: Callable[[int], None], group: int
+    device: SimulatedDevice, kernel: Text, count_up: Callable[[np.ndarray], None],
+    threads: Callable[[int], None], group: int,
 ) -> None:
     body = GROUP + f"""
   %wild = icmp eq i32 %g, %step
@@ -115,12 +121,11 @@ def test_a_wild_access_in_any_thread_is_reported(
   store i32 1, {P} %at"""
     threads(4)
     wild = device.load(kernel(f"{P} %out, i32 %step, {P} %bad", body).encode(), "k")
-    good = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
     out = np.zeros(1000, np.int32)
     with pytest.raises(SimulatorTrap, match="where there is no memory"):
         device.launch(wild, (1000, 1, 1), [out.ctypes.data, group, 4096])
     out[:] = 0
-    device.launch(good, (1000, 1, 1), [out.ctypes.data, 1])
+    count_up(out)
     assert (out == 1).all()
 
 
