@@ -2,10 +2,13 @@
 
 The format of the buffer is described in `lowering/emit/debug.py`.  A launch that may report waits
 for its end, so that lines come out in time and an assertion is raised by the launch that failed.
+With `TRITON_XE_ASSERT=abort` it ends the process with SIGABRT instead, as Intel's own driver does
+for SYCL's assert: for test suites that expect that, and for a core dump of the moment.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,7 +46,10 @@ class DebugBuffer:
         device.copy_to_device(self.pointer, header)
 
     def report(self) -> None:
-        """Wait for the kernel, print its lines, raise `DeviceAssertionError` where one failed."""
+        """Wait for the kernel, print its lines, raise `DeviceAssertionError` where one failed.
+
+        With `TRITON_XE_ASSERT=abort` the failure goes to stderr and the process ends.
+        """
         try:
             self._device.synchronize()
             asked, records = self._records()
@@ -62,8 +68,12 @@ class DebugBuffer:
                 "TRITON_XE_PRINT_BYTES to a larger number of bytes"
             )
         sys.stdout.flush()
-        if failed:
-            raise DeviceAssertionError(self._failures(failed))
+        if not failed:
+            return
+        if knobs.abort_on_assert():
+            print(self._failures(failed), file=sys.stderr, flush=True)
+            os.abort()
+        raise DeviceAssertionError(self._failures(failed))
 
     def _records(self) -> tuple[int, Any]:
         header = np.zeros(8, np.int32)
@@ -82,7 +92,7 @@ class DebugBuffer:
         ))
         more = len(shown) - SHOWN_FAILURES
         tail = f"\n  ... and {more} more" if more > 0 else ""
-        head = f"kernel {self._kernel!r}: device assertion failed"
+        head = f"kernel {self._kernel!r}: device-side assertion failed"
         return "\n  ".join([head, *shown[:SHOWN_FAILURES]]) + tail
 
 

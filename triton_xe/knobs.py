@@ -11,6 +11,7 @@
 | `TRITON_XE_TOOLCHAIN` | folder where `scripts/install_intel_toolchain.sh` put Intel's tools |
 | `TRITON_XE_SANITIZE` | 1: the simulator checks every access; `finite`: infinities and NaN too |
 | `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
+| `TRITON_XE_ASSERT` | `abort`: a failed `device_assert` ends the process; else an exception |
 | `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
 | `TRITON_XE_TRACE` | file for the simulator's trace |
 | `NO_COLOR` | anything but empty: text output is never coloured, not even on a terminal |
@@ -67,6 +68,10 @@ def toolchain() -> Path:
 
 def sanitize() -> bool:
     return os.environ.get("TRITON_XE_SANITIZE", "0") not in ("", "0")
+
+
+def abort_on_assert() -> bool:
+    return os.environ.get("TRITON_XE_ASSERT", "") == "abort"
 
 
 def print_bytes() -> int:

@@ -1,5 +1,11 @@
 """tl.device_print and tl.device_assert reach the user."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 import triton
@@ -84,3 +90,22 @@ def test_what_does_not_fit_is_counted(capfd, monkeypatch):
     lines = capfd.readouterr().out.splitlines()
     assert len(lines) == 5
     assert "12 more reports did not fit" in lines[-1]
+
+
+ABORTS = """
+import torch
+from test_debug_reports import assert_kernel
+x = torch.full((16,), 1000, dtype=torch.int32, device="xpu")
+assert_kernel[(1,)](x, torch.zeros_like(x), 16, debug=True)
+"""
+
+
+@pytest.mark.parametrize(("asked", "status"), [("abort", -signal.SIGABRT), ("", 1)])
+def test_a_failed_assertion_ends_the_process_where_asked(asked, status):
+    ended = subprocess.run(
+        [sys.executable, "-c", ABORTS], env={**os.environ, "TRITON_XE_ASSERT": asked},
+        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == status, ended.stderr
+    assert "program (0, 0, 0), element (0): too large" in ended.stderr
+    assert ("Traceback" in ended.stderr) == (asked != "abort")
