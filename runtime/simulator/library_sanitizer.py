@@ -32,9 +32,11 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     BARRIER,
     CHECK_BLOCK,
     CHECK_ONE,
+    CLASH,
     EPOCH,
     EPOCH_MOST,
     ERROR_WORD,
+    FIND,
     GROUP,
     GROUP_WORD,
     I1,
@@ -42,6 +44,7 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     I32,
     I64,
     JOIN,
+    MERGE,
     MISS,
     NEW_GROUP,
     NON_FINITE,
@@ -99,7 +102,7 @@ def _make_report() -> Text:
 
 def _make_find() -> Text:
     """The entry that holds an address; asks the host once for a new block; -1 when none does."""
-    w = start("xe_san_find")
+    w = start(FIND)
     state = w.state()
     found = w.variable(I64(-1))
     end = w.word(state, Word.SEARCH_END)
@@ -136,7 +139,7 @@ def _make_one() -> Text:
         unknown = b.and_(b.icmp_signed("<", w["entry"], I64(0)), b.not_(slm))
         with b.if_then(unknown):
             arguments = [w["ctx"], w["address"]]
-            b.store(w.call("xe_san_find", I64, arguments), entry)
+            b.store(w.call(FIND, I64, arguments), entry)
         index = w.get(entry)
         missing = b.and_(b.icmp_signed("<", index, I64(0)), b.not_(slm))
         slot = b.select(slm, w.word(state, Word.SLM_ENTRY), b.select(missing, I64(0), index))
@@ -159,7 +162,7 @@ def _make_one() -> Text:
                          *(w[n] for n in ("address", "size", "kind"))]
             b.store(w.call("xe_san_track", I1, arguments), result)
     b.ret(w.get(result))
-    return w.text(), ("xe_san_find", "xe_san_report", "xe_san_track", STOPPED)
+    return w.text(), (FIND, "xe_san_report", "xe_san_track", STOPPED)
 
 
 def _conflict(
@@ -217,6 +220,30 @@ def _conflicts(
             b.store(b.select(clash, cell, w.get(who)), who)
             b.store(following, slot)
     return w.get(found), w.get(who)
+
+
+def _make_clash() -> Text:
+    """Whether one earlier access of a place of global memory clashes with a new one.
+
+    The earlier one is the last write, or tells who has `read` the place since.
+    """
+    w = start(CLASH)
+    b = w.b
+    state = w.state()
+    since = b.select(w["read"], I64(0), w.word(state, Word.SINCE))
+    found, _ = _conflicts(
+        w, state, w["old"], w["new"], I1(0), since, reads=w["read"], asked=I1(1))
+    b.ret(found)
+    return w.text(), ()
+
+
+def _make_merge() -> Text:
+    """The cell of the readers of a place of global memory after one more."""
+    w = start(MERGE)
+    old, new = w["old"], w["new"]
+    unordered = _conflict(w, w.state(), old, new, I1(0), I64(0), reads=I1(1))
+    w.b.ret(_merged_read(w, old, new, unordered))
+    return w.text(), (JOIN,)
 
 
 def _make_track() -> Text:
@@ -484,6 +511,8 @@ _MAKERS: dict[str, Callable[[], Text]] = {
     "find": _make_find,
     "one": _make_one,
     "track": _make_track,
+    "clash": _make_clash,
+    "merge": _make_merge,
     "block": _make_block,
     "barrier": _make_barrier,
     "group": _make_group,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
 
 from triton_xe.runtime.simulator.library_sanitizer import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.library_sanitizer_state import (
+    ATOMIC,
     CHECK_ONE,
+    CLASH,
+    FIND,
     GROUP,
     I1,
     I32,
     I64,
+    MERGE,
     PHASE,
     PHASE_MOST,
     PTR,
@@ -70,8 +76,13 @@ class _Lanes:
         name = f"llvm.masked.scatter.v{self.lanes}i{value.type.element.width}.v{self.lanes}p0"
         self.w.call(name, ir.VoidType(), [value, pointers, mask])
 
+    def bit(self, cells: Any, number: int) -> Any:
+        b = self.w.b
+        return b.icmp_unsigned("!=", b.and_(cells, self.constant(1 << number)), self.constant(0))
+
     def ordered(self, old: Any, owner: Any, slm: Any, since: Any) -> Any:
-        """Cells that cannot clash: unused, of this subgroup, or before one more barrier."""
+        """Cells that cannot clash: unused, atomic like the new access, of this subgroup, or before
+        one more barrier."""
         b = self.w.b
         odd = b.xor(old, owner)
         none = self.constant(0)
@@ -85,10 +96,24 @@ class _Lanes:
         several = b.icmp_unsigned("==", warp, self.constant(SEVERAL << SUBGROUP))
         phase = b.and_(phase, b.not_(several))
         stale = b.and_(self.spread(slm), b.not_(group))
-        return b.or_(b.or_(unused, mine), b.or_(b.and_(group, phase), stale))
+        local = b.icmp_unsigned("!=", b.and_(self.w["kind"], I64(Kind.LOCAL)), I64(0))
+        atomic = b.and_(self.bit(b.and_(old, owner), ATOMIC),
+                        b.or_(group, b.not_(self.spread(local))))
+        free = b.or_(b.or_(unused, mine), atomic)
+        return b.or_(free, b.or_(b.and_(group, phase), stale))
+
+    @contextmanager
+    def distinct(self, cells: Any, which: Any) -> Iterator[tuple[Any, Any]]:
+        """For each value among the cells of some lanes: it, and the lanes that have it."""
+        w, b = self.w, self.w.b
+        with w.chain(b.bitcast(which, self.bits)) as (rest, slot):
+            one = b.extract_element(cells, b.zext(b.cttz(rest, I1(1)), I64))
+            alike = b.icmp_unsigned("==", cells, self.spread(one))
+            yield one, b.and_(alike, which)
+            b.store(b.and_(rest, b.not_(b.bitcast(alike, self.bits))), slot)
 
     def crossing(self, old: Any, owner: Any, ordered: Any) -> Any:
-        """Cells of readers of other programs, which this one joins."""
+        """Cells of other programs, which may clash."""
         b = self.w.b
         group = b.icmp_unsigned("<", b.xor(old, owner), self.constant(1 << GROUP))
         return b.not_(b.or_(ordered, group))
@@ -153,19 +178,12 @@ def check_lanes(lanes: int) -> Text:
     v = _Lanes(lanes)
     w, b = v.w, v.w.b
     result = w.variable(I1(1))
-    state = w.state()
-    slm = b.icmp_unsigned("!=", b.and_(w["kind"], I64(Kind.SLM)), I64(0))
-    known = b.or_(b.icmp_signed(">=", w["entry"], I64(0)), slm)
-    row = b.select(slm, w.word(state, Word.SLM_ENTRY), b.select(known, w["entry"], I64(0)))
-    block = block_of(w, state, row)
-    atomic = b.icmp_unsigned("!=", b.and_(w["kind"], I64(Kind.ATOMIC)), I64(0))
-    good = w.variable(b.and_(b.and_(known, b.not_(atomic)), _inside(v, block)))
-    cells = w.word(block, Entry.WRITES)
-    tracked = b.icmp_unsigned("!=", cells, I64(0))
-    with b.if_then(b.and_(w.get(good), tracked)):
-        _note(v, state, block, slm, good)
+    masked = b.bitcast(w["mask"], v.bits)
+    good = w.variable(b.icmp_unsigned("==", masked, v.bits(0)))
     with b.if_then(b.not_(w.get(good))):
-        memory, masked = w.space(v.vector), b.bitcast(w["mask"], v.bits)
+        _all_lanes(v, masked, good)
+    with b.if_then(b.not_(w.get(good))):
+        memory = w.space(v.vector)
         b.store(w["addresses"], memory)
         with w.loop(I64(0), I64(lanes)) as k:
             active = b.trunc(b.lshr(masked, b.trunc(k, v.bits)), I1)
@@ -173,7 +191,38 @@ def check_lanes(lanes: int) -> Text:
                          w.word(memory, k), w["size"], w["kind"], active]
             b.store(b.and_(w.get(result), w.call(CHECK_ONE, I1, arguments)), result)
     b.ret(w.get(result))
-    return w.text(), (CHECK_ONE,)
+    return w.text(), (CHECK_ONE, CLASH, MERGE, FIND)
+
+
+def _all_lanes(v: _Lanes, masked: Any, good: Any) -> None:
+    """Note the access, if it is plainly right; whether it is."""
+    w, b = v.w, v.w.b
+    state = w.state()
+    slm = b.icmp_unsigned("!=", b.and_(w["kind"], I64(Kind.SLM)), I64(0))
+    known = b.icmp_signed(">=", w["entry"], I64(0))
+    row = w.variable(b.select(slm, w.word(state, Word.SLM_ENTRY), w["entry"]))
+    with b.if_then(b.not_(b.or_(known, slm))):
+        b.store(_searched(v, state, masked), row)
+    block = block_of(w, state, w.get(row))
+    b.store(_inside(v, block), good)
+    tracked = b.icmp_unsigned("!=", w.word(block, Entry.WRITES), I64(0))
+    with b.if_then(b.and_(w.get(good), tracked)):
+        _note(v, state, block, slm, good)
+
+
+def _searched(v: _Lanes, state: Any, masked: Any) -> Any:
+    """The row of the block that the first active lane's address is in; an empty one if none."""
+    w, b = v.w, v.w.b
+    address = b.extract_element(w["addresses"], b.zext(b.cttz(masked, I1(1)), I64))
+    block = block_of(w, state, w.word(state, Word.SEARCHED_ROW))
+    away = b.or_(b.icmp_unsigned("<", address, w.word(block, Entry.LOW)),
+                 b.icmp_unsigned(">=", address, w.word(block, Entry.HIGH)))
+    with b.if_then(away):
+        found = w.call(FIND, I64, [w["ctx"], address])
+        nowhere = w.word(state, Word.EMPTY_ROW)
+        here = b.icmp_signed(">=", found, I64(0))
+        w.set_word(state, Word.SEARCHED_ROW, b.select(here, found, nowhere))
+    return w.word(state, Word.SEARCHED_ROW)
 
 
 def _inside(v: _Lanes, block: Any) -> Any:
@@ -202,8 +251,7 @@ def _note(v: _Lanes, state: Any, block: Any, slm: Any, good: Any) -> None:
     simple = b.and_(b.and_(whole, even), b.icmp_unsigned("==", b.and_(size, I64(3)), I64(0)))
     narrow = b.and_(b.not_(whole), b.not_(slm))
     b.store(b.or_(simple, narrow), good)
-    owner_word = owner_of(w, state, slm)
-    owner = v.spread(owner_word)
+    owner = owner_of(w, state, slm)
     index = b.lshr(offsets, v.constant(2))
     count = b.select(whole, b.lshr(size, I64(2)), b.udiv(I64(4), size))
     part = b.sub(b.shl(I64(1), b.select(whole, I64(4), size)), I64(1))
@@ -211,14 +259,13 @@ def _note(v: _Lanes, state: Any, block: Any, slm: Any, good: Any) -> None:
     run = b.and_(simple, _is_run(v, addresses, size, mask))
     with w.loop(I64(0), b.select(run, count, I64(0))) as k:
         cells = _Run(v, b.add(start, b.mul(k, I64(v.lanes))))
-        _cells(v, state, block, cells, v.spread(b.or_(owner_word, I64(15))), owner, slm, writes,
-               good)
+        _cells(v, state, block, cells, b.or_(owner, I64(15)), owner, slm, writes, good)
     with w.loop(I64(0), b.select(b.and_(w.get(good), b.not_(run)), count, I64(0))) as k:
         shift = b.select(whole, I64(0), b.mul(k, size))
         here = b.or_(v.spread(whole), b.icmp_unsigned("==", inner, v.spread(shift)))
         active = b.and_(mask, here)
         cell = b.add(index, v.spread(b.select(whole, k, I64(0))))
-        new = v.spread(b.or_(owner_word, b.shl(part, shift)))
+        new = b.or_(owner, b.shl(part, shift))
         _cells(v, state, block, _Scattered(v, cell, active), new, owner, slm, writes, good)
 
 
@@ -231,23 +278,30 @@ def _is_run(v: _Lanes, addresses: Any, size: Any, mask: Any) -> Any:
 
 
 def _cells(
-    v: _Lanes, state: Any, block: Any, cells: _Cells, new: Any, owner: Any, slm: Any,
+    v: _Lanes, state: Any, block: Any, cells: _Cells, access: Any, accessor: Any, slm: Any,
     writes: Any, good: Any,
 ) -> None:
     w, b = v.w, v.w.b
+    new, owner = v.spread(access), v.spread(accessor)
     write_at, read_at = w.word(block, Entry.WRITES), w.word(block, Entry.READS)
     old_write = cells.load(write_at, 8, v.vector)
     old_read = cells.load(read_at, 8, v.vector)
     after_write = v.ordered(old_write, owner, slm, unfenced_barriers(w, state, slm))
     after_read = v.ordered(old_read, owner, slm, I64(0))
-    fine = b.and_(after_write, b.or_(after_read, b.not_(v.spread(writes))))
-    listed = b.icmp_unsigned("!=", w.word(block, Entry.SYNC), I64(0))
-    joins = b.and_(v.crossing(old_read, owner, after_read), v.spread(listed))
-    fine = b.and_(fine, b.not_(b.and_(joins, cells.active)))
-    fine = b.and_(v.every(fine), _first_use(v, state, cells, slm, writes))
+    cross_write = b.and_(v.crossing(old_write, owner, after_write), cells.active)
+    cross_read = b.and_(v.crossing(old_read, owner, after_read), cells.active)
+    published = b.icmp_unsigned("!=", w.word(block, Entry.SYNC), I64(0))
+    fine = b.or_(after_write, b.and_(cross_write, _replaced(v, old_write, new, writes)))
+    fine = b.and_(fine, b.or_(b.or_(after_read, cross_read), b.not_(v.spread(writes))))
+    fine = b.and_(fine, b.or_(_goes_on(v, old_write, owner), b.not_(v.spread(published))))
+    fine = b.and_(v.every(b.or_(fine, b.not_(cells.active))),
+                  _first_use(v, state, cells, slm, writes))
     b.store(b.and_(w.get(good), fine), good)
+    with b.if_then(fine):
+        _compare(v, old_write, cross_write, access, I1(0), good)
+        _compare(v, old_read, b.and_(cross_read, v.spread(writes)), access, I1(1), good)
     site = v.spread(w["site"])
-    with b.if_then(fine), b.if_else(writes) as (then, otherwise):
+    with b.if_then(w.get(good)), b.if_else(writes) as (then, otherwise):
         with then:
             mine = b.icmp_unsigned(
                 "==", b.and_(b.xor(old_write, owner), v.constant(-16)), v.constant(0))
@@ -256,8 +310,35 @@ def _cells(
             cells.store(v.constant(0), read_at, 8)
             cells.store(site, w.word(block, Entry.WRITE_SITES), 4)
         with otherwise:
-            cells.store(v.merged_read(old_read, new, owner, after_read), read_at, 8)
+            kept = w.variable(v.merged_read(old_read, new, owner, after_read))
+            joins = b.and_(cross_read, v.spread(published))
+            with v.distinct(old_read, joins) as (old, alike):
+                one = w.call(MERGE, I64, [w["ctx"], block, old, access, w["kind"]])
+                b.store(b.select(alike, v.spread(one), w.get(kept)), kept)
+            cells.store(w.get(kept), read_at, 8)
             cells.store(site, w.word(block, Entry.READ_SITES), 4)
+
+
+def _replaced(v: _Lanes, old: Any, new: Any, writes: Any) -> Any:
+    """Cells of which a store leaves nothing; all, for a load."""
+    b = v.w.b
+    touched = b.icmp_unsigned("!=", b.and_(b.and_(old, new), v.constant(15)), v.constant(0))
+    return b.or_(touched, b.not_(v.spread(writes)))
+
+
+def _goes_on(v: _Lanes, old: Any, owner: Any) -> Any:
+    """Cells after whose write an atomic still finds what is published there."""
+    b = v.w.b
+    unused = b.icmp_unsigned("==", old, v.constant(0))
+    return b.or_(b.or_(unused, v.bit(old, ATOMIC)), b.not_(v.bit(owner, ATOMIC)))
+
+
+def _compare(v: _Lanes, old: Any, which: Any, access: Any, read: Any, good: Any) -> None:
+    """Compare with what some lanes found of other programs, each such access once."""
+    w, b = v.w, v.w.b
+    with v.distinct(old, which) as (cell, _):
+        found = w.call(CLASH, I1, [w["ctx"], cell, access, w["kind"], read])
+        b.store(b.and_(w.get(good), b.not_(found)), good)
 
 
 def _first_use(v: _Lanes, state: Any, cells: _Cells, slm: Any, writes: Any) -> Any:

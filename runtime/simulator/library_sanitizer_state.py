@@ -73,6 +73,9 @@ class Word(IntEnum):
     """Row of the block that an atomic of a lane must be in, or -1."""
     STEPS = 43
     """Records that the work-group has walked to acquire what they tell."""
+    SEARCHED_ROW = 44
+    """Of the block table, where the last search for an access of all lanes ended."""
+    EMPTY_ROW = 45
     WITHIN = 40
     """Whether a subgroup has acquired what another of its work-group released."""
     COUNT = 48
@@ -142,6 +145,9 @@ SEVERAL_GROUPS = (1 << 21) - 1
 
 CHECK_ONE = "xe_san_one"
 CHECK_BLOCK = "xe_san_block"
+FIND = "xe_san_find"
+CLASH = "xe_san_clash"
+MERGE = "xe_san_merge"
 FENCE = "xe_san_fence"
 BARRIER = "xe_san_barrier"
 SYNC = "xe_san_sync"
@@ -272,10 +278,12 @@ _ACCESS = [
 ]
 SIGNATURES: dict[str, tuple[ir.Type, list[tuple[str, ir.Type]]]] = {
     CHECK_ONE: (I1, [*_ACCESS, ("active", I1)]),
-    "xe_san_find": (I64, [("ctx", PTR), ("address", I64)]),
+    FIND: (I64, [("ctx", PTR), ("address", I64)]),
     "xe_san_track": (I1, [*_ACCESS[:4], ("block", PTR), *_ACCESS[5:]]),
     "xe_san_report": (ir.VoidType(), [
         *_ACCESS, ("code", I64), ("other", I64), ("other_site", I64), ("other_writes", I64)]),
+    CLASH: (I1, [("ctx", PTR), ("old", I64), ("new", I64), ("kind", I64), ("read", I1)]),
+    MERGE: (I64, [("ctx", PTR), ("block", PTR), ("old", I64), ("new", I64), ("kind", I64)]),
     CHECK_BLOCK: (I1, [
         *SITE_ARGUMENTS, ("entry", I64), ("base", I64), ("w1", I32), ("h1", I32), ("p1", I32),
         ("x", I32), ("y", I32), ("row_bytes", I64), ("rows", I64), ("element", I64),

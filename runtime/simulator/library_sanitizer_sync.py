@@ -36,6 +36,7 @@ from llvmlite import ir
 from triton_xe.runtime.simulator.library_sanitizer_state import (
     ERROR_WORD,
     FENCE,
+    FIND,
     GROUP_WORD,
     I32,
     I64,
@@ -399,7 +400,7 @@ def make_sync() -> Text:
         away = b.or_(b.icmp_unsigned("<", w["address"], w.word(block, Entry.LOW)),
                      b.icmp_unsigned(">=", w["address"], w.word(block, Entry.HIGH)))
         with b.if_then(away):
-            b.store(w.call("xe_san_find", I64, [w["ctx"], w["address"]]), row)
+            b.store(w.call(FIND, I64, [w["ctx"], w["address"]]), row)
         with b.if_then(b.icmp_signed(">=", w.get(row), I64(0))):
             w.note(Word.SYNC_ROW, w.get(row))
             block = block_of(w, w.state_, w.get(row))
@@ -410,7 +411,7 @@ def make_sync() -> Text:
                 at = b.inttoptr(b.add(places, b.shl(dword, I64(2))), PTR)
                 _synchronise(w, at)
     b.ret_void()
-    return w.text(), (NEW_RECORD, LEARN, PUBLISH, "xe_san_find")
+    return w.text(), (NEW_RECORD, LEARN, PUBLISH, FIND)
 
 
 def _synchronise(w: Records, at: Any) -> None:

@@ -99,7 +99,7 @@ class LaunchState:
         self.plan = plan
         self.count = len(kinds)
         self.words: Words = np.zeros(Word.COUNT, np.int64)
-        self.table: Words = np.zeros((self.count + 1 + MOST_SEARCHED, Entry.WORDS), np.int64)
+        self.table: Words = np.zeros((self.count + 2 + MOST_SEARCHED, Entry.WORDS), np.int64)
         self.blocks: dict[int, Block] = {}
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[NDArray[np.uint8]] = []
@@ -127,6 +127,7 @@ class LaunchState:
         w[Word.JOINED] = self._array(Joined.WORDS * JOINED_KEPT, np.int64)
         w[Word.SUBGROUPS] = self.sub_groups
         w[Word.SYNC_ROW] = self.count
+        w[Word.SEARCHED_ROW] = w[Word.EMPTY_ROW] = len(self.table) - 1
         w[Word.RECORDS_USED] = 1
         self.make_room()
         w[Word.SLM_ENTRY] = self.count
@@ -204,7 +205,7 @@ class LaunchState:
         """A new row for the block that holds an address no row holds; -1 when none does."""
         block = self.memory.find(address)
         row = int(self.words[Word.SEARCH_END])
-        if block is None or row >= len(self.table):
+        if block is None or row >= len(self.table) - 1:
             return -1
         self._enter(row, block, tracked=self.plan.writes_anywhere or block in self._shadows)
         self.words[Word.SEARCH_END] = row + 1
