@@ -9,6 +9,13 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.conversions import conversion
 from triton_xe.runtime.simulator.elementwise import gather_lanes, scalarise
 from triton_xe.runtime.simulator.ir import Function, Instruction, Type
+from triton_xe.runtime.simulator.lane_atomics import (
+    LaneAtomic,
+    lane_atomic,
+    tell,
+    told_text,
+    tried,
+)
 from triton_xe.runtime.simulator.lane_loops import stoppable
 from triton_xe.runtime.simulator.library_sanitizer_state import Kind
 from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
@@ -17,6 +24,7 @@ from triton_xe.runtime.simulator.matrix import block_call, dpas
 from triton_xe.runtime.simulator.memory import load_value, store_value
 from triton_xe.runtime.simulator.sanitize import (
     after_barrier,
+    checking,
     fence,
     guarded,
     guarded_range,
@@ -33,6 +41,8 @@ from triton_xe.runtime.simulator.values import Aggregate, Uniform, Value, Wide, 
 from triton_xe.runtime.simulator.widener import Rule, Widener
 
 GENX = "llvm.genx.GenISA."
+PASSED = ".passed"
+"""Ends the names of lane helpers without checks, in a launch that has them."""
 NAMED_BARRIER = GENX + "threadgroupnamedbarriers."
 """Subgroups run the same way through a kernel, so waiting for all of them waits for enough."""
 BARRIERS = (
@@ -238,8 +248,8 @@ def barrier(w: Widener, i: Instruction) -> None:
 # --- functions of the module ----------------------------------------------------------------------
 
 
-def host_name(function: Function) -> str:
-    return '@"xe.' + function.name.lstrip("@").strip('"') + '"'
+def host_name(function: Function, suffix: str = "") -> str:
+    return '@"xe.' + function.name.lstrip("@").strip('"') + suffix + '"'
 
 
 def host_type(w: Widener, t: Type, uniform: bool) -> str:
@@ -302,11 +312,32 @@ def lane_call(w: Widener, i: Instruction, target: Function) -> None:
     arguments += [f"ptr {r}" for r in results]
     note_site(w, i)
     w.context.definitions[target.name + ".lanes"] = lane_loop(target, s)
-    w.do(f"call void {lane_loop_name(target)}({', '.join(arguments)})")
+    atomic = lane_atomic(target) if checking(w) else None
+    if atomic is None:
+        w.do(f"call void {lane_loop_name(target)}({', '.join(arguments)})")
+    else:
+        _checked_atomic(w, i, target, atomic, ", ".join(arguments))
     if i.result is None:
         return
     parts = [_lane_result(w, p, f) for p, f in zip(results, fields, strict=True)]
     w.define(i, Aggregate(tuple(parts), i.type) if i.type.kind == "struct" else parts[0])
+
+
+def _checked_atomic(
+    w: Widener, i: Instruction, target: Function, atomic: LaneAtomic, arguments: str
+) -> None:
+    """Without checks lane by lane where that of all lanes finds nothing."""
+    plan = w.context.sanitizer
+    assert plan is not None
+    told = plan.releases and atomic.swaps
+    definitions, name = w.context.definitions, target.name + PASSED
+    definitions[name] = lane_helper_text(target, told=told, suffix=PASSED)
+    definitions[name + ".lanes"] = lane_loop(target, w.lanes, PASSED)
+    good = tried(w, i, atomic)
+    loops = (lane_loop_name(target, PASSED), lane_loop_name(target))
+    loop = w.emit(f"select i1 {good}, ptr {loops[0]}, ptr {loops[1]}")
+    w.do(f"call void {loop}({arguments})")
+    tell(w, i, atomic, good)
 
 
 def _result_fields(t: Type) -> tuple[Type, ...]:
@@ -324,11 +355,11 @@ def _lane_result(w: Widener, pointer: str, t: Type) -> Value:
     return Wide(lane_major(w, text, t, False), t)
 
 
-def lane_loop_name(target: Function) -> str:
-    return '@"xe.lanes.' + target.name.lstrip("@").strip('"') + '"'
+def lane_loop_name(target: Function, suffix: str = "") -> str:
+    return '@"xe.lanes.' + target.name.lstrip("@").strip('"') + suffix + '"'
 
 
-def lane_loop(target: Function, lanes: int) -> str:
+def lane_loop(target: Function, lanes: int, suffix: str = "") -> str:
     """A host function that calls a scalar helper once per lane, in lane order."""
     types = [t for _, t in target.parameters]
     fields = _result_fields(target.result)
@@ -343,7 +374,7 @@ def lane_loop(target: Function, lanes: int) -> str:
         if t == ir.I1:
             body.append(f"%x{k} = trunc i8 %l{k} to i1")
         arguments.append(f"{t.text} %{'x' if t == ir.I1 else 'l'}{k}")
-    invoke = f"call {target.result.text} {host_name(target)}({', '.join(arguments)})"
+    invoke = f"call {target.result.text} {host_name(target, suffix)}({', '.join(arguments)})"
     body.append(invoke if not fields else f"%result = {invoke}")
     for k, t in enumerate(fields):
         source = "%result"
@@ -358,8 +389,9 @@ def lane_loop(target: Function, lanes: int) -> str:
         body += [f"%q{k} = getelementptr {unit}, ptr %r{k}, i32 %lane",
                  f"store {memory} {source}, ptr %q{k}, align {t.scalar.size}"]
     lines = "\n  ".join(body)
+    name = lane_loop_name(target, suffix)
     return (
-        f"define internal void {lane_loop_name(target)}(ptr %ctx, i32 %sg, {', '.join(names)}) "
+        f"define internal void {name}(ptr %ctx, i32 %sg, {', '.join(names)}) "
         f"noinline {{\nentry:\n  br label %loop\nloop:\n"
         f"  %lane = phi i32 [0, %entry], [%next, %loop]\n  {lines}\n"
         f"  %next = add i32 %lane, 1\n  %more = icmp ult i32 %next, {lanes}\n"
@@ -371,12 +403,18 @@ _SPACES = re.compile(r" addrspace\(\d+\)")
 _SCOPE = re.compile(r' syncscope\("[^"]*"\)')
 
 
-def lane_helper_text(function: Function, *, sanitized: bool = False) -> str:
-    """The scalar helper as a host function: plain pointers, ids as arguments."""
+def lane_helper_text(
+    function: Function, *, sanitized: bool = False, releases: bool = True, told: bool = False,
+    suffix: str = "",
+) -> str:
+    """The scalar helper as a host function: plain pointers, ids as arguments.
+
+    `told`: without checks, but it notes what it did.
+    """
     text = _SCOPE.sub("", _SPACES.sub("", function.text))
     head, body = text.split("\n", 1)
     start = head.index("(")
-    head = ("define internal " + _result_text(function) + " " + host_name(function)
+    head = ("define internal " + _result_text(function) + " " + host_name(function, suffix)
             + "(ptr %ctx, i32 %sg, i32 %lane"
             + (", " if function.parameters else "") + ", ".join(
                 f"{t.text} {name}" for name, t in function.parameters) + ") {")
@@ -392,8 +430,11 @@ def lane_helper_text(function: Function, *, sanitized: bool = False) -> str:
     body = re.sub(
         r"(?m)^\s*(?:tail )?call void @_Z21__spirv_MemoryBarrierjj\(.*?(\d+),.* (\d+)\).*$",
         r"  fence seq_cst ; \1 \2", body)
-    body = lane_text(function, body) if sanitized else body
-    return head + "\n" + stoppable(function, body, checked=sanitized)
+    if sanitized:
+        body = lane_text(function, body, releases=releases)
+    elif told:
+        body = told_text(body)
+    return head + "\n" + stoppable(function, body, checked=sanitized or bool(suffix))
 
 
 def _result_text(function: Function) -> str:

@@ -23,6 +23,7 @@ from triton_xe.runtime.simulator.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.guards import without_fallbacks
 from triton_xe.runtime.simulator.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+from triton_xe.runtime.simulator.lane_atomics import releases
 from triton_xe.runtime.simulator.lane_loops import loop_ends
 from triton_xe.runtime.simulator.library_sanitizer_state import CHECK_ONE, FENCE, STOPPED, SYNC
 from triton_xe.runtime.simulator.matrix import assign_slots, operand_roles
@@ -113,6 +114,7 @@ def translate(
     }
     kernel = module.functions[kernel.name]
     if sanitizer is not None and not sanitizer.trace:
+        sanitizer.releases = any(map(releases, module.functions.values()))
         _add_shadows(module, sanitizer)
         kernel = module.functions[kernel.name]
     lanes, work_group = _sizes(module, kernel, target)
@@ -148,7 +150,8 @@ def translate(
 
 def _lane_helper(context: ModuleContext, function: Function) -> str:
     checked = context.sanitizer is not None and not context.sanitizer.trace
-    text = calls.lane_helper_text(function, sanitized=checked)
+    released = context.sanitizer is not None and context.sanitizer.releases
+    text = calls.lane_helper_text(function, sanitized=checked, releases=released)
     if loop_ends(function):
         context.helpers.add(STOPPED)
         context.declarations[STOPPED] = f"declare void @{STOPPED}(ptr, i32, i64) nounwind"

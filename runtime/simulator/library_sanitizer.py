@@ -65,6 +65,7 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     Writer,
     block_of,
     start,
+    try_lanes_name,
 )
 from triton_xe.runtime.simulator.library_sanitizer_sync import (
     MAKERS,
@@ -132,6 +133,15 @@ def _make_one() -> Text:
         w.call(STOPPED, ir.VoidType(), arguments)
         b.store(I1(0), result)
     with b.if_then(b.and_(w["active"], clean)):
+        scalar = b.and_(w["kind"], I64(Kind.SCALAR))
+        small = b.icmp_unsigned("<=", w["size"], I64(8))
+        with b.if_then(b.and_(small, b.icmp_unsigned("==", scalar, I64(0)))):
+            address = ir.Constant(ir.VectorType(I64, 1), ir.Undefined)
+            arguments = [*(w[n] for n in ("ctx", "sg", "site", "entry")),
+                         b.insert_element(address, w["address"], I32(0)), w["size"], w["kind"],
+                         ir.Constant(ir.VectorType(I1, 1), [1])]
+            with b.if_then(w.call(try_lanes_name(1), I1, arguments)):
+                b.ret(I1(1))
         align = b.sub(b.lshr(w["kind"], I64(8)), I64(1))
         odd = b.icmp_unsigned("!=", b.and_(w["address"], align), I64(0))
         entry = w.variable(w["entry"])
@@ -162,7 +172,7 @@ def _make_one() -> Text:
                          *(w[n] for n in ("address", "size", "kind"))]
             b.store(w.call("xe_san_track", I1, arguments), result)
     b.ret(w.get(result))
-    return w.text(), (FIND, "xe_san_report", "xe_san_track", STOPPED)
+    return w.text(), (FIND, "xe_san_report", "xe_san_track", STOPPED, try_lanes_name(1))
 
 
 def _conflict(
@@ -521,16 +531,18 @@ _MAKERS: dict[str, Callable[[], Text]] = {
     "join": make_join,
     **MAKERS,
 }
-PATTERN = r"xe_san_(" + "|".join([*_MAKERS, r"lanes_\d+"]) + ")"
+PATTERN = r"xe_san_(" + "|".join([*_MAKERS, r"(?:lanes|try|syncs)_\d+"]) + ")"
 
 
 def function(host: HostCpu, name: str) -> Text:
     """The module of `xe_san_<name>`."""
-    if name.startswith("lanes_"):
-        from triton_xe.runtime.simulator.library_sanitizer_lanes import check_lanes
+    if name in _MAKERS:
+        return _MAKERS[name]()
+    from triton_xe.runtime.simulator import library_sanitizer_lanes as of_lanes
 
-        return check_lanes(int(name.removeprefix("lanes_")))
-    return _MAKERS[name]()
+    kind, lanes = name.split("_")
+    makers = {"lanes": of_lanes.check_lanes, "try": of_lanes.try_lanes, "syncs": of_lanes.syncs}
+    return makers[kind](int(lanes))
 
 
 __all__ = [

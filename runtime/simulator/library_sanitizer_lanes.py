@@ -1,4 +1,4 @@
-"""The sanitizer's check of one access of all lanes at once, where all is well; see below."""
+"""The sanitizer's check of one access of all lanes at once."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     FIND,
     GROUP,
     I1,
+    I8,
     I32,
     I64,
     MERGE,
@@ -25,6 +26,7 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     SEVERAL,
     SITE_ARGUMENTS,
     SUBGROUP,
+    SYNC,
     Entry,
     Kind,
     Text,
@@ -32,6 +34,8 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     Writer,
     block_of,
     check_lanes_name,
+    sync_lanes_name,
+    try_lanes_name,
 )
 
 _SAME_SUBGROUP = -1 << SUBGROUP
@@ -40,13 +44,13 @@ _SAME_SUBGROUP = -1 << SUBGROUP
 class _Lanes:
     """Vector forms of the cell arithmetic of `library_sanitizer`, for `lanes` cells."""
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, name: str) -> None:
         self.lanes = lanes
         self.vector = ir.VectorType(I64, lanes)
         self.words = ir.VectorType(I32, lanes)
         self.masks = ir.VectorType(I1, lanes)
         self.bits = ir.IntType(lanes)
-        self.w = Writer(check_lanes_name(lanes), I1, [
+        self.w = Writer(name, I1, [
             *SITE_ARGUMENTS, ("entry", I64), ("addresses", self.vector), ("size", I64),
             ("kind", I64), ("mask", self.masks)])
 
@@ -175,7 +179,7 @@ def check_lanes(lanes: int) -> Text:
 
     All lanes are looked at together; whatever is not plainly right is left to `CHECK_ONE`.
     """
-    v = _Lanes(lanes)
+    v = _Lanes(lanes, check_lanes_name(lanes))
     w, b = v.w, v.w.b
     result = w.variable(I1(1))
     masked = b.bitcast(w["mask"], v.bits)
@@ -192,6 +196,40 @@ def check_lanes(lanes: int) -> Text:
             b.store(b.and_(w.get(result), w.call(CHECK_ONE, I1, arguments)), result)
     b.ret(w.get(result))
     return w.text(), (CHECK_ONE, CLASH, MERGE, FIND)
+
+
+def try_lanes(lanes: int) -> Text:
+    """Whether no active lane's access is at fault; if there may be a fault, nothing is told."""
+    v = _Lanes(lanes, try_lanes_name(lanes))
+    w, b = v.w, v.w.b
+    masked = b.bitcast(w["mask"], v.bits)
+    good = w.variable(b.icmp_unsigned("==", masked, v.bits(0)))
+    with b.if_then(b.not_(w.get(good))):
+        _all_lanes(v, masked, good)
+    b.ret(w.get(good))
+    return w.text(), (CLASH, MERGE, FIND)
+
+
+def syncs(lanes: int) -> Text:
+    """Atomics without an order of their own, just done by the lanes of a subgroup.
+
+    `did` is what all of them did; 0 if each has noted that.
+    """
+    vector, masks = ir.VectorType(I64, lanes), ir.VectorType(I1, lanes)
+    w = Writer(sync_lanes_name(lanes), ir.VoidType(), [
+        ("ctx", PTR), ("sg", I32), ("addresses", vector), ("mask", masks), ("did", I32)])
+    b = w.b
+    memory = w.space(vector)
+    b.store(w["addresses"], memory)
+    noted = b.gep(w.state(), [I64(8 * Word.DID)], source_etype=I8)
+    with w.chain(b.bitcast(w["mask"], ir.IntType(lanes))) as (rest, slot):
+        k = b.zext(b.cttz(rest, I1(1)), I64)
+        own = b.zext(w.word(noted, k, I8), I32)
+        did = b.select(b.icmp_unsigned("==", w["did"], I32(0)), own, w["did"])
+        w.call(SYNC, ir.VoidType(), [w["ctx"], w["sg"], I32(0), w.word(memory, k), did])
+        b.store(b.and_(rest, b.sub(rest, rest.type(1))), slot)
+    b.ret_void()
+    return w.text(), (SYNC,)
 
 
 def _all_lanes(v: _Lanes, masked: Any, good: Any) -> None:
@@ -249,8 +287,7 @@ def _note(v: _Lanes, state: Any, block: Any, slm: Any, good: Any) -> None:
     inner = b.and_(offsets, v.constant(3))
     even = v.every(b.or_(b.icmp_unsigned("==", inner, v.constant(0)), b.not_(mask)))
     simple = b.and_(b.and_(whole, even), b.icmp_unsigned("==", b.and_(size, I64(3)), I64(0)))
-    narrow = b.and_(b.not_(whole), b.not_(slm))
-    b.store(b.or_(simple, narrow), good)
+    b.store(b.or_(simple, b.not_(whole)), good)
     owner = owner_of(w, state, slm)
     index = b.lshr(offsets, v.constant(2))
     count = b.select(whole, b.lshr(size, I64(2)), b.udiv(I64(4), size))
@@ -295,7 +332,7 @@ def _cells(
     fine = b.and_(fine, b.or_(b.or_(after_read, cross_read), b.not_(v.spread(writes))))
     fine = b.and_(fine, b.or_(_goes_on(v, old_write, owner), b.not_(v.spread(published))))
     fine = b.and_(v.every(b.or_(fine, b.not_(cells.active))),
-                  _first_use(v, state, cells, slm, writes))
+                  _first_use(v, state, cells, access, slm, writes))
     b.store(b.and_(w.get(good), fine), good)
     with b.if_then(fine):
         _compare(v, old_write, cross_write, access, I1(0), good)
@@ -341,18 +378,24 @@ def _compare(v: _Lanes, old: Any, which: Any, access: Any, read: Any, good: Any)
         b.store(b.and_(w.get(good), b.not_(found)), good)
 
 
-def _first_use(v: _Lanes, state: Any, cells: _Cells, slm: Any, writes: Any) -> Any:
-    """Whole dwords of shared memory: note what is written; whether all that is read was."""
+def _first_use(
+    v: _Lanes, state: Any, cells: _Cells, access: Any, slm: Any, writes: Any
+) -> Any:
+    """Shared memory: note which bytes are written; whether all that are read were."""
     w, b = v.w, v.w.b
     known = w.word(state, Word.SLM_KNOWN)
-    ones = ir.Constant(v.words, [0x01010101] * v.lanes)
+    spread = b.mul(b.and_(b.trunc(access, I32), I32(15)), I32(1 | 1 << 7 | 1 << 14 | 1 << 21))
+    here = v.spread(b.and_(spread, I32(0x01010101)))
     result = w.variable(I1(1))
-    with b.if_then(b.and_(slm, writes)):
-        cells.store(ones, known, 4)
-    with b.if_then(b.and_(slm, b.not_(writes))):
-        seen = b.icmp_unsigned("==", cells.load(known, 4, v.words), ones)
-        b.store(v.every(b.or_(seen, b.not_(cells.active))), result)
+    with b.if_then(slm):
+        old = cells.load(known, 4, v.words)
+        with b.if_else(writes) as (then, otherwise):
+            with then:
+                cells.store(b.or_(old, here), known, 4)
+            with otherwise:
+                seen = b.icmp_unsigned("==", b.and_(old, here), here)
+                b.store(v.every(b.or_(seen, b.not_(cells.active))), result)
     return w.get(result)
 
 
-__all__ = ["check_lanes"]
+__all__ = ["check_lanes", "syncs", "try_lanes"]

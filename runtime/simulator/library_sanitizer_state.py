@@ -76,9 +76,11 @@ class Word(IntEnum):
     SEARCHED_ROW = 44
     """Of the block table, where the last search for an access of all lanes ended."""
     EMPTY_ROW = 45
+    DID = 48
+    """A byte for each lane: what its compare-and-swap has done."""
     WITHIN = 40
     """Whether a subgroup has acquired what another of its work-group released."""
-    COUNT = 48
+    COUNT = 56
 
 
 class Kind(IntEnum):
@@ -178,6 +180,15 @@ def origin_words(lanes: int) -> int:
 
 def check_lanes_name(lanes: int) -> str:
     return f"xe_san_lanes_{lanes}"
+
+
+def try_lanes_name(lanes: int) -> str:
+    """Of the check that notes the accesses where all is well, and else does nothing."""
+    return f"xe_san_try_{lanes}"
+
+
+def sync_lanes_name(lanes: int) -> str:
+    return f"xe_san_syncs_{lanes}"
 
 
 class Writer:

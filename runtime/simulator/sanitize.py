@@ -48,8 +48,10 @@ class Instrumentation:
     written: set[int] = field(default_factory=set)
     """Arguments whose blocks the kernel may write."""
     writes_anywhere: bool = False
+    releases: bool = True
+    """Whether any fence or atomic of the kernel releases; else its atomics order nothing."""
     synchronises: bool = False
-    """Whether the kernel has atomics on global memory."""
+    """Whether the kernel has atomics on global memory, and releases."""
     undefined: Undefined = field(default_factory=Undefined)
 
     def entry(self, function: Function, pointer: Operand) -> int:
@@ -297,9 +299,11 @@ def synchronises(w: Widener, i: Instruction, pointer: str, what: int | str) -> N
     plan = w.context.sanitizer
     if plan is None or plan.trace or i.operands[0].type.space == 3 or local_scope(i):
         return
+    if not plan.releases:
+        return
     plan.synchronises = True
     told = i.operands[2].integer_value() if "__spirv_Atomic" in i.callee else None
-    semantics = _order(i.flags) if told is None else told
+    semantics = order_of(i) if told is None else told
     address = w.emit(f"ptrtoint ptr {pointer} to i64")
     w.call_helper(checks.SYNC, "void", [
         "ptr %ctx", "i32 %sg", f"i32 {semantics}", f"i64 {address}", f"i32 {what}"])
@@ -314,9 +318,9 @@ def local_scope(i: Instruction) -> int:
     return Kind.LOCAL if {"workgroup", "subgroup", "singlethread"}.intersection(words) else 0
 
 
-def _order(text: str) -> int:
-    """What the orderings in the text of an atomic instruction mean."""
-    found = {name: order for name, order in _ORDERS.items() if re.search(rf"\b{name}\b", text)}
+def order_of(i: Instruction) -> int:
+    """What the orderings of an atomic instruction mean."""
+    found = {name: order for name, order in _ORDERS.items() if re.search(rf"\b{name}\b", i.flags)}
     return sum(set(found.values()))
 
 
@@ -381,13 +385,19 @@ _ACCESS = re.compile(
 _POINTER = re.compile(r"ptr (%\"[^\"]*\"|%[-\w.$]+)")
 
 
-def lane_text(function: Function, body: str) -> str:
+def helper_does(helper: Function) -> int:
+    """What the read-modify-writes of a lane helper do."""
+    name = helper.name.strip('@"')
+    return next((bits for start, bits in _ONLY.items() if name.startswith(start)), READS | WRITES)
+
+
+def lane_text(function: Function, body: str, *, releases: bool = True) -> str:
     """The body of a lane helper with checks before its accesses to global memory.
 
     The load before a loop of compare-and-swap may be stale, the loop sees to that: it is atomic.
+    Where nothing `releases`, there is nothing to tell of what the atomics did.
     """
-    helper = function.name.strip('@"')
-    only = next((bits for name, bits in _ONLY.items() if helper.startswith(name)), READS | WRITES)
+    only = helper_does(function)
     spaces = {i.line: i for i in function.instructions()}
     loops = any(i.opcode == "cmpxchg" for i in spaces.values())
     accesses = iter(sorted(
@@ -400,7 +410,8 @@ def lane_text(function: Function, body: str) -> str:
             number = len(lines)
             lines += _lane_check(text, *_atomic_load(text), number)
             order = int(text.split(";")[1])
-            lines.append(_lane_sync(f"%xe.a{number}", order, str(READS)))
+            if releases:
+                lines.append(_lane_sync(f"%xe.a{number}", order, str(READS)))
             continue
         if found is None:
             lines.append(text)
@@ -409,7 +420,10 @@ def lane_text(function: Function, body: str) -> str:
                 lines.append(f"  call void @{checks.FENCE}(ptr %ctx, i32 %sg, i32 {scope}, "
                              f"i32 {semantics})")
             continue
-        lines += _lane_access(spaces[next(accesses)], text, found, loops, only)
+        access = spaces[next(accesses)]
+        lines += _lane_access(access, text, found, loops, only)
+        if releases:
+            lines += _lane_told(access, found, only)
     return "\n".join(lines)
 
 
@@ -435,15 +449,21 @@ def _lane_access(
         return [text]
     if operand.type.space == 3:
         kind |= Kind.SLM
-    lines = _lane_check(text, operand.local, t, kind, i.line)
-    if i.opcode not in ("atomicrmw", "cmpxchg") or kind & (Kind.SLM | Kind.LOCAL):
-        return lines
-    what = str(only)
-    if i.opcode == "cmpxchg":
-        pair, what = found["result"], f"%xe.what{i.line}"
-        lines += [f"  %xe.met{i.line} = extractvalue {{ {t.text}, i1 }} {pair}, 1",
-                  f"  {what} = select i1 %xe.met{i.line}, i32 {only}, i32 {only & READS}"]
-    return [*lines, _lane_sync(f"%xe.a{i.line}", _order(i.flags), what)]
+    return _lane_check(text, operand.local, t, kind, i.line)
+
+
+def _lane_told(i: Instruction, found: re.Match[str], only: int) -> list[str]:
+    """Tell what an atomic of a lane helper, just done, read and wrote."""
+    if i.opcode not in ("atomicrmw", "cmpxchg") or i.operands[0].type.space != 1 or local_scope(i):
+        return []
+    if i.opcode == "atomicrmw":
+        return [_lane_sync(f"%xe.a{i.line}", order_of(i), str(only))]
+    pair, what, t = found["result"], f"%xe.what{i.line}", i.operands[1].type
+    return [
+        f"  %xe.met{i.line} = extractvalue {{ {t.text}, i1 }} {pair}, 1",
+        f"  {what} = select i1 %xe.met{i.line}, i32 {only}, i32 {only & READS}",
+        _lane_sync(f"%xe.a{i.line}", order_of(i), what),
+    ]
 
 
 def _lane_sync(address: str, order: int, what: str) -> str:
