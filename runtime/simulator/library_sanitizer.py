@@ -56,6 +56,7 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     STOPPED,
     SUBGROUP,
     UNDEFINED,
+    WALK,
     Code,
     Entry,
     Kind,
@@ -71,8 +72,10 @@ from triton_xe.runtime.simulator.library_sanitizer_sync import (
     MAKERS,
     covers,
     forget_releases,
+    make_syncs,
     publisher,
     releases_before_barrier,
+    walk_all,
 )
 
 
@@ -199,6 +202,7 @@ def _conflict(
     acquired = b.icmp_unsigned("!=", w.word(state, Word.ACQUIRED), I64(0))
     known_group = b.icmp_unsigned("<", group, I64(SEVERAL_GROUPS))
     with b.if_then(b.and_(b.and_(across, acquired), known_group)):
+        walk_all(w, state)
         epoch = b.sub(w.field(old, EPOCH, 13), w.field(old, ATOMIC, 1))
         anywhere = b.or_(b.icmp_unsigned("==", warp, I64(SEVERAL)),
                          b.icmp_unsigned("==", moment, I64(PHASE_MOST)))
@@ -244,7 +248,7 @@ def _make_clash() -> Text:
     found, _ = _conflicts(
         w, state, w["old"], w["new"], I1(0), since, reads=w["read"], asked=I1(1))
     b.ret(found)
-    return w.text(), ()
+    return w.text(), (WALK,)
 
 
 def _make_merge() -> Text:
@@ -253,7 +257,7 @@ def _make_merge() -> Text:
     old, new = w["old"], w["new"]
     unordered = _conflict(w, w.state(), old, new, I1(0), I64(0), reads=I1(1))
     w.b.ret(_merged_read(w, old, new, unordered))
-    return w.text(), (JOIN,)
+    return w.text(), (JOIN, WALK)
 
 
 def _make_track() -> Text:
@@ -316,7 +320,7 @@ def _make_track() -> Text:
                 w.set_word(last_reads, d, _merged_read(w, old_read, new, after_read))
                 w.set_word(read_sites, d, w["site"], I32)
     b.ret(w.get(result))
-    return w.text(), ("xe_san_report", JOIN)
+    return w.text(), ("xe_san_report", JOIN, WALK)
 
 
 def _end_release(w: Writer, old: Any, new: Any, dword: Any) -> None:
@@ -541,7 +545,7 @@ def function(host: HostCpu, name: str) -> Text:
     from triton_xe.runtime.simulator import library_sanitizer_lanes as of_lanes
 
     kind, lanes = name.split("_")
-    makers = {"lanes": of_lanes.check_lanes, "try": of_lanes.try_lanes, "syncs": of_lanes.syncs}
+    makers = {"lanes": of_lanes.check_lanes, "try": of_lanes.try_lanes, "syncs": make_syncs}
     return makers[kind](int(lanes))
 
 

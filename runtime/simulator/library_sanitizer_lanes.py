@@ -16,7 +16,6 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     FIND,
     GROUP,
     I1,
-    I8,
     I32,
     I64,
     MERGE,
@@ -26,7 +25,6 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     SEVERAL,
     SITE_ARGUMENTS,
     SUBGROUP,
-    SYNC,
     Entry,
     Kind,
     Text,
@@ -34,7 +32,6 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     Writer,
     block_of,
     check_lanes_name,
-    sync_lanes_name,
     try_lanes_name,
 )
 
@@ -210,28 +207,6 @@ def try_lanes(lanes: int) -> Text:
     return w.text(), (CLASH, MERGE, FIND)
 
 
-def syncs(lanes: int) -> Text:
-    """Atomics without an order of their own, just done by the lanes of a subgroup.
-
-    `did` is what all of them did; 0 if each has noted that.
-    """
-    vector, masks = ir.VectorType(I64, lanes), ir.VectorType(I1, lanes)
-    w = Writer(sync_lanes_name(lanes), ir.VoidType(), [
-        ("ctx", PTR), ("sg", I32), ("addresses", vector), ("mask", masks), ("did", I32)])
-    b = w.b
-    memory = w.space(vector)
-    b.store(w["addresses"], memory)
-    noted = b.gep(w.state(), [I64(8 * Word.DID)], source_etype=I8)
-    with w.chain(b.bitcast(w["mask"], ir.IntType(lanes))) as (rest, slot):
-        k = b.zext(b.cttz(rest, I1(1)), I64)
-        own = b.zext(w.word(noted, k, I8), I32)
-        did = b.select(b.icmp_unsigned("==", w["did"], I32(0)), own, w["did"])
-        w.call(SYNC, ir.VoidType(), [w["ctx"], w["sg"], I32(0), w.word(memory, k), did])
-        b.store(b.and_(rest, b.sub(rest, rest.type(1))), slot)
-    b.ret_void()
-    return w.text(), (SYNC,)
-
-
 def _all_lanes(v: _Lanes, masked: Any, good: Any) -> None:
     """Note the access, if it is plainly right; whether it is."""
     w, b = v.w, v.w.b
@@ -398,4 +373,4 @@ def _first_use(
     return w.get(result)
 
 
-__all__ = ["check_lanes", "syncs", "try_lanes"]
+__all__ = ["check_lanes", "try_lanes"]

@@ -15,11 +15,11 @@ from llvmlite import ir
 from triton_xe.runtime.simulator.library_sanitizer_state import (
     ATOMIC,
     EPOCH,
+    FULL,
     GROUP,
     I32,
     I64,
     JOIN,
-    NEW_RECORD,
     SEVERAL,
     SEVERAL_GROUPS,
     SUBGROUP,
@@ -97,11 +97,9 @@ def make_join() -> Text:
         b.ret(w.word(kept, Joined.MADE))
 
     def element(cell: Any, following: Any) -> Any:
-        made = w.new()
-        w.put(made, Reader.LOW, b.trunc(cell, I32))
-        w.put(made, Reader.HIGH, b.trunc(b.lshr(cell, I64(32)), I32))
-        w.put(made, Reader.NEXT, following)
-        return made
+        return w.new({
+            Reader.LOW: b.trunc(cell, I32), Reader.HIGH: b.trunc(b.lshr(cell, I64(32)), I32),
+            Reader.NEXT: following})
 
     listed = w.variable(list_of(old, b))
     with b.if_then(b.not_(w.some(w.get(listed)))):
@@ -119,4 +117,4 @@ def make_join() -> Text:
                         (Joined.WRITES, writes)):
         w.set_word(kept, word, value)
     b.ret(result)
-    return w.text(), (NEW_RECORD,)
+    return w.text(), (FULL,)

@@ -37,7 +37,7 @@ class Word(IntEnum):
     GROUP = 15
     SLM_BYTES = 16
     PENDING = 17
-    """List of what atomics have read since the last acquire fence."""
+    """List of what atomics have read since the last acquire fence; see READ_FIRST, too."""
     SITE = 18
     TRACE = 19
     TRACED = 20
@@ -59,6 +59,7 @@ class Word(IntEnum):
     LEARNT = 32
     """How often the work-group has acquired."""
     LEARNT_LIST = 33
+    """List of what it has acquired."""
     FLOOR = 34
     """All that work-groups of lower numbers released is known."""
     SYNC_ROW = 35
@@ -72,7 +73,7 @@ class Word(IntEnum):
     ENTRY = 42
     """Row of the block that an atomic of a lane must be in, or -1."""
     STEPS = 43
-    """Records that the work-group has walked to acquire what they tell."""
+    """Records that the launch has walked to learn what they tell."""
     SEARCHED_ROW = 44
     """Of the block table, where the last search for an access of all lanes ended."""
     EMPTY_ROW = 45
@@ -80,7 +81,23 @@ class Word(IntEnum):
     """A byte for each lane: what its compare-and-swap has done."""
     WITHIN = 40
     """Whether a subgroup has acquired what another of its work-group released."""
-    COUNT = 56
+    TODO = 56
+    """Entries to be walked, then what follows the entries of a range, then items."""
+    RANGE_AT = 57
+    RANGE_LAST = 58
+    ITEMS = 59
+    UNWALKED = 60
+    """Whether there is any of these."""
+    READ_FIRST = 61
+    """Entries, one after another, after which stands what atomics have read; none if READ_END
+    is 0."""
+    READ_END = 62
+    READ_OWN = 63
+    """Whether something that they have read is of this work-group."""
+    OWN_RECORDS = 64
+    """The first record of the running work-group, and of the one before it."""
+    LATE_RECORDS = 65
+    COUNT = 72
 
 
 class Kind(IntEnum):
@@ -157,7 +174,9 @@ NEW_GROUP = "xe_san_group"
 LEARN = "xe_san_learn"
 PUBLISH = "xe_san_publish"
 JOIN = "xe_san_join"
-NEW_RECORD = "xe_san_record"
+WALK = "xe_san_walk"
+SYNC_ROW = "xe_san_row"
+FULL = "xe_san_full"
 ROOM = "xe_san_room"
 """Of the host: makes room for more records, if it can."""
 NON_FINITE = "xe_san_non_finite"
@@ -304,9 +323,12 @@ SIGNATURES: dict[str, tuple[ir.Type, list[tuple[str, ir.Type]]]] = {
     SYNC: (ir.VoidType(), [
         ("ctx", PTR), ("sg", I32), ("semantics", I32), ("address", I64), ("what", I32)]),
     LEARN: (ir.VoidType(), [("ctx", PTR), ("entry", I32)]),
-    PUBLISH: (I32, [("ctx", PTR), ("node", I32), ("tail", I32)]),
+    WALK: (ir.VoidType(), [("ctx", PTR), ("steps", I64)]),
+    PUBLISH: (I32, [
+        ("ctx", PTR), ("listed", I32), ("node", I32), ("what", I32), ("waits", I1)]),
+    SYNC_ROW: (ir.VoidType(), [("ctx", PTR), ("address", I64)]),
     JOIN: (I64, [("ctx", PTR), ("old", I64), ("new", I64), ("writes", I1)]),
-    NEW_RECORD: (I32, [("ctx", PTR)]),
+    FULL: (ir.VoidType(), [("ctx", PTR)]),
     NEW_GROUP: (ir.VoidType(), [("ctx", PTR)]),
     NON_FINITE: (ir.VoidType(), [*SITE_ARGUMENTS, ("bad", I64)]),
     UNDEFINED: (ir.VoidType(), [*SITE_ARGUMENTS, ("bad", I64), ("use", I64)]),

@@ -21,13 +21,19 @@ looked at.
 All is in records of `FIELDS` 32-bit words, found by index; 0 is none.  What is published at a dword
 is a list of entries, the last release first; a node is one release of one subgroup, with what its
 work-group had acquired.  Each word of a tracked block has the index of its list in a third shadow
-(`Entry.SYNC`).  What is below a floor need not be walked: there, all that was released is known.
-A work-group that has walked `MOST_STEPS` records counts as knowing all that was released before it,
-which only ever hides a race; histograms of many programs get there.
+(`Entry.SYNC`).
+
+To acquire is to note which lists were read; for atomics that publish something themselves, those
+are what follows the entries that they made.  The lists are walked a few records at a time, and to
+their ends when an access of another work-group must be looked up.  What is below a floor need not
+be walked: there, all that was released is known.  Where a launch would walk more than `MOST_STEPS`
+records per work-group, the one that does counts as knowing all that was released before it, which
+only ever hides a race.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -37,17 +43,21 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     ERROR_WORD,
     FENCE,
     FIND,
+    FULL,
     GROUP_WORD,
+    I1,
+    I8,
     I32,
     I64,
     LEARN,
-    NEW_RECORD,
     PHASE_MOST,
     PTR,
     PUBLISH,
     ROOM,
     SIGNATURES,
     SYNC,
+    SYNC_ROW,
+    WALK,
     Code,
     Entry,
     Order,
@@ -55,10 +65,13 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     Word,
     Writer,
     block_of,
+    sync_lanes_name,
 )
 
 FIELDS = 8
 MOST_STEPS = 1 << 12
+SOON = 32
+"""Records that are walked at once when something is acquired and nothing is left from before."""
 READS, WRITES = 1, 2
 """What an atomic does; a compare-and-swap that fails only reads."""
 MADE_LATER = -1
@@ -72,11 +85,12 @@ class Published(IntEnum):
     NEXT = 1
     FLOOR = 2
     """All that work-groups below this one ever released is in the rest of the list."""
+    HELD = 3
+    """The work-group, + 1, that has acquired it."""
     PENDING = 4
     """The work-group, + 1, that has read it and may acquire it by a fence."""
-    LEARNT = 5
-    """How much the work-group in SEEN had learnt before."""
     SEEN = 6
+    """The work-group, + 1, that walks it, or did."""
     LINK = 7
 
 
@@ -94,11 +108,14 @@ class Node(IntEnum):
 
 
 class Item(IntEnum):
-    """One element of a list of entries."""
+    """One element of a list of what was acquired, or read: an entry, or what follows several."""
 
     ENTRY = 0
     NEXT = 1
+    END = 2
+    """One past the last of the entries that follow one another, if they are several; else 0."""
     SEEN = 6
+    LINK = 7
 
 
 class Release(IntEnum):
@@ -144,6 +161,13 @@ def publisher(w: Writer, state: Any, listed: Any) -> Any:
     return field(field(listed, Published.NODE), Node.GROUP)
 
 
+def walk_all(w: Writer, state: Any) -> None:
+    """Learn all that the running work-group has acquired."""
+    unwalked = w.b.icmp_unsigned("!=", w.word(state, Word.UNWALKED), I64(0))
+    with w.b.if_then(unwalked, likely=False):
+        w.call(WALK, ir.VoidType(), [w["ctx"], I64(1 << 62)])
+
+
 def covers(
     w: Writer, state: Any, group: Any, epoch: Any, phase: Any, warp: Any, lenient: Any
 ) -> Any:
@@ -165,8 +189,10 @@ def covers(
 class Records(Writer):
     """A function about records; what it looks up once."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name, *SIGNATURES[name])
+    def __init__(
+        self, name: str, signature: tuple[ir.Type, list[tuple[str, ir.Type]]] | None = None
+    ) -> None:
+        super().__init__(name, *(signature or SIGNATURES[name]))
         self.state_ = self.state()
         self.group = self.b.add(self.word(self["ctx"], GROUP_WORD), I64(1))
         self.stamp = self.b.trunc(self.group, I32)
@@ -183,20 +209,35 @@ class Records(Writer):
     def note_index(self, word: Word, value: Any) -> None:
         self.note(word, self.b.zext(value, I64))
 
-    def _at(self, record: Any, field: IntEnum) -> Any:
+    def at(self, record: Any, field: IntEnum) -> Any:
         b = self.b
         offset = b.mul(b.zext(record, I64), I64(4 * FIELDS))
         pool = self.pointer(self.state_, Word.RECORDS)
         return b.gep(pool, [b.add(offset, I64(4 * int(field)))], source_etype=ir.IntType(8))
 
     def of(self, record: Any, field: IntEnum) -> Any:
-        return self.b.load(self._at(record, field), typ=I32)
+        return self.b.load(self.at(record, field), typ=I32)
 
     def put(self, record: Any, field: IntEnum, value: Any) -> None:
-        self.b.store(value, self._at(record, field))
+        self.b.store(value, self.at(record, field))
 
-    def new(self) -> Any:
-        return self.call(NEW_RECORD, I32, [self["ctx"]])
+    def new(self, fields: Mapping[IntEnum, Any]) -> Any:
+        """The index of a new record; what `fields` leaves out is 0."""
+        b = self.b
+        used = self.now(Word.RECORDS_USED)
+        with b.if_then(b.icmp_unsigned(">=", used, self.now(Word.RECORDS_ROOM)), likely=False):
+            self.call(FULL, ir.VoidType(), [self["ctx"]])
+        self.note(Word.RECORDS_USED, b.add(used, I64(1)))
+        record = b.trunc(used, I32)
+        whole: Any = ir.Constant(ir.VectorType(I32, FIELDS), [0] * FIELDS)
+        for field, value in fields.items():
+            whole = b.insert_element(whole, value, I32(int(field)))
+        b.store(whole, self.at(record, Node.GROUP), align=4 * FIELDS)
+        return record
+
+    def is_own(self, entry: Any) -> Any:
+        """Whether the last release that a list has is of the running work-group."""
+        return self.b.icmp_unsigned(">=", entry, self.index(Word.OWN_RECORDS))
 
     def some(self, record: Any) -> Any:
         return self.b.icmp_unsigned("!=", record, record.type(0))
@@ -259,26 +300,23 @@ def cover(w: Writer, state: Any, release: Any) -> None:
         w.set_word(release, word, value)
 
 
-def make_new_record() -> Text:
-    """The index of a fresh record, of zeros; asks the host for room.
+def make_full() -> Text:
+    """Ask the host for room for more records.
 
     Where the host has none left, the launch stops; the last records serve until it has.
     """
-    w = Records(NEW_RECORD)
+    w = Records(FULL)
     b = w.b
-    used = w.now(Word.RECORDS_USED)
-    with b.if_then(b.icmp_unsigned(">=", used, w.now(Word.RECORDS_ROOM))):
-        w.call(ROOM, ir.VoidType(), [])
-        full = b.icmp_unsigned(">=", used, w.now(Word.RECORDS_ROOM))
-        with b.if_then(b.and_(full, w.clean())):
-            error = w.pointer(w["ctx"], ERROR_WORD)
-            for k in range(2, 9):
-                w.set_word(error, k, I64(0))
-            w.set_word(error, 1, b.and_(w.now(Word.SITE), I64(0xFFFFFFFF)))
-            w.set_word(error, 8, w.word(w["ctx"], GROUP_WORD))
-            w.set_word(error, 0, I64(Code.RECORDS))
-    w.note(Word.RECORDS_USED, b.add(used, I64(1)))
-    b.ret(b.trunc(used, I32))
+    w.call(ROOM, ir.VoidType(), [])
+    full = b.icmp_unsigned(">=", w.now(Word.RECORDS_USED), w.now(Word.RECORDS_ROOM))
+    with b.if_then(b.and_(full, w.clean())):
+        error = w.pointer(w["ctx"], ERROR_WORD)
+        for k in range(2, 9):
+            w.set_word(error, k, I64(0))
+        w.set_word(error, 1, b.and_(w.now(Word.SITE), I64(0xFFFFFFFF)))
+        w.set_word(error, 8, w.word(w["ctx"], GROUP_WORD))
+        w.set_word(error, 0, I64(Code.RECORDS))
+    b.ret_void()
     return w.text(), ()
 
 
@@ -287,84 +325,159 @@ def make_learn() -> Text:
     w = Records(LEARN)
     b = w.b
     first = w["entry"]
-    fresh = b.and_(w.some(first), b.icmp_unsigned("!=", w.of(first, Published.SEEN), w.stamp))
-    within = b.icmp_unsigned("==", w.of(w.of(first, Published.NODE), Node.GROUP), w.stamp)
-    fresh = b.and_(fresh, b.or_(within, b.not_(_knows_all(w, w.now(Word.FLOOR)))))
-    news = w.variable(I32(0))
-    with b.if_then(fresh):
-        w.note(Word.ACQUIRED, I64(1))
-        learnt = b.add(w.now(Word.LEARNT), I64(1))
-        w.note(Word.LEARNT, learnt)
-        todo = w.variable(I32(0))
+    own = w.is_own(first)
+    fresh = b.not_(_is_held(w, first))
+    news = b.or_(own, b.not_(_knows_all(w, w.now(Word.FLOOR))))
+    with b.if_then(b.and_(b.and_(w.some(first), fresh), news)):
+        walked = b.not_(w.some(w.now(Word.UNWALKED)))
+        _acquires_more(w, own)
+        _hold(w, w.new({Item.ENTRY: first}))
+        with b.if_then(walked):
+            w.call(WALK, ir.VoidType(), [w["ctx"], I64(SOON)])
+    b.ret_void()
+    return w.text(), (FULL, WALK)
 
-        def push(entry: Any) -> None:
-            new = b.icmp_unsigned("!=", w.of(entry, Published.SEEN), w.stamp)
-            with b.if_then(b.and_(w.some(entry), new)):
-                w.put(entry, Published.SEEN, w.stamp)
-                w.put(entry, Published.LEARNT, b.trunc(learnt, I32))
-                w.put(entry, Published.LINK, w.get(todo))
-                b.store(entry, todo)
 
-        push(first)
-        steps = w.variable(w.now(Word.STEPS))
-        with w.chain(w.get(todo)) as (entry, slot):
-            b.store(w.of(entry, Published.LINK), todo)
-            b.store(b.add(w.get(steps), I64(1)), steps)
-            node = w.of(entry, Published.NODE)
-            with b.if_then(b.icmp_unsigned("!=", w.of(node, Node.SEEN), w.stamp)):
-                b.store(I32(1), news)
-                _meet(w, node, push, steps)
-            rest = w.of(entry, Published.NEXT)
-            floor = w.of(entry, Published.FLOOR)
-            below = b.icmp_unsigned(">=", floor, w.of(w.of(rest, Published.NODE), Node.GROUP))
-            with b.if_then(b.not_(below)):
-                push(rest)
-            w.note(Word.FLOOR, w.most(w.now(Word.FLOOR), b.zext(floor, I64)))
-            over = b.icmp_unsigned(">", w.get(steps), I64(MOST_STEPS))
-            with b.if_then(over):
-                w.note(Word.FLOOR, b.sub(w.group, I64(1)))
-            b.store(b.select(over, I32(0), w.get(todo)), slot)
-        w.note(Word.STEPS, w.get(steps))
-    with b.if_then(w.some(w.get(news))):
-        item = w.new()
-        w.put(item, Item.ENTRY, first)
-        w.put(item, Item.NEXT, w.index(Word.LEARNT_LIST))
-        w.note_index(Word.LEARNT_LIST, item)
+def _is_held(w: Records, entry: Any) -> Any:
+    """Whether the running work-group has acquired an entry."""
+    fields = (w.of(entry, Published.HELD), w.of(entry, Published.SEEN))
+    return w.b.or_(*(w.b.icmp_unsigned("==", x, w.stamp) for x in fields))
+
+
+def _acquires_more(w: Records, own: Any) -> None:
+    """`own`: from a subgroup of the same work-group, too."""
+    b = w.b
+    w.note(Word.ACQUIRED, I64(1))
+    w.note(Word.WITHIN, b.or_(w.now(Word.WITHIN), b.zext(own, I64)))
+    w.note(Word.LEARNT, b.add(w.now(Word.LEARNT), I64(1)))
+
+
+def _hold(w: Records, item: Any) -> None:
+    """Note what was acquired, to be walked."""
+    b = w.b
+    entry = w.of(item, Item.ENTRY)
+    one = b.icmp_unsigned("==", w.of(item, Item.END), I32(0))
+    with b.if_then(one):
+        w.put(entry, Published.HELD, w.stamp)
+    w.put(item, Item.NEXT, w.index(Word.LEARNT_LIST))
+    w.note_index(Word.LEARNT_LIST, item)
+    _see_item(w, item)
+
+
+def _see_item(w: Records, item: Any) -> None:
+    w.put(item, Item.SEEN, w.stamp)
+    w.put(item, Item.LINK, w.index(Word.ITEMS))
+    w.note_index(Word.ITEMS, item)
+    w.note(Word.UNWALKED, I64(1))
+
+
+def make_walk() -> Text:
+    """Learn from up to so many records that the running work-group has acquired."""
+    w = Records(WALK)
+    b = w.b
+    most = b.mul(w.group, I64(MOST_STEPS))
+    first = w.now(Word.STEPS)
+    soon = b.add(first, w["steps"])
+    end = b.select(b.icmp_unsigned("<", soon, most), soon, most)
+    steps = w.variable(first)
+    todo, items = w.variable(w.index(Word.TODO)), w.variable(w.index(Word.ITEMS))
+    at, last = w.variable(w.index(Word.RANGE_AT)), w.variable(w.index(Word.RANGE_LAST))
+
+    def see(entry: Any) -> None:
+        new = b.icmp_unsigned("!=", w.of(entry, Published.SEEN), w.stamp)
+        with b.if_then(b.and_(w.some(entry), new)):
+            w.put(entry, Published.SEEN, w.stamp)
+            w.put(entry, Published.LINK, w.get(todo))
+            b.store(entry, todo)
+
+    def see_item(item: Any) -> None:
+        new = b.icmp_unsigned("!=", w.of(item, Item.SEEN), w.stamp)
+        with b.if_then(b.and_(w.some(item), new)):
+            w.put(item, Item.SEEN, w.stamp)
+            w.put(item, Item.LINK, w.get(items))
+            b.store(item, items)
+
+    with w.chain(I32(1)) as (_, going):
+        b.store(b.add(w.get(steps), I64(1)), steps)
+        inside = b.icmp_unsigned("<", w.get(at), w.get(last))
+        with b.if_else(w.some(w.get(todo))) as (entries, others):
+            with entries:
+                entry = w.get(todo)
+                b.store(w.of(entry, Published.LINK), todo)
+                _visit(w, entry, see, see_item)
+            with others, b.if_else(inside) as (several, listed):
+                with several:
+                    entry = w.get(at)
+                    b.store(b.add(entry, I32(1)), at)
+                    see(w.of(entry, Published.NEXT))
+                with listed, b.if_then(w.some(w.get(items))):
+                    item = w.get(items)
+                    b.store(w.of(item, Item.LINK), items)
+                    see_item(w.of(item, Item.NEXT))
+                    entry, stop = w.of(item, Item.ENTRY), w.of(item, Item.END)
+                    b.store(entry, at)
+                    b.store(stop, last)
+                    with b.if_then(b.not_(w.some(stop))):
+                        see(entry)
+        over = b.icmp_unsigned(">=", w.get(steps), most)
+        with b.if_then(over):
+            w.note(Word.FLOOR, b.sub(w.group, I64(1)))
+        with b.if_then(_knows_all(w, w.now(Word.FLOOR))):
+            for slot in (todo, items, at, last):
+                b.store(I32(0), slot)
+        inside = b.icmp_unsigned("<", w.get(at), w.get(last))
+        more = b.or_(b.or_(w.some(w.get(todo)), w.some(w.get(items))), inside)
+        w.note(Word.UNWALKED, b.zext(more, I64))
+        more = b.and_(more, b.icmp_unsigned("<", w.get(steps), end))
+        b.store(b.zext(more, I32), going)
+    for word, slot in ((Word.TODO, todo), (Word.ITEMS, items), (Word.RANGE_AT, at),
+                       (Word.RANGE_LAST, last)):
+        w.note_index(word, w.get(slot))
+    w.note(Word.STEPS, w.get(steps))
+    with b.if_then(b.icmp_unsigned("==", w.now(Word.UNWALKED), I64(0))):
         _raise_floor(w)
     b.ret_void()
-    return w.text(), (NEW_RECORD,)
+    return w.text(), ()
 
 
-def _meet(w: Records, node: Any, push: Any, steps: Any) -> None:
+def _visit(
+    w: Records, entry: Any, see: Callable[[Any], None], see_item: Callable[[Any], None]
+) -> None:
+    """Learn from one entry, unless all that its work-group released is known."""
+    b = w.b
+    node = w.of(entry, Published.NODE)
+    group = b.zext(w.of(node, Node.GROUP), I64)
+    with b.if_then(b.icmp_unsigned(">", group, w.now(Word.FLOOR))):
+        with b.if_then(b.icmp_unsigned("!=", w.of(node, Node.SEEN), w.stamp)):
+            _meet(w, node, see_item)
+        floor = b.zext(w.of(entry, Published.FLOOR), I64)
+        w.note(Word.FLOOR, w.most(w.now(Word.FLOOR), floor))
+        see(w.of(entry, Published.NEXT))
+
+
+def _meet(w: Records, node: Any, see_item: Callable[[Any], None]) -> None:
     """Acquire one release, and leave what its work-group had acquired to do."""
     b = w.b
     w.put(node, Node.SEEN, w.stamp)
     group = w.of(node, Node.GROUP)
-    within = b.icmp_unsigned("==", group, w.stamp)
-    w.note(Word.WITHIN, b.or_(w.now(Word.WITHIN), b.zext(within, I64)))
     words = known(w, w.state_, b.zext(group, I64))
     epoch = b.zext(w.of(node, Node.EPOCH), I64)
+    phase = b.zext(w.of(node, Node.PHASE), I64)
     bit = b.shl(I64(1), b.zext(b.and_(w.of(node, Node.WARP), I32(63)), I64))
     before = b.icmp_unsigned("==", w.word(words, Known.BY), w.group)
     held = b.select(before, w.word(words, Known.EPOCH), I64(0))
     warps = b.select(before, w.word(words, Known.WARPS), I64(0))
-    later = b.icmp_unsigned(">=", epoch, held)
-    phase = b.zext(w.of(node, Node.PHASE), I64)
+    when = b.select(before, w.word(words, Known.PHASE), I64(0))
+    same = b.and_(b.icmp_unsigned("==", epoch, held), b.icmp_unsigned(">", phase, when))
+    later = b.or_(b.icmp_unsigned(">", epoch, held), same)
     w.set_word(words, Known.BY, w.group)
     w.set_word(words, Known.EPOCH, w.most(held, epoch))
-    w.set_word(words, Known.PHASE, b.select(later, phase, w.word(words, Known.PHASE)))
+    w.set_word(words, Known.PHASE, b.select(later, phase, when))
     w.set_word(words, Known.WARPS, b.or_(warps, bit))
     floor = w.of(node, Node.FLOOR)
     w.note(Word.FLOOR, w.most(w.now(Word.FLOOR), b.zext(floor, I64)))
     all_below = b.icmp_unsigned(">=", b.add(floor, I32(1)), group)
-    listed = b.select(all_below, I32(0), w.of(node, Node.ACQUIRED))
-    with w.chain(listed) as (item, slot):
-        again = b.icmp_unsigned("==", w.of(item, Item.SEEN), w.stamp)
-        with b.if_then(b.not_(again)):
-            w.put(item, Item.SEEN, w.stamp)
-            b.store(b.add(w.get(steps), I64(1)), steps)
-            push(w.of(item, Item.ENTRY))
-        b.store(b.select(again, I32(0), w.of(item, Item.NEXT)), slot)
+    see_item(b.select(all_below, I32(0), w.of(node, Node.ACQUIRED)))
 
 
 def _knows_all(w: Records, floor: Any) -> Any:
@@ -395,88 +508,173 @@ def make_sync() -> Text:
     w = Records(SYNC)
     b = w.b
     with b.if_then(w.clean()):
-        row = w.variable(w.now(Word.SYNC_ROW))
-        block = block_of(w, w.state_, w.get(row))
-        away = b.or_(b.icmp_unsigned("<", w["address"], w.word(block, Entry.LOW)),
-                     b.icmp_unsigned(">=", w["address"], w.word(block, Entry.HIGH)))
-        with b.if_then(away):
-            b.store(w.call(FIND, I64, [w["ctx"], w["address"]]), row)
-        with b.if_then(b.icmp_signed(">=", w.get(row), I64(0))):
-            w.note(Word.SYNC_ROW, w.get(row))
-            block = block_of(w, w.state_, w.get(row))
-            places = w.word(block, Entry.SYNC)
-            with b.if_then(w.some(places)):
-                low = b.and_(w.word(block, Entry.LOW), I64(-4))
-                dword = b.lshr(b.sub(w["address"], low), I64(2))
-                at = b.inttoptr(b.add(places, b.shl(dword, I64(2))), PTR)
-                _synchronise(w, at)
+        block = block_of(w, w.state_, w.now(Word.SYNC_ROW))
+        with b.if_then(_is_away(w, block, w["address"])):
+            w.call(SYNC_ROW, ir.VoidType(), [w["ctx"], w["address"]])
+        block = block_of(w, w.state_, w.now(Word.SYNC_ROW))
+        with b.if_then(w.some(w.word(block, Entry.SYNC))):
+            _synchronise(w, _place(w, block, w["address"]))
     b.ret_void()
-    return w.text(), (NEW_RECORD, LEARN, PUBLISH, FIND)
+    return w.text(), (FULL, LEARN, PUBLISH, SYNC_ROW)
+
+
+def make_sync_row() -> Text:
+    """Look up the block that an atomic was in."""
+    w = Records(SYNC_ROW)
+    found = w.call(FIND, I64, [w["ctx"], w["address"]])
+    here = w.b.icmp_signed(">=", found, I64(0))
+    w.note(Word.SYNC_ROW, w.b.select(here, found, w.now(Word.EMPTY_ROW)))
+    w.b.ret_void()
+    return w.text(), (FIND,)
+
+
+def _is_away(w: Writer, block: Any, address: Any) -> Any:
+    b = w.b
+    return b.or_(b.icmp_unsigned("<", address, w.word(block, Entry.LOW)),
+                 b.icmp_unsigned(">=", address, w.word(block, Entry.HIGH)))
+
+
+def _place(w: Writer, block: Any, address: Any) -> Any:
+    """Where the list of a dword is."""
+    b = w.b
+    low = b.and_(w.word(block, Entry.LOW), I64(-4))
+    dword = b.lshr(b.sub(address, low), I64(2))
+    return b.inttoptr(b.add(w.word(block, Entry.SYNC), b.shl(dword, I64(2))), PTR)
 
 
 def _synchronise(w: Records, at: Any) -> None:
     b = w.b
     listed = b.load(at, typ=I32)
     reads, writes = (w.some(b.and_(w["what"], I32(bit))) for bit in (READS, WRITES))
-    with b.if_then(b.and_(reads, w.some(listed))):
-        with b.if_else(w.acquires()) as (now, later):
-            with now:
-                w.call(LEARN, ir.VoidType(), [w["ctx"], listed])
-            with later:
-                _read(w, listed)
+    with b.if_then(b.and_(b.and_(reads, w.acquires()), w.some(listed))):
+        w.call(LEARN, ir.VoidType(), [w["ctx"], listed])
+    node = w.variable(I32(0))
+    with b.if_then(writes), b.if_else(w.releases()) as (itself, fenced):
+        with itself:
+            own = release_of(w, w.state_, w.now(Word.SUBGROUPS))
+            cover(w, w.state_, own)
+            b.store(_make_node(w, own), node)
+        with fenced:
+            b.store(_fenced_node(w), node)
+    arguments = [w["ctx"], listed, w.get(node), w["what"], b.not_(w.acquires())]
+    after = w.call(PUBLISH, I32, arguments)
     with b.if_then(writes):
-        node = w.variable(I32(0))
-        with b.if_else(w.releases()) as (itself, fenced):
-            with itself:
-                own = release_of(w, w.state_, w.now(Word.SUBGROUPS))
-                cover(w, w.state_, own)
-                b.store(_make_node(w, own), node)
-            with fenced:
-                release = w.release()
-                late = b.icmp_signed("<", w.word(release, Release.NODE), I64(0))
-                with b.if_then(late):
-                    w.set_word(release, Release.NODE, b.zext(_make_node(w, release), I64))
-                b.store(b.trunc(w.word(release, Release.NODE), I32), node)
-        holder = w.of(w.of(listed, Published.NODE), Node.GROUP)
-        keeps = b.or_(reads, b.icmp_unsigned("==", holder, w.stamp))
-        kept = b.select(keeps, listed, I32(0))
-        b.store(kept, at)
-        with b.if_then(w.some(w.get(node))):
-            tail = b.select(reads, listed, I32(0))
-            b.store(w.call(PUBLISH, I32, [w["ctx"], w.get(node), tail]), at)
+        b.store(after, at)
+
+
+def make_syncs(lanes: int) -> Text:
+    """Atomics without an order of their own, just done by the lanes of a subgroup.
+
+    `did` is what all of them did; 0 if each has noted that.
+    """
+    vector, masks = ir.VectorType(I64, lanes), ir.VectorType(I1, lanes)
+    w = Records(sync_lanes_name(lanes), (ir.VoidType(), [
+        ("ctx", PTR), ("sg", I32), ("addresses", vector), ("mask", masks), ("did", I32)]))
+    b = w.b
+    memory = w.space(vector)
+    b.store(w["addresses"], memory)
+    noted = b.gep(w.state_, [I64(8 * Word.DID)], source_etype=I8)
+    block = w.variable(block_of(w, w.state_, w.now(Word.SYNC_ROW)))
+    released = b.icmp_unsigned("!=", w.word(w.release(), Release.NODE), I64(0))
+    node = w.variable(I32(0))
+    last, last_did, made = (w.variable(I32(-1)) for _ in range(3))
+    active = b.select(w.clean(), b.bitcast(w["mask"], ir.IntType(lanes)), ir.IntType(lanes)(0))
+    with w.chain(active) as (rest, slot):
+        k = b.zext(b.cttz(rest, I1(1)), I64)
+        b.store(b.and_(rest, b.sub(rest, rest.type(1))), slot)
+        address = w.word(memory, k)
+        own = b.zext(w.word(noted, k, I8), I32)
+        did = b.select(w.some(w["did"]), w["did"], own)
+        with b.if_then(_is_away(w, w.get(block), address), likely=False):
+            w.call(SYNC_ROW, ir.VoidType(), [w["ctx"], address])
+            b.store(block_of(w, w.state_, w.now(Word.SYNC_ROW)), block)
+        places = w.word(w.get(block), Entry.SYNC)
+        with b.if_then(w.some(places)):
+            at = _place(w, w.get(block), address)
+            listed = b.load(at, typ=I32)
+            writes = w.some(b.and_(did, I32(WRITES)))
+            publishes = b.and_(writes, released)
+            again = b.and_(b.icmp_unsigned("==", listed, w.get(last)),
+                           b.icmp_unsigned("==", did, w.get(last_did)))
+            with b.if_then(b.and_(publishes, b.not_(w.some(w.get(node))))):
+                b.store(_fenced_node(w), node)
+            with b.if_then(b.and_(b.or_(publishes, w.some(listed)), b.not_(again))):
+                given = b.select(writes, w.get(node), I32(0))
+                arguments = [w["ctx"], listed, given, did, I1(1)]
+                b.store(w.call(PUBLISH, I32, arguments), made)
+                b.store(listed, last)
+                b.store(did, last_did)
+            changes = b.and_(writes, b.or_(publishes, w.some(listed)))
+            with b.if_then(changes):
+                b.store(w.get(made), at)
+    b.ret_void()
+    return w.text(), (FULL, PUBLISH, SYNC_ROW)
 
 
 def _read(w: Records, listed: Any) -> None:
     """A later acquire fence acquires it."""
     b = w.b
-    seen = b.icmp_unsigned("==", w.of(listed, Published.SEEN), w.stamp)
     waits = b.icmp_unsigned("==", w.of(listed, Published.PENDING), w.stamp)
-    with b.if_then(b.not_(b.or_(seen, waits))):
+    with b.if_then(b.not_(b.or_(_is_held(w, listed), waits))):
         w.put(listed, Published.PENDING, w.stamp)
+        _note_own(w, listed)
         slot = w.variable(w.index(Word.FREE))
         with b.if_else(w.some(w.get(slot))) as (again, fresh):
             with again:
                 w.note_index(Word.FREE, w.of(w.get(slot), Item.NEXT))
             with fresh:
-                b.store(w.new(), slot)
+                b.store(w.new({}), slot)
         item = w.get(slot)
         w.put(item, Item.ENTRY, listed)
+        w.put(item, Item.END, I32(0))
         w.put(item, Item.NEXT, w.index(Word.PENDING))
         w.note_index(Word.PENDING, item)
+
+
+def _note_own(w: Records, listed: Any) -> None:
+    own = w.b.zext(w.is_own(listed), I64)
+    w.note(Word.READ_OWN, w.b.or_(w.now(Word.READ_OWN), own))
+
+
+def _read_before(w: Records, entry: Any, rest: Any) -> None:
+    """A later acquire fence acquires what follows an entry just made."""
+    b = w.b
+    _note_own(w, rest)
+    follows = b.icmp_unsigned("==", entry, w.index(Word.READ_END))
+    with b.if_then(b.not_(follows)):
+        _end_range(w)
+        w.note_index(Word.READ_FIRST, entry)
+    w.note_index(Word.READ_END, b.add(entry, I32(1)))
+
+
+def _end_range(w: Records) -> None:
+    """Put entries that follow one another, if there are any, into the list of what was read."""
+    with w.b.if_then(w.some(w.now(Word.READ_END))):
+        w.note_index(Word.PENDING, w.new({
+            Item.ENTRY: w.index(Word.READ_FIRST), Item.END: w.index(Word.READ_END),
+            Item.NEXT: w.index(Word.PENDING)}))
+    w.note(Word.READ_END, I64(0))
+
+
+def _fenced_node(w: Records) -> Any:
+    """The node of the last release fence of the subgroup; 0 without one."""
+    release = w.release()
+    late = w.b.icmp_signed("<", w.word(release, Release.NODE), I64(0))
+    with w.b.if_then(late):
+        w.set_word(release, Release.NODE, w.b.zext(_make_node(w, release), I64))
+    return w.b.trunc(w.word(release, Release.NODE), I32)
 
 
 def _make_node(w: Records, release: Any) -> Any:
     """The node of a release, which is about to be published."""
     b = w.b
-    node = w.new()
-    w.put(node, Node.GROUP, w.stamp)
-    w.put(node, Node.WARP, w["sg"])
-    for field, word in (
-        (Node.EPOCH, Release.EPOCH), (Node.PHASE, Release.PHASE),
-        (Node.ACQUIRED, Release.ACQUIRED), (Node.FLOOR, Release.FLOOR),
-        (Node.LEARNT, Release.LEARNT),
-    ):
-        w.put(node, field, b.trunc(w.word(release, word), I32))
+    fields: dict[IntEnum, Any] = {
+        field: b.trunc(w.word(release, word), I32) for field, word in (
+            (Node.EPOCH, Release.EPOCH), (Node.PHASE, Release.PHASE),
+            (Node.ACQUIRED, Release.ACQUIRED), (Node.FLOOR, Release.FLOOR),
+            (Node.LEARNT, Release.LEARNT))
+    }
+    node = w.new({**fields, Node.GROUP: w.stamp, Node.WARP: w["sg"]})
     words = known(w, w.state_, w.group)
     last = w.most(w.word(words, Known.LAST_EPOCH), w.word(release, Release.EPOCH))
     w.set_word(words, Known.LAST_EPOCH, last)
@@ -486,39 +684,43 @@ def _make_node(w: Records, release: Any) -> Any:
 
 
 def make_publish() -> Text:
-    """The list that a release makes of one; both are kept."""
+    """What is published at a place after an atomic, which does `what` and releases `node`, or 0.
+
+    `waits`: a later acquire fence acquires what it reads.
+    """
     w = Records(PUBLISH)
     b = w.b
-    node, tail = w["node"], w.variable(w["tail"])
-    holder = w.of(w.get(tail), Published.NODE)
-    mine = b.and_(b.icmp_unsigned("==", w.of(holder, Node.GROUP), w.stamp),
-                  b.icmp_unsigned("==", w.of(holder, Node.WARP), w.of(node, Node.WARP)))
-    newer = _newer(w, holder, node)
-    with b.if_then(b.and_(mine, newer)):
-        b.ret(w.get(tail))
-    with b.if_then(mine):
-        b.store(w.of(w.get(tail), Published.NEXT), tail)
-    rest = w.get(tail)
-    learnt = b.icmp_unsigned("<=", w.of(rest, Published.LEARNT), w.of(node, Node.LEARNT))
-    held = b.and_(b.icmp_unsigned("==", w.of(rest, Published.SEEN), w.stamp), learnt)
-    others = b.icmp_unsigned("!=", w.of(w.of(rest, Published.NODE), Node.GROUP), w.stamp)
+    listed, node = w["listed"], w["node"]
+    reads, writes = (w.some(b.and_(w["what"], I32(bit))) for bit in (READS, WRITES))
+    with b.if_then(b.not_(w.some(node)), likely=False):
+        with b.if_then(b.and_(b.and_(reads, w["waits"]), w.some(listed))):
+            _read(w, listed)
+        keeps = b.or_(b.or_(reads, b.not_(writes)), w.is_own(listed))
+        b.ret(b.select(keeps, listed, I32(0)))
+    tail = b.select(reads, listed, I32(0))
+    rest = w.variable(tail)
+    with b.if_then(w.is_own(tail)):
+        holder = w.of(tail, Published.NODE)
+        mine = b.icmp_unsigned("==", w.of(holder, Node.WARP), w.of(node, Node.WARP))
+        with b.if_then(b.and_(mine, _newer(w, holder, node))):
+            b.ret(tail)
+        b.store(b.select(mine, w.of(tail, Published.NEXT), tail), rest)
     all_known = _knows_all(w, b.zext(w.of(node, Node.FLOOR), I64))
-    held = b.or_(held, b.and_(others, all_known))
-    rest = b.select(held, I32(0), rest)
+    with b.if_then(b.and_(all_known, b.not_(w.is_own(w.get(rest))))):
+        b.store(I32(0), rest)
     same = b.and_(b.icmp_unsigned("==", w.index(Word.PUSHED_NODE), node),
-                  b.icmp_unsigned("==", w.index(Word.PUSHED_ON), rest))
+                  b.icmp_unsigned("==", w.index(Word.PUSHED_ON), w.get(rest)))
     with b.if_then(same):
         b.ret(w.index(Word.PUSHED))
-    above = w.of(rest, Published.NODE)
-    floor = _floor_of(w, rest, above)
-    entry = w.new()
-    for field, value in ((Published.NODE, node), (Published.NEXT, rest),
-                         (Published.FLOOR, floor)):
-        w.put(entry, field, value)
-    for word, value in ((Word.PUSHED_NODE, node), (Word.PUSHED_ON, rest), (Word.PUSHED, entry)):
+    entry = w.new({Published.NODE: node, Published.NEXT: w.get(rest),
+                   Published.FLOOR: _floor_of(w, w.get(rest))})
+    with b.if_then(b.and_(w["waits"], w.some(w.get(rest)))):
+        _read_before(w, entry, w.get(rest))
+    for word, value in ((Word.PUSHED_NODE, node), (Word.PUSHED_ON, w.get(rest)),
+                        (Word.PUSHED, entry)):
         w.note_index(word, value)
     b.ret(entry)
-    return w.text(), (NEW_RECORD,)
+    return w.text(), (FULL,)
 
 
 def _newer(w: Records, node: Any, other: Any) -> Any:
@@ -531,20 +733,34 @@ def _newer(w: Records, node: Any, other: Any) -> Any:
     return b.and_(later, learnt)
 
 
-def _floor_of(w: Records, entry: Any, node: Any) -> Any:
-    """Up to which work-group a list has all that those before it released."""
+def _floor_of(w: Records, rest: Any) -> Any:
+    """Up to which work-group an entry before the rest of a list has all that was released.
+
+    Lists grow work-group by work-group if they have all; older ones are not worth the look.
+    """
     b = w.b
-    floor = w.most(w.of(entry, Published.FLOOR), w.of(node, Node.FLOOR))
-    group = w.of(node, Node.GROUP)
-    words = known(w, w.state_, b.zext(group, I64))
-    epoch = b.zext(w.of(node, Node.EPOCH), I64)
-    last = b.icmp_unsigned("==", w.word(words, Known.LAST_EPOCH), epoch)
-    bit = b.shl(I64(1), b.zext(b.and_(w.of(node, Node.WARP), I32(63)), I64))
-    alone = b.icmp_unsigned("==", w.word(words, Known.LAST_WARPS), bit)
-    ended = b.icmp_unsigned("!=", group, w.stamp)
-    next_ = b.icmp_unsigned("==", b.add(floor, I32(1)), group)
-    more = b.and_(b.and_(last, alone), b.and_(ended, next_))
-    return b.add(floor, b.zext(more, I32))
+    floor = w.variable(I32(0))
+    recent = b.icmp_unsigned(">=", rest, w.index(Word.LATE_RECORDS))
+    with b.if_then(recent):
+        node = w.of(rest, Published.NODE)
+        group = w.of(node, Node.GROUP)
+        b.store(w.most(w.of(rest, Published.FLOOR), w.of(node, Node.FLOOR)), floor)
+        next_ = b.icmp_unsigned("==", b.add(w.get(floor), I32(1)), group)
+        _count_ended(w, node, b.and_(next_, b.icmp_unsigned("!=", group, w.stamp)), floor)
+    return w.get(floor)
+
+
+def _count_ended(w: Records, node: Any, which: Any, floor: Any) -> None:
+    """Raise a floor to a work-group that has ended, if the node is all it released."""
+    b = w.b
+    with b.if_then(which):
+        group = w.of(node, Node.GROUP)
+        words = known(w, w.state_, b.zext(group, I64))
+        epoch = b.zext(w.of(node, Node.EPOCH), I64)
+        last = b.icmp_unsigned("==", w.word(words, Known.LAST_EPOCH), epoch)
+        bit = b.shl(I64(1), b.zext(b.and_(w.of(node, Node.WARP), I32(63)), I64))
+        alone = b.icmp_unsigned("==", w.word(words, Known.LAST_WARPS), bit)
+        b.store(b.select(b.and_(last, alone), group, w.get(floor)), floor)
 
 
 def make_fence() -> Text:
@@ -567,20 +783,30 @@ def make_fence() -> Text:
         cover(w, w.state_, w.release())
         w.note(Word.RELEASING, I64(1))
     b.ret_void()
-    return w.text(), (NEW_RECORD, LEARN)
+    return w.text(), (FULL, WALK)
 
 
 def _acquire(w: Records) -> None:
     """Acquire all that was read."""
     b = w.b
-    with w.chain(w.index(Word.PENDING)) as (item, slot):
-        entry = w.of(item, Item.ENTRY)
-        w.call(LEARN, ir.VoidType(), [w["ctx"], entry])
-        following = w.of(item, Item.NEXT)
+    own = w.some(w.now(Word.READ_OWN))
+    some = b.or_(w.some(w.now(Word.PENDING)), w.some(w.now(Word.READ_END)))
+    news = b.or_(own, b.not_(_knows_all(w, w.now(Word.FLOOR))))
+    with b.if_then(b.and_(some, news)):
+        walked = b.not_(w.some(w.now(Word.UNWALKED)))
+        _end_range(w)
+        _acquires_more(w, own)
+        with w.chain(w.index(Word.PENDING)) as (item, slot):
+            b.store(w.of(item, Item.NEXT), slot)
+            _hold(w, item)
+        with b.if_then(walked):
+            w.call(WALK, ir.VoidType(), [w["ctx"], I64(SOON)])
+    with w.chain(b.select(news, I32(0), w.index(Word.PENDING))) as (item, slot):
+        b.store(w.of(item, Item.NEXT), slot)
         w.put(item, Item.NEXT, w.index(Word.FREE))
         w.note_index(Word.FREE, item)
-        b.store(following, slot)
-    w.note(Word.PENDING, I64(0))
+    for word in (Word.PENDING, Word.READ_END, Word.READ_OWN):
+        w.note(word, I64(0))
 
 
 def releases_before_barrier(w: Writer, state: Any) -> None:
@@ -596,8 +822,12 @@ def releases_before_barrier(w: Writer, state: Any) -> None:
 def forget_releases(w: Writer, state: Any) -> None:
     """A new work-group begins: it has released and acquired nothing."""
     for word in (Word.EPOCH, Word.NOTED, Word.RELEASING, Word.PENDING, Word.FLOOR, Word.LEARNT,
-                 Word.LEARNT_LIST, Word.PUSHED_NODE, Word.STEPS, Word.WITHIN, Word.ACQUIRED):
+                 Word.LEARNT_LIST, Word.PUSHED_NODE, Word.WITHIN, Word.ACQUIRED, Word.READ_END,
+                 Word.READ_OWN, Word.TODO, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST,
+                 Word.UNWALKED):
         w.set_word(state, word, I64(0))
+    w.set_word(state, Word.LATE_RECORDS, w.word(state, Word.OWN_RECORDS))
+    w.set_word(state, Word.OWN_RECORDS, w.word(state, Word.RECORDS_USED))
     fences = w.pointer(state, Word.RELEASABLE)
     with w.loop(I64(0), w.word(state, Word.SUBGROUPS)) as k:
         w.set_word(fences, w.b.mul(k, I64(Release.WORDS)), I64(0))
@@ -605,8 +835,10 @@ def forget_releases(w: Writer, state: Any) -> None:
 
 MAKERS = {
     "fence": make_fence,
+    "full": make_full,
     "learn": make_learn,
     "publish": make_publish,
-    "record": make_new_record,
     "sync": make_sync,
+    "row": make_sync_row,
+    "walk": make_walk,
 }

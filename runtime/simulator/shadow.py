@@ -59,6 +59,23 @@ def _give(memory: NDArray[np.uint8]) -> None:
         _spare.pop(0)
 
 
+_spare_records: list[NDArray[np.int32]] = []
+"""Those of the last launch."""
+
+
+def _records(count: int) -> NDArray[np.int32]:
+    """Memory for that many records or more, the first of them of zeros; as it comes, the rest."""
+    kept = _spare_records.pop() if _spare_records else None
+    if kept is not None and count <= len(kept) // FIELDS <= MOST_RECORDS_OF_RELEASES:
+        found = kept
+    else:
+        made = np.empty(count * FIELDS + 16, np.int32)
+        skipped = -int(made.ctypes.data) % 64 // 4
+        found = made[skipped : skipped + count * FIELDS]
+    found[:FIELDS] = 0
+    return found
+
+
 class SanitizerReport(SimulatorTrap):
     """A fault that the sanitizer found.
 
@@ -171,10 +188,10 @@ class LaunchState:
         count = max(2 * len(old) // FIELDS, RECORDS)
         if count > MOST_RECORDS_OF_RELEASES:
             return
-        self._records = np.zeros(count * FIELDS, np.int32)
+        self._records = _records(count)
         self._records[: len(old)] = old
         self.words[Word.RECORDS] = self._records.ctypes.data
-        self.words[Word.RECORDS_ROOM] = count - SPARE_RECORDS
+        self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
 
     def _cells(self, nbytes: int) -> tuple[int, ...]:
         """Addresses of the cells and sites of a block: writes, reads, their sites, releases."""
@@ -192,6 +209,8 @@ class LaunchState:
         for memory in self._borrowed:
             _give(memory)
         self._borrowed.clear()
+        if self._records.nbytes <= SPARE_BYTES:
+            _spare_records[:] = [self._records]
 
     def _enter(self, row: int, block: Block, *, tracked: bool) -> None:
         self.blocks[row] = block
