@@ -6,23 +6,26 @@ Device pointers are host addresses, so memory of numpy arrays and CPU tensors wo
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from triton_xe import knobs
-from triton_xe.errors import DeviceError
+from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.runtime.device import triton_properties
 from triton_xe.runtime.simulator import ir, shadow, tracing
 from triton_xe.runtime.simulator import launch as launcher
 from triton_xe.runtime.simulator.blocks import Block, BlockMap
-from triton_xe.runtime.simulator.host import ENTRY, HostKernel, translate
+from triton_xe.runtime.simulator.guards import Part, part_of
+from triton_xe.runtime.simulator.host import ENTRY, HostKernel, find_kernel, translate
 from triton_xe.runtime.simulator.jit import NativeCode, load_kernel
 from triton_xe.runtime.simulator.library_sanitizer_state import Word
 from triton_xe.runtime.simulator.lsc import plain_accesses
@@ -73,12 +76,20 @@ class SimulatedKernel:
     whole: SimulatedKernel | None = None
     """The same kernel with the fallbacks that `host` leaves out, once one was needed."""
     prefers_whole: bool = False
-    checked: dict[str, SimulatedKernel] = field(default_factory=dict)
+    guards: SimulatedKernel | None = None
+    """Tells which launches need a fallback."""
+    checked: dict[tuple[str, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
+
+    @cached_property
+    def has_known_guards(self) -> bool:
+        """Whether it has fallbacks that a checked launch can do without."""
+        return not self.host.is_whole and part_of(
+            find_kernel(self.module, self.name), Part.GUARDS) is not None
 
     def close(self) -> None:
         self.code = None
-        self.whole = None
+        self.whole = self.guards = None
         self.checked.clear()
 
 
@@ -113,13 +124,13 @@ class SimulatedDevice:
         started = time.perf_counter()
         text = attached_llvm_ir(binary) if is_spirv(binary) else binary.decode()
         module = parse_module(plain_accesses(canonical(text), self.target))
-        return self._compile(module, kernel_name, build_flags, started, whole=False)
+        return self._compile(module, kernel_name, build_flags, started, Part.COMMON)
 
     def _compile(
-        self, module: ir.Module, kernel_name: str, build_flags: str, started: float, *,
-        whole: bool, sanitizer: Instrumentation | None = None,
+        self, module: ir.Module, kernel_name: str, build_flags: str, started: float, part: Part,
+        sanitizer: Instrumentation | None = None,
     ) -> SimulatedKernel:
-        host = translate(module, kernel_name, self.target, whole=whole, sanitizer=sanitizer)
+        host = translate(module, kernel_name, self.target, part=part, sanitizer=sanitizer)
         code = load_kernel(host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
         large = "256" in build_flags or "large-register" in build_flags
         return SimulatedKernel(
@@ -166,16 +177,38 @@ class SimulatedDevice:
             kernel.prefers_whole = count * 4 > len(cold)
             launcher.run_again(self._launch(self._whole(kernel), grid, args), cold)
 
-    def _instrumented(self, kernel: SimulatedKernel, plan: Instrumentation) -> SimulatedKernel:
-        """The variant of a kernel for `plan`, compiled once."""
-        key = "trace" if plan.trace else "finite" if plan.finite else "checked"
+    def _instrumented(
+        self, kernel: SimulatedKernel, plan: Instrumentation, grid: tuple[int, int, int],
+        args: Sequence[int | float],
+    ) -> SimulatedKernel:
+        """The variant of a kernel for `plan` and this launch, compiled once."""
+        part = Part.WHOLE if self._needs_fallback(kernel, grid, args) else Part.KNOWN
+        key = "trace" if plan.trace else "finite" if plan.finite else "checked", part
         found = kernel.checked.get(key)
         if found is None:
             shadow.prepare()
             found = kernel.checked[key] = self._compile(
-                kernel.module, kernel.name, "", time.perf_counter(), whole=True, sanitizer=plan
+                kernel.module, kernel.name, "", time.perf_counter(), part, plan
             )
         return found
+
+    def _needs_fallback(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
+    ) -> bool:
+        """Whether any work-group of a launch comes to code that a smaller kernel leaves out."""
+        if not kernel.has_known_guards:
+            return False
+        if kernel.guards is None:
+            kernel.guards = self._compile(
+                kernel.module, kernel.name, "", time.perf_counter(), Part.GUARDS
+            )
+        launch = self._launch(kernel.guards, grid, args)
+        cold = bytearray(math.prod(grid) * launch.sub_groups)
+        try:
+            launcher.run(launch, cold)
+        except SimulatorTrap:
+            return True
+        return 1 in cold
 
     def _state(
         self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
@@ -186,17 +219,27 @@ class SimulatedDevice:
                                   grid[0] * grid[1] * grid[2], host.slm_bytes,
                                   host.sub_groups, host.lanes)
 
+    def _run_with_state(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float],
+        state: shadow.LaunchState,
+    ) -> None:
+        launch = self._launch(kernel, grid, args)._replace(state=state)
+        cold = bytearray(math.prod(grid) * launch.sub_groups)
+        launcher.run(launch, cold)
+        if 1 in cold:
+            raise DeviceError(f"kernel {kernel.name}: the answers of its guards changed")
+
     def _launch_traced(
         self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float],
         path: str,
     ) -> None:
         with shadow.lock:
-            traced = self._instrumented(kernel, Instrumentation(trace=True))
+            traced = self._instrumented(kernel, Instrumentation(trace=True), grid, args)
             state = self._state(traced, grid, args)
             records = state.trace()
             started = time.perf_counter()
             try:
-                launcher.run(self._launch(traced, grid, args)._replace(state=state))
+                self._run_with_state(traced, grid, args, state)
             finally:
                 seconds = time.perf_counter() - started
                 state.close()
@@ -210,17 +253,18 @@ class SimulatedDevice:
         self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
     ) -> None:
         with shadow.lock:
-            checked = self._instrumented(kernel, Instrumentation(knobs.sanitize_finite()))
+            plan = Instrumentation(knobs.sanitize_finite())
+            checked = self._instrumented(kernel, plan, grid, args)
             state = self._state(checked, grid, args)
             try:
-                launcher.run(self._launch(checked, grid, args)._replace(state=state))
+                self._run_with_state(checked, grid, args, state)
             finally:
                 state.close()
 
     def _whole(self, kernel: SimulatedKernel) -> SimulatedKernel:
         if kernel.whole is None:
             kernel.whole = self._compile(
-                kernel.module, kernel.name, "", time.perf_counter(), whole=True
+                kernel.module, kernel.name, "", time.perf_counter(), Part.WHOLE
             )
         return kernel.whole
 

@@ -5,14 +5,19 @@ most of the code and seldom runs, so it is compiled only when a subgroup takes i
 becomes an exit that notes the subgroup, which later runs again, from its start, in the whole
 kernel.  That is exact only when nothing was written before the guard, no barrier was passed, and
 none comes later unless the guard is the same for the whole work-group.
+
+A checked launch cannot run subgroups again, but checks make code several times as large.  It asks
+first: the conditions of the guards alone are computed for the whole grid.  That needs guards which
+depend on arguments and ids alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum
 
 from triton_xe.runtime.simulator.calls import is_barrier
-from triton_xe.runtime.simulator.ir import VOID, Block, Function, Instruction, Operand
+from triton_xe.runtime.simulator.ir import I1, VOID, Block, Function, Instruction, Operand
 
 COLD = "%xe.cold"
 SMALLEST = 100
@@ -26,18 +31,73 @@ _OF_THE_GROUP = ("_Z12get_group_id", "_Z14get_num_groups", "_Z14get_local_size")
 _WRITES = ("PredicatedStore", "LSC2DBlockWrite", "simdBlockWrite", "threadgroup")
 
 
-def without_fallbacks(function: Function) -> Function | None:
-    """The kernel with its fallbacks cut off; None when there is nothing to gain."""
+class Part(Enum):
+    """What of a kernel is compiled."""
+
+    WHOLE = "whole"
+    COMMON = "common"
+    """Without fallbacks; a subgroup that comes to one notes it and ends."""
+    KNOWN = "known"
+    """Without fallbacks whose guards depend on arguments and ids alone."""
+    GUARDS = "guards"
+    """Those guards alone; a subgroup that would come to a fallback notes it."""
+
+
+def part_of(function: Function, part: Part) -> Function | None:
+    """That part of a kernel; None when there is nothing to leave out."""
+    if part is Part.WHOLE:
+        return None
     cut = _cold_edges(function)
     kept = _without(function, cut)
-    if cut and any(is_barrier(i) for b in kept for i in b.instructions):
-        made = {i.result: i for i in function.instructions() if i.result}
-        branches = {b.label: b.instructions[-1] for b in function.blocks}
-        cut = {(x, y) for x, y in cut if _same_for_all(branches[x].operands[0], made, function)}
-        kept = _without(function, cut)
+    if part is not Part.COMMON or any(is_barrier(i) for b in kept for i in b.instructions):
+        slices = _slices(function, cut)
+        cut = {edge for edge in cut if edge in slices}
+        kept = _conditions(function, cut, slices) if part is Part.GUARDS else _without(
+            function, cut)
     if not cut:
         return None
     return replace(function, blocks=[*kept, Block(COLD, [Instruction("cold", VOID, [])])])
+
+
+def _conditions(function: Function, cut: set[tuple[str, str]], slices: _Slices) -> list[Block]:
+    """A kernel that computes the conditions of some guards, one after the other.
+
+    A division that may trap, where the kernel perhaps does not come to it, counts as a fallback.
+    """
+    branches = {b.label: b.instructions[-1] for b in function.blocks}
+    found = [Block("%xe.guard0")]
+    done: set[int] = set()
+
+    def end(branch: Instruction, labels: list[str]) -> None:
+        found[-1].instructions.append(replace(branch, labels=labels))
+        found.append(Block(f"%xe.guard{len(found)}"))
+
+    for label, cold in sorted(cut):
+        for i in slices[label, cold]:
+            if id(i) in done:
+                continue
+            done.add(id(i))
+            if _may_trap(i):
+                *tests, branch = _test_of_divisor(i.operands[1], len(found))
+                found[-1].instructions += tests
+                end(branch, [f"%xe.guard{len(found)}", COLD])
+            found[-1].instructions.append(i if i.opcode == "call" else replace(i, flags=""))
+        following = f"%xe.guard{len(found)}"
+        end(branches[label], [COLD if x == cold else following for x in branches[label].labels])
+    found[-1].instructions.append(Instruction("ret", VOID, []))
+    return found
+
+
+def _test_of_divisor(divisor: Operand, number: int) -> list[Instruction]:
+    """A branch, its first label for divisors other than 0 and -1, and what it needs."""
+    sum_name, test_name = f"%xe.sum{number}", f"%xe.test{number}"
+    one = Operand(divisor.type, "1")
+    summed = Operand(divisor.type, sum_name, sum_name)
+    return [
+        Instruction("add", divisor.type, [divisor, one], sum_name),
+        Instruction("icmp", I1, [summed, one], test_name, extra="ugt"),
+        Instruction("br", VOID, [Operand(I1, test_name, test_name)]),
+    ]
 
 
 def _without(function: Function, cut: set[tuple[str, str]]) -> list[Block]:
@@ -46,26 +106,47 @@ def _without(function: Function, cut: set[tuple[str, str]]) -> list[Block]:
     return [_pruned(b, reachable, cut) for b in blocks if b.label in reachable]
 
 
-def _same_for_all(
+_Slices = dict[tuple[str, str], list[Instruction]]
+
+
+def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
+    """What computes the condition of a guard, for guards that are the same for a work-group."""
+    made = {i.result: i for i in function.instructions() if i.result}
+    branches = {b.label: b.instructions[-1] for b in function.blocks}
+    found = ((edge, _slice(branches[edge[0]].operands[0], made, function)) for edge in cut)
+    return {edge: instructions for edge, instructions in found if instructions is not None}
+
+
+def _slice(
     condition: Operand, made: dict[str, Instruction], function: Function
-) -> bool:
-    """Whether a value is computed from arguments and the work-group's ids alone."""
+) -> list[Instruction] | None:
+    """What computes a value from arguments and the work-group's ids alone, in order, or None."""
     parameters = {name for name, _ in function.parameters}
-    seen: set[str] = set()
-    todo = [condition.local]
-    while todo:
-        name = todo.pop()
-        if name is None or name in parameters or name in seen:
-            continue
-        seen.add(name)
+    found: dict[str, Instruction] = {}
+
+    def add(name: str | None) -> bool:
+        if name is None or name in parameters or name in found:
+            return True
         i = made.get(name)
         if i is None or i.opcode in ("phi", "load", "alloca", "atomicrmw", "cmpxchg"):
             return False
         arithmetic = i.callee.startswith("llvm.") and not i.callee.startswith("llvm.genx.")
         if i.opcode == "call" and not (arithmetic or i.callee.startswith(_OF_THE_GROUP)):
             return False
-        todo += [operand.local for operand in i.operands]
-    return True
+        if _may_trap(i) and i.type.lanes > 1:
+            return False
+        if not all(add(operand.local) for operand in i.operands):
+            return False
+        found[name] = i
+        return True
+
+    return list(found.values()) if add(condition.local) else None
+
+
+def _may_trap(i: Instruction) -> bool:
+    """Whether an instruction may do harm where the kernel does not come to it."""
+    division = i.opcode in ("udiv", "sdiv", "urem", "srem")
+    return division and i.operands[1].integer_value() in (None, 0, -1)
 
 
 def _cut_block(block: Block, cut: set[tuple[str, str]]) -> Block:

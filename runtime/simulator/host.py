@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.coalesce import is_dpas
 from triton_xe.runtime.simulator.definedness import instrument
 from triton_xe.runtime.simulator.direct import direct_arrays
 from triton_xe.runtime.simulator.dpas_groups import group_dpas
-from triton_xe.runtime.simulator.guards import without_fallbacks
+from triton_xe.runtime.simulator.guards import Part, part_of
 from triton_xe.runtime.simulator.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.lane_atomics import releases
@@ -91,21 +91,27 @@ class HostKernel:
         return -(-math.prod(self.work_group) // self.lanes)
 
 
+def find_kernel(module: ir.Module, name: str) -> Function:
+    """The kernel of that name; `DeviceError` where the module has none."""
+    found = next((k for k in module.kernels() if k.name.strip('@"') == name), None)
+    if found is None:
+        names = ", ".join(k.name.strip('@"') for k in module.kernels()) or "none"
+        raise DeviceError(f"no kernel {name!r} in this module; it has: {names}")
+    return found
+
+
 def translate(
-    module: ir.Module, kernel_name: str, target: Target, *, whole: bool = True,
+    module: ir.Module, kernel_name: str, target: Target, *, part: Part = Part.WHOLE,
     sanitizer: Instrumentation | None = None,
 ) -> HostKernel:
     """The host module of one kernel; `SimulatorTrap` for what the device would do wrongly.
 
-    Unless `whole`, fallbacks behind guards may be left out (see `guards`).
+    Of the parts of a kernel (see `guards`) it has the whole where nothing can be left out.
     """
-    kernel = next((k for k in module.kernels() if k.name.strip('@"') == kernel_name), None)
-    if kernel is None:
-        names = ", ".join(k.name.strip('@"') for k in module.kernels()) or "none"
-        raise DeviceError(f"no kernel {kernel_name!r} in this module; it has: {names}")
-    hot = None if whole else without_fallbacks(kernel)
+    kernel = find_kernel(module, kernel_name)
+    partial_kernel = part_of(kernel, part)
     module = ir.Module(dict(module.functions), module.globals, module.metadata)
-    kernel = hot or kernel
+    kernel = partial_kernel or kernel
     module.functions[kernel.name] = kernel
     _keep_reachable(module, kernel)
     module.functions = {
@@ -144,7 +150,7 @@ def translate(
         for _, t in kernel.parameters
     )
     return HostKernel(kernel_name, text, types, tuple(sorted(context.helpers)), lanes, work_group,
-                      context.slm_bytes, kernel.name in context.barriers, hot is None,
+                      context.slm_bytes, kernel.name in context.barriers, partial_kernel is None,
                       context.places, sanitizer, tables.head_bytes, tables.nbytes)
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.guards import Part
 
 Text = Callable[..., str]
 P = "ptr addrspace(1)"
@@ -129,3 +131,58 @@ def test_guard_after_a_store_keeps_the_kernel_whole(
     text = copy_text(kernel, "%cold = icmp eq i32 %g, %odd",
                      before=f"store i32 1, {P} %out, align 4")
     assert device.load(text.encode(), "k").host.is_whole
+
+CHECKED = [
+    ("%cold = icmp eq i32 %g, %odd", 3, True),
+    ("%cold = icmp eq i32 %g, %odd", 12, False),
+    ("%q = sdiv i32 %g, %odd\n  %cold = icmp eq i32 %q, 5", 2, True),
+    ("%q = sdiv i32 %g, %odd\n  %cold = icmp eq i32 %q, 6", 2, False),
+    ("%q = sdiv i32 %g, %odd\n  %cold = icmp eq i32 %q, 5", -1, True),
+    ("%q = sdiv i32 %g, 2\n  %cold = icmp eq i32 %q, %odd", 6, False),
+    ("%cold = icmp ult i32 %tile, %odd", 0, True),
+    ("%none = icmp eq i32 %odd, 0\n  br i1 %none, label %fast, label %divide\n"
+     "divide:\n  %q = sdiv i32 %g, %odd\n  %cold = icmp sgt i32 %q, 20", 0, True),
+    ("%none = icmp eq i32 %odd, 0\n  br i1 %none, label %fast, label %divide\n"
+     "divide:\n  %q = sdiv i32 %g, %odd\n  %cold = icmp sgt i32 %q, 20", 3, False),
+]
+"""A guard, its argument, and whether a checked launch of 12 work-groups compiles it all."""
+
+
+class Checked:
+    """Checked launches of `copy_text` on device memory."""
+
+    def __init__(self, device: SimulatedDevice, text: str) -> None:
+        self.device, self.rows = device, 8 * 12
+        self.kernel = device.load(text.encode(), "k")
+        self.source = np.arange(self.rows * 16, dtype=np.int32)
+        self.input = device.allocate(self.source.nbytes)
+        device.copy_to_device(self.input.pointer, self.source)
+
+    def run(self, odd: int, out_rows: int) -> Any:
+        out = self.device.allocate(out_rows * 64)
+        self.device.launch(self.kernel, (12, 1, 1),
+                           [self.input.pointer, out.pointer, self.rows, odd], sanitize=True)
+        found = np.zeros_like(self.source)
+        self.device.copy_to_host(found, out.pointer)
+        return found
+
+
+@pytest.mark.parametrize(("guard", "odd", "whole"), CHECKED)
+def test_a_checked_launch_leaves_out_what_no_work_group_needs(
+    device: SimulatedDevice, kernel: Text, guard: str, odd: int, whole: bool
+) -> None:
+    work = Checked(device, copy_text(kernel, guard))
+    np.testing.assert_array_equal(work.run(odd, work.rows), work.source)
+    ((key, compiled),) = work.kernel.checked.items()
+    assert key[0] == "checked"
+    assert compiled.host.is_whole is whole
+
+
+@pytest.mark.parametrize("odd", [3, 12])
+def test_a_checked_launch_finds_faults_on_either_side(
+    device: SimulatedDevice, kernel: Text, odd: int
+) -> None:
+    work = Checked(device, copy_text(kernel, "%cold = icmp eq i32 %g, %odd"))
+    with pytest.raises(SimulatorTrap, match="out-of-bounds"):
+        work.run(odd, work.rows - 1)
+    assert [part for _, part in work.kernel.checked] == [Part.WHOLE if odd == 3 else Part.KNOWN]

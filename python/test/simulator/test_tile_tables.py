@@ -124,7 +124,8 @@ def test_no_table_when_accesses_are_checked(
         device.copy_to_device(buffer.pointer, x)
     device.launch(loaded, (N // 32, M // 64, 1), [*(b.pointer for b in buffers), M, N, K],
                   sanitize=True)
-    assert loaded.checked["checked"].host.tile_bytes == 0
+    ((_, checked),) = loaded.checked.items()
+    assert checked.host.tile_bytes == 0
     result = np.zeros_like(plain)
     device.copy_to_host(result, buffers[2].pointer)
     np.testing.assert_array_equal(result, plain)
