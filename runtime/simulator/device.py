@@ -10,10 +10,8 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from triton_xe import knobs
@@ -21,15 +19,14 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.runtime.device import triton_properties
-from triton_xe.runtime.simulator import ir, shadow, tracing
 from triton_xe.runtime.simulator import launch as launcher
+from triton_xe.runtime.simulator import shadow, tracing
 from triton_xe.runtime.simulator.blocks import Block, BlockMap
-from triton_xe.runtime.simulator.guards import Part, part_of
-from triton_xe.runtime.simulator.host import ENTRY, HostKernel, find_kernel, translate
+from triton_xe.runtime.simulator.guards import Part
+from triton_xe.runtime.simulator.host import ENTRY, HostKernel
 from triton_xe.runtime.simulator.jit import NativeCode, load_kernel
+from triton_xe.runtime.simulator.kernel_source import KernelSource
 from triton_xe.runtime.simulator.library_sanitizer_state import Word
-from triton_xe.runtime.simulator.lsc import plain_accesses
-from triton_xe.runtime.simulator.parser import parse_module
 from triton_xe.runtime.simulator.sanitize import Instrumentation
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
@@ -64,7 +61,7 @@ class SimulatedKernel:
     """A kernel compiled for the host."""
 
     name: str
-    module: ir.Module
+    source: KernelSource
     host: HostKernel
     code: NativeCode | None
     address: int
@@ -80,12 +77,6 @@ class SimulatedKernel:
     """Tells which launches need a fallback."""
     checked: dict[tuple[str, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
-
-    @cached_property
-    def has_known_guards(self) -> bool:
-        """Whether it has fallbacks that a checked launch can do without."""
-        return not self.host.is_whole and part_of(
-            find_kernel(self.module, self.name), Part.GUARDS) is not None
 
     def close(self) -> None:
         self.code = None
@@ -123,18 +114,18 @@ class SimulatedDevice:
         """Compile a kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
         started = time.perf_counter()
         text = attached_llvm_ir(binary) if is_spirv(binary) else binary.decode()
-        module = parse_module(plain_accesses(canonical(text), self.target))
-        return self._compile(module, kernel_name, build_flags, started, Part.COMMON)
+        source = KernelSource(text, kernel_name, self.target)
+        return self._compile(source, build_flags, started, Part.COMMON)
 
     def _compile(
-        self, module: ir.Module, kernel_name: str, build_flags: str, started: float, part: Part,
+        self, source: KernelSource, build_flags: str, started: float, part: Part,
         sanitizer: Instrumentation | None = None,
     ) -> SimulatedKernel:
-        host = translate(module, kernel_name, self.target, part=part, sanitizer=sanitizer)
+        host = source.translated(part, sanitizer)
         code = load_kernel(host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
         large = "256" in build_flags or "large-register" in build_flags
         return SimulatedKernel(
-            kernel_name, module, host, code, code.address(ENTRY),
+            source.name, source, host, code, code.address(ENTRY),
             (time.perf_counter() - started) * 1e3,
             n_registers=256 if large else 128, max_threads=self.target.max_work_group_size,
             argument_types=host.argument_types,
@@ -188,7 +179,7 @@ class SimulatedDevice:
         if found is None:
             shadow.prepare()
             found = kernel.checked[key] = self._compile(
-                kernel.module, kernel.name, "", time.perf_counter(), part, plan
+                kernel.source, "", time.perf_counter(), part, plan
             )
         return found
 
@@ -196,11 +187,11 @@ class SimulatedDevice:
         self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
     ) -> bool:
         """Whether any work-group of a launch comes to code that a smaller kernel leaves out."""
-        if not kernel.has_known_guards:
+        if kernel.host.is_whole or not kernel.source.has_known_guards:
             return False
         if kernel.guards is None:
             kernel.guards = self._compile(
-                kernel.module, kernel.name, "", time.perf_counter(), Part.GUARDS
+                kernel.source, "", time.perf_counter(), Part.GUARDS
             )
         launch = self._launch(kernel.guards, grid, args)
         cold = bytearray(math.prod(grid) * launch.sub_groups)
@@ -264,7 +255,7 @@ class SimulatedDevice:
     def _whole(self, kernel: SimulatedKernel) -> SimulatedKernel:
         if kernel.whole is None:
             kernel.whole = self._compile(
-                kernel.module, kernel.name, "", time.perf_counter(), Part.WHOLE
+                kernel.source, "", time.perf_counter(), Part.WHOLE
             )
         return kernel.whole
 
@@ -288,14 +279,3 @@ class SimulatedDevice:
 
     def properties(self) -> dict[str, Any]:
         return triton_properties(self.name, self.target)
-
-
-def canonical(text: str) -> str:
-    """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
-    llvm.initialize_native_target()
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise DeviceError(f"the kernel's LLVM module is not valid: {error}") from None
-    return str(module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def text_of(kernel: Text) -> str:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_any_size_gives_the_same_bits(
     device: SimulatedDevice, kernel: Text, align: Any, monkeypatch: pytest.MonkeyPatch,
-    tiles: int, k: int, threads: int,
+    tmp_path: Path, tiles: int, k: int, threads: int,
 ) -> None:
     """Full tables, tables that begin anew, tables that do not pay, and none at all."""
     monkeypatch.setenv("TRITON_XE_THREADS", str(threads))
@@ -52,6 +53,7 @@ def test_any_size_gives_the_same_bits(
     results = []
     for nbytes in (0, 2 * tiles * TILE_B):
         monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
+        monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / str(nbytes)))
         loaded = device.load(text_of(kernel).encode(), "k")
         assert (loaded.host.tile_bytes > 0) == (nbytes > 0)
         assert ("@xe_tile_" in loaded.host.text) == (nbytes > 0)
@@ -129,3 +131,16 @@ def test_no_table_when_accesses_are_checked(
     result = np.zeros_like(plain)
     device.copy_to_host(result, buffers[2].pointer)
     np.testing.assert_array_equal(result, plain)
+
+
+def test_a_kernel_that_was_compiled_before_is_not_read_again(
+    device: SimulatedDevice, kernel: Text, align: Any, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
+    work, text = Matmul(device, align), text_of(kernel).encode()
+    first, again = (device.load(text, "k") for _ in range(2))
+    other = SimulatedDevice("pvc").load(text, "k")
+    assert ["module" in vars(k.source) for k in (first, again, other)] == [True, False, True]
+    assert again.host == first.host
+    np.testing.assert_array_equal(work.run(again), work.run(first))
