@@ -1,8 +1,8 @@
 """Compile host modules with LLVM, keep the objects on disk, load them into the process.
 
 Object cache: `<cache>/simulator/<key>.o`; the key hashes the module text, the host CPU, llvmlite's
-version and this package's own sources.  Files are written aside and renamed, carry a checksum, and
-a damaged one is compiled again.
+version and the sources of this package and of the device table.  Files are written aside and
+renamed, carry a checksum, and a damaged one is compiled again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from triton_xe import knobs
+from triton_xe import hardware, knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.simulator import library
 from triton_xe.runtime.simulator.host_cpu import HostCpu, host_cpu
@@ -28,10 +28,11 @@ _lock = threading.RLock()
 
 @cache
 def source_hash() -> str:
-    """Hash of the simulator's own sources: another simulator makes other objects."""
+    """Hash of the simulator's sources and of the device table: others make other objects."""
     digest = hashlib.sha256(llvmlite.__version__.encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    for folder in (Path(__file__).parent, Path(hardware.__file__).parent):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

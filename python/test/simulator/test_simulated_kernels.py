@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_xe import hardware
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator import host
+from triton_xe.runtime.simulator import host, jit
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.parser import parse_module
 
@@ -397,6 +398,15 @@ def test_damaged_cache_files_are_rebuilt(
         run(kernel(f"{P} %out", body), out)
         np.testing.assert_array_equal(out, np.arange(16))
     assert {f.suffix for f in tmp_path.rglob("*") if f.is_file()} == {".json", ".o"}
+
+
+def test_cached_files_are_those_of_one_device_table(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = jit.source_hash.__wrapped__()
+    (tmp_path / "__init__.py").write_text("")
+    monkeypatch.setattr(hardware, "__file__", str(tmp_path / "__init__.py"))
+    assert jit.source_hash.__wrapped__() != before
 
 
 def test_messages_name_the_source_line_where_it_is_known(run: Run, kernel: Text) -> None:
