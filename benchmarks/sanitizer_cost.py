@@ -33,6 +33,108 @@ def norm_kernel(x, y, weight, bias, columns, eps, BLOCK: tl.constexpr):
     tl.store(y + row * columns + i, distance * scale * w + b, mask=inside)
 
 
+@triton.jit
+def histogram_kernel(x, counts, BLOCK: tl.constexpr, ORDER: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(counts + tl.load(x + i), 1, sem=ORDER)
+
+
+@triton.jit
+def scatter_kernel(x, places, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out + tl.load(places + i), tl.load(x + i))
+
+
+@triton.jit
+def maximum_kernel(x, places, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_max(out + tl.load(places + i), tl.load(x + i))
+
+
+@triton.jit
+def locked_kernel(x, out, locks, LOCKS: tl.constexpr, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + program * BLOCK + i)
+    lock, place = locks + program % LOCKS, out + program % LOCKS * BLOCK + i
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(place, tl.load(place) + v)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def last_kernel(x, parts, out, ticket, BLOCK: tl.constexpr):
+    program, count = tl.program_id(0), tl.num_programs(0)
+    i = tl.arange(0, BLOCK)
+    tl.store(parts + program, tl.sum(tl.load(x + program * BLOCK + i)))
+    tl.debug_barrier()
+    if tl.atomic_add(ticket, 1) % count == count - 1:
+        total = tl.zeros((BLOCK,), tl.float32)
+        for k in range(0, count, BLOCK):
+            total += tl.load(parts + k + i)
+        tl.store(out, tl.sum(total))
+
+
+@triton.jit
+def queue_kernel(x, y, ticket, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    k = tl.atomic_add(ticket, 1)
+    while k < COUNT:
+        tl.store(y + k * BLOCK + i, tl.load(x + k * BLOCK + i) * 2)
+        k = tl.atomic_add(ticket, 1)
+
+
+@triton.jit
+def split_k_kernel(a, b, c, K, BLOCK: tl.constexpr, STEP: tl.constexpr, PARTS: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    m, n = tl.program_id(0) * BLOCK + i, tl.program_id(1) * BLOCK + i
+    k = tl.program_id(2) * STEP + tl.arange(0, STEP)
+    N = tl.num_programs(1) * BLOCK
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for first in range(0, K, STEP * PARTS):
+        left = tl.load(a + m[:, None] * K + first + k[None, :])
+        total = tl.dot(left, tl.load(b + (first + k)[:, None] * N + n[None, :]), total)
+    tl.atomic_add(c + m[:, None] * N + n[None, :], total)
+
+
+def atomics() -> dict[str, Callable[[], object]]:
+    """Kernels that are little else than atomics, acquiring and releasing unless relaxed."""
+    programs, block = 4096, 256
+    length = programs * block
+    x, y = torch.randn(length, device="xpu"), torch.empty(length, device="xpu")
+    whole = (x * 1e6).to(torch.int32)
+    bins, places = (torch.randint(0, n, (length,), dtype=torch.int32).to("xpu")
+                    for n in (256, 1 << 16))
+    counts, ticket, locks = (torch.zeros(n, dtype=torch.int32, device="xpu")
+                             for n in (1 << 16, 1, 64))
+    sums = torch.zeros(1 << 16, device="xpu")
+    a, b = (torch.randn(n, device="xpu", dtype=torch.float16) for n in (256 * 2048, 2048 * 256))
+    grid = (programs,)
+
+    def queue() -> None:
+        ticket.zero_()
+        queue_kernel[(8,)](x, y, ticket, programs, block)
+
+    return {
+        "histogram, 256 bins": lambda: histogram_kernel[grid](bins, counts, block, "acq_rel"),
+        "histogram, 256 bins, relaxed": lambda: histogram_kernel[grid](
+            bins, counts, block, "relaxed"),
+        "histogram, 65536 bins": lambda: histogram_kernel[grid](places, counts, block, "acq_rel"),
+        "sums at 65536 places": lambda: scatter_kernel[grid](x, places, sums, block),
+        "maxima at 65536 places, int32": lambda: maximum_kernel[grid](
+            whole, places, counts, block),
+        "maxima at 65536 places, fp32": lambda: maximum_kernel[grid](x, places, sums, block),
+        "sums under one lock": lambda: locked_kernel[grid](x, sums, locks, 1, block),
+        "sums under 64 locks": lambda: locked_kernel[grid](x, sums, locks, 64, block),
+        "sum by the last program": lambda: last_kernel[grid](x, y, sums, ticket, block),
+        "queue of 4096, 8 programs": queue,
+        "split k in 16, 64x64x32": lambda: split_k_kernel[(4, 4, 16)](
+            a, b, sums, 2048, 64, 32, 16),
+    }
+
+
 def works() -> dict[str, Callable[[], object]]:
     """What is measured: about a tenth of a second each with checks."""
     a, b = (torch.randn(512, 512, device="xpu", dtype=torch.float16) for _ in range(2))
@@ -45,6 +147,7 @@ def works() -> dict[str, Callable[[], object]]:
         "layer norm 512 x 1024 fp32": lambda: norm_kernel[(512,)](
             x, y, weight, bias, 1024, 1e-5, BLOCK=1024),
         "vector add 1M fp32": lambda: vector_add.add(long, long),
+        **atomics(),
     }
 
 

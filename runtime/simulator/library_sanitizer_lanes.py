@@ -300,20 +300,17 @@ def _cells(
     old_read = cells.load(read_at, 8, v.vector)
     after_write = v.ordered(old_write, owner, slm, unfenced_barriers(w, state, slm))
     after_read = v.ordered(old_read, owner, slm, I64(0))
-    cross_write = b.and_(v.crossing(old_write, owner, after_write), cells.active)
-    cross_read = b.and_(v.crossing(old_read, owner, after_read), cells.active)
     published = b.icmp_unsigned("!=", w.word(block, Entry.SYNC), I64(0))
-    fine = b.or_(after_write, b.and_(cross_write, _replaced(v, old_write, new, writes)))
-    fine = b.and_(fine, b.or_(b.or_(after_read, cross_read), b.not_(v.spread(writes))))
-    fine = b.and_(fine, b.or_(_goes_on(v, old_write, owner), b.not_(v.spread(published))))
-    fine = b.and_(v.every(b.or_(fine, b.not_(cells.active))),
-                  _first_use(v, state, cells, access, slm, writes))
-    b.store(b.and_(w.get(good), fine), good)
-    with b.if_then(fine):
-        _compare(v, old_write, cross_write, access, I1(0), good)
-        _compare(v, old_read, b.and_(cross_read, v.spread(writes)), access, I1(1), good)
+    ordered = b.and_(after_write, b.or_(after_read, b.not_(v.spread(writes))))
+    plain = v.every(b.or_(ordered, b.not_(cells.active)))
+    atomic = b.icmp_unsigned("!=", b.and_(accessor, I64(1 << ATOMIC)), I64(0))
+    with b.if_then(b.or_(b.not_(plain), b.and_(atomic, published))):
+        _look_closer(v, cells, (old_write, old_read), (after_write, after_read), access, writes,
+                     published, good)
+    fine = b.and_(w.get(good), _first_use(v, state, cells, access, slm, writes))
+    b.store(fine, good)
     site = v.spread(w["site"])
-    with b.if_then(w.get(good)), b.if_else(writes) as (then, otherwise):
+    with b.if_then(fine), b.if_else(writes) as (then, otherwise):
         with then:
             mine = b.icmp_unsigned(
                 "==", b.and_(b.xor(old_write, owner), v.constant(-16)), v.constant(0))
@@ -323,12 +320,34 @@ def _cells(
             cells.store(site, w.word(block, Entry.WRITE_SITES), 4)
         with otherwise:
             kept = w.variable(v.merged_read(old_read, new, owner, after_read))
-            joins = b.and_(cross_read, v.spread(published))
-            with v.distinct(old_read, joins) as (old, alike):
-                one = w.call(MERGE, I64, [w["ctx"], block, old, access, w["kind"]])
-                b.store(b.select(alike, v.spread(one), w.get(kept)), kept)
+            with b.if_then(published):
+                joins = b.and_(v.crossing(old_read, owner, after_read), cells.active)
+                with v.distinct(old_read, joins) as (old, alike):
+                    one = w.call(MERGE, I64, [w["ctx"], block, old, access, w["kind"]])
+                    b.store(b.select(alike, v.spread(one), w.get(kept)), kept)
             cells.store(w.get(kept), read_at, 8)
             cells.store(site, w.word(block, Entry.READ_SITES), 4)
+
+
+def _look_closer(
+    v: _Lanes, cells: _Cells, old: tuple[Any, Any], after: tuple[Any, Any], access: Any,
+    writes: Any, published: Any, good: Any,
+) -> None:
+    """Where not all cells are plainly in order: whether what they tell of has been acquired."""
+    b = v.w.b
+    old_write, old_read = old
+    new, active = v.spread(access), cells.active
+    cross_write, cross_read = (
+        b.and_(v.crossing(cell, new, ordered), active)
+        for cell, ordered in zip(old, after, strict=True))
+    fine = b.or_(after[0], b.and_(cross_write, _replaced(v, old_write, new, writes)))
+    fine = b.and_(fine, b.or_(b.or_(after[1], cross_read), b.not_(v.spread(writes))))
+    fine = b.and_(fine, b.or_(_goes_on(v, old_write, new), b.not_(v.spread(published))))
+    every = v.every(b.or_(fine, b.not_(active)))
+    b.store(b.and_(v.w.get(good), every), good)
+    with b.if_then(every):
+        _compare(v, old_write, cross_write, access, I1(0), good)
+        _compare(v, old_read, b.and_(cross_read, v.spread(writes)), access, I1(1), good)
 
 
 def _replaced(v: _Lanes, old: Any, new: Any, writes: Any) -> Any:
@@ -362,7 +381,10 @@ def _first_use(
     spread = b.mul(b.and_(b.trunc(access, I32), I32(15)), I32(1 | 1 << 7 | 1 << 14 | 1 << 21))
     here = v.spread(b.and_(spread, I32(0x01010101)))
     result = w.variable(I1(1))
-    with b.if_then(slm):
+    whole = b.icmp_unsigned("==", b.and_(access, I64(15)), I64(15))
+    with b.if_then(b.and_(slm, b.and_(writes, whole))):
+        cells.store(here, known, 4)
+    with b.if_then(b.and_(slm, b.not_(b.and_(writes, whole)))):
         old = cells.load(known, 4, v.words)
         with b.if_else(writes) as (then, otherwise):
             with then:

@@ -70,7 +70,7 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
 
 FIELDS = 8
 MOST_STEPS = 1 << 12
-SOON = 32
+SOON = 16
 """Records that are walked at once when something is acquired and nothing is left from before."""
 READS, WRITES = 1, 2
 """What an atomic does; a compare-and-swap that fails only reads."""
@@ -578,7 +578,9 @@ def make_syncs(lanes: int) -> Text:
     released = b.icmp_unsigned("!=", w.word(w.release(), Release.NODE), I64(0))
     node = w.variable(I32(0))
     last, last_did, made = (w.variable(I32(-1)) for _ in range(3))
-    active = b.select(w.clean(), b.bitcast(w["mask"], ir.IntType(lanes)), ir.IntType(lanes)(0))
+    bits = ir.IntType(lanes)
+    quiet = b.and_(b.not_(released), _nothing_listed(w, lanes, w.get(block)))
+    active = b.select(b.and_(w.clean(), b.not_(quiet)), b.bitcast(w["mask"], bits), bits(0))
     with w.chain(active) as (rest, slot):
         k = b.zext(b.cttz(rest, I1(1)), I64)
         b.store(b.and_(rest, b.sub(rest, rest.type(1))), slot)
@@ -609,6 +611,34 @@ def make_syncs(lanes: int) -> Text:
                 b.store(w.get(made), at)
     b.ret_void()
     return w.text(), (FULL, PUBLISH, SYNC_ROW)
+
+
+def _nothing_listed(w: Records, lanes: int, block: Any) -> Any:
+    """Whether the active lanes are all in a block, where nothing is published at their places.
+
+    All places are read at once: the processor has them, then, when each lane needs its own.
+    """
+    b, longs = w.b, ir.VectorType(I64, lanes)
+    words, pointers = ir.VectorType(I32, lanes), ir.VectorType(PTR, lanes)
+
+    def spread(value: Any) -> Any:
+        one = b.insert_element(ir.Constant(longs, ir.Undefined), value, I32(0))
+        return b.shuffle_vector(one, one, ir.Constant(words, [0] * lanes))
+
+    low, high = w.word(block, Entry.LOW), w.word(block, Entry.HIGH)
+    inside = b.and_(b.icmp_unsigned(">=", w["addresses"], spread(low)),
+                    b.icmp_unsigned("<", w["addresses"], spread(high)))
+    lists = w.word(block, Entry.SYNC)
+    here = b.and_(b.and_(inside, w["mask"]), b.icmp_unsigned("!=", spread(lists), spread(I64(0))))
+    offsets = b.sub(w["addresses"], spread(b.and_(low, I64(-4))))
+    dwords = b.and_(offsets, ir.Constant(longs, [-4] * lanes))
+    at = b.inttoptr(b.add(spread(lists), dwords), pointers)
+    none = ir.Constant(words, [0] * lanes)
+    name = f"llvm.masked.gather.v{lanes}i32.v{lanes}p0"
+    listed = w.call(name, words, [at, here, none])
+    empty = b.and_(inside, b.icmp_unsigned("==", listed, none))
+    idle = b.bitcast(b.or_(empty, b.not_(w["mask"])), ir.IntType(lanes))
+    return b.icmp_signed("==", idle, idle.type(-1))
 
 
 def _read(w: Records, listed: Any) -> None:

@@ -7,27 +7,57 @@ from triton_xe.runtime.simulator.ir import Function, Instruction
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
 _MEMORY = ("load", "atomicrmw", "cmpxchg")
+_KEEPS_SHARED = ("llvm.", "_Z", "__spirv_", "__xe_lane_")
+"""Calls that store nothing to shared memory, unless they are given a pointer to it."""
 
 
 def pointer_roots(function: Function) -> dict[str, Roots]:
     """Numbers of the pointer arguments each value is computed from, through integers too.
 
-    What is read from memory has no roots: an address made of that alone may point anywhere.
+    What is read from memory has no roots: an address made of that alone may point anywhere.  But
+    where every word of 64 bits that the function puts into shared memory has roots, a word that is
+    read from there has all of those: tensors of pointers change their layout so.
     """
     found: dict[str, Roots] = {
         name: frozenset((k,)) for k, (name, t) in enumerate(function.parameters)
         if t.kind == "ptr" and function.is_kernel
     }
     todo = [i for i in function.instructions() if i.result is not None and not _reads(i)]
+    stored, loaded = _shared_words(function)
     changed = True
     while changed:
         changed = False
-        for i in todo:
-            roots = NOWHERE.union(*(found.get(n, NOWHERE) for n in i.locals()))
+        shared = [found.get(name, NOWHERE) for name in stored]
+        held = NOWHERE.union(*shared) if all(shared) else NOWHERE
+        for i in todo + loaded:
+            roots = held if i.opcode == "load" else NOWHERE.union(
+                *(found.get(n, NOWHERE) for n in i.locals()))
             if roots != found.get(i.result or "", NOWHERE):
                 found[i.result or ""] = roots
                 changed = True
     return found
+
+
+def _shared_words(function: Function) -> tuple[list[str], list[Instruction]]:
+    """The words of 64 bits stored to shared memory, and the loads of such words.
+
+    Nothing, if the function also uses that memory in another way.
+    """
+    stored, loaded = [], []
+    for i in function.instructions():
+        shared = any(o.type.kind == "ptr" and o.type.space == 3 for o in i.operands)
+        if i.opcode == "call" and (shared or not i.callee.startswith(_KEEPS_SHARED)):
+            return [], []
+        if not shared or i.opcode not in ("load", "store", "atomicrmw", "cmpxchg"):
+            continue
+        t = i.operands[0].type if i.opcode == "store" else i.type
+        if i.opcode not in ("load", "store") or (t.kind == "ptr" and t.space == 3):
+            return [], []
+        if t.scalar.bits == 64 and i.opcode == "load":
+            loaded.append(i)
+        elif t.scalar.bits == 64:
+            stored.append(i.operands[0].local or "")
+    return stored, loaded
 
 
 def _reads(i: Instruction) -> bool:

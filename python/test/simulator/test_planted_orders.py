@@ -212,6 +212,52 @@ def test_more_releases_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -
 
 
 @triton.jit
+def many_releases(x, counts, flag, data, out, N: tl.constexpr, BUG: tl.constexpr):
+    program = tl.program_id(0)
+    i = tl.arange(0, N)
+    last = program == tl.num_programs(0) - 1
+    others = (i >= 0) & (program > 0)
+    tl.atomic_add(counts + tl.load(x + program * N + i), 1, mask=others, sem="acq_rel")
+    if program == 0:
+        tl.store(data + i, i)
+        tl.debug_barrier()
+        tl.atomic_add(flag + (1 if BUG != "" else 0), 1, sem="release")
+    if last:
+        tl.atomic_add(flag, 1, sem="acquire")
+        tl.store(out + i, tl.load(data + i))
+
+
+@pytest.mark.parametrize("bug", ["", "another's flag"])
+def test_flag_among_many_releases(bug: str) -> None:
+    """However much a program has acquired, what it has not acquired is found."""
+    x = torch.randint(0, 64, (128 * 128,), dtype=I32).to("xpu")
+    arguments = (x, zeros(64, dtype=I32), zeros(2, dtype=I32), zeros(128), zeros(128), 128, bug)
+    expect(bug, lambda: many_releases[(128,)](*arguments), "data race: load")
+
+
+@triton.jit
+def mixed_atomics(out, seen, x, N: tl.constexpr, BUG: tl.constexpr):
+    i = tl.arange(0, N)
+    program = tl.program_id(0)
+    tl.atomic_max(out + (i * 7 + program) % N, i, sem="relaxed")
+    tl.atomic_add(seen + i % 8, tl.load(x + i), mask=i % 3 == program % 3, sem="relaxed")
+    if BUG != "" and program == 3:
+        tl.store(out + 5, -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("bug", ["", "store"])
+def test_atomics_of_several_programs(bug: str, dtype: Any) -> None:
+    """Lanes at one place, masked ones, and those of other programs do not clash; stores do."""
+    out, seen, x = zeros(128, dtype=I32), zeros(8, dtype=dtype), torch.ones(128, dtype=dtype)
+    arguments = (out, seen, x.to("xpu"), 128, bug)
+    expect(bug, lambda: mixed_atomics[(6,)](*arguments), "data race: store .* earlier atomic")
+    if not bug:
+        assert int(seen.float().sum()) == 2 * 128
+        assert int(out.min()) > 0
+
+
+@triton.jit
 def one_each(out, n):
     tl.store(out + tl.program_id(0) % n, tl.program_id(0))
 
