@@ -17,8 +17,8 @@ from triton_xe.runtime.simulator.lane_atomics import (
     tried,
 )
 from triton_xe.runtime.simulator.lane_loops import stoppable
+from triton_xe.runtime.simulator.library_sanitizer_records import READS, WRITES
 from triton_xe.runtime.simulator.library_sanitizer_state import Kind
-from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
 from triton_xe.runtime.simulator.maths import math_call
 from triton_xe.runtime.simulator.matrix import block_call, dpas
 from triton_xe.runtime.simulator.memory import load_value, store_value

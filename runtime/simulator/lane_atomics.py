@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator import library_sanitizer_state as checks
 from triton_xe.runtime.simulator.ir import Function, Instruction
+from triton_xe.runtime.simulator.library_sanitizer_records import READS, WRITES
 from triton_xe.runtime.simulator.library_sanitizer_state import Kind, Order, Word
-from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
 from triton_xe.runtime.simulator.sanitize import (
     ATOMIC_HELPER,
     helper_does,

@@ -21,12 +21,14 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.runtime.simulator.host_cpu import HostCpu
+from triton_xe.runtime.simulator.library_sanitizer_learn import covers, walk_all
 from triton_xe.runtime.simulator.library_sanitizer_lists import (
     joined_in_group,
     list_of,
     make_join,
     reader_of,
 )
+from triton_xe.runtime.simulator.library_sanitizer_records import publisher
 from triton_xe.runtime.simulator.library_sanitizer_state import (
     ATOMIC,
     BARRIER,
@@ -70,12 +72,9 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
 )
 from triton_xe.runtime.simulator.library_sanitizer_sync import (
     MAKERS,
-    covers,
     forget_releases,
     make_syncs,
-    publisher,
     releases_before_barrier,
-    walk_all,
 )
 
 

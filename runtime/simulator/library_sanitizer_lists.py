@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from triton_xe.runtime.simulator.library_sanitizer_records import FIELDS, Records
 from triton_xe.runtime.simulator.library_sanitizer_state import (
     ATOMIC,
     EPOCH,
@@ -27,7 +28,6 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     Word,
     Writer,
 )
-from triton_xe.runtime.simulator.library_sanitizer_sync import FIELDS, Records
 
 
 class Reader(IntEnum):

@@ -33,18 +33,37 @@ only ever hides a race.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
 from llvmlite import ir
 
+from triton_xe.runtime.simulator.library_sanitizer_learn import (
+    SOON,
+    acquires_more,
+    hold,
+    is_held,
+    knows_all,
+    make_learn,
+    make_walk,
+)
+from triton_xe.runtime.simulator.library_sanitizer_records import (
+    READS,
+    WRITES,
+    Item,
+    Known,
+    Node,
+    Published,
+    Records,
+    Release,
+    known,
+    make_full,
+    release_of,
+)
 from triton_xe.runtime.simulator.library_sanitizer_state import (
-    ERROR_WORD,
     FENCE,
     FIND,
     FULL,
-    GROUP_WORD,
     I1,
     I8,
     I32,
@@ -53,12 +72,9 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     PHASE_MOST,
     PTR,
     PUBLISH,
-    ROOM,
-    SIGNATURES,
     SYNC,
     SYNC_ROW,
     WALK,
-    Code,
     Entry,
     Order,
     Text,
@@ -68,210 +84,8 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
     sync_lanes_name,
 )
 
-FIELDS = 8
-MOST_STEPS = 1 << 12
-SOON = 16
-"""Records that are walked at once when something is acquired and nothing is left from before."""
-READS, WRITES = 1, 2
-"""What an atomic does; a compare-and-swap that fails only reads."""
 MADE_LATER = -1
 """In place of a node that is made when it is first published."""
-
-
-class Published(IntEnum):
-    """An entry of the list of a location."""
-
-    NODE = 0
-    NEXT = 1
-    FLOOR = 2
-    """All that work-groups below this one ever released is in the rest of the list."""
-    HELD = 3
-    """The work-group, + 1, that has acquired it."""
-    PENDING = 4
-    """The work-group, + 1, that has read it and may acquire it by a fence."""
-    SEEN = 6
-    """The work-group, + 1, that walks it, or did."""
-    LINK = 7
-
-
-class Node(IntEnum):
-    """One release."""
-
-    GROUP = 0
-    EPOCH = 1
-    PHASE = 2
-    WARP = 3
-    ACQUIRED = 4
-    FLOOR = 5
-    SEEN = 6
-    LEARNT = 7
-
-
-class Item(IntEnum):
-    """One element of a list of what was acquired, or read: an entry, or what follows several."""
-
-    ENTRY = 0
-    NEXT = 1
-    END = 2
-    """One past the last of the entries that follow one another, if they are several; else 0."""
-    SEEN = 6
-    LINK = 7
-
-
-class Release(IntEnum):
-    """64-bit words of what the last release fence of a subgroup covers."""
-
-    NODE = 0
-    EPOCH = 1
-    PHASE = 2
-    ACQUIRED = 3
-    FLOOR = 4
-    LEARNT = 5
-    WORDS = 8
-
-
-class Known(IntEnum):
-    """64-bit words of what is known of a work-group: by the running one, and at all."""
-
-    BY = 0
-    """The running work-group + 1, if it knows anything."""
-    EPOCH = 1
-    PHASE = 2
-    WARPS = 3
-    LAST_EPOCH = 4
-    """Of the last release; 0 is none."""
-    LAST_WARPS = 5
-    WORDS = 6
-
-
-def known(w: Writer, state: Any, group: Any) -> Any:
-    """Where the words of a work-group, by number + 1, are."""
-    words = w.pointer(state, Word.RELEASED)
-    return w.b.gep(words, [w.b.mul(group, I64(8 * Known.WORDS))], source_etype=ir.IntType(8))
-
-
-def publisher(w: Writer, state: Any, listed: Any) -> Any:
-    """The number + 1 of the work-group that released last, by what a location has."""
-    pool = w.pointer(state, Word.RECORDS)
-
-    def field(record: Any, number: IntEnum) -> Any:
-        at = w.b.add(w.b.mul(w.b.zext(record, I64), I64(FIELDS)), I64(int(number)))
-        return w.word(pool, at, I32)
-
-    return field(field(listed, Published.NODE), Node.GROUP)
-
-
-def walk_all(w: Writer, state: Any) -> None:
-    """Learn all that the running work-group has acquired."""
-    unwalked = w.b.icmp_unsigned("!=", w.word(state, Word.UNWALKED), I64(0))
-    with w.b.if_then(unwalked, likely=False):
-        w.call(WALK, ir.VoidType(), [w["ctx"], I64(1 << 62)])
-
-
-def covers(
-    w: Writer, state: Any, group: Any, epoch: Any, phase: Any, warp: Any, lenient: Any
-) -> Any:
-    """Whether the running work-group has acquired an access of another one."""
-    b = w.b
-    words = known(w, state, group)
-    mine = b.add(w.word(w["ctx"], GROUP_WORD), I64(1))
-    seen = b.icmp_unsigned("==", w.word(words, Known.BY), mine)
-    fresh = b.icmp_signed("<", epoch, w.word(words, Known.EPOCH))
-    warps = b.lshr(w.word(words, Known.WARPS), b.and_(warp, I64(63)))
-    own = b.icmp_unsigned("!=", b.and_(warps, I64(1)), I64(0))
-    before = b.icmp_unsigned("!=", phase, w.word(words, Known.PHASE))
-    direct = b.and_(b.and_(seen, fresh), b.or_(b.or_(own, before), lenient))
-    below = b.icmp_unsigned("<=", group, w.word(state, Word.FLOOR))
-    last = b.icmp_signed("<", epoch, w.word(words, Known.LAST_EPOCH))
-    return b.or_(direct, b.and_(below, last))
-
-
-class Records(Writer):
-    """A function about records; what it looks up once."""
-
-    def __init__(
-        self, name: str, signature: tuple[ir.Type, list[tuple[str, ir.Type]]] | None = None
-    ) -> None:
-        super().__init__(name, *(signature or SIGNATURES[name]))
-        self.state_ = self.state()
-        self.group = self.b.add(self.word(self["ctx"], GROUP_WORD), I64(1))
-        self.stamp = self.b.trunc(self.group, I32)
-
-    def now(self, word: Word) -> Any:
-        return self.word(self.state_, word)
-
-    def note(self, word: Word, value: Any) -> None:
-        self.set_word(self.state_, word, value)
-
-    def index(self, word: Word) -> Any:
-        return self.b.trunc(self.now(word), I32)
-
-    def note_index(self, word: Word, value: Any) -> None:
-        self.note(word, self.b.zext(value, I64))
-
-    def at(self, record: Any, field: IntEnum) -> Any:
-        b = self.b
-        offset = b.mul(b.zext(record, I64), I64(4 * FIELDS))
-        pool = self.pointer(self.state_, Word.RECORDS)
-        return b.gep(pool, [b.add(offset, I64(4 * int(field)))], source_etype=ir.IntType(8))
-
-    def of(self, record: Any, field: IntEnum) -> Any:
-        return self.b.load(self.at(record, field), typ=I32)
-
-    def put(self, record: Any, field: IntEnum, value: Any) -> None:
-        self.b.store(value, self.at(record, field))
-
-    def new(self, fields: Mapping[IntEnum, Any]) -> Any:
-        """The index of a new record; what `fields` leaves out is 0."""
-        b = self.b
-        used = self.now(Word.RECORDS_USED)
-        with b.if_then(b.icmp_unsigned(">=", used, self.now(Word.RECORDS_ROOM)), likely=False):
-            self.call(FULL, ir.VoidType(), [self["ctx"]])
-        self.note(Word.RECORDS_USED, b.add(used, I64(1)))
-        record = b.trunc(used, I32)
-        whole: Any = ir.Constant(ir.VectorType(I32, FIELDS), [0] * FIELDS)
-        for field, value in fields.items():
-            whole = b.insert_element(whole, value, I32(int(field)))
-        b.store(whole, self.at(record, Node.GROUP), align=4 * FIELDS)
-        return record
-
-    def is_own(self, entry: Any) -> Any:
-        """Whether the last release that a list has is of the running work-group."""
-        return self.b.icmp_unsigned(">=", entry, self.index(Word.OWN_RECORDS))
-
-    def some(self, record: Any) -> Any:
-        return self.b.icmp_unsigned("!=", record, record.type(0))
-
-    def most(self, *values: Any) -> Any:
-        first, *rest = values
-        for other in rest:
-            first = self.b.select(self.b.icmp_unsigned(">", first, other), first, other)
-        return first
-
-    def has(self, *orders: Order) -> Any:
-        """Whether the semantics have one of the bits."""
-        bits = self.b.and_(self["semantics"], I32(sum(orders)))
-        return self.b.icmp_unsigned("!=", bits, I32(0))
-
-    def acquires(self) -> Any:
-        return self.has(Order.ACQUIRE, Order.BOTH, Order.SEQUENTIAL)
-
-    def releases(self) -> Any:
-        return self.has(Order.RELEASE, Order.BOTH, Order.SEQUENTIAL)
-
-    def release(self) -> Any:
-        """The words of what the last release fence of the subgroup covers."""
-        return release_of(self, self.state_, self.b.zext(self["sg"], I64))
-
-    def clean(self) -> Any:
-        error = self.pointer(self["ctx"], ERROR_WORD)
-        return self.b.icmp_unsigned("==", self.word(error, 0), I64(0))
-
-
-def release_of(w: Writer, state: Any, subgroup: Any) -> Any:
-    """The words of one subgroup, or, after the last, those of an atomic that releases itself."""
-    offset = w.b.mul(subgroup, I64(8 * Release.WORDS))
-    return w.b.gep(w.pointer(state, Word.RELEASABLE), [offset], source_etype=ir.IntType(8))
 
 
 def next_epoch(w: Writer, state: Any) -> Any:
@@ -298,209 +112,6 @@ def cover(w: Writer, state: Any, release: Any) -> None:
         (Release.FLOOR, _floor_held(w, state)), (Release.LEARNT, w.word(state, Word.LEARNT)),
     ):
         w.set_word(release, word, value)
-
-
-def make_full() -> Text:
-    """Ask the host for room for more records.
-
-    Where the host has none left, the launch stops; the last records serve until it has.
-    """
-    w = Records(FULL)
-    b = w.b
-    w.call(ROOM, ir.VoidType(), [])
-    full = b.icmp_unsigned(">=", w.now(Word.RECORDS_USED), w.now(Word.RECORDS_ROOM))
-    with b.if_then(b.and_(full, w.clean())):
-        error = w.pointer(w["ctx"], ERROR_WORD)
-        for k in range(2, 9):
-            w.set_word(error, k, I64(0))
-        w.set_word(error, 1, b.and_(w.now(Word.SITE), I64(0xFFFFFFFF)))
-        w.set_word(error, 8, w.word(w["ctx"], GROUP_WORD))
-        w.set_word(error, 0, I64(Code.RECORDS))
-    b.ret_void()
-    return w.text(), ()
-
-
-def make_learn() -> Text:
-    """The running work-group acquires what a list holds."""
-    w = Records(LEARN)
-    b = w.b
-    first = w["entry"]
-    own = w.is_own(first)
-    fresh = b.not_(_is_held(w, first))
-    news = b.or_(own, b.not_(_knows_all(w, w.now(Word.FLOOR))))
-    with b.if_then(b.and_(b.and_(w.some(first), fresh), news)):
-        walked = b.not_(w.some(w.now(Word.UNWALKED)))
-        _acquires_more(w, own)
-        _hold(w, w.new({Item.ENTRY: first}))
-        with b.if_then(walked):
-            w.call(WALK, ir.VoidType(), [w["ctx"], I64(SOON)])
-    b.ret_void()
-    return w.text(), (FULL, WALK)
-
-
-def _is_held(w: Records, entry: Any) -> Any:
-    """Whether the running work-group has acquired an entry."""
-    fields = (w.of(entry, Published.HELD), w.of(entry, Published.SEEN))
-    return w.b.or_(*(w.b.icmp_unsigned("==", x, w.stamp) for x in fields))
-
-
-def _acquires_more(w: Records, own: Any) -> None:
-    """`own`: from a subgroup of the same work-group, too."""
-    b = w.b
-    w.note(Word.ACQUIRED, I64(1))
-    w.note(Word.WITHIN, b.or_(w.now(Word.WITHIN), b.zext(own, I64)))
-    w.note(Word.LEARNT, b.add(w.now(Word.LEARNT), I64(1)))
-
-
-def _hold(w: Records, item: Any) -> None:
-    """Note what was acquired, to be walked."""
-    b = w.b
-    entry = w.of(item, Item.ENTRY)
-    one = b.icmp_unsigned("==", w.of(item, Item.END), I32(0))
-    with b.if_then(one):
-        w.put(entry, Published.HELD, w.stamp)
-    w.put(item, Item.NEXT, w.index(Word.LEARNT_LIST))
-    w.note_index(Word.LEARNT_LIST, item)
-    _see_item(w, item)
-
-
-def _see_item(w: Records, item: Any) -> None:
-    w.put(item, Item.SEEN, w.stamp)
-    w.put(item, Item.LINK, w.index(Word.ITEMS))
-    w.note_index(Word.ITEMS, item)
-    w.note(Word.UNWALKED, I64(1))
-
-
-def make_walk() -> Text:
-    """Learn from up to so many records that the running work-group has acquired."""
-    w = Records(WALK)
-    b = w.b
-    most = b.mul(w.group, I64(MOST_STEPS))
-    first = w.now(Word.STEPS)
-    soon = b.add(first, w["steps"])
-    end = b.select(b.icmp_unsigned("<", soon, most), soon, most)
-    steps = w.variable(first)
-    todo, items = w.variable(w.index(Word.TODO)), w.variable(w.index(Word.ITEMS))
-    at, last = w.variable(w.index(Word.RANGE_AT)), w.variable(w.index(Word.RANGE_LAST))
-
-    def see(entry: Any) -> None:
-        new = b.icmp_unsigned("!=", w.of(entry, Published.SEEN), w.stamp)
-        with b.if_then(b.and_(w.some(entry), new)):
-            w.put(entry, Published.SEEN, w.stamp)
-            w.put(entry, Published.LINK, w.get(todo))
-            b.store(entry, todo)
-
-    def see_item(item: Any) -> None:
-        new = b.icmp_unsigned("!=", w.of(item, Item.SEEN), w.stamp)
-        with b.if_then(b.and_(w.some(item), new)):
-            w.put(item, Item.SEEN, w.stamp)
-            w.put(item, Item.LINK, w.get(items))
-            b.store(item, items)
-
-    with w.chain(I32(1)) as (_, going):
-        b.store(b.add(w.get(steps), I64(1)), steps)
-        inside = b.icmp_unsigned("<", w.get(at), w.get(last))
-        with b.if_else(w.some(w.get(todo))) as (entries, others):
-            with entries:
-                entry = w.get(todo)
-                b.store(w.of(entry, Published.LINK), todo)
-                _visit(w, entry, see, see_item)
-            with others, b.if_else(inside) as (several, listed):
-                with several:
-                    entry = w.get(at)
-                    b.store(b.add(entry, I32(1)), at)
-                    see(w.of(entry, Published.NEXT))
-                with listed, b.if_then(w.some(w.get(items))):
-                    item = w.get(items)
-                    b.store(w.of(item, Item.LINK), items)
-                    see_item(w.of(item, Item.NEXT))
-                    entry, stop = w.of(item, Item.ENTRY), w.of(item, Item.END)
-                    b.store(entry, at)
-                    b.store(stop, last)
-                    with b.if_then(b.not_(w.some(stop))):
-                        see(entry)
-        over = b.icmp_unsigned(">=", w.get(steps), most)
-        with b.if_then(over):
-            w.note(Word.FLOOR, b.sub(w.group, I64(1)))
-        with b.if_then(_knows_all(w, w.now(Word.FLOOR))):
-            for slot in (todo, items, at, last):
-                b.store(I32(0), slot)
-        inside = b.icmp_unsigned("<", w.get(at), w.get(last))
-        more = b.or_(b.or_(w.some(w.get(todo)), w.some(w.get(items))), inside)
-        w.note(Word.UNWALKED, b.zext(more, I64))
-        more = b.and_(more, b.icmp_unsigned("<", w.get(steps), end))
-        b.store(b.zext(more, I32), going)
-    for word, slot in ((Word.TODO, todo), (Word.ITEMS, items), (Word.RANGE_AT, at),
-                       (Word.RANGE_LAST, last)):
-        w.note_index(word, w.get(slot))
-    w.note(Word.STEPS, w.get(steps))
-    with b.if_then(b.icmp_unsigned("==", w.now(Word.UNWALKED), I64(0))):
-        _raise_floor(w)
-    b.ret_void()
-    return w.text(), ()
-
-
-def _visit(
-    w: Records, entry: Any, see: Callable[[Any], None], see_item: Callable[[Any], None]
-) -> None:
-    """Learn from one entry, unless all that its work-group released is known."""
-    b = w.b
-    node = w.of(entry, Published.NODE)
-    group = b.zext(w.of(node, Node.GROUP), I64)
-    with b.if_then(b.icmp_unsigned(">", group, w.now(Word.FLOOR))):
-        with b.if_then(b.icmp_unsigned("!=", w.of(node, Node.SEEN), w.stamp)):
-            _meet(w, node, see_item)
-        floor = b.zext(w.of(entry, Published.FLOOR), I64)
-        w.note(Word.FLOOR, w.most(w.now(Word.FLOOR), floor))
-        see(w.of(entry, Published.NEXT))
-
-
-def _meet(w: Records, node: Any, see_item: Callable[[Any], None]) -> None:
-    """Acquire one release, and leave what its work-group had acquired to do."""
-    b = w.b
-    w.put(node, Node.SEEN, w.stamp)
-    group = w.of(node, Node.GROUP)
-    words = known(w, w.state_, b.zext(group, I64))
-    epoch = b.zext(w.of(node, Node.EPOCH), I64)
-    phase = b.zext(w.of(node, Node.PHASE), I64)
-    bit = b.shl(I64(1), b.zext(b.and_(w.of(node, Node.WARP), I32(63)), I64))
-    before = b.icmp_unsigned("==", w.word(words, Known.BY), w.group)
-    held = b.select(before, w.word(words, Known.EPOCH), I64(0))
-    warps = b.select(before, w.word(words, Known.WARPS), I64(0))
-    when = b.select(before, w.word(words, Known.PHASE), I64(0))
-    same = b.and_(b.icmp_unsigned("==", epoch, held), b.icmp_unsigned(">", phase, when))
-    later = b.or_(b.icmp_unsigned(">", epoch, held), same)
-    w.set_word(words, Known.BY, w.group)
-    w.set_word(words, Known.EPOCH, w.most(held, epoch))
-    w.set_word(words, Known.PHASE, b.select(later, phase, when))
-    w.set_word(words, Known.WARPS, b.or_(warps, bit))
-    floor = w.of(node, Node.FLOOR)
-    w.note(Word.FLOOR, w.most(w.now(Word.FLOOR), b.zext(floor, I64)))
-    all_below = b.icmp_unsigned(">=", b.add(floor, I32(1)), group)
-    see_item(b.select(all_below, I32(0), w.of(node, Node.ACQUIRED)))
-
-
-def _knows_all(w: Records, floor: Any) -> Any:
-    return w.b.icmp_unsigned(">=", w.b.add(floor, I64(1)), w.group)
-
-
-def _raise_floor(w: Records) -> None:
-    """Count the first work-groups all of whose releases are known."""
-    b = w.b
-    floor = w.variable(b.add(w.now(Word.FLOOR), I64(1)))
-    going = w.variable(I32(1))
-    with w.chain(w.get(going)) as (_, slot):
-        group = w.get(floor)
-        words = known(w, w.state_, group)
-        last, warps = w.word(words, Known.LAST_EPOCH), w.word(words, Known.LAST_WARPS)
-        mine = b.icmp_unsigned("==", w.word(words, Known.BY), w.group)
-        newest = b.icmp_unsigned(">=", w.word(words, Known.EPOCH), last)
-        whole = b.icmp_unsigned("==", b.and_(warps, w.word(words, Known.WARPS)), warps)
-        all_known = b.or_(b.and_(b.and_(mine, newest), whole), b.icmp_unsigned("==", last, I64(0)))
-        more = b.and_(all_known, b.icmp_unsigned("<", group, w.group))
-        b.store(b.add(group, b.zext(more, I64)), floor)
-        b.store(b.zext(more, I32), slot)
-    w.note(Word.FLOOR, b.sub(w.get(floor), I64(1)))
 
 
 def make_sync() -> Text:
@@ -645,7 +256,7 @@ def _read(w: Records, listed: Any) -> None:
     """A later acquire fence acquires it."""
     b = w.b
     waits = b.icmp_unsigned("==", w.of(listed, Published.PENDING), w.stamp)
-    with b.if_then(b.not_(b.or_(_is_held(w, listed), waits))):
+    with b.if_then(b.not_(b.or_(is_held(w, listed), waits))):
         w.put(listed, Published.PENDING, w.stamp)
         _note_own(w, listed)
         slot = w.variable(w.index(Word.FREE))
@@ -735,7 +346,7 @@ def make_publish() -> Text:
         with b.if_then(b.and_(mine, _newer(w, holder, node))):
             b.ret(tail)
         b.store(b.select(mine, w.of(tail, Published.NEXT), tail), rest)
-    all_known = _knows_all(w, b.zext(w.of(node, Node.FLOOR), I64))
+    all_known = knows_all(w, b.zext(w.of(node, Node.FLOOR), I64))
     with b.if_then(b.and_(all_known, b.not_(w.is_own(w.get(rest))))):
         b.store(I32(0), rest)
     same = b.and_(b.icmp_unsigned("==", w.index(Word.PUSHED_NODE), node),
@@ -821,14 +432,14 @@ def _acquire(w: Records) -> None:
     b = w.b
     own = w.some(w.now(Word.READ_OWN))
     some = b.or_(w.some(w.now(Word.PENDING)), w.some(w.now(Word.READ_END)))
-    news = b.or_(own, b.not_(_knows_all(w, w.now(Word.FLOOR))))
+    news = b.or_(own, b.not_(knows_all(w, w.now(Word.FLOOR))))
     with b.if_then(b.and_(some, news)):
         walked = b.not_(w.some(w.now(Word.UNWALKED)))
         _end_range(w)
-        _acquires_more(w, own)
+        acquires_more(w, own)
         with w.chain(w.index(Word.PENDING)) as (item, slot):
             b.store(w.of(item, Item.NEXT), slot)
-            _hold(w, item)
+            hold(w, item)
         with b.if_then(walked):
             w.call(WALK, ir.VoidType(), [w["ctx"], I64(SOON)])
     with w.chain(b.select(news, I32(0), w.index(Word.PENDING))) as (item, slot):

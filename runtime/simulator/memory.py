@@ -11,8 +11,8 @@ import numpy as np
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.elementwise import rebit, scalarise
 from triton_xe.runtime.simulator.ir import Instruction, Type
+from triton_xe.runtime.simulator.library_sanitizer_records import READS, WRITES
 from triton_xe.runtime.simulator.library_sanitizer_state import Kind
-from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
 from triton_xe.runtime.simulator.sanitize import checking, guarded, local_scope, synchronises
 from triton_xe.runtime.simulator.values import (
     Pieces,

@@ -16,8 +16,8 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator import library_sanitizer_state as checks
 from triton_xe.runtime.simulator.definedness import Undefined
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand, Type
+from triton_xe.runtime.simulator.library_sanitizer_records import READS, WRITES
 from triton_xe.runtime.simulator.library_sanitizer_state import Kind, Order, Word
-from triton_xe.runtime.simulator.library_sanitizer_sync import READS, WRITES
 from triton_xe.runtime.simulator.provenance import NOWHERE, Roots, pointer_roots
 from triton_xe.runtime.simulator.trace_messages import traced_access
 from triton_xe.runtime.simulator.values import Tabled, Uniform, Value, Wide, wide_type

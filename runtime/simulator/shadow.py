@@ -19,8 +19,8 @@ from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator import library_sanitizer_state as checks
 from triton_xe.runtime.simulator.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.library_sanitizer_lists import JOINED_KEPT, Joined
+from triton_xe.runtime.simulator.library_sanitizer_records import FIELDS, Known, Release
 from triton_xe.runtime.simulator.library_sanitizer_state import Code, Entry, Kind, Word
-from triton_xe.runtime.simulator.library_sanitizer_sync import FIELDS, Known, Release
 from triton_xe.runtime.simulator.library_trace import RECORD_WORDS
 from triton_xe.runtime.simulator.sanitize import Instrumentation
 from triton_xe.runtime.simulator.tracing import MOST_RECORDS
