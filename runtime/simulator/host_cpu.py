@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import platform
 from dataclasses import dataclass
 from functools import cache
 
@@ -45,20 +44,31 @@ def host_cpu() -> HostCpu:
     return HostCpu(triple, llvm.get_host_cpu_name(), features)
 
 
-@cache
-def vector_math_symbol(name: str, bits: int, count: int, operands: int) -> str | None:
+_IMPRECISE = frozenset({"_ZGVdN8v_cbrtf"})
+"""Off by 2.9 units in the last place, where OpenCL allows 2."""
+
+
+def vector_math_symbol(
+    host: HostCpu, name: str, bits: int, count: int, operands: int
+) -> str | None:
     """glibc's vector function (libmvec) for `count` elements, if this machine has it."""
-    if platform.machine() != "x86_64":
+    if not host.triple.startswith("x86_64"):
         return None
     letter = {512: "e", 256: "d"}.get(bits * count)
     if letter is None:
         return None
     suffix = "f" if bits == 32 else ""
     symbol = f"_ZGV{letter}N{count}{'v' * operands}_{name}{suffix}"
+    return symbol if symbol not in _IMPRECISE and _in_libmvec(symbol) else None
+
+
+@cache
+def _in_libmvec(symbol: str) -> bool:
+    """Whether the function exists; then calls of it can be compiled."""
     try:
         library = ctypes.CDLL("libmvec.so.1")
         getattr(library, symbol)
     except (OSError, AttributeError):
-        return None
+        return False
     llvm.load_library_permanently("libmvec.so.1")
-    return symbol
+    return True

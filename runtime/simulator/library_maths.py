@@ -176,7 +176,7 @@ def _from_library(host: HostCpu, name: str, kind: str, s: int) -> str:
     parameters = ", ".join(f"<{s} x {x}> %x{k}" for k, x in enumerate(types))
     head = f"define {flat} @xe_{name}_{kind}_{s}({parameters}) nounwind {{\nentry:\n"
     width = min(s, host.vector_bytes * 8 // bits)
-    symbol = vector_math_symbol(name, bits, width, operands) if name != "ldexp" else None
+    symbol = vector_math_symbol(host, name, bits, width, operands) if name != "ldexp" else None
     if symbol is not None:
         return head + _vector_calls(symbol, s, width, t, operands)
     callee = {"exp10": "exp10"}.get(name, name) + ("f" if bits == 32 else "")
