@@ -91,6 +91,11 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 _loaded: list[jit.NativeCode] = []
 
 
+def module_text(key: int) -> str:
+    """The functions above, with the key of the thread storage they use."""
+    return _TEXT.format(key=key, flags=_FLAGS, code=FAULT)
+
+
 @cache
 def guard_address() -> int | None:
     """Runs `(runner, kernel, launch, slm)` under guard; None where faults cannot be caught."""
@@ -105,8 +110,7 @@ def guard_address() -> int | None:
     for name in ("__sigsetjmp", "siglongjmp", "sigaction", "pthread_getspecific",
                  "pthread_setspecific"):
         llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-    text = _TEXT.format(key=key.value, flags=_FLAGS, code=FAULT)
-    code = jit.NativeCode(jit.compile_object(text, "library"))
+    code = jit.NativeCode(jit.compile_object(module_text(key.value), "library"))
     _loaded.append(code)
     ctypes.CFUNCTYPE(None)(code.address("xe_fault_install"))()
     return code.address("xe_guarded")

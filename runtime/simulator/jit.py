@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import struct
 import tempfile
 import threading
 from functools import cache
@@ -20,7 +22,7 @@ import llvmlite.binding as llvm
 
 from triton_xe import hardware, knobs
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.simulator import library
+from triton_xe.runtime.simulator import library, library_half
 from triton_xe.runtime.simulator.host_cpu import HostCpu, host_cpu
 
 _lock = threading.RLock()
@@ -110,12 +112,17 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 class NativeCode:
-    """Objects loaded into the process; looks up addresses by symbol."""
+    """Objects loaded into the process; looks up addresses by symbol.
+
+    `DeviceError` when they call what this process does not have; LLVM would take it to be at 0.
+    """
 
     def __init__(self, data: bytes) -> None:
         empty = llvm.parse_assembly("")
         self.engine = llvm.create_mcjit_compiler(empty, _fresh_machine())
-        self.engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(data))
+        loaded = llvm.object_file.ObjectFileRef.from_data(data)
+        _provide(undefined_names(loaded))
+        self.engine.add_object_file(loaded)
         self.engine.finalize_object()
 
     def address(self, symbol: str) -> int:
@@ -123,6 +130,35 @@ class NativeCode:
         if not found:
             raise DeviceError(f"the simulator's code has no symbol {symbol}")
         return found
+
+
+_SYMBOL = struct.Struct("<IBBHQQ")
+"""An entry of the symbol table of 64-bit ELF: name, info, other, section, value, size."""
+
+
+def undefined_names(loaded: llvm.object_file.ObjectFileRef) -> list[str]:
+    """Names that an object refers to and does not define; none are known for other formats."""
+    tables = {s.name(): s.data() for s in loaded.sections()
+              if s.name() in (b".symtab", b".strtab")}
+    if len(tables) < 2:
+        return []
+    names = tables[b".strtab"]
+    found = [at for at, _, _, section, _, _ in _SYMBOL.iter_unpack(tables[b".symtab"])
+             if at and not section]
+    return [names[at : names.index(b"\0", at)].decode() for at in found]
+
+
+def _provide(names: list[str]) -> None:
+    """Make library functions that LLVM calls by itself; refuse what does not exist."""
+    for name in names:
+        if llvm.address_of_symbol(name):
+            continue
+        if re.fullmatch(library_half.PATTERN, name) is None:
+            raise DeviceError(
+                f"the simulator's code for this CPU ({host_cpu().name}) calls {name}, which this "
+                "process does not have"
+            )
+        helper_address(name)
 
 
 def _fresh_machine() -> llvm.TargetMachine:

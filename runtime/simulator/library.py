@@ -14,6 +14,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.simulator import (
     library_blocks,
     library_dpas,
+    library_half,
     library_maths,
     library_sanitizer,
     library_sanitizer_state,
@@ -422,6 +423,7 @@ _MAKERS: tuple[tuple[re.Pattern[str], _Maker], ...] = (
     (re.compile(r"xe_cold"), _cold),
     (re.compile(r"xe_frame"), _frame),
     (re.compile(r"xe_run_(plain|barrier)(_checked)?"), _runner),
+    (re.compile(library_half.PATTERN), _plain(library_half.function)),
     (re.compile(library_trace.PATTERN), _plain(library_trace.function)),
     (re.compile(library_sanitizer.PATTERN), _plain(library_sanitizer.function)),
     (re.compile(r"xe_block_read_(\d+)_(\d+)x(\d+)x(\d+)_(\w+)"),

@@ -14,7 +14,7 @@ GENX = "llvm.genx.GenISA."
 _NATIVE = frozenset(
     "fabs sqrt fma fmuladd floor ceil trunc rint nearbyint roundeven round maxnum minnum maximum "
     "minimum ctpop ctlz cttz fshl fshr smax smin umax umin abs copysign bswap bitreverse sadd.sat "
-    "uadd.sat ssub.sat usub.sat is.fpclass canonicalize".split()
+    "uadd.sat ssub.sat usub.sat is.fpclass".split()
 )
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 

@@ -207,6 +207,11 @@ _ENTER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 _PTHREAD = ("mutex_init", "mutex_lock", "mutex_unlock", "cond_init", "cond_wait", "cond_signal")
 
 
+def module_text(machine: str) -> str:
+    """The functions above, with what a CPU has to pause; none is needed."""
+    return _TEXT.replace("<pause>", _PAUSE.get(machine, ""))
+
+
 class _Native:
     """The functions above, compiled and loaded."""
 
@@ -215,8 +220,7 @@ class _Native:
         for name in _PTHREAD:
             symbol = getattr(process, f"pthread_{name}")
             llvm.add_symbol(f"pthread_{name}", ctypes.cast(symbol, ctypes.c_void_p).value)
-        text = _TEXT.replace("<pause>", _PAUSE[platform.machine()])
-        self.code = jit.NativeCode(jit.compile_object(text, "library"))
+        self.code = jit.NativeCode(jit.compile_object(module_text(platform.machine()), "library"))
         self.enter_address = faults.guard_address() or self.code.address("xe_enter")
         self.enter = _ENTER(self.enter_address)
         self.together = _TOGETHER(self.code.address("xe_work_together"))
