@@ -1,0 +1,233 @@
+"""The simulator on other CPUs than this one: x86-64 without AVX-512, and arm64.
+
+Code for a lesser x86-64 runs here; code for arm64 is compiled only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from python.test.simulator import host_kernels
+from triton_xe.errors import DeviceError
+from triton_xe.hardware.target import target
+from triton_xe.runtime.simulator import dpas_groups, faults, jit, library, library_half, workers
+from triton_xe.runtime.simulator.host import translate
+from triton_xe.runtime.simulator.host_cpu import HostCpu, host_cpu
+from triton_xe.runtime.simulator.kernel_source import canonical
+from triton_xe.runtime.simulator.library_maths import function as maths_function
+from triton_xe.runtime.simulator.library_sanitizer_state import MISS, ROOM
+from triton_xe.runtime.simulator.lsc import plain_accesses
+from triton_xe.runtime.simulator.parser import parse_module
+from triton_xe.runtime.simulator.sanitize import Instrumentation
+from triton_xe.spirv import attached_llvm_ir
+
+needs_avx2 = pytest.mark.skipif(
+    platform.machine() != "x86_64" or not host_cpu().has("avx2"), reason="needs a CPU with AVX2"
+)
+
+
+# --- x86-64 without AVX-512 -----------------------------------------------------------------------
+
+
+@needs_avx2
+def test_a_host_with_avx2_computes_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernels check their results; sums of products have the same bits on all hosts."""
+    monkeypatch.setenv("TRITON_XE_DEVICE", "sim:bmg")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+
+    def run(name: str, *groups: str) -> tuple[str, dict[str, Any]]:
+        monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / name))
+        path = tmp_path / f"{name}.npz"
+        command = [sys.executable, host_kernels.__file__, str(path), name, *groups]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=900)
+        assert made.returncode == 0, made.stderr
+        return made.stdout, dict(np.load(path))
+
+    said, theirs = run("haswell", "matrices", "rows", "rounded", "reports")
+    count, _, rest = said.partition(" ")
+    assert int(count) > 20
+    assert rest == "objects, AVX-512: none\n"
+    assert {"fp16", "rows", "half", "wild"} <= theirs.keys()
+    _, ours = run("this", "matrices")
+    for name, values in ours.items():
+        np.testing.assert_array_equal(theirs[name].view(np.int32), values.view(np.int32))
+
+
+def test_no_vector_function_is_less_accurate_than_opencl_allows() -> None:
+    haswell = HostCpu("x86_64-unknown-linux-gnu", "haswell", "+avx2,-avx512f")
+    text, _ = maths_function(haswell, "cbrt", "f32", "16")
+    assert "@cbrtf(" in text
+    assert "_ZGV" not in text
+
+
+# --- what LLVM calls by itself --------------------------------------------------------------------
+
+
+def converted(name: str, source: str, result: str, values: Any, dtype: Any) -> Any:
+    """`values` through a library function, loaded under a name that nothing else has."""
+    own = f"tested{name}"
+    text = library.source(name, host_cpu()).text.replace(f"@{name}(", f"@{own}(")
+    text += f"""
+define void @all(ptr %in, ptr %out, i64 %count) {{
+entry:
+  br label %next
+next:
+  %k = phi i64 [0, %entry], [%k1, %next]
+  %p = getelementptr {source}, ptr %in, i64 %k
+  %x = load {source}, ptr %p
+  %r = call {result} @{own}({source} %x)
+  %q = getelementptr {result}, ptr %out, i64 %k
+  store {result} %r, ptr %q
+  %k1 = add i64 %k, 1
+  %more = icmp ult i64 %k1, %count
+  br i1 %more, label %next, label %end
+end:
+  ret void
+}}"""
+    code = jit.NativeCode(jit.compile_object(text, "library"))
+    out = np.zeros(values.size, dtype)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    call(code.address("all"))(values.ctypes.data, out.ctypes.data, values.size)
+    return out
+
+
+def around_halves(dtype: Any, step: float) -> Any:
+    """All fp16 numbers, what lies in the middle between two, and the next to both."""
+    exact = np.arange(0, 0x7C00, dtype=np.uint16).view(np.float16).astype(dtype)
+    middle = np.append((exact[1:] + exact[:-1]) / 2, dtype(65520))
+    places = np.concatenate([exact, middle])
+    values = np.concatenate([places * dtype(f) for f in (1 - step, 1, 1 + step)])
+    special = np.array([np.inf, np.nan, 1e30, 1e-30, 65519.996, 2.0**-25, 2.0**-26], dtype)
+    values = np.concatenate([values, special])
+    return np.concatenate([values, -values])
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "dtype", "step"),
+    [("__truncsfhf2", "float", np.float32, 2.0**-23),
+     ("__truncdfhf2", "double", np.float64, 2.0**-52),
+     ("__truncdfhf2", "double", np.float64, 2.0**-30)],
+)
+def test_conversions_to_half_round_once(name: str, source: str, dtype: Any, step: float) -> None:
+    values = around_halves(dtype, step)
+    got = converted(name, source, "half", values, np.float16)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got, values.astype(np.float16))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(values))
+
+
+def test_conversion_from_half_is_exact() -> None:
+    bits = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
+    values = bits.view(np.float16)
+    got = converted("__extendhfsf2", "half", "float", values, np.float32)
+    np.testing.assert_array_equal(got, values.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(values))
+
+
+def test_code_that_needs_a_missing_function_is_refused() -> None:
+    text = "declare void @nobody_has_this()\ndefine void @f() {\n" \
+           "  call void @nobody_has_this()\n  ret void\n}"
+    with pytest.raises(DeviceError, match="calls nobody_has_this, which this process does not"):
+        jit.NativeCode(jit.compile_object(text, "library"))
+
+
+# --- arm64 ----------------------------------------------------------------------------------------
+
+ARM = HostCpu("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8")
+Compile = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
+    """Compiles a host module for arm64; returns the names that it leaves undefined."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    for module in (jit, dpas_groups):
+        monkeypatch.setattr(module, "host_cpu", lambda: ARM)
+    jit._target_machine.cache_clear()
+
+    def undefined(text: str) -> list[str]:
+        assert "llvm.x86" not in text
+        assert "_ZGV" not in text
+        data = jit._compile(text, "library")
+        assert data[:4] == b"\x7fELF"
+        assert int.from_bytes(data[18:20], "little") == 183  # EM_AARCH64
+        return jit.undefined_names(llvm.object_file.ObjectFileRef.from_data(data))
+
+    yield undefined
+    jit._target_machine.cache_clear()
+
+
+def is_there(name: str) -> bool:
+    """Whether a process has the function: from its C library, or from Python (`shadow`)."""
+    libraries = ctypes.CDLL(None), ctypes.CDLL("libm.so.6")
+    return name in (MISS, ROOM) or any(hasattr(library, name) for library in libraries)
+
+
+def compile_all(texts: list[str], names: set[str], compiler: Compile) -> set[str]:
+    """Compile host modules and all library functions that they need; the names of those."""
+    for text in texts:
+        names |= {n for n in compiler(text) if not is_there(n)}
+    done: set[str] = set()
+    while names - done:
+        name = (names - done).pop()
+        done.add(name)
+        made = library.source(name, ARM)
+        names |= {*made.helpers, *(n for n in compiler(made.text) if not is_there(n))}
+    return done
+
+
+MATMUL = {"M": "i32", "N": "i32", "K": "i32"}
+KERNELS = {
+    "fp16": (host_kernels.matmul, {"a": "*fp16", "b": "*fp16", "c": "*fp32", **MATMUL},
+             {"BLOCK": 32, "STEP": 32, "KIND": triton.language.float32}),
+    "int8": (host_kernels.matmul, {"a": "*i8", "b": "*i8", "c": "*i32", **MATMUL},
+             {"BLOCK": 32, "STEP": 32, "KIND": triton.language.int32}),
+    "rows": (host_kernels.normalise, {"x": "*fp32", "y": "*fp32", "columns": "i32"},
+             {"BLOCK": 512}),
+    "maths": (host_kernels.functions, {"x": "*fp32", "out": "*fp32"}, {"SIZE": 256}),
+    "casts": (host_kernels.casts,
+              {"x": "*fp32", "d": "*fp64", "half": "*fp16", "brain": "*bf16", "back": "*fp32"},
+              {"SIZE": 256}),
+    "atomics": (host_kernels.count, {"x": "*i32", "bins": "*i32", "total": "*fp32",
+                                     "highest": "*i32"}, {"SIZE": 256}),
+}
+
+
+@pytest.mark.parametrize(("name", "checked"),
+                         [*itertools.product(KERNELS, [False]), ("rows", True)])
+def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -> None:
+    function, types, constants = KERNELS[name]
+    signature = {**types, **dict.fromkeys(constants, "constexpr")}
+    source = ASTSource(function, signature, constants)
+    made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16))
+    text = canonical(attached_llvm_ir(made.asm["spv"]))
+    module = parse_module(plain_accesses(text, target("bmg")))
+    sanitizer = Instrumentation() if checked else None
+    host = translate(module, made.name, target("bmg"), sanitizer=sanitizer)
+    runner = "xe_run_barrier" if host.has_barrier else "xe_run_plain"
+    names = {*host.helpers, runner + "_checked" * checked}
+    done = compile_all([host.text], names, for_arm)
+    assert done >= names
+    assert not done & set(library_half._TEXTS)
+
+
+def test_threads_and_faults_compile_for_arm64(for_arm: Compile) -> None:
+    texts = [workers.module_text("aarch64"), faults.module_text(1)]
+    assert not compile_all(texts, set(), for_arm)
