@@ -39,25 +39,26 @@ Rule = Callable[[Operation], bool]
 ROUNDS = 200
 
 
-def propagate(function: Operation) -> None:
-    """Apply the rules to conversions until none changes anything."""
+def propagate(function: Operation) -> int:
+    """Apply the rules to conversions until none changes anything; the number of rounds taken."""
     rules: tuple[Rule, ...] = (
         fold_conversions, into_constant, into_block_load, through_cast, through_shape,
         reload, out_of_loop, out_of_if, through_elementwise, through_reduction, under_shape,
         into_block_store, into_scatter,
     )
     erase_dead(function)
-    for _ in range(ROUNDS):
-        changed = False
+    rounds = 0
+    changed = True
+    while changed and rounds < ROUNDS:
+        rounds, changed = rounds + 1, False
         for op in [o for o in function.walk() if o.name == "ttg.convert_layout"]:
             if op.parent is None or not op.results[0].uses.get_length():
                 continue
             changed |= any(rule(op) for rule in rules)
-        if not changed:
-            break
     erase_dead(function)
     for op in [o for o in function.walk() if o.name == "ttg.convert_layout"]:
         into_branch(op)
+    return rounds
 
 
 def same_layout(left: Attribute, right: Attribute) -> bool:
@@ -281,13 +282,20 @@ def _replace(user: Operation, copy: Operation) -> None:
 
 
 def through_elementwise(op: Operation) -> bool:
-    """f(cvt x, y) -> cvt(f(x, cvt y)) when x has a DPAS layout."""
+    """f(cvt x, y) -> cvt(f(x, cvt y)) when x has a DPAS layout.
+
+    Where y has another DPAS layout, its conversion would come back by the same rule.
+    """
     return _through(op, _elementwise)
 
 
 def _elementwise(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
     if not is_elementwise(user):
         return None
+    if is_dpas(user.results[0].type):
+        others = [v for v in user.operands if shape_of(v)]
+        if not all(_is_free(v, encoding) for v in others):
+            return None
     at = InsertPoint.before(user)
     operands = [converted(v, encoding, at) if shape_of(v) else v for v in user.operands]
     return with_encoding(user, encoding, at, operands)
@@ -309,8 +317,11 @@ def _reduction(user: Operation, source: SSAValue, encoding: Attribute) -> Operat
 
 
 def under_shape(op: Operation) -> bool:
-    """broadcast(cvt x) -> cvt(broadcast x) ; expand_dims(cvt x) -> cvt(expand_dims x)."""
-    return _through(op, _shape_change)
+    """broadcast(cvt x) -> cvt(broadcast x) ; expand_dims(cvt x) -> cvt(expand_dims x).
+
+    Between two DPAS layouts `through_shape` says the opposite, and converts fewer values.
+    """
+    return not is_dpas(op.results[0].type) and _through(op, _shape_change)
 
 
 def _shape_change(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
