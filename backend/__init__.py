@@ -1,3 +1,7 @@
 """The plugin that Triton loads."""
 
-import triton as triton  # first: Triton imports the plugin's modules while it is being imported
+from triton_xe.backend.extra import extend
+
+extend()  # before Triton imports `triton.language.extra`, which is once it has imported the plugin
+
+import triton as triton  # noqa: E402 - first: Triton imports the plugin while it is being imported

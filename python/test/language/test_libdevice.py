@@ -17,6 +17,7 @@ import triton.language as tl
 from triton.language import core
 from triton.language.extra import libdevice
 from triton.language.extra.cuda import libdevice as cuda_libdevice
+from triton.language.extra.intel import libdevice as intel_libdevice
 
 from triton_xe.backend.libdevice import ABSENT, FUNCTIONS
 
@@ -308,3 +309,20 @@ def test_what_the_wheel_takes_for_cuda_is_taken_here():
 def test_the_stub_module_is_replaced():
     assert libdevice is not FUNCTIONS
     assert np.array_equal(call("abs", np.array([-1.0, 2.0], np.float32)), [1, 2])
+
+
+@triton.jit
+def by_intels_names(X, OUT, SIZE: tl.constexpr):
+    x = tl.load(X + tl.arange(0, SIZE))
+    y = tl.extra.intel.libdevice.round(x) + intel_libdevice.tanh(x)
+    tl.store(OUT + tl.arange(0, SIZE), y)
+
+
+def test_the_names_of_intels_own_triton():
+    """Kernels for `xpu` say `tl.extra.intel`, which the stock wheel has no package for."""
+    x = torch.linspace(-3.2, 3.1, SIZE)
+    out = torch.empty(SIZE, device="xpu")
+    by_intels_names[(1,)](x.to("xpu"), out, SIZE)
+    half_away = torch.trunc(x + 0.5 * torch.sign(x))
+    torch.testing.assert_close(out.cpu(), half_away + torch.tanh(x))
+    assert intel_libdevice.round is FUNCTIONS["round"]

@@ -1,0 +1,3 @@
+"""What kernels written for Intel GPUs name as `tl.extra.intel`."""
+
+from . import libdevice as libdevice
