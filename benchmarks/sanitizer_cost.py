@@ -17,7 +17,7 @@ import triton.language as tl
 from benchmarks.simulator_speed import seconds
 from examples import matmul, softmax, vector_add
 
-TURNS = 15
+TURNS = 11
 
 
 @triton.jit

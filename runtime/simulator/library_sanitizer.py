@@ -21,7 +21,7 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.runtime.simulator.host_cpu import HostCpu
-from triton_xe.runtime.simulator.library_sanitizer_learn import covers, walk_all
+from triton_xe.runtime.simulator.library_sanitizer_learn import has_acquired
 from triton_xe.runtime.simulator.library_sanitizer_lists import (
     joined_in_group,
     list_of,
@@ -201,11 +201,11 @@ def _conflict(
     acquired = b.icmp_unsigned("!=", w.word(state, Word.ACQUIRED), I64(0))
     known_group = b.icmp_unsigned("<", group, I64(SEVERAL_GROUPS))
     with b.if_then(b.and_(b.and_(across, acquired), known_group)):
-        walk_all(w, state)
         epoch = b.sub(w.field(old, EPOCH, 13), w.field(old, ATOMIC, 1))
         anywhere = b.or_(b.icmp_unsigned("==", warp, I64(SEVERAL)),
                          b.icmp_unsigned("==", moment, I64(PHASE_MOST)))
-        covered = covers(w, state, group, epoch, moment, warp, b.or_(anywhere, reads))
+        access = (group, epoch, moment, warp)
+        covered = has_acquired(w, state, access, b.or_(anywhere, reads))
         b.store(covered, ordered)
     across = b.and_(across, b.not_(w.get(ordered)))
     used = b.icmp_unsigned("!=", old, I64(0))

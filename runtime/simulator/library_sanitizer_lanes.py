@@ -113,6 +113,11 @@ class _Lanes:
             yield one, b.and_(alike, which)
             b.store(b.and_(rest, b.not_(b.bitcast(alike, self.bits))), slot)
 
+    def of_group(self, old: Any, owner: Any) -> Any:
+        """Cells of the running work-group."""
+        b = self.w.b
+        return b.icmp_unsigned("<", b.xor(old, owner), self.constant(1 << GROUP))
+
     def crossing(self, old: Any, owner: Any, ordered: Any) -> Any:
         """Cells of other programs, which may clash."""
         b = self.w.b
@@ -307,7 +312,11 @@ def _cells(
     with b.if_then(b.or_(b.not_(plain), b.and_(atomic, published))):
         _look_closer(v, cells, (old_write, old_read), (after_write, after_read), access, writes,
                      published, good)
-    fine = b.and_(w.get(good), _first_use(v, state, cells, access, slm, writes))
+    filled = b.and_(v.of_group(old_write, owner), b.icmp_unsigned(
+        "==", b.and_(old_write, v.constant(15)), v.constant(15)))
+    filled = v.every(b.or_(filled, b.not_(cells.active)))
+    fresh = b.and_(slm, b.not_(filled))
+    fine = b.and_(w.get(good), _first_use(v, state, cells, access, fresh, writes))
     b.store(fine, good)
     site = v.spread(w["site"])
     with b.if_then(fine), b.if_else(writes) as (then, otherwise):
@@ -316,7 +325,11 @@ def _cells(
                 "==", b.and_(b.xor(old_write, owner), v.constant(-16)), v.constant(0))
             kept = b.select(mine, b.or_(old_write, new), new)
             cells.store(kept, write_at, 8)
-            cells.store(v.constant(0), read_at, 8)
+            # in shared memory, what other work-groups left there tells nothing
+            stale = b.and_(v.spread(slm), b.not_(v.of_group(old_read, owner)))
+            gone = b.or_(b.icmp_unsigned("==", old_read, v.constant(0)), stale)
+            with b.if_then(b.not_(v.every(b.or_(gone, b.not_(cells.active))))):
+                cells.store(v.constant(0), read_at, 8)
             cells.store(site, w.word(block, Entry.WRITE_SITES), 4)
         with otherwise:
             kept = w.variable(v.merged_read(old_read, new, owner, after_read))
@@ -375,7 +388,8 @@ def _compare(v: _Lanes, old: Any, which: Any, access: Any, read: Any, good: Any)
 def _first_use(
     v: _Lanes, state: Any, cells: _Cells, access: Any, slm: Any, writes: Any
 ) -> Any:
-    """Shared memory: note which bytes are written; whether all that are read were."""
+    """Shared memory whose bytes are not all known to be written: note which are; whether all that
+    are read were."""
     w, b = v.w, v.w.b
     known = w.word(state, Word.SLM_KNOWN)
     spread = b.mul(b.and_(b.trunc(access, I32), I32(15)), I32(1 | 1 << 7 | 1 << 14 | 1 << 21))

@@ -30,13 +30,8 @@ from triton_xe.runtime.simulator.library_sanitizer_state import (
 MOST_STEPS = 1 << 12
 SOON = 16
 """Records that are walked at once when something is acquired and nothing is left from before."""
-
-
-def walk_all(w: Writer, state: Any) -> None:
-    """Learn all that the running work-group has acquired."""
-    unwalked = w.b.icmp_unsigned("!=", w.word(state, Word.UNWALKED), I64(0))
-    with w.b.if_then(unwalked, likely=False):
-        w.call(WALK, ir.VoidType(), [w["ctx"], I64(1 << 62)])
+AT_A_TIME = 64
+"""Records that are walked before another look whether an access has been acquired."""
 
 
 def covers(
@@ -55,6 +50,22 @@ def covers(
     below = b.icmp_unsigned("<=", group, w.word(state, Word.FLOOR))
     last = b.icmp_signed("<", epoch, w.word(words, Known.LAST_EPOCH))
     return b.or_(direct, b.and_(below, last))
+
+
+def has_acquired(w: Writer, state: Any, access: tuple[Any, Any, Any, Any], lenient: Any) -> Any:
+    """`covers`, after as much has been walked as it takes."""
+    b = w.b
+    found = w.variable(covers(w, state, *access, lenient))
+
+    def open_() -> Any:
+        more = b.icmp_unsigned("!=", w.word(state, Word.UNWALKED), I64(0))
+        return b.zext(b.and_(more, b.not_(w.get(found))), I32)
+
+    with w.chain(open_()) as (_, going):
+        w.call(WALK, ir.VoidType(), [w["ctx"], I64(AT_A_TIME)])
+        b.store(covers(w, state, *access, lenient), found)
+        b.store(open_(), going)
+    return w.get(found)
 
 
 def make_learn() -> Text:

@@ -24,11 +24,11 @@ work-group had acquired.  Each word of a tracked block has the index of its list
 (`Entry.SYNC`).
 
 To acquire is to note which lists were read; for atomics that publish something themselves, those
-are what follows the entries that they made.  The lists are walked a few records at a time, and to
-their ends when an access of another work-group must be looked up.  What is below a floor need not
-be walked: there, all that was released is known.  Where a launch would walk more than `MOST_STEPS`
-records per work-group, the one that does counts as knowing all that was released before it, which
-only ever hides a race.
+are what follows the entries that they made.  The lists are walked a few records at a time, and as
+far as it takes when an access of another work-group must be looked up.  What is below a floor need
+not be walked: there, all that was released is known.  Where a launch would walk more than
+`MOST_STEPS` records per work-group, the one that does counts as knowing all that was released
+before it, which only ever hides a race.
 """
 
 from __future__ import annotations
