@@ -40,7 +40,6 @@ _CHAINED = ("arith.", "math.", "ttg.convert_layout")
 
 def assign_dpas(module: Operation, target: Target, num_warps: int, remarks: Remarks) -> None:
     """Rewrite every function of the module."""
-    uses_dpas = False
     for function in functions(module):
         dots = {op: instruction_of(op, target) for op in function.walk() if op.name == "tt.dot"}
         first = _chains([op for op, made in dots.items() if isinstance(made, Dpas)])
@@ -55,10 +54,8 @@ def assign_dpas(module: Operation, target: Target, num_warps: int, remarks: Rema
         settle(function, target, num_warps)
         if num_warps > 1 and any(isinstance(made, Dpas) for made in dots.values()):
             separate_stores(function)
-            uses_dpas = True
     for function in functions(module) if num_warps > 1 else ():
-        if uses_dpas:
-            separate_loads(function)
+        separate_loads(function)
         separate_copies(function)
 
 

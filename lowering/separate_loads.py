@@ -1,10 +1,11 @@
 """Barriers where warps load what another warp stores.
 
-Warps of a dot load operands that others may have stored: with the layouts of DPAS the warp that
-stores an element is not the one that loads it.  The same holds for scalars and for tensors of which
-several warps hold copies: all of them load, one stores.  A barrier stands between a store and the
-next load that may read from the same base, and between a load of copies and the next store to the
-same base, around loops and calls too; all control flow is uniform.
+A program loads what it stored before, whichever warp did: elements come back in another layout or
+at other places, warps of a dot load what others stored, and of scalars and copies all of them load
+and one stores.  A barrier stands between a store and the next load that may read from the same
+base, and between a load of copies and the next store to the same base, around loops and calls too;
+all control flow is uniform.  Where a load takes its addresses from the very value that the store
+took them from, outside of loops, each lane loads what it stored itself: nothing stands between.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ STORES = {"tt.store": 0, "xe.block_store": 1}
 _DERIVED = ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout",
             "tt.bitcast", "tt.reshape", "tt.trans", "xe.cursor", "xe.advance")
 ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
-Bases = frozenset[SSAValue | None]
-"""Bases that were accessed since the last barrier; None is one that is not known."""
+Bases = frozenset[tuple[SSAValue | None, SSAValue | None]]
+"""What was accessed since the last barrier: the base, or None where it is not known, and the
+addresses, where each lane comes back to its own elements with them."""
 NOTHING: Bases = frozenset()
 Accessed = Callable[[Operation], SSAValue | None]
 """The pointer, tensor of pointers or surface that an operation accesses; None if it does not."""
@@ -166,9 +168,19 @@ def _access(op: Operation, pending: Bases, order: Order) -> Bases:
     if _meets(op, pending, order):
         pending = _barrier(op)
     if op.name == "tt.call":
-        return pending | {None}
+        return pending | {(None, None)}
     address = order.earlier(op)
-    return pending if address is None else pending | {base_of(address)}
+    if address is None:
+        return pending
+    own = address if op.name == "tt.store" and order.later is _loaded else None
+    return pending | {(base_of(address), own if own is None or _is_fixed(own) else None)}
+
+
+def _is_fixed(address: SSAValue) -> bool:
+    """Whether a value is the same wherever it is used: it is not made anew by a loop."""
+    block = address.owner if isinstance(address.owner, Block) else address.owner.parent
+    parent = block.parent_op() if block is not None else None
+    return parent is not None and parent.name == "tt.func"
 
 
 def _meets(op: Operation, pending: Bases, order: Order) -> bool:
@@ -181,7 +193,8 @@ def _meets(op: Operation, pending: Bases, order: Order) -> bool:
     if address is None:
         return False
     base = base_of(address)
-    return base is None or base in pending or None in pending
+    others = {found for found, own in pending if own is not address}
+    return bool(others) and (base is None or base in others or None in others)
 
 
 def _barrier(op: Operation) -> Bases:

@@ -1,4 +1,4 @@
-"""Dots whose operands the same program stored before, with several warps."""
+"""Programs that load what they stored before, with several warps."""
 
 import pytest
 import torch
@@ -92,3 +92,58 @@ def _order(ttgir):
     separate_loads(function)
     kept = ("scf.for", "ttg.barrier", "tt.load", "tt.store")
     return " ".join(op.name.split(".")[1] for op in function.walk() if op.name in kept)
+
+
+@triton.jit
+def compact_then_reverse(x, buffer, out, N: tl.constexpr):
+    """The even numbers, moved to the front, and read back from there in reverse."""
+    at = tl.arange(0, N)
+    v = tl.load(x + at)
+    even = v % 2 == 0
+    place = tl.cumsum(even.to(tl.int32), 0) - 1
+    tl.store(buffer + place, v, mask=even)
+    count = tl.sum(even.to(tl.int32), 0)
+    tl.store(out + at, tl.load(buffer + count - 1 - at, mask=at < count, other=-1))
+
+
+@pytest.mark.parametrize("num_warps", [1, 4, 8, 16])
+def test_elements_stored_by_one_warp_are_loaded_by_another(num_warps):
+    x = torch.randperm(512, dtype=torch.int32)
+    out, buffer = (torch.zeros(512, dtype=torch.int32, device="xpu") for _ in range(2))
+    compact_then_reverse[(1,)](x.to("xpu"), buffer, out, 512, num_warps=num_warps)
+    even = x[x % 2 == 0].flip(0)
+    assert torch.equal(out.cpu(), torch.cat([even, torch.full((512 - len(even),), -1)]).int())
+
+
+@triton.jit
+def shift_in_steps(z, steps, N: tl.constexpr):
+    at = tl.arange(0, N)
+    for step in range(steps):
+        v = tl.load(z + step + at) + 1
+        tl.debug_barrier()
+        tl.store(z + step + 1 + at, v)
+
+
+@pytest.mark.parametrize("num_warps", [1, 4])
+def test_a_step_of_a_loop_loads_what_the_step_before_stored_elsewhere(num_warps):
+    z = torch.zeros(128 + 8, dtype=torch.int32, device="xpu")
+    shift_in_steps[(1,)](z, 8, 128, num_warps=num_warps)
+    expected = torch.zeros(128 + 8, dtype=torch.int32)
+    for step in range(8):
+        expected[step + 1 : step + 129] = expected[step : step + 128] + 1
+    assert torch.equal(z.cpu(), expected)
+
+
+@triton.jit
+def store_then_load(z, out, N: tl.constexpr, SHIFT: tl.constexpr):
+    at = z + tl.arange(0, N)
+    tl.store(at, tl.arange(0, N))
+    tl.store(out + tl.arange(0, N), tl.load(at + SHIFT if SHIFT else at, volatile=True))
+
+
+@pytest.mark.parametrize(("shift", "barriers"), [(0, 0), (1, 1)])
+def test_lanes_that_load_their_own_elements_do_not_wait(shift, barriers):
+    z, out = (torch.zeros(256 + 1, dtype=torch.int32, device="xpu") for _ in range(2))
+    compiled = store_then_load[(1,)](z, out, 256, shift, num_warps=4)
+    assert compiled.asm["xetile"].count("ttg.barrier") == barriers
+    assert torch.equal(out.cpu()[:255], torch.arange(shift, 255 + shift).int())
