@@ -186,7 +186,10 @@ class SimulatedDevice:
     def _needs_fallback(
         self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
     ) -> bool:
-        """Whether any work-group of a launch comes to code that a smaller kernel leaves out."""
+        """Whether any work-group of a launch comes to code that a smaller kernel leaves out.
+
+        Guards that trap say nothing; the launch itself, checked as a whole, tells why.
+        """
         if kernel.host.is_whole or not kernel.source.has_known_guards:
             return False
         if kernel.guards is None:

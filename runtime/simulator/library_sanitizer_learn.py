@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -128,36 +129,33 @@ def make_walk() -> Text:
     soon = b.add(first, w["steps"])
     end = b.select(b.icmp_unsigned("<", soon, most), soon, most)
     steps = w.variable(first)
-    todo, items = w.variable(w.index(Word.TODO)), w.variable(w.index(Word.ITEMS))
+    entries, items = w.variable(w.index(Word.ENTRIES)), w.variable(w.index(Word.ITEMS))
     at, last = w.variable(w.index(Word.RANGE_AT)), w.variable(w.index(Word.RANGE_LAST))
 
-    def see(entry: Any) -> None:
-        new = b.icmp_unsigned("!=", w.of(entry, Published.SEEN), w.stamp)
-        with b.if_then(b.and_(w.some(entry), new)):
-            w.put(entry, Published.SEEN, w.stamp)
-            w.put(entry, Published.LINK, w.get(todo))
-            b.store(entry, todo)
+    def see(record: Any, fields: type[Published | Item], waiting: Any) -> None:
+        """Put a record that was not seen yet in front of those that wait."""
+        new = b.icmp_unsigned("!=", w.of(record, fields.SEEN), w.stamp)
+        with b.if_then(b.and_(w.some(record), new)):
+            w.put(record, fields.SEEN, w.stamp)
+            w.put(record, fields.LINK, w.get(waiting))
+            b.store(record, waiting)
 
-    def see_item(item: Any) -> None:
-        new = b.icmp_unsigned("!=", w.of(item, Item.SEEN), w.stamp)
-        with b.if_then(b.and_(w.some(item), new)):
-            w.put(item, Item.SEEN, w.stamp)
-            w.put(item, Item.LINK, w.get(items))
-            b.store(item, items)
+    see_entry = partial(see, fields=Published, waiting=entries)
+    see_item = partial(see, fields=Item, waiting=items)
 
     with w.chain(I32(1)) as (_, going):
         b.store(b.add(w.get(steps), I64(1)), steps)
         inside = b.icmp_unsigned("<", w.get(at), w.get(last))
-        with b.if_else(w.some(w.get(todo))) as (entries, others):
-            with entries:
-                entry = w.get(todo)
-                b.store(w.of(entry, Published.LINK), todo)
-                _visit(w, entry, see, see_item)
+        with b.if_else(w.some(w.get(entries))) as (waiting, others):
+            with waiting:
+                entry = w.get(entries)
+                b.store(w.of(entry, Published.LINK), entries)
+                _visit(w, entry, see_entry, see_item)
             with others, b.if_else(inside) as (several, listed):
                 with several:
                     entry = w.get(at)
                     b.store(b.add(entry, I32(1)), at)
-                    see(w.of(entry, Published.NEXT))
+                    see_entry(w.of(entry, Published.NEXT))
                 with listed, b.if_then(w.some(w.get(items))):
                     item = w.get(items)
                     b.store(w.of(item, Item.LINK), items)
@@ -166,19 +164,19 @@ def make_walk() -> Text:
                     b.store(entry, at)
                     b.store(stop, last)
                     with b.if_then(b.not_(w.some(stop))):
-                        see(entry)
+                        see_entry(entry)
         over = b.icmp_unsigned(">=", w.get(steps), most)
         with b.if_then(over):
             w.note(Word.FLOOR, b.sub(w.group, I64(1)))
         with b.if_then(knows_all(w, w.now(Word.FLOOR))):
-            for slot in (todo, items, at, last):
+            for slot in (entries, items, at, last):
                 b.store(I32(0), slot)
         inside = b.icmp_unsigned("<", w.get(at), w.get(last))
-        more = b.or_(b.or_(w.some(w.get(todo)), w.some(w.get(items))), inside)
+        more = b.or_(b.or_(w.some(w.get(entries)), w.some(w.get(items))), inside)
         w.note(Word.UNWALKED, b.zext(more, I64))
         more = b.and_(more, b.icmp_unsigned("<", w.get(steps), end))
         b.store(b.zext(more, I32), going)
-    for word, slot in ((Word.TODO, todo), (Word.ITEMS, items), (Word.RANGE_AT, at),
+    for word, slot in ((Word.ENTRIES, entries), (Word.ITEMS, items), (Word.RANGE_AT, at),
                        (Word.RANGE_LAST, last)):
         w.note_index(word, w.get(slot))
     w.note(Word.STEPS, w.get(steps))

@@ -81,7 +81,7 @@ class Word(IntEnum):
     """A byte for each lane: what its compare-and-swap has done."""
     WITHIN = 40
     """Whether a subgroup has acquired what another of its work-group released."""
-    TODO = 56
+    ENTRIES = 56
     """Entries to be walked, then what follows the entries of a range, then items."""
     RANGE_AT = 57
     RANGE_LAST = 58

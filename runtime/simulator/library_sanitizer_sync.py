@@ -464,7 +464,7 @@ def forget_releases(w: Writer, state: Any) -> None:
     """A new work-group begins: it has released and acquired nothing."""
     for word in (Word.EPOCH, Word.NOTED, Word.RELEASING, Word.PENDING, Word.FLOOR, Word.LEARNT,
                  Word.LEARNT_LIST, Word.PUSHED_NODE, Word.WITHIN, Word.ACQUIRED, Word.READ_END,
-                 Word.READ_OWN, Word.TODO, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST,
+                 Word.READ_OWN, Word.ENTRIES, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST,
                  Word.UNWALKED):
         w.set_word(state, word, I64(0))
     w.set_word(state, Word.LATE_RECORDS, w.word(state, Word.OWN_RECORDS))
