@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from triton_xe import knobs
+from triton_xe.collector import paused_collector
 from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
@@ -117,6 +118,7 @@ class SimulatedDevice:
         source = KernelSource(text, kernel_name, self.target)
         return self._compile(source, build_flags, started, Part.COMMON)
 
+    @paused_collector()
     def _compile(
         self, source: KernelSource, build_flags: str, started: float, part: Part,
         sanitizer: Instrumentation | None = None,

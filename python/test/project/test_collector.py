@@ -1,0 +1,77 @@
+"""The collector is off in a pause of any thread, and as it was before once the last has ended."""
+
+import gc
+import threading
+
+import pytest
+import torch
+
+from examples.vector_add import add, add_kernel
+from triton_xe.collector import paused_collector
+from triton_xe.lowering import pipeline
+from triton_xe.runtime.simulator import device
+
+
+@pytest.fixture(autouse=True)
+def running_collector():
+    gc.enable()
+    yield
+    gc.enable()
+
+
+def test_pauses_nest():
+    with paused_collector():
+        with paused_collector():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_an_error_ends_a_pause():
+    with pytest.raises(KeyError), paused_collector():
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off():
+    gc.disable()
+    with paused_collector():
+        pass
+    assert not gc.isenabled()
+
+
+def test_the_last_of_two_threads_resumes():
+    entered, leave = threading.Event(), threading.Event()
+
+    def pause():
+        with paused_collector():
+            entered.set()
+            leave.wait(10)
+
+    other = threading.Thread(target=pause)
+    with paused_collector():
+        other.start()
+        assert entered.wait(10)
+    assert not gc.isenabled()
+    leave.set()
+    other.join()
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(("module", "function"), [(pipeline, "make_llir"), (device, "load_kernel")])
+def test_a_kernel_is_compiled_in_a_pause(module, function, monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
+    add_kernel.device_caches.clear()
+    compiling, seen = getattr(module, function), []
+
+    def spy(*arguments):
+        seen.append(gc.isenabled())
+        return compiling(*arguments)
+
+    monkeypatch.setattr(module, function, spy)
+    x = torch.ones(64, device="xpu")
+    assert torch.equal(add(x, x).cpu(), torch.full((64,), 2.0))
+    assert seen == [False]
+    assert gc.isenabled()
+    add_kernel.device_caches.clear()
