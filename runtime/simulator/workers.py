@@ -1,8 +1,9 @@
 """Host threads that run the work-groups of a launch beside the thread that launches.
 
 The threads are native: they hold no lock of Python's.  After a launch a worker looks for the next
-one for some ten microseconds, since kernels often follow each other, and then sleeps.  Who launches
-runs work-groups too; a worker that did not wake up in time is not waited for.
+one for `LOOKING` seconds, since kernels often follow each other, and then sleeps: waking up can
+take longer than a small launch.  Who launches runs work-groups too; a worker that did not wake up
+in time is not waited for.
 
 Each worker is a record in memory.  Its state goes from idle to posted (by the launch), then either
 to running (by the worker) and back, or back to idle at once (by a launch that found nothing left to
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import itertools
 import os
 import platform
 import threading
+import time
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -29,8 +32,10 @@ from triton_xe.runtime.simulator import faults, jit
 
 Bytes = NDArray[np.uint8]
 PAGE = 4096
-SPINS = 2000
-"""Looks at a word before going to sleep: about 100 us on x86-64, where a pause takes 140 cycles."""
+LOOKING = 3e-4
+"""Seconds in which a thread looks at a word before it goes to sleep."""
+_SAMPLE = 500
+"""Looks that are timed: a pause takes 140 cycles on one CPU, 40 on another, and 1 on a third."""
 
 _IDLE, _POSTED, _RUNNING, _QUIT = range(4)
 _ASLEEP, _AWAITED, _JOB, _MUTEX, _WAKE, _DONE = 64, 68, 128, 192, 256, 320
@@ -41,6 +46,27 @@ _PAUSE = {"x86_64": "call void @llvm.x86.sse2.pause()",
 
 _TEXT = f"""
 %job = type {{ ptr, ptr, ptr, ptr, ptr }}
+@looks = internal global i32 2000
+
+define void @xe_worker_set_looks(i32 %count) nounwind {{
+  store i32 %count, ptr @looks
+  ret void
+}}
+
+; looks that often at a word that stays what it is
+define void @xe_worker_look(ptr %me, i32 %count) nounwind {{
+entry:
+  br label %look
+look:
+  %n = phi i32 [0, %entry], [%n1, %look]
+  %state = load atomic i32, ptr %me acquire, align 4
+  <pause>
+  %n1 = add i32 %n, 1
+  %again = icmp ult i32 %n1, %count
+  br i1 %again, label %look, label %end
+end:
+  ret void
+}}
 
 define void @xe_worker_init(ptr %me) nounwind {{
   %mutex = getelementptr i8, ptr %me, i64 {_MUTEX}
@@ -60,6 +86,7 @@ entry:
   %cond.at = select i1 %for.idle, i64 {_DONE}, i64 {_WAKE}
   %cond = getelementptr i8, ptr %me, i64 %cond.at
   %mutex = getelementptr i8, ptr %me, i64 {_MUTEX}
+  %looks = load i32, ptr @looks
   br label %look
 look:
   %n = phi i32 [0, %entry], [%n1, %pause]
@@ -69,7 +96,7 @@ look:
   br i1 %ready, label %end, label %unready
 unready:
   %n1 = add i32 %n, 1
-  %again = icmp ult i32 %n1, {SPINS}
+  %again = icmp ult i32 %n1, %looks
   br i1 %again, label %pause, label %sleep
 pause:
   <pause>
@@ -232,6 +259,21 @@ class _Native:
         self.create.argtypes = [ctypes.c_void_p] * 4
         self.join = process.pthread_join
         self.join.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self.looks = round(LOOKING / self._seconds_per_look())
+        self._set_looks(self.looks)
+
+    def _seconds_per_look(self) -> float:
+        """What one look takes on this CPU, when nothing interrupts it."""
+        look = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(
+            self.code.address("xe_worker_look"))
+        word, times = ctypes.c_int32(), [time.perf_counter()]
+        for _ in range(5):
+            look(ctypes.addressof(word), _SAMPLE)
+            times.append(time.perf_counter())
+        return min(after - before for before, after in itertools.pairwise(times)) / _SAMPLE
+
+    def _set_looks(self, count: int) -> None:
+        ctypes.CFUNCTYPE(None, ctypes.c_int32)(self.code.address("xe_worker_set_looks"))(count)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import subprocess
@@ -197,3 +198,15 @@ def test_a_forked_process_has_workers_of_its_own_and_both_end(kernel: Text) -> N
     )
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().split() == ["ended", "ended"]
+
+
+def test_a_thread_looks_for_a_set_time_whatever_a_look_takes_on_this_cpu() -> None:
+    native = workers._native()
+    look = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(
+        native.code.address("xe_worker_look"))
+    word, count, times = ctypes.c_int32(), native.looks, []
+    for _ in range(20):
+        start = time.perf_counter()
+        look(ctypes.addressof(word), count)
+        times.append(time.perf_counter() - start)
+    assert workers.LOOKING / 4 < min(times) < workers.LOOKING * 4
