@@ -27,6 +27,10 @@ class HostCpu:
             return 64
         return 32 if self.has("avx2") else 16
 
+    @property
+    def vector_registers(self) -> int:
+        return 16 if self.triple.startswith("x86_64") and not self.has("avx512f") else 32
+
 
 _PREFERENCES = ",-prefer-256-bit,+fast-dpwssd"
 """64-byte vectors; and VPDPWSSD whole, which LLVM would split where chains of it are long."""

@@ -147,13 +147,18 @@ class _Group:
         return f"%b{step}_{tile if self.form == 'wide' else 0}"
 
     @property
-    def parameters(self) -> str:
+    def pointers(self) -> list[str]:
         """The accumulators, then for each step the operands A, then B."""
-        names = [f"ptr noalias %c{j}" for j in range(self.tiles)]
+        names = [f"%c{j}" for j in range(self.tiles)]
         for step in range(self.steps):
             for operand in (self.a, self.b):
-                found = dict.fromkeys(operand(step, j) for j in range(self.tiles))
-                names += [f"ptr noalias readonly {name}" for name in found]
+                names += dict.fromkeys(operand(step, j) for j in range(self.tiles))
+        return names
+
+    @property
+    def parameters(self) -> str:
+        kinds = {"c": "ptr noalias", "a": "ptr noalias readonly", "b": "ptr noalias readonly"}
+        names = [f"{kinds[name[1]]} {name}" for name in self.pointers]
         return ", ".join([*names, *(["i64 %start", "i64 %pitch"] if self.ahead else [])])
 
 
@@ -169,17 +174,45 @@ def dpas(
     """
     group = _Group(form, int(steps), ahead is not None)
     name = f"xe_dpas_{kind}_{accumulator}_{rows}x{k}x{columns}_{form}{steps}{ahead or ''}"
-    f = _Lines(f"define void @{name}({group.parameters}) nounwind "
-               '"prefer-vector-width"="512" {')
-    n = int(columns)
-    if kind == "f32":
-        single = f"<{n} x float>"
-        _accumulate(f, group, accumulator, (int(rows), int(k), n), _fused)
-        declaration = f"\ndeclare {single} @llvm.fma.v{n}f32({single}, {single}, {single})"
-        return f.text() + declaration + _PREFETCH, ()
-    declaration, multiply_add = _pair_products(host, n)
-    _accumulate(f, group, accumulator, (int(rows), int(k) // 2, n), multiply_add)
-    return f.text() + declaration + _PREFETCH, ()
+    m, n = int(rows), int(columns)
+    together = _rows_in_registers(host, m, n)
+    units = int(k) if kind == "f32" else int(k) // 2
+    declaration, multiply_add = (_fused_products if kind == "f32" else _pair_products)(host, n)
+    part = f"internal void @{name}_rows" if together < m else f"void @{name}"
+    f = _Lines(f"define {part}({group.parameters}) nounwind "
+               f'{"noinline " * (together < m)}"prefer-vector-width"="512" {{')
+    _accumulate(f, group, accumulator, (together, units, n), multiply_add)
+    text = f.text() + declaration + _PREFETCH
+    return text + _in_parts(name, group, accumulator, (m, together, units, n)), ()
+
+
+def _rows_in_registers(host: HostCpu, rows: int, n: int) -> int:
+    """How many rows go through all of K together: their sums take half of the registers."""
+    fitting = max(1, host.vector_registers // 2 * host.vector_bytes // (4 * n))
+    return max(r for r in range(1, min(rows, fitting) + 1) if rows % r == 0)
+
+
+def _in_parts(
+    name: str, group: _Group, accumulator: str, shape: tuple[int, int, int, int]
+) -> str:
+    """All rows, where `name`_rows does some of them.
+
+    A function of its own: in one, LLVM would keep B from the first rows to the last.
+    """
+    rows, together, units, n = shape
+    if together == rows:
+        return ""
+    widths = {"c": n * _size(accumulator), "a": 4 * units, "b": 0}
+    f = _Lines(f"\n\ndefine void @{name}({group.parameters}) nounwind {{")
+    for first in range(0, rows, together):
+        given = [f"ptr {f.at(x, first * widths[x[1]])}" for x in group.pointers]
+        given += ["i64 %start", "i64 %pitch"] if group.ahead else []
+        f.do(f"call void @{name}_rows({', '.join(given)})")
+    return f.text()
+
+
+def _size(accumulator: str) -> int:
+    return 2 if accumulator in ("half", "bfloat", "i16") else 4
 
 
 _PREFETCH = "\ndeclare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
@@ -211,7 +244,7 @@ def _accumulate(
     while the one before it ends.
     """
     s = _Shape(*shape, "i32" if accumulator == "i32" else "float")
-    size = 2 if accumulator in ("half", "bfloat", "i16") else 4
+    size = _size(accumulator)
     raw = f"<{s.n} x {'i16' if size == 2 else accumulator}>"
     if group.ahead:
         f.do("%ahead = inttoptr i64 %start to ptr")
@@ -319,9 +352,14 @@ def _broadcast(f: _Lines, pointer: str, offset: int, scalar: str, n: int) -> str
     return f.emit(f"shufflevector {flat} {one}, {flat} poison, <{n} x i32> zeroinitializer")
 
 
-def _fused(f: _Lines, a: str, b: str, c: str, n: int) -> str:
+def _fused_products(host: HostCpu, n: int) -> tuple[str, _MultiplyAdd]:
+    """Products added to fp32, rounded once; and what that declares."""
     single = f"<{n} x float>"
-    return f.emit(f"call {single} @llvm.fma.v{n}f32({single} {a}, {single} {b}, {single} {c})")
+
+    def multiply_add(f: _Lines, a: str, b: str, c: str, n: int) -> str:
+        return f.emit(f"call {single} @llvm.fma.v{n}f32({single} {a}, {single} {b}, {single} {c})")
+
+    return f"\ndeclare {single} @llvm.fma.v{n}f32({single}, {single}, {single})", multiply_add
 
 
 def _rounded(f: _Lines, x: str, accumulator: str, n: int) -> str:
@@ -344,18 +382,45 @@ def _rounded(f: _Lines, x: str, accumulator: str, n: int) -> str:
 
 def _pair_products(host: HostCpu, n: int) -> tuple[str, _MultiplyAdd]:
     """Pairs of i16 products added to i32, which wraps around; and what that declares."""
-    dword, word = f"<{n} x i32>", f"<{2 * n} x i16>"
-    native = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}.get(n, "")
-    if not native or not host.has({16: "avx512bw", 8: "avx2"}[n]):
+    lanes = next((m for m, (_, feature) in _PAIR_PRODUCTS.items()
+                  if n % m == 0 and host.has(feature)), 0)
+    if not lanes:
         return "", _pair_product
+    native = _PAIR_PRODUCTS[lanes][0]
+    dword, word = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
 
     def multiply_add(f: _Lines, a: str, b: str, c: str, n: int) -> str:
-        x = f.emit(f"bitcast {dword} {a} to {word}")
-        y = f.emit(f"bitcast {dword} {b} to {word}")
-        product = f.emit(f"call {dword} @{native}({word} {x}, {word} {y})")
-        return f.emit(f"add {dword} {c}, {product}")
+        sums = []
+        for first in range(0, n, lanes):
+            x, y, z = (_part(f, v, first, lanes, n) for v in (a, b, c))
+            x, y = (f.emit(f"bitcast {dword} {v} to {word}") for v in (x, y))
+            product = f.emit(f"call {dword} @{native}({word} {x}, {word} {y})")
+            sums.append(f.emit(f"add {dword} {z}, {product}"))
+        return _joined(f, sums, lanes)
 
     return f"\ndeclare {dword} @{native}({word}, {word})", multiply_add
+
+
+_PAIR_PRODUCTS = {16: ("llvm.x86.avx512.pmaddw.d.512", "avx512bw"),
+                  8: ("llvm.x86.avx2.pmadd.wd", "avx2")}
+
+
+def _part(f: _Lines, x: str, first: int, count: int, n: int) -> str:
+    """`count` of the `n` dwords of `x`, from `first` on."""
+    if count == n:
+        return x
+    chosen = ", ".join(f"i32 {first + k}" for k in range(count))
+    return f.emit(f"shufflevector <{n} x i32> {x}, <{n} x i32> poison, <{count} x i32> <{chosen}>")
+
+
+def _joined(f: _Lines, parts: list[str], count: int) -> str:
+    """One or two vectors of `count` dwords as one."""
+    if len(parts) == 1:
+        return parts[0]
+    flat, order = f"<{count} x i32>", ", ".join(f"i32 {k}" for k in range(2 * count))
+    return f.emit(
+        f"shufflevector {flat} {parts[0]}, {flat} {parts[1]}, <{2 * count} x i32> <{order}>"
+    )
 
 
 def _pair_product(f: _Lines, a: str, b: str, c: str, n: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -74,6 +75,21 @@ def test_no_vector_function_is_less_accurate_than_opencl_allows() -> None:
     text, _ = maths_function(haswell, "cbrt", "f32", "16")
     assert "@cbrtf(" in text
     assert "_ZGV" not in text
+
+
+@pytest.mark.parametrize("form", [
+    "xe_dpas_f32_float_8x16x16_one2", "xe_dpas_f32_float_6x16x16_one2_ahead",
+    "xe_dpas_f32_half_8x16x16_one1"])
+def test_sums_of_dpas_stay_in_registers_without_avx512(form: str) -> None:
+    llvm.initialize_all_asmprinters()
+    haswell = HostCpu("x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,-avx512f")
+    machine = llvm.Target.from_triple(haswell.triple).create_target_machine(
+        cpu=haswell.name, features=haswell.features, opt=2)
+    module = llvm.parse_assembly(library.source(form, haswell).text)
+    jit._optimise(module, machine)
+    text = machine.emit_assembly(module)
+    assert "vfmadd" in text
+    assert not re.search(r"vmov[au]p?[sd]?\S* .*\(%rsp\)|\(%rsp\), %ymm", text)
 
 
 # --- what LLVM calls by itself --------------------------------------------------------------------
