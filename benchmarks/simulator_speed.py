@@ -64,6 +64,16 @@ def layer_norm_kernel(x_ptr, y_ptr, w_ptr, b_ptr, N, eps, BLOCK: tl.constexpr):
     tl.store(y_ptr + tl.program_id(0) * N + column, y, mask=inside)
 
 
+@triton.jit
+def arithmetic_kernel(x_ptr, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    """Fused multiply-adds in registers: nothing but the cores themselves limits it."""
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + index)
+    for _ in range(COUNT):
+        x = x * 0.75 + 0.5
+    tl.store(x_ptr + index, x)
+
+
 @dataclass(frozen=True)
 class Work:
     """One row of the table; `amount` is in GFLOP or GB."""
@@ -193,6 +203,19 @@ def row(work: Work, cores: int) -> str:
             f"{scale:6.2f} {torch_scale:6.2f} {len(turns):6d}{' ' if quiet else '*'} {first:8.2f}")
 
 
+def arithmetic_scale(cores: int) -> float:
+    """What all cores of this machine are to one where neither memory nor launches count."""
+    x = torch.zeros(64 * 128, device="xpu")
+
+    def work() -> object:
+        return arithmetic_kernel[(64,)](x, COUNT=20_000, BLOCK=128, num_warps=1)
+
+    seconds(work, cores)
+    turns = [(median_run(partial(seconds, work, 1)), median_run(partial(seconds, work, cores)))
+             for _ in range(TURNS)]
+    return median(one / every for one, every in turns)
+
+
 def main() -> None:
     cores = len(os.sched_getaffinity(0))
     heads = ("1 core", f"{cores} cores", "torch 1")
@@ -201,6 +224,7 @@ def main() -> None:
     for work in works():
         print(row(work, cores), flush=True)
     print("ratio: 1 core to torch's; scale: all cores to 1; turns*: no turn was free of others")
+    print(f"scale of arithmetic in registers alone, here and now: {arithmetic_scale(cores):.2f}")
 
 
 if __name__ == "__main__":
