@@ -112,6 +112,18 @@ class SpreadRowsPass(TargetedPass):
 
 
 @dataclass(frozen=True)
+class ScatterInPlacePass(TargetedPass):
+    """Scattered stores and atomics work in the layout of their addresses."""
+
+    name: ClassVar = "scatter-in-place"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from triton_xe.lowering.scatter_in_place import scatter_in_place
+
+        scatter_in_place(op)
+
+
+@dataclass(frozen=True)
 class ConvertToXeTilePass(TargetedPass):
     """Block loads, block stores and dots -> XeTile; loads are prefetched num_stages - 1 ahead."""
 

@@ -1,0 +1,98 @@
+"""Pass scatter-in-place: what goes to places known at run time only goes there from where it is.
+
+    %q = ttg.convert_layout %p          addresses that were computed from loaded numbers
+    tt.atomic_rmw add %q, (cvt %x)
+ -> tt.atomic_rmw add %p, %x
+
+Triton lays scattered stores and atomics out one element per lane, whatever their operands have, as
+if neighbours could share a message.  They cannot, so that layout is worth no exchange of addresses
+of 8 bytes through shared local memory, with its barrier.  What an atomic returns is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.layout import to_linear_layout
+from triton_xe.lowering.affine import shape_of
+from triton_xe.lowering.axis_info import AxisAnalysis
+from triton_xe.lowering.rematerialize import is_cheap, rematerialize, with_encoding
+from triton_xe.lowering.rewriting import erase_dead, functions, placed
+
+SCATTERS = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
+
+
+def scatter_in_place(module: Operation) -> None:
+    """Rewrite every function."""
+    for function in functions(module):
+        facts = AxisAnalysis()
+        for op, encoding in list(_scatters(function, facts)):
+            _move(op, encoding)
+        erase_dead(function)
+
+
+def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operation, Attribute]]:
+    """Stores and atomics with the layout that their addresses come from, if all can have it."""
+    for op in function.walk():
+        if op.name not in SCATTERS:
+            continue
+        addresses = _before_conversion(op.operands[0])
+        if addresses is None or is_cheap(addresses):
+            continue
+        if any(run > 1 for run in facts.info(addresses).contiguity):
+            continue
+        encoding = addresses.type.encoding  # type: ignore[attr-defined]
+        once = to_linear_layout(encoding.encoding, shape_of(addresses)).is_injective
+        if once and all(_has(v, encoding) for v in op.operands):
+            yield op, encoding
+
+
+def _before_conversion(value: SSAValue) -> SSAValue | None:
+    op = value.owner
+    if not isinstance(op, Operation) or op.name != "ttg.convert_layout":
+        return None
+    return op.operands[0]
+
+
+def _has(value: SSAValue, encoding: Attribute) -> bool:
+    """Whether a value is had in a layout without an exchange."""
+    if not isinstance(value.type, TensorType) or value.type.encoding == encoding:
+        return True
+    before = _before_conversion(value)
+    held = before is not None and before.type.encoding == encoding  # type: ignore[attr-defined]
+    return held or is_cheap(value)
+
+
+def _move(op: Operation, encoding: Attribute) -> None:
+    """The operation in another layout; users of its results see the old one."""
+    made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+    operands = [_in_layout(v, encoding, made) for v in op.operands]
+    copy = with_encoding(op, encoding, InsertPoint.before(op), operands)
+    placed(op, copy)
+    for old, new in zip(op.results, copy.results, strict=True):
+        if not old.uses.get_length():
+            continue
+        back = ConvertLayoutOp(operands=[new], result_types=[old.type])
+        placed(op, back)
+        Rewriter.insert_op(back, InsertPoint.before(op))
+        old.replace_all_uses_with(back.results[0])
+    Rewriter.erase_op(op)
+
+
+def _in_layout(
+    value: SSAValue, encoding: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
+) -> SSAValue:
+    if not isinstance(value.type, TensorType) or value.type.encoding == encoding:
+        return value
+    before = _before_conversion(value)
+    if before is not None and before.type.encoding == encoding:  # type: ignore[attr-defined]
+        return before
+    return rematerialize(value, encoding, made)
+
+
+__all__ = ["scatter_in_place"]
