@@ -112,6 +112,18 @@ class SpreadRowsPass(TargetedPass):
 
 
 @dataclass(frozen=True)
+class ReduceInPlacePass(TargetedPass):
+    """A reduction of all elements reads them where they are."""
+
+    name: ClassVar = "reduce-in-place"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from triton_xe.lowering.reduce_in_place import reduce_in_place
+
+        reduce_in_place(op)
+
+
+@dataclass(frozen=True)
 class ScatterInPlacePass(TargetedPass):
     """Scattered stores and atomics work in the layout of their addresses."""
 

@@ -116,6 +116,7 @@ def make_xetile(ttgir: Stage | str, options: Any) -> Stage:
     from triton_xe.lowering.expand_descriptors import expand_descriptors
     from triton_xe.lowering.join_halves import join_halves
     from triton_xe.lowering.raise_surfaces import raise_surfaces
+    from triton_xe.lowering.reduce_in_place import reduce_in_place
     from triton_xe.lowering.scatter_in_place import scatter_in_place
     from triton_xe.lowering.spread_rows import spread_rows
 
@@ -134,6 +135,7 @@ def make_xetile(ttgir: Stage | str, options: Any) -> Stage:
     else:
         remarks.add(module, f"no DPAS and no 2D messages with {lanes} lanes: both need "
                             f"{device.subgroup_size} on {device.name}")
+    reduce_in_place(module)
     scatter_in_place(module)
     convert_to_xetile(module, device, warps, getattr(options, "num_stages", 1))
     note_facts(

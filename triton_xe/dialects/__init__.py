@@ -52,6 +52,7 @@ _PASSES = {
     "join-halves": "JoinHalvesPass",
     "assign-dpas": "AssignDpasPass",
     "spread-rows": "SpreadRowsPass",
+    "reduce-in-place": "ReduceInPlacePass",
     "scatter-in-place": "ScatterInPlacePass",
     "convert-to-xetile": "ConvertToXeTilePass",
     "lower-kernel-functions": "LowerKernelFunctionsPass",
