@@ -1,0 +1,103 @@
+"""Scattered stores, atomics and whole sums work where their operands are, and right."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+SIZE = 512
+
+
+@triton.jit
+def scatter(x, places, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + tl.load(places + i), tl.load(x + i))
+
+
+@triton.jit
+def masked_scatter(x, places, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at = tl.load(places + i)
+    tl.store(out + at, tl.load(x + i), mask=at % 3 != 0)
+
+
+@triton.jit
+def count(x, places, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.atomic_add(out + tl.load(places + i) % 7, 1, sem="relaxed")
+
+
+@triton.jit
+def exchange(x, places, out, N: tl.constexpr):
+    """The old numbers are stored one after another."""
+    i = tl.arange(0, N)
+    old = tl.atomic_xchg(out + tl.load(places + i), tl.load(x + i))
+    tl.store(x + i, old)
+
+
+@triton.jit
+def whole_sum(x, places, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out, tl.sum(tl.load(x + i)))
+
+
+@triton.jit
+def whole_sum_of_matrix(x, places, out, N: tl.constexpr):
+    at = tl.arange(0, N // 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tl.store(out, tl.sum(tl.load(x + at)))
+
+
+@triton.jit
+def whole_minimum(x, places, out, N: tl.constexpr):
+    """Where the smallest is; of two, the first."""
+    i = tl.arange(0, N)
+    tl.store(out, tl.argmin(tl.load(x + i), 0))
+    tl.store(out + 1, tl.max(tl.load(x + i)))
+
+
+def expected(kernel, x, places):
+    """`out`, and `x` afterwards."""
+    out, at = torch.full((SIZE,), -1, dtype=torch.int32), places.long()
+    if kernel is exchange:
+        return out.scatter(0, at, x), out[at]
+    if kernel is scatter:
+        return out.scatter(0, at, x), x
+    if kernel is masked_scatter:
+        kept = at % 3 != 0
+        return out.scatter(0, at[kept], x[kept]), x
+    if kernel is count:
+        return out + torch.bincount(at % 7, minlength=SIZE).int(), x
+    first = {whole_minimum: [x.argmin(), x.max()]}.get(kernel, [x.sum()])
+    out[: len(first)] = torch.tensor([int(v) for v in first], dtype=torch.int32)
+    return out, x
+
+
+KERNELS = [scatter, masked_scatter, count, exchange, whole_sum, whole_sum_of_matrix, whole_minimum]
+
+
+@pytest.mark.parametrize("warps", [1, 4, 32])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.fn.__name__)
+def test_results(kernel, warps):
+    places = torch.randperm(SIZE, dtype=torch.int32)
+    x = torch.randperm(SIZE, dtype=torch.int32) * 5
+    out = torch.full((SIZE,), -1, dtype=torch.int32, device="xpu")
+    given = x.to("xpu")
+    kernel[(1,)](given, places.to("xpu"), out, N=SIZE, num_warps=warps)
+    for got, want in zip((out, given), expected(kernel, x, places), strict=True):
+        assert torch.equal(got.cpu(), want)
+
+
+@pytest.mark.parametrize("kernel", [scatter, masked_scatter, count], ids=lambda k: k.fn.__name__)
+def test_no_shared_memory(kernel):
+    x = torch.arange(SIZE, dtype=torch.int32, device="xpu")
+    made = kernel[(1,)](x, x, torch.zeros_like(x), N=SIZE, num_warps=4)
+    assert made.metadata.shared == 0
+    assert "Barrier" not in made.asm["llir"]
+
+
+@pytest.mark.parametrize("kernel", [whole_sum, whole_sum_of_matrix], ids=lambda k: k.fn.__name__)
+def test_a_whole_sum_shares_no_more_than_a_number_per_warp(kernel):
+    x = torch.arange(SIZE, dtype=torch.int32, device="xpu")
+    made = kernel[(1,)](x, x, torch.zeros_like(x), N=SIZE, num_warps=4)
+    assert made.metadata.shared <= 64  # one region
+    assert made.asm["llir"].count("call spir_func void @\"_Z22__spirv_ControlBarrier") == 1
