@@ -6,10 +6,13 @@ ones `llvm.masked.load/store`; all others gathers and scatters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.elementwise import rebit, scalarise
+from triton_xe.runtime.simulator.host_cpu import host_cpu
 from triton_xe.runtime.simulator.ir import Instruction, Type
 from triton_xe.runtime.simulator.library_sanitizer_records import READS, WRITES
 from triton_xe.runtime.simulator.library_sanitizer_state import Kind
@@ -143,10 +146,9 @@ def lane_major(w: Widener, text: str, t: Type, to_lanes: bool) -> str:
     return w.emit(f"shufflevector {flat} {text}, {flat} poison, {mask_text(mask)}")
 
 
-def _memory_mask(w: Widener, mask: Value, t: Type) -> str:
-    """The mask in memory order."""
+def _memory_mask(w: Widener, text: str, t: Type) -> str:
+    """The mask of the lanes in memory order."""
     n, s = t.lanes, w.lanes
-    text = w.mask(mask)
     if n == 1 or text.startswith("splat"):
         return text
     spread = tuple(lane for lane in range(s) for _ in range(n))
@@ -219,22 +221,49 @@ def _contiguous_load(
             w, _contiguous_load(w, pointer, ir.like(t.lanes, ir.I16), mask, words), t.scalar
         )
     flat, align = wide_type(t, w.lanes), t.scalar.size
+
+    def whole() -> str:
+        return w.emit(f"load {flat}, ptr {pointer}, align {align}")
+
     if mask is None:
-        text = w.emit(f"load {flat}, ptr {pointer}, align {align}")
-        return Wide(lane_major(w, text, t, False), t)
-    count = t.lanes * w.lanes
-    memory_mask = _memory_mask(w, mask, t)
+        return Wide(lane_major(w, whole(), t, False), t)
     assert fallback is not None
     other = w.wide(fallback)
     if t.lanes > 1 and not other.startswith(("zeroinitializer", "splat", "undef", "poison")):
         other = lane_major(w, other, t, True)
-    name = f"llvm.masked.load.v{count}{mangle(t.scalar)}.p0"
-    text = w.intrinsic(
-        f"{flat} @{name}(ptr, <{count} x i1>, {flat})",
-        f"{flat} @{name}(ptr align {align} {pointer}, <{count} x i1> {memory_mask}, "
-        f"{flat} {other})",
-    )
-    return Wide(lane_major(w, text, t, False), t)
+    count, lanes = t.lanes * w.lanes, w.mask(mask)
+
+    def some() -> str:
+        name = f"llvm.masked.load.v{count}{mangle(t.scalar)}.p0"
+        return w.intrinsic(
+            f"{flat} @{name}(ptr, <{count} x i1>, {flat})",
+            f"{flat} @{name}(ptr align {align} {pointer}, <{count} x i1> "
+            f"{_memory_mask(w, lanes, t)}, {flat} {other})",
+        )
+
+    return Wide(lane_major(w, _as_masked(w, lanes, whole, some, flat), t, False), t)
+
+
+def _as_masked(
+    w: Widener, lanes: str, whole: Callable[[], str], some: Callable[[], str], result: str = ""
+) -> str:
+    """A masked access of type `result`; `whole` where all lanes are active, if masks cost much.
+
+    Hosts without mask registers move masks as bytes or words, which takes longer than the access.
+    """
+    if host_cpu().vector_bytes == 64:
+        return some()
+    bits = w.emit(f"bitcast <{w.lanes} x i1> {lanes} to i{w.lanes}")
+    every = w.emit(f"icmp eq i{w.lanes} {bits}, -1")
+    labels = w.label(), w.label()
+    end, found = w.label(), []
+    w.do(f"br i1 {every}, label %{labels[0]}, label %{labels[1]}")
+    for label, access in zip(labels, (whole, some), strict=True):
+        w.start_block(label)
+        found.append(f"[{access()}, %{label}]")
+        w.do(f"br label %{end}")
+    w.start_block(end)
+    return w.emit(f"phi {result} {', '.join(found)}") if result else ""
 
 
 def _retype(w: Widener, value: Value, scalar: Type) -> Value:
@@ -322,15 +351,25 @@ def store_value(w: Widener, pointer: Value, value: Value, mask: Value | None) ->
     if not (isinstance(value, Uniform) and text.startswith(("splat", "zeroinit"))):
         text = lane_major(w, text, t, True)
     where = w.at(*start)
-    if mask is None:
+
+    def whole() -> str:
         w.do(f"store {flat} {text}, ptr {where}, align {align}")
+        return ""
+
+    if mask is None:
+        whole()
         return
-    memory_mask = _memory_mask(w, mask, t)
-    name = f"llvm.masked.store.v{count}{mangle(t.scalar)}.p0"
-    signature = f"void @{name}({flat}, ptr, <{count} x i1>)"
-    w.context.declarations[signature] = f"declare {signature}"
-    w.do(f"call void @{name}({flat} {text}, ptr align {align} {where}, "
-         f"<{count} x i1> {memory_mask})")
+    lanes = w.mask(mask)
+
+    def some() -> str:
+        name = f"llvm.masked.store.v{count}{mangle(t.scalar)}.p0"
+        signature = f"void @{name}({flat}, ptr, <{count} x i1>)"
+        w.context.declarations[signature] = f"declare {signature}"
+        w.do(f"call void @{name}({flat} {text}, ptr align {align} {where}, "
+             f"<{count} x i1> {_memory_mask(w, lanes, t)})")
+        return ""
+
+    _as_masked(w, lanes, whole, some)
 
 
 def _uniform_store(w: Widener, pointer: Uniform, value: Value, mask: Value | None) -> None:

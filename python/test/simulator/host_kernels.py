@@ -37,9 +37,9 @@ def compile_for(name: str) -> None:
     features = [("+" if f in kept else "-") + f for f in sorted(llvm.get_host_cpu_features())]
     made = host_cpu.HostCpu(real.triple, name, ",".join(features))
     host_cpu.host_cpu = lambda: made
-    from triton_xe.runtime.simulator import dpas_groups, jit
+    from triton_xe.runtime.simulator import dpas_groups, jit, memory
 
-    jit.host_cpu = dpas_groups.host_cpu = host_cpu.host_cpu
+    jit.host_cpu = dpas_groups.host_cpu = memory.host_cpu = host_cpu.host_cpu
     optimise = jit._optimise
 
     def noted(module, machine):

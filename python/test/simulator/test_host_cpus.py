@@ -25,7 +25,15 @@ from triton.compiler import ASTSource
 from python.test.simulator import host_kernels
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator import dpas_groups, faults, jit, library, library_half, workers
+from triton_xe.runtime.simulator import (
+    dpas_groups,
+    faults,
+    jit,
+    library,
+    library_half,
+    memory,
+    workers,
+)
 from triton_xe.runtime.simulator.host import translate
 from triton_xe.runtime.simulator.host_cpu import HostCpu, host_cpu
 from triton_xe.runtime.simulator.kernel_source import canonical
@@ -174,7 +182,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
     """Compiles a host module for arm64; returns the names that it leaves undefined."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    for module in (jit, dpas_groups):
+    for module in (jit, dpas_groups, memory):
         monkeypatch.setattr(module, "host_cpu", lambda: ARM)
     jit._target_machine.cache_clear()
 
