@@ -24,28 +24,25 @@ def lower_inline_assembly(em: Emitter, op: Operation) -> None:
             f"tl.inline_asm_elementwise with pack={packed}: vISA text works on whole subgroups, "
             "so give one element at a time (pack=1)"
         )
+    if len(op.results) != 1:
+        raise UnsupportedError(
+            f"tl.inline_asm_elementwise with {len(op.results)} results: inline assembly has one "
+            "result in SPIR-V as LLVM writes it; write the text once for each result"
+        )
     kinds = [scalar_type(v.type) for v in op.operands]
-    results = [scalar_type(r.type) for r in op.results]
-    returned = results[0] if len(results) == 1 else ir.LiteralStructType(results)
+    (result,) = op.results
+    returned = scalar_type(result.type)
     text, constraints = attribute(op, "asm_string").data, attribute(op, "constraints").data
     pure = bool(attribute(op, "pure").value.data)
     assembly = ir.InlineAsm(ir.FunctionType(returned, kinds), text, constraints, not pure)
 
-    def write(values: list[ir.Value]) -> list[ir.Value]:
-        made = em.b.call(assembly, values)
-        if len(results) == 1:
-            return [made]
-        return [em.b.extract_value(made, i) for i in range(len(results))]
+    def write(values: list[ir.Value]) -> ir.Value:
+        return em.b.call(assembly, values)
 
-    if not isinstance(op.results[0].type, TensorType):
-        for result, value in zip(op.results, write([em.scalar(v) for v in op.operands]),
-                                 strict=True):
-            em.bind(result, value)
+    if not isinstance(result.type, TensorType):
+        em.bind(result, write([em.scalar(v) for v in op.operands]))
         return
     sources = [em.registers(v) for v in op.operands]
-    rows = [
-        write([s.register(em, r) for s in sources])
-        for r in range(len(em.view(op.results[0]).registers))
-    ]
-    for index, result in enumerate(op.results):
-        em.bind(result, from_scalars(em, results[index], [row[index] for row in rows]))
+    made = [write([s.register(em, r) for s in sources])
+            for r in range(len(em.view(result).registers))]
+    em.bind(result, from_scalars(em, returned, made))
