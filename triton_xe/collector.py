@@ -1,7 +1,7 @@
 """Python's cyclic garbage collector, paused while a kernel is compiled.
 
 A compilation makes many objects and drops few before its end.  Each full collection looks at every
-object of the process in vain: a seventh to a quarter of the time to compile, measured with torch.
+object of the process in vain: a seventh to a third of the time to compile, measured with torch.
 """
 
 from __future__ import annotations
