@@ -72,6 +72,15 @@ def expected(kernel, x, places):
     return out, x
 
 
+@triton.jit
+def add_to_matrix(x, places, masks, out, olds, M: tl.constexpr, N: tl.constexpr):
+    """What was there before goes to `olds`."""
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    mask = tl.load(masks + at) != 0
+    old = tl.atomic_add(out + tl.load(places + at), tl.load(x + at), mask=mask)
+    tl.store(olds + at, old, mask=mask)
+
+
 KERNELS = [scatter, masked_scatter, count, exchange, whole_sum, whole_sum_of_matrix, whole_minimum]
 
 
@@ -101,3 +110,19 @@ def test_a_whole_sum_shares_no_more_than_a_number_per_warp(kernel):
     made = kernel[(1,)](x, x, torch.zeros_like(x), N=SIZE, num_warps=4)
     assert made.metadata.shared <= 64  # one region
     assert made.asm["llir"].count("call spir_func void @\"_Z22__spirv_ControlBarrier") == 1
+
+
+@pytest.mark.parametrize("warps", [1, 8, 32])
+@pytest.mark.parametrize("shape", [(1, 4), (8, 16), (64, 32)])
+def test_matrices_whose_layouts_may_hold_copies(shape, warps):
+    size = shape[0] * shape[1]
+    places = torch.randperm(size, dtype=torch.int32)
+    x, out, olds = (torch.randint(-9, 9, (size,), dtype=torch.int32) for _ in range(3))
+    masks = torch.randint(0, 2, (size,), dtype=torch.int32)
+    on_device = [t.to("xpu") for t in (x, places, masks, out, olds)]
+    add_to_matrix[(1,)](*on_device, *shape, num_warps=warps)
+    at, kept = places.long(), masks.bool()
+    olds[kept] = out[at[kept]]
+    out[at[kept]] += x[kept]
+    assert torch.equal(on_device[3].cpu(), out)
+    assert torch.equal(on_device[4].cpu(), olds)
