@@ -31,7 +31,7 @@ from triton_xe.lowering.dpas_choice import (
 )
 from triton_xe.lowering.propagate_layouts import CASTS, propagate
 from triton_xe.lowering.remarks import Remarks
-from triton_xe.lowering.rematerialize import converted
+from triton_xe.lowering.rematerialize import before_conversions, converted
 from triton_xe.lowering.rewriting import erase_dead, functions, place, placed, retyped
 from triton_xe.lowering.separate_loads import separate_copies, separate_loads, separate_stores
 
@@ -95,13 +95,13 @@ def _assign(dot: Operation, dpas: Dpas, num_warps: int, first: str) -> None:
     operands = Operands(dpas, precision)
     terms = []
     for index, name in enumerate((dpas.a, dpas.b)):
-        source = _before_conversion(dot.operands[index])
+        source = before_conversions(dot.operands[index])
         encoding = layout_attr(operand_encoding(index, parent, dpas))
         value = converted(source, encoding, _as_early(source, dot))
         terms.append(operands.terms(value, name, _as_early(value, dot)))
     at, before = InsertPoint.before(dot), dot.prev_op
     kind = layout_attr(parent)
-    acc = converted(_before_conversion(dot.operands[2]), kind, at)
+    acc = converted(before_conversions(dot.operands[2]), kind, at)
     small = PRODUCTS.get(precision, ()) if len(terms[0]) > 1 else ()
     total = zeros(acc.type, at) if small else acc
     for left, right in small:
@@ -138,14 +138,6 @@ def _as_early(value: SSAValue, dot: Operation) -> InsertPoint:
     if op is dot.parent or op.first_op is None:
         return InsertPoint.before(dot)
     return InsertPoint.before(op.first_op)
-
-
-def _before_conversion(value: SSAValue) -> SSAValue:
-    op = value.owner
-    while isinstance(op, Operation) and op.name == "ttg.convert_layout":
-        value = op.operands[0]
-        op = value.owner
-    return value
 
 
 def settle(function: Operation, target: Target, num_warps: int) -> None:

@@ -24,6 +24,7 @@ from triton_xe.lowering.poly import Poly
 from triton_xe.lowering.propagate_layouts import CASTS
 from triton_xe.lowering.raise_surfaces import VERSIONS, block_store, in_slow_version, stores_dot
 from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import (
     Scalars,
     detach,
@@ -82,26 +83,19 @@ def _halves(split: Operation) -> Halves | None:
 
 def _split_tile(split: Operation) -> SSAValue | None:
     """The matrix whose left and right halves a tt.split gives."""
-    trans = _before_conversions(split.operands[0])
-    if trans is None or trans.name != "tt.trans":
+    trans = before_conversions(split.operands[0]).owner
+    if not isinstance(trans, Operation) or trans.name != "tt.trans":
         return None
     if tuple(attribute(trans, "order").get_values()) != (0, 2, 1):
         return None
-    reshape = _before_conversions(trans.operands[0])
-    if reshape is None or reshape.name != "tt.reshape":
+    reshape = before_conversions(trans.operands[0]).owner
+    if not isinstance(reshape, Operation) or reshape.name != "tt.reshape":
         return None
     (whole,) = reshape.operands
     shape = shape_of(whole)
     if len(shape) != 2 or shape_of(reshape.results[0]) != (shape[0], 2, shape[1] // 2):
         return None
     return None if attribute(reshape, "allow_reorder") is not None else whole
-
-
-def _before_conversions(value: SSAValue) -> Operation | None:
-    op = value.owner
-    while isinstance(op, Operation) and op.name == "ttg.convert_layout":
-        op = op.operands[0].owner
-    return op if isinstance(op, Operation) else None
 
 
 def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], Operation] | None:

@@ -22,6 +22,7 @@ from triton_xe.lowering.rematerialize import (
     converted,
     is_cheap,
     rematerialize,
+    replace_converted,
     slice_of,
     with_encoding,
 )
@@ -267,18 +268,9 @@ def _through(
     for use in op.results[0].uses:
         copy = copied(use.operation, source, _encoding(source))
         if copy is not None:
-            _replace(use.operation, copy)
+            replace_converted(use.operation, copy)
             return True
     return False
-
-
-def _replace(user: Operation, copy: Operation) -> None:
-    """Use the results of `copy`, converted back, in place of those of `user`."""
-    for old, new in zip(user.results, copy.results, strict=True):
-        back = ConvertLayoutOp(operands=[new], result_types=[old.type])
-        Rewriter.insert_op(back, InsertPoint.before(user))
-        old.replace_all_uses_with(back.results[0])
-    Rewriter.erase_op(user)
 
 
 def through_elementwise(op: Operation) -> bool:

@@ -21,6 +21,7 @@ from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt_ops import ReshapeOp
 from triton_xe.layout import LinearEncoding, to_linear_layout
 from triton_xe.lowering.affine import attribute, shape_of
+from triton_xe.lowering.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import erase_dead, functions, placed
 
 
@@ -52,10 +53,7 @@ def _before_reshape(value: SSAValue) -> SSAValue | None:
         return None
     if attribute(op, "allow_reorder") is None or len(shape_of(value)) != 1:
         return None
-    source = op.operands[0]
-    while isinstance(source.owner, Operation) and source.owner.name == "ttg.convert_layout":
-        source = source.owner.operands[0]
-    return source
+    return before_conversions(op.operands[0])
 
 
 def _flat(op: Operation, source: SSAValue) -> SSAValue:

@@ -12,7 +12,7 @@ from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import SliceEncoding
 from triton_xe.lowering.affine import attribute, shape_of
-from triton_xe.lowering.rewriting import retyped
+from triton_xe.lowering.rewriting import placed, retyped
 
 _CHEAP = frozenset(
     {"tt.splat", "arith.constant", "tt.make_range", "tt.expand_dims", "tt.broadcast", "tt.addptr",
@@ -48,6 +48,26 @@ def with_encoding(
     )
     Rewriter.insert_op(copy, at)
     return copy
+
+
+def replace_converted(op: Operation, copy: Operation) -> None:
+    """Use the results of `copy`, converted back, in place of those of `op` right after it."""
+    placed(op, copy)
+    for old, new in zip(op.results, copy.results, strict=True):
+        back = ConvertLayoutOp(operands=[new], result_types=[old.type])
+        placed(op, back)
+        Rewriter.insert_op(back, InsertPoint.before(op))
+        old.replace_all_uses_with(back.results[0])
+    Rewriter.erase_op(op)
+
+
+def before_conversions(value: SSAValue) -> SSAValue:
+    """The tensor as it was made, in whatever layout that was."""
+    op = value.owner
+    while isinstance(op, Operation) and op.name == "ttg.convert_layout":
+        value = op.operands[0]
+        op = value.owner
+    return value
 
 
 def is_cheap(value: SSAValue, depth: int = DEPTH) -> bool:

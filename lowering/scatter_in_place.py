@@ -15,14 +15,19 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
-from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import to_linear_layout
 from triton_xe.lowering.affine import shape_of
 from triton_xe.lowering.axis_info import AxisAnalysis
-from triton_xe.lowering.rematerialize import is_cheap, rematerialize, with_encoding
-from triton_xe.lowering.rewriting import erase_dead, functions, placed
+from triton_xe.lowering.rematerialize import (
+    before_conversions,
+    is_cheap,
+    rematerialize,
+    replace_converted,
+    with_encoding,
+)
+from triton_xe.lowering.rewriting import erase_dead, functions
 
 SCATTERS = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
 
@@ -41,8 +46,8 @@ def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operat
     for op in function.walk():
         if op.name not in SCATTERS:
             continue
-        addresses = _before_conversion(op.operands[0])
-        if addresses is None or is_cheap(addresses):
+        addresses = before_conversions(op.operands[0])
+        if addresses is op.operands[0] or is_cheap(addresses):
             continue
         if any(run > 1 for run in facts.info(addresses).contiguity):
             continue
@@ -52,47 +57,17 @@ def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operat
             yield op, encoding
 
 
-def _before_conversion(value: SSAValue) -> SSAValue | None:
-    op = value.owner
-    if not isinstance(op, Operation) or op.name != "ttg.convert_layout":
-        return None
-    return op.operands[0]
-
-
 def _has(value: SSAValue, encoding: Attribute) -> bool:
     """Whether a value is had in a layout without an exchange."""
-    if not isinstance(value.type, TensorType) or value.type.encoding == encoding:
-        return True
-    before = _before_conversion(value)
-    held = before is not None and before.type.encoding == encoding  # type: ignore[attr-defined]
-    return held or is_cheap(value)
+    made = before_conversions(value).type
+    return is_cheap(value) or (isinstance(made, TensorType) and made.encoding == encoding)
 
 
 def _move(op: Operation, encoding: Attribute) -> None:
     """The operation in another layout; users of its results see the old one."""
     made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
-    operands = [_in_layout(v, encoding, made) for v in op.operands]
-    copy = with_encoding(op, encoding, InsertPoint.before(op), operands)
-    placed(op, copy)
-    for old, new in zip(op.results, copy.results, strict=True):
-        if not old.uses.get_length():
-            continue
-        back = ConvertLayoutOp(operands=[new], result_types=[old.type])
-        placed(op, back)
-        Rewriter.insert_op(back, InsertPoint.before(op))
-        old.replace_all_uses_with(back.results[0])
-    Rewriter.erase_op(op)
-
-
-def _in_layout(
-    value: SSAValue, encoding: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
-) -> SSAValue:
-    if not isinstance(value.type, TensorType) or value.type.encoding == encoding:
-        return value
-    before = _before_conversion(value)
-    if before is not None and before.type.encoding == encoding:  # type: ignore[attr-defined]
-        return before
-    return rematerialize(value, encoding, made)
+    operands = [rematerialize(v, encoding, made) for v in op.operands]
+    replace_converted(op, with_encoding(op, encoding, InsertPoint.before(op), operands))
 
 
 __all__ = ["scatter_in_place"]
