@@ -197,7 +197,8 @@ def _in_parts(
 ) -> str:
     """All rows, where `name`_rows does some of them.
 
-    A function of its own: in one, LLVM would keep B from the first rows to the last.
+    A function of its own: in one, LLVM would keep B from the first rows to the last.  Each part
+    asks for what is read ahead; asking for a line again costs next to nothing.
     """
     rows, together, units, n = shape
     if together == rows:
