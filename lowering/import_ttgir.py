@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from triton_xe.dialects.reader import read_module
+from triton_xe.dialects.text.reader import read_module
 
 
 def import_ttgir(text: str) -> ModuleOp:

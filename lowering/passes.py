@@ -30,7 +30,7 @@ class TargetedPass(ModulePass):
 
     def device(self, module: ModuleOp) -> Target:
         """The module's device; noted in the module."""
-        from triton_xe.lowering.dialect_pipeline import set_target
+        from triton_xe.lowering.by_hand.dialect_pipeline import set_target
 
         return set_target(module, self.target)
 
@@ -42,7 +42,7 @@ class ExpandDescriptorsPass(TargetedPass):
     name: ClassVar = "expand-descriptors"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.expand_descriptors import expand_descriptors
+        from triton_xe.lowering.surfaces.expand_descriptors import expand_descriptors
 
         expand_descriptors(op)
 
@@ -54,7 +54,7 @@ class DecomposeScaledDotsPass(TargetedPass):
     name: ClassVar = "decompose-scaled-dots"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.decompose_scaled_dots import decompose_scaled_dots
+        from triton_xe.lowering.layouts.decompose_scaled_dots import decompose_scaled_dots
 
         decompose_scaled_dots(op)
 
@@ -66,8 +66,8 @@ class RaiseSurfacesPass(TargetedPass):
     name: ClassVar = "raise-surfaces"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.raise_surfaces import raise_surfaces
         from triton_xe.lowering.remarks import Remarks
+        from triton_xe.lowering.surfaces.raise_surfaces import raise_surfaces
 
         raise_surfaces(op, self.device(op), Remarks())
 
@@ -79,8 +79,8 @@ class JoinHalvesPass(TargetedPass):
     name: ClassVar = "join-halves"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.join_halves import join_halves
         from triton_xe.lowering.remarks import Remarks
+        from triton_xe.lowering.surfaces.join_halves import join_halves
 
         join_halves(op, self.device(op), Remarks())
 
@@ -92,7 +92,7 @@ class AssignDpasPass(TargetedPass):
     name: ClassVar = "assign-dpas"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.assign_dpas import assign_dpas
+        from triton_xe.lowering.layouts.assign_dpas import assign_dpas
         from triton_xe.lowering.pipeline import module_warps
         from triton_xe.lowering.remarks import Remarks
 
@@ -106,7 +106,7 @@ class SpreadRowsPass(TargetedPass):
     name: ClassVar = "spread-rows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.spread_rows import spread_rows
+        from triton_xe.lowering.layouts.spread_rows import spread_rows
 
         spread_rows(op)
 
@@ -118,7 +118,7 @@ class ReduceInPlacePass(TargetedPass):
     name: ClassVar = "reduce-in-place"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.reduce_in_place import reduce_in_place
+        from triton_xe.lowering.layouts.reduce_in_place import reduce_in_place
 
         reduce_in_place(op)
 
@@ -130,7 +130,7 @@ class ScatterInPlacePass(TargetedPass):
     name: ClassVar = "scatter-in-place"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.scatter_in_place import scatter_in_place
+        from triton_xe.lowering.layouts.scatter_in_place import scatter_in_place
 
         scatter_in_place(op)
 
@@ -143,8 +143,8 @@ class ConvertToXeTilePass(TargetedPass):
     num_stages: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.convert_to_xetile import convert_to_xetile
         from triton_xe.lowering.pipeline import module_warps
+        from triton_xe.lowering.tiles.convert_to_xetile import convert_to_xetile
 
         convert_to_xetile(op, self.device(op), module_warps(op), self.num_stages)
 
@@ -156,7 +156,7 @@ class LowerKernelFunctionsPass(TargetedPass):
     name: ClassVar = "lower-kernel-functions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.lower_kernel_functions import lower_kernel_functions
+        from triton_xe.lowering.by_hand.lower_kernel_functions import lower_kernel_functions
 
         self.device(op)
         lower_kernel_functions(op)
@@ -169,7 +169,7 @@ class GuardTilesPass(TargetedPass):
     name: ClassVar = "guard-tiles"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.guard_tiles import guard_tiles
+        from triton_xe.lowering.by_hand.guard_tiles import guard_tiles
 
         guard_tiles(op, self.device(op))
 
@@ -181,7 +181,7 @@ class ConvertXeTileToXeGPUPass(TargetedPass):
     name: ClassVar = "convert-xetile-to-xegpu"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.convert_xetile_to_xegpu import convert_xetile_to_xegpu
+        from triton_xe.lowering.tiles.convert_xetile_to_xegpu import convert_xetile_to_xegpu
 
         convert_xetile_to_xegpu(op, self.device(op))
 
@@ -193,7 +193,7 @@ class SinkLoadsPass(TargetedPass):
     name: ClassVar = "sink-loads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from triton_xe.lowering.sink_loads import sink_loads
+        from triton_xe.lowering.tiles.sink_loads import sink_loads
 
         sink_loads(op, self.device(op))
 

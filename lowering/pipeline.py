@@ -19,8 +19,8 @@ from xdsl.ir import Operation
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target, target
-from triton_xe.lowering.affine import attribute
 from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.surfaces.affine import attribute
 
 Metadata = MutableMapping[str, Any]
 HALF_OF_128 = 64
@@ -39,7 +39,7 @@ class Stage:
 
     @cached_property
     def text(self) -> str:
-        from triton_xe.dialects.writer import write_module
+        from triton_xe.dialects.text.writer import write_module
 
         return write_module(self.module, locations=True)
 
@@ -110,15 +110,15 @@ def _name_device(module: Operation, options: Any) -> None:
 
 def make_xetile(ttgir: Stage | str, options: Any) -> Stage:
     """Surfaces, DPAS layouts and tiles."""
-    from triton_xe.lowering.assign_dpas import assign_dpas
-    from triton_xe.lowering.convert_to_xetile import convert_to_xetile
-    from triton_xe.lowering.decompose_scaled_dots import decompose_scaled_dots
-    from triton_xe.lowering.expand_descriptors import expand_descriptors
-    from triton_xe.lowering.join_halves import join_halves
-    from triton_xe.lowering.raise_surfaces import raise_surfaces
-    from triton_xe.lowering.reduce_in_place import reduce_in_place
-    from triton_xe.lowering.scatter_in_place import scatter_in_place
-    from triton_xe.lowering.spread_rows import spread_rows
+    from triton_xe.lowering.layouts.assign_dpas import assign_dpas
+    from triton_xe.lowering.layouts.decompose_scaled_dots import decompose_scaled_dots
+    from triton_xe.lowering.layouts.reduce_in_place import reduce_in_place
+    from triton_xe.lowering.layouts.scatter_in_place import scatter_in_place
+    from triton_xe.lowering.layouts.spread_rows import spread_rows
+    from triton_xe.lowering.surfaces.expand_descriptors import expand_descriptors
+    from triton_xe.lowering.surfaces.join_halves import join_halves
+    from triton_xe.lowering.surfaces.raise_surfaces import raise_surfaces
+    from triton_xe.lowering.tiles.convert_to_xetile import convert_to_xetile
 
     stage = stage_of(ttgir)
     module, remarks = stage.module, Remarks()
@@ -149,8 +149,8 @@ def make_xetile(ttgir: Stage | str, options: Any) -> Stage:
 
 def make_xegpu(xetile: Stage | str) -> Stage:
     """Instructions."""
-    from triton_xe.lowering.convert_xetile_to_xegpu import convert_xetile_to_xegpu
-    from triton_xe.lowering.sink_loads import sink_loads
+    from triton_xe.lowering.tiles.convert_xetile_to_xegpu import convert_xetile_to_xegpu
+    from triton_xe.lowering.tiles.sink_loads import sink_loads
 
     stage = stage_of(xetile)
     module = stage.module
@@ -162,9 +162,9 @@ def make_xegpu(xetile: Stage | str) -> Stage:
 
 def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
     """LLVM IR, and what the launcher must know."""
-    from triton_xe.lowering.contract import contracted
     from triton_xe.lowering.emit.module import emit_module
-    from triton_xe.lowering.spirv_target import verified
+    from triton_xe.lowering.spirv.contract import contracted
+    from triton_xe.lowering.spirv.spirv_target import verified
 
     stage = stage_of(xegpu)
     module = stage.module
@@ -229,8 +229,8 @@ def _register_flag(grf_mode: str, facts: dict[str, Any], device: Target) -> str:
 
 def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
     """The SPIR-V module."""
-    from triton_xe.lowering.contract import contracted
-    from triton_xe.lowering.emit_spirv import emit_spirv
+    from triton_xe.lowering.spirv.contract import contracted
+    from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 
     if isinstance(llir, LlvmStage):
         return emit_spirv(llir.contracted, llir.parsed)

@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, UnknownL
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.lowering.affine import Iteration, Remainder
-from triton_xe.lowering.poly import Poly, Symbol
-from triton_xe.lowering.surfaces import (
+from triton_xe.lowering.surfaces.affine import Iteration, Remainder
+from triton_xe.lowering.surfaces.poly import Poly, Symbol
+from triton_xe.lowering.surfaces.surfaces import (
     AtLeast,
     BaseMultiple,
     Guard,
@@ -161,7 +161,7 @@ class Scalars:
 
     def address(self, base: SSAValue) -> SSAValue:
         """A scalar pointer as i64."""
-        from triton_xe.dialects.tt_ops import PtrToIntOp
+        from triton_xe.dialects.tt.ops import PtrToIntOp
 
         key = ("address", base)
         if key not in self._known:

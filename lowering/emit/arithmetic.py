@@ -16,10 +16,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.affine import attribute
-from triton_xe.lowering.emit import floats, fp8
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.registers import Registers, Splat, from_scalars, mapped
+from triton_xe.lowering.emit.maths import floats, fp8
+from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -33,7 +32,8 @@ from triton_xe.lowering.emit.types import (
     is_bf16,
     scalar_type,
 )
-from triton_xe.lowering.emit.xegpu_vectors import vector_constant, vector_elementwise
+from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
+from triton_xe.lowering.surfaces.affine import attribute
 
 Write = Callable[..., ir.Value]
 
@@ -93,7 +93,7 @@ def _dense(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> N
 
 def _fragment_constant(em: Emitter, result: Any, values: Any) -> None:
     """A constant fragment: every element the same, values packed as the fragment's type says."""
-    from triton_xe.lowering.emit.xegpu import FragmentValue
+    from triton_xe.lowering.emit.xegpu.messages import FragmentValue
 
     elements, parts = result.type.get_shape()
     one = constant(result.type.element_type, values[0])
@@ -187,7 +187,7 @@ def _all_below(value: ir.Value, limit: int) -> bool:
 
 @lowers(*_FLOAT_BINARY)
 def lower_float_binary(em: Emitter, op: Operation) -> None:
-    """Marked as fusible; `triton_xe.lowering.contract` fuses."""
+    """Marked as fusible; `triton_xe.lowering.spirv.contract` fuses."""
     write = getattr(em.b, _FLOAT_BINARY[op.name])
     flags = ("contract",) if em.state.contract else ()
     elementwise(em, op, floats.in_float(em, op.results[0].type,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.affine import attribute
 from triton_xe.lowering.emit.control import Frame, write_blocks
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.surfaces.affine import attribute
 
 
 def callee_of(em: Emitter, op: Operation) -> Operation:

@@ -10,11 +10,11 @@ from llvmlite import ir
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from triton_xe.dialects.llvm_ext import keeps_invariants
-from triton_xe.lowering.affine import constant_of
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
-from triton_xe.lowering.emit.exchange import barrier
+from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of
-from triton_xe.lowering.raise_surfaces import RUNS
+from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.surfaces.raise_surfaces import RUNS
 
 
 class LoopId(ir.MDValue):

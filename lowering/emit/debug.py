@@ -12,14 +12,14 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from triton_xe.dialects.locations import source_of
-from triton_xe.lowering.affine import attribute
-from triton_xe.lowering.emit.convert import places
+from triton_xe.dialects.text.locations import source_of
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
-from triton_xe.lowering.emit.memory import owns_copy
-from triton_xe.lowering.emit.registers import Registers
+from triton_xe.lowering.emit.tensors.convert import places
+from triton_xe.lowering.emit.tensors.memory import owns_copy
+from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import I1, I32, I64, bits_of, element, is_pointer
+from triton_xe.lowering.surfaces.affine import attribute
 
 REPORTING = ("tt.print", "tt.assert")
 

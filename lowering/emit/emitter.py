@@ -10,18 +10,18 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from triton_xe.dialects.locations import source_of
+from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.hardware.target import Target
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.allocate_slm import Region, SlmPlan
-from triton_xe.lowering.axis_info import AxisAnalysis
 from triton_xe.lowering.emit.debug_sites import DebugSites
-from triton_xe.lowering.emit.registers import Registers, eager
-from triton_xe.lowering.emit.source_places import PlacingBuilder
+from triton_xe.lowering.emit.source_locations import PlacingBuilder
+from triton_xe.lowering.emit.tensors.registers import Registers, eager
+from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import I32, I64, POINTER, argument_type, scalar_type, vector_of
-from triton_xe.lowering.emit.view import View, view_of
-from triton_xe.lowering.sink_loads import orders_memory
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+from triton_xe.lowering.tiles.sink_loads import orders_memory
 
 Lowering = Callable[["Emitter", Operation], None]
 LOWERINGS: dict[str, Lowering] = {}

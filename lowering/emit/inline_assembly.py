@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.affine import attribute
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.registers import from_scalars
+from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.types import scalar_type
+from triton_xe.lowering.surfaces.affine import attribute
 
 
 @lowers("tt.elementwise_inline_asm")

@@ -6,35 +6,36 @@ from llvmlite import ir
 from xdsl.ir import Operation
 
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.affine import attribute
 from triton_xe.lowering.allocate_slm import SlmPlan
 from triton_xe.lowering.emit import (
     arithmetic,
-    atomics,
     calls,
     control,
-    convert,
     debug,
-    dot,
-    fp4,
-    gather,
-    histogram,
     inline_assembly,
-    libdevice,
     map_elementwise,
-    maths,
-    memory,
-    reduce,
-    scan,
-    shape,
-    xegpu,
 )
 from triton_xe.lowering.emit.control import write_body
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter, ModuleState
-from triton_xe.lowering.emit.exchange import settle_slm
+from triton_xe.lowering.emit.maths import fp4, libdevice
+from triton_xe.lowering.emit.maths import functions as maths
+from triton_xe.lowering.emit.tensors import (
+    atomics,
+    convert,
+    dot,
+    gather,
+    histogram,
+    memory,
+    reduce,
+    scan,
+    shape,
+)
+from triton_xe.lowering.emit.tensors.exchange import settle_slm
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
+from triton_xe.lowering.emit.xegpu import messages as xegpu
 from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.surfaces.affine import attribute
 
 _TABLES = (
     arithmetic, atomics, calls, control, convert, debug, dot, fp4, gather, histogram,

@@ -20,15 +20,16 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.runtime.device import triton_properties
-from triton_xe.runtime.simulator import launch as launcher
-from triton_xe.runtime.simulator import shadow, tracing
-from triton_xe.runtime.simulator.blocks import Block, BlockMap
-from triton_xe.runtime.simulator.guards import Part
-from triton_xe.runtime.simulator.host import ENTRY, HostKernel
-from triton_xe.runtime.simulator.jit import NativeCode, load_kernel
-from triton_xe.runtime.simulator.kernel_source import KernelSource
-from triton_xe.runtime.simulator.library_sanitizer_state import Word
-from triton_xe.runtime.simulator.sanitize import Instrumentation
+from triton_xe.runtime.simulator.analysis.guards import Part
+from triton_xe.runtime.simulator.run import launch as launcher
+from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
+from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
+from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.sanitizer import shadow
+from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
+from triton_xe.runtime.simulator.sanitizer.state import Word
+from triton_xe.runtime.simulator.trace import tracing
+from triton_xe.runtime.simulator.widen.host import ENTRY, HostKernel
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 

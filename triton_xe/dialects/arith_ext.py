@@ -78,7 +78,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.assembly import (
+from triton_xe.dialects.text.assembly import (
     KeywordConstraint,
     bool_like,
     build,

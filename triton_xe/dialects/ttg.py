@@ -44,7 +44,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.assembly import (
+from triton_xe.dialects.layouts import TTG_LAYOUTS
+from triton_xe.dialects.text.assembly import (
     build,
     parse_functional_type,
     parse_operand_list,
@@ -57,8 +58,7 @@ from triton_xe.dialects.assembly import (
     print_type_after,
     resolve,
 )
-from triton_xe.dialects.layouts import TTG_LAYOUTS
-from triton_xe.dialects.tt_ops import ConversionSyntax
+from triton_xe.dialects.tt.ops import ConversionSyntax
 
 
 @irdl_attr_definition

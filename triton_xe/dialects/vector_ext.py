@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.tile_syntax import parse_arrow
+from triton_xe.dialects.text.tile_syntax import parse_arrow
 
 
 @irdl_op_definition

@@ -1,4 +1,4 @@
-"""The `triton-xe` command: each subcommand is a module `<name>_command` beside this one.
+"""The `triton-xe` command: each subcommand is a module of `commands`.
 
 Such a module has `add_parser(subparsers)`, which sets `run` to a function from the parsed
 arguments to an exit code.  Only the module of the command that was asked for is imported.
@@ -13,16 +13,13 @@ import sys
 from collections.abc import Sequence
 
 import triton_xe
-from triton_xe import tools
 from triton_xe.errors import XeError
-
-SUFFIX = "_command"
+from triton_xe.tools import commands
 
 
 def command_names() -> list[str]:
     """Every subcommand, from the names of the modules."""
-    found = (module.name for module in pkgutil.iter_modules(tools.__path__))
-    return sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX))
+    return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
 
 
 def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
@@ -31,7 +28,7 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=triton_xe.__version__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name in names:
-        module = importlib.import_module(f"{tools.__name__}.{name}{SUFFIX}")
+        module = importlib.import_module(f"{commands.__name__}.{name}")
         module.add_parser(subparsers)
     return parser
 

@@ -92,7 +92,7 @@ entry:{_INDEX}
 
 def to_spirv(text: str, *, attach: bool = True) -> bytes:
     """The SPIR-V module of LLVM IR `text`, carrying the text unless `attach` is false."""
-    from triton_xe.lowering.emit_spirv import written
+    from triton_xe.lowering.spirv.emit_spirv import written
 
     binary = written(text)
     return attach_llvm_ir(binary, text) if attach else binary

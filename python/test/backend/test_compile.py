@@ -17,7 +17,7 @@ from triton.runtime.errors import OutOfResources
 from examples.vector_add import add, add_kernel
 from triton_xe.backend import notes, source_hash
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.contract import contracted
+from triton_xe.lowering.spirv.contract import contracted
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 ROOT = Path(__file__).parents[3]

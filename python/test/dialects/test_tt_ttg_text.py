@@ -7,8 +7,8 @@ import pytest
 from triton._C.libtriton import ir
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from triton_xe.dialects.reader import read_module
-from triton_xe.dialects.writer import write_module
+from triton_xe.dialects.text.reader import read_module
+from triton_xe.dialects.text.writer import write_module
 
 HEAD = """\
 #blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 4], warpsPerCTA = [2, 2], \

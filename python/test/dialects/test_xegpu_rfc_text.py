@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects import context
-from triton_xe.dialects.rfc_text import normalize
+from triton_xe.dialects.text.rfc_text import normalize
 from triton_xe.errors import UnsupportedError
 
 SLM_LINE = "#xegpu.tdesc_attr<memory_scope = slm, boundary_check = false>"

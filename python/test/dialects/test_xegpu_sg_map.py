@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 )
 
 from triton_xe.dialects.xegpu import DpasOp, sg_map, tensor_desc
-from triton_xe.dialects.xegpu_sg_map import (
+from triton_xe.dialects.xegpu.operand_sg_maps import (
     TABLES,
     dpas_sg_map,
     lanes_reason,
@@ -27,7 +27,7 @@ from triton_xe.dialects.xegpu_sg_map import (
     sg_map_reason,
     transposed_sg_map,
 )
-from triton_xe.dialects.xegpu_types import value_shapes
+from triton_xe.dialects.xegpu.types import value_shapes
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import target
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from triton_xe.hardware.target import TARGETS
-from triton_xe.tools import doctor_command, intel
+from triton_xe.tools import intel
 from triton_xe.tools.cli import main
+from triton_xe.tools.commands import doctor as doctor_command
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from triton_xe.errors import DeviceError
-from triton_xe.lowering.emit_spirv import emit_spirv
+from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.runtime.level_zero.zebin import kernel_facts, parse_ze_info, sections, ze_info
 from triton_xe.tools import intel, sample_kernel
 

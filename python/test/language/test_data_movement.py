@@ -12,14 +12,14 @@ from llvmlite import ir
 from triton_xe.hardware.target import target
 from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
 from triton_xe.lowering.emit.control import Frame
-from triton_xe.lowering.emit.convert import relaid, without_copies
 from triton_xe.lowering.emit.emitter import Emitter, ModuleState
-from triton_xe.lowering.emit.exchange import settle_slm
-from triton_xe.lowering.emit.memory import store
 from triton_xe.lowering.emit.module import Function, _resize_slm
-from triton_xe.lowering.emit.registers import from_scalars
+from triton_xe.lowering.emit.tensors.convert import relaid, without_copies
+from triton_xe.lowering.emit.tensors.exchange import settle_slm
+from triton_xe.lowering.emit.tensors.memory import store
+from triton_xe.lowering.emit.tensors.registers import from_scalars
+from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.emit.types import I16, I32, POINTER
-from triton_xe.lowering.emit.view import view_of
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
 

@@ -16,7 +16,7 @@ from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
 from triton_xe.hardware.target import TARGETS
-from triton_xe.tools.compile_command import compile_kernel
+from triton_xe.tools.commands.compile import compile_kernel
 
 pytestmark = pytest.mark.intel_driver
 ROOT = Path(__file__).parents[3]

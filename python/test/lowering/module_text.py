@@ -9,10 +9,10 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from triton_xe.lowering.affine import Iteration, Remainder
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.poly import Poly
-from triton_xe.lowering.surfaces import LastIteration
+from triton_xe.lowering.surfaces.affine import Iteration, Remainder
+from triton_xe.lowering.surfaces.poly import Poly
+from triton_xe.lowering.surfaces.surfaces import LastIteration
 
 LAYOUTS = """
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16],

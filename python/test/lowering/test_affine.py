@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_xe.lowering.affine import Affine, Index, Mask, Pointers, Unknown
-from triton_xe.lowering.poly import Poly
+from triton_xe.lowering.surfaces.affine import Affine, Index, Mask, Pointers, Unknown
+from triton_xe.lowering.surfaces.poly import Poly
 
 sys.path.insert(0, str(Path(__file__).parent))
 

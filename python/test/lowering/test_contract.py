@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from triton_xe.lowering.contract import contracted
-from triton_xe.lowering.spirv_target import verified
+from triton_xe.lowering.spirv.contract import contracted
+from triton_xe.lowering.spirv.spirv_target import verified
 
 
 def module(*lines, kind="float", more=""):

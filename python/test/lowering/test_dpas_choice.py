@@ -6,7 +6,7 @@ import pytest
 
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.layout import to_linear_layout
-from triton_xe.lowering.dpas_choice import dpas_encoding, operand_encoding
+from triton_xe.lowering.layouts.dpas_choice import dpas_encoding, operand_encoding
 
 POWERS = (8, 16, 32, 64, 128, 256)
 DOTS = {

@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import TensorType
 
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.layouts import encoding_of
-from triton_xe.dialects.locations import source_of
-from triton_xe.dialects.reader import read_module
-from triton_xe.dialects.writer import write_module
+from triton_xe.dialects.text.locations import source_of
+from triton_xe.dialects.text.reader import read_module
+from triton_xe.dialects.text.writer import write_module
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.import_ttgir import import_ttgir
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_xe.dialects.writer import write_module
+from triton_xe.dialects.text.writer import write_module
 from triton_xe.hardware.target import target
-from triton_xe.lowering.assign_dpas import assign_dpas
-from triton_xe.lowering.convert_to_xetile import convert_to_xetile
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.raise_surfaces import raise_surfaces
+from triton_xe.lowering.layouts.assign_dpas import assign_dpas
 from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.surfaces.raise_surfaces import raise_surfaces
+from triton_xe.lowering.tiles.convert_to_xetile import convert_to_xetile
 
 sys.path.insert(0, str(Path(__file__).parent))
 

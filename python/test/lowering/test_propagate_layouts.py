@@ -3,7 +3,7 @@
 import pytest
 
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.propagate_layouts import propagate
+from triton_xe.lowering.layouts.propagate_layouts import propagate
 
 TEXT = """
 #a = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from triton_xe.dialects import PASSES
-from triton_xe.tools.opt_command import transformed
+from triton_xe.tools.commands.opt import transformed
 
 sys.path.insert(0, str(Path(__file__).parent))
 

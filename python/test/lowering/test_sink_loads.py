@@ -3,10 +3,10 @@
 import pytest
 
 from triton_xe.hardware.target import target
-from triton_xe.lowering.convert_to_xetile import convert_to_xetile
-from triton_xe.lowering.convert_xetile_to_xegpu import convert_xetile_to_xegpu
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.sink_loads import AT_USE, sink_loads
+from triton_xe.lowering.tiles.convert_to_xetile import convert_to_xetile
+from triton_xe.lowering.tiles.convert_xetile_to_xegpu import convert_xetile_to_xegpu
+from triton_xe.lowering.tiles.sink_loads import AT_USE, sink_loads
 
 BMG = target("bmg")
 TEXT = """

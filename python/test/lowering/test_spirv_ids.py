@@ -4,7 +4,7 @@ import os
 import struct
 import sys
 
-from triton_xe.lowering import emit_spirv, spirv_target
+from triton_xe.lowering.spirv import emit_spirv, spirv_target
 from triton_xe.spirv import attached_llvm_ir, ids_are_sound, instructions
 
 TEXT = """target triple = "spirv64-unknown-unknown"

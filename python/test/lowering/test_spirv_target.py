@@ -10,7 +10,7 @@ from itertools import permutations
 import pytest
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.emit_spirv import check_text
+from triton_xe.lowering.spirv.emit_spirv import check_text
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 FLOAT_BITS = {"half": 16, "float": 32, "double": 64}
@@ -24,7 +24,7 @@ INTEGER_BINARY = ("smax", "smin", "umax", "umin")
 
 WRITE = """
 import sys
-from triton_xe.lowering.spirv_target import verified, write
+from triton_xe.lowering.spirv.spirv_target import verified, write
 from triton_xe.spirv import ids_are_sound
 print(ids_are_sound(write(verified(sys.stdin.read()))))
 """

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_xe.lowering.affine import Affine, Unknown
-from triton_xe.lowering.surfaces import (
+from triton_xe.lowering.surfaces.affine import Affine, Unknown
+from triton_xe.lowering.surfaces.surfaces import (
     AtLeast,
     BaseMultiple,
     Multiple,

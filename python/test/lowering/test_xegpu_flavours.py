@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import LegalityError, UnsupportedError
-from triton_xe.lowering.dialect_pipeline import compile_text
-from triton_xe.tools.run_command import from_bf16, run_program, to_bf16
+from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
+from triton_xe.tools.commands.run import from_bf16, run_program, to_bf16
 
 RANDOM = np.random.default_rng(5)
 

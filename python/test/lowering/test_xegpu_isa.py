@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from xegpu_programs import ATOMICS, PROGRAMS, SMALL
 
-from triton_xe.lowering.dialect_pipeline import compile_text
+from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
 from triton_xe.tools import intel
 
 pytestmark = pytest.mark.intel_compiler

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from xegpu_programs import PROGRAMS
 
-from triton_xe.tools.run_command import run_program
+from triton_xe.tools.commands.run import run_program
 
 NOT_ON_DG2 = {"block f64", "gather f64", "dpas tf32 2d", "dpas tf32 vnni", "dpas tf32 two rows"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from triton_xe.errors import XeError
-from triton_xe.lowering.dialect_pipeline import compile_text
+from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
 
 LANES = (
     "%lane = vector.step : vector<16xindex>\n"

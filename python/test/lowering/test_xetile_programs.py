@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.tools.run_command import from_bf16, run_program, to_bf16
+from triton_xe.tools.commands.run import from_bf16, run_program, to_bf16
 
 RANDOM = np.random.default_rng(3)
 TYPES = {

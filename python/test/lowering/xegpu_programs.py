@@ -5,7 +5,7 @@ Each entry is made for a number of lanes: `program(lanes)` answers (text, arrays
 
 import numpy as np
 
-from triton_xe.tools.run_command import from_bf16, to_bf16
+from triton_xe.tools.commands.run import from_bf16, to_bf16
 
 RANDOM = np.random.default_rng(7)
 LOAD_HINTS = "L1_hint = cached, L3_hint = uncached"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_xe.tools import cli, compile_command
+from triton_xe.tools import cli
+from triton_xe.tools.commands import compile as compile_command
 
 ROOT = Path(__file__).parents[3]
 

@@ -19,7 +19,7 @@ from triton.language.extra import libdevice
 
 from triton_xe.backend import devices
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime.simulator import host_cpu
+from triton_xe.runtime.simulator.run import host_cpu
 
 FEATURES = {
     "haswell": "64bit aes avx avx2 bmi bmi2 cmov crc32 cx16 cx8 f16c fma fsgsbase fxsr invpcid "
@@ -37,7 +37,8 @@ def compile_for(name: str) -> None:
     features = [("+" if f in kept else "-") + f for f in sorted(llvm.get_host_cpu_features())]
     made = host_cpu.HostCpu(real.triple, name, ",".join(features))
     host_cpu.host_cpu = lambda: made
-    from triton_xe.runtime.simulator import dpas_groups, jit, memory
+    from triton_xe.runtime.simulator.run import jit
+    from triton_xe.runtime.simulator.widen import dpas_groups, memory
 
     jit.host_cpu = dpas_groups.host_cpu = memory.host_cpu = host_cpu.host_cpu
     optimise = jit._optimise

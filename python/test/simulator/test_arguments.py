@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.simulator.launch import pack_arguments
+from triton_xe.runtime.simulator.run.launch import pack_arguments
 
 
 @pytest.mark.parametrize(

@@ -25,23 +25,19 @@ from triton.compiler import ASTSource
 from python.test.simulator import host_kernels
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator import (
-    dpas_groups,
-    faults,
-    jit,
-    library,
-    library_half,
-    memory,
-    workers,
-)
-from triton_xe.runtime.simulator.host import translate
-from triton_xe.runtime.simulator.host_cpu import HostCpu, host_cpu
-from triton_xe.runtime.simulator.kernel_source import canonical
-from triton_xe.runtime.simulator.library_maths import function as maths_function
-from triton_xe.runtime.simulator.library_sanitizer_state import MISS, ROOM
-from triton_xe.runtime.simulator.lsc import plain_accesses
-from triton_xe.runtime.simulator.parser import parse_module
-from triton_xe.runtime.simulator.sanitize import Instrumentation
+from triton_xe.runtime.simulator import library
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.library import half as library_half
+from triton_xe.runtime.simulator.library.maths import function as maths_function
+from triton_xe.runtime.simulator.run import faults, jit
+from triton_xe.runtime.simulator.run import thread_pool as workers
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
+from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
+from triton_xe.runtime.simulator.sanitizer.state import MISS, ROOM
+from triton_xe.runtime.simulator.widen import dpas_groups, memory
+from triton_xe.runtime.simulator.widen.host import translate
+from triton_xe.runtime.simulator.widen.lsc import plain_accesses
 from triton_xe.spirv import attached_llvm_ir
 
 needs_avx2 = pytest.mark.skipif(

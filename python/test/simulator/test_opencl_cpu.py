@@ -22,7 +22,7 @@ import torch
 import triton
 
 from examples import softmax, vector_add
-from triton_xe.lowering.emit_spirv import written
+from triton_xe.lowering.spirv.emit_spirv import written
 
 RUNNER = Path(__file__).with_name("opencl_runner.py")
 # LLVM keeps names that begin with "llvm." for itself: both modules call these functions "xlvm."

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime.simulator import shadow
+from triton_xe.runtime.simulator.sanitizer import shadow
 
 I32 = torch.int32
 

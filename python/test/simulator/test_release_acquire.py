@@ -10,7 +10,7 @@ import pytest
 from llvmlite.ir import IntType
 
 from triton_xe.errors import SimulatorTrap
-from triton_xe.lowering.emit.atomics import cas_text, load_text, rmw_text
+from triton_xe.lowering.emit.tensors.atomics import cas_text, load_text, rmw_text
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
 

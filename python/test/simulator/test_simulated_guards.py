@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import SimulatorTrap
+from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.guards import Part
 
 Text = Callable[..., str]
 P = "ptr addrspace(1)"

@@ -14,10 +14,11 @@ import pytest
 from triton_xe import hardware
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator import host, jit, memory
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.host_cpu import HostCpu
-from triton_xe.runtime.simulator.parser import parse_module
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.run import jit
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu
+from triton_xe.runtime.simulator.widen import host, memory
 
 Run = Callable[..., None]
 Text = Callable[..., str]

@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.instructions.block_2d import (
     block_read,
     block_write,
 )
-from triton_xe.runtime.simulator.precision import PRECISIONS, dpas_shape
+from triton_xe.runtime.simulator.library.precision import PRECISIONS, dpas_shape
 
 Run = Callable[..., None]
 Text = Callable[..., str]

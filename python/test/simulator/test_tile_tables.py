@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from python.test.simulator.test_simulated_matmul import P, matmul_text
-from triton_xe.runtime.simulator import tile_tables
+from triton_xe.runtime.simulator.analysis import tile_tables
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
 
 Text = Callable[..., str]

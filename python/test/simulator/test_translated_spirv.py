@@ -20,7 +20,7 @@ from triton_xe.backend import devices
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.spirv import is_spirv
 from triton_xe.tools import intel
-from triton_xe.tools.run_command import made_array, run_program
+from triton_xe.tools.commands.run import made_array, run_program
 
 FOLDER = Path(matmul.__file__).parent
 

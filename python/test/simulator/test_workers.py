@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import DeviceError, SimulatorTrap
-from triton_xe.runtime.simulator import workers
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.workers import crew
+from triton_xe.runtime.simulator.run import thread_pool as workers
+from triton_xe.runtime.simulator.run.thread_pool import crew
 
 Run = Callable[..., None]
 Text = Callable[..., str]

@@ -15,7 +15,7 @@ from triton_xe.runtime.simulator.instructions.conversions import (
     float_to_bf16,
     unpack,
 )
-from triton_xe.runtime.simulator.precision import DpasShape
+from triton_xe.runtime.simulator.library.precision import DpasShape
 
 Bytes = NDArray[np.uint8]
 

@@ -1,0 +1,1 @@
+"""Programs written in XeTile or XeGPU by hand."""

@@ -1,0 +1,358 @@
+"""Pass guard-tiles: two versions of a function whose tiles 2D messages may or may not address.
+
+    body  ->  scf.if %legal { body } else { body with every tile marked xe.gather }
+
+`%legal` asks what messages demand of base, sizes, stride and offsets (`hardware.block_2d`), as far
+as the program's text does not prove it, and that every loop with tiles runs at least once, which
+spares the fast version the way around it.  A tile whose base or sizes are computed inside loops
+cannot be asked about and is always gathered; the message for that is in the summary of plans.
+
+Source: the surface rules in `triton_xe.hardware.block_2d`.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32, i64
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, IndexCastOp
+from triton_xe.dialects.tt.ops import PtrToIntOp
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.dialects.xetile.types import TileType
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.rewriting import detach, functions, if_else
+from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.surfaces.raise_surfaces import RUNS
+
+BASE_ALIGNMENT = "xe.base_alignment"
+GATHER = "xe.gather"
+_SCALAR = ("arith.", "tt.get_program_id", "tt.get_num_programs", "xe.warp_id")
+Number = SSAValue | int
+
+
+def guard_tiles(module: Operation, target: Target) -> None:
+    """Give every function with tiles made by hand the version that always works."""
+    for function in functions(module):
+        tiles = [op for op in function.walk() if op.name == "xetile.init_tile"]
+        asked = [op for op in tiles if BASE_ALIGNMENT not in op.attributes]
+        if asked and target.has_block_2d and len(function.regions[0].blocks) == 1:
+            _Guard(function).run(asked)
+
+
+class _Guard:
+    """State while one function is versioned."""
+
+    def __init__(self, function: Operation) -> None:
+        self.function = function
+        body = function.regions[0].block
+        assert body.first_op is not None
+        self.mark = arith.ConstantOp(IntegerAttr(1, i1))
+        Rewriter.insert_op(self.mark, InsertPoint.before(body.first_op))
+        self.moved: dict[SSAValue, SSAValue] = {}
+        self.tests: list[SSAValue] = []
+        self.asked: set[object] = set()
+        self.runs: dict[Operation, SSAValue] = {}
+
+    def run(self, tiles: list[Operation]) -> None:
+        for tile in tiles:
+            if not self._ask(tile):
+                tile.attributes[GATHER] = UnitAttr()
+        self._ask_steps()
+        fast = [t for t in tiles if GATHER not in t.attributes]
+        if not fast:
+            Rewriter.erase_op(self.mark)
+            return
+        loops = [op for op in self.function.walk() if op.name == "scf.for" and _has_tiles(op)]
+        running = [loop for loop in loops if self._runs(loop)]
+        if self.tests or self.runs:
+            self._split()
+        else:
+            Rewriter.erase_op(self.mark)
+        for tile in fast:
+            tile.attributes[BASE_ALIGNMENT] = IntegerAttr(block_2d.BASE_ALIGNMENT, i32)
+        for loop in running:
+            loop.attributes[RUNS] = UnitAttr()
+            _count_from_zero(loop)
+
+    # -- what a surface needs --------------------------------------------------------------------
+
+    def _ask(self, op: Any) -> bool:
+        """Note the tests for one tile; False where its surface cannot be legal or known."""
+        kind = op.tile.type
+        assert isinstance(kind, TileType)
+        bits = bit_width(kind.element_type)
+        if kind.scope != "global" or bits < 8:
+            return False
+        size = bits // 8
+        rows, columns = op.sizes if kind.row_major else (op.sizes[1], op.sizes[0])
+        x = op.offsets[1] if kind.row_major else op.offsets[0]
+        unit = max(block_2d.OFFSET_BYTES, size)
+        return all((
+            self._multiple(op.base, 1, block_2d.BASE_ALIGNMENT),
+            self._multiple(op.stride, size, block_2d.PITCH_MULTIPLE),
+            self._multiple(columns, size, unit),
+            self._multiple(x, size, block_2d.OFFSET_BYTES),
+            self._between(columns, -(-block_2d.MIN_SURFACE_BYTES // size),
+                          (block_2d.MAX_SURFACE - 1) // size),
+            self._between(op.stride, -(-block_2d.MIN_SURFACE_BYTES // size),
+                          (block_2d.MAX_SURFACE - 1) // size),
+            self._between(rows, 1, block_2d.MAX_SURFACE - 1),
+            self._at_least(op.stride, columns),
+        ))
+
+    def _ask_steps(self) -> None:
+        """Moves along a row keep to whole words; else the tile is gathered."""
+        for op in self.function.walk():
+            if op.name != "xetile.update_tile_offset":
+                continue
+            kind = op.operands[0].type
+            assert isinstance(kind, TileType)
+            offsets = op.offsets  # type: ignore[attr-defined]
+            step = offsets[1] if kind.row_major else offsets[0]
+            size = max(bit_width(kind.element_type) // 8, 1)
+            if not self._multiple(step, size, block_2d.OFFSET_BYTES):
+                for source in _sources(op.operands[0]):
+                    source.attributes[GATHER] = UnitAttr()
+
+    # -- tests -----------------------------------------------------------------------------------
+
+    def _multiple(self, value: Number, size: int, of: int) -> bool:
+        if divisor(value) * size % of == 0:
+            return True
+        if isinstance(value, int):
+            return False
+        held = self._top(value)
+        if held is None:
+            return False
+        key = ("multiple", value, of // gcd(of, size))
+        if key not in self.asked:
+            self.asked.add(key)
+            rest = self._insert(arith.AndIOp(held, self._constant(of // gcd(of, size) - 1)))
+            self.tests.append(self._insert(CmpiOp(rest, self._constant(0), "eq")))
+        return True
+
+    def _between(self, value: Number, low: int, high: int) -> bool:
+        if isinstance(value, int):
+            return low <= value <= high
+        held = self._top(value)
+        if held is None:
+            return False
+        key = ("between", value, low, high)
+        if key not in self.asked:
+            self.asked.add(key)
+            self.tests.append(self._insert(CmpiOp(held, self._constant(low), "sge")))
+            self.tests.append(self._insert(CmpiOp(held, self._constant(high), "sle")))
+        return True
+
+    def _at_least(self, value: Number, other: Number) -> bool:
+        if value == other:
+            return True
+        if isinstance(value, int) and isinstance(other, int):
+            return value >= other
+        left, right = self._top(value), self._top(other)
+        if left is None or right is None:
+            return False
+        self.tests.append(self._insert(CmpiOp(left, right, "sge")))
+        return True
+
+    def _runs(self, loop: Operation) -> bool:
+        low, high = loop.operands[0], loop.operands[1]
+        bounds = constant_of(low), constant_of(high)
+        if bounds[0] is not None and bounds[1] is not None:
+            return bounds[0] < bounds[1]
+        left, right = self._top(low), self._top(high)
+        if left is None or right is None:
+            return False
+        self.runs[loop] = self._insert(CmpiOp(left, right, "slt"))
+        return True
+
+    # -- values at the top of the function -------------------------------------------------------
+
+    def _insert(self, op: Operation) -> SSAValue:
+        Rewriter.insert_op(op, InsertPoint.before(self.mark))
+        return op.results[0]
+
+    def _constant(self, value: int) -> SSAValue:
+        return self._insert(arith.ConstantOp(IntegerAttr(value, i64)))
+
+    def _top(self, value: Number) -> SSAValue | None:
+        """The value as i64 at the top of the function; None where it is made by a loop."""
+        if isinstance(value, int):
+            return self._constant(value)
+        held = self._hoisted(value)
+        if held is None:
+            return None
+        if held.type == i64:
+            return held
+        if held.type.name == "tt.ptr":
+            return self._insert(PtrToIntOp.create(operands=[held], result_types=[i64]))
+        if held.type.name == "index":
+            return self._insert(IndexCastOp(held, i64))
+        if bit_width(held.type) == 64:
+            return None
+        return self._insert(ExtSIOp(held, i64))
+
+    def _hoisted(self, value: SSAValue) -> SSAValue | None:
+        if value in self.moved:
+            return self.moved[value]
+        op = value.owner
+        if not isinstance(op, Operation):
+            return value if op.parent_op() is self.function else None
+        if not op.name.startswith(_SCALAR) or op.regions:
+            return None
+        operands = [self._hoisted(v) for v in op.operands]
+        if any(v is None for v in operands):
+            return None
+        copy = type(op).create(
+            operands=[v for v in operands if v is not None],
+            result_types=[r.type for r in op.results],
+            properties=dict(op.properties), attributes=dict(op.attributes),
+        )
+        self.moved[value] = self._insert(copy)
+        return self.moved[value]
+
+    # -- two versions ----------------------------------------------------------------------------
+
+    def _split(self) -> None:
+        """The function's body in two versions; of the second, one for a loop that does not run."""
+        body = self.function.regions[0].block
+        ops = list(body.ops)
+        rest = ops[ops.index(self.mark) + 1 : -1]
+        legal = self._all([*self.tests, *self.runs.values()])
+        choice = if_else(legal, [])
+        Rewriter.insert_op(choice, InsertPoint.before(self.mark))
+        Rewriter.erase_op(self.mark)
+        fast, slow = (region.block for region in choice.regions)
+        if len(self.runs) == 1:
+            ((loop, runs),) = self.runs.items()
+            inner = if_else(runs, [])
+            slow.add_op(inner)
+            running, still = (region.block for region in inner.regions)
+            _copy(rest, running, loop, True)
+            _copy(rest, still, loop, False)
+            for block in (running, still, slow):
+                block.add_op(scf.YieldOp())
+        else:
+            _copy(rest, slow)
+            slow.add_op(scf.YieldOp())
+        for op in rest:
+            detach(op)
+            fast.add_op(op)
+        fast.add_op(scf.YieldOp())
+
+    def _all(self, tests: list[SSAValue]) -> SSAValue:
+        total = tests[0]
+        for test in tests[1:]:
+            total = self._insert(arith.AndIOp(total, test))
+        return total
+
+
+def _copy(
+    ops: list[Operation], into: Block, loop: Operation | None = None, runs: bool = False
+) -> None:
+    """Copy ops with their tiles marked for gathers; `loop` is known to run, or not to."""
+    copies: dict[SSAValue, SSAValue] = {}
+    blocks: dict[Block, Block] = {}
+    for op in ops:
+        if op is loop and not runs:
+            for result, start in zip(op.results, op.operands[3:], strict=True):
+                copies[result] = copies.get(start, start)
+            continue
+        copy = op.clone(copies, blocks)
+        into.add_op(copy)
+        if op is loop:
+            copy.attributes[RUNS] = UnitAttr()
+        for inner in copy.walk():
+            if inner.name == "xetile.init_tile":
+                inner.attributes[GATHER] = UnitAttr()
+
+
+def divisor(value: Number, depth: int = 8) -> int:
+    """A number that divides a value, as far as constants tell; a power of 2 up to 64.
+
+    >>> divisor(48), divisor(0)
+    (16, 64)
+    """
+    if isinstance(value, int):
+        return 64 if value == 0 else min(64, value & -value)
+    known = constant_of(value)
+    if known is not None:
+        return divisor(known)
+    op = value.owner
+    if not isinstance(op, Operation) or depth == 0:
+        return 1
+    parts = [divisor(v, depth - 1) for v in op.operands]
+    if op.name == "arith.muli":
+        return min(64, parts[0] * parts[1])
+    if op.name in ("arith.addi", "arith.subi"):
+        return min(parts)
+    if op.name == "arith.shli":
+        shift = constant_of(op.operands[1])
+        return min(64, parts[0] << shift) if shift is not None else parts[0]
+    if op.name in ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"):
+        return parts[0]
+    return 1
+
+
+def _sources(tile: SSAValue) -> list[Operation]:
+    """Every init_tile that a tile may come from."""
+    seen: set[SSAValue] = set()
+    work, out = [tile], []
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = value.owner
+        if isinstance(op, Operation):
+            if op.name == "xetile.init_tile":
+                out.append(op)
+            elif op.name == "scf.for":
+                index = list(op.results).index(value)  # type: ignore[arg-type]
+                work += [op.operands[3 + index], op.regions[0].block.args[1 + index]]
+            elif op.name.startswith("xetile."):
+                work.append(op.operands[0])
+        else:
+            loop = op.parent_op()
+            last = op.last_op
+            if loop is not None and loop.name == "scf.for" and last is not None:
+                assert isinstance(value, BlockArgument)
+                at = value.index
+                work += [loop.operands[2 + at], last.operands[at - 1]]
+    return out
+
+
+def _has_tiles(loop: Operation) -> bool:
+    return any(op.name.startswith("xetile.") for op in loop.walk())
+
+
+def _count_from_zero(loop: Operation) -> None:
+    """for i = a to b step c -> for i = 0 to ceil((b - a) / c), where nothing uses i."""
+    low, high, step = loop.operands[:3]
+    if loop.regions[0].block.args[0].uses.get_length() or constant_of(step) is None:
+        return
+    if constant_of(low) == 0 and constant_of(step) == 1:
+        return
+    at = InsertPoint.before(loop)
+    by, kind = constant_of(step), low.type
+    assert by is not None
+
+    def insert(op: Operation) -> SSAValue:
+        Rewriter.insert_op(op, at)
+        return op.results[0]
+
+    def number(value: int) -> SSAValue:
+        return insert(arith.ConstantOp(IntegerAttr(value, kind)))  # type: ignore[call-overload]
+
+    span = insert(arith.SubiOp(high, low))
+    count = insert(arith.DivSIOp(insert(arith.AddiOp(span, number(by - 1))), number(by)))
+    loop.operands[0], loop.operands[1], loop.operands[2] = number(0), count, number(1)
+
+
+__all__ = ["divisor", "guard_tiles"]

@@ -1,0 +1,187 @@
+"""Pass lower-kernel-functions: functions written by hand become kernels as Triton's are.
+
+    func.func @k(%a: memref<64x64xf16>, %n: index)  ->  tt.func public @k(%a: !tt.ptr<f16>, ...)
+    func.return                                     ->  tt.return
+    xetile.init_tile / xegpu.create_nd_tdesc at a memref of static shape
+                                                    ->  the same at an address, sizes written out
+    gpu.block_id, gpu.grid_dim, gpu.subgroup_id     ->  tt.get_program_id, ..., xe.warp_id
+    memref.alloca() : memref<256xf32, 3>            ->  an offset into shared local memory
+
+The attribute `xe.subgroups` of a function is the number of subgroups of its work-group (1 unless
+it is given), `xe.slm_bytes` the shared local memory that addresses of memory_scope = slm count in.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import IndexCastOp
+from triton_xe.dialects.tt.structure import FuncOp, ReturnOp
+from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.xe import WarpIdOp
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.dialects.xetile.tiles import InitTileOp
+from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.surfaces.affine import attribute
+
+SUBGROUPS = "xe.subgroups"
+SLM_BYTES = "xe.slm_bytes"
+SLM_SPACE = 3
+
+
+def lower_kernel_functions(module: Operation) -> int:
+    """Rewrite every func.func; the answer is the number of subgroups the module's kernels have."""
+    found = {attribute(module, "ttg.num-warps").value.data} if (
+        "ttg.num-warps" in module.attributes) else set()
+    for op in list(module.regions[0].block.ops):
+        if isinstance(op, func.FuncOp) and op.body.blocks:
+            found.add(subgroups_of(op))
+            _function(op)
+    if len(found) > 1:
+        raise UnsupportedError(
+            f"the kernels of one module have different numbers of subgroups ({sorted(found)});"
+            " put them into modules of their own"
+        )
+    count = int(next(iter(found), 1))
+    module.attributes["ttg.num-warps"] = IntegerAttr(count, i32)
+    return count
+
+
+def subgroups_of(function: Operation) -> int:
+    """Subgroups of a work-group of this kernel."""
+    held = function.attributes.get(SUBGROUPS)
+    return int(held.value.data) if isinstance(held, IntegerAttr) else 1
+
+
+def _function(old: func.FuncOp) -> None:
+    body = old.detach_region(0)
+    for arg in list(body.block.args):
+        if isinstance(arg.type, MemRefType):
+            _memref(arg, arg.type)
+    inputs = [arg.type for arg in body.block.args]
+    if old.function_type.outputs.data:
+        raise UnsupportedError(f"{old.sym_name.data}: a kernel returns nothing; store the results")
+    attributes = {k: v for k, v in old.attributes.items() if k != SUBGROUPS}
+    made = FuncOp.create(
+        properties={
+            "sym_name": old.sym_name,
+            "function_type": FunctionType.from_lists(inputs, []),
+            "sym_visibility": StringAttr("public"),
+        },
+        attributes=attributes,
+        regions=[body],
+    )
+    Rewriter.replace_op(old, made)
+    slm = 0
+    for op in list(made.walk()):
+        if op.name in ("func.return", "gpu.return"):
+            Rewriter.replace_op(op, ReturnOp.create())
+        elif op.name in _IDS:
+            _id(op)
+        elif op.name == "memref.alloca":
+            slm = _alloca(op, slm)
+    if slm:
+        declared = attributes.get(SLM_BYTES)
+        if isinstance(declared, IntegerAttr):
+            raise UnsupportedError(
+                f"{old.sym_name.data}: shared local memory is given by {SLM_BYTES} or by"
+                " memref.alloca, not both"
+            )
+        made.attributes[SLM_BYTES] = IntegerAttr(slm, i32)
+
+
+def _memref(value: SSAValue, kind: MemRefType[Any]) -> None:
+    """Take the shape of a memref over into the ops that describe parts of it."""
+    shape, strides = kind.get_shape(), kind.get_strides()
+    known = DYNAMIC_INDEX not in shape and strides is not None and all(
+        isinstance(s, int) and s != DYNAMIC_INDEX for s in strides)
+    for use in list(value.uses):
+        op = use.operation
+        if isinstance(op, InitTileOp) and not op.sizes:
+            _need(known, op, kind)
+            assert strides is not None
+            made: Operation = InitTileOp(
+                base=op.base, offsets=op.offsets, sizes=shape, stride=strides[0],
+                tile_type=op.tile_type,
+            )
+        elif isinstance(op, CreateNdTdescOp) and not op.shape and len(shape) == 2:
+            _need(known, op, kind)
+            made = CreateNdTdescOp(
+                base=op.base, offsets=op.offsets, shape=shape, strides=strides,  # type: ignore[arg-type]
+                desc_type=op.desc_type,
+            )
+        else:
+            continue
+        made.attributes.update(op.attributes)
+        Rewriter.replace_op(op, made)
+    Rewriter.replace_value_with_new_type(value, PointerType(kind.element_type))
+
+
+def _need(known: bool, op: Operation, kind: Attribute) -> None:
+    if not known:
+        raise UnsupportedError(f"{op.name}: {kind} has no static shape; give sizes and strides")
+
+
+_IDS = {
+    "gpu.block_id": "tt.get_program_id", "gpu.grid_dim": "tt.get_num_programs",
+    "gpu.subgroup_id": "", "gpu.num_subgroups": "",
+}
+
+
+def _id(op: Operation) -> None:
+    from triton_xe.dialects.tt.ops import GetNumProgramsOp, GetProgramIdOp
+
+    at = InsertPoint.before(op)
+    made: Operation
+    if op.name == "gpu.subgroup_id":
+        made = WarpIdOp()
+    elif op.name == "gpu.num_subgroups":
+        raise UnsupportedError("gpu.num_subgroups: the number is the attribute xe.subgroups")
+    else:
+        axis = StringAttr(str(attribute(op, "dimension").data))
+        kind = GetProgramIdOp if op.name == "gpu.block_id" else GetNumProgramsOp
+        made = kind.create(properties={"axis": axis}, result_types=[i32])
+    Rewriter.insert_op(made, at)
+    Rewriter.replace_op(op, IndexCastOp(made.results[0], IndexType()))
+
+
+def _alloca(op: Operation, used: int) -> int:
+    """A memref in shared local memory becomes its offset in bytes."""
+    kind = op.results[0].type
+    assert isinstance(kind, MemRefType)
+    space = kind.memory_space
+    local = isinstance(space, IntegerAttr) and space.value.data == SLM_SPACE
+    if not local or DYNAMIC_INDEX in kind.get_shape():
+        raise UnsupportedError(
+            f"memref.alloca of {kind}: only shared local memory of static shape"
+            f" (memory space {SLM_SPACE}) can be allocated"
+        )
+    _memref_in_slm(op, kind, used)
+    size = prod(kind.get_shape()) * bit_width(kind.element_type) // 8
+    return used + -(-size // 64) * 64
+
+
+def _memref_in_slm(op: Operation, kind: MemRefType[Any], offset: int) -> None:
+    base = arith.ConstantOp(IntegerAttr(offset, i64))
+    Rewriter.insert_op(base, InsertPoint.before(op))
+    op.results[0].replace_all_uses_with(base.results[0])
+    Rewriter.erase_op(op)
+
+
+__all__ = ["SLM_BYTES", "SUBGROUPS", "lower_kernel_functions", "subgroups_of"]

@@ -1,0 +1,1 @@
+"""Lowering of mathematical functions and number formats to LLVM IR."""

@@ -1,0 +1,89 @@
+"""Where in the user's Python the instructions come from, for reports of the simulator.
+
+Calls and memory accesses carry metadata `xe.at`: a node of file, line and column.  LLVM's own debug
+information would do the same, but also change what Intel's compiler makes of a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir import instructions
+from xdsl.ir import Operation
+
+from triton_xe.dialects.text.locations import Source, source_of
+
+KIND = "xe.at"
+_LIBRARY = "/triton/language/"
+_NAMED = (
+    instructions.LoadInstr, instructions.StoreInstr, instructions.CallInstr,
+    instructions.AtomicRMW, instructions.CmpXchg,
+)
+
+
+def _users_own(source: Source | None) -> Source | None:
+    """The place in the user's code where a function of Triton's own library was called."""
+    while source is not None and source.caller is not None and _LIBRARY in source.file:
+        source = source.caller
+    return source
+
+
+class PlacingBuilder(ir.IRBuilder):
+    """A builder whose calls and accesses say where they come from; see `at`."""
+
+    def __init__(self, block: ir.Block) -> None:
+        super().__init__(block)
+        self._place: ir.MDValue | None = None
+        self._known: dict[tuple[str, int, int], ir.MDValue] = {}
+        self.before_leaving: Callable[[], None] = _nothing
+        """Called before the branch that ends a block is written."""
+
+    def at(self, op: Operation) -> ir.MDValue | None:
+        """From here on instructions belong to `op`; returns what to hand to `back`."""
+        before = self._place
+        source = _users_own(source_of(op))
+        if source is not None:
+            key = (source.file, source.line, source.column)
+            if key not in self._known:
+                self._known[key] = self._node(*key)
+            self._place = self._known[key]
+        return before
+
+    def back(self, place: ir.MDValue | None) -> None:
+        self._place = place
+
+    @property
+    def place(self) -> ir.MDValue | None:
+        """Where instructions come from at the moment."""
+        return self._place
+
+    @contextmanager
+    def from_place(self, place: ir.MDValue | None) -> Iterator[None]:
+        """Instructions come from a place that was noted before."""
+        outer, self._place = self._place, place
+        yield
+        self._place = outer
+
+    def _node(self, file: str, line: int, column: int) -> ir.MDValue:
+        kind = ir.IntType(32)
+        parts = [ir.MetaDataString(self.module, file), kind(line), kind(column)]
+        return self.module.add_metadata(parts)
+
+    def _set_terminator(self, term: Any) -> Any:
+        self.before_leaving()
+        return super()._set_terminator(term)
+
+    def _insert(self, instr: Any) -> None:
+        if self._place is not None and isinstance(instr, _NAMED):
+            instr.set_metadata(KIND, self._place)
+        super()._insert(instr)
+
+
+def _nothing() -> None:
+    """What to do before a block ends, usually."""
+
+
+__all__ = ["KIND", "PlacingBuilder"]

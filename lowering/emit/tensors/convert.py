@@ -1,0 +1,289 @@
+"""Lowering of layout conversions, as `triton_xe.plan` plans them: nothing, a register permutation,
+selects, shuffles between lanes, or a trip through shared local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from triton_xe.layout import LinearLayout, f2
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
+from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars, join, permuted
+from triton_xe.lowering.emit.tensors.shape import coordinate
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
+from triton_xe.lowering.emit.tensors.view import View, view_of, without_copies
+from triton_xe.lowering.emit.types import I32, bits_of
+from triton_xe.plan.conversion import plan_conversion
+from triton_xe.plan.lane_shuffles import (
+    LaneShuffle,
+    Round,
+    Swap,
+    columns_by_dim,
+    find_route,
+    plan_lane_shuffle,
+)
+from triton_xe.plan.shared_swizzle import Access, SharedTrip, plan_plain_trip
+
+Scalars = list[ir.Value]
+
+
+@lowers("ttg.convert_layout")
+def lower_convert_layout(em: Emitter, op: Operation) -> None:
+    (result,) = op.results
+    source = em.registers(op.operands[0])
+    old, new = em.layout(op.operands[0].type), em.layout(result.type)
+    em.bind(result, relaid(em, source, old, new))
+
+
+def relaid(em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout) -> Registers:
+    """The same tensor in another layout."""
+    if isinstance(source, Splat):
+        return Splat(len(view_of(new).registers), source.scalar)
+    old, new = without_copies(old), without_copies(new)
+    if old == new:
+        return source
+    plan = plan_conversion(old, new, bits_of(source.kind), em.target)
+    if plan.shared is not None:
+        if em.loop_depth and _many_addresses(plan.shared):
+            bits = max(8, bits_of(source.kind))
+            return _through_slm(em, source, plan_plain_trip(old, new, bits))
+        return _through_slm(em, source, plan.shared)
+    assert plan.lanes is not None
+    return _inside_warp(em, source, plan.lanes)
+
+
+def inside_warp(
+    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout
+) -> Registers:
+    """`relaid` without shared memory, for layouts whose warps hold the same elements."""
+    old, new = without_copies(old), without_copies(new)
+    if old == new:
+        return source
+    route = find_route(old, new)
+    assert route is not None
+    return _inside_warp(em, source, plan_lane_shuffle(route))
+
+
+# -- inside a warp ---------------------------------------------------------------------------------
+
+
+def _inside_warp(em: Emitter, source: Registers, plan: LaneShuffle) -> Registers:
+    if plan.stays_in_lane and not plan.n_selects:
+        return permuted(em, source, [r.source for r in plan.rounds])
+    held = [source.register(em, r) for r in range(source.count)]
+    for swap in plan.before:
+        held = _swapped(em, held, swap)
+    moved: dict[tuple[int, int], ir.Value] = {}
+    out = []
+    for turn in plan.rounds:
+        key = (turn.source, turn.lane_xor)
+        if key not in moved:
+            moved[key] = _fetched(em, held, plan, turn)
+        out.append(moved[key])
+    for swap in plan.after:
+        out = _swapped(em, out, swap)
+    return from_scalars(em, source.kind, out)
+
+
+def _swapped(em: Emitter, held: Scalars, swap: Swap) -> Scalars:
+    applies = _applies(em, swap)
+    return [
+        em.b.select(applies, held[r ^ swap.registers], value) for r, value in enumerate(held)
+    ]
+
+
+def _applies(em: Emitter, swap: Swap) -> ir.Value:
+    """Whether a swap's condition holds in this lane: an odd number of the bits it names."""
+
+    def make() -> ir.Value:
+        parts = [
+            em.bits_to_coordinate(value, [mask >> i & 1 for i in range(mask.bit_length())], what)
+            for value, mask, what in (
+                (em.lane_id(), swap.lanes, "lane"), (em.warp_id(), swap.warps, "warp"),
+            )
+        ]
+        held = [p for p in parts if p is not None]
+        total = held[0] if len(held) == 1 else em.b.xor(*held)
+        return em.b.icmp_unsigned("!=", em.b.and_(total, I32(1)), I32(0))
+
+    return em.remember(("swap", swap.lanes, swap.warps), make)
+
+
+def _fetched(em: Emitter, held: Scalars, plan: LaneShuffle, turn: Round) -> ir.Value:
+    """What each lane receives in one round."""
+    candidates = [
+        _shuffled(em, held[turn.source ^ _registers(plan.choices, number)], plan, turn)
+        for number in range(1 << len(plan.choices))
+    ]
+    for swap in plan.choices:
+        applies = _applies(em, swap)
+        candidates = [
+            em.b.select(applies, b, a)
+            for a, b in zip(candidates[::2], candidates[1::2], strict=True)
+        ]
+    return candidates[0]
+
+
+def _registers(choices: Sequence[Swap], number: int) -> int:
+    """The xor of the registers of the choices whose bit is set."""
+    total = 0
+    for bit, swap in enumerate(choices):
+        if number >> bit & 1:
+            total ^= swap.registers
+    return total
+
+
+def _shuffled(em: Emitter, value: ir.Value, plan: LaneShuffle, turn: Round) -> ir.Value:
+    if plan.is_xor:
+        return shuffle_xor(em, value, turn.lane_xor) if turn.lane_xor else value
+    lane = em.bits_to_coordinate(em.lane_id(), plan.lane_columns, "lane")
+    warp = em.bits_to_coordinate(em.warp_id(), plan.warp_columns, "warp")
+    from_ = lane if warp is None else warp if lane is None else em.b.xor(lane, warp)
+    if from_ is None:
+        return shuffle_index(em, value, I32(turn.lane_xor))
+    if turn.lane_xor:
+        base = from_
+        from_ = em.remember(
+            ("source lane", base, turn.lane_xor), lambda: em.b.xor(base, I32(turn.lane_xor))
+        )
+    return shuffle_index(em, value, from_)
+
+
+# -- through shared local memory -------------------------------------------------------------------
+
+FEW_ADDRESSES = 16
+"""Swizzled addresses differ by xor, each takes a register, and Intel's compiler keeps those of a
+loop from one iteration to the next.  Beyond this many it spills the accumulators of a matmul."""
+
+
+def _many_addresses(trip: SharedTrip) -> bool:
+    return sum(_needs_xor(access) for access in (trip.store, trip.load)) > FEW_ADDRESSES
+
+
+def _needs_xor(access: Access) -> int:
+    """Messages whose address is not a sum of the thread's part and a constant."""
+    columns = columns_by_dim(access.offsets)
+    used = 0
+    for column in (*columns["lane"], *columns["warp"]):
+        used |= column
+    return sum(bool(f2.apply(columns["register"], g[0]) & used) for g in access.groups)
+
+
+def _through_slm(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
+    size = element_bytes(source.kind)
+    exchange = Exchange(em, trip.bytes)
+    addresses = _Addresses(em, exchange, trip.store, size)
+    for group in trip.store.groups:
+        exchange.write_at(addresses.of(group), join(em, source, list(group)), size * len(group))
+    exchange.meet()
+    return ReadAtUse(em, exchange, trip, source.kind)
+
+
+class ReadAtUse(Registers):
+    """Registers that are read from shared local memory when they are first asked for.
+
+    Operands of a matmul need not be in registers all at once that way.  What nobody has asked for
+    is read before the block ends, and before the memory is needed again.
+    """
+
+    def __init__(
+        self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type
+    ) -> None:
+        copies = dict(trip.load.copies)
+        super().__init__(sum(map(len, trip.load.groups)) + len(copies), kind, self._pack)
+        self.region = exchange.region
+        self._em, self._exchange, self._trip = em, exchange, trip
+        self._addresses = _Addresses(em, exchange, trip.load, element_bytes(kind))
+        self._block = em.b.block
+        self._message = {r: group for group in trip.load.groups for r in group}
+        self._copies = copies
+        self._place = em.b.place
+        self._read: dict[int, ir.Value] = {}
+        em.open_reads.append(self)
+
+    def register(self, em: Emitter, index: int) -> ir.Value:
+        index = self._copies.get(index, index)
+        if index not in self._read:
+            self._read_message(self._message[index])
+        return self._read[index]
+
+    def finish(self) -> None:
+        """Read what has not been read."""
+        for group in self._trip.load.groups:
+            if group[0] not in self._read:
+                self._read_message(group)
+
+    def _read_message(self, group: tuple[int, ...]) -> None:
+        em, vector = self._em, self._trip.vector
+        assert em.b.block is self._block, "shared local memory is read in another block"
+        size = element_bytes(self.kind)
+        with em.b.from_place(self._place):
+            pointer = self._addresses.of(group)
+            value = self._exchange.read_at(pointer, self.kind, vector, size * vector)
+        for i, register in enumerate(group):
+            one = value if vector == 1 else em.b.extract_element(value, I32(i))
+            self._read[register] = one
+
+    def _pack(self, index: int) -> ir.Value:
+        first = index * self.width
+        scalars = [self.register(self._em, r) for r in range(first, first + self.width)]
+        return self._em.pack(self.kind, scalars)
+
+
+class _Addresses:
+    """Where the messages of one side of a trip lie."""
+
+    def __init__(self, em: Emitter, exchange: Exchange, access: Access, size: int) -> None:
+        self._em, self._exchange, self._size = em, exchange, size
+        self._columns = columns_by_dim(access.offsets)
+        self._used = 0
+        for column in (*self._columns["lane"], *self._columns["warp"]):
+            self._used |= column
+
+    def of(self, group: tuple[int, ...]) -> ir.Value:
+        """The address of the message of these registers."""
+        thread, fixed = self._thread(), f2.apply(self._columns["register"], group[0])
+        if thread is None:
+            place: ir.Value = I32(fixed)
+        elif not fixed:
+            place = thread
+        else:
+            b = self._em.b
+            place = (b.xor if fixed & self._used else b.add)(thread, I32(fixed))
+        return self._exchange.pointer(place, self._size)
+
+    def _thread(self) -> ir.Value | None:
+        em = self._em
+        lane = em.bits_to_coordinate(em.lane_id(), self._columns["lane"], "lane")
+        warp = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
+        if lane is None or warp is None:
+            return lane if warp is None else warp
+        return em.remember(("slot", lane, warp), lambda: em.b.xor(lane, warp))
+
+
+def through_places(
+    em: Emitter, kind: ir.Type, count: int, writes: Sequence[tuple[ir.Value, ir.Value]],
+    reads: Sequence[ir.Value],
+) -> Registers:
+    """Write scalars to numbered places of `count`, meet, and read others: any rearrangement."""
+    exchange = Exchange(em, count * element_bytes(kind))
+    for place, value in writes:
+        exchange.write(place, value)
+    exchange.meet()
+    return from_scalars(em, kind, [exchange.read(place, kind) for place in reads])
+
+
+def places(em: Emitter, view: View) -> list[ir.Value]:
+    """The row-major position of each register's element."""
+    held = [coordinate(em, view, d) for d in range(len(view.shape))]
+    out = []
+    for register in range(len(view.registers)):
+        place: ir.Value | None = None
+        for dim, size in enumerate(view.shape):
+            at = held[dim].register(em, register)
+            place = at if place is None else em.b.add(em.b.mul(place, I32(size)), at)
+        out.append(I32(0) if place is None else place)
+    return out

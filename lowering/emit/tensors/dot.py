@@ -1,0 +1,171 @@
+"""Lowering of tt.dot on tensors: by fused multiply-adds, and by DPAS for batches of matrices.
+
+By FMA, in the order of K: operands have the layout `#ttg.dot_op` of a blocked result, so that every
+lane holds all of K for the rows and columns it owns; nothing moves between lanes.  K is the outer
+loop: operands that come from shared local memory are then read a few at a time.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from llvmlite import ir
+from xdsl.dialects.builtin import IntegerType, TensorType, f32, f64
+from xdsl.ir import Operation
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas
+from triton_xe.layout import DpasEncoding
+from triton_xe.lowering.emit.emitter import Emitter, encoding_of, lowers
+from triton_xe.lowering.emit.maths import floats
+from triton_xe.lowering.emit.tensors.registers import Registers, Splat, eager, join, mapped
+from triton_xe.lowering.emit.types import (
+    DOUBLE,
+    FLOAT,
+    I1,
+    I32,
+    bits_of,
+    element,
+    is_bf16,
+    scalar_type,
+    suffix,
+)
+from triton_xe.lowering.emit.xegpu.vectors import packed
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.surfaces.affine import shape_of
+
+
+@lowers("tt.dot")
+def lower_dot(em: Emitter, op: Operation) -> None:
+    if isinstance(_encoding(op), DpasEncoding):
+        _by_dpas(em, op)
+        return
+    a, b, c = (em.registers(v) for v in op.operands[:3])
+    a_view, b_view, view = (em.view(v) for v in (*op.operands[:2], op.results[0]))
+    depth = shape_of(op.operands[0])[-1]
+    kind = scalar_type(op.results[0].type)
+    if any(x != (*y[:-1], 0) for x, y in zip(a_view.lanes, view.lanes, strict=True)):
+        raise UnsupportedError("a dot whose first operand is spread over lanes along K")
+    wide = _wide(em, op, 0, a), _wide(em, op, 1, b)
+    a_index, b_index = a_view.index, b_view.index
+    width = min(len(view.registers), 8)
+    starts = range(0, len(view.registers), width)
+    totals = [_start(em, op, c, start, width) for start in starts]
+    for k in range(depth):
+        for i, start in enumerate(starts):
+            some = view.registers[start : start + width]
+            left = join(em, wide[0], [a_index[(*r[:-1], k)] for r in some])
+            right = join(em, wide[1], [b_index[(*r[:-2], k, r[-1])] for r in some])
+            totals[i] = _multiply_add(em, totals[i], left, right)
+    chunks = [
+        floats.narrowed(em, op.results[0].type, _end(em, total, kind)) for total in totals
+    ]
+    em.bind(op.results[0], eager(kind, chunks, width))
+
+
+def _encoding(op: Operation) -> object:
+    kind = op.results[0].type
+    assert isinstance(kind, TensorType)
+    return encoding_of(kind)
+
+
+def _by_dpas(em: Emitter, op: Operation) -> None:
+    """One DPAS per matrix of the batch, rows, columns and K of an instruction."""
+    dpas = instruction_of(op, em.target)
+    assert isinstance(dpas, Dpas)
+    sources = [em.registers(v) for v in op.operands[:3]]
+    units = {"a": dpas.a_element_bits, "b": 32}
+    starts: dict[str, dict[tuple[int, ...], int]] = {}
+    for value, name in zip(op.operands, "abc", strict=False):
+        per = dpas.fragment(name).registers
+        places = em.view(value).registers[::per]
+        starts[name] = {place: i * per for i, place in enumerate(places)}
+
+    @cache
+    def piece(name: str, place: tuple[int, ...]) -> ir.Value:
+        source, start = sources["abc".index(name)], starts[name][place]
+        per = dpas.fragment(name).registers
+        if name == "c":
+            return source.slice(em, start, per)
+        return packed(em, source, units[name], start, per)
+
+    depth = shape_of(op.operands[0])[-1]
+    totals: dict[tuple[int, ...], ir.Value | None] = dict.fromkeys(starts["c"])
+    for one in dict.fromkeys(batch for batch, _, _ in totals):
+        mine = [(m, n) for batch, m, n in totals if batch == one]
+        for k in range(0, depth, dpas.k):
+            for m, n in mine:
+                total = totals[one, m, n] or piece("c", (one, m, n))
+                left, right = piece("a", (one, m, k)), piece("b", (one, k, n))
+                totals[one, m, n] = multiply(em, dpas, total, left, right)
+    chunks = [total for total in totals.values() if total is not None]
+    em.bind(op.results[0], eager(sources[2].kind, chunks, dpas.repeat_count))
+
+
+def multiply(em: Emitter, dpas: Dpas, acc: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+    """One DPAS: the accumulator plus A times B."""
+    name = "llvm.genx.GenISA.sub.group.dpas." + ".".join(
+        suffix(v.type) for v in (acc, acc, a, b)
+    )
+    em.state.facts["dpas"] = em.state.facts.get("dpas", 0) + 1
+    constants = [I32(n) for n in (*dpas.precision, SYSTOLIC_DEPTH, dpas.repeat_count)]
+    return em.call(name, acc.type, [acc, a, b, *constants, I1(0)])
+
+
+def _accumulator(kind: ir.Type) -> ir.Type:
+    """Sums are kept in float where the result is narrower."""
+    return FLOAT if isinstance(kind, ir.HalfType) else kind
+
+
+def _start(em: Emitter, op: Operation, c: Registers, start: int, width: int) -> ir.Value:
+    held = floats.widened(em, op.results[0].type, c.slice(em, start, width))
+    scalar = floats.scalar_of(held.type)
+    into = _accumulator(scalar)
+    return held if into == scalar else em.b.fpext(held, floats.shaped(held.type, into))
+
+
+def _end(em: Emitter, total: ir.Value, kind: ir.Type) -> ir.Value:
+    if isinstance(kind, ir.HalfType):
+        return em.b.fptrunc(total, floats.shaped(total.type, kind))
+    return total
+
+
+def _wide(em: Emitter, op: Operation, index: int, source: Registers) -> Registers:
+    """An operand in the type that is multiplied: that of the sum."""
+    kind = op.operands[index].type
+    result = op.results[0].type
+    assert isinstance(kind, TensorType)
+    into = FLOAT if is_bf16(result) else _accumulator(scalar_type(result))
+
+    def convert(value: ir.Value) -> ir.Value:
+        if isinstance(kind.element_type, IntegerType):
+            have = bits_of(floats.scalar_of(value.type))
+            if have == bits_of(into):
+                return value
+            return em.b.sext(value, floats.shaped(value.type, into))
+        target = f64 if into == DOUBLE else f32
+        return floats.convert(em, element(kind), target, value, None)
+
+    if isinstance(source, Splat):
+        return Splat(source.count, convert(source.scalar))
+    return Registers(source.count, into, lambda i: convert(source.chunk(em, i)))
+
+
+def _multiply_add(em: Emitter, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+    if isinstance(floats.scalar_of(total.type), ir.IntType):
+        return em.b.add(total, em.b.mul(a, b))
+    name = f"llvm.fma.{suffix(total.type)}"
+    return em.call(name, total.type, [a, b, total])
+
+
+@lowers("xe.round_tf32")
+def lower_round_tf32(em: Emitter, op: Operation) -> None:
+    source = em.registers(op.operands[0])
+
+    def write(value: ir.Value) -> ir.Value:
+        kind = suffix(value.type)
+        return em.call(
+            f"llvm.genx.GenISA.ftotf32.{kind}.{kind}", value.type, [value, ir.IntType(32)(0)]
+        )
+
+    em.bind(op.results[0], mapped(em, source.kind, [source], write))

@@ -1,0 +1,54 @@
+"""Lowering of tl.gather: the source goes to shared local memory, elements are read by index."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.convert import places
+from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
+from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
+from triton_xe.lowering.emit.tensors.shape import coordinate
+from triton_xe.lowering.emit.types import I32, bits_of
+from triton_xe.lowering.surfaces.affine import attribute, shape_of
+
+
+@lowers("tt.gather")
+def lower_gather(em: Emitter, op: Operation) -> None:
+    """result[i, j] = source[index[i, j], j] along axis 0, and so on."""
+    axis = int(attribute(op, "axis").value.data)
+    source, indices = (em.registers(v) for v in op.operands)
+    (result,) = op.results
+    if isinstance(source, Splat):
+        em.bind(result, Splat(len(em.view(result).registers), source.scalar))
+        return
+    shape = shape_of(op.operands[0])
+    total = 1
+    for size in shape:
+        total *= size
+    exchange = Exchange(em, total * element_bytes(source.kind))
+    for register, place in enumerate(places(em, em.view(op.operands[0]))):
+        exchange.write(place, source.register(em, register))
+    exchange.meet()
+    view = em.view(op.operands[1])
+    held = [coordinate(em, view, d) for d in range(len(shape))]
+    out = []
+    for register in range(len(view.registers)):
+        at = [
+            _index(em, indices, register) if d == axis else held[d].register(em, register)
+            for d in range(len(shape))
+        ]
+        wanted: ir.Value = I32(0)
+        for coord, size in zip(at, shape, strict=True):
+            wanted = em.b.add(em.b.mul(wanted, I32(size)), coord)
+        out.append(exchange.read(wanted, source.kind))
+    em.bind(result, from_scalars(em, source.kind, out))
+
+
+def _index(em: Emitter, indices: Registers, register: int) -> ir.Value:
+    value = indices.register(em, register)
+    bits = bits_of(value.type)
+    if bits == 32:
+        return value
+    return em.b.trunc(value, I32) if bits > 32 else em.b.zext(value, I32)

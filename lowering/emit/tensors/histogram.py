@@ -1,0 +1,62 @@
+"""Lowering of tl.histogram: counters in shared local memory, one atomic addition per element."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.helpers import LANE, call_text
+from triton_xe.lowering.emit.tensors.convert import places
+from triton_xe.lowering.emit.tensors.exchange import Exchange
+from triton_xe.lowering.emit.tensors.memory import owns_copy
+from triton_xe.lowering.emit.tensors.registers import from_scalars
+from triton_xe.lowering.emit.types import I32, bits_of, scalar_type
+from triton_xe.lowering.surfaces.affine import shape_of
+
+_COUNT = """\
+entry:
+  br i1 %a1, label %add, label %done
+add:
+  %old = atomicrmw add ptr addrspace(3) %a0, i32 1 syncscope("workgroup") monotonic, align 4
+  br label %done
+done:
+  ret void
+"""
+
+
+@lowers("tt.histogram")
+def lower_histogram(em: Emitter, op: Operation) -> None:
+    """Elements outside the bins are not counted."""
+    (result,) = op.results
+    (bins,) = shape_of(result)
+    exchange = Exchange(em, 4 * bins)
+    into = em.view(result)
+    for place in places(em, into):
+        exchange.write(place, I32(0))
+    exchange.meet()
+    view, source = em.view(op.operands[0]), em.registers(op.operands[0])
+    mask = em.registers(op.operands[1]) if len(op.operands) > 1 else None
+    once = owns_copy(em, view)
+    for register in range(len(view.registers)):
+        value = source.register(em, register)
+        counted = em.b.icmp_unsigned("<", value, ir.Constant(value.type, bins)) if (
+            bits_of(value.type) > 8 or bins < 256) else em.b.icmp_unsigned("==", value, value)
+        for condition in (None if mask is None else mask.register(em, register), once):
+            if condition is not None:
+                counted = em.b.and_(counted, condition)
+        pointer = exchange.pointer(_narrow(em, value), 4)
+        call_text(em, f"{LANE}count", ir.VoidType(), [pointer, counted], _COUNT)
+    exchange.meet()
+    kind = scalar_type(result.type)
+    counts = [exchange.read(place, I32) for place in places(em, into)]
+    if bits_of(kind) == 64:
+        counts = [em.b.zext(c, kind) for c in counts]
+    em.bind(result, from_scalars(em, kind, counts))
+
+
+def _narrow(em: Emitter, value: ir.Value) -> ir.Value:
+    bits = bits_of(value.type)
+    if bits == 32:
+        return value
+    return em.b.trunc(value, I32) if bits > 32 else em.b.zext(value, I32)

@@ -1,0 +1,275 @@
+"""Lowering of tt.reduce: within a lane, then across lanes, then across subgroups through SLM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from llvmlite import ir
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.layout import LinearLayout
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths import floats
+from triton_xe.lowering.emit.scalar_code import branches, lane_function
+from triton_xe.lowering.emit.tensors.convert import inside_warp, places
+from triton_xe.lowering.emit.tensors.exchange import Exchange, layout_bytes
+from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars, join, mapped
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor, uniform
+from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
+from triton_xe.lowering.emit.types import FLOAT, I32, POINTER, is_bf16, is_pointer, scalar_type
+from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.plan.lane_reduction import LaneStep, plan_lane_reduction
+
+Values = list[ir.Value]
+Combine = Callable[[Values, Values], Values]
+
+
+def combiner(em: Emitter, op: Operation) -> Combine:
+    """The combine region as a function on LLVM values, one per reduced tensor.
+
+    Values may be vectors where `vectorizable`: the operations of the region then work element by
+    element.  A region with branches becomes a function that runs lane by lane.
+    """
+    region = op.regions[0]
+    if branches(region):
+        call = lane_function(em, region, [scalar_type(a.type) for a in region.blocks[0].args])
+        return lambda left, right: call([*left, *right])
+    block = region.block
+    wide = widened_sum(op)
+
+    def combine(left: Values, right: Values) -> Values:
+        if wide is not None:
+            return [wide(em, left[0], right[0])]
+        outer = em.enter()
+        for arg, value in zip(block.args, [*left, *right], strict=True):
+            em.bind(arg, value)
+        results: Values = []
+        for inner in block.ops:
+            if inner.name.endswith(".return"):
+                results = [em.scalar(v) for v in inner.operands]
+            else:
+                em.operation(inner)
+        em.leave(outer)
+        return results
+
+    return combine
+
+
+_WIDE = {"arith.addf": "fadd", "arith.mulf": "fmul"}
+
+
+def widened_sum(op: Operation) -> Callable[[Emitter, ir.Value, ir.Value], ir.Value] | None:
+    """Sums and products of bf16 are computed in float, and rounded once at the end.
+
+    The instruction that does it; None for every other region.
+    """
+    ops = list(op.regions[0].blocks[0].ops)
+    if len(ops) != 2 or len(op.operands) != 1 or ops[0].name not in _WIDE:
+        return None
+    if not is_bf16(op.operands[0].type) or ops[1].operands[0] is not ops[0].results[0]:
+        return None
+    if set(ops[0].operands) != set(op.regions[0].blocks[0].args):
+        return None
+    name = _WIDE[ops[0].name]
+    return lambda em, a, b: getattr(em.b, name)(a, b)
+
+
+def combined_sources(em: Emitter, op: Operation) -> list[Registers]:
+    """The registers to combine, in the type in which they are combined."""
+    sources = [em.registers(v) for v in op.operands]
+    if widened_sum(op) is None:
+        return sources
+    kind = op.operands[0].type
+    return [mapped(em, FLOAT, sources, lambda a: floats.widened(em, kind, a))]
+
+
+def narrowed_results(em: Emitter, op: Operation, scalars: Values, index: int) -> Values:
+    """Combined values in the type of the result."""
+    if widened_sum(op) is None:
+        return scalars
+    return [floats.narrowed(em, op.operands[index].type, x) for x in scalars]
+
+
+def vectorizable(op: Operation) -> bool:
+    """Whether the combine region may work on vectors: straight arithmetic only."""
+    return not branches(op.regions[0]) and all(
+        inner.name.startswith(("arith.", "math.maximum", "math.minimum"))
+        or inner.name.endswith(".return")
+        for inner in op.regions[0].block.ops
+    )
+
+
+def without(c: Coordinates, axis: int) -> Coordinates:
+    return c[:axis] + c[axis + 1 :]
+
+
+@lowers("tt.reduce")
+def lower_reduce(em: Emitter, op: Operation) -> None:
+    axis = int(attribute(op, "axis").value.data)
+    view, source = em.view(op.operands[0]), em.layout(op.operands[0].type)
+    _check_axis(view, axis)
+    combine = combiner(em, op)
+    kept = list(dict.fromkeys(without(c, axis) for c in view.registers))
+    values = _within_lane(em, op, combined_sources(em, op), view, axis, kept, combine)
+    plan = plan_lane_reduction(source, axis)
+    values = _across_lanes(em, values, plan.steps, combine)
+    values = _across_warps(em, values, view, axis, plan.layout, combine)
+    for index, result in enumerate(op.results):
+        scalars = narrowed_results(em, op, [v[index] for v in values], index)
+        if not isinstance(result.type, TensorType):
+            held = uniform(em, scalars[0])
+            em.bind(result, em.b.inttoptr(held, POINTER) if is_pointer(result.type) else held)
+            continue
+        rows = from_scalars(em, scalars[0].type, scalars)
+        em.bind(result, inside_warp(em, rows, plan.layout, em.layout(result.type)))
+
+
+def _check_axis(view: View, axis: int) -> None:
+    """Refuse layouts in which a lane or warp bit moves along the axis and elsewhere at once."""
+    for base in (*view.lanes, *view.warps):
+        if base[axis] and any(without(base, axis)):
+            raise UnsupportedError(
+                f"tt.reduce: a swizzled layout, whose lanes move along dim {axis} and another one, "
+                "cannot be reduced; convert it to a blocked layout first"
+            )
+
+
+def _within_lane(
+    em: Emitter, op: Operation, sources: Sequence[Registers], view: View, axis: int,
+    kept: list[Coordinates], combine: Combine,
+) -> list[Values]:
+    """One value per kept coordinate and tensor: registers along the axis put together."""
+    groups: dict[Coordinates, list[int]] = {c: [] for c in kept}
+    for register, c in enumerate(view.registers):
+        groups[without(c, axis)].append(register)
+    columns = [sorted(g, key=lambda r: view.registers[r][axis]) for g in groups.values()]
+    depth = len(columns[0])
+    if len(kept) > 1 and vectorizable(op):
+        return _within_lane_rows(em, sources, columns, combine)
+    if depth > 8 and vectorizable(op):
+        return [_folded(em, sources, column, combine) for column in columns]
+    return [
+        _tree([[s.register(em, r) for s in sources] for r in column], combine)
+        for column in columns
+    ]
+
+
+def _within_lane_rows(
+    em: Emitter, sources: Sequence[Registers], columns: list[list[int]], combine: Combine
+) -> list[Values]:
+    """Several rows at once: one vector operation reduces up to eight rows by one step."""
+    out: list[Values] = []
+    for start in range(0, len(columns), 8):
+        some = columns[start : start + 8]
+        steps = [
+            [join(em, s, [column[i] for column in some]) for s in sources]
+            for i in range(len(some[0]))
+        ]
+        total = _tree(steps, combine)
+        for lane in range(len(some)):
+            out.append([_element(em, v, lane) for v in total])
+    return out
+
+
+def _folded(
+    em: Emitter, sources: Sequence[Registers], column: list[int], combine: Combine
+) -> Values:
+    """One long row: vectors of eight are combined, then the vector with itself."""
+    steps = [
+        [join(em, s, column[i : i + 8]) for s in sources] for i in range(0, len(column), 8)
+    ]
+    total = _tree(steps, combine)
+    return _tree([[_element(em, v, i) for v in total] for i in range(8)], combine)
+
+
+def _element(em: Emitter, value: ir.Value, index: int) -> ir.Value:
+    return em.b.extract_element(value, I32(index)) if isinstance(
+        value.type, ir.VectorType) else value
+
+
+def _tree(items: list[Values], combine: Combine) -> Values:
+    """Neighbours are combined first, so that the order of elements is kept."""
+    while len(items) > 1:
+        paired = [combine(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = paired + (items[-1:] if len(items) % 2 else [])
+    return items[0]
+
+
+def _across_lanes(
+    em: Emitter, values: list[Values], steps: Sequence[LaneStep], combine: Combine
+) -> list[Values]:
+    """What `plan_lane_reduction` says; one value per register of its layout is left."""
+    for step in steps:
+        if not step.transposes:
+            values = [
+                combine(v, [shuffle_xor(em, x, step.mask) for x in v]) for v in values
+            ]
+            continue
+        upper = _has_bit(em, step.mask)
+        half = len(values) // 2
+        values = [
+            _exchanged(em, upper, step.mask, first, second, combine)
+            for first, second in zip(values[:half], values[half:], strict=True)
+        ]
+    return values
+
+
+def _has_bit(em: Emitter, mask: int) -> ir.Value:
+    def make() -> ir.Value:
+        return em.b.icmp_unsigned("!=", em.b.and_(em.lane_id(), I32(mask)), I32(0))
+
+    return em.remember(("lane has", mask), make)
+
+
+def _exchanged(
+    em: Emitter, upper: ir.Value, mask: int, first: Values, second: Values, combine: Combine
+) -> Values:
+    """Two rows in one register: `first` where the lane's bit is clear, else `second`."""
+    keep = [em.b.select(upper, b, a) for a, b in zip(first, second, strict=True)]
+    send = [em.b.select(upper, a, b) for a, b in zip(first, second, strict=True)]
+    return combine(keep, [shuffle_xor(em, x, mask) for x in send])
+
+
+def _across_warps(
+    em: Emitter, values: list[Values], view: View, axis: int, layout: LinearLayout,
+    combine: Combine,
+) -> list[Values]:
+    """Rows that lie in `layout` put together over the warps along the axis."""
+    bits = [i for i, c in enumerate(view.warps) if c[axis]]
+    if not bits:
+        return values
+    slots = 1 << len(bits)
+    rows = places(em, view_of(layout)) if layout.out_dims else [I32(0)]
+    kinds = [v.type for v in values[0]]
+    offsets, total = layout_bytes(kinds, prod(without(view.shape, axis)) * slots)
+    exchange = Exchange(em, total)
+    mine = _slot(em, bits)
+    for value, row in zip(values, rows, strict=True):
+        place = em.b.add(em.b.mul(row, I32(slots)), mine)
+        for x, offset in zip(value, offsets, strict=True):
+            exchange.write(place, x, offset)
+    exchange.meet()
+    out = []
+    for row in rows:
+        first = em.b.mul(row, I32(slots))
+        parts = [
+            [exchange.read(em.b.add(first, I32(s)), kind, offset)
+             for kind, offset in zip(kinds, offsets, strict=True)]
+            for s in range(slots)
+        ]
+        out.append(_tree(parts, combine))
+    return out
+
+
+def _slot(em: Emitter, bits: list[int]) -> ir.Value:
+    """The warp's number among those along the axis."""
+    total: ir.Value | None = None
+    for place, bit in enumerate(bits):
+        part = em.b.and_(em.b.lshr(em.warp_id(), I32(bit)), I32(1))
+        part = em.b.shl(part, I32(place))
+        total = part if total is None else em.b.or_(total, part)
+    assert total is not None
+    return total

@@ -1,0 +1,1 @@
+"""Lowering of XeGPU operations to LLVM IR."""

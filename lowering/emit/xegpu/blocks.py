@@ -1,0 +1,675 @@
+"""Blocks of XeGPU programs: 2D messages where they are legal, else accesses of single lanes.
+
+A block that no message can serve (the device has none, `xe.gather` says so, or the surface is
+known to be too small or badly aligned) is moved by gathers whose masks do what the hardware's
+bounds do: outside of the base tensor, loads give zero and stores are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects.builtin import VectorType, i8
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp
+from triton_xe.dialects.xegpu.operand_sg_maps import lanes_reason
+from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc, vnni_factor
+from triton_xe.errors import LegalityError, UnsupportedError
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.block_2d import BlockShape, cache_code
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.tensors.exchange import kept_region
+from triton_xe.lowering.emit.tensors.registers import Registers
+from triton_xe.lowering.emit.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    bits_of,
+    suffix,
+    vector_of,
+)
+from triton_xe.lowering.emit.xegpu.lanes import Where, hinted_load, hinted_store
+from triton_xe.lowering.emit.xegpu.mapping import (
+    Access,
+    Choice,
+    Spread,
+    Table,
+    choose_load,
+    choose_store,
+    lane_parts,
+    wanted,
+)
+from triton_xe.lowering.emit.xegpu.vectors import (
+    Image,
+    from_list,
+    held_type,
+    packed,
+    pick,
+    retyped,
+    spread_of,
+)
+from triton_xe.lowering.surfaces.affine import attribute, constant_of
+
+VOID = ir.VoidType()
+CACHE_LINE = 64
+GATHER = "xe.gather"
+"""Attribute of create_nd_tdesc: gathers move the block."""
+TURNED = "xe.turned"
+"""Attribute of create_nd_tdesc next to it: neighbours along a row of the block are a pitch apart,
+its rows are neighbours."""
+VALID = "xe.valid"
+"""Attribute of load_nd and store_nd: of the block's rows and columns so many are used; the rest
+reads as zero and is not written."""
+SLM_BYTES = "xe.slm_bytes"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block's base tensor and position, in elements and rows; `hard` is how messages see it.
+
+    `low` is what the alignment of the base to 64 bytes adds to x, None where nothing.
+    """
+
+    base: ir.Value
+    height: ir.Value | None
+    width: ir.Value | None
+    pitch: ir.Value | None
+    y: ir.Value
+    x: ir.Value
+    hard: tuple[ir.Value, ir.Value, ir.Value, ir.Value] | None = None
+    low: ir.Value | None = None
+    turned: bool = False
+
+    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        return [self.y, self.x], lambda parts: replace(self, y=parts[0], x=parts[1])
+
+
+def index_value(em: Emitter, value: SSAValue | int) -> ir.Value:
+    """An index operand as i32."""
+    if isinstance(value, int):
+        return I32(value)
+    held = em.scalar(value)
+    return held if bits_of(held.type) == 32 else em.b.trunc(held, I32)
+
+
+def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
+    """The block that an op describes."""
+    kind = op.desc_type
+    check_lanes(em, op.name, kind)
+    if kind.memory_scope == "slm":
+        return _create_slm(em, op)
+    base = em.address(em.get(op.base))
+    if kind.rank == 1:
+        return Block(base, None, None, None, I32(0), index_value(em, op.offsets[0]))
+    inner = op.strides[1]
+    if (inner if isinstance(inner, int) else constant_of(inner)) != 1:
+        raise LegalityError(
+            f"{op.name}: the innermost stride is known at run time only; write 1, which it must be"
+        )
+    height, width = (index_value(em, v) for v in op.shape)
+    pitch = index_value(em, op.strides[0])
+    y, x = (index_value(em, v) for v in op.offsets)
+    made = Block(base, height, width, pitch, y, x, turned=TURNED in op.attributes)
+    if GATHER in op.attributes or not em.target.has_block_2d or _known_illegal(op):
+        return made
+    return _hardened(em, op, made)
+
+
+def check_lanes(em: Emitter, name: str, kind: TensorDescType) -> None:
+    """Refuse maps for subgroups of another size."""
+    if kind.lane_map is not None:
+        reason = lanes_reason(kind.lane_map, em.target)
+        if reason is not None:
+            raise LegalityError(f"{name}: {reason}")
+
+
+def _known_illegal(op: CreateNdTdescOp) -> bool:
+    """Whether the numbers in the op already say that no 2D message can address the surface."""
+    kind = op.desc_type
+    bits = max(kind.element_bits, 8)
+    size = kind.element_bits / 8
+
+    def known(value: SSAValue | int, otherwise: int) -> int:
+        return int(value * size) if isinstance(value, int) else otherwise
+
+    pitch = known(op.strides[0], 1 << 20)
+    width = known(op.shape[1], min(pitch, 1 << 10))
+    pitch = max(pitch, width) if not isinstance(op.strides[0], int) else pitch
+    unit = max(4, bits // 8)
+    width = width if isinstance(op.shape[1], int) else width // unit * unit
+    reason = block_2d.check_surface(
+        width_bytes=max(width, 64 if not isinstance(op.shape[1], int) else width), height=1,
+        pitch_bytes=pitch, element_bits=bits,
+    )
+    return reason is not None
+
+
+def _hardened(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
+    """The surface as messages take it: lengths in bytes minus one, from an aligned base."""
+    bits = op.desc_type.element_bits
+    known = attribute(op, "xe.base_alignment")
+    alignment = 1 if known is None else known.value.data
+    assert block.width is not None
+    assert block.pitch is not None
+    assert block.height is not None
+    width, pitch = (scaled(em, v, bits) for v in (block.width, block.pitch))
+    base, low = block.base, None
+    if alignment % block_2d.BASE_ALIGNMENT:
+        here = block.base
+        rest = em.remember(("low", here), lambda: em.b.and_(
+            em.b.trunc(here, I32), I32(block_2d.BASE_ALIGNMENT - 1)))
+        base = em.remember(("aligned", here), lambda: em.b.and_(
+            here, I64(-block_2d.BASE_ALIGNMENT & ((1 << 64) - 1))))
+        width = em.b.add(width, rest)
+        low = em.b.udiv(em.b.mul(rest, I32(8)), I32(bits)) if bits != 8 else rest
+    hard = (base, em.b.sub(width, I32(1)), em.b.sub(block.height, I32(1)),
+            em.b.sub(pitch, I32(1)))
+    return replace(block, hard=hard, low=low)
+
+
+def scaled(em: Emitter, elements: ir.Value, bits: int) -> ir.Value:
+    """A number of elements in bytes."""
+    if bits >= 8:
+        return em.b.mul(elements, ir.Constant(elements.type, bits // 8))
+    return em.b.sdiv(elements, ir.Constant(elements.type, 8 // bits))
+
+
+def _create_slm(em: Emitter, op: CreateNdTdescOp) -> Block:
+    if op.desc_type.rank != 1:
+        raise UnsupportedError(
+            f"{op.name}: blocks of shared local memory are 1D; use xegpu.create_tdesc for others"
+        )
+    return Block(slm_base(em, op, op.base), None, None, None, I32(0),
+                 index_value(em, op.offsets[0]))
+
+
+def slm_base(em: Emitter, op: Operation, base: SSAValue) -> ir.Value:
+    """A pointer into the function's shared local memory, from an offset in bytes."""
+    function: Any = op
+    while function.name != "tt.func":
+        function = function.parent_op()
+    held = attribute(function, SLM_BYTES)
+    if held is None:
+        raise UnsupportedError(
+            f"{op.name}: an address in shared local memory counts from its start; give its size"
+            f" as the function's attribute {SLM_BYTES}"
+        )
+    offset = em.address(em.get(base))
+    offset = offset if bits_of(offset.type) == 64 else em.b.sext(offset, I64)
+    return em.b.gep(kept_region(em, int(held.value.data)), [offset], source_etype=I8)
+
+
+# -- loads ----------------------------------------------------------------------------------------
+
+
+def access_of(kind: TensorDescType, value: Attribute, op: LoadNdOp | None) -> Access:
+    """The access of a load or (without `op`) a store; 4-bit elements are moved as bytes."""
+    assert isinstance(value, VectorType)
+    shape = tuple(value.get_shape())
+    if kind.element_bits < 8:
+        if op is not None and (op.packed is not None or op.transpose is not None):
+            raise UnsupportedError(
+                f"xegpu.load_nd of {kind}: elements of less than 8 bits are loaded as they are"
+            )
+        ratio = 8 // kind.element_bits
+        sizes = (*kind.get_shape()[:-1], kind.get_shape()[-1] // ratio)
+        kind = tensor_desc(sizes, i8, array_length=kind.array_length,
+                           boundary_check=kind.boundary_check, memory_scope=kind.memory_scope)
+        shape = (*shape[:-1], shape[-1] // ratio)
+    if op is None:
+        return Access(kind, shape)
+    return Access(kind, shape, op.packed is not None, op.transpose is not None, op.unit_bits)
+
+
+def _byte_spread(kind: TensorDescType, spread: Spread) -> Spread:
+    if kind.element_bits >= 8:
+        return spread
+    return replace(spread, unit=max(1, spread.unit * kind.element_bits // 8))
+
+
+def load_block(em: Emitter, op: LoadNdOp, block: Block) -> Registers:
+    """The registers of a load's value."""
+    kind = op.desc_type
+    spread = spread_of(em, op.value)
+    held, _ = held_type(op.value.type, spread)
+    access = access_of(kind, op.value.type, op)
+    inner = _byte_spread(kind, spread)
+    if kind.rank == 1:
+        made = _load_1d(em, op, block, access, inner)
+    elif block.hard is None or VALID in op.attributes:
+        made = load_elements(em, op, block, access, inner)
+    else:
+        choice = choose_load(access, inner, _may_pack(em, op))
+        if choice is None:
+            raise LegalityError(
+                f"xegpu.load_nd of {kind} to {op.value.type}: no message of {em.target.name}"
+                " brings the elements to the lanes that need them"
+            )
+        return _message_load(em, op, block, choice, held, access)
+    return retyped(em, made, held)
+
+
+def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
+    """Whether packing on the way is for free: the value serves as B, or the map asks for it."""
+    kind = op.desc_type
+    factor = vnni_factor(kind.element_type) if kind.element_bits >= 8 else 1
+    if kind.lane_map is not None:
+        return factor > 1 and kind.lane_map.data[0] == factor
+    uses = [use for use in op.value.uses]
+    return bool(uses) and all(
+        use.operation.name == "xegpu.dpas" and use.index == 1 for use in uses
+    )
+
+
+def _message_load(
+    em: Emitter, op: LoadNdOp, block: Block, choice: Choice, held: ir.Type, access: Access
+) -> Registers:
+    reason = block_2d.check_load(choice.shape, em.target)
+    if reason is not None:
+        raise LegalityError(f"xegpu.load_nd of {op.desc_type}: {reason}")
+    count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
+    kind = vector_of(ir.IntType(choice.register_bits), count)
+    code = cache_code(op.cache_policy, em.target)
+    value = em.call(f"llvm.genx.GenISA.LSC2DBlockRead.{suffix(kind)}", kind,
+                    message(em, block, choice.shape, access.desc.element_bits, code))
+    memory = em.alloca(ir.IntType(choice.register_bits), count)
+    em.b.store(value, memory).align = 64
+    em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
+    total = count * choice.register_bits // bits_of(held)
+    image = Image(em, held, memory, total)
+    per = bits_of(held) // access.desc.element_bits
+    order = choice.order[::per]
+    order = tuple(r // per for r in order)
+    if order == tuple(range(len(order))):
+        return image if len(order) == total else Image(em, held, memory, len(order))
+    return pick(em, image, order)
+
+
+def message(
+    em: Emitter, block: Block, shape: BlockShape, bits: int, cache: int
+) -> list[ir.Value]:
+    """The thirteen operands of a 2D block message."""
+    assert block.hard is not None
+    x = block.x
+    if block.low is not None:
+        x = em.b.add(x, block.low)
+    if shape.element_bits != bits:
+        x = em.b.ashr(x, I32((shape.element_bits // bits).bit_length() - 1))
+    base, width, height, pitch = block.hard
+    return [base, width, height, pitch, x, block.y, I32(shape.element_bits), I32(shape.width),
+            I32(shape.height), I32(shape.blocks), I1(shape.transpose), I1(shape.vnni), I32(cache)]
+
+
+WORDS = {32: "i32", 64: "i64"}
+
+
+def _load_1d(
+    em: Emitter, op: LoadNdOp, block: Block, access: Access, spread: Spread
+) -> Registers:
+    """1D block messages where elements are words of their own, else one access per register."""
+    bits = access.desc.element_bits
+    table = wanted(access, spread)
+    count = 1 + max(register for register, _ in table)
+    start = _start_1d(em, block, bits)
+    kind = ir.IntType(bits)
+    if _in_turn(table, count, em.state.lanes) and bits in WORDS and op.cache_policy == "default":
+        return _words_1d(em, start, kind, count)
+    cache_code(op.cache_policy, em.target)
+    return _elements_1d(em, start, kind, table, op.cache_policy)
+
+
+def _in_turn(table: Table, count: int, lanes: int) -> bool:
+    """Whether register r of lane l is element r * lanes + l, all of them."""
+    return len(table) == count * lanes and all(
+        element[2] == register * lanes + lane for (register, lane), element in table.items()
+    )
+
+
+def _start_1d(em: Emitter, block: Block, bits: int) -> ir.Value:
+    """The address of the first element, as a pointer."""
+    offset = em.b.sext(block.x, I64)
+    offset = scaled(em, offset, bits)
+    if isinstance(block.base.type, ir.PointerType):
+        return em.b.gep(block.base, [offset], source_etype=I8)
+    return em.b.inttoptr(em.b.add(block.base, offset), POINTER)
+
+
+def _pieces(count: int) -> list[tuple[int, int]]:
+    """(first, length) of runs of 8, 4, 2 and 1."""
+    out, at = [], 0
+    while at < count:
+        length = next(n for n in (8, 4, 2, 1) if n <= count - at)
+        out.append((at, length))
+        at += length
+    return out
+
+
+def _words_1d(em: Emitter, start: ir.Value, kind: ir.IntType, count: int) -> Registers:
+    space = start.type.addrspace
+    scalars: list[ir.Value] = []
+    for first, length in _pieces(count):
+        value_type = vector_of(kind, length)
+        offset = first * em.state.lanes * kind.width // 8
+        at = em.b.gep(start, [I64(offset)], source_etype=I8) if offset else start
+        value = em.call(f"llvm.genx.GenISA.simdBlockRead.{suffix(value_type)}.p{space}",
+                        value_type, [at])
+        if length == 1:
+            scalars.append(value)
+        else:
+            scalars += [em.b.extract_element(value, I32(i)) for i in range(length)]
+    return from_list(em, kind, scalars)
+
+
+def _elements_1d(
+    em: Emitter, start: ir.Value, kind: ir.IntType, table: Table, policy: str
+) -> Registers:
+    scalars = []
+    for register in range(1 + max(r for r, _ in table)):
+        where, condition = _place_1d(em, start, kind, table, register)
+        scalars.append(hinted_load(em, where, kind, condition, policy))
+    return from_list(em, kind, scalars)
+
+
+def _place_1d(
+    em: Emitter, start: ir.Value, kind: ir.IntType, table: Table, register: int
+) -> tuple[Where, ir.Value | None]:
+    """(where a register's element is, whether this lane has one)."""
+    lanes = em.state.lanes
+    row = [table.get((register, lane)) for lane in range(lanes)]
+    known = [element[2] for element in row if element is not None]
+    step = known[1] - known[0] if len(known) > 1 else 0
+    if any(v != known[0] + i * step for i, v in enumerate(known)):
+        raise UnsupportedError("a 1D block whose lanes do not take turns evenly")
+    size = kind.width // 8
+    lane = em.b.zext(em.lane_id(), I64)
+    at = em.b.add(em.b.mul(lane, I64(step * size)), I64(known[0] * size))
+    if len(known) == lanes:
+        return (start, at), None
+    return (start, at), em.b.icmp_unsigned("<", em.lane_id(), I32(len(known)))
+
+
+# -- accesses of single lanes ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """One access of every lane: address, whether it is inside, registers it moves."""
+
+    where: Where
+    inside: ir.Value | None
+    registers: tuple[int, ...]
+
+
+Valid = tuple[int, int] | None
+
+
+def valid_part(op: Operation) -> Valid:
+    """How many rows and columns of a block an access uses; None for all."""
+    held = op.attributes.get(VALID)
+    if held is None:
+        return None
+    rows, columns = (int(v) for v in held.get_values())  # type: ignore[attr-defined]
+    return rows, columns
+
+
+def places(
+    em: Emitter, block: Block, access: Access, spread: Spread, valid: Valid
+) -> list[Place]:
+    """The accesses that cover a block, element by element."""
+    desc = access.desc
+    table = wanted(access, spread)
+    added = lane_parts(table, em.state.lanes)
+    if added is None:
+        raise UnsupportedError(f"{desc}: its lanes do not take turns evenly; use another sg_map")
+    lane = em.lane_id()
+    parts = [em.bits_to_coordinate(lane, bases, "lane") for bases in added]
+    return [_place(em, block, desc, register, element, parts, valid)
+            for register, element in sorted(
+                (r, e) for (r, held), e in table.items() if held == 0)]
+
+
+def _place(
+    em: Emitter, block: Block, desc: TensorDescType, register: int, element: Any,
+    parts: Sequence[ir.Value | None], valid: Valid,
+) -> Place:
+    number, row, column = element
+    column += number * desc.get_shape()[1]
+    y = _moved(em, block.y, row)
+    x = _moved(em, block.x, column)
+    tests = _inside(em, block, y, x, parts) if desc.boundary_check else []
+    if valid is not None:
+        for at, limit, part in ((row, valid[0], parts[0]), (column, valid[1], parts[1])):
+            tests += _limit(em, at, limit, part)
+    inside: ir.Value | None = None
+    for test in tests:
+        inside = test if inside is None else em.b.and_(inside, test)
+    return Place(_address(em, block, desc.element_bits, row, x, parts), inside, (register,))
+
+
+def _moved(em: Emitter, start: ir.Value, by: int) -> ir.Value:
+    return em.remember(("moved", start, by), lambda: em.b.add(start, I32(by))) if by else start
+
+
+def _address(
+    em: Emitter, block: Block, bits: int, row: int, x: ir.Value,
+    parts: Sequence[ir.Value | None],
+) -> Where:
+    """The lanes' own part, the same for all places, and what all of them share."""
+    assert block.pitch is not None
+    pitch = block.pitch
+    strides = (None, pitch) if block.turned else (pitch, None)
+
+    def line() -> ir.Value:
+        first = em.remember(("line", pitch, block.y), lambda: em.b.mul(
+            em.b.sext(block.y, I64), em.b.sext(pitch, I64)))
+        return em.b.add(first, em.b.mul(em.b.sext(pitch, I64), I64(row))) if row else first
+
+    def lanes() -> ir.Value:
+        total: ir.Value | None = None
+        for part, stride in zip(parts, strides, strict=True):
+            if part is None:
+                continue
+            wide = em.b.zext(part, I64)
+            wide = wide if stride is None else em.b.mul(wide, em.b.sext(stride, I64))
+            total = wide if total is None else em.b.add(total, wide)
+        return block.base if total is None else em.b.add(block.base, scaled(em, total, bits))
+
+    own = em.remember(("lanes", block.base, pitch, block.turned, bits, *parts),
+                      lambda: em.b.inttoptr(lanes(), POINTER))
+    if block.turned:
+        y = em.b.add(em.b.sext(block.y, I64), I64(row))
+        across = em.remember(("across", pitch, x), lambda: em.b.mul(
+            em.b.sext(x, I64), em.b.sext(pitch, I64)))
+        return own, scaled(em, em.b.add(across, y), bits)
+    shared = em.b.add(em.remember(("line", pitch, block.y, row), line), em.b.sext(x, I64))
+    return own, scaled(em, shared, bits)
+
+
+def _inside(
+    em: Emitter, block: Block, y: ir.Value, x: ir.Value, parts: Sequence[ir.Value | None]
+) -> list[ir.Value]:
+    """One test per dimension that lanes differ in; the other one makes its limit 0."""
+    assert block.height is not None
+    assert block.width is not None
+    height, width = block.height, block.width
+    down, across = parts
+
+    def test(at: ir.Value, part: ir.Value | None, limit: ir.Value) -> ir.Value:
+        where = at if part is None else em.b.add(at, part)
+        return em.b.icmp_unsigned("<", where, limit)
+
+    if down is None:
+        limit = em.remember(("limit", y, width, height), lambda: em.b.select(
+            em.b.icmp_unsigned("<", y, height), width, I32(0)))
+        return [test(x, across, limit)]
+    if across is None:
+        limit = em.remember(("limit", x, height, width), lambda: em.b.select(
+            em.b.icmp_unsigned("<", x, width), height, I32(0)))
+        return [test(y, down, limit)]
+    return [test(y, down, height), test(x, across, width)]
+
+
+def _limit(em: Emitter, at: int, limit: int, part: ir.Value | None) -> list[ir.Value]:
+    """The test that at + part stays below a limit; none where the limit is the block's."""
+    if part is None:
+        return [] if at < limit else [I1(0)]
+    if at >= limit:
+        return [I1(0)]
+    return [em.remember(("limit", part, limit - at), lambda: em.b.icmp_unsigned(
+        "<", part, I32(limit - at)))]
+
+
+def load_elements(
+    em: Emitter, op: LoadNdOp, block: Block, access: Access, spread: Spread
+) -> Registers:
+    """A block read by every lane for itself."""
+    policy = op.cache_policy
+    cache_code(policy, em.target)
+    kind = ir.IntType(access.desc.element_bits)
+    scalars = []
+    for place in places(em, block, access, spread, valid_part(op)):
+        scalars.append(hinted_load(em, place.where, kind, place.inside, policy))
+    return from_list(em, kind, scalars)
+
+
+# -- stores ---------------------------------------------------------------------------------------
+
+
+def store_block(em: Emitter, op: StoreNdOp, block: Block) -> None:
+    """Write a vector to a block."""
+    kind = op.desc_type
+    spread = spread_of(em, op.value)
+    access = access_of(kind, op.value.type, None)
+    inner = _byte_spread(kind, spread)
+    held = em.get(op.value)
+    assert isinstance(held, Registers)
+    store_registers(em, op, block, access, inner, held)
+
+
+def store_registers(
+    em: Emitter, op: StoreNdOp, block: Block, access: Access, inner: Spread, held: Registers
+) -> None:
+    """Write registers to a block: by messages, or by every lane for itself."""
+    bits = access.desc.element_bits
+    code = cache_code(op.cache_policy, em.target, write=True)
+    if bits_of(held.kind) > bits:
+        held = retyped(em, held, ir.IntType(bits))
+    if access.desc.rank == 1:
+        _store_1d(em, op, block, access, inner, held)
+        return
+    if block.hard is None or VALID in op.attributes:
+        _store_elements(em, op, block, access, inner, held)
+        return
+    choice = choose_store(access, inner)
+    if choice is None:
+        raise LegalityError(
+            f"xegpu.store_nd of {op.value.type} to {op.desc_type}: no message of"
+            f" {em.target.name} takes the elements from the lanes that hold them"
+        )
+    reason = block_2d.check_store(choice.shape, em.target)
+    if reason is not None:
+        raise LegalityError(f"xegpu.store_nd of {op.desc_type}: {reason}")
+    source = pick(em, held, _inverse(choice.order))
+    raw = packed(em, source, choice.register_bits, 0, source.count)
+    em.call(f"llvm.genx.GenISA.LSC2DBlockWrite.{suffix(raw.type)}", VOID,
+            [*message(em, block, choice.shape, bits, code), raw])
+
+
+def _inverse(order: tuple[int, ...]) -> list[int]:
+    where = {home: register for register, home in enumerate(order)}
+    return [where[home] for home in range(len(order))]
+
+
+def _store_1d(
+    em: Emitter, op: StoreNdOp, block: Block, access: Access, spread: Spread, held: Registers
+) -> None:
+    bits = access.desc.element_bits
+    table = wanted(access, spread)
+    count = 1 + max(register for register, _ in table)
+    start = _start_1d(em, block, bits)
+    kind = ir.IntType(bits)
+    for register in range(count):
+        where, condition = _place_1d(em, start, kind, table, register)
+        value = packed(em, held, bits, register, 1)
+        hinted_store(em, where, value, condition, op.cache_policy)
+
+
+def _store_elements(
+    em: Emitter, op: StoreNdOp, block: Block, access: Access, spread: Spread, held: Registers
+) -> None:
+    bits = access.desc.element_bits
+    for place in places(em, block, access, spread, valid_part(op)):
+        if isinstance(place.inside, ir.Constant):
+            continue
+        value = packed(em, held, bits, place.registers[0], 1)
+        hinted_store(em, place.where, value, place.inside, op.cache_policy)
+
+
+# -- prefetches -----------------------------------------------------------------------------------
+
+
+def prefetch_code(em: Emitter, op: Operation, policy: str) -> int:
+    """The cache code of a prefetch, which must leave its data in some cache."""
+    policy = "ca.ca" if policy == "default" else policy
+    if policy == "uc.uc" or policy.startswith("ri"):
+        raise LegalityError(
+            f"{op.name}: cache policy {policy!r} keeps nothing in a cache; hint that L1 or L3 is"
+            " cached"
+        )
+    return cache_code(policy, em.target)
+
+
+def prefetch_lanes(em: Emitter, kind: TensorDescType, block: Block, code: int) -> None:
+    """Each lane asks for rows of its own, inside the base tensor."""
+    bits = kind.element_bits
+    if kind.rank == 1:
+        _prefetch_1d(em, _start_1d(em, block, bits), kind.get_shape()[0] * bits // 8, code)
+        return
+    rows, lanes = kind.get_shape()[0], em.state.lanes
+    assert block.height is not None
+    assert block.width is not None
+    assert block.pitch is not None
+    row_bytes = kind.get_shape()[1] * kind.array_length * bits // 8
+    for first in range(0, rows, lanes):
+        y = em.b.add(em.b.add(block.y, em.lane_id()), I32(first))
+        y = _clamped(em, y, block.height)
+        line = em.b.mul(em.b.sext(y, I64), em.b.sext(block.pitch, I64))
+        for part in range(0, row_bytes, CACHE_LINE):
+            x = _clamped(em, _moved(em, block.x, part * 8 // bits), block.width)
+            offset = scaled(em, em.b.add(line, em.b.sext(x, I64)), bits)
+            lane_prefetch(em, em.b.inttoptr(em.b.add(block.base, offset), POINTER), code)
+
+
+def _prefetch_1d(em: Emitter, start: ir.Value, size: int, code: int) -> None:
+    """Each lane asks for a cache line of its own."""
+    lines, lanes = -(-size // CACHE_LINE), em.state.lanes
+    for first in range(0, lines, lanes):
+        line = em.b.add(em.lane_id(), I32(first))
+        if first + lanes > lines:
+            line = em.call("llvm.umin.i32", I32, [line, I32(lines - 1)])
+        offset = em.b.mul(em.b.zext(line, I64), I64(CACHE_LINE))
+        lane_prefetch(em, em.b.gep(start, [offset], source_etype=I8), code)
+
+
+def lane_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
+    """One 16-byte prefetch of every lane."""
+    em.call("llvm.genx.GenISA.LSCPrefetch.p1", VOID,
+            [pointer, I32(0), I32(3), I32(4), I32(code)])
+
+
+def _clamped(em: Emitter, value: ir.Value, size: ir.Value) -> ir.Value:
+    last = em.b.sub(size, I32(1))
+    low = em.call("llvm.smax.i32", I32, [value, I32(0)])
+    return em.call("llvm.smin.i32", I32, [low, last])
+
+
+__all__ = [
+    "GATHER", "VALID", "Block", "access_of", "create_block", "load_block", "load_elements",
+    "message", "prefetch_code", "prefetch_lanes", "store_block", "store_registers",
+]

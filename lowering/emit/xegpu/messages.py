@@ -1,0 +1,589 @@
+"""Lowering of XeGPU operations: descriptors, 2D block messages, fragments and DPAS.
+
+A descriptor is a set of scalars; x and y move, the rest stays.  One that only prefetches becomes
+an address payload, made once and moved in place, because its setup would be repeated otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from triton_xe.dialects.xegpu.nd import (
+    CreateNdTdescOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+)
+from triton_xe.dialects.xegpu.types import TensorDescType
+from triton_xe.errors import LegalityError, UnsupportedError
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.block_2d import BlockShape, cache_code
+from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, check_dpas
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, eager
+from triton_xe.lowering.emit.types import (
+    I1,
+    I8,
+    I32,
+    PRIVATE_POINTER,
+    bits_of,
+    scalar_type,
+    suffix,
+    vector_of,
+)
+from triton_xe.lowering.emit.xegpu import scattered as xegpu_scattered
+from triton_xe.lowering.emit.xegpu import sync as xegpu_sync
+from triton_xe.lowering.emit.xegpu.blocks import (
+    VALID,
+    access_of,
+    create_block,
+    index_value,
+    load_block,
+    load_elements,
+    message,
+    prefetch_code,
+    prefetch_lanes,
+    store_block,
+    store_registers,
+)
+from triton_xe.lowering.emit.xegpu.mapping import Spread
+from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
+from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.tiles.sink_loads import AT_USE
+
+VOID = ir.VoidType()
+MAX_VECTOR = 16
+"""Most elements of a vector that LLVM's SPIR-V target computes with."""
+X, Y = 5, 6
+"""Fields of an address payload."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A descriptor in the form of an address payload, which is moved in place."""
+
+    pointer: ir.Value
+    shape: BlockShape
+
+    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        return [], lambda parts: self
+
+
+class Loaded:
+    """The result of a block load, in private memory from which operands are read again.
+
+    `load` writes the message: now, or `at_use`, which is when the memory is first asked for.
+    """
+
+    region = None
+
+    def __init__(
+        self, em: Emitter, elements: int, bits: int, load: Callable[[], ir.Value], *, at_use: bool
+    ) -> None:
+        self.elements, self.bits = elements, bits
+        self._em, self._block, self._load = em, em.b.block, load
+        self._memory = em.alloca(ir.IntType(bits), elements)
+        self._place = em.b.place
+        self._waits = True
+        if at_use:
+            em.open_reads.append(self)
+        else:
+            self.finish()
+
+    @property
+    def memory(self) -> ir.Value:
+        """Where the elements lie, loaded."""
+        self.finish()
+        return self._memory
+
+    def finish(self) -> None:
+        """Load, if that has not been done."""
+        if not self._waits:
+            return
+        assert self._em.b.block is self._block, "a tile is loaded in another block"
+        self._waits = False
+        with self._em.b.from_place(self._place):
+            self._em.b.store(self._load(), self._memory).align = 64
+
+
+class FragmentValue:
+    """A fragment as one LLVM value: `<elements x integer>`, or of the accumulator's type."""
+
+    def __init__(self, value: ir.Value) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> ir.Value:
+        """The LLVM value, at the current place."""
+        return self._value
+
+    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        return [self.value], lambda parts: FragmentValue(parts[0])
+
+
+class LazyFragment(FragmentValue):
+    """A fragment that is put together where it is used."""
+
+    def __init__(self, em: Emitter, make: Callable[[], ir.Value]) -> None:
+        self._em, self._make = em, make
+
+    @property
+    def value(self) -> ir.Value:
+        return self._em.remember((self, "fragment"), self._make)
+
+
+def _descriptor_type(value: SSAValue) -> TensorDescType:
+    kind = value.type
+    assert isinstance(kind, TensorDescType)
+    return kind
+
+
+def block_shape(kind: TensorDescType, load: LoadNdOp | None) -> BlockShape:
+    """The message that a descriptor, used by `load`, a store or a prefetch, stands for."""
+    height, width = kind.get_shape()
+    bits = kind.element_bits
+    transpose = load is not None and load.transpose is not None
+    unit = load.transpose_bit_width.value.data if transpose and load.transpose_bit_width else bits  # type: ignore[union-attr]
+    return BlockShape(
+        unit, width * bits // unit, height, kind.array_length,
+        transpose=transpose, vnni=load is not None and load.packed is not None,
+    )
+
+
+@lowers("xegpu.create_nd_tdesc")
+def lower_create_nd_tdesc(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, CreateNdTdescOp)
+    kind = _descriptor_type(op.results[0])
+    made = create_block(em, op)
+    if made.hard is None or not _only_prefetches(op.results[0]):
+        em.bind(op.results[0], made)
+        return
+    shape = block_shape(kind, None)
+    base, width, height, pitch = made.hard
+    x = made.x if made.low is None else em.b.add(made.x, made.low)
+    pointer = em.call(
+        "llvm.genx.GenISA.LSC2DBlockCreateAddrPayload.p0i32", PRIVATE_POINTER,
+        [base, width, height, pitch, x, made.y,
+         I32(shape.width), I32(shape.height), I32(shape.blocks)],
+    )
+    em.bind(op.results[0], Payload(pointer, shape))
+
+
+def _only_prefetches(value: SSAValue, seen: set[SSAValue] | None = None) -> bool:
+    """Whether a descriptor, however it moves, serves prefetches alone, one after the other."""
+    seen = set() if seen is None else seen
+    if value in seen:
+        return True
+    seen.add(value)
+    for use in value.uses:
+        op = use.operation
+        if op.name == "xegpu.prefetch_nd":
+            continue
+        if op.name == "xegpu.update_nd_offset":
+            if not _only_prefetches(op.results[0], seen):
+                return False
+        elif op.name == "scf.for" and use.index >= 3:
+            index = use.index - 3
+            following = (op.regions[0].block.args[index + 1], op.results[index])
+            if not all(_only_prefetches(v, seen) for v in following):
+                return False
+        elif op.name == "scf.yield":
+            loop = op.parent_op()
+            if loop is None or loop.name != "scf.for":
+                return False
+        else:
+            return False
+    return True
+
+
+@lowers("xegpu.update_nd_offset")
+def lower_update_nd_offset(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, UpdateNdOffsetOp)
+    held = em.get(op.desc)
+    rows, columns = op.offsets if len(op.offsets) == 2 else (0, op.offsets[0])
+    if isinstance(held, Payload):
+        for field, by in ((Y, rows), (X, columns)):
+            if not _is_zero(by):
+                em.call(
+                    "llvm.genx.GenISA.LSC2DBlockSetAddrPayloadField.p0i32.i32", VOID,
+                    [held.pointer, I32(field), index_value(em, by), I1(1)],
+                )
+        em.bind(op.results[0], held)
+        return
+    y = held.y if _is_zero(rows) else em.b.add(held.y, index_value(em, rows))
+    x = held.x if _is_zero(columns) else em.b.add(held.x, index_value(em, columns))
+    em.bind(op.results[0], replace(held, y=y, x=x))
+
+
+def _is_zero(value: SSAValue | int) -> bool:
+    if isinstance(value, int):
+        return value == 0
+    from triton_xe.lowering.surfaces.affine import constant_of
+
+    return constant_of(value) == 0
+
+
+@lowers("xegpu.load_nd")
+def lower_load_nd(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, LoadNdOp)
+    kind, block = op.desc_type, em.get(op.desc)
+    if not in_fragments(em, op):
+        em.bind(op.value, load_block(em, op, block))
+        return
+    if block.hard is None or VALID in op.attributes:
+        access = access_of(kind, op.value.type, op)
+        held = load_elements(em, op, block, access, Spread(em.state.lanes, own=True))
+        em.bind(op.value, fragment_of_registers(em, held, op.value.type))
+        return
+    shape = block_shape(kind, op)
+    reason = block_2d.check_load(shape, em.target)
+    if reason is not None:
+        raise LegalityError(f"xegpu.load_nd of {kind}: {reason}")
+    elements, parts = op.value.type.get_shape()
+    bits = parts * kind.element_bits
+    vector = vector_of(ir.IntType(bits), elements)
+
+    def load() -> ir.Value:
+        code = cache_code(op.cache_policy, em.target)
+        return em.call(
+            f"llvm.genx.GenISA.LSC2DBlockRead.{suffix(vector)}", vector,
+            message(em, block, shape, kind.element_bits, code),
+        )
+
+    em.bind(op.value, Loaded(em, elements, bits, load, at_use=AT_USE in op.attributes))
+    em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
+
+
+@lowers("xegpu.prefetch_nd")
+def lower_prefetch_nd(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, PrefetchNdOp)
+    kind, held = op.desc_type, em.get(op.desc)
+    code = prefetch_code(em, op, op.cache_policy)
+    if kind.memory_scope == "slm":
+        raise LegalityError("xegpu.prefetch_nd: shared local memory is not cached")
+    if not isinstance(held, Payload) and held.hard is None:
+        prefetch_lanes(em, kind, held, code)
+        return
+    shape = block_shape(kind, None)
+    reason = block_2d.check_prefetch(shape, em.target)
+    if reason is not None:
+        raise LegalityError(f"xegpu.prefetch_nd of {kind}: {reason}")
+    if isinstance(held, Payload):
+        em.call(
+            "llvm.genx.GenISA.LSC2DBlockPrefetchAddrPayload.p0i32", VOID,
+            [held.pointer, I32(0), I32(0), I32(shape.element_bits), I32(shape.width),
+             I32(shape.height), I32(shape.blocks), I1(0), I1(0), I32(code)],
+        )
+        return
+    em.call("llvm.genx.GenISA.LSC2DBlockPrefetch", VOID,
+            message(em, held, shape, kind.element_bits, code))
+
+
+@lowers("xegpu.store_nd")
+def lower_store_nd(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, StoreNdOp)
+    kind, block = op.desc_type, em.get(op.desc)
+    if not in_fragments(em, op):
+        store_block(em, op, block)
+        return
+    if block.hard is None or VALID in op.attributes:
+        held = fragment_registers(em, em.get(op.value), op.value.type)
+        access = access_of(kind, op.value.type, None)
+        store_registers(em, op, block, access, Spread(em.state.lanes, own=True), held)
+        return
+    shape = block_shape(kind, None)
+    reason = block_2d.check_store(shape, em.target)
+    if reason is not None:
+        raise LegalityError(f"xegpu.store_nd of {kind}: {reason}")
+    raw = as_integers(em, em.get(op.value).value)
+    code = cache_code(op.cache_policy, em.target, write=True)
+    em.call(
+        f"llvm.genx.GenISA.LSC2DBlockWrite.{suffix(raw.type)}", VOID,
+        [*message(em, block, shape, kind.element_bits, code), raw],
+    )
+
+
+def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:
+    """A fragment as one vector with an element for each value."""
+    assert isinstance(kind, VectorType)
+    elements, parts = kind.get_shape()
+    if elements * parts > MAX_VECTOR:
+        raise UnsupportedError(
+            f"arithmetic on fragments {kind} of more than {MAX_VECTOR} values; use larger elements"
+        )
+    flat = vector_of(scalar_type(kind.element_type), elements * parts)
+    return held.value if held.value.type == flat else em.b.bitcast(held.value, flat)
+
+
+def fragment_value(em: Emitter, flat: ir.Value, kind: Attribute) -> FragmentValue:
+    """The inverse of `fragment_elements`."""
+    assert isinstance(kind, VectorType)
+    elements, parts = kind.get_shape()
+    if parts == 1:
+        return FragmentValue(flat)
+    unit = ir.IntType(parts * bits_of(scalar_type(kind.element_type)))
+    return FragmentValue(em.b.bitcast(flat, vector_of(unit, elements)))
+
+
+def fragment_of_registers(em: Emitter, held: Registers, kind: Attribute) -> FragmentValue:
+    """Registers of raw integers as a fragment."""
+    assert isinstance(kind, VectorType)
+    elements, parts = kind.get_shape()
+    raw = packed(em, held, parts * bits_of(held.kind), 0, held.count)
+    if parts > 1:
+        return FragmentValue(raw)
+    typed = vector_of(scalar_type(kind.element_type), elements)
+    return FragmentValue(raw if raw.type == typed else em.b.bitcast(raw, typed))
+
+
+def fragment_registers(em: Emitter, held: FragmentValue, kind: Attribute) -> Registers:
+    """A fragment as registers of raw integers."""
+    assert isinstance(kind, VectorType)
+    elements, parts = kind.get_shape()
+    bits = bits_of(scalar_type(kind.element_type))
+    return unpacked(em, as_integers(em, held.value), ir.IntType(bits), elements * parts)
+
+
+def as_integers(em: Emitter, value: ir.Value) -> ir.Value:
+    """Float elements as integers of the same size."""
+    kind = value.type
+    scalar = kind.element if isinstance(kind, ir.VectorType) else kind
+    if isinstance(scalar, ir.IntType):
+        return value
+    into = ir.IntType(bits_of(scalar))
+    shaped = ir.VectorType(into, kind.count) if isinstance(kind, ir.VectorType) else into
+    return em.b.bitcast(value, shaped)
+
+
+def _is_accumulator(kind: Attribute) -> bool:
+    return isinstance(kind, VectorType) and kind.get_shape()[1] == 1
+
+
+@lowers("xe.fragment")
+def lower_fragment(em: Emitter, op: Operation) -> None:
+    """Pick an instruction's operand; a run of elements is read from memory as it is."""
+    made = LazyFragment(em, lambda: _fragment(em, op))
+    em.bind(op.results[0], made if used_here(op) else FragmentValue(made.value))
+
+
+def used_here(op: Operation) -> bool:
+    """Whether only operations of the same block use what the operation makes."""
+    return all(use.operation.parent is op.parent for r in op.results for use in r.uses)
+
+
+def used_once(op: Operation) -> bool:
+    """Whether only operations of the same block or of branches in it use what this one makes."""
+    for user in (use.operation for result in op.results for use in result.uses):
+        block = user.parent
+        while block is not None and block is not op.parent:
+            parent = block.parent_op()
+            block = parent.parent if parent is not None and parent.name == "scf.if" else None
+        if block is None:
+            return False
+    return True
+
+
+def _fragment(em: Emitter, op: Operation) -> ir.Value:
+    kind = op.results[0].type
+    assert isinstance(kind, VectorType)
+    elements, parts = kind.get_shape()
+    bits = bits_of(scalar_type(kind.element_type))
+    flat = [int(x) for x in attribute(op, "sources").get_values()]
+    sources = [tuple(flat[i : i + 3]) for i in range(0, len(flat), 3)]
+    loads = [em.get(v) for v in op.operands]
+    first = sources[0]
+    run = [(first[0], first[1] + i // parts, i % parts) for i in range(len(sources))]
+    if isinstance(loads[first[0]], Loaded) and sources == run and first[2] == 0 and (
+        loads[first[0]].bits == parts * bits
+    ):
+        value = _read(em, loads[first[0]], first[1], elements)
+    else:
+        value = _assemble(em, loads, sources, elements, parts, bits)
+    typed = vector_of(scalar_type(kind.element_type), elements)
+    if parts == 1 and value.type != typed and not _serves_raw(op.results[0]):
+        value = em.b.bitcast(value, typed)
+    return value
+
+
+def _serves_raw(value: SSAValue) -> bool:
+    """Whether all uses take a fragment as integers: factors of DPAS, stores, tensors."""
+    return all(
+        use.operation.name in ("xegpu.store_nd", "xe.from_fragments", "xe.fragment")
+        or (use.operation.name == "xegpu.dpas" and use.index < 2)
+        for use in value.uses
+    )
+
+
+def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Value:
+    kind = vector_of(ir.IntType(loaded.bits), count)
+    pointer = em.b.gep(loaded.memory, [I32(first * loaded.bits // 8)], source_etype=I8) if (
+        first) else loaded.memory
+    value = em.b.load(pointer, typ=kind)
+    value.align = min(64, max(loaded.bits // 8, 1) * (1 if first % 8 else 8))
+    return value
+
+
+def _assemble(
+    em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], elements: int,
+    parts: int, bits: int,
+) -> ir.Value:
+    """Single values put together: the general way."""
+    kind = ir.IntType(bits)
+    scalars = [_part(em, loads[m], e, p, bits) for m, e, p in sources]
+    if parts == 1:
+        return em.pack(kind, scalars)
+    packed = [_joined(em, scalars[i * parts : (i + 1) * parts], bits) for i in range(elements)]
+    return em.pack(ir.IntType(bits * parts), packed)
+
+
+def _part(em: Emitter, held: Any, element: int, part: int, bits: int) -> ir.Value:
+    if isinstance(held, Loaded):
+        whole = em.remember((held.memory, element), lambda: _read(em, held, element, 1))
+    else:
+        value = as_integers(em, held.value)
+        whole = em.b.extract_element(value, I32(element)) if isinstance(
+            value.type, ir.VectorType) else value
+    have = bits_of(whole.type)
+    if have == bits:
+        return whole
+    shifted = em.b.lshr(whole, ir.Constant(whole.type, part * bits)) if part else whole
+    return em.b.trunc(shifted, ir.IntType(bits))
+
+
+def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
+    into = ir.IntType(bits * len(parts))
+    total: ir.Value | None = None
+    for place, part in enumerate(parts):
+        wide = em.b.zext(part, into)
+        wide = em.b.shl(wide, ir.Constant(into, place * bits)) if place else wide
+        total = wide if total is None else em.b.or_(total, wide)
+    assert total is not None
+    return total
+
+
+@lowers("xe.to_fragments")
+def lower_to_fragments(em: Emitter, op: Operation) -> None:
+    source = em.registers(op.operands[0])
+    here = used_here(op)
+    start = 0
+    for result in op.results:
+        kind = result.type
+        assert isinstance(kind, VectorType)
+        elements, parts = kind.get_shape()
+        made = LazyFragment(em, partial(_from_registers, em, source, start, elements, parts))
+        em.bind(result, made if here else FragmentValue(made.value))
+        start += elements * parts
+
+
+def _from_registers(
+    em: Emitter, source: Registers, start: int, elements: int, parts: int
+) -> ir.Value:
+    value = source.slice(em, start, elements * parts)
+    if parts == 1:
+        return value
+    return em.b.bitcast(value, vector_of(ir.IntType(parts * bits_of(source.kind)), elements))
+
+
+@lowers("xe.from_fragments")
+def lower_from_fragments(em: Emitter, op: Operation) -> None:
+    (result,) = op.results
+    element = scalar_type(result.type)
+    held = [em.get(operand) for operand in op.operands]
+    kind = op.operands[0].type
+    assert isinstance(kind, VectorType)
+    size = kind.get_shape()[0] * kind.get_shape()[1]
+    flat = vector_of(element, size)
+
+    def piece(i: int) -> ir.Value:
+        value = held[i].value
+        return value if value.type == flat else em.b.bitcast(value, flat)
+
+    made = Registers(size * len(held), element, piece)
+    made.width = size
+    chunked = _chunked(em, made)
+    em.bind(result, chunked if used_once(op) else eager(
+        element, chunked.all_chunks(em), chunked.width))
+
+
+def _chunked(em: Emitter, pieces: Registers) -> Registers:
+    """Registers in chunks of eight from pieces of equal size."""
+    width, size = min(pieces.count, CHUNK), pieces.width
+    if size == width:
+        return pieces
+
+    def make(i: int) -> ir.Value:
+        if size > width:
+            whole = pieces.chunk(em, i * width // size)
+            first = i * width % size
+            return em.shuffle(whole, whole, list(range(first, first + width)))
+        registers = [pieces.register(em, r) for r in range(i * width, (i + 1) * width)]
+        return em.pack(pieces.kind, registers)
+
+    return Registers(pieces.count, pieces.kind, make)
+
+
+@lowers("xegpu.dpas")
+def lower_dpas(em: Emitter, op: Any) -> None:
+    made = op.instruction
+    lanes = em.state.lanes
+    reason = check_dpas(made.a, made.b, made.accumulator, em.target, subgroup_size=lanes,
+                        repeat_count=made.repeat_count)
+    if reason is None and made.execution_size != lanes:
+        reason = f"C is {made.execution_size} wide, on {em.target.name} it must be {lanes}"
+    if reason is not None:
+        raise LegalityError(f"xegpu.dpas: {reason}")
+    fragments = in_fragments(em, op)
+    if fragments and AT_USE in op.attributes and used_once(op):
+        em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments)))
+        return
+    value = _multiplied(em, op, fragments)
+    kept = FragmentValue(value) if fragments else Registers(
+        made.repeat_count, scalar_type(op.result.type.element_type), lambda _: value)
+    em.bind(op.result, kept)
+
+
+def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
+    made = op.instruction
+    result = vector_of(scalar_type(op.result.type.element_type), made.repeat_count)
+    if fragments:
+        a, b = (as_integers(em, em.get(v).value) for v in (op.a, op.b))
+    else:
+        a, b = _operands(em, op, made)
+    acc: ir.Value = ir.Constant(result, None)
+    if op.acc is not None:
+        held = em.get(op.acc)
+        acc = held.value if fragments else held.slice(em, 0, made.repeat_count)
+    name = "llvm.genx.GenISA.sub.group.dpas." + ".".join(
+        suffix(t) for t in (result, result, a.type, b.type))
+    em.state.facts["dpas"] = em.state.facts.get("dpas", 0) + 1
+    return em.call(
+        name, result,
+        [acc, a, b, I32(made.precision[0]), I32(made.precision[1]), I32(SYSTOLIC_DEPTH),
+         I32(made.repeat_count), I1(0)],
+    )
+
+
+def _operands(em: Emitter, op: Any, made: Dpas) -> list[ir.Value]:
+    """A and B as the instruction takes them: raw images of their registers."""
+    if ELEMENT_BITS[made.b] < 8 and len(op.b.type.get_shape()) == 2 and op.sg_maps is None:
+        raise UnsupportedError(
+            f"xegpu.dpas: B of {made.b} must be in VNNI form, K/v x N x v; nothing packs elements"
+            " of less than 8 bits"
+        )
+    out = []
+    for value, unit in ((op.a, made.a_element_bits), (op.b, 32)):
+        held = em.registers(value)
+        count = held.count
+        out.append(packed(em, held, max(unit, bits_of(held.kind)), 0, count))
+    return out
+
+
+__all__ = ["Loaded", "Payload", "xegpu_scattered", "xegpu_sync"]

@@ -1,0 +1,229 @@
+"""Lowering of XeGPU's scattered accesses: one address per work-item.
+
+A chunk is one vector access where it has 2, 4 or 8 elements of at most 16 bytes together.  Lanes
+that are masked, or have no work-item of their own, do not touch memory and read zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from triton_xe.dialects.xegpu.scattered import (
+    AtomicRmwOp,
+    CreateTdescOp,
+    LoadGatherOp,
+    PrefetchOp,
+    StoreScatterOp,
+    UpdateOffsetOp,
+)
+from triton_xe.dialects.xegpu.types import TensorDescType
+from triton_xe.errors import LegalityError
+from triton_xe.hardware.block_2d import cache_code
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.registers import Registers
+from triton_xe.lowering.emit.types import I32, I64, POINTER, bits_of, vector_of
+from triton_xe.lowering.emit.xegpu.atomics import atomic
+from triton_xe.lowering.emit.xegpu.blocks import (
+    check_lanes,
+    lane_prefetch,
+    prefetch_code,
+    scaled,
+    slm_base,
+)
+from triton_xe.lowering.emit.xegpu.lanes import Where, hinted_load, hinted_store, pointer_at
+from triton_xe.lowering.emit.xegpu.vectors import (
+    from_lane,
+    from_list,
+    held_type,
+    packed,
+    spread_of,
+)
+
+MAX_ACCESS_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Base address and, per group of lanes, each work-item's offset in elements."""
+
+    base: ir.Value
+    offsets: tuple[ir.Value, ...]
+
+    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        return list(self.offsets), lambda parts: replace(self, offsets=tuple(parts))
+
+
+def _per_lane(em: Emitter, value: SSAValue) -> list[ir.Value]:
+    """One scalar per group of lanes, of a vector with an entry per work-item."""
+    held = em.get(value)
+    if not isinstance(held, Registers):
+        return [held]
+    return [held.register(em, r) for r in range(held.count)]
+
+
+def _offsets(em: Emitter, value: SSAValue) -> list[ir.Value]:
+    return [v if bits_of(v.type) == 64 else em.b.sext(v, I64) for v in _per_lane(em, value)]
+
+
+@lowers("xegpu.create_tdesc")
+def lower_create_tdesc(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, CreateTdescOp)
+    check_lanes(em, op.name, op.desc_type)
+    shared = op.desc_type.memory_scope == "slm"
+    base = slm_base(em, op, op.base) if shared else em.address(em.get(op.base))
+    em.bind(op.desc, Scattered(base, tuple(_offsets(em, op.offsets))))
+
+
+@lowers("xegpu.update_offset")
+def lower_update_offset(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, UpdateOffsetOp)
+    held = em.get(op.desc)
+    moved = [em.b.add(a, b) for a, b in zip(held.offsets, _offsets(em, op.offsets), strict=True)]
+    em.bind(op.moved, replace(held, offsets=tuple(moved)))
+
+
+@dataclass(frozen=True)
+class Item:
+    """One access of every lane: where, under which condition, which registers it moves."""
+
+    where: Where
+    condition: ir.Value | None
+    registers: tuple[int, ...]
+
+
+def _where(em: Emitter, held: Scattered, offset: ir.Value, bits: int) -> Where:
+    at = scaled(em, offset, bits)
+    if isinstance(held.base.type, ir.PointerType):
+        return held.base, at
+    base = em.remember(("pointer", held.base), lambda: em.b.inttoptr(held.base, POINTER))
+    return base, at
+
+
+def _items(
+    em: Emitter, desc: TensorDescType, held: Scattered, mask: SSAValue, own: bool,
+    transposed: bool, single: bool = False,
+) -> list[Item]:
+    """The accesses of a descriptor's lanes; `single` wants one element each."""
+    work_items, chunk, lanes = desc.get_shape()[0], desc.chunk_size_per_lane, em.state.lanes
+    masks = _per_lane(em, mask)
+    bits = desc.element_bits
+    if transposed and not own and work_items < lanes and chunk > 1:
+        return _folded_items(em, desc, held, masks[0])
+    groups = max(1, work_items // lanes)
+    limit = None
+    if work_items < lanes:
+        limit = em.b.icmp_unsigned("<", em.lane_id(), I32(work_items))
+    together = 1 if single else _together(chunk, bits)
+    out = []
+    for group in range(groups):
+        condition = masks[group] if limit is None else em.b.and_(masks[group], limit)
+        for first in range(0, chunk, together):
+            offset = held.offsets[group]
+            offset = em.b.add(offset, I64(first)) if first else offset
+            numbers = range(first, first + together)
+            registers = tuple(c * groups + group if transposed and not own else group * chunk + c
+                              for c in numbers)
+            out.append(Item(_where(em, held, offset, bits), condition, registers))
+    return out
+
+
+def _together(chunk: int, bits: int) -> int:
+    """Elements of a chunk that one access moves."""
+    if chunk not in (2, 4, 8):
+        return 1
+    return min(chunk, MAX_ACCESS_BYTES * 8 // bits)
+
+
+def _folded_items(
+    em: Emitter, desc: TensorDescType, held: Scattered, mask: ir.Value
+) -> list[Item]:
+    """Chunks of fewer work-items than lanes, transposed: lanes past the last one take the next
+    element of the chunk, at the offset that another lane knows."""
+    (work_items, chunk), lanes = desc.get_shape(), em.state.lanes
+    lane = em.lane_id()
+    home = em.b.and_(lane, I32(work_items - 1))
+    offset = from_lane(em, held.offsets[0], home)
+    allowed = from_lane(em, mask, home)
+    inside = em.b.zext(em.b.udiv(lane, I32(work_items)), I64)
+    out = []
+    for register in range(-(-work_items * chunk // lanes)):
+        at = em.b.add(offset, em.b.add(inside, I64(register * (lanes // work_items))))
+        left = work_items * chunk - register * lanes
+        condition = allowed
+        if left < lanes:
+            condition = em.b.and_(allowed, em.b.icmp_unsigned("<", lane, I32(left)))
+        out.append(Item(_where(em, held, at, desc.element_bits), condition, (register,)))
+    return out
+
+
+@lowers("xegpu.load_gather")
+def lower_load_gather(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, LoadGatherOp)
+    desc = op.desc_type
+    cache_code(op.cache_policy, em.target)
+    kind = ir.IntType(desc.element_bits)
+    spread = spread_of(em, op.value)
+    typed, _ = held_type(op.value.type, spread)
+    found: dict[int, ir.Value] = {}
+    for item in _items(em, desc, em.get(op.desc), op.mask, spread.own, op.transpose is not None):
+        count = len(item.registers)
+        value = hinted_load(em, item.where, vector_of(kind, count), item.condition,
+                            op.cache_policy)
+        for i, register in enumerate(item.registers):
+            one = em.b.extract_element(value, I32(i)) if count > 1 else value
+            found[register] = one if one.type == typed else em.b.bitcast(one, typed)
+    em.bind(op.value, from_list(em, typed, [found[r] for r in sorted(found)]))
+
+
+def _raw_values(em: Emitter, value: SSAValue, bits: int) -> list[ir.Value]:
+    """The registers of a vector as integers."""
+    held = em.registers(value)
+    return [packed(em, held, bits, r, 1) for r in range(held.count)]
+
+
+@lowers("xegpu.store_scatter")
+def lower_store_scatter(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, StoreScatterOp)
+    desc = op.desc_type
+    cache_code(op.cache_policy, em.target, write=True)
+    own = spread_of(em, op.value).own
+    values = _raw_values(em, op.value, desc.element_bits)
+    kind = ir.IntType(desc.element_bits)
+    for item in _items(em, desc, em.get(op.desc), op.mask, own, op.transpose is not None):
+        value = em.pack(kind, [values[r] for r in item.registers])
+        hinted_store(em, item.where, value, item.condition, op.cache_policy)
+
+
+@lowers("xegpu.prefetch")
+def lower_prefetch(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, PrefetchOp)
+    desc, held = op.desc_type, em.get(op.desc)
+    code = prefetch_code(em, op, op.cache_policy)
+    if desc.memory_scope == "slm":
+        raise LegalityError("xegpu.prefetch: shared local memory is not cached")
+    for offset in held.offsets:
+        lane_prefetch(em, pointer_at(em, _where(em, held, offset, desc.element_bits)), code)
+
+
+@lowers("xegpu.atomic_rmw")
+def lower_atomic_rmw(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, AtomicRmwOp)
+    desc = op.desc_type
+    assert isinstance(op.value.type, VectorType)
+    spread = spread_of(em, op.value)
+    held = em.registers(op.value)
+    typed, _ = held_type(op.value.type, spread)
+    found: dict[int, ir.Value] = {}
+    for item in _items(em, desc, em.get(op.desc), op.mask, spread.own, False, single=True):
+        (register,) = item.registers
+        value = held.register(em, register)
+        found[register] = atomic(em, op.kind.data, desc.element_type,
+                                 pointer_at(em, item.where), value,
+                                 item.condition)
+    em.bind(op.old, from_list(em, typed, [found[r] for r in sorted(found)]))

@@ -1,0 +1,112 @@
+"""Lowering of XeGPU's named barriers and fences.
+
+A device without named barriers takes the barrier of the work-group, which is the same if every
+subgroup takes part: kernels' control flow is the same for all of them, so all reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from xdsl.ir import Operation, SSAValue
+
+from triton_xe.dialects.xegpu.sync import FenceOp, InitNbarrierOp
+from triton_xe.errors import LegalityError
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.types import I8, I32, bits_of
+from triton_xe.lowering.surfaces.affine import constant_of
+
+VOID = ir.VoidType()
+I16 = ir.IntType(16)
+BOTH = 0
+"""Participants of a named barrier are producers and consumers."""
+MAX_BARRIERS = 32
+WORK_GROUP, DEVICE = 2, 1
+SLM_FENCE, GLOBAL_FENCE = 272, 528
+"""Sequentially consistent (16), shared local (256) or global (512) memory."""
+
+
+@dataclass(frozen=True)
+class NamedBarrier:
+    """Number and participants of a barrier; None is the barrier of the work-group."""
+
+    number: ir.Value | None
+    participants: ir.Value | None
+
+    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        return [], lambda parts: self
+
+
+@lowers("xegpu.alloc_nbarrier")
+def lower_alloc_nbarrier(em: Emitter, op: Operation) -> None:
+    """The highest number that is used says how many there are; only their limit is checked."""
+    count = constant_of(op.operands[0])
+    if count is not None and not 1 <= count <= MAX_BARRIERS:
+        raise LegalityError(f"{op.name}: 1 to {MAX_BARRIERS} barriers, not {count}")
+
+
+@lowers("xegpu.init_nbarrier")
+def lower_init_nbarrier(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, InitNbarrierOp)
+    participants = constant_of(op.participants)
+    subgroups = em.state.num_warps
+    if participants is not None and not 1 <= participants <= subgroups:
+        raise LegalityError(
+            f"{op.name}: {participants} participants, but the work-group has {subgroups} subgroups"
+        )
+    if em.target.has_named_barrier:
+        em.bind(op.nbarrier, NamedBarrier(
+            _byte(em, op.nbarrier_id), _byte(em, op.participants)))
+        return
+    if participants != subgroups:
+        told = "a number known only at run time" if participants is None else str(participants)
+        raise LegalityError(
+            f"{op.name}: {em.target.name} has no named barriers, and its one barrier is for all"
+            f" {subgroups} subgroups, not for {told}"
+        )
+    em.bind(op.nbarrier, NamedBarrier(None, None))
+
+
+def _byte(em: Emitter, value: SSAValue) -> ir.Value:
+    number = constant_of(value)
+    if number is not None:
+        return I8(number)
+    held = em.scalar(value)
+    return held if bits_of(held.type) == 8 else em.b.trunc(held, I8)
+
+
+@lowers("xegpu.nbarrier_arrive")
+def lower_nbarrier_arrive(em: Emitter, op: Operation) -> None:
+    held = em.get(op.operands[0])
+    if held.number is None:
+        return
+    em.call("llvm.genx.GenISA.threadgroupnamedbarriers.signal", VOID,
+            [held.number, I16(BOTH), held.participants, held.participants])
+
+
+@lowers("xegpu.nbarrier_wait")
+def lower_nbarrier_wait(em: Emitter, op: Operation) -> None:
+    held = em.get(op.operands[0])
+    if held.number is None:
+        em.call("_Z22__spirv_ControlBarrieriii", VOID, [I32(WORK_GROUP), I32(WORK_GROUP), I32(0)])
+        return
+    em.call("llvm.genx.GenISA.threadgroupnamedbarriers.wait", VOID, [held.number])
+
+
+@lowers("xegpu.fence")
+def lower_fence(em: Emitter, op: Operation) -> None:
+    assert isinstance(op, FenceOp)
+    shared = op.memory_kind.data == "shared"
+    wide = op.scope.data == "gpu" and not shared
+    em.call("_Z21__spirv_MemoryBarrierjj", VOID,
+            [I32(DEVICE if wide else WORK_GROUP), I32(SLM_FENCE if shared else GLOBAL_FENCE)])
+
+
+@lowers("gpu.barrier")
+def lower_barrier(em: Emitter, op: Operation) -> None:
+    """All subgroups meet; shared local and global memory written before is visible after."""
+    em.call("_Z22__spirv_ControlBarrieriii", VOID,
+            [I32(WORK_GROUP), I32(WORK_GROUP), I32(SLM_FENCE | GLOBAL_FENCE)])

@@ -1,0 +1,661 @@
+"""Vectors of XeGPU programs written by hand: where they lie, and the `vector` dialect on them.
+
+A whole vector is spread over the lanes of its subgroup, a fragment belongs to one work-item; which
+of the two a value is, and by how many elements lanes take turns, follows from the ops it meets:
+descriptors, DPAS operands, and through element-wise ops and loops whatever those meet.  Both are
+bound as `Registers`.  Functions that pass convert-xetile-to-xegpu wrote hold fragments as
+`FragmentValue` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import prod
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from llvmlite import ir
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatTF32Type,
+    IntegerType,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from triton_xe.dialects.xegpu.types import TensorDescType, bit_width, vnni_factor
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.dpas import ELEMENT_BITS
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
+from triton_xe.lowering.emit.types import (
+    FLOAT,
+    I8,
+    I32,
+    I64,
+    bits_of,
+    scalar_type,
+    suffix,
+    vector_of,
+)
+from triton_xe.lowering.emit.xegpu.mapping import Spread
+from triton_xe.lowering.surfaces.affine import attribute
+
+FRAGMENT_OPS = ("xe.fragment", "xe.to_fragments", "xe.from_fragments")
+
+
+@dataclass
+class _Group:
+    """Values that lie alike; `own` and `unit` are None while nothing has said them."""
+
+    own: bool | None = None
+    unit: Fraction | None = None
+    because: str = ""
+
+
+@dataclass
+class Spreads:
+    """How every vector of a function lies, found once."""
+
+    function: Operation
+    lanes: int
+    _parent: dict[SSAValue, tuple[SSAValue, Fraction]] = field(default_factory=dict)
+    _groups: dict[SSAValue, _Group] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.has_fragments = any(op.name in FRAGMENT_OPS for op in self.function.walk())
+        for op in self.function.walk():
+            self._constrain(op)
+
+    def of(self, value: SSAValue) -> Spread:
+        """Where the elements of a vector are."""
+        root, weight = self._root(value)
+        group = self._groups[root]
+        if group.own:
+            return Spread(self.lanes, own=True)
+        unit = weight if group.unit is None else group.unit * weight
+        if group.unit is None and unit < 1:
+            unit = Fraction(1)
+        if unit.denominator != 1:
+            raise UnsupportedError(
+                f"{value.type}: less than an element of it would lie in one lane; cast it where"
+                " its elements are as small"
+            )
+        return Spread(self.lanes, int(unit))
+
+    # -- union-find; a value's unit is its group's times its weight ------------------------------
+
+    def _root(self, value: SSAValue) -> tuple[SSAValue, Fraction]:
+        if value not in self._parent:
+            self._parent[value] = (value, Fraction(1))
+            self._groups[value] = _Group()
+        path = []
+        while (above := self._parent[value])[0] is not value:
+            path.append(value)
+            value = above[0]
+        weight = Fraction(1)
+        for below in reversed(path):
+            weight *= self._parent[below][1]
+            self._parent[below] = (value, weight)
+        return value, weight
+
+    def _alike(self, values: Sequence[SSAValue], ratio: Fraction = Fraction(1)) -> None:
+        """All values lie alike; the unit of the later ones is `ratio` times the first's."""
+        vectors = [v for v in values if isinstance(v.type, VectorType)]
+        for other in vectors[1:]:
+            self._join(vectors[0], other, ratio)
+
+    def _join(self, first: SSAValue, other: SSAValue, ratio: Fraction) -> None:
+        (a, wa), (b, wb) = self._root(first), self._root(other)
+        if a is b:
+            return
+        step = ratio * wa / wb
+        gone, kept = self._groups.pop(b), self._groups[a]
+        self._parent[b] = (a, step)
+        if gone.own is not None:
+            self._set_own(kept, gone.own, gone.because, first)
+        if gone.unit is not None:
+            self._set_unit(kept, gone.unit / step, gone.because, first)
+
+    def _demand(self, value: SSAValue, own: bool, unit: int | None, because: str) -> None:
+        if not isinstance(value.type, VectorType):
+            return
+        root, weight = self._root(value)
+        group = self._groups[root]
+        self._set_own(group, own, because, value)
+        if unit is not None and not own:
+            self._set_unit(group, Fraction(unit) / weight, because, value)
+
+    def _set_own(self, group: _Group, own: bool, because: str, value: SSAValue) -> None:
+        if group.own is not None and group.own != own:
+            raise UnsupportedError(
+                f"{value.type}: {because} needs a {'fragment' if own else 'whole vector'},"
+                f" {group.because} a {'whole vector' if own else 'fragment'};"
+                " use descriptors and dpas of one flavour"
+            )
+        group.own, group.because = own, because
+
+    def _set_unit(self, group: _Group, unit: Fraction, because: str, value: SSAValue) -> None:
+        if group.unit is not None and group.unit != unit:
+            raise UnsupportedError(
+                f"{value.type}: {because} and {group.because} keep it differently in the lanes;"
+                " load or make it twice"
+            )
+        group.unit, group.because = unit, because
+
+    # -- what the ops say ------------------------------------------------------------------------
+
+    def _constrain(self, op: Operation) -> None:
+        name = op.name
+        if name.startswith(("arith.", "math.")) or name == "vector.fma":
+            self._alike([*op.operands, *op.results])
+        elif name in ("vector.shape_cast", "vector.extract", "vector.insert", "vector.broadcast"):
+            self._alike([*op.operands, *op.results])
+        elif name == "vector.bitcast":
+            ratio = Fraction(_bits(op.operands[0]), _bits(op.results[0]))
+            self._alike([op.operands[0], op.results[0]], ratio)
+        elif name.startswith("scf."):
+            self._control(op)
+        elif name == "xegpu.dpas":
+            self._dpas(op)
+        elif name.startswith("xegpu."):
+            self._access(op)
+
+    def _control(self, op: Operation) -> None:
+        if op.name == "scf.for":
+            body = op.regions[0].block
+            last = body.last_op
+            assert last is not None
+            for i, result in enumerate(op.results):
+                self._alike([op.operands[3 + i], body.args[1 + i], last.operands[i], result])
+        elif op.name == "scf.if":
+            for region in op.regions:
+                last = region.block.last_op if region.blocks else None
+                if last is not None:
+                    for value, result in zip(last.operands, op.results, strict=True):
+                        self._alike([value, result])
+        elif op.name == "scf.while":
+            before, after = (region.block for region in op.regions)
+            test, last = before.last_op, after.last_op
+            assert test is not None
+            assert last is not None
+            for start, arg, back in zip(op.operands, before.args, last.operands, strict=True):
+                self._alike([start, arg, back])
+            for value, arg, result in zip(test.operands[1:], after.args, op.results, strict=True):
+                self._alike([value, arg, result])
+
+    def _dpas(self, op: Any) -> None:
+        own = op.sg_maps is not None
+        acc = [op.acc] if op.acc is not None else []
+        self._alike([op.result, *acc])
+        self._demand(op.result, own, 1, "C of xegpu.dpas")
+        made = op.instruction
+        self._demand(op.a, own, made.a_element_bits // ELEMENT_BITS[made.a], "A of xegpu.dpas")
+        three = len(op.b.type.get_shape()) == 3
+        unit = vnni_factor(op.b.type.element_type) if three else 1
+        if ELEMENT_BITS[made.b] < 8:
+            unit = 32 // ELEMENT_BITS[made.b]
+        self._demand(op.b, own, unit, "B of xegpu.dpas")
+
+    def _access(self, op: Operation) -> None:
+        desc = next((v.type for v in (*op.operands, *op.results)
+                     if isinstance(v.type, TensorDescType)), None)
+        if desc is None:
+            return
+        own = desc.lane_map is not None
+        for value in (*op.operands, *op.results):
+            kind = value.type
+            if not isinstance(kind, VectorType):
+                continue
+            if desc.scattered and value in _per_lane(op):
+                mine = own and kind.get_shape() == (1,) and desc.get_shape()[0] != 1
+                self._demand(value, mine, 1, op.name)
+            elif desc.scattered:
+                self._demand(value, own, _scattered_unit(op, desc), op.name)
+            else:
+                self._demand(value, own, None, op.name)
+
+
+def _per_lane(op: Operation) -> list[SSAValue]:
+    """The operands with one entry per work-item: offsets and masks."""
+    return {
+        "xegpu.create_tdesc": [*op.operands[1:]], "xegpu.update_offset": [*op.operands[1:]],
+        "xegpu.load_gather": [*op.operands[1:]], "xegpu.store_scatter": [*op.operands[2:]],
+        "xegpu.atomic_rmw": [*op.operands[2:]],
+    }.get(op.name, [])
+
+
+def _scattered_unit(op: Operation, desc: TensorDescType) -> int:
+    """Chunks stay together in a lane unless they are transposed."""
+    return 1 if op.properties.get("transpose") is not None else desc.chunk_size_per_lane
+
+
+def _bits(value: SSAValue) -> int:
+    kind = value.type
+    assert isinstance(kind, VectorType)
+    element = kind.element_type
+    return element.bitwidth if isinstance(element, IntegerType) else bit_width(element)
+
+
+_SPREADS: WeakKeyDictionary[Emitter, Spreads] = WeakKeyDictionary()
+
+
+def spreads(em: Emitter, op: Operation) -> Spreads:
+    """The spreads of the function that `op` belongs to."""
+    known = _SPREADS.get(em)
+    if known is None:
+        function: Any = op
+        while function.name != "tt.func":
+            function = function.parent_op()
+        known = _SPREADS[em] = Spreads(function, em.state.lanes)
+    return known
+
+
+def spread_of(em: Emitter, value: SSAValue) -> Spread:
+    """Where the elements of a vector are."""
+    op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    assert op is not None
+    return spreads(em, op).of(value)
+
+
+def in_fragments(em: Emitter, op: Operation) -> bool:
+    """Whether the function holds its vectors as operands of instructions (from XeTile)."""
+    return spreads(em, op).has_fragments
+
+
+# -- registers ------------------------------------------------------------------------------------
+
+
+def held_type(kind: Attribute, spread: Spread) -> tuple[ir.Type, int]:
+    """(LLVM type of one register of a vector, elements in it); small integers share registers."""
+    assert isinstance(kind, VectorType)
+    element = kind.element_type
+    if isinstance(element, FloatTF32Type):
+        return FLOAT, 1
+    if isinstance(element, IntegerType) and element.bitwidth in (2, 4):
+        bits = spread.unit * element.bitwidth
+        if bits < 8:
+            raise UnsupportedError(
+                f"{kind}: nothing says how its {element.bitwidth}-bit elements are packed; they"
+                " serve xegpu.dpas only"
+            )
+        return ir.IntType(min(bits, 64)), min(bits, 64) // element.bitwidth
+    return scalar_type(element), 1
+
+
+def register_count(kind: Attribute, spread: Spread) -> int:
+    """Registers of one lane that hold a vector."""
+    assert isinstance(kind, VectorType)
+    _, per = held_type(kind, spread)
+    return max(1, spread.registers(prod(kind.get_shape())) // per)
+
+
+class Image(Registers):
+    """Registers in private memory, from which any part is read in any form."""
+
+    def __init__(self, em: Emitter, kind: ir.Type, memory: ir.Value, count: int) -> None:
+        super().__init__(count, kind, lambda i: self.read(em, i * self.width, self.width))
+        self.memory = memory
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.count // self.width)
+
+    def read(self, em: Emitter, first: int, count: int, into: ir.Type | None = None) -> ir.Value:
+        """`count` values from register `first`, as `into` (all of them) or of the own type."""
+        count = min(count, self.count - first)
+        offset = first * bits_of(self.kind) // 8
+        pointer = em.b.gep(self.memory, [I32(offset)], source_etype=I8) if offset else self.memory
+        value = em.b.load(pointer, typ=into or vector_of(self.kind, count))
+        value.align = 64 if offset == 0 else min(64, offset & -offset)
+        return value
+
+
+def chunk_sizes(registers: Registers) -> list[int]:
+    """Registers in each chunk; the last one may have fewer."""
+    full, rest = divmod(registers.count, registers.width)
+    return [registers.width] * full + ([rest] if rest else [])
+
+
+def pick(em: Emitter, source: Registers, order: Sequence[int]) -> Registers:
+    """Registers by number, in groups of eight whatever their count."""
+    if list(order) == list(range(source.count)):
+        return source
+    if isinstance(source, Splat):
+        return Splat(len(order), source.scalar)
+    return from_list(em, source.kind, [source.register(em, r) for r in order])
+
+
+def from_list(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
+    """Registers of one scalar each; eight form a chunk if that comes out even."""
+    count = len(scalars)
+    width = next(w for w in (8, 7, 6, 5, 4, 3, 2, 1) if count % w == 0) if count > 8 else count
+    if width == min(count, 8):
+        return from_scalars(em, kind, scalars)
+    held = list(scalars)
+    made = Registers(count, kind, lambda i: em.pack(kind, held[i * width : (i + 1) * width]))
+    made.width = width
+    return made
+
+
+def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) -> ir.Value:
+    """`count` registers from `first` as `<n x i{unit}>`: the raw form that instructions take."""
+    total = count * bits_of(source.kind)
+    shape = vector_of(ir.IntType(unit), max(1, total // unit))
+    if isinstance(source, Image):
+        return source.read(em, first, count, shape)
+    size = unit // bits_of(source.kind)
+    pieces = []
+    step = max(size, min(8, count))
+    for at in range(first, first + count, step):
+        length = min(step, first + count - at)
+        part = em.pack(source.kind, [source.register(em, at + i) for i in range(length)]) if (
+            length != source.width or at % source.width) else source.slice(em, at, length)
+        pieces.append(_cast(em, part, vector_of(
+            ir.IntType(unit), max(1, length * bits_of(source.kind) // unit))))
+    return joined(em, pieces)
+
+
+def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
+    """The same bits in registers of another type."""
+    if source.kind == kind:
+        return source
+    if bits_of(source.kind) == bits_of(kind):
+        made = Registers(source.count, kind, lambda i: _cast(
+            em, source.chunk(em, i), vector_of(kind, source.width)))
+        made.width = source.width
+        return made
+    have, want = bits_of(source.kind), bits_of(kind)
+    total = source.count * have // want
+    memory = em.alloca(source.kind, source.count)
+    for first, size in zip(range(0, source.count, source.width), chunk_sizes(source), strict=True):
+        _store_at(em, memory, first * have // 8, source.slice(em, first, size))
+    return Image(em, kind, memory, total)
+
+
+def _store_at(em: Emitter, memory: ir.Value, offset: int, value: ir.Value) -> None:
+    """Write a value at a byte offset of private memory, whatever type the memory was made with."""
+    at = em.b.gep(memory, [I32(offset)], source_etype=I8) if offset else memory
+    stored = ir.StoreInstr(em.b.block, value, at)
+    stored.align = 64 if offset == 0 else min(64, offset & -offset)
+    em.b._insert(stored)
+
+
+def joined(em: Emitter, pieces: list[ir.Value]) -> ir.Value:
+    """Equal vectors (or scalars) one after the other."""
+    while len(pieces) > 1:
+        if isinstance(pieces[0].type, ir.VectorType) and len(pieces) % 2 == 0:
+            count = pieces[0].type.count
+            pieces = [em.shuffle(a, b, list(range(2 * count)))
+                      for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
+        else:
+            flat = [em.b.extract_element(p, I32(i)) for p in pieces for i in range(p.type.count)
+                    ] if isinstance(pieces[0].type, ir.VectorType) else pieces
+            pieces = [em.pack(flat[0].type, flat)]
+    return pieces[0]
+
+
+def unpacked(em: Emitter, raw: ir.Value, kind: ir.Type, count: int) -> Registers:
+    """Registers of `kind` from a raw value with `count` of them."""
+    if count <= 8:
+        value = _cast(em, raw, vector_of(kind, count))
+        return Registers(count, kind, lambda _: value)
+    memory = em.alloca(raw.type.element, raw.type.count)
+    em.b.store(raw, memory).align = 64
+    return Image(em, kind, memory, count)
+
+
+def _cast(em: Emitter, value: ir.Value, into: ir.Type) -> ir.Value:
+    return value if value.type == into else em.b.bitcast(value, into)
+
+
+# -- element-wise ops, constants ------------------------------------------------------------------
+
+
+def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
+    """An element-wise op on vectors: on registers, or on the fragments of instructions."""
+    from triton_xe.lowering.emit.xegpu.messages import (
+        FragmentValue,
+        fragment_elements,
+        fragment_value,
+    )
+
+    (result,) = op.results
+    if in_fragments(em, op):
+        operands = [em.get(v) for v in op.operands]
+        count = prod(result.type.get_shape())  # type: ignore[attr-defined]
+        flat = [fragment_elements(em, held, v.type) if isinstance(held, FragmentValue)
+                else em.splat(held, count) for held, v in zip(operands, op.operands, strict=True)]
+        em.bind(result, fragment_value(em, write(*flat), result.type))
+        return
+    kind, _ = held_type(result.type, spread_of(em, result))
+    count = register_count(result.type, spread_of(em, result))
+    held = [_as_registers(em, v, count) for v in op.operands]
+    if all(isinstance(h, Splat) for h in held):
+        em.bind(result, Splat(count, write(*(h.scalar for h in held))))  # type: ignore[attr-defined]
+        return
+    lead = next(h for h in held if not isinstance(h, Splat))
+    operands = [_like(em, h, lead) for h in held]
+    made = Registers(count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)))
+    made.width = lead.width
+    em.bind(result, made)
+
+
+def _as_registers(em: Emitter, value: SSAValue, count: int) -> Registers:
+    held = em.get(value)
+    return held if isinstance(held, Registers) else Splat(count, held)
+
+
+def _like(em: Emitter, held: Registers, lead: Registers) -> Registers:
+    """The registers in chunks as wide as those of `lead`."""
+    if held.width == lead.width and not (isinstance(held, Splat)):
+        return held
+    width = lead.width
+    if isinstance(held, Splat):
+        made = Registers(held.count, held.kind, lambda _: em.splat(held.scalar, width))
+    else:
+        made = Registers(held.count, held.kind, lambda i: em.pack(
+            held.kind, [held.register(em, r) for r in range(i * width, (i + 1) * width)]))
+    made.width = width
+    return made
+
+
+def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> bool:
+    """Bind a constant vector of a function written by hand; False for fragments."""
+    from triton_xe.lowering.emit.arithmetic import constant
+
+    (result,) = op.results
+    if in_fragments(em, op):
+        return False
+    assert isinstance(result.type, VectorType)
+    spread = spread_of(em, result)
+    kind, per = held_type(result.type, spread)
+    values = held.get_values()
+    count = register_count(result.type, spread)
+    if held.is_splat() and per == 1:
+        em.bind(result, Splat(count, constant(result.type.element_type, values[0])))
+        return True
+    if per > 1:
+        raise UnsupportedError(f"a constant {result.type}; make it of 8-bit or larger elements")
+    table: dict[tuple[int, int], Any] = {}
+    for p, value in enumerate(values):
+        table[spread.place(p)] = value
+    rows = [[table.get((r, lane)) for lane in range(spread.lanes)] for r in range(count)]
+    if spread.own:
+        rows = [[table[r, 0]] for r in range(count)]
+    scalars = [_lane_constant(em, result.type.element_type, row) for row in rows]
+    em.bind(result, from_list(em, kind, scalars))
+    return True
+
+
+def _lane_constant(em: Emitter, element: Attribute, row: Sequence[Any]) -> ir.Value:
+    """A value per lane: the lane number itself where it fits, else picked one by one."""
+    from triton_xe.lowering.emit.arithmetic import constant
+
+    known = [v for v in row if v is not None]
+    kind = constant(element, known[0]).type
+    if isinstance(kind, ir.IntType) and kind.width > 1 and all(
+        isinstance(v, int) for v in known
+    ) and len(known) > 1:
+        step = known[1] - known[0]
+        if all(v == known[0] + i * step for i, v in enumerate(known)):
+            lane = _resized(em, em.lane_id(), kind)
+            return em.b.add(em.b.mul(lane, constant(element, step)), constant(element, known[0]))
+    value: ir.Value = constant(element, known[0])
+    for lane, held in enumerate(row):
+        if held is not None and held != known[0]:
+            here = em.b.icmp_unsigned("==", em.lane_id(), I32(lane))
+            value = em.b.select(here, constant(element, held), value)
+    return value
+
+
+def _resized(em: Emitter, value: ir.Value, kind: ir.IntType) -> ir.Value:
+    have = bits_of(value.type)
+    if have == kind.width:
+        return value
+    return em.b.zext(value, kind) if have < kind.width else em.b.trunc(value, kind)
+
+
+# -- the dialect `vector` -------------------------------------------------------------------------
+
+
+@lowers("vector.step")
+def lower_step(em: Emitter, op: Operation) -> None:
+    (result,) = op.results
+    spread = spread_of(em, result)
+    count = register_count(result.type, spread)
+    if spread.own:
+        em.bind(result, from_list(em, I64, [I64(i) for i in range(count)]))
+        return
+    lane = em.b.zext(em.lane_id(), I64)
+    base = em.b.mul(lane, I64(spread.unit)) if spread.unit > 1 else lane
+    places = [spread.lanes * (r // spread.unit) * spread.unit + r % spread.unit
+              for r in range(count)]
+    em.bind(result, from_list(em, I64, [em.b.add(base, I64(p)) if p else base for p in places]))
+
+
+@lowers("vector.shape_cast")
+def lower_shape_cast(em: Emitter, op: Operation) -> None:
+    held = em.get(op.operands[0])
+    if not isinstance(held, Registers):
+        raise UnsupportedError("vector.shape_cast of a tile; load it in the shape that is needed")
+    em.bind(op.results[0], held)
+
+
+@lowers("vector.bitcast")
+def lower_vector_bitcast(em: Emitter, op: Operation) -> None:
+    (result,) = op.results
+    source = em.registers(op.operands[0])
+    kind, _ = held_type(result.type, spread_of(em, result))
+    em.bind(result, retyped(em, source, kind))
+
+
+@lowers("vector.broadcast")
+def lower_broadcast(em: Emitter, op: Operation) -> None:
+    from triton_xe.lowering.emit.xegpu.messages import fragment_value
+
+    (result,) = op.results
+    source = em.get(op.operands[0])
+    if in_fragments(em, op) and isinstance(source, ir.Value):
+        size = prod(result.type.get_shape())  # type: ignore[attr-defined]
+        em.bind(result, fragment_value(em, em.splat(source, size), result.type))
+        return
+    count = register_count(result.type, spread_of(em, result))
+    if not isinstance(source, Registers):
+        em.bind(result, Splat(count, source))
+        return
+    kind = op.operands[0].type
+    assert isinstance(kind, VectorType)
+    spread, size = spread_of(em, result), prod(kind.get_shape())
+    _whole_rows(op, spread, size)
+    em.bind(result, pick(em, source, [r % source.count for r in range(count)]))
+
+
+def _whole_rows(op: Operation, spread: Spread, size: int) -> None:
+    if not spread.own and size % (spread.lanes * spread.unit):
+        raise UnsupportedError(
+            f"{op.name}: {size} elements do not fill the {spread.lanes} lanes evenly"
+        )
+
+
+def _range(op: Operation, whole: SSAValue) -> tuple[int, int]:
+    """(first element, number of elements) that static_position picks."""
+    kind = whole.type
+    assert isinstance(kind, VectorType)
+    position = [int(p) for p in attribute(op, "static_position").get_values()]
+    shape = kind.get_shape()
+    if any(p < 0 or p >= s for p, s in zip(position, shape, strict=False)):
+        raise UnsupportedError(f"{op.name}: only constant positions inside the vector")
+    first = 0
+    for p, size in zip(position, shape, strict=False):
+        first = first * size + p
+    rest = prod(shape[len(position) :])
+    return first * rest, rest
+
+
+@lowers("vector.extract")
+def lower_extract(em: Emitter, op: Operation) -> None:
+    source = op.operands[0]
+    first, size = _range(op, source)
+    spread = spread_of(em, source)
+    held = em.registers(source)
+    (result,) = op.results
+    if not isinstance(result.type, VectorType):
+        register, lane = spread.place(first)
+        value = held.register(em, register)
+        em.bind(result, value if spread.own else from_lane(em, value, I32(lane)))
+        return
+    _whole_rows(op, spread, size)
+    _whole_rows(op, spread, first)
+    start, count = spread.registers(first), register_count(result.type, spread)
+    em.bind(result, pick(em, held, list(range(start, start + count))))
+
+
+@lowers("vector.insert")
+def lower_insert(em: Emitter, op: Operation) -> None:
+    value, whole = op.operands[0], op.operands[1]
+    (result,) = op.results
+    first, size = _range(op, whole)
+    spread = spread_of(em, result)
+    held = em.registers(whole)
+    scalars = [held.register(em, r) for r in range(held.count)]
+    if isinstance(value.type, VectorType):
+        _whole_rows(op, spread, size)
+        _whole_rows(op, spread, first)
+        part, start = em.registers(value), spread.registers(first)
+        scalars[start : start + part.count] = [part.register(em, r) for r in range(part.count)]
+    else:
+        register, lane = spread.place(first)
+        new = em.scalar(value)
+        if not spread.own:
+            here = em.b.icmp_unsigned("==", em.lane_id(), I32(lane))
+            new = em.b.select(here, new, scalars[register])
+        scalars[register] = new
+    em.bind(result, from_list(em, held.kind, scalars))
+
+
+@lowers("vector.fma")
+def lower_fma(em: Emitter, op: Operation) -> None:
+    def write(a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        return em.call(f"llvm.fma.{suffix(a.type)}", a.type, [a, b, c])
+
+    vector_elementwise(em, op, write)
+
+
+def from_lane(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
+    """What lane `lane` holds, for every lane."""
+    bits = bits_of(value.type)
+    raw = _cast(em, value, ir.IntType(bits))
+    if bits == 1:
+        raw = em.b.zext(raw, I8)
+    name = f"llvm.genx.GenISA.WaveShuffleIndex.{suffix(raw.type)}"
+    found = em.call(name, raw.type, [raw, lane, I32(0)])
+    if bits == 1:
+        return em.b.trunc(found, ir.IntType(1))
+    return _cast(em, found, value.type)
+
+
+__all__ = ["Image", "Spreads", "from_lane", "from_list", "in_fragments", "packed", "pick",
+           "spread_of", "spreads", "unpacked", "vector_constant", "vector_elementwise"]

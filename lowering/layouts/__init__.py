@@ -1,0 +1,1 @@
+"""Give dots the layouts of the matrix unit, and take layout conversions away."""

@@ -1,0 +1,169 @@
+"""Pass assign-dpas: every dot that the matrix unit can do gets a DPAS layout; conversions go away.
+
+    tt.dot (cvt %a), (cvt %b), %c : #blocked
+ -> cvt (tt.dot (cvt %a : -> dot_op<0, #xe.dpas>), (cvt %b), (cvt %c : -> #xe.dpas)) : -> #blocked
+
+then `propagate_layouts` takes conversions to where they cost nothing.  How warps share the result
+is decided by `dpas_encoding`, a pure function; where the result of one dot is an operand of
+another, both are shared along the same dimension, so that it stays in its warp.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import BlockLoadOp
+from triton_xe.hardware.dpas import Dpas
+from triton_xe.hardware.target import Target
+from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
+from triton_xe.lowering.layouts.dpas_choice import (
+    batched_encoding,
+    dot_precision,
+    dpas_encoding,
+    instruction_of,
+    operand_encoding,
+)
+from triton_xe.lowering.layouts.propagate_layouts import CASTS, propagate
+from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
+from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.rewriting import erase_dead, functions, place, placed, retyped
+from triton_xe.lowering.separate_loads import separate_copies, separate_loads, separate_stores
+from triton_xe.lowering.surfaces.affine import shape_of
+
+_CHAINED = ("arith.", "math.", "ttg.convert_layout")
+
+
+def assign_dpas(module: Operation, target: Target, num_warps: int, remarks: Remarks) -> None:
+    """Rewrite every function of the module."""
+    for function in functions(module):
+        dots = {op: instruction_of(op, target) for op in function.walk() if op.name == "tt.dot"}
+        first = _chains([op for op, made in dots.items() if isinstance(made, Dpas)])
+        for dot, made in dots.items():
+            if isinstance(made, Dpas):
+                _assign(dot, made, num_warps, first.get(dot, ""))
+                remarks.add(dot, str(made))
+            else:
+                remarks.add(dot, f"multiplied by FMA: {made}")
+        if first or any(isinstance(made, Dpas) for made in dots.values()):
+            propagate(function)
+        settle(function, target, num_warps)
+        if num_warps > 1 and any(isinstance(made, Dpas) for made in dots.values()):
+            separate_stores(function)
+    for function in functions(module) if num_warps > 1 else ():
+        separate_loads(function)
+        separate_copies(function)
+
+
+def _chains(dots: list[Operation]) -> dict[Operation, str]:
+    """Dots whose result is an operand of another: the dimension that warps share first."""
+    first: dict[Operation, str] = {}
+    for dot in dots:
+        for user, index in _reached(dot):
+            if user in dots:
+                side = ("rows", "columns")[index]
+                first.setdefault(dot, side)
+                first.setdefault(user, side)
+    return first
+
+
+def _reached(dot: Operation) -> list[tuple[Operation, int]]:
+    """(dot, operand) pairs that the result of a dot reaches through element-wise operations."""
+    found = []
+    work, seen = list(dot.results), set[SSAValue]()
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            user = use.operation
+            if user.name == "tt.dot" and use.index < 2:
+                found.append((user, use.index))
+            elif user.name.startswith(_CHAINED) or user.name in CASTS:
+                work += user.results
+    return found
+
+
+def _assign(dot: Operation, dpas: Dpas, num_warps: int, first: str) -> None:
+    parent = batched_encoding(shape_of(dot.operands[2]), num_warps, dpas, first)
+    precision = dot_precision(dot)
+    operands = Operands(dpas, precision)
+    terms = []
+    for index, name in enumerate((dpas.a, dpas.b)):
+        source = before_conversions(dot.operands[index])
+        encoding = layout_attr(operand_encoding(index, parent, dpas))
+        value = converted(source, encoding, _as_early(source, dot))
+        terms.append(operands.terms(value, name, _as_early(value, dot)))
+    at, before = InsertPoint.before(dot), dot.prev_op
+    kind = layout_attr(parent)
+    acc = converted(before_conversions(dot.operands[2]), kind, at)
+    small = PRODUCTS.get(precision, ()) if len(terms[0]) > 1 else ()
+    total = zeros(acc.type, at) if small else acc
+    for left, right in small:
+        total = _multiplied(dot, terms[0][left], terms[1][right], total, at)
+    if small:
+        total = without_nan(total, at)
+    result = _multiplied(dot, terms[0][0], terms[1][0], total, at)
+    if small:
+        result = add(result, acc, at)
+    back = ConvertLayoutOp(operands=[result], result_types=[dot.results[0].type])
+    place(before, dot)
+    Rewriter.replace_op(dot, back)
+
+
+def _multiplied(
+    dot: Operation, a: SSAValue, b: SSAValue, acc: SSAValue, at: InsertPoint
+) -> SSAValue:
+    properties = dict(dot.properties)
+    if "inputPrecision" in properties and properties["inputPrecision"].data in PRODUCTS:  # type: ignore[attr-defined]
+        properties["inputPrecision"] = StringAttr("tf32")
+    copy = type(dot).create(
+        operands=[a, b, acc], result_types=[acc.type], properties=properties,
+        attributes=dict(dot.attributes),
+    )
+    Rewriter.insert_op(copy, at)
+    return copy.results[0]
+
+
+def _as_early(value: SSAValue, dot: Operation) -> InsertPoint:
+    """Where an operand of a dot is made: outside of the loops that do not change it."""
+    op = value.owner
+    if isinstance(op, Operation):
+        return InsertPoint.after(op) if op.parent is not dot.parent else InsertPoint.before(dot)
+    if op is dot.parent or op.first_op is None:
+        return InsertPoint.before(dot)
+    return InsertPoint.before(op.first_op)
+
+
+def settle(function: Operation, target: Target, num_warps: int) -> None:
+    """Give block loads and stores that no dot gave a layout one that blocks can have."""
+    for op in [o for o in function.walk() if o.name in ("xe.block_load", "xe.block_store")]:
+        value = op.results[0] if op.name == "xe.block_load" else op.operands[0]
+        kind = value.type
+        assert isinstance(kind, TensorType)
+        held = kind.encoding.encoding  # type: ignore[attr-defined]
+        parent = held.parent if isinstance(held, DotOperandEncoding) else held
+        if isinstance(parent, DpasEncoding):
+            continue
+        encoding = layout_attr(_block_layout(shape_of(value), target, num_warps))
+        if op.name == "xe.block_store":
+            op.operands[0] = converted(value, encoding, InsertPoint.before(op))
+            continue
+        transposed = op.properties.get("transposed") is not None
+        new = BlockLoadOp(op.operands[0], retyped(kind, encoding), transposed)
+        back = ConvertLayoutOp(operands=[new.results[0]], result_types=[kind])
+        placed(op, new, back)
+        Rewriter.replace_op(op, [new, back])
+    erase_dead(function)
+
+
+def _block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
+    """The layout of a DPAS result of that shape."""
+    rows = min(8, shape[0])
+    dpas = Dpas("f16", "f16", "f32", rows, target.dpas_execution_size)
+    return dpas_encoding(shape[0], shape[1], num_warps, dpas)

@@ -1,0 +1,221 @@
+"""Pass decompose-scaled-dots: tt.dot_scaled becomes conversions, multiplications and a tt.dot.
+
+    a, scales (one per 16 or 32 values of K)  ->  bf16(a) * broadcast(scale)      both operands
+    tt.dot of the products
+
+f16 takes the place of bf16 where an operand is f16.  Formats: OCP microscaling formats (MX) 1.0.
+A scale in i8 is an exponent, e8m0: 2^(scale - 127), and NaN for 255; other scales are fp8 numbers.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    bf16,
+    f16,
+    i16,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import CmpiOp, ExtUIOp, SelectOp
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.tt.dot import DotOp
+from triton_xe.dialects.tt.ops import (
+    BitcastOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    FpToFpOp,
+    ReshapeOp,
+    TransOp,
+)
+from triton_xe.dialects.ttg import Fp4ToFpOp
+from triton_xe.errors import UnsupportedError
+from triton_xe.layout import (
+    DotOperandEncoding,
+    LinearEncoding,
+    LinearLayout,
+    SliceEncoding,
+    to_linear_layout,
+)
+from triton_xe.lowering.layouts.rematerialize import converted
+from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.surfaces.affine import attribute, shape_of
+
+SMALLEST, NAN = 0x0040, 0x7FC0
+"""bf16 bits of 2^-127, which e8m0 writes as 0, and of NaN."""
+
+
+def decompose_scaled_dots(module: Operation) -> None:
+    """Rewrite every tt.dot_scaled of the module."""
+    for function in functions(module):
+        for op in [o for o in function.walk() if o.name == "tt.dot_scaled"]:
+            _Decomposition(op).run()
+
+
+class _Decomposition:
+    def __init__(self, op: Operation) -> None:
+        self.op = op
+        self.formats = [attribute(op, f"{side}_elem_type").data for side in "ab"]
+        self.kind: Attribute = f16 if "fp16" in self.formats else bf16
+        self.at = InsertPoint.before(op)
+        if {"bf16", "fp16"} <= set(self.formats):
+            raise UnsupportedError("tt.dot_scaled of fp16 by bf16; convert one of them first")
+        self.batches = len(shape_of(op.operands[0])) - 2
+
+    def run(self) -> None:
+        a, b, c = self.op.operands[:3]
+        scales = self._scales()
+        parent = c.type.encoding.encoding  # type: ignore[attr-defined]
+        operands = []
+        for index, value in enumerate((a, b)):
+            wide = self._widened(value, index)
+            scale = scales[index]
+            if scale is not None:
+                wide = self._scaled(wide, scale, index)
+            encoding = layout_attr(DotOperandEncoding(index, parent, 0))
+            operands.append(converted(wide, encoding, self.at))
+        dot = DotOp.create(
+            operands=[*operands, c], result_types=[c.type],
+            properties={"inputPrecision": StringAttr("ieee")},
+        )
+        Rewriter.replace_op(self.op, dot)
+
+    def _scales(self) -> list[SSAValue | None]:
+        held = [int(n) for n in attribute(self.op, "operandSegmentSizes").get_values()]
+        rest = list(self.op.operands[3:])
+        return [rest.pop(0) if held[3 + index] else None for index in (0, 1)]
+
+    def _insert(self, op: Operation) -> SSAValue:
+        Rewriter.insert_op(op, self.at)
+        return op.results[0]
+
+    def _widened(self, value: SSAValue, index: int) -> SSAValue:
+        """An operand in the type that is multiplied."""
+        kind = value.type
+        assert isinstance(kind, TensorType)
+        if self.formats[index] == "e2m1":
+            return self._unpacked(value, index)
+        if kind.element_type == self.kind:
+            return value
+        wide = TensorType(self.kind, kind.get_shape(), kind.encoding)
+        if isinstance(kind.element_type, IntegerType) or self.formats[index] in ("e2m3", "e3m2"):
+            raise UnsupportedError(f"tt.dot_scaled of {self.formats[index]} values")
+        return self._insert(FpToFpOp(operands=[value], result_types=[wide]))
+
+    def _unpacked(self, value: SSAValue, index: int) -> SSAValue:
+        """Pairs of 4-bit floats as numbers, neighbours along K unless packed along the rest."""
+        packs_k = attribute(self.op, ("lhs_k_pack", "rhs_k_pack")[index])
+        along_k = packs_k is None or bool(packs_k.value.data)
+        axis = self.batches + (1 - index if along_k else index)
+        shape = [size * (1 + (d == axis)) for d, size in enumerate(shape_of(value))]
+        kind = TensorType(self.kind, shape, layout_attr(_doubled(value, axis)))
+        return self._insert(
+            Fp4ToFpOp.create(
+                operands=[value], result_types=[kind],
+                properties={"axis": IntegerAttr(axis, i32)},
+            )
+        )
+
+    def _scaled(self, value: SSAValue, scale: SSAValue, index: int) -> SSAValue:
+        numbers = self._scale_values(scale)
+        if index == 1:
+            numbers = self._transposed(numbers)
+        *batch, rows, columns = shape = shape_of(value)
+        axis = self.batches + 2 - index
+        groups = shape_of(numbers)[self.batches + 1 - index]
+        size = (columns, rows)[index] // groups
+        cube = (*batch, rows, groups, size) if index == 0 else (*batch, groups, size, columns)
+        flat = to_linear_layout(value.type.encoding.encoding, shape)  # type: ignore[attr-defined]
+        names = _minor_first(len(cube))
+        layout = flat.transpose_outs(_minor_first(len(shape))).reshape_outs(
+            dict(zip(names, reversed(cube), strict=True))
+        )
+        parent = LinearEncoding(layout.transpose_outs(list(reversed(names))))
+        numbers = converted(numbers, layout_attr(SliceEncoding(axis, parent)), self.at)
+        unit = tuple(1 if d == axis else s for d, s in enumerate(cube))
+        properties = {"axis": IntegerAttr(axis, i32)}
+        steps: list[tuple[type[Operation], tuple[int, ...], dict[str, Attribute]]] = [
+            (ExpandDimsOp, unit, dict(properties)), (BroadcastOp, cube, {}),
+        ]
+        for made, shape, held in steps:
+            kind = TensorType(self.kind, shape, layout_attr(parent))
+            numbers = self._insert(
+                made.create(operands=[numbers], result_types=[kind], properties=held)
+            )
+        numbers = self._insert(ReshapeOp.create(operands=[numbers], result_types=[value.type]))
+        return self._insert(arith.MulfOp(value, numbers))
+
+    def _transposed(self, value: SSAValue) -> SSAValue:
+        kind = value.type
+        assert isinstance(kind, TensorType)
+        *batch, rows, columns = shape = kind.get_shape()
+        n = self.batches
+        layout = to_linear_layout(kind.encoding.encoding, shape)  # type: ignore[attr-defined]
+        swapped = layout.rename_outs({f"dim{n}": f"dim{n + 1}", f"dim{n + 1}": f"dim{n}"})
+        major_first = _minor_first(n + 2)[::-1]
+        encoding = layout_attr(LinearEncoding(swapped.transpose_outs(major_first)))
+        return self._insert(
+            TransOp.create(
+                operands=[value],
+                result_types=[TensorType(kind.element_type, (*batch, columns, rows), encoding)],
+                properties={"order": DenseArrayBase.from_list(i32, [*range(n), n + 1, n])},
+            )
+        )
+
+    def _scale_values(self, scale: SSAValue) -> SSAValue:
+        kind = scale.type
+        assert isinstance(kind, TensorType)
+        wide = TensorType(self.kind, kind.get_shape(), kind.encoding)
+        if not isinstance(kind.element_type, IntegerType):
+            return self._insert(FpToFpOp(operands=[scale], result_types=[wide]))
+        number = TensorType(i16, kind.get_shape(), kind.encoding)
+
+        def constant(value: int) -> SSAValue:
+            return self._insert(
+                arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(number, [value]), number)
+            )
+
+        exponent = self._insert(ExtUIOp(scale, number))
+        bits = self._insert(arith.ShLIOp(exponent, constant(7)))
+        for special, held in ((0, SMALLEST), (255, NAN)):
+            bits = self._choose(exponent, constant(special), constant(held), bits)
+        powers = self._insert(
+            BitcastOp.create(
+                operands=[bits], result_types=[TensorType(bf16, kind.get_shape(), kind.encoding)]
+            )
+        )
+        if self.kind == bf16:
+            return powers
+        return self._insert(FpToFpOp(operands=[powers], result_types=[wide]))
+
+    def _choose(
+        self, value: SSAValue, special: SSAValue, held: SSAValue, other: SSAValue
+    ) -> SSAValue:
+        equal = self._insert(CmpiOp(value, special, "eq"))
+        return self._insert(SelectOp(equal, held, other))
+
+
+def _minor_first(rank: int) -> list[str]:
+    """The dimensions of a tensor, the last one first."""
+    return [f"dim{d}" for d in reversed(range(rank))]
+
+
+def _doubled(value: SSAValue, axis: int) -> LinearEncoding:
+    """The layout with twice the elements along an axis, neighbours in neighbouring registers."""
+    shape = shape_of(value)
+    old = to_linear_layout(value.type.encoding.encoding, shape)  # type: ignore[attr-defined]
+    bases = {
+        name: [tuple(x * (1 + (d == axis)) for d, x in enumerate(b)) for b in held]
+        for name, held in old.bases.items()
+    }
+    bases["register"] = [tuple(int(d == axis) for d in range(len(shape))), *bases["register"]]
+    sizes = {f"dim{d}": s * (1 + (d == axis)) for d, s in enumerate(shape)}
+    return LinearEncoding(LinearLayout(bases, sizes))

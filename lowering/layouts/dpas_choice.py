@@ -1,0 +1,130 @@
+"""Which dots the matrix unit does, and how subgroups share them: pure decisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation
+
+from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, check_dpas
+from triton_xe.hardware.target import Target
+from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.surfaces.affine import attribute, shape_of
+
+_F32: dict[str, str] = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16"}
+_FP8: dict[str, str] = {"f8E5M2": "bf8", "f8E4M3FN": "hf8"}
+
+
+def operand_type(
+    element: Attribute, precision: str = "tf32", target: Target | None = None
+) -> str | None:
+    """The DPAS name of what an element type is multiplied as, None where there is no such."""
+    if isinstance(element, Float32Type):
+        return _F32.get(precision)
+    if isinstance(element, Float16Type):
+        return "f16"
+    if isinstance(element, BFloat16Type):
+        return "bf16"
+    if isinstance(element, IntegerType) and element.width.data == 8:
+        return "s8"
+    name = _FP8.get(str(element))
+    if name is None:
+        return None
+    return name if target is None or target.has_fp8_dpas else "f16"
+
+
+def accumulator_type(element: Attribute) -> str:
+    """The DPAS name of an accumulator's element type."""
+    if isinstance(element, Float32Type):
+        return "f32"
+    if isinstance(element, IntegerType):
+        return f"i{element.width.data}"
+    return {"f16": "f16", "bf16": "bf16"}.get(str(element), str(element))
+
+
+def dot_precision(dot: Operation) -> str:
+    """The input precision of a tt.dot: tf32, ieee, ..."""
+    held = attribute(dot, "inputPrecision") or attribute(dot, "input_precision")
+    return str(held.data) if held is not None and hasattr(held, "data") else "ieee"
+
+
+def instruction_of(dot: Operation, target: Target) -> Dpas | str:
+    """The DPAS that a dot is made of, or why it cannot be."""
+    a_kind, b_kind, c_kind = (v.type for v in dot.operands[:3])
+    assert isinstance(a_kind, TensorType)
+    assert isinstance(b_kind, TensorType)
+    assert isinstance(c_kind, TensorType)
+    precision = dot_precision(dot)
+    a, b = (operand_type(k.element_type, precision, target) for k in (a_kind, b_kind))
+    if a is None or b is None:
+        return f"no DPAS of {a_kind.element_type} by {b_kind.element_type}"
+    m, n = shape_of(dot.operands[2])[-2:]
+    k = shape_of(dot.operands[0])[-1]
+    accumulator = accumulator_type(c_kind.element_type)
+    reason = check_dpas(a, b, accumulator, target)
+    if reason is not None:
+        return reason
+    made = Dpas(a, b, accumulator, min(8, m), target.dpas_execution_size)
+    if n < made.execution_size or k < made.k:
+        return f"the block {m}x{n}x{k} is smaller than one DPAS"
+    return made
+
+
+def dpas_encoding(
+    m: int, n: int, num_warps: int, dpas: Dpas, first: str = ""
+) -> DpasEncoding:
+    """How `num_warps` subgroups share an m x n result: as square as the instruction allows.
+
+    A warp's share is one rectangle.  The split follows Intel's backend (warpsPerTile): rows are
+    halved while a share is at least twice as tall, in instructions, as it is wide.  With `first`,
+    "rows" or "columns" are halved as long as that is possible, which keeps the result of one dot
+    in the warp that needs it as an operand of the next.
+    """
+    rows, columns = 1, 1
+    while rows * columns < num_warps:
+        tall = m / (2 * dpas.repeat_count) / rows
+        wide = n / dpas.execution_size / columns
+        can_rows = rows * dpas.repeat_count < m
+        can_columns = columns * dpas.execution_size < n
+        prefer_rows = tall >= wide if not first else first == "rows"
+        if can_rows and (prefer_rows or not can_columns):
+            rows *= 2
+        else:
+            columns *= 2
+    share_m = max(m // rows, dpas.repeat_count)
+    share_n = max(n // columns, dpas.execution_size)
+    return DpasEncoding(
+        dpas.repeat_count,
+        SYSTOLIC_DEPTH,
+        dpas.execution_size,
+        dpas.operations_per_channel,
+        dpas.execution_size,
+        (rows, columns),
+        (share_m // dpas.repeat_count, share_n // dpas.execution_size),
+    )
+
+
+def batched_encoding(
+    shape: tuple[int, ...], num_warps: int, dpas: Dpas, first: str = ""
+) -> DpasEncoding:
+    """`dpas_encoding` of a matrix, or of a batch of them: warps share the batch first."""
+    m, n = shape[-2:]
+    if len(shape) == 2:
+        return dpas_encoding(m, n, num_warps, dpas, first)
+    apart = min(shape[0], num_warps)
+    one = dpas_encoding(m, n, num_warps // apart, dpas, first)
+    return replace(
+        one, warps_per_cta=(apart, *one.warps_per_cta), rep_cluster=(1, *one.rep_cluster)
+    )
+
+
+def operand_encoding(index: int, parent: DpasEncoding, dpas: Dpas) -> DotOperandEncoding:
+    """The layout of operand A (0) or B (1)."""
+    return DotOperandEncoding(index, parent, dpas.fragment("ab"[index]).packed)

@@ -1,0 +1,80 @@
+"""Pass reduce-in-place: a reduction of all elements reads them where they are.
+
+    %y = tt.reshape %x allow_reorder : tensor<32x64xf32, #a> -> tensor<2048xf32, #b>
+    tt.reduce %y {axis = 0}
+ -> tt.reduce of %x in one dimension, each element in its lane
+
+`tl.sum(x)` and its kind flatten their operands first.  Triton gives the result of that a layout of
+its own, and where it is not the one that the elements have, they would go through shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.tt.ops import ReshapeOp
+from triton_xe.layout import LinearEncoding, to_linear_layout
+from triton_xe.lowering.layouts.rematerialize import before_conversions
+from triton_xe.lowering.rewriting import erase_dead, functions, placed
+from triton_xe.lowering.surfaces.affine import attribute, shape_of
+
+
+def reduce_in_place(module: Operation) -> None:
+    """Rewrite every function."""
+    for function in functions(module):
+        for op, sources in list(_reductions(function)):
+            op.operands = [_flat(op, source) for source in sources]
+        erase_dead(function)
+
+
+def _reductions(function: Operation) -> Iterator[tuple[Operation, list[SSAValue]]]:
+    """Reductions of flattened tensors that share a layout, with those tensors."""
+    for op in function.walk():
+        if op.name != "tt.reduce":
+            continue
+        sources = [_before_reshape(value) for value in op.operands]
+        found = [source for source in sources if source is not None]
+        layouts = {source.type.encoding for source in found}  # type: ignore[attr-defined]
+        shapes = {shape_of(source) for source in found}
+        if len(found) == len(sources) and len(layouts) == len(shapes) == 1:
+            yield op, found
+
+
+def _before_reshape(value: SSAValue) -> SSAValue | None:
+    """What is flattened into a tensor, before it was laid out for that."""
+    op = value.owner
+    if not isinstance(op, Operation) or op.name != "tt.reshape":
+        return None
+    if attribute(op, "allow_reorder") is None or len(shape_of(value)) != 1:
+        return None
+    return before_conversions(op.operands[0])
+
+
+def _flat(op: Operation, source: SSAValue) -> SSAValue:
+    """A tensor in one dimension, no element moved."""
+    shape = shape_of(source)
+    if len(shape) == 1:
+        return source
+    kind = source.type
+    assert isinstance(kind, TensorType)
+    flat = TensorType(kind.element_type, [prod(shape)], _flat_layout(kind.encoding, shape))
+    made = ReshapeOp.create(operands=[source], result_types=[flat])
+    placed(op, made)
+    Rewriter.insert_op(made, InsertPoint.before(op))
+    return made.results[0]
+
+
+def _flat_layout(encoding: Attribute, shape: tuple[int, ...]) -> Attribute:
+    layout = to_linear_layout(encoding.encoding, shape)  # type: ignore[attr-defined]
+    minor_first = list(reversed(layout.out_dims))
+    flat = layout.transpose_outs(minor_first).reshape_outs({"dim0": prod(shape)})
+    return layout_attr(LinearEncoding(flat))
+
+
+__all__ = ["reduce_in_place"]

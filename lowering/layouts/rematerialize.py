@@ -1,0 +1,129 @@
+"""The same tensor in another layout, computed again from its operands where that is cheap."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.layout import SliceEncoding
+from triton_xe.lowering.rewriting import placed, retyped
+from triton_xe.lowering.surfaces.affine import attribute, shape_of
+
+_CHEAP = frozenset(
+    {"tt.splat", "arith.constant", "tt.make_range", "tt.expand_dims", "tt.broadcast", "tt.addptr",
+     "tt.reshape", "ttg.convert_layout"}
+)
+DEPTH = 60
+
+
+def converted(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
+    """The tensor in a layout; converted at `at` unless it has it."""
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    if kind.encoding == encoding:
+        return value
+    op = ConvertLayoutOp(operands=[value], result_types=[retyped(kind, encoding)])
+    Rewriter.insert_op(op, at)
+    return op.results[0]
+
+
+def with_encoding(
+    op: Operation, encoding: Attribute, at: InsertPoint, operands: list[SSAValue] | None = None
+) -> Operation:
+    """A copy of an operation, its results in a layout, with other operands."""
+    kinds = [retyped(r.type, encoding) for r in op.results]
+    properties = dict(op.properties)
+    held = properties.get("value")
+    if isinstance(held, DenseIntOrFPElementsAttr):
+        properties["value"] = DenseIntOrFPElementsAttr(cast(Any, kinds[0]), held.data)
+    copy = type(op).create(
+        operands=list(op.operands) if operands is None else operands, result_types=kinds,
+        properties=properties, attributes=dict(op.attributes),
+        regions=[region.clone() for region in op.regions],
+    )
+    Rewriter.insert_op(copy, at)
+    return copy
+
+
+def replace_converted(op: Operation, copy: Operation) -> None:
+    """Use the results of `copy`, converted back, in place of those of `op` right after it."""
+    placed(op, copy)
+    for old, new in zip(op.results, copy.results, strict=True):
+        back = ConvertLayoutOp(operands=[new], result_types=[old.type])
+        placed(op, back)
+        Rewriter.insert_op(back, InsertPoint.before(op))
+        old.replace_all_uses_with(back.results[0])
+    Rewriter.erase_op(op)
+
+
+def before_conversions(value: SSAValue) -> SSAValue:
+    """The tensor as it was made, in whatever layout that was."""
+    op = value.owner
+    while isinstance(op, Operation) and op.name == "ttg.convert_layout":
+        value = op.operands[0]
+        op = value.owner
+    return value
+
+
+def is_cheap(value: SSAValue, depth: int = DEPTH) -> bool:
+    """Whether a tensor is index arithmetic on scalars, without loads and loop-carried tensors."""
+    if not isinstance(value.type, TensorType):
+        return True
+    op = value.owner
+    if not isinstance(op, Operation) or depth == 0:
+        return False
+    if op.name == "tt.reshape" and not adds_unit_dim(op):
+        return False
+    if op.name == "arith.constant":
+        held = attribute(op, "value")
+        return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat()
+    if op.name not in _CHEAP and not op.name.startswith("arith."):
+        return False
+    return all(is_cheap(v, depth - 1) for v in op.operands)
+
+
+def adds_unit_dim(op: Operation) -> bool:
+    """Whether a tt.reshape is a tt.expand_dims."""
+    old, new = shape_of(op.operands[0]), shape_of(op.results[0])
+    return len(new) == len(old) + 1 and [s for s in new if s != 1] == [s for s in old if s != 1]
+
+
+def rematerialize(
+    value: SSAValue, encoding: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
+) -> SSAValue:
+    """A cheap tensor again, every step in the layout that leads to `encoding`.
+
+    Each copy stands next to its original; `made` remembers them.
+    """
+    kind = value.type
+    if not isinstance(kind, TensorType) or kind.encoding == encoding:
+        return value
+    known = made.get((value, encoding))
+    if known is not None:
+        return known
+    op = value.owner
+    assert isinstance(op, Operation)
+    if op.name == "ttg.convert_layout":
+        return rematerialize(op.operands[0], encoding, made)
+    inner = encoding
+    if op.name in ("tt.expand_dims", "tt.reshape"):
+        inner = slice_of(op, encoding)
+    operands = [rematerialize(v, inner, made) for v in op.operands]
+    copy = with_encoding(op, encoding, InsertPoint.after(op), operands)
+    made[value, encoding] = copy.results[0]
+    return copy.results[0]
+
+
+def slice_of(op: Operation, encoding: Attribute) -> Attribute:
+    """The layout of the operand of an operation that adds a unit dim to get `encoding`."""
+    old, new = shape_of(op.operands[0]), shape_of(op.results[0])
+    if op.name == "tt.expand_dims":
+        axis = attribute(op, "axis").value.data
+    else:
+        axis = next(d for d in range(len(new)) if new[:d] + new[d + 1 :] == old)
+    return layout_attr(SliceEncoding(axis, encoding.encoding))  # type: ignore[attr-defined]

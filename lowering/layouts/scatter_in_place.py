@@ -1,0 +1,73 @@
+"""Pass scatter-in-place: what goes to places known at run time only goes there from where it is.
+
+    %q = ttg.convert_layout %p          addresses that were computed from loaded numbers
+    tt.atomic_rmw add %q, (cvt %x)
+ -> tt.atomic_rmw add %p, %x
+
+Triton lays scattered stores and atomics out one element per lane, whatever their operands have, as
+if neighbours could share a message.  They cannot, so that layout is worth no exchange of addresses
+of 8 bytes through shared local memory, with its barrier.  What an atomic returns is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from triton_xe.layout import to_linear_layout
+from triton_xe.lowering.layouts.rematerialize import (
+    before_conversions,
+    is_cheap,
+    rematerialize,
+    replace_converted,
+    with_encoding,
+)
+from triton_xe.lowering.rewriting import erase_dead, functions
+from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+
+SCATTERS = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
+
+
+def scatter_in_place(module: Operation) -> None:
+    """Rewrite every function."""
+    for function in functions(module):
+        facts = AxisAnalysis()
+        for op, encoding in list(_scatters(function, facts)):
+            _move(op, encoding)
+        erase_dead(function)
+
+
+def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operation, Attribute]]:
+    """Stores and atomics with the layout that their addresses come from, if all can have it."""
+    for op in function.walk():
+        if op.name not in SCATTERS:
+            continue
+        addresses = before_conversions(op.operands[0])
+        if addresses is op.operands[0] or is_cheap(addresses):
+            continue
+        if any(run > 1 for run in facts.info(addresses).contiguity):
+            continue
+        encoding = addresses.type.encoding  # type: ignore[attr-defined]
+        once = to_linear_layout(encoding.encoding, shape_of(addresses)).is_injective
+        if once and all(_has(v, encoding) for v in op.operands):
+            yield op, encoding
+
+
+def _has(value: SSAValue, encoding: Attribute) -> bool:
+    """Whether a value is had in a layout without an exchange."""
+    made = before_conversions(value).type
+    return is_cheap(value) or (isinstance(made, TensorType) and made.encoding == encoding)
+
+
+def _move(op: Operation, encoding: Attribute) -> None:
+    """The operation in another layout; users of its results see the old one."""
+    made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+    operands = [rematerialize(v, encoding, made) for v in op.operands]
+    replace_converted(op, with_encoding(op, encoding, InsertPoint.before(op), operands))
+
+
+__all__ = ["scatter_in_place"]

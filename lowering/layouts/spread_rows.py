@@ -1,0 +1,126 @@
+"""Pass spread-rows: values per row live one in a lane, instead of all of them in every lane.
+
+    %m = tt.reduce %x {axis = 1} : #xe.dpas -> slice<1>       every lane holds all of its rows
+ -> %m = tt.reduce %x {axis = 1} : #xe.dpas -> #ttg.linear    lane l holds row l
+    tt.expand_dims (cvt %m)                                   a broadcast, where rows are used
+
+Sixteen rows then take one register where they took sixteen, and one instruction computes on all of
+them: the running maximum and sum of flash attention.  A reduction across lanes ends in this layout
+by itself (`plan_lane_reduction`), and the conversion back reads one lane, which costs nothing as an
+operand of an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.layout import DpasEncoding, LinearEncoding, to_linear_layout
+from triton_xe.lowering.layouts.propagate_layouts import is_elementwise
+from triton_xe.lowering.layouts.rematerialize import converted, is_cheap, rematerialize
+from triton_xe.lowering.rewriting import functions, retyped
+from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.plan.lane_reduction import plan_lane_reduction
+
+FEWEST_ROWS = 4
+_CONTROL = frozenset(
+    {"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "cf.br", "cf.cond_br"}
+)
+_ANY_LAYOUT = frozenset({"tt.addptr", "tt.load", "tt.store", "ttg.convert_layout"})
+"""Operations that, besides element-wise ones, work in any layout that their tensors share."""
+
+
+def spread_rows(module: Operation) -> None:
+    """Rewrite every function."""
+    for function in functions(module):
+        for old, new in dict(_reduced_rows(function)).items():
+            _retype_all(function, old, new)
+
+
+def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
+    """(layout of the rows, the same spread over the lanes) of reductions of DPAS results."""
+    for op in function.walk():
+        if op.name != "tt.reduce" or len(shape_of(op.operands[0])) != 2:
+            continue
+        kind = op.operands[0].type
+        assert isinstance(kind, TensorType)
+        held = kind.encoding.encoding  # type: ignore[attr-defined]
+        if not isinstance(held, DpasEncoding):
+            continue
+        source = to_linear_layout(held, shape_of(op.operands[0]))
+        plan = plan_lane_reduction(source, int(attribute(op, "axis").value.data))
+        if plan.spreads and plan.rows >= FEWEST_ROWS:
+            yield op.results[0].type.encoding, layout_attr(LinearEncoding(plan.layout))  # type: ignore[attr-defined]
+
+
+def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
+    """Every value of layout `old` in layout `new`, with conversions at what cannot take it.
+
+    Index arithmetic stays as it is, and is done again in the new layout where that is needed.
+    """
+    found = [v for v in _values(function) if _has(v, old) and not is_cheap(v)]
+    spread: set[SSAValue] = set()
+    for value in found:
+        op = value.owner
+        if _keeps(op, function):
+            continue
+        spread.add(Rewriter.replace_value_with_new_type(value, retyped(value.type, new)))
+    made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+    for op in list(function.walk()):
+        if not takes_any_layout(op):
+            _give_back(op, spread, old)
+        elif op.name in _CONTROL or any(v in spread for v in (*op.operands, *op.results)):
+            _spread_operands(op, old, new, made)
+
+
+def _keeps(owner: object, function: Operation) -> bool:
+    """Whether what makes a value makes it in one layout only: calls, reshapes, arguments, ..."""
+    if isinstance(owner, Operation):
+        return owner.name != "tt.reduce" and not takes_any_layout(owner)
+    return owner is function.regions[0].first_block
+
+
+def takes_any_layout(op: Operation) -> bool:
+    """Whether an operation is right in every layout, as long as all its tensors share it."""
+    return op.name in _ANY_LAYOUT or op.name in _CONTROL or is_elementwise(op)
+
+
+def _values(function: Operation) -> Iterator[SSAValue]:
+    for op in function.walk():
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+def _has(value: SSAValue, encoding: Attribute) -> bool:
+    return isinstance(value.type, TensorType) and value.type.encoding == encoding
+
+
+def _give_back(op: Operation, spread: set[SSAValue], old: Attribute) -> None:
+    """Convert the spread operands of an operation that wants them as they were."""
+    for index, value in enumerate(op.operands):
+        if value in spread:
+            op.operands[index] = converted(value, old, InsertPoint.before(op))
+
+
+def _spread_operands(
+    op: Operation, old: Attribute, new: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
+) -> None:
+    """Have every operand of layout `old` in layout `new`; a conversion reads either."""
+    if op.name == "ttg.convert_layout":
+        return
+    for index, value in enumerate(op.operands):
+        if not _has(value, old):
+            continue
+        if is_cheap(value):
+            op.operands[index] = rematerialize(value, new, made)
+        else:
+            op.operands[index] = converted(value, new, InsertPoint.before(op))
+
+
+__all__ = ["spread_rows"]

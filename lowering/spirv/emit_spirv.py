@@ -1,0 +1,68 @@
+"""LLVM IR text to a SPIR-V module, by LLVM's own SPIR-V target.
+
+LLVM ends the process on constructs that its target does not know, so the module is first checked
+against what is known to work: types, vector lengths, and functions that exist.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.spirv import spirv_target
+from triton_xe.lowering.spirv.spirv_target import verified
+from triton_xe.spirv import attach_llvm_ir, ids_are_sound
+
+_ODD_INTEGER = re.compile(r"(?<![\w.%\"@])i(?!(?:1|8|16|32|64)\b)(\d+)\b")
+_BITS_ENDING_THE_PROCESS = re.compile(r"[su]itofp <\d+ x i1>|icmp [su][lg][te] <\d+ x i1>")
+_FORBIDDEN = {
+    "bfloat": "bfloat values",
+    "llvm.masked.": "masked vector intrinsics",
+    "llvm.umul.with.overflow": "overflow intrinsics",
+    "llvm.readcyclecounter": "the cycle counter intrinsic",
+    "fence ": "LLVM fences, which are dropped silently",
+}
+
+
+def check_text(text: str) -> None:
+    """Refuse what would end the process, or be lost, inside LLVM's SPIR-V target."""
+    body = text.split("\n!", 1)[0]
+    odd = _ODD_INTEGER.search(body)
+    if odd is not None:
+        raise UnsupportedError(f"integers of {odd[1]} bits cannot be written to SPIR-V")
+    bits = _BITS_ENDING_THE_PROCESS.search(body)
+    if bits is not None:
+        raise UnsupportedError(f"`{bits[0]}` cannot be written to SPIR-V")
+    for word, what in _FORBIDDEN.items():
+        if word in body:
+            raise UnsupportedError(f"{what} cannot be written to SPIR-V")
+
+
+def emit_spirv(text: str, parsed: Any = None) -> bytes:
+    """SPIR-V that carries the text it was made from; `parsed`, its module, is used up.
+
+    LLVM also remembers basic blocks by address, and gives a block at the address of a freed one the
+    freed one's id.  A module that shows this is written once more by a new process.
+    """
+    check_text(text)
+    return attach_llvm_ir(written(text, parsed), text)
+
+
+def written(text: str, parsed: Any = None) -> bytes:
+    """SPIR-V as LLVM writes it, its ids checked."""
+    binary = spirv_target.write(verified(text) if parsed is None else parsed)
+    return binary if ids_are_sound(binary) else _from_new_process(text)
+
+
+def _from_new_process(text: str) -> bytes:
+    """The module as a process writes it that has written no other."""
+    path = f"import runpy, sys; sys.path[:] = {sys.path!r}; "
+    run = path + "runpy.run_path(sys.argv[1], run_name='__main__')"
+    command = [sys.executable, "-c", run, spirv_target.__file__]
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    if done.returncode or not ids_are_sound(done.stdout):
+        raise UnsupportedError(f"LLVM cannot write SPIR-V: {done.stderr.decode()[-500:]}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Find the loads and stores that touch a 2D surface."""

@@ -1,0 +1,280 @@
+"""What is known of the elements of a tensor along each dimension, for vector accesses.
+
+For an integer or pointer tensor, per dimension: `contiguity` elements in a row that count up by
+one (for pointers: by one element), `constancy` elements in a row that are equal; `divisibility` of
+the first element of each such run (in units; bytes for pointers).  All are powers of two.
+
+The lattice is that of Triton's axis analysis; see `AxisInfo` in its Analysis folder for the idea.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from triton_xe.lowering.surfaces.affine import (
+    Unknown,
+    attribute,
+    constant_of,
+    declared_multiple,
+    dimension_map,
+    shape_of,
+)
+
+BIG = 1 << 30
+
+
+@dataclass(frozen=True)
+class AxisInfo:
+    """Per dimension: contiguity, constancy, and divisibility of the run's first element."""
+
+    contiguity: tuple[int, ...]
+    constancy: tuple[int, ...]
+    divisibility: tuple[int, ...]
+
+    @staticmethod
+    def unknown(rank: int) -> AxisInfo:
+        ones = (1,) * max(rank, 1)
+        return AxisInfo(ones, ones, ones)
+
+
+def power_of_two_divisor(value: int) -> int:
+    """The largest power of two that divides `value` (BIG for 0)."""
+    return BIG if value == 0 else value & -value
+
+
+class AxisAnalysis:
+    """Axis facts of the values of one function; answers are remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, AxisInfo] = {}
+
+    def info(self, value: SSAValue) -> AxisInfo:
+        known = self._known.get(value)
+        if known is None:
+            self._known[value] = AxisInfo.unknown(len(shape_of(value)))
+            known = self._known[value] = self._hinted(value, self._info(value))
+        return known
+
+    def _hinted(self, value: SSAValue, info: AxisInfo) -> AxisInfo:
+        """Facts that the program states itself (tl.multiple_of and its kin)."""
+        op = value.owner
+        if not isinstance(op, Operation):
+            return info
+        fields = []
+        for name, have in (
+            ("tt.contiguity", info.contiguity),
+            ("tt.constancy", info.constancy),
+            ("tt.divisibility", info.divisibility),
+        ):
+            held = op.attributes.get(name)
+            stated = [int(v) for v in getattr(held, "get_values", tuple)()]
+            if len(stated) == len(have):
+                have = tuple(max(a, b) for a, b in zip(have, stated, strict=True))
+            fields.append(have)
+        return AxisInfo(*fields)
+
+    def _info(self, value: SSAValue) -> AxisInfo:
+        shape = shape_of(value)
+        constant = constant_of(value)
+        if constant is not None:
+            divides = power_of_two_divisor(constant)
+            ones = (1,) * max(len(shape), 1)
+            return AxisInfo(ones, shape or (1,), (divides,) * len(ones))
+        op = value.owner
+        if not isinstance(op, Operation):
+            return self._block_argument(value, op)
+        match op.name:
+            case "tt.make_range":
+                start = attribute(op, "start").value.data
+                return AxisInfo(shape, (1,), (power_of_two_divisor(start),))
+            case "tt.splat":
+                scalar = self.info(op.operands[0])
+                return AxisInfo((1,) * len(shape), shape, (scalar.divisibility[0],) * len(shape))
+            case "arith.extsi" | "arith.extui" | "ttg.convert_layout" | "arith.index_cast":
+                return self.info(op.operands[0])
+            case "arith.trunci" | "tt.bitcast" | "tt.int_to_ptr" | "tt.ptr_to_int":
+                return self.info(op.operands[0])
+            case "tt.expand_dims" | "tt.broadcast" | "tt.reshape" | "tt.trans":
+                return self._reshaped(op, shape)
+            case "arith.addi" | "arith.subi" | "tt.addptr":
+                return self._sum(op, shape)
+            case "arith.muli":
+                return self._product(op, shape)
+            case "arith.shli" if (bits := constant_of(op.operands[1])) is not None:
+                return _scaled(self.info(op.operands[0]), 1 << bits)
+            case "arith.cmpi":
+                return self._comparison(op, shape)
+            case "arith.andi" | "arith.ori" | "arith.xori" | "arith.select":
+                return self._pointwise(op, shape)
+            case "arith.divsi" | "arith.divui" | "arith.remsi" | "arith.remui":
+                return self._division(op, shape)
+            case "arith.maxsi" | "arith.minsi":
+                return self._pointwise(op, shape)
+        return AxisInfo.unknown(len(shape))
+
+    def _block_argument(self, value: SSAValue, block: object) -> AxisInfo:
+        rank = len(shape_of(value))
+        assert isinstance(value, BlockArgument)
+        parent = value.block.parent_op()
+        if parent is not None and parent.name == "tt.func":
+            return AxisInfo((1,), (1,), (power_of_two_divisor(declared_multiple(value)),))
+        if parent is None or parent.name != "scf.for":
+            return AxisInfo.unknown(rank)
+        if value.index == 0:
+            low, step = self.info(parent.operands[0]), self.info(parent.operands[2])
+            return AxisInfo((1,), (1,), (min(low.divisibility[0], step.divisibility[0]),))
+        return self._carried(value, parent)
+
+    def _carried(self, value: BlockArgument, loop: Operation) -> AxisInfo:
+        """Start from what holds before the loop, weaken by one turn of it until stable."""
+        guess = self.info(loop.operands[2 + value.index])
+        last = loop.regions[0].block.last_op
+        assert last is not None
+        for _ in range(4):
+            stale = dict(self._known)
+            self._known[value] = guess
+            after = self.info(last.operands[value.index - 1])
+            self._known = stale
+            weaker = _meet(guess, after)
+            if weaker == guess:
+                return guess
+            guess = weaker
+        return AxisInfo.unknown(len(shape_of(value)))
+
+    def _reshaped(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
+        source = self.info(op.operands[0])
+        dims = dimension_map(op)
+        if isinstance(dims, Unknown):
+            return AxisInfo.unknown(len(shape))
+        spread = min(_every(source, d) for d in range(len(source.divisibility)))
+
+        def pick(values: tuple[int, ...], missing: tuple[int, ...] | int) -> tuple[int, ...]:
+            out = []
+            for d, s in enumerate(dims):
+                absent = missing if isinstance(missing, int) else missing[d]
+                out.append(absent if s is None else values[s])
+            return tuple(out)
+
+        return AxisInfo(
+            pick(source.contiguity, 1),
+            pick(source.constancy, shape),
+            pick(source.divisibility, spread),
+        )
+
+    def _sum(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
+        a, b = self.info(op.operands[0]), self.info(op.operands[1])
+        scale = pointee_bytes(op.results[0]) if op.name == "tt.addptr" else 1
+        rank = max(len(shape), 1)
+        contiguity, constancy, divisibility = [], [], []
+        for d in range(rank):
+            best = min(a.contiguity[d], b.constancy[d])
+            if op.name != "arith.subi":
+                best = max(best, min(a.constancy[d], b.contiguity[d]))
+            contiguity.append(max(best, 1))
+            constancy.append(min(a.constancy[d], b.constancy[d]))
+            run = contiguity[-1]
+            mine = _cut(a, d, run) * (scale if a.contiguity[d] > run else 1)
+            divisibility.append(min(mine, _cut(b, d, run) * scale, BIG))
+        return AxisInfo(tuple(contiguity), tuple(constancy), tuple(divisibility))
+
+    def _product(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
+        a, b = self.info(op.operands[0]), self.info(op.operands[1])
+        for one, other in ((a, op.operands[1]), (b, op.operands[0])):
+            if constant_of(other) == 1:
+                return one
+        rank = max(len(shape), 1)
+        return AxisInfo(
+            (1,) * rank,
+            tuple(min(a.constancy[d], b.constancy[d]) for d in range(rank)),
+            tuple(min(_every(a, d) * _every(b, d), BIG) for d in range(rank)),
+        )
+
+    def _comparison(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
+        a, b = self.info(op.operands[0]), self.info(op.operands[1])
+        kind = attribute(op, "predicate").value.data
+        rank = max(len(shape), 1)
+        constancy = []
+        for d in range(rank):
+            run = min(a.constancy[d], b.constancy[d])
+            # range < bound: equal inside aligned runs as long as the bound is aligned as well
+            if kind in (2, 6, 5, 9) and b.constancy[d] >= a.contiguity[d]:
+                run = max(run, min(a.contiguity[d], a.divisibility[d], b.divisibility[d]))
+            if kind in (3, 4, 7, 8) and a.constancy[d] >= b.contiguity[d]:
+                run = max(run, min(b.contiguity[d], a.divisibility[d], b.divisibility[d]))
+            constancy.append(run)
+        ones = (1,) * rank
+        return AxisInfo(ones, tuple(constancy), ones)
+
+    def _pointwise(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
+        rank = max(len(shape), 1)
+        infos = [self.info(v) for v in op.operands]
+        constancy = tuple(
+            min(i.constancy[d] if len(i.constancy) > d else BIG for i in infos) for d in range(rank)
+        )
+        return AxisInfo((1,) * rank, constancy, (1,) * rank)
+
+    def _division(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
+        a, b = self.info(op.operands[0]), self.info(op.operands[1])
+        rank = max(len(shape), 1)
+        remainder = op.name in ("arith.remsi", "arith.remui")
+        contiguity, constancy, divisibility = [], [], []
+        for d in range(rank):
+            same = b.constancy[d] >= shape[d] if shape else True
+            run = min(a.contiguity[d], a.divisibility[d], b.divisibility[d]) if same else 1
+            contiguity.append(max(run, 1) if remainder else 1)
+            equal = min(a.constancy[d], b.constancy[d])
+            constancy.append(equal if remainder else max(equal, run))
+            divisibility.append(min(a.divisibility[d], b.divisibility[d]) if remainder else 1)
+        return AxisInfo(tuple(contiguity), tuple(constancy), tuple(divisibility))
+
+
+def pointee_bits(value: SSAValue) -> int:
+    """Bits of what a pointer, or each pointer of a tensor, points to (pointers have 64)."""
+    kind = value.type
+    if isinstance(kind, TensorType):
+        kind = kind.element_type
+    pointee = kind.pointee  # type: ignore[attr-defined]
+    if isinstance(pointee, IntegerType):
+        return pointee.width.data
+    if pointee.name.startswith("f8"):
+        return 8
+    return pointee.bitwidth if hasattr(pointee, "bitwidth") else 64
+
+
+def pointee_bytes(value: SSAValue) -> int:
+    """Bytes from one element to the next; an i1 takes one."""
+    return max(pointee_bits(value) // 8, 1)
+
+
+def _every(info: AxisInfo, d: int) -> int:
+    """What divides every element, not only the first of each run."""
+    return info.divisibility[d] if info.contiguity[d] == 1 else 1
+
+
+def _cut(info: AxisInfo, d: int, run: int) -> int:
+    """Divisibility of the first element of runs that are cut to length `run`."""
+    if info.contiguity[d] <= run:
+        return info.divisibility[d]
+    return min(info.divisibility[d], run)
+
+
+def _meet(a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    def least(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(min(p, q) for p, q in zip(x, y, strict=True))
+
+    return AxisInfo(
+        least(a.contiguity, b.contiguity),
+        least(a.constancy, b.constancy),
+        least(a.divisibility, b.divisibility),
+    )
+
+
+def _scaled(info: AxisInfo, by: int) -> AxisInfo:
+    rank = len(info.contiguity)
+    divisibility = tuple(
+        min(_every(info, d) * power_of_two_divisor(by), BIG) for d in range(rank)
+    )
+    return AxisInfo((1,) * rank, info.constancy, divisibility)

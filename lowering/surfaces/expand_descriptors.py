@@ -1,0 +1,141 @@
+"""Pass expand-descriptors: loads and stores through descriptors become those of pointers and masks.
+
+    d = tt.make_tensor_descriptor p, shape, strides ; tt.descriptor_load d[i, j]
+    ->  tt.load p + (i + rows) * stride + ..., 0 <= i + rows < shape & ..., padding
+
+Kernels in Python come without descriptors (`front_passes.make_ttir`); those written as TTGIR have
+layouts that stock passes would not keep.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, TensorType, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, splat_attr
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.tt.memory import (
+    DescriptorLoadOp,
+    DescriptorStoreOp,
+    LoadOp,
+    MakeTensorDescOp,
+    StoreOp,
+)
+from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, MakeRangeOp, SplatOp
+from triton_xe.dialects.tt.types import TensorDescType
+from triton_xe.errors import UnsupportedError
+from triton_xe.layout import SliceEncoding
+from triton_xe.lowering.rewriting import erase_dead, functions
+
+
+def expand_descriptors(module: Operation) -> None:
+    """Rewrite every function; `UnsupportedError` for other uses of descriptors."""
+    for function in functions(module):
+        used = [op for op in function.walk() if _takes_descriptor(op)]
+        for op in used:
+            _expand(op)
+        if used:
+            erase_dead(function)
+
+
+def _takes_descriptor(op: Operation) -> bool:
+    return any(isinstance(v.type, TensorDescType) for v in op.operands)
+
+
+def _expand(op: Operation) -> None:
+    made = op.operands[0].owner if op.operands else None
+    if not isinstance(op, (DescriptorLoadOp, DescriptorStoreOp)) or not isinstance(
+        made, MakeTensorDescOp
+    ):
+        raise UnsupportedError(
+            f"{op.name} in TTGIR: only loads and stores through the result of a "
+            "tt.make_tensor_descriptor can be compiled; use pointers, or write it in Python"
+        )
+    block = op.result if isinstance(op, DescriptorLoadOp) else op.src
+    kind = block.type
+    assert isinstance(kind, TensorType)
+    if kind.get_shape() != made.result.type.get_shape():
+        raise UnsupportedError(f"{op.name} of {kind} through {made.result.type}")
+    write = _Writer(op, kind)
+    pointers, mask = write.accesses(made, op.indices)
+    if isinstance(op, DescriptorStoreOp):
+        Rewriter.replace_op(op, StoreOp(operands=[pointers, block, [mask]]))
+        return
+    padding = math.nan if made.pads_with_nan else 0
+    other = write.constant(kind, padding)
+    load = LoadOp(operands=[pointers, [mask], [other]], result_types=[kind])
+    Rewriter.replace_op(op, load)
+
+
+class _Writer:
+    """Writes operations on tensors that lie like one block, before an access to it."""
+
+    def __init__(self, op: Operation, kind: TensorType[Attribute]) -> None:
+        self.at = InsertPoint.before(op)
+        self.shape: Sequence[int] = kind.get_shape()
+        self.encoding = kind.encoding
+
+    def accesses(
+        self, descriptor: MakeTensorDescOp, indices: Sequence[SSAValue]
+    ) -> tuple[SSAValue, SSAValue]:
+        """The block's pointers, and which of them are inside of the tensor."""
+        base = descriptor.base
+        pointers = self.splat(base)
+        mask: SSAValue | None = None
+        for dim, index in enumerate(indices):
+            place = self.place(dim, index)
+            moved = self.put(arith.MuliOp(place, self.splat(descriptor.strides[dim])))
+            pointers = self.put(AddPtrOp(operands=[pointers, moved], result_types=[pointers.type]))
+            size = self.splat(self.put(ExtSIOp(descriptor.shape[dim], i64)))
+            for test in (CmpiOp(place, self.constant(self.like(i64), 0), "sge"),
+                         CmpiOp(place, size, "slt")):
+                found = self.put(test)
+                mask = found if mask is None else self.put(arith.AndIOp(mask, found))
+        assert mask is not None
+        return pointers, mask
+
+    def place(self, dim: int, index: SSAValue) -> SSAValue:
+        """Coordinate `dim` of every element, in i64."""
+        others = [d for d in range(len(self.shape)) if d != dim]
+        layouts = [self.encoding]
+        for d in reversed(others):
+            layouts.append(layout_attr(SliceEncoding(d, layouts[-1].encoding)))  # type: ignore[attr-defined]
+        size = self.shape[dim]
+        value = self.put(MakeRangeOp(
+            properties={"start": IntegerAttr(0, i32), "end": IntegerAttr(size, i32)},
+            result_types=[TensorType(i32, [size], layouts.pop())],
+        ))
+        value = self.put(ExtSIOp(value, TensorType(i64, [size], value.type.encoding)))  # type: ignore[attr-defined]
+        shape = [size]
+        for d in others:
+            shape.insert(d, 1)
+            value = self.put(ExpandDimsOp(
+                operands=[value], properties={"axis": IntegerAttr(d, i32)},
+                result_types=[TensorType(i64, shape, layouts.pop())],
+            ))
+        if tuple(shape) != tuple(self.shape):
+            value = self.put(BroadcastOp(operands=[value], result_types=[self.like(i64)]))
+        return self.put(arith.AddiOp(value, self.splat(self.put(ExtSIOp(index, i64)))))
+
+    def like(self, element: Attribute) -> TensorType[Attribute]:
+        return TensorType(element, self.shape, self.encoding)
+
+    def splat(self, value: SSAValue) -> SSAValue:
+        return self.put(SplatOp(operands=[value], result_types=[self.like(value.type)]))
+
+    def constant(self, kind: TensorType[Attribute], value: float) -> SSAValue:
+        number = value if isinstance(kind.element_type, AnyFloat) else int(value)
+        return self.put(arith.ConstantOp(splat_attr(kind, number), kind))
+
+    def put(self, op: IRDLOperation) -> SSAValue:
+        Rewriter.insert_op(op, self.at)
+        return op.results[0]
+
+
+__all__ = ["expand_descriptors"]

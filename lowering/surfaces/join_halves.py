@@ -1,0 +1,207 @@
+"""Pass join-halves: a tile that is split in two to be stored half by half is stored whole.
+
+    %h = trans(reshape %x : MxN -> Mx2xN/2) : MxN/2x2
+    %l, %r = tt.split %h
+    store f(%l) at column c ; store f(%r) at column c + N/2      ->      block store f(%x) at c
+
+Splitting the result of a dot moves data between warps through shared local memory, and stores of
+the halves are scatters.  Epilogues do it to spare shared memory, which a block store does not need.
+What is stored, and the order of stores to other places, stays the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.layouts.propagate_layouts import CASTS
+from triton_xe.lowering.layouts.rematerialize import before_conversions
+from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.rewriting import (
+    Scalars,
+    detach,
+    erase_dead,
+    functions,
+    if_else,
+    is_pure,
+)
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, attribute, shape_of
+from triton_xe.lowering.surfaces.poly import Poly
+from triton_xe.lowering.surfaces.raise_surfaces import (
+    VERSIONS,
+    block_store,
+    in_slow_version,
+    stores_dot,
+)
+from triton_xe.lowering.surfaces.surfaces import Guard, Surface, surface_access
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A split tile and the stores of its halves; `steps` lead from a half to its store."""
+
+    whole: SSAValue
+    steps: tuple[tuple[Operation, ...], tuple[Operation, ...]]
+    stores: tuple[Operation, Operation]
+
+    @property
+    def columns(self) -> int:
+        """Of one half."""
+        return shape_of(self.whole)[1] // 2
+
+
+def join_halves(module: Operation, target: Target, remarks: Remarks) -> None:
+    """Rewrite every function."""
+    if not target.has_block_2d:
+        return
+    for function in functions(module):
+        for split in [op for op in function.walk() if op.name == "tt.split"]:
+            halves = _halves(split)
+            if halves is None or in_slow_version(halves.stores[0]):
+                continue
+            if not stores_dot(halves.whole, target):
+                continue
+            surfaces = [surface_access(store, Affine(), None) for store in halves.stores]
+            if _adjacent(surfaces, halves.columns):
+                _store_whole(halves, surfaces, remarks)  # type: ignore[arg-type]
+        erase_dead(function)
+
+
+def _halves(split: Operation) -> Halves | None:
+    whole = _split_tile(split)
+    if whole is None:
+        return None
+    ways = [_to_store(result) for result in split.results]
+    if ways[0] is None or ways[1] is None:
+        return None
+    (first_steps, first), (last_steps, last) = ways[0], ways[1]
+    names = [[(s.name, _element(s)) for s in steps] for steps in (first_steps, last_steps)]
+    if names[0] != names[1] or not _follows(first, last) or first.properties != last.properties:
+        return None
+    return Halves(whole, (first_steps, last_steps), (first, last))
+
+
+def _split_tile(split: Operation) -> SSAValue | None:
+    """The matrix whose left and right halves a tt.split gives."""
+    trans = before_conversions(split.operands[0]).owner
+    if not isinstance(trans, Operation) or trans.name != "tt.trans":
+        return None
+    if tuple(attribute(trans, "order").get_values()) != (0, 2, 1):
+        return None
+    reshape = before_conversions(trans.operands[0]).owner
+    if not isinstance(reshape, Operation) or reshape.name != "tt.reshape":
+        return None
+    (whole,) = reshape.operands
+    shape = shape_of(whole)
+    if len(shape) != 2 or shape_of(reshape.results[0]) != (shape[0], 2, shape[1] // 2):
+        return None
+    return None if attribute(reshape, "allow_reorder") is not None else whole
+
+
+def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], Operation] | None:
+    """The casts that alone use a half, and the store of what they make."""
+    steps: list[Operation] = []
+    while True:
+        uses = list(value.uses)
+        if len(uses) != 1:
+            return None
+        user = uses[0].operation
+        if user.name == "tt.store":
+            return (tuple(steps), user) if uses[0].index == 1 else None
+        if user.name not in CASTS and user.name != "ttg.convert_layout":
+            return None
+        if user.name != "ttg.convert_layout":
+            steps.append(user)
+        value = user.results[0]
+
+
+def _element(op: Operation) -> str:
+    kind = op.results[0].type
+    assert isinstance(kind, TensorType)
+    return str(kind.element_type) + str(sorted((k, str(v)) for k, v in op.properties.items()))
+
+
+def _follows(first: Operation, last: Operation) -> bool:
+    """Whether only arithmetic stands between two stores of one block."""
+    op = first.next_op
+    while op is not None and op is not last:
+        if not is_pure(op) or op.name == "tt.load":
+            return False
+        op = op.next_op
+    return op is last
+
+
+def _adjacent(surfaces: list[Surface | Unknown], columns: int) -> bool:
+    """Whether the second access continues the first to the right, on the same surface."""
+    left, right = surfaces
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return False
+    if left.transposed or right.transposed or left.base is not right.base:
+        return False
+    same = all(
+        getattr(left, name) == getattr(right, name)
+        for name in ("base_alignment", "height", "width", "pitch", "y")
+    )
+    return same and (right.x - left.x - Poly.constant(columns)).terms == {}
+
+
+def _store_whole(halves: Halves, surfaces: list[Surface], remarks: Remarks) -> None:
+    last = halves.stores[1]
+    at = InsertPoint.before(last)
+    guards: list[Guard] = list(dict.fromkeys(g for s in surfaces for g in s.guards))
+    what = ", ".join(dict.fromkeys(g.what for g in guards))
+    remarks.add(last, "both halves as one 2D block store" + (f", if {what}" if what else ""))
+    value = halves.whole
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    for step in halves.steps[0]:
+        made = step.results[0].type
+        assert isinstance(made, TensorType)
+        copy = type(step).create(
+            operands=[value], properties=dict(step.properties), attributes=dict(step.attributes),
+            result_types=[TensorType(made.element_type, kind.get_shape(), kind.encoding)],
+        )
+        Rewriter.insert_op(copy, at)
+        value = copy.results[0]
+    condition = Scalars(at).all_hold(guards)
+    if condition is None:
+        block_store(last, value, surfaces[0], at)
+        for store in halves.stores:
+            Rewriter.erase_op(store)
+        return
+    choice = if_else(condition, [])
+    Rewriter.insert_op(choice, at)
+    fast, slow = (region.block for region in choice.regions)
+    block_store(last, value, surfaces[0], InsertPoint.at_end(fast))
+    for store in halves.stores:
+        detach(store)
+        slow.add_op(store)
+    for block in (fast, slow):
+        block.add_op(scf.YieldOp())
+    choice.attributes[VERSIONS] = UnitAttr()
+    _sink(choice, slow.ops.first)
+
+
+def _sink(choice: Operation, first: Operation | None) -> None:
+    """Move what only the slow side needs into it: the split and its exchanges."""
+    assert first is not None
+    block = choice.parent
+    assert block is not None
+    op = choice.prev_op
+    while op is not None:
+        before = op.prev_op
+        users = [use.operation for result in op.results for use in result.uses]
+        inside = all(choice.regions[1].block.find_ancestor_op_in_block(u) for u in users)
+        if users and inside and is_pure(op) and op.name != "tt.load":
+            detach(op)
+            Rewriter.insert_op(op, InsertPoint.before(first))
+            first = op
+        op = before
+
+
+__all__ = ["join_halves"]

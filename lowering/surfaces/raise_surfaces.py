@@ -1,0 +1,435 @@
+"""Pass raise-surfaces: loads for a dot, and stores of its result, become 2D surface accesses.
+
+    scf.for ... { tt.load %ptrs, %mask ; tt.dot }
+ -> %ok = <what must hold: pitch, alignment, no wrap-around, at least one iteration>
+    scf.if %ok { %s = xe.cursor ... ; scf.for ... { xe.block_load %s ; tt.dot ; xe.advance } ... }
+    else       { the original }
+
+Facts that only the run knows are tested once, before the loop; what follows the loop in its block
+is part of both versions, so that accumulators never meet again.  Refusals are kept as remarks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects import xe
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.rewriting import (
+    Scalars,
+    detach,
+    erase_dead,
+    extend_for,
+    functions,
+    hoist,
+    if_else,
+    placed,
+    yield_more,
+)
+from triton_xe.lowering.surfaces.affine import Affine, Iteration, Remainder, Unknown, invariant_in
+from triton_xe.lowering.surfaces.poly import Poly
+from triton_xe.lowering.surfaces.surfaces import (
+    AtLeast,
+    BaseMultiple,
+    Guard,
+    LastIteration,
+    Multiple,
+    RowFits,
+    Surface,
+    nonnegative,
+    surface_access,
+)
+
+RUNS = "xe.runs"
+"""Attribute of an scf.for that is known to run at least once."""
+VERSIONS = "xe.versions"
+"""Attribute of an scf.if whose first side is the fast version of the second."""
+
+_PASS_THROUGH = frozenset(
+    {"ttg.convert_layout", "tt.trans", "arith.truncf", "arith.extf", "tt.fp_to_fp", "tt.bitcast",
+     "arith.sitofp", "arith.uitofp", "arith.extsi", "arith.trunci", "arith.bitcast"}
+)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A coordinate in a loop: start + step * iteration."""
+
+    start: Poly
+    step: Poly
+
+
+def raise_surfaces(module: Operation, target: Target, remarks: Remarks) -> None:
+    """Rewrite every function of the module."""
+    if not target.has_block_2d:
+        remarks.lines.append(f"{target.name} has no 2D block messages: loads stay gathers")
+        return
+    for function in functions(module):
+        affine = Affine()
+        for sites in _joined(_sites(_dot_loads(function, target), affine, remarks)):
+            if _stays_inside(sites[0].anchor):
+                _version(sites, remarks)
+            else:
+                remarks.add(sites[0].anchor, "stays as it is: later blocks use what it computes")
+        erase_dead(function)
+        affine = Affine()
+        for store in [op for op in function.walk() if op.name == "tt.store"]:
+            if stores_dot(store.operands[1], target) and not in_slow_version(store):
+                _raise_store(store, affine, remarks)
+        erase_dead(function)
+
+
+def _by_dpas(op: Operation, target: Target) -> bool:
+    return op.name == "tt.dot" and not isinstance(instruction_of(op, target), str)
+
+
+def _dot_loads(function: Operation, target: Target) -> list[Operation]:
+    """tt.load operations whose values reach an operand of a dot for the matrix unit."""
+    found: dict[Operation, None] = {}
+    for op in function.walk():
+        if not _by_dpas(op, target):
+            continue
+        for value in op.operands[:2]:
+            source = _source(value)
+            if source is not None and source.name == "tt.load":
+                found[source] = None
+    return list(found)
+
+
+def _source(value: SSAValue) -> Operation | None:
+    op = value.owner
+    while isinstance(op, Operation) and op.name in _PASS_THROUGH:
+        op = op.operands[0].owner
+    return op if isinstance(op, Operation) else None
+
+
+@dataclass
+class Site:
+    """Accesses of one block that stand or fall together: those of a loop, or of straight code."""
+
+    anchor: Operation
+    loop: Operation | None
+    accesses: dict[Operation, tuple[Surface, Motion, Motion]]
+
+    @property
+    def guards(self) -> list[Guard]:
+        return [guard for surface, _, _ in self.accesses.values() for guard in surface.guards]
+
+    @property
+    def values(self) -> set[SSAValue]:
+        """The values that must be known before the site."""
+        polys = []
+        for surface, y, x in self.accesses.values():
+            polys += [surface.height, surface.width, surface.pitch]
+            polys += [y.start, y.step, x.start, x.step]
+        found: set[SSAValue] = {surface.base for surface, _, _ in self.accesses.values()}
+        for guard in self.guards:
+            if isinstance(guard, AtLeast):
+                polys += [guard.left, guard.right]
+            elif isinstance(guard, Multiple):
+                polys.append(guard.value)
+            elif isinstance(guard, RowFits):
+                polys += [guard.width, guard.pitch]
+                found.add(guard.base)
+            else:
+                found.add(guard.base if isinstance(guard, BaseMultiple) else guard.value)
+        if self.loop is not None:
+            found |= set(self.loop.operands[:3])
+        return found | {v for p in polys for v in values_of(p)}
+
+
+def values_of(poly: Poly) -> set[SSAValue]:
+    """The SSA values that a polynomial is computed from."""
+    found: set[SSAValue] = set()
+    for symbol in poly.symbols:
+        if isinstance(symbol, SSAValue):
+            found.add(symbol)
+        elif isinstance(symbol, Remainder):
+            found |= values_of(symbol.value) | values_of(symbol.modulus)
+        elif isinstance(symbol, LastIteration):
+            found |= set(symbol.loop.operands[:3])
+    return found
+
+
+def _sites(loads: list[Operation], affine: Affine, remarks: Remarks) -> list[Site]:
+    """The loads that can be raised, by the block they stand in."""
+    groups: dict[Block, list[Operation]] = {}
+    for load in loads:
+        assert load.parent is not None
+        groups.setdefault(load.parent, []).append(load)
+    sites = []
+    for block, members in groups.items():
+        parent = block.parent_op()
+        loop = parent if parent is not None and parent.name == "scf.for" else None
+        found = {}
+        for load in members:
+            answer = _access(load, affine, loop)
+            if isinstance(answer, Unknown):
+                remarks.add(load, f"stays a gather: {answer.because}")
+            else:
+                found[load] = answer
+        if found:
+            sites.append(Site(loop or _first(list(found)), loop, found))
+    return sites
+
+
+def _joined(sites: list[Site]) -> list[list[Site]]:
+    """Sites that share one test: those of a block whose facts can be known before the first."""
+    blocks: dict[Block, list[Site]] = {}
+    for site in sites:
+        assert site.anchor.parent is not None
+        blocks.setdefault(site.anchor.parent, []).append(site)
+    joint = []
+    for block, members in blocks.items():
+        place = {op: i for i, op in enumerate(block.ops)}
+        groups: list[list[Site]] = []
+        for site in sorted(members, key=lambda s: place[s.anchor]):
+            if groups and hoist(site.values, groups[-1][0].anchor):
+                groups[-1].append(site)
+            elif hoist(site.values, site.anchor):
+                groups.append([site])
+            else:
+                groups += [[part] for part in _apart(site)]
+        joint += groups
+    return joint[::-1]
+
+
+def _apart(site: Site) -> list[Site]:
+    """The accesses of straight code one by one, as far as their facts are known in time."""
+    if site.loop is not None:
+        return []
+    parts = [Site(op, None, {op: access}) for op, access in site.accesses.items()]
+    return [part for part in parts if hoist(part.values, part.anchor)]
+
+
+def _access(
+    op: Operation, affine: Affine, loop: Operation | None
+) -> tuple[Surface, Motion, Motion] | Unknown:
+    surface = surface_access(op, affine, loop)
+    if isinstance(surface, Unknown):
+        return surface
+    y, x = _motion(surface.y, loop), _motion(surface.x, loop)
+    if isinstance(y, Unknown):
+        return y
+    return x if isinstance(x, Unknown) else (surface, y, x)
+
+
+def _motion(at: Poly, loop: Operation | None) -> Motion | Unknown:
+    if loop is None:
+        return Motion(at, Poly({}))
+    moving, still = at.split(lambda s: not invariant_in(Poly.symbol(s), loop))
+    step, rest = moving.divide(Poly.symbol(Iteration(loop)))
+    if rest.terms or not invariant_in(step, loop):
+        return Unknown("a coordinate does not advance by a constant step")
+    return Motion(still, step)
+
+
+def _first(ops: list[Operation]) -> Operation:
+    block = ops[0].parent
+    assert block is not None
+    return next(op for op in block.ops if op in ops)
+
+
+def _version(sites: list[Site], remarks: Remarks) -> None:
+    """Put the code from the first site to the end of its block under a guard, a fast copy first."""
+    anchor = sites[0].anchor
+    guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
+    loops = [site.loop for site in sites if site.loop is not None]
+    runs = {loop for loop in loops if loop.attributes.get(RUNS) is not None or _runs(loop)}
+    if len(loops) == 1 and not runs:
+        low, high = (Affine().scalar(v) for v in loops[0].operands[:2])
+        guards.append(AtLeast(high - low, Poly.constant(1), "the loop runs at least once"))
+        runs = set(loops)
+    for site in sites:
+        for op, (surface, _, _) in site.accesses.items():
+            what = ", ".join(dict.fromkeys(g.what for g in surface.guards))
+            remarks.add(op, "2D block load" + (f", if {what}" if what else ""))
+    condition = Scalars(InsertPoint.before(anchor)).all_hold(guards)
+    everything = [op for site in sites for op in (site.loop, *site.accesses) if op is not None]
+    copies = dict(zip(everything, everything, strict=True))
+    if condition is not None:
+        copies = _split(anchor, condition, everything)
+    for site in sites:
+        loop = None if site.loop is None else copies[site.loop]
+        if loop is not None and site.loop in runs:
+            loop.attributes[RUNS] = UnitAttr()
+        accesses = {copies[op]: access for op, access in site.accesses.items()}
+        first = loop if loop is not None else _first(list(accesses))
+        _place_cursors(first, loop, accesses)
+
+
+def _runs(loop: Operation) -> bool:
+    """Whether a loop certainly runs at least once."""
+    low, high = (Affine().scalar(v) for v in loop.operands[:2])
+    return nonnegative(high - low - 1)
+
+
+def _stays_inside(anchor: Operation) -> bool:
+    """Whether only the rest of its block uses what is computed from `anchor` on."""
+    block = anchor.parent
+    assert block is not None
+    owner = block.parent_op()
+    assert owner is not None
+    if len(owner.regions[0].blocks) == 1:
+        return True
+    rest = list(block.ops)
+    rest = rest[next(i for i, op in enumerate(rest) if op is anchor) :]
+    return not any(
+        block.find_ancestor_op_in_block(use.operation) is None
+        for op in rest for result in op.results for use in result.uses
+    )
+
+
+def _split(
+    anchor: Operation, condition: SSAValue, ops: list[Operation]
+) -> dict[Operation, Operation]:
+    """Move the rest of the block into both sides of an scf.if; map originals to fast copies."""
+    block = anchor.parent
+    assert block is not None
+    last = block.last_op
+    assert last is not None
+    carried = list(last.operands) if last.name != "tt.return" or last.operands else []
+    rest = list(block.ops)
+    rest = rest[next(i for i, op in enumerate(rest) if op is anchor) : -1]
+    inside = {result for op in rest for result in op.results}
+    escaping = [v for v in dict.fromkeys(carried) if v in inside]
+    choice = if_else(condition, [v.type for v in escaping])
+    Rewriter.insert_op(choice, InsertPoint.before(anchor))
+    fast, slow = (region.block for region in choice.regions)
+    mapping: dict[SSAValue, SSAValue] = {}
+    copies: dict[Operation, Operation] = {}
+    for op in rest:
+        copy = op.clone(mapping)
+        fast.add_op(copy)
+        for mine, theirs in zip(op.walk(), copy.walk(), strict=True):
+            copies[mine] = theirs
+    fast.add_op(scf.YieldOp(*(mapping[v] for v in escaping)))
+    for op in rest:
+        detach(op)
+        slow.add_op(op)
+    slow.add_op(scf.YieldOp(*escaping))
+    outside = dict(zip(escaping, choice.results, strict=True))
+    last.operands = [outside.get(v, v) for v in last.operands]
+    choice.attributes[VERSIONS] = UnitAttr()
+    return {op: copies[op] for op in ops}
+
+
+def _place_cursors(
+    first: Operation,
+    loop: Operation | None,
+    accesses: dict[Operation, tuple[Surface, Motion, Motion]],
+) -> None:
+    scalars = Scalars(InsertPoint.before(first))
+    cursors = []
+    for op, (surface, y, x) in accesses.items():
+        element = op.results[0].type.element_type  # type: ignore[attr-defined]
+        cursor = xe.CursorOp(
+            surface.base, scalars.poly32(surface.height), scalars.poly32(surface.width),
+            scalars.poly32(surface.pitch), scalars.poly32(y.start), scalars.poly32(x.start),
+            element, surface.base_alignment,
+        )
+        cursors.append(scalars.insert(cursor))
+    steps = [
+        (scalars.poly32(y.step), scalars.poly32(x.step)) for _, y, x in accesses.values()
+    ]
+    at: list[SSAValue] = list(cursors)
+    if loop is not None:
+        loop, added = extend_for(loop, cursors)
+        at = list(added)
+    for (op, (surface, _, _)), cursor_value in zip(accesses.items(), at, strict=True):
+        load = xe.BlockLoadOp(cursor_value, op.results[0].type, surface.transposed)
+        placed(op, load)
+        Rewriter.replace_op(op, load)
+    if loop is not None:
+        end = loop.regions[0].block.last_op
+        assert end is not None
+        moved = [xe.AdvanceOp(c, dy, dx) for c, (dy, dx) in zip(at, steps, strict=True)]
+        for op in moved:
+            Rewriter.insert_op(op, InsertPoint.before(end))
+        yield_more(loop, [op.results[0] for op in moved])
+
+
+def stores_dot(stored: SSAValue, target: Target) -> bool:
+    """Whether a stored value comes from a dot, through element-wise operations."""
+    work, seen = [stored], set[SSAValue]()
+    while work:
+        value = work.pop()
+        if value in seen or len(seen) > 200:
+            continue
+        seen.add(value)
+        op = value.owner
+        if not isinstance(op, Operation):
+            continue
+        if _by_dpas(op, target):
+            return True
+        if op.name == "scf.for":
+            last = op.regions[0].block.last_op
+            assert last is not None
+            work.append(last.operands[op.results.index(value)])
+        elif op.name.startswith(("arith.", "math.", "tt.fp_to_fp", "ttg.convert")):
+            work.extend(op.operands)
+    return False
+
+
+def in_slow_version(op: Operation) -> bool:
+    """Whether `op` stands in the unguarded side of a versioned region."""
+    block = op.parent
+    while block is not None:
+        parent = block.parent_op()
+        if parent is None:
+            return False
+        if parent.attributes.get(VERSIONS) is not None and parent.regions[1].block is block:
+            return True
+        block = parent.parent
+    return False
+
+
+def _raise_store(store: Operation, affine: Affine, remarks: Remarks) -> None:
+    answer = _access(store, affine, None)
+    if isinstance(answer, Unknown):
+        remarks.add(store, f"stays a scatter: {answer.because}")
+        return
+    surface, _, _ = answer
+    if surface.transposed:
+        remarks.add(store, "stays a scatter: 2D block stores do not transpose")
+        return
+    scalars = Scalars(InsertPoint.before(store))
+    condition = scalars.all_hold(surface.guards)
+    what = ", ".join(dict.fromkeys(g.what for g in surface.guards))
+    remarks.add(store, "2D block store" + (f", if {what}" if what else ""))
+    if condition is None:
+        block_store(store, store.operands[1], surface, InsertPoint.before(store))
+        Rewriter.erase_op(store)
+        return
+    choice = if_else(condition, [])
+    Rewriter.insert_op(choice, InsertPoint.before(store))
+    fast, slow = (region.block for region in choice.regions)
+    block_store(store, store.operands[1], surface, InsertPoint.at_end(fast))
+    detach(store)
+    slow.add_op(store)
+    for block in (fast, slow):
+        block.add_op(scf.YieldOp())
+    choice.attributes[VERSIONS] = UnitAttr()
+
+
+def block_store(store: Operation, value: SSAValue, surface: Surface, at: InsertPoint) -> None:
+    """Store a tile where a surface says, in place of `store`."""
+    scalars = Scalars(at)
+    element = value.type.element_type  # type: ignore[attr-defined]
+    cursor = scalars.insert(
+        xe.CursorOp(
+            surface.base, scalars.poly32(surface.height), scalars.poly32(surface.width),
+            scalars.poly32(surface.pitch), scalars.poly32(surface.y), scalars.poly32(surface.x),
+            element, surface.base_alignment,
+        )
+    )
+    made = xe.BlockStoreOp(value, cursor)
+    placed(store, made)
+    Rewriter.insert_op(made, at)

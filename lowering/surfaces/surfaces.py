@@ -1,0 +1,404 @@
+"""Which loads and stores touch a 2D surface, and what must hold at run time for that.
+
+`surface_access` is a pure function: a load or store in, a `Surface` or an `Unknown` with the
+reason out.  The rules for surfaces are those of `triton_xe.hardware.block_2d`: pitch a multiple of
+16 bytes, width at least 64 bytes and a multiple of 4, base aligned to 4 bytes (the rest of its
+misalignment moves into x), coordinates not negative, everything below 2^24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd
+
+from xdsl.ir import Operation, SSAValue
+
+from triton_xe.lowering.surfaces.affine import (
+    Affine,
+    Condition,
+    Index,
+    Iteration,
+    Mask,
+    Pointers,
+    Remainder,
+    Unknown,
+    attribute,
+    constant_of,
+    declared_multiple,
+    invariant_in,
+    shape_of,
+)
+from triton_xe.lowering.surfaces.axis_info import pointee_bits, pointee_bytes
+from triton_xe.lowering.surfaces.poly import Poly, Symbol
+
+LIMIT = 1 << 24
+MANY_ROWS = LIMIT - 1
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Guard: left >= right."""
+
+    left: Poly
+    right: Poly
+    what: str
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """Guard: value is a multiple of `of`."""
+
+    value: Poly
+    of: int
+    what: str
+
+
+@dataclass(frozen=True)
+class BaseMultiple:
+    """Guard: the address is a multiple of `of` bytes."""
+
+    base: SSAValue
+    of: int
+    what: str
+
+
+@dataclass(frozen=True)
+class RowFits:
+    """Guard: a row still fits into the pitch when the surface begins at a multiple of 64 bytes.
+
+    The bytes between that and the base become part of the row.
+    """
+
+    base: SSAValue
+    width: Poly
+    pitch: Poly
+    what: str
+
+
+@dataclass(frozen=True)
+class IsFalse:
+    """Guard: an i1 is 0."""
+
+    value: SSAValue
+    what: str
+
+
+Guard = AtLeast | Multiple | BaseMultiple | RowFits | IsFalse
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A 2D surface access; lengths in rows and elements.
+
+    `y` and `x` are where the block begins, in terms of loop iterations; `transposed` says that
+    dimension 0 of the tensor is the contiguous one.
+    """
+
+    base: SSAValue
+    base_alignment: int
+    height: Poly
+    width: Poly
+    pitch: Poly
+    y: Poly
+    x: Poly
+    transposed: bool
+    guards: tuple[Guard, ...]
+
+
+def surface_access(op: Operation, affine: Affine, loop: Operation | None) -> Surface | Unknown:
+    """The surface that a tt.load or tt.store touches.
+
+    All facts about it, but not its position, must be known before `loop` begins.
+    """
+    pointer, mask_value, fill = _operands(op)
+    if len(shape_of(pointer)) != 2:
+        return Unknown("only accesses of rank 2 can be 2D blocks")
+    zeros = _zero_unless(fill)
+    if isinstance(zeros, Unknown):
+        return zeros
+    pointers, mask = affine.pointers(pointer), affine.mask(mask_value)
+    if isinstance(pointers, Unknown):
+        return pointers
+    if isinstance(mask, Unknown):
+        return mask
+    if any(loop is not None and loop.is_ancestor(z.value.owner) for z in zeros):
+        return Unknown("what fills masked elements changes in the loop")
+    surface = _surface(pointers, mask, pointer, loop)
+    if isinstance(surface, Unknown):
+        return surface
+    return replace(surface, guards=(*surface.guards, *zeros))
+
+
+def _zero_unless(fill: SSAValue | None) -> list[IsFalse] | Unknown:
+    """What must be false so that masked elements are filled with zero."""
+    if fill is None or constant_of(fill) == 0 or _is_zero(fill):
+        return []
+    op = fill.owner
+    if isinstance(op, Operation) and op.name == "arith.select" and _is_zero(op.operands[2]):
+        choice = op.operands[0]
+        if not shape_of(choice):
+            return [IsFalse(choice, "the descriptor pads with zero")]
+    return Unknown("masked elements are filled with something else than zero")
+
+
+def _operands(op: Operation) -> tuple[SSAValue, SSAValue | None, SSAValue | None]:
+    operands = list(op.operands)
+    if op.name == "tt.load":
+        return operands[0], *(operands[1:3] + [None] * (3 - len(operands)))  # type: ignore[return-value]
+    return operands[0], operands[2] if len(operands) > 2 else None, None
+
+
+def _is_zero(value: SSAValue) -> bool:
+    op = value.owner
+    if not isinstance(op, Operation):
+        return False
+    if op.name == "tt.splat":
+        return _is_zero(op.operands[0])
+    if op.name != "arith.constant":
+        return False
+    held = attribute(op, "value")
+    values = held.get_values() if hasattr(held, "get_values") else (held.value.data,)
+    return all(v == 0 and str(v)[0] != "-" for v in values[:1]) and (
+        len(values) == 1 or held.is_splat()
+    )
+
+
+def _surface(
+    pointers: Pointers, mask: Mask, pointer: SSAValue, loop: Operation | None
+) -> Surface | Unknown:
+    bits = pointee_bits(pointer)
+    if bits not in (8, 16, 32, 64):
+        return Unknown(f"elements of {bits} bits have no 2D block messages")
+    index, unit, guards = _unit_stride(pointers.index)
+    if unit is None:
+        return Unknown("no dimension is contiguous")
+    other = 1 - unit
+    pitch = index.strides[other]
+    if not invariant_in_maybe(pitch, loop) or (pitch.as_constant or 1) <= 0:
+        return Unknown("the pitch changes in the loop or is not positive")
+    y, x = index.start.divide(pitch)
+    return _bounded(_Draft(pointers.base, bits, unit, pitch, y, x), mask, pointer, loop, guards,
+                    index.conditions + mask.conditions)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    base: SSAValue
+    bits: int
+    unit: int
+    pitch: Poly
+    y: Poly
+    x: Poly
+
+
+def _bounded(
+    draft: _Draft,
+    mask: Mask,
+    pointer: SSAValue,
+    loop: Operation | None,
+    guards: list[Guard],
+    conditions: tuple[Condition, ...],
+) -> Surface | Unknown:
+    size, unit, other = draft.bits // 8, draft.unit, 1 - draft.unit
+    rows, columns = shape_of(pointer)[other], shape_of(pointer)[unit]
+    needs = [AtLeast(c.left, c.right, c.what) for c in conditions]
+    width, height = draft.pitch, Poly.constant(MANY_ROWS)
+    if unit in mask.high:
+        width = draft.x + mask.high[unit]
+    else:
+        needs.append(AtLeast(draft.pitch, draft.x + columns, "the block ends inside a row"))
+    if other in mask.high:
+        height = draft.y + mask.high[other]
+        needs.append(AtLeast(Poly.constant(MANY_ROWS), height, "the surface has few enough rows"))
+    for dim, low in mask.low.items():
+        at = draft.x if dim == unit else draft.y
+        if (at + low).as_constant != 0:
+            return Unknown("the mask has a lower bound inside the surface")
+    needs += [
+        AtLeast(draft.x, Poly({}), "x is not negative"),
+        AtLeast(draft.y, Poly({}), "y is not negative"),
+        AtLeast(Poly.constant(LIMIT), draft.x + columns, "x is small enough"),
+        AtLeast(Poly.constant(LIMIT), draft.y + rows, "y is small enough"),
+        AtLeast(width * size, Poly.constant(64), "the surface is at least 64 bytes wide"),
+        AtLeast(draft.pitch, width, "a row is not longer than the pitch"),
+        AtLeast(Poly.constant(LIMIT - 64), draft.pitch * size, "the pitch is below 2^24 bytes"),
+        AtLeast(height, Poly.constant(1), "the surface has rows"),
+    ]
+    for value in (width, height):
+        if not invariant_in_maybe(value, loop):
+            return Unknown("the bounds of the surface change in the loop")
+    resolved = _resolve(needs, loop)
+    if isinstance(resolved, Unknown):
+        return resolved
+    guards = guards + resolved
+    multiples = [
+        Multiple(draft.pitch * size, 16, "the pitch is a multiple of 16 bytes"),
+        Multiple(width * size, 4, "the width is a multiple of 4 bytes"),
+    ]
+    moving, still = draft.x.split(lambda s: loop is not None and not _known_before(s, loop))
+    if multiple_of(moving * size) % 4:
+        return Unknown("x moves by less than 4 bytes")
+    multiples.append(Multiple(still * size, 4, "x is a multiple of 4 bytes"))
+    for need in multiples:
+        known = need.value.as_constant
+        if known is not None and known % need.of:
+            return Unknown(f"{need.what}: not so here ({known})")
+        if multiple_of(need.value) % need.of:
+            guards.append(need)
+    alignment = base_multiple(draft.base)
+    if alignment % 4:
+        guards.append(BaseMultiple(draft.base, 4, "the base address is a multiple of 4 bytes"))
+        alignment = 4
+    if alignment % 64:
+        what = "a row fits into the pitch, counted from 64-byte alignment"
+        guards.append(RowFits(draft.base, width * size, draft.pitch * size, what))
+    return Surface(draft.base, alignment, height, width, draft.pitch, draft.y, draft.x,
+                   unit == 0, tuple(guards))
+
+
+def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
+    """The index with its contiguous dimension; a guard where that is only known at run time."""
+    for unit in (1, 0):
+        if index.strides[unit].as_constant == 1:
+            return index, unit, []
+    stride = index.strides[1]
+    if len(stride.terms) != 1 or len(stride.symbols) != 1 or stride != Poly.symbol(
+        next(iter(stride.symbols))
+    ):
+        return index, None, []
+    (symbol,) = stride.symbols
+
+    def one(s: Symbol) -> Poly | None:
+        return Poly.constant(1) if s == symbol else None
+
+    changed = Index(
+        index.start.substitute(one),
+        tuple(s.substitute(one) for s in index.strides),
+        index.conditions,
+    )
+    what = "the inner stride is 1"
+    return changed, 1, [
+        AtLeast(stride, Poly.constant(1), what),
+        AtLeast(Poly.constant(1), stride, what),
+    ]
+
+
+def invariant_in_maybe(poly: Poly, loop: Operation | None) -> bool:
+    """Whether every symbol is known before `loop` begins (always so without a loop)."""
+    return loop is None or invariant_in(poly, loop)
+
+
+def _known_before(symbol: Symbol, loop: Operation) -> bool:
+    return invariant_in(Poly.symbol(symbol), loop)
+
+
+@dataclass(frozen=True)
+class LastIteration:
+    """The symbol: index of the last iteration of a loop, which runs at least once."""
+
+    loop: Operation
+
+
+def _resolve(needs: list[AtLeast], loop: Operation | None) -> list[Guard] | Unknown:
+    """Requirements as guards that can be tested before the loop; proven ones are left out."""
+    guards: list[Guard] = []
+    for need in needs:
+        gap = need.left - need.right
+        moving, still = gap.split(lambda s: loop is not None and not _known_before(s, loop))
+        worst = still
+        if moving.terms:
+            if loop is None:
+                return Unknown("no loop")
+            falling = not nonnegative(moving)
+            if falling and not nonnegative(-moving):
+                return Unknown(f"cannot tell for every iteration whether {need.what}")
+            if moving.symbols and any(
+                not isinstance(s, Iteration) and not _known_before(s, loop) for s in moving.symbols
+            ):
+                return Unknown(f"cannot tell before the loop whether {need.what}")
+            if falling:
+                worst = gap.substitute(_last_of(loop))
+        value = worst.as_constant
+        if value is not None and value < 0:
+            return Unknown(f"it is never so that {need.what}")
+        if not nonnegative(worst):
+            guards.append(AtLeast(worst, Poly({}), need.what))
+    return guards
+
+
+def _last_of(loop: Operation) -> Callable[[Symbol], Poly | None]:
+    def last(symbol: Symbol) -> Poly | None:
+        if not isinstance(symbol, Iteration) or symbol.loop is not loop:
+            return None
+        bounds = [constant_of(v) for v in loop.operands[:3]]
+        if any(b is None for b in bounds):
+            return Poly.symbol(LastIteration(loop))
+        low, high, step = (b for b in bounds if b is not None)
+        return Poly.constant(max(0, (high - low - 1) // step))
+
+    return last
+
+
+def nonnegative(poly: Poly) -> bool:
+    """Whether a polynomial is certainly not negative."""
+    return all(c >= 0 and all(_symbol_nonnegative(s) for s in m) for m, c in poly.terms.items())
+
+
+def _symbol_nonnegative(symbol: Symbol) -> bool:
+    if isinstance(symbol, (Iteration, Remainder, LastIteration)):
+        return True
+    return isinstance(symbol, SSAValue) and _value_nonnegative(symbol, 8)
+
+
+def _value_nonnegative(value: SSAValue, depth: int) -> bool:
+    constant = constant_of(value)
+    if constant is not None:
+        return constant >= 0
+    op = value.owner
+    if not isinstance(op, Operation) or depth == 0:
+        return False
+
+    def of(*operands: int) -> bool:
+        return all(_value_nonnegative(op.operands[i], depth - 1) for i in operands)
+
+    match op.name:
+        case "tt.get_program_id" | "tt.get_num_programs":
+            return True
+        case "arith.remsi" | "arith.extsi":
+            return of(0)
+        case "arith.divsi" | "arith.minsi" | "arith.addi" | "arith.muli":
+            return of(0, 1)
+        case "arith.maxsi":
+            return of(0) or of(1)
+        case "arith.select":
+            return of(1, 2)
+    return False
+
+
+def multiple_of(poly: Poly) -> int:
+    """A number that certainly divides the value of a polynomial (0: the value is 0)."""
+    out = 0
+    for monomial, coefficient in poly.terms.items():
+        factor = abs(coefficient)
+        for symbol in monomial:
+            factor *= _symbol_multiple(symbol)
+        out = gcd(out, factor)
+    return out
+
+
+def _symbol_multiple(symbol: Symbol) -> int:
+    if isinstance(symbol, Remainder):
+        return gcd(multiple_of(symbol.value), multiple_of(symbol.modulus)) or 1
+    return declared_multiple(symbol) if isinstance(symbol, SSAValue) else 1
+
+
+def base_multiple(base: SSAValue) -> int:
+    """A number of bytes that certainly divides a scalar pointer."""
+    op = base.owner
+    if not isinstance(op, Operation):
+        return declared_multiple(base)
+    if op.name != "tt.addptr":
+        return 1
+    step = multiple_of(Affine().scalar(op.operands[1])) * pointee_bytes(op.results[0])
+    return gcd(base_multiple(op.operands[0]), step)

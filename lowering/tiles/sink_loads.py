@@ -1,0 +1,160 @@
+"""Pass sink-loads: where a block reads more than registers can hold, each read moves to its use.
+
+The reads of a tile stand together where the tile is loaded.  That hides their latency best, as
+long as all of them fit; operands of attention, K and V of a step, do not.  Such reads of tiles are
+marked too, to be written where their first value is used: an operand that is converted on its way
+to the matrix unit is then read piece by piece.  A tensor that changes its layout is read right
+before it does.  Products that fill the registers are computed where they are used.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType, UnitAttr, VectorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.hardware.target import Target
+from triton_xe.layout import LinearLayout, to_linear_layout
+from triton_xe.lowering.emit.tensors.view import view_of, without_copies
+from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.rewriting import detach, functions
+from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.plan.conversion import plan_conversion
+
+HELD = 128
+"""Registers that the reads of one block may fill, half of the larger register file."""
+AT_USE = "xe.at_use"
+"""Attribute of a read whose message is written where the first of its values is used."""
+LONGEST_CHAIN = 96
+"""Products that one accumulator may go through to be computed at its use."""
+_READS = ("xegpu.load_nd", "tt.load")
+_STAY_BEFORE = (
+    "store", "atomic", "fence", "barrier", "nbarrier", "call", "scatter", "descriptor_reduce",
+    "inline_asm", "print", "assert",
+)
+
+
+def sink_loads(module: Operation, target: Target) -> None:
+    """Rewrite every block of the module that reads too much at once."""
+    for function in functions(module):
+        blocks = [b for op in function.walk() for region in op.regions for b in region.blocks]
+        for block in blocks:
+            loads = [op for op in block.ops if op.name in _READS]
+            if sum(_bytes(op.results[0], target) for op in loads) > HELD * target.grf_bytes:
+                _sink(block, target)
+            _multiply_at_use(block, target)
+
+
+def _bytes(value: SSAValue, target: Target) -> int:
+    """What one subgroup holds of a value."""
+    kind: Any = value.type
+    if isinstance(kind, TensorType):
+        count = len(view_of(_layout(kind)).registers)
+    elif isinstance(kind, VectorType):
+        count = prod(kind.get_shape())
+    else:
+        return 0
+    return count * max(bits_of(scalar_type(kind.element_type)), 8) // 8 * target.subgroup_size
+
+
+def _layout(kind: Any) -> LinearLayout:
+    return to_linear_layout(kind.encoding.encoding, tuple(kind.get_shape()))
+
+
+def _sink(block: Block, target: Target) -> None:
+    for op in reversed(list(block.ops)):
+        if op.name == "xegpu.load_nd":
+            op.attributes[AT_USE] = UnitAttr()
+        elif op.name == "tt.load":
+            _sink_to_conversion(op, target)
+            continue
+        elif op.name != "xe.fragment":
+            continue
+        _move(op, {use.operation for result in op.results for use in result.uses})
+
+
+def _sink_to_conversion(load: Operation, target: Target) -> None:
+    """Move a tensor's read to where it changes its layout, if that is all that happens to it.
+
+    Where the layout changes through shared local memory there is a barrier behind the read, so
+    what other subgroups write later is still written later.
+    """
+    (result,) = load.results
+    users = {use.operation for use in result.uses}
+    volatile = attribute(load, "isVolatile")
+    if volatile is not None and volatile.value.data:
+        return
+    if isinstance(result.type, TensorType) and all(_meets(user, target) for user in users):
+        _move(load, users)
+
+
+def _multiply_at_use(block: Block, target: Target) -> None:
+    """Mark products that fill the registers, where their operands leave room.
+
+    Each of their fragments is computed when it is stored or converted, unless a loop carries it.
+    """
+    products = [op for op in block.ops if op.name == "xegpu.dpas"]
+    chains = {op: _chain(op) for op in products if not _continues(op)}
+    factors = {value for op in products for value in op.operands[:2]}
+    room = HELD * target.grf_bytes
+    made = sum(_bytes(op.results[0], target) for op in chains)
+    if made <= room or sum(_bytes(value, target) for value in factors) > room:
+        return
+    ends = {op for op in chains if all(use.operation is not block.last_op
+                                       for use in op.results[0].uses)}
+    for op in ends:
+        if len(chains[op]) <= LONGEST_CHAIN:
+            for part in chains[op]:
+                part.attributes[AT_USE] = UnitAttr()
+
+
+def _continues(op: Operation) -> bool:
+    """Whether a product is the accumulator of another one in its block, and nothing else."""
+    uses = list(op.results[0].uses)
+    return len(uses) == 1 and uses[0].operation.name == "xegpu.dpas" and uses[0].index == 2 and (
+        uses[0].operation.parent is op.parent
+    )
+
+
+def _chain(op: Operation) -> list[Operation]:
+    """The products that one accumulator goes through, the last one first."""
+    chain = [op]
+    while len(chain[-1].operands) > 2:
+        before = chain[-1].operands[2].owner
+        if not isinstance(before, Operation) or before.name != "xegpu.dpas":
+            break
+        if before.parent is not op.parent or not _continues(before):
+            break
+        chain.append(before)
+    return chain
+
+
+def _meets(op: Operation, target: Target) -> bool:
+    """Whether an operation changes a layout through shared local memory."""
+    if op.name != "ttg.convert_layout":
+        return False
+    source: Any = op.operands[0].type
+    old, new = (without_copies(_layout(v.type)) for v in (op.operands[0], op.results[0]))
+    if old == new:
+        return False
+    bits = bits_of(scalar_type(source.element_type))
+    return plan_conversion(old, new, bits, target).shared is not None
+
+
+def _move(op: Operation, users: set[Operation]) -> None:
+    if any(user.parent is not op.parent for user in users) or not users:
+        return
+    following = op.next_op
+    while following is not None and following not in users and not orders_memory(following):
+        following = following.next_op
+    if following is not None:
+        detach(op)
+        Rewriter.insert_op(op, InsertPoint.before(following))
+
+
+def orders_memory(op: Operation) -> bool:
+    """Whether a read must not move past an operation."""
+    return bool(op.regions) or any(word in op.name for word in _STAY_BEFORE)

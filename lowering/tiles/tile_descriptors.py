@@ -1,0 +1,183 @@
+"""Descriptors of tiles: their types, what is said about their accesses, and where gathers go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.access_attributes import sg_map
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, UpdateNdOffsetOp
+from triton_xe.dialects.xegpu.operand_sg_maps import dpas_sg_map
+from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
+from triton_xe.dialects.xetile.types import TileType
+from triton_xe.lowering.rewriting import detach
+from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.tiles.tile_roles import Cut, Role, Span
+from triton_xe.plan import BlockPlan
+
+GATHER = "xe.gather"
+VALID = "xe.valid"
+Hints = dict[str, Attribute]
+TURNED = "xe.turned"
+"""Attribute of a create_nd_tdesc for gathers: neighbours along its rows are a pitch apart in
+memory, and its rows are neighbours."""
+MESSAGE, GATHERED, GATHERED_TURNED = "message", "gathered", "gathered, turned"
+Kind = tuple[TensorDescType, str]
+"""A descriptor's type, and how the block is moved."""
+
+
+@dataclass
+class Needs:
+    """The descriptors that the accesses of one tile in memory use, in order of first use."""
+
+    gather: bool = False
+    kinds: dict[Kind, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Neighbouring operands that one plan moves."""
+
+    rows: Span
+    columns: Span
+    start: tuple[int, int]
+    plan: BlockPlan
+    role: Role
+
+
+def is_transposed(op: Operation, kind: TileType) -> bool:
+    """Whether rows of registers are columns of memory."""
+    flips = op.name == "xetile.load_tile" and attribute(op, "transpose") is not None
+    return flips != (not kind.row_major)
+
+
+def in_memory(kind: TileType, pair: Sequence[Any]) -> tuple[Any, Any]:
+    """(along the columns, along the rows) of memory, from what is given for rows and columns."""
+    first, second = pair
+    return (first, second) if kind.row_major else (second, first)
+
+
+def flipped(pair: tuple[Any, Any], transposed: bool) -> tuple[Any, Any]:
+    return (pair[1], pair[0]) if transposed else pair
+
+
+def cache_hints(op: Operation) -> Hints:
+    return {k: v for k, v in op.properties.items() if k in ("L1_hint", "L2_hint", "L3_hint")}
+
+
+def mark_valid(op: Operation, rows: Cut, columns: Cut) -> None:
+    """Say how much of an operand counts, where it is not all of it."""
+    if (rows.valid, columns.valid) != (rows.size, columns.size):
+        op.attributes[VALID] = DenseArrayBase.from_list(i32, [rows.valid, columns.valid])
+
+
+def gather_kind(role: Role, row: int, kind: TileType, transposed: bool) -> Kind:
+    """The descriptor of one operand that gathers move."""
+    made = role.dpas_at(row)
+    size = {"a": (made.repeat_count, made.k), "b": (made.k, made.execution_size),
+            "c": (made.repeat_count, made.execution_size)}[role.operand]
+    types = {"a": (made.a, made.b), "b": (made.b, made.a), "c": (made.accumulator, None)}
+    element, other = types[role.operand]
+    lanes = dpas_sg_map(role.operand, element, made.execution_size, other)
+    return (tensor_desc(size, kind.element_type, sg_map=lanes),
+            GATHERED_TURNED if transposed else GATHERED)
+
+
+def descriptor_type(kind: TileType, plan: BlockPlan) -> TensorDescType:
+    """The descriptor of one message of a plan."""
+    shape = plan.shape
+    width = shape.width * shape.element_bits // plan.element_bits
+    lanes = plan.target.subgroup_size
+    factor = plan.parts
+    if shape.transpose:
+        rows = min(lanes, shape.height)
+        mapping = sg_map((rows, lanes // rows), (1, factor))
+    elif shape.vnni:
+        mapping = sg_map((1, lanes), (factor, 1))
+    elif width * plan.element_bits >= lanes * plan.register_bits:
+        mapping = sg_map((1, lanes), (1, factor))
+    else:
+        rows = lanes * plan.register_bits // (width * plan.element_bits)
+        mapping = sg_map((rows, lanes // rows), (1, factor))
+    return tensor_desc((shape.height, width), kind.element_type, sg_map=mapping,
+                       array_length=shape.blocks)
+
+
+def sink_gathers(function: Operation) -> None:
+    """Move gathers to their first use, which keeps few operands in registers at a time."""
+    for block in [b for op in function.walk() for region in op.regions for b in region.blocks]:
+        order = {op: i for i, op in enumerate(block.ops)}
+        barriers = [i for op, i in order.items() if op.name in _ORDERED or op.regions]
+        for op in reversed(list(block.ops)):
+            if op.name != "xegpu.load_nd" or not is_gathered(op.operands[0]):
+                continue
+            users = [order[u.operation] for u in op.results[0].uses if u.operation in order]
+            if len(users) < op.results[0].uses.get_length() or not users:
+                continue
+            first = min(users)
+            if not any(order[op] < i < first for i in barriers):
+                target = list(order)[first]
+                detach(op)
+                Rewriter.insert_op(op, InsertPoint.before(target))
+                moved = op.operands[0].owner
+                if isinstance(moved, UpdateNdOffsetOp) and moved.moved.uses.get_length() == 1:
+                    detach(moved)
+                    Rewriter.insert_op(moved, InsertPoint.before(op))
+
+
+_ORDERED = ("xegpu.store_nd", "xegpu.store_scatter", "xegpu.atomic_rmw", "xegpu.fence",
+            "xegpu.nbarrier_wait", "gpu.barrier")
+
+
+def is_gathered(desc: SSAValue) -> bool:
+    """Whether a descriptor, before it was moved, was made for gathers."""
+    seen: set[SSAValue] = set()
+    while desc not in seen:
+        seen.add(desc)
+        op = desc.owner
+        if isinstance(op, UpdateNdOffsetOp):
+            desc = op.desc
+        elif isinstance(op, CreateNdTdescOp):
+            return GATHER in op.attributes
+        elif isinstance(desc, BlockArgument):
+            loop = op.parent_op()
+            if loop is None or loop.name != "scf.for":
+                return False
+            desc = loop.operands[2 + desc.index]
+    return False
+
+
+def kept_alike(op: Operation) -> list[list[SSAValue]]:
+    """Groups of tiles of registers that must be kept alike."""
+    if op.name == "scf.for":
+        body = op.regions[0].block
+        last = body.last_op
+        assert last is not None
+        return [[op.operands[3 + i], body.args[1 + i], last.operands[i], result]
+                for i, result in enumerate(op.results) if isinstance(result.type, VectorType)]
+    if op.name.startswith(("arith.", "math.")):
+        tiles = [v for v in (*op.operands, *op.results)
+                 if isinstance(v.type, VectorType) and len(v.type.get_shape()) in (2, 4)]
+        return [tiles] if len(tiles) > 1 else []
+    return []
+
+
+def made_for_gathers(op: Operation) -> bool:
+    """Whether a tile was marked where it was made, or is part of one that was."""
+    if GATHER in op.attributes:
+        return True
+    if op.name == "xetile.init_coop_tile":
+        source = op.operands[0].owner
+        return isinstance(source, Operation) and GATHER in source.attributes
+    return False
+
+
+def is_ragged(role: Role) -> bool:
+    """Whether the sum runs over a part of the last instruction's K, the rest of which must be 0."""
+    last = {"a": role.column_cuts[-1], "b": role.row_cuts[-1]}.get(role.operand)
+    return last is not None and last.valid < last.size

@@ -1,0 +1,209 @@
+"""What a tile of registers is to the matrix unit, and how it falls into operands of instructions.
+
+Rows and columns are cut into blocks: of A and C, rows by the instruction's repeat count, the rest
+by the next power of 2; everything else by the instruction's size, the last block padded.  Blocks
+are numbered as the layouts of DPAS keep them: A column by column, B and C row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation
+
+from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
+from triton_xe.errors import LegalityError, UnsupportedError
+from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, Fragment
+from triton_xe.hardware.target import Target
+from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearLayout, to_linear_layout
+from triton_xe.lowering.layouts.dpas_choice import operand_encoding
+
+MAX_ROWS = 8
+
+
+class Cut(NamedTuple):
+    """One block of rows or columns: where it begins, how many count, how many it has."""
+
+    start: int
+    valid: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """Neighbouring blocks of equal size, a power of 2 of them."""
+
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Role:
+    """A tile as operand "a", "b" or result "c" of the instruction `dpas`."""
+
+    operand: str
+    dpas: Dpas
+    rows: int
+    columns: int
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Rows and columns of one operand."""
+        d = self.dpas
+        return {"a": (d.repeat_count, d.k), "b": (d.k, d.execution_size),
+                "c": (d.repeat_count, d.execution_size)}[self.operand]
+
+    @property
+    def kept(self) -> tuple[object, ...]:
+        """What decides where elements are: tiles with equal `kept` are in the same registers."""
+        return (self.operand, self.rows, self.columns, self.unit,
+                self.dpas.fragment(self.operand))
+
+    @property
+    def row_cuts(self) -> tuple[Cut, ...]:
+        """The blocks of rows."""
+        least = 2 if self.dpas.a == "tf32" and self.dpas.execution_size == 16 else 1
+        return cuts(self.rows, self.unit[0], self.operand != "b", least)
+
+    @property
+    def column_cuts(self) -> tuple[Cut, ...]:
+        """The blocks of columns."""
+        return cuts(self.columns, self.unit[1], False)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Operands along the rows and the columns of the tile."""
+        return len(self.row_cuts), len(self.column_cuts)
+
+    @property
+    def count(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    def index(self, row: int, column: int) -> int:
+        """The number of the operand at (row, column) of the grid."""
+        rows, columns = self.grid
+        return column * rows + row if self.operand == "a" else row * columns + column
+
+    def dpas_at(self, row: int) -> Dpas:
+        """The instruction for a block of rows of A or C."""
+        if self.operand == "b":
+            return self.dpas
+        return replace(self.dpas, repeat_count=self.row_cuts[row].size)
+
+    def fragment_at(self, row: int) -> Fragment:
+        """One work-item's part of an operand in a block of rows."""
+        return self.dpas_at(row).fragment(self.operand)
+
+    def part(self, rows: Span, columns: Span) -> Role:
+        """The role of a rectangle of blocks."""
+        height = sum(c.size for c in self.row_cuts[rows.first : rows.first + rows.count])
+        width = columns.count * self.unit[1]
+        return Role(self.operand, self.dpas_at(rows.first), height, width)
+
+    @property
+    def layout(self) -> LinearLayout:
+        """Where one subgroup keeps the tile (powers of 2 only): operands in order of `index`."""
+        m, n = (self.grid[0] if self.operand != "b" else 1,
+                self.grid[1] if self.operand != "a" else 1)
+        d = self.dpas
+        parent = DpasEncoding(
+            d.repeat_count, SYSTOLIC_DEPTH, d.execution_size, d.operations_per_channel,
+            d.execution_size, (1, 1), (m, n),
+        )
+        shape = (self.rows, self.columns)
+        if self.operand == "c":
+            return to_linear_layout(parent, shape)
+        encoding: DotOperandEncoding = operand_encoding("ab".index(self.operand), parent, d)
+        return to_linear_layout(encoding, shape)
+
+
+def cuts(total: int, unit: int, shrink: bool, least: int = 1) -> tuple[Cut, ...]:
+    """Blocks of `unit`, the last one as small as it may be.
+
+    >>> cuts(21, 8, True)
+    (Cut(start=0, valid=8, size=8), Cut(start=8, valid=8, size=8), Cut(start=16, valid=5, size=8))
+    >>> cuts(9, 8, True)[-1], cuts(9, 8, False)[-1]
+    (Cut(start=8, valid=1, size=1), Cut(start=8, valid=1, size=8))
+    """
+    whole, rest = divmod(total, unit)
+    out = [Cut(i * unit, unit, unit) for i in range(whole)]
+    if rest:
+        size = max(least, power_of_2(rest)) if shrink else unit
+        out.append(Cut(whole * unit, rest, size))
+    return tuple(out)
+
+
+def power_of_2(value: int) -> int:
+    """The least power of 2 that is not below `value`."""
+    return 1 << (value - 1).bit_length()
+
+
+def spans(blocks: tuple[Cut, ...]) -> list[Span]:
+    """Runs of blocks of equal size, cut into powers of 2."""
+    out: list[Span] = []
+    at = 0
+    while at < len(blocks):
+        same = 1
+        while at + same < len(blocks) and blocks[at + same].size == blocks[at].size:
+            same += 1
+        count = 1 << (same.bit_length() - 1)
+        out.append(Span(at, count))
+        at += count
+    return out
+
+
+def plane(kind: Attribute) -> tuple[int, int]:
+    """Rows and columns of a tile of registers, with inner blocks or without."""
+    assert isinstance(kind, VectorType)
+    shape = kind.get_shape()
+    if len(shape) == 4:
+        return shape[0] * shape[2], shape[1] * shape[3]
+    if len(shape) != 2:
+        raise UnsupportedError(f"{kind} is no tile; tiles of registers have 2 or 4 dimensions")
+    return shape[0], shape[1]
+
+
+def vector_fragment(role: Role, row: int, element: Attribute) -> VectorType[Any]:
+    """The type of one operand: [vector elements, values packed in each]."""
+    fragment = role.fragment_at(row)
+    return VectorType(element, (fragment.elements, fragment.packed))
+
+
+def dpas_of(op: Operation, target: Target) -> Dpas:
+    """The instruction that a tile_mma is made of; refused where there is none."""
+    kinds = [v.type for v in (op.operands[0], op.operands[1], op.results[0])]
+    elements = [k.element_type for k in kinds]  # type: ignore[attr-defined]
+    rows = plane(kinds[0])[0]
+    if not target.has_dpas:
+        raise UnsupportedError(f"xetile.tile_mma: {target.name} has no DPAS")
+    count = MAX_ROWS if rows >= MAX_ROWS else power_of_2(rows)
+    try:
+        return Dpas(precision_name(elements[0]), precision_name(elements[1]),
+                    accumulator_name(elements[2]), count, target.dpas_execution_size)
+    except LegalityError as error:
+        raise UnsupportedError(
+            f"xetile.tile_mma of {elements[0]} by {elements[1]} to {elements[2]}: {error}"
+        ) from error
+
+
+def plain_role(rows: int, columns: int, target: Target) -> Role:
+    """A tile that no matrix instruction uses: a column for each lane, rows by up to eight."""
+    count = MAX_ROWS if rows >= MAX_ROWS else power_of_2(rows)
+    return Role("c", Dpas("f16", "f16", "f32", count, target.subgroup_size), rows, columns)
+
+
+def fragment_for(role: Role, row: int, bits: int) -> Fragment:
+    """The operand's registers, unpacked where the elements are not those of the instruction."""
+    fragment = role.fragment_at(row)
+    of = {"a": role.dpas.a, "b": role.dpas.b}.get(role.operand)
+    if of is None or ELEMENT_BITS[of] == bits:
+        return fragment
+    return Fragment(fragment.registers, 1, fragment.outer_dim)
+
+
+
+
+__all__ = ["Cut", "Role", "Span", "cuts", "dpas_of", "fragment_for", "plain_role", "plane",
+           "spans", "vector_fragment"]

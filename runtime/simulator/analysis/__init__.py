@@ -1,0 +1,1 @@
+"""Facts about kernels, found before any code is written."""

@@ -1,0 +1,237 @@
+"""Leave fallback code out of the first compilation of a kernel.
+
+The compiler emits guarded versions: `if (facts hold) 2D blocks else gathers`.  The fallback is
+most of the code and seldom runs, so it is compiled only when a subgroup takes it: the edge to it
+becomes an exit that notes the subgroup, which later runs again, from its start, in the whole
+kernel.  That is exact only when nothing was written before the guard, no barrier was passed, and
+none comes later unless the guard is the same for the whole work-group.
+
+A checked launch cannot run subgroups again, but checks make code several times as large.  It asks
+first: the conditions of the guards alone are computed for the whole grid.  That needs guards which
+depend on arguments and ids alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from triton_xe.runtime.simulator.ir import I1, VOID, Block, Function, Instruction, Operand
+from triton_xe.runtime.simulator.widen.calls import is_barrier
+
+COLD = "%xe.cold"
+SMALLEST = 100
+"""Fewest instructions that are worth leaving out."""
+
+_HARMLESS = (
+    "_Z12get_", "_Z14get_", "_Z15get_", "_Z16get_", "_Z18get_", "_Z22get_", "llvm.genx.GenISA.",
+    "llvm.",
+)
+_OF_THE_GROUP = ("_Z12get_group_id", "_Z14get_num_groups", "_Z14get_local_size")
+_WRITES = ("PredicatedStore", "LSC2DBlockWrite", "simdBlockWrite", "threadgroup")
+
+
+class Part(Enum):
+    """What of a kernel is compiled."""
+
+    WHOLE = "whole"
+    COMMON = "common"
+    """Without fallbacks; a subgroup that comes to one notes it and ends."""
+    KNOWN = "known"
+    """Without fallbacks whose guards depend on arguments and ids alone."""
+    GUARDS = "guards"
+    """Those guards alone; a subgroup that would come to a fallback notes it."""
+
+
+def part_of(function: Function, part: Part) -> Function | None:
+    """That part of a kernel; None when there is nothing to leave out."""
+    if part is Part.WHOLE:
+        return None
+    cut = _cold_edges(function)
+    kept = _without(function, cut)
+    if part is not Part.COMMON or any(is_barrier(i) for b in kept for i in b.instructions):
+        slices = _slices(function, cut)
+        cut = {edge for edge in cut if edge in slices}
+        kept = _conditions(function, cut, slices) if part is Part.GUARDS else _without(
+            function, cut)
+    if not cut:
+        return None
+    return replace(function, blocks=[*kept, Block(COLD, [Instruction("cold", VOID, [])])])
+
+
+def _conditions(function: Function, cut: set[tuple[str, str]], slices: _Slices) -> list[Block]:
+    """A kernel that computes the conditions of some guards, one after the other.
+
+    A division that may trap, where the kernel perhaps does not come to it, counts as a fallback.
+    """
+    branches = {b.label: b.instructions[-1] for b in function.blocks}
+    found = [Block("%xe.guard0")]
+    done: set[int] = set()
+
+    def end(branch: Instruction, labels: list[str]) -> None:
+        found[-1].instructions.append(replace(branch, labels=labels))
+        found.append(Block(f"%xe.guard{len(found)}"))
+
+    for label, cold in sorted(cut):
+        for i in slices[label, cold]:
+            if id(i) in done:
+                continue
+            done.add(id(i))
+            if _may_trap(i):
+                *tests, branch = _test_of_divisor(i.operands[1], len(found))
+                found[-1].instructions += tests
+                end(branch, [f"%xe.guard{len(found)}", COLD])
+            found[-1].instructions.append(i if i.opcode == "call" else replace(i, flags=""))
+        following = f"%xe.guard{len(found)}"
+        end(branches[label], [COLD if x == cold else following for x in branches[label].labels])
+    found[-1].instructions.append(Instruction("ret", VOID, []))
+    return found
+
+
+def _test_of_divisor(divisor: Operand, number: int) -> list[Instruction]:
+    """A branch, its first label for divisors other than 0 and -1, and what it needs."""
+    sum_name, test_name = f"%xe.sum{number}", f"%xe.test{number}"
+    one = Operand(divisor.type, "1")
+    summed = Operand(divisor.type, sum_name, sum_name)
+    return [
+        Instruction("add", divisor.type, [divisor, one], sum_name),
+        Instruction("icmp", I1, [summed, one], test_name, extra="ugt"),
+        Instruction("br", VOID, [Operand(I1, test_name, test_name)]),
+    ]
+
+
+def _without(function: Function, cut: set[tuple[str, str]]) -> list[Block]:
+    blocks = [_cut_block(b, cut) for b in function.blocks]
+    reachable = _reachable(function.blocks[0].label, {b.label: b for b in blocks})
+    return [_pruned(b, reachable, cut) for b in blocks if b.label in reachable]
+
+
+_Slices = dict[tuple[str, str], list[Instruction]]
+
+
+def _slices(function: Function, cut: set[tuple[str, str]]) -> _Slices:
+    """What computes the condition of a guard, for guards that are the same for a work-group."""
+    made = {i.result: i for i in function.instructions() if i.result}
+    branches = {b.label: b.instructions[-1] for b in function.blocks}
+    found = ((edge, _slice(branches[edge[0]].operands[0], made, function)) for edge in cut)
+    return {edge: instructions for edge, instructions in found if instructions is not None}
+
+
+def _slice(
+    condition: Operand, made: dict[str, Instruction], function: Function
+) -> list[Instruction] | None:
+    """What computes a value from arguments and the work-group's ids alone, in order, or None."""
+    parameters = {name for name, _ in function.parameters}
+    found: dict[str, Instruction] = {}
+
+    def add(name: str | None) -> bool:
+        if name is None or name in parameters or name in found:
+            return True
+        i = made.get(name)
+        if i is None or i.opcode in ("phi", "load", "alloca", "atomicrmw", "cmpxchg"):
+            return False
+        arithmetic = i.callee.startswith("llvm.") and not i.callee.startswith("llvm.genx.")
+        if i.opcode == "call" and not (arithmetic or i.callee.startswith(_OF_THE_GROUP)):
+            return False
+        if _may_trap(i) and i.type.lanes > 1:
+            return False
+        if not all(add(operand.local) for operand in i.operands):
+            return False
+        found[name] = i
+        return True
+
+    return list(found.values()) if add(condition.local) else None
+
+
+def _may_trap(i: Instruction) -> bool:
+    """Whether an instruction may do harm where the kernel does not come to it."""
+    division = i.opcode in ("udiv", "sdiv", "urem", "srem")
+    return division and i.operands[1].integer_value() in (None, 0, -1)
+
+
+def _cut_block(block: Block, cut: set[tuple[str, str]]) -> Block:
+    last = block.instructions[-1]
+    labels = [COLD if (block.label, x) in cut else x for x in last.labels]
+    if labels == last.labels or last.opcode != "br":
+        return block
+    return Block(block.label, [*block.instructions[:-1], replace(last, labels=labels)])
+
+
+def _pruned(block: Block, reachable: set[str], cut: set[tuple[str, str]]) -> Block:
+    """Drop what phis receive over edges that no longer exist."""
+    found = []
+    for i in block.instructions:
+        if i.opcode == "phi":
+            kept = [
+                (o, x) for o, x in zip(i.operands, i.labels, strict=True)
+                if x in reachable and (x, block.label) not in cut
+            ]
+            i = replace(i, operands=[o for o, _ in kept], labels=[x for _, x in kept])
+        found.append(i)
+    return Block(block.label, found)
+
+
+def _cold_edges(function: Function) -> set[tuple[str, str]]:
+    by_label = {b.label: b for b in function.blocks}
+    found: set[tuple[str, str]] = set()
+    for block in function.blocks:
+        last = block.instructions[-1]
+        if last.opcode != "br" or len(last.labels) != 2 or last.labels[0] == last.labels[1]:
+            continue
+        if not _nothing_written_before(function, block):
+            continue
+        a, b = last.labels
+        from_a, from_b = _reachable(a, by_label), _reachable(b, by_label)
+        if block.label in from_a or block.label in from_b:
+            continue
+        only_a = [by_label[x] for x in from_a - from_b]
+        only_b = [by_label[x] for x in from_b - from_a]
+        if _is_fallback(only_b, only_a):
+            found.add((block.label, b))
+        elif _is_fallback(only_a, only_b):
+            found.add((block.label, a))
+    return found
+
+
+def _is_fallback(cold: list[Block], hot: list[Block]) -> bool:
+    size = sum(len(b.instructions) for b in cold)
+    return size >= SMALLEST and not _has_blocks(cold) and _has_blocks(hot)
+
+
+def _has_blocks(blocks: list[Block]) -> bool:
+    return any(
+        i.opcode == "call" and ("LSC2DBlockRead" in i.callee or "LSC2DBlockWrite" in i.callee)
+        for b in blocks for i in b.instructions
+    )
+
+
+def _reachable(label: str, by_label: dict[str, Block]) -> set[str]:
+    found, todo = set(), [label]
+    while todo:
+        x = todo.pop()
+        if x not in found and x in by_label:
+            found.add(x)
+            todo += by_label[x].successors
+    return found
+
+
+def _nothing_written_before(function: Function, block: Block) -> bool:
+    before, todo = set(), [block.label]
+    while todo:
+        x = todo.pop()
+        if x not in before:
+            before.add(x)
+            todo += function.predecessors[x]
+    return not any(
+        _writes(i) for b in function.blocks if b.label in before for i in b.instructions
+    )
+
+
+def _writes(i: Instruction) -> bool:
+    if i.opcode == "store":
+        return i.operands[1].type.space != 0
+    if i.opcode in ("atomicrmw", "cmpxchg"):
+        return True
+    if i.opcode != "call":
+        return False
+    return not i.callee.startswith(_HARMLESS) or any(w in i.callee for w in _WRITES)

@@ -1,0 +1,48 @@
+"""The private arrays of a function: what points into each, and how finely it is accessed."""
+
+from __future__ import annotations
+
+from triton_xe.runtime.simulator.analysis.shapes import gep_constant, gep_scales
+from triton_xe.runtime.simulator.ir import Function, Instruction
+
+
+def private_pointers(function: Function) -> dict[str, tuple[str, int | None]]:
+    """Every pointer into a private array: (array, byte offset), None when not constant."""
+    found: dict[str, tuple[str, int | None]] = {}
+    for i in function.instructions():
+        if i.result is None:
+            continue
+        if i.opcode == "alloca":
+            found[i.result] = (i.result, 0)
+        elif i.opcode in ("getelementptr", "addrspacecast", "bitcast"):
+            source = found.get(i.operands[0].local or "")
+            if source is not None:
+                found[i.result] = (source[0], _literal_offset(i, source[1]))
+    return found
+
+
+def _literal_offset(i: Instruction, start: int | None) -> int | None:
+    if i.opcode != "getelementptr" or start is None:
+        return start
+    total = start + gep_constant(i)
+    for k, scale in gep_scales(i):
+        index = i.operands[k].integer_value()
+        if index is None:
+            return None
+        total += index * scale
+    return total
+
+
+def find_granules(
+    function: Function, pointers: dict[str, tuple[str, int | None]]
+) -> dict[str, int]:
+    """Smallest element size, in bytes, with which each private array is accessed."""
+    found: dict[str, int] = {}
+    for i in function.instructions():
+        if i.opcode in ("load", "store"):
+            array = pointers.get(i.operands[-1].local or "")
+            t = i.type if i.opcode == "load" else i.operands[0].type
+            if array is not None:
+                size = t.scalar.size
+                found[array[0]] = min(size, found.get(array[0], size))
+    return found

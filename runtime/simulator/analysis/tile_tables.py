@@ -1,0 +1,168 @@
+"""Matrix tiles that the warps of a work-group read again are prepared once.
+
+The warps of a work-group multiply the same tiles of A and B.  A read of such a tile leaves its
+prepared form (see `direct`) in a table of its thread, under the address and pitch it came from,
+and the next read of that tile takes it from there.  That is a read which was done earlier, so it
+is allowed where nothing tells an earlier read from a later one: in a kernel without atomics and
+volatile accesses, and where no store to global memory can come before the read.  What other
+work-groups store is no matter: without atomics they have no order with this one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+from triton_xe.runtime.simulator.widen.direct import accessed
+
+ALL_BYTES = 1 << 20
+"""Memory for the tiles of a thread: half of the L2 cache of a large core."""
+HEAD_BYTES = 64
+PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)
+"""Words at the start of a table."""
+WINDOW = 8
+"""Keys looked at together."""
+_READ = "llvm.genx.GenISA.LSC2DBlockRead."
+_HARMLESS = re.compile(
+    r"_Z\d+(?:get_|native_|half_|convert_|barrier|sub_group_|__spirv_(?:Group|ControlBarrier|ocl_))"
+    r"|llvm\.(?!mem|masked\.|experimental\.|genx\.)"
+    r"|llvm\.genx\.GenISA\.(?:sub\.group\.dpas\.|PredicatedLoad\.|simdBlockRead|simdShuffle|Wave"
+    r"|LSC2DBlock(?:Read|Prefetch|(?:Create|Set|Copy)AddrPayload)|\w*to(?:bf|hf|tf)\w*\.)"
+)
+"""Functions that neither write global memory nor order accesses to it."""
+_WRITES = tuple("llvm.genx.GenISA." + name for name in (
+    "LSC2DBlockWrite", "PredicatedStore.", "simdBlockWrite"))
+
+Pointers = Mapping[str, tuple[str, int | None]]
+
+
+@dataclass(frozen=True)
+class TileTable:
+    """Where a table is in the memory of a thread, and how many tiles of which size it holds."""
+
+    head: int
+    tiles: int
+    capacity: int
+    tile_bytes: int
+
+    @property
+    def key_bits(self) -> int:
+        """The table has four times as many places as tiles, so that few share one."""
+        return (4 * self.capacity - 1).bit_length()
+
+    @property
+    def slots(self) -> int:
+        """Offset in the table of the numbers of the tiles, after the keys."""
+        return HEAD_BYTES + 8 * ((1 << self.key_bits) + WINDOW)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table without the tiles, in whole cache lines."""
+        return -(-(self.slots + 4 * ((1 << self.key_bits) + WINDOW)) // 64) * 64
+
+
+@dataclass(frozen=True)
+class TileTables:
+    """The tables of a kernel by `id` of the reads that use them."""
+
+    of: Mapping[int, TileTable]
+    head_bytes: int = 0
+    """Bytes at the start which are zero when a launch begins."""
+    nbytes: int = 0
+
+
+NO_TABLES = TileTables({})
+
+
+def tiles_offset(slm_bytes: int) -> int:
+    """Where the tables are, after the shared local memory of a thread's work-group."""
+    return -(-slm_bytes // 64) * 64
+
+
+def tile_tables(
+    function: Function, pointers: Pointers, direct: Mapping[str, str],
+    uses: Mapping[str, list[Instruction]], lanes: int,
+) -> TileTables:
+    """A table for each matrix and tile shape among the reads that may share."""
+    if not direct or not function.is_kernel or any(map(_orders, function.instructions())):
+        return NO_TABLES
+    late = _reachable(function, [
+        b.label for b in function.blocks if any(_writes(i, pointers) for i in b.instructions)
+    ])
+    readers: dict[tuple[str, ...], list[Instruction]] = {}
+    for block in function.blocks:
+        for position, i in enumerate(block.instructions):
+            if i.opcode != "call" or not i.callee.startswith(_READ) or block.label in late:
+                continue
+            array = _filled_alone(function, block, position, pointers, uses)
+            if array in direct and block.label in _reachable(function, block.successors):
+                form = (o.text for o in (i.operands[0], *i.operands[6:13]))
+                readers.setdefault((direct[array], *form), []).append(i)
+    return _placed(list(readers.values()), lanes)
+
+
+def _placed(readers: list[list[Instruction]], lanes: int) -> TileTables:
+    """The heads of all tables, then the tiles of all."""
+    plain = []
+    for reads in readers:
+        size = 2 * reads[0].type.size * lanes
+        capacity = ALL_BYTES // len(readers) // size
+        if capacity:
+            plain.append((reads, TileTable(0, 0, capacity, size)))
+    head_bytes = sum(t.nbytes for _, t in plain)
+    found: dict[int, TileTable] = {}
+    head, tiles = 0, head_bytes
+    for reads, t in plain:
+        found |= dict.fromkeys(map(id, reads), replace(t, head=head, tiles=tiles))
+        head += t.nbytes
+        tiles += t.capacity * t.tile_bytes
+    return TileTables(found, head_bytes, tiles)
+
+
+def _filled_alone(
+    function: Function, block: Block, position: int, pointers: Pointers,
+    uses: Mapping[str, list[Instruction]],
+) -> str:
+    """The private array that a read fills by itself, for loads after it in its block, or ""."""
+    name = block.instructions[position].result or ""
+    array, offset = next((
+        pointers.get(u.operands[1].local or "", ("", None)) for u in uses.get(name, ())
+        if u.opcode == "store"
+    ), ("", None))
+    following = {id(i) for i in block.instructions[position + 1 :]}
+    accesses = [i for i in function.instructions() if accessed(i, pointers) == array]
+    alone = offset == 0 and sum(i.opcode == "store" for i in accesses) == 1
+    return array if alone and all(id(i) in following for i in accesses) else ""
+
+
+def _orders(i: Instruction) -> bool:
+    """Whether an instruction may give accesses to global memory an order between work-items."""
+    if i.opcode in ("atomicrmw", "cmpxchg", "fence"):
+        return True
+    if i.opcode in ("load", "store"):
+        return "volatile" in i.flags
+    return i.opcode == "call" and not (
+        _HARMLESS.match(i.callee) or i.callee.startswith(_WRITES)
+    )
+
+
+def _writes(i: Instruction, pointers: Pointers) -> bool:
+    if i.opcode == "store":
+        address = i.operands[1]
+        return address.type.space != 3 and address.local not in pointers
+    return i.opcode == "call" and i.callee.startswith(_WRITES)
+
+
+def _reachable(function: Function, labels: list[str]) -> set[str]:
+    """Those blocks, and all that may run after them."""
+    by_label = {b.label: b for b in function.blocks}
+    seen: set[str] = set()
+    todo = list(labels)
+    while todo:
+        label = todo.pop()
+        if label not in seen:
+            seen.add(label)
+            todo += by_label[label].successors
+    return seen

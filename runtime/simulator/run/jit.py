@@ -1,0 +1,193 @@
+"""Compile host modules with LLVM, keep the objects on disk, load them into the process.
+
+Object cache: `<cache>/simulator/<key>.o`; the key hashes the module text, the host CPU, llvmlite's
+version and the sources of this package and of the device table.  Files are written aside and
+renamed, carry a checksum, and a damaged one is compiled again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import struct
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from triton_xe import hardware, knobs
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.simulator import library
+from triton_xe.runtime.simulator.library import half as library_half
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
+
+_lock = threading.RLock()
+
+
+@cache
+def source_hash() -> str:
+    """Hash of the simulator's sources and of the device table: others make other objects."""
+    digest = hashlib.sha256(llvmlite.__version__.encode())
+    for folder in (Path(__file__).parents[1], Path(hardware.__file__).parent):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _target_machine(level: int) -> llvm.TargetMachine:
+    host = host_cpu()
+    target = llvm.Target.from_triple(host.triple)
+    machine = target.create_target_machine(
+        cpu=host.name, features=host.features, opt=level, reloc="pic", codemodel="small", jit=True
+    )
+    return machine
+
+
+def object_key(text: str, kind: str) -> str:
+    host = host_cpu()
+    digest = hashlib.sha256()
+    for part in (source_hash(), host.triple, host.name, host.features, kind, text):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def compile_object(text: str, kind: str) -> bytes:
+    """The object code of a host module; `kind` is kernel, coroutine or library."""
+    path = knobs.cache_dir() / "simulator" / f"{object_key(text, kind)}.o"
+    found = read_cached(path)
+    if found is not None:
+        return found
+    data = _compile(text, kind)
+    write_cached(path, data)
+    return data
+
+
+def read_cached(path: Path) -> bytes | None:
+    """The cached bytes, or None when absent or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body, digest = data[:-32], data[-32:]
+    return body if hashlib.sha256(body).digest() == digest else None
+
+
+def write_cached(path: Path, data: bytes) -> None:
+    """Write aside and rename; a cache that cannot be written is no error."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data + hashlib.sha256(data).digest())
+        os.replace(name, path)
+
+
+def _compile(text: str, kind: str) -> bytes:
+    with _lock:
+        machine = _target_machine(2)
+        try:
+            module = llvm.parse_assembly(text)
+            module.triple = host_cpu().triple
+            module.data_layout = str(machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise DeviceError(f"the simulator wrote a wrong host module: {error}") from None
+        _optimise(module, machine)
+        return bytes(machine.emit_object(module))
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    manager = builder.getModulePassManager()
+    manager.run(module, builder)
+
+
+class NativeCode:
+    """Objects loaded into the process; looks up addresses by symbol.
+
+    `DeviceError` when they call what this process does not have; LLVM would take it to be at 0.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        empty = llvm.parse_assembly("")
+        self.engine = llvm.create_mcjit_compiler(empty, _fresh_machine())
+        loaded = llvm.object_file.ObjectFileRef.from_data(data)
+        _provide(undefined_names(loaded))
+        self.engine.add_object_file(loaded)
+        self.engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        found = int(self.engine.get_function_address(symbol))
+        if not found:
+            raise DeviceError(f"the simulator's code has no symbol {symbol}")
+        return found
+
+
+_SYMBOL = struct.Struct("<IBBHQQ")
+"""An entry of the symbol table of 64-bit ELF: name, info, other, section, value, size."""
+
+
+def undefined_names(loaded: llvm.object_file.ObjectFileRef) -> list[str]:
+    """Names that an object refers to and does not define; none are known for other formats."""
+    tables = {s.name(): s.data() for s in loaded.sections()
+              if s.name() in (b".symtab", b".strtab")}
+    if len(tables) < 2:
+        return []
+    names = tables[b".strtab"]
+    found = [at for at, _, _, section, _, _ in _SYMBOL.iter_unpack(tables[b".symtab"])
+             if at and not section]
+    return [names[at : names.index(b"\0", at)].decode() for at in found]
+
+
+def _provide(names: list[str]) -> None:
+    """Make library functions that LLVM calls by itself; refuse what does not exist."""
+    for name in names:
+        if llvm.address_of_symbol(name):
+            continue
+        if re.fullmatch(library_half.PATTERN, name) is None:
+            raise DeviceError(
+                f"the simulator's code for this CPU ({host_cpu().name}) calls {name}, which this "
+                "process does not have"
+            )
+        helper_address(name)
+
+
+def _fresh_machine() -> llvm.TargetMachine:
+    host = host_cpu()
+    return llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.name, features=host.features, opt=2, reloc="pic", codemodel="small", jit=True
+    )
+
+
+_loaded: dict[str, NativeCode] = {}
+
+
+def helper_address(name: str, host: HostCpu | None = None) -> int:
+    """The address of a library function, compiled and loaded once per process."""
+    with _lock:
+        if name not in _loaded:
+            made = library.source(name, host or host_cpu())
+            for needed in made.helpers:
+                helper_address(needed)
+            code = NativeCode(compile_object(made.text, "library"))
+            _loaded[name] = code
+            llvm.add_symbol(name, code.address(name))
+        return _loaded[name].address(name)
+
+
+def load_kernel(text: str, helpers: tuple[str, ...], kind: str) -> NativeCode:
+    """Compile (or find) and load a host module, with the library functions it calls."""
+    with _lock:
+        for name in helpers:
+            helper_address(name)
+        return NativeCode(compile_object(text, kind))

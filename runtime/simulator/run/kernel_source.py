@@ -1,0 +1,77 @@
+"""A kernel as LLVM IR text: its host modules, kept on disk, and its parsed form when needed.
+
+Host modules: `<cache>/simulator/<key>.json`, the key as in `jit` with the module, kernel and part.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import llvmlite.binding as llvm
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+from triton_xe.hardware.target import Target
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.guards import Part, part_of
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.run.jit import object_key, read_cached, write_cached
+from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
+from triton_xe.runtime.simulator.widen.host import HostKernel, find_kernel, translate
+from triton_xe.runtime.simulator.widen.lsc import plain_accesses
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """Kernel `name` of the LLVM module `text`, for one device."""
+
+    text: str
+    name: str
+    target: Target
+
+    @cached_property
+    def module(self) -> ir.Module:
+        return parse_module(plain_accesses(canonical(self.text), self.target))
+
+    @cached_property
+    def has_known_guards(self) -> bool:
+        """Whether it has fallbacks that a checked launch can do without."""
+        return part_of(find_kernel(self.module, self.name), Part.GUARDS) is not None
+
+    def translated(self, part: Part, sanitizer: Instrumentation | None = None) -> HostKernel:
+        """The host module of a part; that of an unchecked one comes from the cache if it can."""
+        if sanitizer is not None:
+            return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer)
+        key = object_key("\0".join([self.target.name, self.name, self.text]), part.value)
+        path = knobs.cache_dir() / "simulator" / f"{key}.json"
+        found = read_cached(path)
+        if found is not None:
+            return _read(found)
+        made = translate(self.module, self.name, self.target, part=part)
+        write_cached(path, _written(made))
+        return made
+
+
+def _written(host: HostKernel) -> bytes:
+    return json.dumps(asdict(host)).encode()
+
+
+def _read(data: bytes) -> HostKernel:
+    fields = json.loads(data)
+    for name in ("argument_types", "helpers", "work_group"):
+        fields[name] = tuple(fields[name])
+    fields["places"] = {int(line): place for line, place in fields["places"].items()}
+    return HostKernel(**fields)
+
+
+def canonical(text: str) -> str:
+    """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
+    llvm.initialize_native_target()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise DeviceError(f"the kernel's LLVM module is not valid: {error}") from None
+    return str(module)

@@ -1,0 +1,228 @@
+"""Run the work-groups of a launch on the host's cores."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import operator
+import struct
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError, SimulatorTrap
+from triton_xe.hardware import block_2d
+from triton_xe.runtime.simulator.analysis.tile_tables import tiles_offset
+from triton_xe.runtime.simulator.library.blocks import SURFACE_TRAP
+from triton_xe.runtime.simulator.run import faults, jit
+from triton_xe.runtime.simulator.run.thread_pool import crew
+from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
+from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, explain, program, use
+from triton_xe.runtime.simulator.sanitizer.state import Code, Word
+
+Arguments = ctypes.Array[ctypes.c_char]
+BARRIER_TRAP = 2
+_RECORD = ctypes.c_int64 * 48
+_ERROR_ADDRESS, _ERROR = 8, 32
+"""Words of the record: where the error record of 16 words is, and that record.  It has cache lines
+of its own, as has the counter that hands out work-groups (see `library`)."""
+GROUPS_PER_CHUNK = 32
+"""Least number of chunks per thread: work-groups may differ in cost."""
+
+_MASKS = {"ptr": (1 << 64) - 1, "i1": 255} | {f"i{n}": (1 << n) - 1 for n in (8, 16, 32, 64)}
+_LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f16": "e6x",
+            "f32": "f4x", "f64": "d"}
+"""How `struct` packs a value into a slot of 8 bytes."""
+
+
+@cache
+def _runner(kind: str) -> int:
+    return jit.helper_address(f"xe_run_{kind}")
+
+
+def pack_arguments(
+    kernel: str, types: tuple[str, ...], values: Sequence[int | float]
+) -> Arguments:
+    """The argument buffer: one slot of 8 bytes each."""
+    packer, buffer = _packer(types)
+    if packer is not None:
+        with contextlib.suppress(struct.error, OverflowError, TypeError):
+            return buffer.from_buffer_copy(packer.pack(*values))
+    return buffer.from_buffer_copy(_pack_unusual(kernel, types, values))
+
+
+@cache
+def _packer(types: tuple[str, ...]) -> tuple[struct.Struct | None, type[Arguments]]:
+    """Takes just those values that need no second look; none exists for a single bit."""
+    letters = [_LETTERS.get(kind) for kind in types]
+    whole = None if None in letters else struct.Struct("<" + "".join(map(str, letters)))
+    return whole, ctypes.c_char * (8 * len(types))
+
+
+def _pack_unusual(kernel: str, types: Sequence[str], values: Sequence[int | float]) -> bytes:
+    """Values that may be unsigned, infinite once rounded, or wrong."""
+    if len(types) != len(values):
+        raise DeviceError(
+            f"kernel {kernel} takes {len(types)} arguments, {len(values)} were given"
+        )
+    slots = [
+        _rounded(kind, value) if kind[0] == "f"
+        else _bits(kernel, k, kind, value) & _MASKS[kind]
+        for k, (kind, value) in enumerate(zip(types, values, strict=True))
+    ]
+    return struct.pack(f"<{len(slots)}Q", *slots)
+
+
+def _rounded(kind: str, value: float) -> int:
+    """The bits of a number of a floating-point type; what is too large is infinite."""
+    letters = f"<{_LETTERS[kind]}"
+    try:
+        return int.from_bytes(struct.pack(letters, value), "little")
+    except OverflowError:
+        return int.from_bytes(struct.pack(letters, math.copysign(math.inf, value)), "little")
+
+
+def _bits(kernel: str, index: int, kind: str, value: Any) -> int:
+    """An integer or address, refused where the launch code of a GPU refuses it."""
+    number = operator.index(value)
+    bits = int(kind[1:]) if kind[1:].isdigit() else 64
+    if -(1 << bits - 1) * (bits > 1) <= number < 1 << bits:
+        return number
+    raise DeviceError(
+        f"cannot launch kernel {kernel!r}: argument {index} ({number}) does not fit the type of "
+        "the parameter"
+    )
+
+
+class Launch(NamedTuple):
+    """A grid of a loaded kernel: where its code is and what each work-group needs."""
+
+    kernel: str
+    address: int
+    arguments: Arguments
+    grid: tuple[int, int, int]
+    sub_groups: int
+    slm_bytes: int
+    has_barrier: bool
+    places: Mapping[int, str]
+    tile_heads: int = 0
+    tile_bytes: int = 0
+    state: LaunchState | None = None
+    """Set for a sanitized launch."""
+
+
+def run(launch: Launch, cold: bytearray | None = None) -> None:
+    """Run the whole grid and wait; raises `SimulatorTrap` when a subgroup trapped.
+
+    `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to.
+    """
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    _run_groups(launch, total, None, cold)
+
+
+def run_again(launch: Launch, cold: bytearray) -> None:
+    """Run the subgroups marked in `cold`, in the whole kernel."""
+    rows = np.frombuffer(cold, np.uint8).reshape(-1, launch.sub_groups)
+    groups = np.flatnonzero(rows.any(axis=1)).astype(np.int64)
+    if launch.has_barrier and not rows[groups].all():
+        raise SimulatorTrap(
+            f"kernel {launch.kernel}: subgroups of work-group {groups[0]} part ways before a "
+            "barrier; a real device hangs"
+        )
+    _run_groups(launch, len(groups), groups, cold)
+
+
+def _run_groups(
+    launch: Launch, total: int, groups: NDArray[np.int64] | None, cold: bytearray | None
+) -> None:
+    if total == 0:
+        return
+    threads = 1 if launch.state is not None else min(knobs.threads(), total)
+    chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
+    record = _RECORD(
+        ctypes.addressof(launch.arguments), *launch.grid, total, chunk, launch.sub_groups,
+        launch.slm_bytes, 0, 0 if cold is None else _address(cold),
+        0 if groups is None else groups.ctypes.data,
+        0 if launch.state is None else launch.state.address,
+    )
+    address = ctypes.addressof(record)
+    record[_ERROR_ADDRESS] = address + 8 * _ERROR
+    kind = "barrier" if launch.has_barrier else "plain"
+    runner = _runner(kind if launch.state is None else f"{kind}_checked")
+    tiles = tiles_offset(launch.slm_bytes)
+    watch(record, _ERROR, knobs.time_limit(), Code.TIME)
+    if launch.state is not None:
+        use(launch.state)
+    try:
+        crew().run(threads, runner, launch.address, address, tiles + launch.tile_bytes,
+                   tiles, launch.tile_heads)
+    finally:
+        if launch.state is not None:
+            use(None)
+        unwatch(record)
+    if record[_ERROR]:
+        raise _trap(launch, record[_ERROR:])
+
+
+def _address(flags: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(flags))
+
+
+def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
+    if error[0] == Code.TIME:
+        return SimulatorTrap(
+            f"kernel {launch.kernel}{_still_running(launch, error)}: still running after "
+            f"{knobs.time_limit():g} s: an endless loop, or a wait for a program that comes later; "
+            "TRITON_XE_TIME_LIMIT sets the limit"
+        )
+    if error[0] == faults.FAULT:
+        return SimulatorTrap(
+            f"kernel {launch.kernel}: an access at {error[2] & (1 << 64) - 1:#x}, where there is "
+            "no memory; TRITON_XE_SANITIZE=1 finds the line, the program and the tensor"
+        )
+    if launch.state is not None and error[0] >= Code.BOUNDS:
+        return explain(launch.state, launch.kernel, launch.places, error, launch.grid)
+    return SimulatorTrap(_explain(launch, error))
+
+
+def _still_running(launch: Launch, error: list[int]) -> str:
+    """Where the first subgroup was that noticed the end, if one did."""
+    if not error[4]:
+        return ""
+    place = launch.places.get(error[1])
+    who = f"program {program(error[2], launch.grid)}, warp {error[3]}"
+    return f", {place}, {who}" if place is not None else f", {who}"
+
+
+def _explain(launch: Launch, error: list[int]) -> str:
+    code, line, n = error[0], error[1], error[2:]
+
+    def place(site: int) -> str:
+        return launch.places.get(site, f"line {site} of its LLVM module")
+
+    where = f"kernel {launch.kernel}, {place(line)}"
+    if launch.state is not None and code == SURFACE_TRAP:
+        words = launch.state.words
+        group, warp = int(words[Word.GROUP]), int(words[Word.SUBGROUP])
+        where += f", program {program(group, launch.grid)}, warp {warp}"
+    if code == SURFACE_TRAP:
+        reason = block_2d.check_surface(
+            base=n[0], width_bytes=n[1] + 1, height=n[2] + 1, pitch_bytes=n[3] + 1, x=n[4],
+            element_bits=n[5],
+        )
+        return f"{where}: illegal 2D block surface: {reason}"
+    if code == BARRIER_TRAP:
+
+        def state(done: int, site: int) -> str:
+            return "has ended" if done else f"waits at {place(site)}"
+
+        return (
+            f"kernel {launch.kernel}: divergent barrier in work-group {n[0]}: subgroup 0 "
+            f"{state(n[4], n[2])}, subgroup {n[1]} {state(n[5], n[3])}; a real device hangs"
+        )
+    return f"{where}: trap {code}"

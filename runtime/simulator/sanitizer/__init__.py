@@ -1,0 +1,1 @@
+"""Checks of a launch: bounds, alignment, races, values that were never written."""

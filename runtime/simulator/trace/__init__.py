@@ -1,0 +1,1 @@
+"""Record what every subgroup executed, for people."""

@@ -1,0 +1,77 @@
+"""Instrumentation of the trace: a note at every message a kernel sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from triton_xe.runtime.simulator.ir import Instruction, Type
+from triton_xe.runtime.simulator.sanitizer.state import Kind
+from triton_xe.runtime.simulator.trace import library as library_trace
+from triton_xe.runtime.simulator.trace.tracing import Site
+from triton_xe.runtime.simulator.widen.values import Uniform, Value
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.simulator.widen.matrix import BlockArguments
+    from triton_xe.runtime.simulator.widen.widener import Widener
+
+_SHUFFLES = (
+    "huffle", "sub_group_broadcast", "GroupBroadcast", "Rotate", "WaveAll", "WaveClustered",
+)
+
+
+def _note(w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = "") -> list[str] | None:
+    """Enter the site; the first arguments of a note, or None when nothing is traced."""
+    plan = w.context.sanitizer
+    if plan is None or not plan.trace:
+        return None
+    plan.sites[i.line] = Site(kind, nbytes, w.context.module.place(i.line, i.debug), detail)
+    return ["ptr %ctx", "i32 %sg", f"i32 {i.line}"]
+
+
+def traced_access(
+    w: Widener, i: Instruction, pointer: Value, slm: bool, t: Type, mask: Value | None, kind: int
+) -> None:
+    """A load, store or atomic of the lanes."""
+    verb = "atomic" if kind & Kind.ATOMIC else "store" if kind & Kind.WRITE else "load"
+    head = _note(w, i, f"{'SLM' if slm else 'global'} {verb}", t.size, f"{t.size} bytes a lane")
+    if head is None:
+        return
+    if isinstance(pointer, Uniform):
+        w.call_helper(library_trace.NOTE, "void", [*head, "i64 1", "i64 1"])
+        return
+    s = w.lanes
+    addresses = w.emit(f"ptrtoint <{s} x ptr> {w.wide(pointer)} to <{s} x i64>")
+    active = "splat (i1 true)" if mask is None else w.mask(mask)
+    w.call_helper(library_trace.lanes_name(s), "void", [
+        *head, f"<{s} x i64> {addresses}", f"i1 {'true' if slm else 'false'}",
+        f"<{s} x i1> {active}"])
+
+
+def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: str) -> None:
+    """A 2D block message at x, y."""
+    a = arguments
+    mode = "" if a.mode == "plain" else f" {a.mode}"
+    shape = f"{a.blocks} x {a.tile_height} x {a.tile_width} of {a.bits} bits{mode}"
+    nbytes = a.blocks * a.tile_height * a.tile_width * a.bits // 8
+    head = _note(w, i, f"2D block {action.lower()}", nbytes, shape)
+    if head is not None:
+        x, y = (w.emit(f"sext i32 {n} to i64") for n in a.surface[4:])
+        w.call_helper(library_trace.NOTE, "void", [*head, f"i64 {x}", f"i64 {y}"])
+
+
+def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
+    """DPAS, shuffles, barriers, and calls of helpers that run lane by lane."""
+    kind = ""
+    if ".sub.group.dpas." in i.callee:
+        kind = "DPAS"
+    elif barrier:
+        kind = "barrier"
+    elif any(word in i.callee for word in _SHUFFLES):
+        kind = "shuffle"
+    elif i.callee.startswith("__xe_lane_"):
+        kind = "lane by lane"
+    if not kind:
+        return
+    head = _note(w, i, kind, 0, i.callee.removeprefix("llvm.genx.GenISA."))
+    if head is not None:
+        w.call_helper(library_trace.NOTE, "void", [*head, "i64 0", "i64 0"])

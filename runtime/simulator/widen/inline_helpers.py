@@ -1,0 +1,209 @@
+"""Pure helpers that run lane by lane, written out where they are called, for the sanitizer.
+
+Both sides of a branch are computed and the results chosen by `select`, so that what a helper leaves
+undefined is followed bit by bit, as in straight code: only the side that a branch takes counts, and
+a branch on undefined bits makes undefined what depends on it.  A helper that loops, accesses memory
+or calls another stays a call, all of whose results any undefined operand makes undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.shapes import is_lane_helper
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
+
+_PURE = frozenset(
+    "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem icmp fcmp "
+    "fneg trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp bitcast select freeze phi br "
+    "ret insertvalue extractvalue extractelement insertelement shufflevector".split())
+Names = dict[str, Operand]
+
+
+def inline_helpers(function: Function, helpers: Mapping[str, Function]) -> Function:
+    """The function with its calls of such helpers written out."""
+    known = {name: f for name, f in helpers.items() if is_lane_helper(name) and can_inline(f)}
+    if not any(i.callee in known for i in function.instructions()):
+        return function
+    only_taken_apart = _taken_apart(function)
+    values: Names = {}
+    parts: dict[str, dict[int, Operand]] = {}
+    blocks = []
+    for count, block in enumerate(function.blocks):
+        body: list[Instruction] = []
+        for k, i in enumerate(block.instructions):
+            held = parts.get(i.operands[0].local or "") if i.opcode == "extractvalue" else None
+            if held is not None and i.result is not None:
+                values[i.result] = held[i.indices[0]]
+            elif i.callee in known and (i.type.kind != "struct" or i.result in only_taken_apart):
+                copy = _Copy(i, f"{count}.{k}", body)
+                returned = copy.write(known[i.callee])
+                if i.result is None:
+                    continue
+                if i.type.kind == "struct":
+                    parts[i.result] = returned
+                else:
+                    values[i.result] = returned[-1]
+            else:
+                body.append(i)
+        blocks.append(Block(block.label, body))
+    for block in blocks:
+        block.instructions = [_renamed(i, values) for i in block.instructions]
+    return replace(function, blocks=blocks)
+
+
+def can_inline(helper: Function) -> bool:
+    """Whether a helper only computes, forward, and returns at one place."""
+    order = {b.label: k for k, b in enumerate(_forward(helper))}
+    forward = len(order) == len(helper.blocks) and all(
+        order[b.label] < order[x] for b in helper.blocks for x in b.successors)
+    returns = [i for i in helper.instructions() if i.opcode == "ret"]
+    if not forward or len(returns) != 1 or not returns[0].operands:
+        return False
+    if any(i.opcode not in _PURE and not _is_maths(i) for i in helper.instructions()):
+        return False
+    if any(i.type.kind == "struct" and i.opcode != "insertvalue" for i in helper.instructions()
+           if i.result is not None):
+        return False
+    return helper.result.kind != "struct" or _fields(helper, returns[0].operands[0]) is not None
+
+
+def _is_maths(i: Instruction) -> bool:
+    return i.opcode == "call" and i.callee.startswith("llvm.") and not i.callee.startswith(
+        "llvm.genx.") and i.result is not None
+
+
+def _forward(helper: Function) -> list[Block]:
+    """The blocks, each after all that lead to it; fewer where there is a loop."""
+    waiting = {label: len(found) for label, found in helper.predecessors.items()}
+    by_label = {b.label: b for b in helper.blocks}
+    ready, done = [b.label for b in helper.blocks if not waiting[b.label]], []
+    while ready:
+        block = by_label[ready.pop()]
+        done.append(block)
+        for successor in dict.fromkeys(block.successors):
+            waiting[successor] -= 1
+            if not waiting[successor]:
+                ready.append(successor)
+    return done
+
+
+def _fields(helper: Function, value: Operand) -> dict[int, Operand] | None:
+    """What a chain of insertvalue puts into each field."""
+    made = {i.result: i for i in helper.instructions() if i.opcode == "insertvalue"}
+    found: dict[int, Operand] = {}
+    while value.local is not None:
+        step = made.get(value.local)
+        if step is None or len(step.indices) != 1:
+            return None
+        found.setdefault(step.indices[0], step.operands[1])
+        value = step.operands[0]
+    return found if value.is_undefined else None
+
+
+def _taken_apart(function: Function) -> set[str]:
+    """Results that are structs and of which only fields are used."""
+    whole = {name for i in function.instructions() if i.opcode != "extractvalue"
+             for name in i.locals()}
+    structs = {i.result for i in function.instructions() if i.type.kind == "struct"}
+    return {name for name in structs if name is not None} - whole
+
+
+def _renamed(i: Instruction, values: Names) -> Instruction:
+    if not any(name in values for name in i.locals()):
+        return i
+    return replace(i, operands=[_final(o, values) for o in i.operands])
+
+
+def _final(operand: Operand, values: Names) -> Operand:
+    while operand.local in values:
+        operand = values[operand.local or ""]
+    return operand
+
+
+class _Copy:
+    """The instructions of one call, into `body`."""
+
+    def __init__(self, call: Instruction, number: str, body: list[Instruction]) -> None:
+        self.call = call
+        self.number = number
+        self.body = body
+        self.values: Names = {}
+        self.count = 0
+
+    def write(self, helper: Function) -> dict[int, Operand]:
+        """Returns the fields of the result, or the result as field -1."""
+        for (name, _), operand in zip(helper.parameters, self.call.operands, strict=True):
+            self.values[name] = operand
+        order = _forward(helper)
+        taken: dict[str, Operand] = {order[0].label: Operand(ir.I1, "true")}
+        edges: dict[tuple[str, str], Operand] = {}
+        returned: dict[int, Operand] = {}
+        for block in order:
+            if block.label not in taken:
+                taken[block.label] = self._any([e for (_, to), e in edges.items()
+                                                if to == block.label])
+            for i in block.instructions:
+                if i.opcode == "phi":
+                    self._choose(i, block.label, edges)
+                elif i.opcode == "ret":
+                    (value,) = i.operands
+                    fields = {-1: value} if value.type.kind != "struct" else (
+                        _fields(helper, value) or {})
+                    returned = {k: self._of(o) for k, o in fields.items()}
+                elif i.opcode == "br":
+                    self._leave(i, block.label, taken[block.label], edges)
+                elif i.opcode != "insertvalue":
+                    self._copy(i)
+        return returned
+
+    def _of(self, operand: Operand) -> Operand:
+        return self.values.get(operand.local or "", operand)
+
+    def _name(self, name: str) -> str:
+        return f'%"xe.in{self.number}.{name.strip("%").strip(chr(34))}"'
+
+    def _emit(self, i: Instruction) -> Operand:
+        assert i.result is not None
+        self.body.append(replace(i, line=self.call.line, debug=self.call.debug))
+        return Operand(i.type, i.result, i.result)
+
+    def _copy(self, i: Instruction) -> None:
+        operands = [self._of(o) for o in i.operands]
+        name = self._name(i.result or "")
+        self.values[i.result or ""] = self._emit(replace(i, operands=operands, result=name))
+
+    def _new(self, opcode: str, t: ir.Type, *operands: Operand) -> Operand:
+        self.count += 1
+        return self._emit(Instruction(opcode, t, list(operands), self._name(f"new{self.count}")))
+
+    def _any(self, conditions: list[Operand]) -> Operand:
+        found, *rest = conditions
+        for other in rest:
+            found = self._new("or", ir.I1, found, other)
+        return found
+
+    def _leave(
+        self, i: Instruction, label: str, here: Operand, edges: dict[tuple[str, str], Operand]
+    ) -> None:
+        if not i.operands or len(set(i.labels)) == 1:
+            edges[label, i.labels[0]] = here
+            return
+        condition = self._of(i.operands[0])
+        other = self._new("xor", ir.I1, condition, Operand(ir.I1, "true"))
+        for to, taken in zip(i.labels, (condition, other), strict=True):
+            edges[label, to] = self._new("and", ir.I1, here, taken)
+
+    def _choose(
+        self, i: Instruction, label: str, edges: dict[tuple[str, str], Operand]
+    ) -> None:
+        values = [self._of(o) for o in i.operands]
+        found = values[0]
+        for source, value in zip(i.labels[1:], values[1:], strict=True):
+            found = self._new("select", i.type, edges[source, label], value, found)
+        self.values[i.result or ""] = found
+
+
+__all__ = ["can_inline", "inline_helpers"]

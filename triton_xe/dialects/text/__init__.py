@@ -1,0 +1,1 @@
+"""Reading and writing the text of the dialects."""

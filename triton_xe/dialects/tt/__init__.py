@@ -1,0 +1,29 @@
+"""Dialect `tt`: Triton's own ops, as libtriton 3.9.0 prints them for an xpu target.
+
+Names, operands and syntax follow `triton/Dialect/Triton/IR/TritonOps.td` of the installed wheel.
+Deviations: an enum is a `StringAttr` holding its keyword where libtriton prints the keyword, and
+the integer libtriton prints where it stands in an attribute dictionary.
+Async, cluster and TMEM ops of other vendors are not part of it.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from triton_xe.dialects.tt.dot import DOT_OPS
+from triton_xe.dialects.tt.memory import MEMORY_OPS
+from triton_xe.dialects.tt.ops import COMPUTE_OPS
+from triton_xe.dialects.tt.structure import STRUCTURE_OPS
+from triton_xe.dialects.tt.types import (
+    CachePolicyAttr,
+    PointerType,
+    TensorDescType,
+)
+
+__all__ = ["TT"]
+
+TT = Dialect(
+    "tt",
+    [*COMPUTE_OPS, *DOT_OPS, *MEMORY_OPS, *STRUCTURE_OPS],
+    [PointerType, TensorDescType, CachePolicyAttr],
+)

@@ -1,0 +1,274 @@
+"""XeGPU's matrix multiplication, D = C + A * B, one instruction.
+
+Source: the XeGPU RFC, section on dpas; the sizes and types are those of the DPAS instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import prod
+
+from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from triton_xe.dialects.access_attributes import SgMapAttr
+from triton_xe.dialects.text.assembly import (
+    parse_operand_list,
+    parse_type_list,
+    print_type_after,
+    resolve,
+)
+from triton_xe.dialects.text.tile_syntax import (
+    parse_arrow,
+    parse_attr_dict,
+    print_attr_dict,
+    print_types,
+    show_vector,
+)
+from triton_xe.dialects.xegpu.operand_sg_maps import sg_map_reason
+from triton_xe.dialects.xegpu.types import bit_width, vnni_factor
+from triton_xe.errors import LegalityError
+from triton_xe.hardware.dpas import Dpas
+
+_FLOATS: Mapping[str, str] = {
+    "f16": "f16", "bf16": "bf16", "f32": "tf32", "tf32": "tf32", "f8E5M2": "bf8",
+    "f8E4M3FN": "hf8", "f4E2M1FN": "e2m1",
+}  # fmt: skip
+
+
+def precision_name(element: Attribute) -> str:
+    """The name of a factor's element type in `hardware.dpas`; f32 counts as tf32.
+
+    >>> from xdsl.dialects.builtin import i8
+    >>> precision_name(i8)
+    's8'
+    """
+    if isinstance(element, IntegerType):
+        sign = "u" if element.signedness.data is Signedness.UNSIGNED else "s"
+        return f"{sign}{element.bitwidth}"
+    return _FLOATS.get(element.name, str(element))
+
+
+def accumulator_name(element: Attribute) -> str:
+    """The name of an accumulator's element type in `hardware.dpas`."""
+    if isinstance(element, IntegerType) and element.signedness.data is not Signedness.UNSIGNED:
+        return f"i{element.bitwidth}"
+    return str(element)
+
+
+Vector = VectorType[Attribute]
+
+
+@lru_cache(maxsize=1024)
+def _whole(a: Vector, b: Vector, result: Vector) -> Dpas:
+    """The instruction for whole matrices; VerifyException if there is none."""
+    m, n = _plain_shape(result, "C", False)
+    rows, k = _plain_shape(a, "A", len(a.get_shape()) == 3)
+    depth, columns = _plain_shape(b, "B", len(b.get_shape()) == 3)
+    if len(a.get_shape()) == 3 and len(b.get_shape()) == 2:
+        raise VerifyException(
+            "xegpu.dpas: with A as rows x K/vnni x vnni, B must be in VNNI layout too:"
+            f" {show_vector(_packed_b(b), b.element_type)}, not {b}"
+        )
+    if (rows, depth, columns) != (m, k, n):
+        raise VerifyException(
+            f"xegpu.dpas: A is {rows}x{k}, B {depth}x{columns}, C {m}x{n}; it must be MxK, KxN, MxN"
+        )
+    dpas = _instruction(a, b, result, m, n)
+    if k != dpas.k:
+        raise VerifyException(
+            f"xegpu.dpas: one instruction sums over K = {dpas.k} of {a.element_type},"
+            f" not {k}; split larger matrices"
+        )
+    return dpas
+
+
+def _plain_shape(vector: Vector, matrix: str, packed: bool) -> tuple[int, int]:
+    """(rows, columns) of a matrix in any of its forms."""
+    shape = vector.get_shape()
+    if not packed:
+        if len(shape) != 2:
+            forms = "2D" if matrix == "C" else "2D, or 3D with pairs or quads of 32 bits (VNNI)"
+            raise VerifyException(f"xegpu.dpas: matrix {matrix} is {forms}, not {vector}")
+        return shape[0], shape[1]
+    factor = vnni_factor(vector.element_type)
+    if factor == 1 or shape[2] != factor:
+        raise VerifyException(
+            f"xegpu.dpas: the 3D form is for elements of less than 32 bits and ends in 32 /"
+            f" {bit_width(vector.element_type)} = {factor}, which {vector} does not"
+        )
+    if matrix == "A":
+        return shape[0], shape[1] * factor
+    return shape[0] * factor, shape[1]
+
+
+def _packed_b(b: Vector) -> tuple[int, int, int]:
+    factor = vnni_factor(b.element_type)
+    return b.get_shape()[0] // factor, b.get_shape()[1], factor
+
+
+def _instruction(a: Vector, b: Vector, result: Vector, m: int, n: int) -> Dpas:
+    names = precision_name(a.element_type), precision_name(b.element_type)
+    try:
+        return Dpas(*names, accumulator_name(result.element_type), m, n)
+    except LegalityError as error:
+        raise VerifyException(f"xegpu.dpas: {error}") from error
+
+
+Maps = tuple[SgMapAttr, SgMapAttr, SgMapAttr]
+_MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
+
+
+@lru_cache(maxsize=1024)
+def _distributed(a: Vector, b: Vector, result: Vector, maps: Maps) -> Dpas:
+    """The instruction for one work-item's fragments; VerifyException if there is none."""
+    lanes = maps[0].lanes
+    if {entry.lanes for entry in maps} != {lanes}:
+        raise VerifyException(
+            "xegpu.dpas: the sg_maps of A, B and C have"
+            f" {', '.join(str(entry.lanes) for entry in maps)} work-items; they must be the same"
+        )
+    dpas = _instruction(a, b, result, prod(result.get_shape()), lanes if lanes in (8, 16) else 16)
+    for operand, element, other, entry in (
+        ("a", dpas.a, dpas.b, maps[0]),
+        ("b", dpas.b, dpas.a, maps[1]),
+        ("c", dpas.accumulator, None, maps[2]),
+    ):
+        reason = sg_map_reason(operand, element, entry, other)
+        if reason:
+            raise VerifyException(f"xegpu.dpas: {reason}")
+    m, n, k = dpas.repeat_count, dpas.execution_size, dpas.k
+    for matrix, vector, size, entry in (
+        ("A", a, m * k, maps[0]), ("B", b, k * n, maps[1]), ("C", result, m * n, maps[2])
+    ):  # fmt: skip
+        step = lanes * entry.data_size
+        if size % step:
+            raise VerifyException(
+                f"xegpu.dpas: matrix {matrix} of {m}x{n}x{k} has {size} elements, which {lanes}"
+                f" work-items cannot share by {entry.data_size}; use an even number of rows"
+            )
+        shape = (size // step, entry.data_size)
+        if vector.get_shape() != shape:
+            raise VerifyException(
+                f"xegpu.dpas: a work-item's fragment of matrix {matrix} is"
+                f" {show_vector(shape, vector.element_type)} for {m}x{n}x{k}, not {vector}"
+            )
+    return dpas
+
+
+@irdl_op_definition
+class DpasOp(IRDLOperation):
+    """D = C + A * B on the systolic array; without `acc`, C is zero.
+
+    Whole-vector flavour: A is MxK or M x K/v x v, B is KxN or, in VNNI layout, K/v x N x v, with
+    v = 32 / element bits.  Work-item flavour (the three sg_maps given): fragments
+    [steps, elements per step] of each work-item.  f32 factors are multiplied as tf32; signless
+    integers are signed.
+
+        %d = xegpu.dpas %a, %b, %c : vector<8x16xbf16>, vector<16x16xbf16>, vector<8x16xf32>
+             -> vector<8x16xf32>
+    """
+
+    name = "xegpu.dpas"
+    a = operand_def(VectorType)
+    b = operand_def(VectorType)
+    acc = opt_operand_def(VectorType)
+    sg_map_a = opt_prop_def(SgMapAttr)
+    sg_map_b = opt_prop_def(SgMapAttr)
+    sg_map_c = opt_prop_def(SgMapAttr)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        *,
+        a: SSAValue,
+        b: SSAValue,
+        acc: SSAValue | None = None,
+        result_type: Attribute | None = None,
+        sg_maps: Maps | None = None,
+    ) -> None:
+        """`result_type` may be left out when `acc` is given."""
+        if result_type is None:
+            if acc is None:
+                raise LegalityError("xegpu.dpas without acc needs a result type")
+            result_type = acc.type
+        properties: dict[str, Attribute] = {}
+        if sg_maps is not None:
+            properties = dict(zip(_MAPS, sg_maps, strict=True))
+        Operation.__init__(
+            self,
+            operands=(a, b) if acc is None else (a, b, acc),
+            result_types=(result_type,),
+            properties=properties,
+        )
+
+    @property
+    def sg_maps(self) -> Maps | None:
+        """The maps of A, B and C in the work-item flavour."""
+        a, b, c = self.sg_map_a, self.sg_map_b, self.sg_map_c
+        return None if a is None or b is None or c is None else (a, b, c)
+
+    @property
+    def instruction(self) -> Dpas:
+        """The hardware instruction; VerifyException if there is none."""
+        a, b, result = self.a.type, self.b.type, self.result.type
+        assert isinstance(a, VectorType)
+        assert isinstance(b, VectorType)
+        assert isinstance(result, VectorType)
+        maps = self.sg_maps
+        return _whole(a, b, result) if maps is None else _distributed(a, b, result, maps)
+
+    def verify_(self) -> None:
+        given = [name for name in _MAPS if name in self.properties]
+        if given and len(given) < 3:
+            raise VerifyException(
+                f"{self.name}: the work-item flavour has sg_map_a, sg_map_b and sg_map_c;"
+                f" only {', '.join(given)} is given"
+            )
+        if self.acc is not None and self.acc.type != self.result.type:
+            raise VerifyException(
+                f"{self.name}: C and the result have the same type, not {self.acc.type} and"
+                f" {self.result.type}"
+            )
+        _ = self.instruction
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DpasOp:
+        operands = parse_operand_list(parser)
+        properties, attributes = parse_attr_dict(parser, cls)
+        parser.parse_punctuation(":")
+        types = parse_type_list(parser)
+        parse_arrow(parser)
+        result = parser.parse_type()
+        if len(operands) == 3 and len(types) == 2:
+            types.append(result)
+        if len(operands) not in (2, 3):
+            parser.raise_error(f"{cls.name} takes A, B and optionally C")
+        return cls.create(
+            operands=resolve(parser, operands, types),
+            result_types=(result,),
+            properties=properties,
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        print_attr_dict(printer, self)
+        print_types(printer, *(operand.type for operand in self.operands))
+        print_type_after(printer, "->", self.result.type)

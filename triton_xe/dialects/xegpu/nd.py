@@ -1,0 +1,497 @@
+"""XeGPU ops on blocks: one descriptor, one message for the whole subgroup.
+
+Source: the XeGPU RFC, sections on create_nd_tdesc, load_nd, store_nd, prefetch_nd and
+update_nd_offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    IntegerAttr,
+    MemRefType,
+    UnitAttr,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from triton_xe.dialects.access_attributes import LOAD_HINTS, STORE_HINTS, MemoryScopeAttr
+from triton_xe.dialects.text.assembly import parse_type_list, print_type_after
+from triton_xe.dialects.text.tile_syntax import (
+    AddressConstraint,
+    Index,
+    IndexConstraint,
+    join_indices,
+    parse_arrow,
+    parse_attr_dict,
+    parse_index_list,
+    print_attr_dict,
+    print_indices,
+    print_types,
+    resolve_indices,
+    split_indices,
+    static_array,
+    static_values,
+    verify_value_count,
+    verify_vector,
+)
+from triton_xe.dialects.xegpu.hints import HintedOp, hint_properties
+from triton_xe.dialects.xegpu.types import TensorDescType, value_shapes, vnni_factor
+
+TRANSPOSED = static_array((1, 0))
+_UNIT = UnitAttr()
+
+
+@irdl_op_definition
+class CreateNdTdescOp(IRDLOperation):
+    """Describe a block of an n-dimensional tensor, n = 1 or 2.
+
+    Offsets, shape and strides count elements, outermost dimension first.  The base tensor is a
+    memref, or an address with its shape and strides; a 1D block at an address may leave them out.
+
+        %t = xegpu.create_nd_tdesc %base, %y, %x, %h, %w, %pitch, 1
+             : ui64, index, index, index, index, index -> !xegpu.tensor_desc<8x16xbf16>
+    """
+
+    name = "xegpu.create_nd_tdesc"
+    base = operand_def(AddressConstraint())
+    indices = var_operand_def(IndexConstraint())
+    static_offsets = prop_def(DenseArrayBase)
+    static_shape = prop_def(DenseArrayBase)
+    static_strides = prop_def(DenseArrayBase)
+    desc = result_def(TensorDescType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        *,
+        base: SSAValue,
+        offsets: Sequence[Index],
+        shape: Sequence[Index] = (),
+        strides: Sequence[Index] = (),
+        desc_type: TensorDescType,
+    ) -> None:
+        operands = [base]
+        properties: dict[str, Attribute] = {
+            "static_offsets": split_indices(offsets, operands),
+            "static_shape": split_indices(shape, operands),
+            "static_strides": split_indices(strides, operands),
+        }
+        Operation.__init__(
+            self, operands=operands, result_types=(desc_type,), properties=properties
+        )
+
+    @property
+    def desc_type(self) -> TensorDescType:
+        type_ = self.desc.type
+        assert isinstance(type_, TensorDescType)
+        return type_
+
+    def _groups(self) -> tuple[tuple[Index, ...], ...]:
+        values = iter(self.indices)
+        arrays = (self.static_offsets, self.static_shape, self.static_strides)
+        return tuple(join_indices(array, values) for array in arrays)
+
+    @property
+    def offsets(self) -> tuple[Index, ...]:
+        return self._groups()[0]
+
+    @property
+    def shape(self) -> tuple[Index, ...]:
+        """Of the base tensor; empty when the memref says it or a 1D block needs none."""
+        return self._groups()[1]
+
+    @property
+    def strides(self) -> tuple[Index, ...]:
+        return self._groups()[2]
+
+    def verify_(self) -> None:
+        arrays = (self.static_offsets, self.static_shape, self.static_strides)
+        verify_value_count(self.name, self.indices, *arrays)
+        desc = self.desc_type
+        if desc.scattered:
+            raise VerifyException(
+                f"{self.name}: makes blocks; a scattered descriptor comes from xegpu.create_tdesc"
+            )
+        if desc.rank == 1 and desc.boundary_check:
+            raise VerifyException(
+                f"{self.name}: a 1D descriptor needs boundary_check = false; nothing checks the"
+                " bounds of a 1D access"
+            )
+        offsets, shape, strides = (static_values(array) for array in arrays)
+        if len(offsets) != desc.rank:
+            raise VerifyException(
+                f"{self.name}: a {desc.rank}D descriptor takes {desc.rank} offsets,"
+                f" not {len(offsets)}"
+            )
+        self._verify_base(desc, shape, strides)
+        if strides and strides[-1] not in (1, DYNAMIC_INDEX):
+            raise VerifyException(
+                f"{self.name}: the stride of the innermost dimension must be 1, not {strides[-1]}"
+            )
+
+    def _verify_base(
+        self, desc: TensorDescType, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        memref = self.base.type
+        optional = desc.rank == 1
+        if isinstance(memref, MemRefType):
+            verify_memref(self.name, memref, desc.rank, desc.element_type)
+            optional = memref.has_static_shape()
+        counts = (len(shape), len(strides))
+        if counts == (desc.rank, desc.rank) or (optional and counts == (0, 0)):
+            return
+        none = "none or " if optional else ""
+        raise VerifyException(
+            f"{self.name}: a {desc.rank}D descriptor at {self.base.type} takes {none}{desc.rank}"
+            f" sizes and {desc.rank} strides of the base tensor, not {counts[0]} and {counts[1]}"
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CreateNdTdescOp:
+        base = parser.parse_unresolved_operand()
+        indices = parse_index_list(parser)
+        _, attributes = parse_attr_dict(parser, cls)
+        parser.parse_punctuation(":")
+        types = parse_type_list(parser)
+        parse_arrow(parser)
+        desc = parser.parse_type()
+        if not isinstance(desc, TensorDescType):
+            parser.raise_error(f"{cls.name} makes a !xegpu.tensor_desc, not {desc}")
+        flat = resolve_indices(parser, indices, types[1:])
+        if desc.rank == 2 and len(flat) == 5:
+            flat.append(1)
+        if len(flat) not in (desc.rank, 3 * desc.rank):
+            parser.raise_error(
+                f"{cls.name} takes {desc.rank} offsets, alone or with {desc.rank} sizes and"
+                f" {desc.rank} strides; these are {len(flat)} numbers"
+            )
+        n = desc.rank
+        op = cls(
+            base=parser.resolve_operand(base, types[0]),
+            offsets=flat[:n],
+            shape=flat[n : 2 * n],
+            strides=flat[2 * n :],
+            desc_type=desc,
+        )
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.base)
+        for group in self._groups():
+            print_indices(printer, group)
+        print_attr_dict(printer, self, ("static_offsets", "static_shape", "static_strides"))
+        print_types(printer, *(operand.type for operand in self.operands))
+        print_type_after(printer, "->", self.desc.type)
+
+
+def verify_memref(name: str, memref: MemRefType[Attribute], rank: int, element: Attribute) -> None:
+    if memref.get_num_dims() != rank:
+        raise VerifyException(f"{name}: {rank}D blocks lie in {rank}D memrefs, not in {memref}")
+    if memref.element_type != element:
+        raise VerifyException(
+            f"{name}: the memref holds {memref.element_type}, the blocks {element}"
+        )
+    strides = memref.get_strides()
+    if strides is not None and strides[-1] not in (None, 1, DYNAMIC_INDEX):
+        raise VerifyException(
+            f"{name}: the innermost dimension of {memref} is not contiguous; its stride must be 1"
+        )
+
+
+@irdl_op_definition
+class LoadNdOp(HintedOp):
+    """Read a block; elements outside the base tensor read as zero.
+
+    packed: rows are packed into 32 bits (VNNI).  transpose = [1, 0] swaps the dimensions, in
+    units of transpose_bit_width bits if that is given.
+    """
+
+    name = "xegpu.load_nd"
+    desc = operand_def(TensorDescType)
+    packed = opt_prop_def(UnitAttr)
+    transpose = opt_prop_def(DenseArrayBase)
+    transpose_bit_width = opt_prop_def(IntegerAttr)
+    l1_hint, l2_hint, l3_hint = hint_properties()
+    value = result_def(VectorType)
+    traits = traits_def(MemoryReadEffect())
+    ALLOWED_HINTS: ClassVar = LOAD_HINTS
+
+    def __init__(
+        self,
+        *,
+        desc: SSAValue,
+        value_type: Attribute,
+        packed: bool = False,
+        transpose: bool = False,
+        transpose_bit_width: int = 0,
+        l1_hint: str | None = None,
+        l2_hint: str | None = None,
+        l3_hint: str | None = None,
+    ) -> None:
+        properties = self.hints(l1_hint, l2_hint, l3_hint)
+        if packed:
+            properties["packed"] = _UNIT
+        if transpose:
+            properties["transpose"] = TRANSPOSED
+        if transpose_bit_width:
+            properties["transpose_bit_width"] = IntegerAttr(transpose_bit_width, i32)
+        Operation.__init__(
+            self, operands=(desc,), result_types=(value_type,), properties=properties
+        )
+
+    @property
+    def desc_type(self) -> TensorDescType:
+        type_ = self.desc.type
+        assert isinstance(type_, TensorDescType)
+        return type_
+
+    @property
+    def unit_bits(self) -> int:
+        """transpose_bit_width, or 0."""
+        width = self.transpose_bit_width
+        return 0 if width is None else width.value.data
+
+    def verify_(self) -> None:
+        desc = self.desc_type
+        verify_block(self.name, desc)
+        self.verify_hints()
+        if self.packed is not None:
+            self._verify_packed(desc)
+        if self.transpose is not None:
+            self._verify_transpose(desc)
+        if self.unit_bits:
+            self._verify_unit(desc)
+        shapes = value_shapes(
+            desc, self.packed is not None, self.transpose is not None, self.unit_bits
+        )
+        verify_vector(self.name, f"the value of {desc}", self.value.type, shapes, desc.element_type)
+
+    def _verify_packed(self, desc: TensorDescType) -> None:
+        if self.transpose is not None:
+            raise VerifyException(
+                f"{self.name}: packed (VNNI) and transpose cannot be combined; use transpose with"
+                " transpose_bit_width = 32"
+            )
+        factor = vnni_factor(desc.element_type)
+        if factor == 1:
+            raise VerifyException(
+                f"{self.name}: packed (VNNI) is for elements of less than 32 bits,"
+                f" not {desc.element_type}"
+            )
+        if desc.rank != 2 or desc.get_shape()[0] % factor:
+            raise VerifyException(
+                f"{self.name}: packed (VNNI) needs a 2D block whose rows are a multiple of"
+                f" {factor}, not {desc}"
+            )
+        lanes = desc.lane_map
+        if lanes is not None and lanes.data[0] != factor:
+            raise VerifyException(
+                f"{self.name}: with packed, wi_data[0] must be the VNNI factor {factor} of"
+                f" {desc.element_type}, not {lanes.data[0]}"
+            )
+
+    def _verify_transpose(self, desc: TensorDescType) -> None:
+        assert self.transpose is not None
+        if static_values(self.transpose) != (1, 0) or desc.rank != 2:
+            raise VerifyException(
+                f"{self.name}: transpose is [1, 0] and needs a 2D block,"
+                f" not {list(static_values(self.transpose))} of {desc}"
+            )
+        lanes = desc.lane_map
+        if lanes is not None and lanes.layout[1] != 1:
+            raise VerifyException(
+                f"{self.name}: with transpose, the work-items lie along the rows:"
+                f" wi_layout = [{lanes.lanes}, 1], not {list(lanes.layout)}"
+            )
+
+    def _verify_unit(self, desc: TensorDescType) -> None:
+        if self.transpose is None:
+            raise VerifyException(f"{self.name}: transpose_bit_width needs transpose = [1, 0]")
+        bits, row_bits = desc.element_bits, desc.get_shape()[1] * desc.element_bits
+        if self.unit_bits % bits or row_bits % self.unit_bits:
+            raise VerifyException(
+                f"{self.name}: transpose_bit_width is a multiple of the element's {bits} bits that"
+                f" divides a row of {row_bits} bits, not {self.unit_bits}"
+            )
+
+
+def verify_block(name: str, desc: TensorDescType) -> None:
+    if desc.scattered:
+        raise VerifyException(
+            f"{name}: takes a block from xegpu.create_nd_tdesc, not the scattered {desc}"
+        )
+
+
+@irdl_op_definition
+class StoreNdOp(HintedOp):
+    """Write a block; elements outside the base tensor are dropped."""
+
+    name = "xegpu.store_nd"
+    value = operand_def(VectorType)
+    desc = operand_def(TensorDescType)
+    l1_hint, l2_hint, l3_hint = hint_properties()
+    traits = traits_def(MemoryWriteEffect())
+    ALLOWED_HINTS: ClassVar = STORE_HINTS
+
+    def __init__(
+        self,
+        *,
+        value: SSAValue,
+        desc: SSAValue,
+        l1_hint: str | None = None,
+        l2_hint: str | None = None,
+        l3_hint: str | None = None,
+    ) -> None:
+        Operation.__init__(
+            self, operands=(value, desc), properties=self.hints(l1_hint, l2_hint, l3_hint)
+        )
+
+    @property
+    def desc_type(self) -> TensorDescType:
+        type_ = self.desc.type
+        assert isinstance(type_, TensorDescType)
+        return type_
+
+    def verify_(self) -> None:
+        desc = self.desc_type
+        verify_block(self.name, desc)
+        self.verify_hints()
+        verify_vector(
+            self.name, f"the value for {desc}", self.value.type, value_shapes(desc),
+            desc.element_type,
+        )  # fmt: skip
+
+
+@irdl_op_definition
+class PrefetchNdOp(HintedOp):
+    """Bring a block into the cache; what lies outside the base tensor is ignored."""
+
+    name = "xegpu.prefetch_nd"
+    desc = operand_def(TensorDescType)
+    l1_hint, l2_hint, l3_hint = hint_properties()
+    memory_scope = opt_prop_def(MemoryScopeAttr)
+    traits = traits_def(MemoryWriteEffect())
+    ALLOWED_HINTS: ClassVar = LOAD_HINTS
+
+    def __init__(
+        self,
+        *,
+        desc: SSAValue,
+        l1_hint: str | None = None,
+        l2_hint: str | None = None,
+        l3_hint: str | None = None,
+    ) -> None:
+        Operation.__init__(self, operands=(desc,), properties=self.hints(l1_hint, l2_hint, l3_hint))
+
+    @property
+    def desc_type(self) -> TensorDescType:
+        type_ = self.desc.type
+        assert isinstance(type_, TensorDescType)
+        return type_
+
+    def verify_(self) -> None:
+        verify_block(self.name, self.desc_type)
+        self.verify_hints()
+        verify_memory_scope(self.name, self.memory_scope, self.desc_type)
+
+
+def verify_memory_scope(name: str, scope: MemoryScopeAttr | None, desc: TensorDescType) -> None:
+    if scope is not None and scope.data != desc.memory_scope:
+        raise VerifyException(
+            f"{name}: memory_scope is {scope.data}, but the descriptor's is {desc.memory_scope}"
+        )
+
+
+@irdl_op_definition
+class UpdateNdOffsetOp(IRDLOperation):
+    """The same block, moved by a number of elements in each dimension."""
+
+    name = "xegpu.update_nd_offset"
+    desc = operand_def(TensorDescType)
+    indices = var_operand_def(IndexConstraint())
+    static_offsets = prop_def(DenseArrayBase)
+    moved = result_def(TensorDescType)
+    traits = traits_def(Pure())
+
+    def __init__(self, *, desc: SSAValue, offsets: Sequence[Index]) -> None:
+        operands = [desc]
+        properties: dict[str, Attribute] = {"static_offsets": split_indices(offsets, operands)}
+        Operation.__init__(
+            self, operands=operands, result_types=(desc.type,), properties=properties
+        )
+
+    @property
+    def desc_type(self) -> TensorDescType:
+        type_ = self.desc.type
+        assert isinstance(type_, TensorDescType)
+        return type_
+
+    @property
+    def offsets(self) -> tuple[Index, ...]:
+        return join_indices(self.static_offsets, iter(self.indices))
+
+    def verify_(self) -> None:
+        desc = self.desc_type
+        verify_block(self.name, desc)
+        verify_value_count(self.name, self.indices, self.static_offsets)
+        verify_same_desc(self.name, desc, self.moved.type)
+        count = len(static_values(self.static_offsets))
+        if count != desc.rank:
+            raise VerifyException(
+                f"{self.name}: a {desc.rank}D descriptor moves by {desc.rank} offsets, not {count}"
+            )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UpdateNdOffsetOp:
+        desc = parser.parse_unresolved_operand()
+        indices = parse_index_list(parser)
+        _, attributes = parse_attr_dict(parser, cls)
+        parser.parse_punctuation(":")
+        types = parse_type_list(parser)
+        parse_arrow(parser)
+        moved = parser.parse_type()
+        operands = [parser.resolve_operand(desc, types[0])]
+        offsets = split_indices(resolve_indices(parser, indices, types[1:]), operands)
+        return cls.create(
+            operands=operands,
+            result_types=(moved,),
+            properties={"static_offsets": offsets},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.desc)
+        print_indices(printer, self.offsets)
+        print_attr_dict(printer, self, ("static_offsets",))
+        print_types(printer, *(operand.type for operand in self.operands))
+        print_type_after(printer, "->", self.moved.type)
+
+
+def verify_same_desc(name: str, before: Attribute, after: Attribute) -> None:
+    if before != after:
+        raise VerifyException(
+            f"{name}: moving keeps the type of the descriptor; {before} became {after}"
+        )

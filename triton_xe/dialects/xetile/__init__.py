@@ -1,0 +1,58 @@
+"""Dialect `xetile`: tiles of a matrix that a subgroup loads, multiplies and stores.
+
+A tile is a rectangle of a 2D base tensor in memory.  It may be larger than any instruction and
+lie partly outside the tensor: loads fill up with zero, stores drop what is outside.
+
+    %a = xetile.init_tile %base, %y, %x, %rows, %columns, %pitch
+         : i64, index, index, i32, i32, i64 -> !xetile.tile<32x32xbf16>
+    %v = xetile.load_tile %a {inner_blocks = [8, 16]}
+         : !xetile.tile<32x32xbf16> -> vector<4x2x8x16xbf16>
+
+Source: the RFC for XeTile and XeGPU, section "XeTile Dialect".  Where it contradicts itself or
+leaves something open, this is what holds here:
+
+- `tile<64x64xbf16, index, index, index, index, index>` repeats the types of the offsets, sizes and
+  stride in the tile's type; they are read and dropped, a tile's type is its sizes and elements.
+- `update_tile_offset` has no result in the example; here it returns the moved tile, and takes two
+  offsets, rows first, like `init_tile` (the example's type list has one).
+- `store_tile` writes its operands as tile, vector but their types as vector, tile; here both are
+  vector, tile, as in `xegpu.store_nd`.
+- `inner_blocks = [8, 16]` and `Transpose = TRUE` stand outside of a dictionary in the examples;
+  here they are `{inner_blocks = [8, 16], transpose}`.
+- `init_tile` also takes an address, and numbers for offsets, sizes and stride; for a memref of
+  static shape sizes and stride may be left out.
+- Type colons, missing in the examples, are required (`dialects.text.rfc_text` puts them in).
+- Additions: `order` and `memory_scope` of a tile, cache hints as in XeGPU, and C of `tile_mma`.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
+from triton_xe.dialects.xetile.mma import TileMmaOp
+from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp, UpdateTileOffsetOp
+from triton_xe.dialects.xetile.types import TileType, register_shape, tile_type
+
+__all__ = [
+    "InitCoopTileOp",
+    "InitTileOp",
+    "LoadTileOp",
+    "PrefetchTileOp",
+    "StoreTileOp",
+    "TileMmaOp",
+    "TileType",
+    "UpdateTileOffsetOp",
+    "XeTile",
+    "register_shape",
+    "tile_type",
+]
+
+XeTile = Dialect(
+    "xetile",
+    [
+        InitTileOp, InitCoopTileOp, LoadTileOp, StoreTileOp, PrefetchTileOp, TileMmaOp,
+        UpdateTileOffsetOp,
+    ],
+    [TileType],
+)  # fmt: skip

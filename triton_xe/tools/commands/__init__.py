@@ -1,0 +1,1 @@
+"""The subcommands of `triton-xe`, a module each."""

@@ -1,0 +1,87 @@
+"""`triton-xe opt FILE.mlir -p PASSES`: read a module, run passes, print it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from triton_xe.hardware.target import TARGETS
+
+EPILOG = """\
+examples:
+  triton-xe opt gemm.mlir                       read, verify, print
+  triton-xe opt gemm.mlir -p 'lower-kernel-functions,convert-xetile-to-xegpu' --target pvc
+  triton-xe opt kernel.ttgir -p 'raise-surfaces,assign-dpas,convert-to-xetile{num-stages=3}'
+  triton-xe opt gemm.mlir -p 'lower-kernel-functions,convert-xetile-to-xegpu,convert-xegpu-to-llvm'
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "opt", help="run passes over a module of any stage",
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", help="module to read; - is standard input")
+    parser.add_argument("-p", "--passes", default="", help="pass,pass{option=value}")
+    parser.add_argument("--target", choices=list(TARGETS), help="device, where the module has none")
+    parser.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
+    parser.add_argument("--generic", action="store_true", help="print every op in generic form")
+    parser.add_argument("--list", action="store_true", help="list the passes and stop")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the module that the passes make; LLVM IR as LLVM writes it."""
+    from triton_xe.dialects import PASSES
+
+    if arguments.list:
+        print("\n".join(PASSES))
+        return 0
+    source = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
+    text = transformed(source, arguments.passes, arguments.target, arguments.file,
+                       generic=arguments.generic)
+    if arguments.output is None:
+        print(text, end="")
+    else:
+        arguments.output.write_text(text)
+    return 0
+
+
+def transformed(
+    source: str, passes: str, target: str | None = None, name: str = "module", *,
+    generic: bool = False,
+) -> str:
+    """The text of a module after the passes of a pipeline."""
+    from io import StringIO
+
+    from xdsl.passes import PassPipeline
+    from xdsl.printer import Printer
+    from xdsl.utils.exceptions import VerifyException
+
+    from triton_xe.dialects import PASSES, context
+    from triton_xe.dialects.text.writer import write_module
+    from triton_xe.errors import UnsupportedError
+    from triton_xe.lowering.by_hand.dialect_pipeline import parse, set_target
+    from triton_xe.lowering.passes import LLVM_IR
+    from triton_xe.lowering.surfaces.affine import attribute
+
+    module = parse(source, name)
+    if target is not None:
+        set_target(module, target)
+    pipeline = PassPipeline.parse_spec(PASSES, passes) if passes else PassPipeline(())
+    try:
+        for step in pipeline.passes:
+            step.apply(context(), module)
+            module.verify()
+    except VerifyException as error:
+        raise UnsupportedError(f"{name}: pass {step.name} left a wrong module: {error}") from error
+    held = attribute(module, LLVM_IR)
+    if held is not None:
+        return str(held.data)
+    if not generic:
+        return write_module(module)
+    out = StringIO()
+    Printer(out, print_generic_format=True).print_op(module)
+    return out.getvalue() + "\n"
