@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 import triton_xe.backend.libdevice as ours
-from python.test.language.test_libdevice import call
+from python.test.language.maths.test_libdevice import call
 
 SIZE = 256
 ARITHMETIC = {
