@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import difflib
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import logging
@@ -189,10 +191,16 @@ def _kernel(case: Case, options: dict[str, Any]) -> Recording:
 
 
 def _program(case: Case, options: dict[str, Any]) -> Recording:
-    from triton_xe.tools.opt_command import transformed
+    from triton_xe.tools.cli import main
 
-    text = transformed(case.source.read_text(), options["passes"], case.device, case.source.name)
-    return {"llir" if text.lstrip().startswith(";") else "xegpu": text}
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said):
+        out = Path(folder, "out")
+        command = ["opt", str(case.source), "-p", options["passes"], "--target", case.device]
+        if main([*command, "-o", str(out)]):
+            return {"refusal": said.getvalue().split("\n")[0]}
+        text = out.read_text()
+    return {"llir" if text.startswith(";") else "xegpu": text}
 
 
 def compile_all(cases: Sequence[Case], jobs: int) -> Iterator[tuple[Case, Recording, float]]:

@@ -19,6 +19,14 @@ module {
   }
 }
 """
+COPY = """
+func.func @copy(%a: memref<8x16xf32>) {
+  %t = xegpu.create_nd_tdesc %a, 0, 0 : memref<8x16xf32> -> !xegpu.tensor_desc<8x16xf32>
+  %v = xegpu.load_nd %t : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
+  xegpu.store_nd %v, %t : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+  func.return
+}
+"""
 LLVM = """
 target triple = "spirv64-unknown-unknown"
 declare spir_func i64 @_Z13get_global_idj(i32)
@@ -77,6 +85,16 @@ def test_refusal_is_recorded(corpus, tmp_path):
     case = golden.Case(corpus / "kernels" / "twice.ttir", "bmg")
     assert golden.compiled(case) == {
         "refusal": "OptionError: num_warps must be a power of 2, not 3"}
+
+
+def test_program_is_recorded(corpus, tmp_path):
+    program = tmp_path / "copy.mlir"
+    program.write_text(COPY)
+    command = ("gather", corpus, "--program", program)
+    assert golden_command(*command, "lower-kernel-functions,convert-xegpu-to-llvm") == 0
+    [(case, recording, _)] = golden.compile_all(golden.choose(corpus, ["bmg"], 0, 0, "programs"), 1)
+    assert case.name.startswith("programs/copy-")
+    assert "LSC2DBlockRead" in recording["llir"]
 
 
 @pytest.mark.parametrize(("form", "make"), [
