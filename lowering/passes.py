@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.insert_barriers import InsertBarriersPass
 
 LLVM_IR = "xe.llvm_ir"
 """Attribute of a module that convert-xegpu-to-llvm has emptied: the text of the LLVM module."""
@@ -214,3 +215,6 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
         for inner in list(op.body.block.ops):
             detach(inner)
         op.attributes[LLVM_IR] = StringAttr(text)
+
+
+__all__ = ["InsertBarriersPass"]

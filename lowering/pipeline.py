@@ -110,6 +110,8 @@ def _name_device(module: Operation, options: Any) -> None:
 
 def make_xetile(ttgir: Stage | str, options: Any) -> Stage:
     """Surfaces, DPAS layouts and tiles."""
+    from triton_xe.dialects import context
+    from triton_xe.lowering.insert_barriers import InsertBarriersPass
     from triton_xe.lowering.layouts.assign_dpas import assign_dpas
     from triton_xe.lowering.layouts.decompose_scaled_dots import decompose_scaled_dots
     from triton_xe.lowering.layouts.reduce_in_place import reduce_in_place
@@ -137,6 +139,7 @@ def make_xetile(ttgir: Stage | str, options: Any) -> Stage:
                             f"{device.subgroup_size} on {device.name}")
     reduce_in_place(module)
     scatter_in_place(module)
+    InsertBarriersPass().apply(context(), module)
     convert_to_xetile(module, device, warps, getattr(options, "num_stages", 1))
     note_facts(
         module,

@@ -32,7 +32,6 @@ from triton_xe.lowering.layouts.propagate_layouts import CASTS, propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
 from triton_xe.lowering.remarks import Remarks
 from triton_xe.lowering.rewriting import erase_dead, functions, place, placed, retyped
-from triton_xe.lowering.separate_loads import separate_copies, separate_loads, separate_stores
 from triton_xe.lowering.surfaces.affine import shape_of
 
 _CHAINED = ("arith.", "math.", "ttg.convert_layout")
@@ -52,11 +51,6 @@ def assign_dpas(module: Operation, target: Target, num_warps: int, remarks: Rema
         if first or any(isinstance(made, Dpas) for made in dots.values()):
             propagate(function)
         settle(function, target, num_warps)
-        if num_warps > 1 and any(isinstance(made, Dpas) for made in dots.values()):
-            separate_stores(function)
-    for function in functions(module) if num_warps > 1 else ():
-        separate_loads(function)
-        separate_copies(function)
 
 
 def _chains(dots: list[Operation]) -> dict[Operation, str]:

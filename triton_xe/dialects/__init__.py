@@ -54,6 +54,7 @@ _PASSES = {
     "spread-rows": "SpreadRowsPass",
     "reduce-in-place": "ReduceInPlacePass",
     "scatter-in-place": "ScatterInPlacePass",
+    "insert-barriers": "InsertBarriersPass",
     "convert-to-xetile": "ConvertToXeTilePass",
     "lower-kernel-functions": "LowerKernelFunctionsPass",
     "guard-tiles": "GuardTilesPass",

@@ -5,9 +5,10 @@ import torch
 import triton
 import triton.language as tl
 
+from triton_xe.dialects import context
+from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.pipeline import stage_of
 from triton_xe.lowering.rewriting import functions
-from triton_xe.lowering.separate_loads import separate_loads
 
 
 @triton.jit
@@ -86,10 +87,10 @@ def test_loads_wait_only_where_was_stored_and_outside_of_inner_loops():
 
 
 def _order(ttgir):
-    """Loops, barriers and accesses of a kernel once its loads are separated from its stores."""
+    """Loops, barriers and accesses of a kernel with barriers between them."""
     module = stage_of(ttgir).module
+    InsertBarriersPass().apply(context(), module)
     (function,) = functions(module)
-    separate_loads(function)
     kept = ("scf.for", "ttg.barrier", "tt.load", "tt.store")
     return " ".join(op.name.split(".")[1] for op in function.walk() if op.name in kept)
 

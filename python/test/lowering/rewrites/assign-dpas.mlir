@@ -52,20 +52,6 @@ tt.func public @f(%s: !xe.cursor<f16>) -> tensor<32x32xf16, #blocked> {
 }
 
 // -----
-// Warps wait before one stores where others may still load.
-// CHECK: xe.block_load
-// CHECK: tt.dot
-// CHECK: ttg.barrier
-// CHECK: xe.block_store
-tt.func public @f(%s: !xe.cursor<f16>, %y: tensor<32x32xf16, #b>, %z: tensor<32x32xf32, #blocked>, %o: !xe.cursor<f32>) {
-  %x = xe.block_load %s : !xe.cursor<f16> -> tensor<32x32xf16, #blocked>
-  %xa = ttg.convert_layout %x : tensor<32x32xf16, #blocked> -> tensor<32x32xf16, #a>
-  %d = tt.dot %xa, %y, %z : tensor<32x32xf16, #a> * tensor<32x32xf16, #b> -> tensor<32x32xf32, #blocked>
-  xe.block_store %d, %o : tensor<32x32xf32, #blocked>, !xe.cursor<f32>
-  tt.return
-}
-
-// -----
 // TARGET: dg2
 // The instruction is 8 wide on dg2.
 // CHECK: #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 8

@@ -1,0 +1,262 @@
+"""Pass insert-barriers: warps wait where they access what another warp accesses.
+
+    tt.store %p ; tt.load %q             ->  tt.store %p ; ttg.barrier ; tt.load %q
+    tt.load %p : held by several warps ; tt.store %q
+                                         ->  tt.load %p ; ttg.barrier ; tt.store %q
+
+A program loads what it stored before, whichever warp did: elements come back in another layout or
+at other coordinates, warps of a dot load what others stored, and of scalars and copies all of them
+load and one stores.  A barrier stands between a store and the next load that may alias it, and
+between a load of copies and the next store that may alias it, around loops and calls too; all
+control flow is uniform.  Where a load takes its addresses from the very value that the store took
+them from, outside of loops, each lane loads what it stored itself: nothing stands between.
+
+The pass runs after every pass that alters a layout, for any number of lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import DpasAttr
+from triton_xe.dialects.tt.dot import DotOp
+from triton_xe.dialects.tt.memory import (
+    AtomicCASOp,
+    AtomicLoadOp,
+    AtomicPollOp,
+    AtomicRMWOp,
+    AtomicStoreOp,
+    LoadOp,
+    StoreOp,
+)
+from triton_xe.dialects.tt.ops import (
+    AddPtrOp,
+    BitcastOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    ReshapeOp,
+    SplatOp,
+    TransOp,
+)
+from triton_xe.dialects.tt.structure import CallOp, FuncOp
+from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp
+from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
+from triton_xe.layout import to_linear_layout
+from triton_xe.lowering.rewriting import functions
+
+_LOADS = (LoadOp, BlockLoadOp)
+_ATOMICS = (AtomicRMWOp, AtomicCASOp, AtomicStoreOp)
+_ORDERED = (StoreOp, BlockStoreOp, *_ATOMICS, AtomicLoadOp, AtomicPollOp)
+_DERIVED = (AddPtrOp, SplatOp, BroadcastOp, ExpandDimsOp, ConvertLayoutOp, BitcastOp, ReshapeOp,
+            TransOp, CursorOp, AdvanceOp)
+"""Operations whose first operand is the address that they compute another one from."""
+Bases = frozenset[tuple[SSAValue | None, SSAValue | None]]
+"""What was accessed since the last barrier: the base, or None where it is not known, and the
+addresses, where each lane comes back to its own elements with them."""
+NOTHING: Bases = frozenset()
+Accessed = Callable[[Operation], SSAValue | None]
+"""The pointer, tensor of pointers or surface that an operation accesses; None if it does not."""
+
+
+@dataclass(frozen=True)
+class InsertBarriersPass(ModulePass):
+    """Barriers between accesses of different warps to the same memory."""
+
+    name: ClassVar = "insert-barriers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if op.attributes["ttg.num-warps"].value.data == 1:  # type: ignore[attr-defined]
+            return
+        for function in functions(op):
+            if any(_is_dpas(inner) for inner in function.walk()):
+                _wait_before_stores(function)
+            for order in ORDERS:
+                _insert(function, order)
+
+
+def _is_dpas(op: Operation) -> bool:
+    return isinstance(op, DotOp) and isinstance(op.d.type.encoding, DpasAttr)  # type: ignore[attr-defined]
+
+
+def _wait_before_stores(function: Operation) -> None:
+    """Have all warps finish loading before one stores.
+
+    Warps load parts of operands that others load as well; a store of one, to where an operand came
+    from, must not be seen by the load of another.
+    """
+    for op in list(function.walk()):
+        if not isinstance(op, _ORDERED):
+            continue
+        before = op.prev_op
+        while before is not None and not before.regions and not isinstance(before, BarrierOp):
+            before = None if isinstance(before, _LOADS) else before.prev_op
+        if not isinstance(before, BarrierOp):
+            _barrier(op)
+
+
+def _stored(op: Operation) -> SSAValue | None:
+    if isinstance(op, (StoreOp, *_ATOMICS)):
+        return op.ptr
+    return op.cursor if isinstance(op, BlockStoreOp) else None
+
+
+def _loaded(op: Operation) -> SSAValue | None:
+    if isinstance(op, (LoadOp, AtomicLoadOp, AtomicPollOp)):
+        return op.ptr
+    return op.cursor if isinstance(op, BlockLoadOp) else None
+
+
+def _loaded_by_several(op: Operation) -> SSAValue | None:
+    return _loaded(op) if isinstance(op, _LOADS) and _has_copies(op.results[0]) else None
+
+
+def _has_copies(value: SSAValue) -> bool:
+    """Whether several warps hold the same element; every warp holds a scalar."""
+    kind = value.type
+    if not isinstance(kind, TensorType):
+        return True
+    layout = to_linear_layout(
+        kind.encoding.encoding, tuple(kind.get_shape()))  # type: ignore[attr-defined]
+    return bool(layout.free_variable_masks().get("warp", 0))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Accesses of one kind that must be over before those of another begin."""
+
+    earlier: Accessed
+    later: Accessed
+
+
+ORDERS = (
+    Order(_stored, _loaded),
+    Order(_stored, _loaded_by_several),
+    Order(_loaded_by_several, _stored),
+)
+
+
+def _insert(function: Operation, order: Order) -> None:
+    """Follow what is pending along every path through the blocks of a function."""
+    entry = function.regions[0].blocks[0]
+    incoming, waiting = {entry: NOTHING}, [entry]
+    while waiting:
+        block = waiting.pop()
+        leaving = _block(block, incoming[block], order)
+        last = block.last_op
+        for following in () if last is None else last.successors:
+            known = incoming.get(following)
+            if known is None or not leaving <= known:
+                incoming[following] = leaving | (known or NOTHING)
+                waiting.append(following)
+
+
+def base_of(value: SSAValue) -> SSAValue | None:
+    """The function argument that an address is computed from, if that is one."""
+    seen: set[SSAValue] = set()
+    while value not in seen:
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, Operation):
+            if not isinstance(owner, _DERIVED):
+                return None
+            value = owner.operands[0]
+            continue
+        parent = owner.parent_op()
+        if isinstance(parent, FuncOp):
+            return value if owner is parent.body.blocks[0] else None
+        carried = _carried(value, parent)
+        if carried is None:
+            return None
+        value = carried
+    return None
+
+
+def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
+    """What an argument of a counted loop is at first, if the loop only moves it."""
+    if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument) or value.index == 0:
+        return None
+    last = loop.body.block.last_op
+    assert isinstance(last, scf.YieldOp)
+    following = last.arguments[value.index - 1]
+    while following is not value:
+        owner = following.owner
+        if not isinstance(owner, _DERIVED):
+            return None
+        following = owner.operands[0]
+    return loop.iter_args[value.index - 1]
+
+
+def _block(block: Block, pending: Bases, order: Order) -> Bases:
+    for op in list(block.ops):
+        if isinstance(op, BarrierOp):
+            pending = NOTHING
+        elif isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
+            pending = _nested(op, pending, order)
+        else:
+            pending = _access(op, pending, order)
+    return pending
+
+
+def _nested(op: Operation, pending: Bases, order: Order) -> Bases:
+    """Through the regions of an if, or twice through those of a loop; no barrier in a loop where
+    one before it is enough."""
+    if any(_may_alias(inner, pending, order) for inner in op.walk()):
+        pending = _barrier(op)
+    if isinstance(op, scf.IfOp):
+        sides = [_block(b, pending, order) for region in op.regions for b in region.blocks]
+        return pending.union(*sides)
+    ended = pending
+    for _ in range(2):
+        for region in op.regions:
+            for block in region.blocks:
+                ended = _block(block, ended | pending, order)
+    return ended | pending
+
+
+def _access(op: Operation, pending: Bases, order: Order) -> Bases:
+    if _may_alias(op, pending, order):
+        pending = _barrier(op)
+    if isinstance(op, CallOp):
+        return pending | {(None, None)}
+    address = order.earlier(op)
+    if address is None:
+        return pending
+    own = address if isinstance(op, StoreOp) and order.later is _loaded else None
+    return pending | {(base_of(address), own if own is None or _is_fixed(own) else None)}
+
+
+def _is_fixed(address: SSAValue) -> bool:
+    """Whether a value is the same wherever it is used: it is not made anew by a loop."""
+    block = address.owner if isinstance(address.owner, Block) else address.owner.parent
+    return block is not None and isinstance(block.parent_op(), FuncOp)
+
+
+def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:
+    """Whether an operation may access one of the bases."""
+    if not pending:
+        return False
+    if isinstance(op, CallOp):
+        return True
+    address = order.later(op)
+    if address is None:
+        return False
+    base = base_of(address)
+    others = {found for found, own in pending if own is not address}
+    return bool(others) and (base is None or base in others or None in others)
+
+
+def _barrier(op: Operation) -> Bases:
+    Rewriter.insert_op(BarrierOp("global_read", "global_write"), InsertPoint.before(op))
+    return NOTHING
+
+
+__all__ = ["InsertBarriersPass", "base_of"]
