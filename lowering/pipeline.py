@@ -49,10 +49,9 @@ class Stage:
 
 @dataclass
 class LlvmStage:
-    """The LLVM module's text; the next stage's text, and the module that LLVM made of that."""
+    """The LLVM module's text, and the module that LLVM made of it."""
 
     text: str
-    contracted: str
     parsed: Any = None
 
     def __str__(self) -> str:
@@ -166,7 +165,6 @@ def make_xegpu(xetile: Stage | str) -> Stage:
 def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
     """LLVM IR, and what the launcher must know."""
     from triton_xe.lowering.emit.module import emit_module
-    from triton_xe.lowering.spirv.contract import contracted
     from triton_xe.lowering.spirv.spirv_target import verified
 
     stage = stage_of(xegpu)
@@ -176,9 +174,7 @@ def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
                         contract=facts.get("contract", True))
     text = str(state.llvm)
-    _refuse_double(text, device)
-    fused = contracted(text)
-    parsed = verified(fused)
+    parsed = verified(text)
     metadata["shared"] = state.slm_bytes
     metadata["debug_sites"] = state.debug.sites
     metadata["n_dpas"] = state.facts.get("dpas", 0)
@@ -187,7 +183,7 @@ def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:
     metadata["remarks"] = facts.get("remarks", [])
     metadata["build_flags"] = build_flags(facts.get("grf_mode", "default"), state.facts, device)
     metadata["registers"] = registers_of(metadata["build_flags"])
-    return LlvmStage(text, fused, parsed)
+    return LlvmStage(text, parsed)
 
 
 def registers_of(flags: str) -> int | None:
@@ -196,18 +192,6 @@ def registers_of(flags: str) -> int | None:
         return 256
     found = re.search(r"register-file-size=(\d+)", flags)
     return int(found[1]) if found else None
-
-
-def _refuse_double(text: str, device: Target) -> None:
-    """Raise `UnsupportedError` for fp64 on a device without it, at the first use."""
-    if device.has_fp64:
-        return
-    use = re.search(r"^.*\bdouble\b.*$", text, re.MULTILINE)
-    if use is not None:
-        raise UnsupportedError(
-            f"fp64 is not supported on {device.name}, whose hardware has no doubles: use fp32, or "
-            f"compile for another device; first use: {use[0].strip()[:100]}"
-        )
 
 
 def build_flags(grf_mode: str, facts: dict[str, Any], device: Target) -> str:
@@ -232,9 +216,6 @@ def _register_flag(grf_mode: str, facts: dict[str, Any], device: Target) -> str:
 
 def make_spirv(llir: LlvmStage | str, metadata: Metadata) -> bytes:
     """The SPIR-V module."""
-    from triton_xe.lowering.spirv.contract import contracted
     from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 
-    if isinstance(llir, LlvmStage):
-        return emit_spirv(llir.contracted, llir.parsed)
-    return emit_spirv(contracted(llir))
+    return emit_spirv(str(llir), llir.parsed if isinstance(llir, LlvmStage) else None)

@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.fusion import MARK
 from triton_xe.lowering.emit.maths import floats, fp8
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars, mapped
 from triton_xe.lowering.emit.types import (
@@ -187,9 +188,9 @@ def _all_below(value: ir.Value, limit: int) -> bool:
 
 @lowers(*_FLOAT_BINARY)
 def lower_float_binary(em: Emitter, op: Operation) -> None:
-    """Marked as fusible; `triton_xe.lowering.spirv.contract` fuses."""
+    """Marked as fusible; `triton_xe.lowering.emit.fusion` fuses."""
     write = getattr(em.b, _FLOAT_BINARY[op.name])
-    flags = ("contract",) if em.state.contract else ()
+    flags = (MARK,) if em.state.contract else ()
     elementwise(em, op, floats.in_float(em, op.results[0].type,
                                         lambda a, b: write(a, b, flags=flags)))
 

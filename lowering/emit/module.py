@@ -18,6 +18,7 @@ from triton_xe.lowering.emit import (
 from triton_xe.lowering.emit.control import write_body
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter, ModuleState
+from triton_xe.lowering.emit.fusion import fuse_products
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
 from triton_xe.lowering.emit.tensors import (
@@ -35,6 +36,7 @@ from triton_xe.lowering.emit.tensors.exchange import settle_slm
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
 from triton_xe.lowering.emit.xegpu import messages as xegpu
 from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.spirv.legality import check_written
 from triton_xe.lowering.surfaces.affine import attribute
 
 _TABLES = (
@@ -63,6 +65,8 @@ def emit_module(
             _function(state, op)
     if state.slm is not None:
         _resize_slm(state)
+    fuse_products(state)
+    check_written(llvm, target)
     return state
 
 

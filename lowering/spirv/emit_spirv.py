@@ -1,44 +1,20 @@
 """LLVM IR text to a SPIR-V module, by LLVM's own SPIR-V target.
 
 LLVM ends the process on constructs that its target does not know, so the module is first checked
-against what is known to work: types, vector lengths, and functions that exist.
+against what is known to work (`legality`): the emitter's as it is written, others as they are read.
 """
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from typing import Any
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.spirv import spirv_target
+from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.spirv import attach_llvm_ir, ids_are_sound
-
-_ODD_INTEGER = re.compile(r"(?<![\w.%\"@])i(?!(?:1|8|16|32|64)\b)(\d+)\b")
-_BITS_ENDING_THE_PROCESS = re.compile(r"[su]itofp <\d+ x i1>|icmp [su][lg][te] <\d+ x i1>")
-_FORBIDDEN = {
-    "bfloat": "bfloat values",
-    "llvm.masked.": "masked vector intrinsics",
-    "llvm.umul.with.overflow": "overflow intrinsics",
-    "llvm.readcyclecounter": "the cycle counter intrinsic",
-    "fence ": "LLVM fences, which are dropped silently",
-}
-
-
-def check_text(text: str) -> None:
-    """Refuse what would end the process, or be lost, inside LLVM's SPIR-V target."""
-    body = text.split("\n!", 1)[0]
-    odd = _ODD_INTEGER.search(body)
-    if odd is not None:
-        raise UnsupportedError(f"integers of {odd[1]} bits cannot be written to SPIR-V")
-    bits = _BITS_ENDING_THE_PROCESS.search(body)
-    if bits is not None:
-        raise UnsupportedError(f"`{bits[0]}` cannot be written to SPIR-V")
-    for word, what in _FORBIDDEN.items():
-        if word in body:
-            raise UnsupportedError(f"{what} cannot be written to SPIR-V")
 
 
 def emit_spirv(text: str, parsed: Any = None) -> bytes:
@@ -47,7 +23,9 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
     LLVM also remembers basic blocks by address, and gives a block at the address of a freed one the
     freed one's id.  A module that shows this is written once more by a new process.
     """
-    check_text(text)
+    if parsed is None:
+        parsed = verified(text)
+        check_parsed(parsed)
     return attach_llvm_ir(written(text, parsed), text)
 
 

@@ -27,11 +27,6 @@ SMALL = {32: -60, 64: -500}
 SCALE = {32: 64, 64: 512}
 
 
-def keep_apart(em: Emitter) -> None:
-    """Keep Intel's compiler from fusing multiplications and additions in this module."""
-    em.state.llvm.namedmetadata.pop("opencl.enable.FP_CONTRACT", None)
-
-
 def _below(em: Emitter, x: ir.Value, power: int) -> ir.Value:
     return em.b.fcmp_ordered("<", floats.magnitude(em, x), filled(x.type, 2.0**power))
 
@@ -81,7 +76,6 @@ def _overflowed(
 
 
 def add(em: Emitter, a: ir.Value, b: ir.Value, mode: str) -> ir.Value:
-    keep_apart(em)
     total = em.b.fadd(a, b)
     if mode == "rd":
         negative = em.b.or_(_is_negative(em, a), _is_negative(em, b))
@@ -103,7 +97,6 @@ def _is_negative(em: Emitter, x: ir.Value) -> ir.Value:
 
 
 def multiply(em: Emitter, a: ir.Value, b: ir.Value, mode: str) -> ir.Value:
-    keep_apart(em)
     width = bits_of(scalar_of(a.type))
     power = SCALE[width] * 3 // 2
     product = em.b.fmul(a, b)
@@ -120,7 +113,6 @@ def multiply(em: Emitter, a: ir.Value, b: ir.Value, mode: str) -> ir.Value:
 
 
 def divide(em: Emitter, a: ir.Value, b: ir.Value, mode: str) -> ir.Value:
-    keep_apart(em)
     width = bits_of(scalar_of(a.type))
     quotient = exact_quotient(em, a, b)
     tiny = em.b.and_(_below(em, a, SMALL[width]), _below(em, b, -SMALL[width]))
@@ -136,7 +128,6 @@ def reciprocal(em: Emitter, x: ir.Value, mode: str) -> ir.Value:
 
 
 def square_root(em: Emitter, x: ir.Value, mode: str) -> ir.Value:
-    keep_apart(em)
     width = bits_of(scalar_of(x.type))
     root = exact_root(em, x)
     tiny = _below(em, x, SMALL[width])
@@ -147,7 +138,6 @@ def square_root(em: Emitter, x: ir.Value, mode: str) -> ir.Value:
 
 def to_float(em: Emitter, x: ir.Value, mode: str) -> ir.Value:
     """A double as a float."""
-    keep_apart(em)
     rounded = em.b.fptrunc(x, shaped(x.type, FLOAT))
     lack = em.b.fsub(x, em.b.fpext(rounded, x.type))
     sign = em.b.select(

@@ -17,7 +17,6 @@ from triton.runtime.errors import OutOfResources
 from examples.vector_add import add, add_kernel
 from triton_xe.backend import notes, source_hash
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.spirv.contract import contracted
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +49,7 @@ def test_the_stages_are_text_and_the_last_is_spirv(cache):
     assert [name for name in kernel.asm if name in STAGES] == STAGES
     assert all(isinstance(kernel.asm[name], str) for name in STAGES[:-1])
     assert is_spirv(kernel.asm["spv"])
-    assert attached_llvm_ir(kernel.asm["spv"]) == contracted(kernel.asm["llir"])
+    assert attached_llvm_ir(kernel.asm["spv"]) == kernel.asm["llir"]
     assert 'ttg.target = "xpu:bmg"' in kernel.asm["ttgir"]
     assert "spir_kernel" in kernel.asm["llir"]
 
@@ -245,7 +244,7 @@ def test_build_flags_travel_in_the_module(cache):
     assert kernel.metadata.build_flags
     binary = kernel.asm["spv"]
     assert notes.attached(binary, notes.BUILD_FLAGS) == kernel.metadata.build_flags
-    assert attached_llvm_ir(binary) == contracted(kernel.asm["llir"])
+    assert attached_llvm_ir(binary) == kernel.asm["llir"]
 
 
 def test_the_metadata_file_is_json(cache):

@@ -10,7 +10,8 @@ from itertools import permutations
 import pytest
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.spirv.emit_spirv import check_text
+from triton_xe.lowering.spirv.legality import check_parsed
+from triton_xe.lowering.spirv.spirv_target import verified
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 FLOAT_BITS = {"half": 16, "float": 32, "double": 64}
@@ -135,20 +136,23 @@ def test_every_operation_is_written(count):
     operations(kernels)
     intrinsics(kernels)
     text = kernels.module()
-    check_text(text)
+    check_parsed(verified(text))
     done = subprocess.run(
         [sys.executable, "-c", WRITE], input=text, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-@pytest.mark.parametrize("operation", [
-    "uitofp <8 x i1> %a to <8 x float>",
-    "sitofp <4 x i1> %a to <4 x double>",
-    "icmp slt <2 x i1> %a, %b",
-    "zext i24 %a to i32",
-    "fadd bfloat %a, %b",
+@pytest.mark.parametrize(("kind", "operation"), [
+    ("<8 x i1>", "uitofp <8 x i1> %a to <8 x float>"),
+    ("<4 x i1>", "sitofp <4 x i1> %a to <4 x double>"),
+    ("<2 x i1>", "icmp slt <2 x i1> %a, %a"),
+    ("i24", "zext i24 %a to i32"),
+    ("bfloat", "fadd bfloat %a, %a"),
+    ("i64", "call i64 @llvm.readcyclecounter()"),
 ])
-def test_what_ends_the_process_is_refused(operation):
+def test_what_ends_the_process_is_refused(kind, operation):
+    declared = "declare i64 @llvm.readcyclecounter()\n"
+    text = f"{declared}define void @f({kind} %a) {{\n  %r = {operation}\n  ret void\n}}\n"
     with pytest.raises(UnsupportedError, match="cannot be written to SPIR-V"):
-        check_text(f"%r = {operation}")
+        check_parsed(verified(text))

@@ -1,0 +1,97 @@
+"""Fused multiplications and additions, chosen here and not by the compilers further down.
+
+The emitter marks what may be fused with `contract`.  A product with one use, an addition or
+subtraction of its own block, becomes part of it:
+
+    p = fmul contract a, b;  s = fadd contract p, c     ->    s = llvm.fma(a, b, c)
+
+The rest loses its marks: Intel's compiler and the simulator's round alike, for they fuse nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir import instructions
+
+from triton_xe.lowering.emit.emitter import ModuleState
+from triton_xe.lowering.emit.types import suffix
+
+MARK = "contract"
+
+
+def fuse_products(state: ModuleState) -> None:
+    """Fuse the marked products of a module with marked sums, and remove all marks."""
+    for function in state.llvm.functions:
+        users = _users(function)
+        for block in function.blocks:
+            _fuse_in_block(state, block, users)
+
+
+def _users(function: ir.Function) -> dict[ir.Instruction, list[ir.Instruction]]:
+    """The instructions that use each marked one, once for each use."""
+    users: dict[ir.Instruction, list[ir.Instruction]] = {}
+    marked = {i for block in function.blocks for i in block.instructions if MARK in i.flags}
+    if not marked:
+        return users
+    for block in function.blocks:
+        for user in block.instructions:
+            for value in _operands(user):
+                if isinstance(value, ir.Instruction) and value in marked:
+                    users.setdefault(value, []).append(user)
+    return users
+
+
+def _operands(instruction: ir.Instruction) -> Iterator[Any]:
+    if isinstance(instruction, instructions.PhiInstr):
+        return (value for value, _ in instruction.incomings)
+    return iter(instruction.operands)
+
+
+def _fuse_in_block(
+    state: ModuleState, block: ir.Block, users: dict[ir.Instruction, list[ir.Instruction]]
+) -> None:
+    products: set[Any] = set()
+    gone: set[ir.Instruction] = set()
+    written: list[ir.Instruction] = []
+    for instruction in block.instructions:
+        written.append(instruction)
+        if MARK not in instruction.flags:
+            continue
+        instruction.flags.remove(MARK)
+        if instruction.opname == "fmul":
+            if len(users.get(instruction, ())) == 1:
+                products.add(instruction)
+            continue
+        product = next((v for v in instruction.operands if v in products), None)
+        if product is None:
+            continue
+        products.discard(product)
+        gone.add(product)
+        written[-1:] = made = _fused(state, instruction, product)
+        for user in users.get(instruction, ()):
+            user.replace_usage(instruction, made[-1])
+    if gone:
+        block.instructions[:] = [i for i in written if i not in gone]
+
+
+def _fused(
+    state: ModuleState, total: ir.Instruction, product: ir.Instruction
+) -> list[ir.Instruction]:
+    """The instructions of +-(left * right) +- other."""
+    block, kind = total.parent, total.type
+    (left, right), (first, second) = product.operands, total.operands
+    other = second if product is first else first
+    made: list[ir.Instruction] = []
+    if total.opname == "fsub":
+        negated = other if other is second else left
+        minus = instructions.Instruction(block, kind, "fneg", [negated])
+        left, other = (left, minus) if other is second else (minus, other)
+        made.append(minus)
+    function = state.declare(f"llvm.fma.{suffix(kind)}", kind, [kind] * 3)
+    return [*made, instructions.CallInstr(block, function, [left, right, other])]
+
+
+__all__ = ["fuse_products"]

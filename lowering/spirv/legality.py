@@ -1,0 +1,98 @@
+"""What must not reach LLVM's SPIR-V target: it ends the process on it, or drops it silently.
+
+The rules speak of llvmlite's types; a module that was read from text is brought into that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import Target
+
+_WIDTHS = (1, 8, 16, 32, 64)
+_FORBIDDEN = {
+    "llvm.masked.": "masked vector intrinsics",
+    "llvm.umul.with.overflow": "overflow intrinsics",
+    "llvm.readcyclecounter": "the cycle counter intrinsic",
+}
+
+
+def problem(
+    opcode: str, result: ir.Type, operands: Sequence[ir.Type], predicate: str = "",
+    callee: str = "",
+) -> str | None:
+    """Why an instruction on these types cannot be written; None if it can."""
+    for kind in (result, *operands):
+        scalar = _scalar(kind)
+        if isinstance(scalar, ir.IntType) and scalar.width not in _WIDTHS:
+            return f"integers of {scalar.width} bits"
+    if opcode in ("sitofp", "uitofp", "icmp") and predicate not in ("eq", "ne"):
+        if isinstance(operands[0], ir.VectorType) and operands[0].element == ir.IntType(1):
+            return f"{opcode} of vectors of bits"
+    if opcode == "fence":
+        return "LLVM fences, which are dropped silently,"
+    return next((what for name, what in _FORBIDDEN.items() if callee.startswith(name)), None)
+
+
+def check_written(module: ir.Module, device: Target) -> None:
+    """Refuse what the emitter wrote where the target, or the device, lacks it."""
+    for function in module.functions:
+        for value in (*function.args, *(i for b in function.blocks for i in b.instructions)):
+            operands = getattr(value, "operands", ())
+            kinds = [value.type, *(v.type for v in operands)]
+            if not device.has_fp64 and any(_is_double(kind) for kind in kinds):
+                raise UnsupportedError(
+                    f"fp64 is not supported on {device.name}, whose hardware has no doubles: use"
+                    f" fp32, or compile for another device; first use: {str(value).strip()[:100]}"
+                )
+            if isinstance(value, ir.Instruction):
+                called = isinstance(value, ir.CallInstr) and isinstance(value.callee, ir.Function)
+                _refuse(problem(value.opname, kinds[0], kinds[1:], getattr(value, "op", ""),
+                                value.callee.name if called else ""))
+
+
+def check_parsed(module: llvm.ModuleRef) -> None:
+    """Refuse what a module that was read from text has and the target lacks."""
+    for function in module.functions:
+        for block in function.blocks:
+            for instruction in block.instructions:
+                operands, opcode = list(instruction.operands), instruction.opcode
+                predicate = _predicate(instruction) if opcode == "icmp" else ""
+                _refuse(problem(opcode, _as_ir(instruction.type),
+                                [_as_ir(v.type) for v in operands], predicate,
+                                operands[-1].name if opcode == "call" else ""))
+
+
+def _as_ir(kind: llvm.TypeRef) -> Any:
+    """The same type as llvmlite writes it; one that it does not know is none of the target's."""
+    if kind.type_kind is llvm.TypeKind.bfloat:
+        _refuse("bfloat values")
+    if kind.is_vector:
+        return ir.VectorType(_as_ir(next(kind.elements)), kind.element_count)
+    return ir.IntType(kind.type_width) if kind.type_kind is llvm.TypeKind.integer else kind
+
+
+def _predicate(compare: llvm.ValueRef) -> str:
+    """How a comparison compares, which llvmlite tells as text only."""
+    return str(compare).partition(" icmp ")[2].split()[0]
+
+
+def _is_double(kind: ir.Type) -> bool:
+    return isinstance(_scalar(kind), ir.DoubleType)
+
+
+def _scalar(kind: ir.Type) -> ir.Type:
+    return kind.element if isinstance(kind, ir.VectorType) else kind
+
+
+def _refuse(what: str | None) -> None:
+    if what is not None:
+        raise UnsupportedError(f"{what} cannot be written to SPIR-V")
+
+
+__all__ = ["check_parsed", "check_written"]
