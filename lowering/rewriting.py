@@ -11,17 +11,11 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, UnknownL
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import Iteration, Remainder
 from triton_xe.lowering.surfaces.poly import Poly, Symbol
-from triton_xe.lowering.surfaces.surfaces import (
-    AtLeast,
-    BaseMultiple,
-    Guard,
-    IsFalse,
-    LastIteration,
-    Multiple,
-    RowFits,
-)
+from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
 
 _SIDE_EFFECTS = ("store", "atomic", "print", "assert", "barrier", "call", "inline_asm", "return",
                  "prefetch", "reduce_return", "local_dealloc", "descriptor_")
@@ -142,22 +136,21 @@ class Scalars:
         return self.insert(arith.XOrIOp(fails, self.constant(1, i1)))
 
     def _fails(self, guard: Guard) -> SSAValue:
-        if isinstance(guard, AtLeast):
-            left, right = self.poly(guard.left), self.poly(guard.right)
+        """One i1 that says whether a guard does not hold."""
+        amount, bound = guard.amount, guard.bound
+        if guard.relation is Relation.FALSE:
+            return cast(SSAValue, amount)
+        if isinstance(bound, Misalignment):
+            low = self._rest(self.address(bound.base), block_2d.BASE_ALIGNMENT)
+            return self.insert(arith.CmpiOp(self.poly(amount), low, "slt"))
+        if guard.relation is Relation.AT_LEAST:
+            left, right = self.poly(amount), self.poly(bound)
             return self.insert(arith.CmpiOp(left, right, "slt"))
-        if isinstance(guard, IsFalse):
-            return guard.value
-        if isinstance(guard, RowFits):
-            low = self.insert(arith.AndIOp(self.address(guard.base), self.constant(63)))
-            room = self.poly(guard.pitch - guard.width)
-            return self.insert(arith.CmpiOp(room, low, "slt"))
-        if isinstance(guard, Multiple):
-            value = self.poly(guard.value)
-        else:
-            assert isinstance(guard, BaseMultiple)
-            value = self.address(guard.base)
-        rest = self.insert(arith.AndIOp(value, self.constant(guard.of - 1)))
-        return self.insert(arith.CmpiOp(rest, self.constant(0), "ne"))
+        value = self.address(amount) if isinstance(amount, SSAValue) else self.poly(amount)
+        return self.insert(arith.CmpiOp(self._rest(value, bound), self.constant(0), "ne"))
+
+    def _rest(self, value: SSAValue, power_of_2: int) -> SSAValue:
+        return self.insert(arith.AndIOp(value, self.constant(power_of_2 - 1)))
 
     def address(self, base: SSAValue) -> SSAValue:
         """A scalar pointer as i64."""

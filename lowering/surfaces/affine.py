@@ -19,7 +19,8 @@ from typing import Any
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from triton_xe.lowering.surfaces.poly import Poly, Symbol
+from triton_xe.hardware.block_2d import Guard
+from triton_xe.lowering.surfaces.poly import Poly, Symbol, at_least
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,12 @@ class Iteration:
 
 
 @dataclass(frozen=True)
-class Condition:
-    """`left >= right`, which must hold for a formula to be right."""
-
-    left: Poly
-    right: Poly
-    what: str
-
-
-@dataclass(frozen=True)
 class Index:
     """start + sum of strides[d] * position[d]."""
 
     start: Poly
     strides: tuple[Poly, ...]
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Guard, ...] = ()
 
     @property
     def varying(self) -> tuple[int, ...]:
@@ -80,7 +72,7 @@ class Mask:
 
     low: Mapping[int, Poly] = field(default_factory=dict)
     high: Mapping[int, Poly] = field(default_factory=dict)
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Guard, ...] = ()
 
 
 def attribute(op: Operation, name: str) -> Any:
@@ -243,7 +235,7 @@ class Affine:
         last = left.start
         for stride, size in zip(strides, shape_of(op.results[0]), strict=True):
             last = last + (stride or 0) * (size - 1)
-        below = Condition(bound.start, last + 1, "the whole block is below the bound")
+        below = at_least(bound.start, last + 1, "the whole block is below the bound")
         return replace(chosen, conditions=(*chosen.conditions, *left.conditions, below))
 
     def _arithmetic(self, op: Operation) -> Index | Unknown:
@@ -457,7 +449,7 @@ def _both(left: Mask | Unknown, right: Mask | Unknown) -> Mask | Unknown:
 
 
 def _wrapped(
-    left: Index, right: Index, shape: tuple[int, ...], conditions: tuple[Condition, ...]
+    left: Index, right: Index, shape: tuple[int, ...], conditions: tuple[Guard, ...]
 ) -> Index | Unknown:
     """(start + position) % modulus, contiguous as long as the block does not wrap."""
     if right.varying or len(left.varying) != 1:
@@ -467,7 +459,7 @@ def _wrapped(
         return Unknown("a remainder of a strided position")
     start = Poly.symbol(Remainder(left.start, right.start))
     needs = (
-        Condition(left.start, Poly({}), "the wrapped index is not negative"),
-        Condition(right.start, start + shape[dim], "the block does not wrap around"),
+        at_least(left.start, Poly({}), "the wrapped index is not negative"),
+        at_least(right.start, start + shape[dim], "the block does not wrap around"),
     )
     return Index(start, left.strides, conditions + needs)

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.propagate_layouts import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
@@ -38,7 +39,7 @@ from triton_xe.lowering.surfaces.raise_surfaces import (
     in_slow_version,
     stores_dot,
 )
-from triton_xe.lowering.surfaces.surfaces import Guard, Surface, surface_access
+from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Integer polynomials over the scalars of a kernel, the arithmetic behind surface raising.
 
-A symbol is any hashable thing: an SSA value, or one of the derived symbols of `lowering.affine`.
+A symbol is any hashable thing: an SSA value, or one of the derived symbols of `affine`.
 Overflow is not modelled: index arithmetic that wraps addresses memory the kernel does not own.
 """
 
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+
+from triton_xe.hardware.block_2d import Guard, Relation
 
 Symbol = Hashable
 Monomial = tuple[Symbol, ...]
@@ -115,6 +117,10 @@ class Poly:
         """(terms with a symbol for which `has` holds, the other terms)."""
         inside = {m: c for m, c in self.terms.items() if any(has(s) for s in m)}
         return Poly(inside), Poly({m: c for m, c in self.terms.items() if m not in inside})
+
+
+def at_least(left: Poly, right: Poly, what: str) -> Guard:
+    return Guard(left, Relation.AT_LEAST, right, what)
 
 
 def _without(monomial: Monomial, by: Monomial) -> Monomial | None:

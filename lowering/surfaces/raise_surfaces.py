@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
+from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.remarks import Remarks
@@ -34,14 +35,10 @@ from triton_xe.lowering.rewriting import (
     yield_more,
 )
 from triton_xe.lowering.surfaces.affine import Affine, Iteration, Remainder, Unknown, invariant_in
-from triton_xe.lowering.surfaces.poly import Poly
+from triton_xe.lowering.surfaces.poly import Poly, at_least
 from triton_xe.lowering.surfaces.surfaces import (
-    AtLeast,
-    BaseMultiple,
-    Guard,
     LastIteration,
-    Multiple,
-    RowFits,
+    Misalignment,
     Surface,
     nonnegative,
     surface_access,
@@ -130,32 +127,26 @@ class Site:
             polys += [surface.height, surface.width, surface.pitch]
             polys += [y.start, y.step, x.start, x.step]
         found: set[SSAValue] = {surface.base for surface, _, _ in self.accesses.values()}
-        for guard in self.guards:
-            if isinstance(guard, AtLeast):
-                polys += [guard.left, guard.right]
-            elif isinstance(guard, Multiple):
-                polys.append(guard.value)
-            elif isinstance(guard, RowFits):
-                polys += [guard.width, guard.pitch]
-                found.add(guard.base)
-            else:
-                found.add(guard.base if isinstance(guard, BaseMultiple) else guard.value)
+        amounts = [amount for guard in self.guards for amount in (guard.amount, guard.bound)]
         if self.loop is not None:
             found |= set(self.loop.operands[:3])
-        return found | {v for p in polys for v in values_of(p)}
+        return found.union(*map(values_of, (*polys, *amounts)))
 
 
-def values_of(poly: Poly) -> set[SSAValue]:
-    """The SSA values that a polynomial is computed from."""
-    found: set[SSAValue] = set()
-    for symbol in poly.symbols:
-        if isinstance(symbol, SSAValue):
-            found.add(symbol)
-        elif isinstance(symbol, Remainder):
-            found |= values_of(symbol.value) | values_of(symbol.modulus)
-        elif isinstance(symbol, LastIteration):
-            found |= set(symbol.loop.operands[:3])
-    return found
+def values_of(amount: object) -> set[SSAValue]:
+    """The SSA values that a polynomial, a symbol of one or the amount of a guard comes from."""
+    match amount:
+        case SSAValue():
+            return {amount}
+        case Misalignment(base):
+            return {base}
+        case Remainder(value, modulus):
+            return values_of(value) | values_of(modulus)
+        case LastIteration(loop):
+            return set(loop.operands[:3])
+        case Poly():
+            return set().union(*map(values_of, amount.symbols))
+    return set()
 
 
 def _sites(loads: list[Operation], affine: Affine, remarks: Remarks) -> list[Site]:
@@ -245,7 +236,7 @@ def _version(sites: list[Site], remarks: Remarks) -> None:
     runs = {loop for loop in loops if loop.attributes.get(RUNS) is not None or _runs(loop)}
     if len(loops) == 1 and not runs:
         low, high = (Affine().scalar(v) for v in loops[0].operands[:2])
-        guards.append(AtLeast(high - low, Poly.constant(1), "the loop runs at least once"))
+        guards.append(at_least(high - low, Poly.constant(1), "the loop runs at least once"))
         runs = set(loops)
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():

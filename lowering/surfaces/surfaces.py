@@ -1,9 +1,8 @@
 """Which loads and stores touch a 2D surface, and what must hold at run time for that.
 
 `surface_access` is a pure function: a load or store in, a `Surface` or an `Unknown` with the
-reason out.  The rules for surfaces are those of `triton_xe.hardware.block_2d`: pitch a multiple of
-16 bytes, width at least 64 bytes and a multiple of 4, base aligned to 4 bytes (the rest of its
-misalignment moves into x), coordinates not negative, everything below 2^24.
+reason out.  Its guards imply `block_2d.surface_rules` for the surface that is counted from the
+aligned address below the base.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from math import gcd
 
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import (
     Affine,
-    Condition,
     Index,
     Iteration,
     Mask,
@@ -30,61 +30,17 @@ from triton_xe.lowering.surfaces.affine import (
     shape_of,
 )
 from triton_xe.lowering.surfaces.axis_info import pointee_bits, pointee_bytes
-from triton_xe.lowering.surfaces.poly import Poly, Symbol
+from triton_xe.lowering.surfaces.poly import Poly, Symbol, at_least
 
-LIMIT = 1 << 24
-MANY_ROWS = LIMIT - 1
-
-
-@dataclass(frozen=True)
-class AtLeast:
-    """Guard: left >= right."""
-
-    left: Poly
-    right: Poly
-    what: str
+MANY_ROWS = block_2d.MAX_SURFACE - 1
+_ZERO = Poly({})
 
 
 @dataclass(frozen=True)
-class Multiple:
-    """Guard: value is a multiple of `of`."""
-
-    value: Poly
-    of: int
-    what: str
-
-
-@dataclass(frozen=True)
-class BaseMultiple:
-    """Guard: the address is a multiple of `of` bytes."""
+class Misalignment:
+    """The amount `address % BASE_ALIGNMENT`: the bytes that become part of a surface's rows."""
 
     base: SSAValue
-    of: int
-    what: str
-
-
-@dataclass(frozen=True)
-class RowFits:
-    """Guard: a row still fits into the pitch when the surface begins at a multiple of 64 bytes.
-
-    The bytes between that and the base become part of the row.
-    """
-
-    base: SSAValue
-    width: Poly
-    pitch: Poly
-    what: str
-
-
-@dataclass(frozen=True)
-class IsFalse:
-    """Guard: an i1 is 0."""
-
-    value: SSAValue
-    what: str
-
-
-Guard = AtLeast | Multiple | BaseMultiple | RowFits | IsFalse
 
 
 @dataclass(frozen=True)
@@ -122,7 +78,7 @@ def surface_access(op: Operation, affine: Affine, loop: Operation | None) -> Sur
         return pointers
     if isinstance(mask, Unknown):
         return mask
-    if any(loop is not None and loop.is_ancestor(z.value.owner) for z in zeros):
+    if any(loop is not None and loop.is_ancestor(z.amount.owner) for z in zeros):
         return Unknown("what fills masked elements changes in the loop")
     surface = _surface(pointers, mask, pointer, loop)
     if isinstance(surface, Unknown):
@@ -130,7 +86,7 @@ def surface_access(op: Operation, affine: Affine, loop: Operation | None) -> Sur
     return replace(surface, guards=(*surface.guards, *zeros))
 
 
-def _zero_unless(fill: SSAValue | None) -> list[IsFalse] | Unknown:
+def _zero_unless(fill: SSAValue | None) -> list[Guard] | Unknown:
     """What must be false so that masked elements are filled with zero."""
     if fill is None or constant_of(fill) == 0 or _is_zero(fill):
         return []
@@ -138,7 +94,7 @@ def _zero_unless(fill: SSAValue | None) -> list[IsFalse] | Unknown:
     if isinstance(op, Operation) and op.name == "arith.select" and _is_zero(op.operands[2]):
         choice = op.operands[0]
         if not shape_of(choice):
-            return [IsFalse(choice, "the descriptor pads with zero")]
+            return [Guard(choice, Relation.FALSE, what="the descriptor pads with zero")]
     return Unknown("masked elements are filled with something else than zero")
 
 
@@ -198,32 +154,34 @@ def _bounded(
     pointer: SSAValue,
     loop: Operation | None,
     guards: list[Guard],
-    conditions: tuple[Condition, ...],
+    conditions: tuple[Guard, ...],
 ) -> Surface | Unknown:
     size, unit, other = draft.bits // 8, draft.unit, 1 - draft.unit
     rows, columns = shape_of(pointer)[other], shape_of(pointer)[unit]
-    needs = [AtLeast(c.left, c.right, c.what) for c in conditions]
+    needs = list(conditions)
     width, height = draft.pitch, Poly.constant(MANY_ROWS)
     if unit in mask.high:
         width = draft.x + mask.high[unit]
     else:
-        needs.append(AtLeast(draft.pitch, draft.x + columns, "the block ends inside a row"))
+        needs.append(at_least(draft.pitch, draft.x + columns, "the block ends inside a row"))
     if other in mask.high:
         height = draft.y + mask.high[other]
-        needs.append(AtLeast(Poly.constant(MANY_ROWS), height, "the surface has few enough rows"))
+        needs.append(at_least(Poly.constant(MANY_ROWS), height, "the surface has few enough rows"))
     for dim, low in mask.low.items():
         at = draft.x if dim == unit else draft.y
         if (at + low).as_constant != 0:
             return Unknown("the mask has a lower bound inside the surface")
     needs += [
-        AtLeast(draft.x, Poly({}), "x is not negative"),
-        AtLeast(draft.y, Poly({}), "y is not negative"),
-        AtLeast(Poly.constant(LIMIT), draft.x + columns, "x is small enough"),
-        AtLeast(Poly.constant(LIMIT), draft.y + rows, "y is small enough"),
-        AtLeast(width * size, Poly.constant(64), "the surface is at least 64 bytes wide"),
-        AtLeast(draft.pitch, width, "a row is not longer than the pitch"),
-        AtLeast(Poly.constant(LIMIT - 64), draft.pitch * size, "the pitch is below 2^24 bytes"),
-        AtLeast(height, Poly.constant(1), "the surface has rows"),
+        at_least(draft.x, _ZERO, "x is not negative"),
+        at_least(draft.y, _ZERO, "y is not negative"),
+        at_least(Poly.constant(block_2d.MAX_SURFACE), draft.x + columns, "x is small enough"),
+        at_least(Poly.constant(block_2d.MAX_SURFACE), draft.y + rows, "y is small enough"),
+        at_least(width * size, Poly.constant(block_2d.MIN_SURFACE_BYTES),
+                 f"the surface is at least {block_2d.MIN_SURFACE_BYTES} bytes wide"),
+        at_least(draft.pitch, width, "a row is not longer than the pitch"),
+        at_least(Poly.constant(block_2d.MAX_SURFACE - block_2d.BASE_ALIGNMENT),
+                 draft.pitch * size, "the pitch is below 2^24 bytes"),
+        at_least(height, Poly.constant(1), "the surface has rows"),
     ]
     for value in (width, height):
         if not invariant_in_maybe(value, loop):
@@ -232,27 +190,30 @@ def _bounded(
     if isinstance(resolved, Unknown):
         return resolved
     guards = guards + resolved
-    multiples = [
-        Multiple(draft.pitch * size, 16, "the pitch is a multiple of 16 bytes"),
-        Multiple(width * size, 4, "the width is a multiple of 4 bytes"),
-    ]
+    word = block_2d.OFFSET_BYTES
     moving, still = draft.x.split(lambda s: loop is not None and not _known_before(s, loop))
-    if multiple_of(moving * size) % 4:
-        return Unknown("x moves by less than 4 bytes")
-    multiples.append(Multiple(still * size, 4, "x is a multiple of 4 bytes"))
-    for need in multiples:
-        known = need.value.as_constant
-        if known is not None and known % need.of:
+    if multiple_of(moving * size) % word:
+        return Unknown(f"x moves by less than {word} bytes")
+    for what, amount, of in (
+        ("the pitch", draft.pitch * size, block_2d.PITCH_MULTIPLE),
+        ("the width", width * size, word),
+        ("x", still * size, word),
+    ):
+        need = Guard(amount, Relation.MULTIPLE_OF, of, f"{what} is a multiple of {of} bytes")
+        known = amount.as_constant
+        if known is not None and known % of:
             return Unknown(f"{need.what}: not so here ({known})")
-        if multiple_of(need.value) % need.of:
+        if multiple_of(amount) % of:
             guards.append(need)
     alignment = base_multiple(draft.base)
-    if alignment % 4:
-        guards.append(BaseMultiple(draft.base, 4, "the base address is a multiple of 4 bytes"))
-        alignment = 4
-    if alignment % 64:
-        what = "a row fits into the pitch, counted from 64-byte alignment"
-        guards.append(RowFits(draft.base, width * size, draft.pitch * size, what))
+    if alignment % word:
+        what = f"the base address is a multiple of {word} bytes"
+        guards.append(Guard(draft.base, Relation.MULTIPLE_OF, word, what))
+        alignment = word
+    if alignment % block_2d.BASE_ALIGNMENT:
+        what = f"a row fits into the pitch, counted from {block_2d.BASE_ALIGNMENT}-byte alignment"
+        room = draft.pitch * size - width * size
+        guards.append(Guard(room, Relation.AT_LEAST, Misalignment(draft.base), what))
     return Surface(draft.base, alignment, height, width, draft.pitch, draft.y, draft.x,
                    unit == 0, tuple(guards))
 
@@ -279,8 +240,8 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
     )
     what = "the inner stride is 1"
     return changed, 1, [
-        AtLeast(stride, Poly.constant(1), what),
-        AtLeast(Poly.constant(1), stride, what),
+        at_least(stride, Poly.constant(1), what),
+        at_least(Poly.constant(1), stride, what),
     ]
 
 
@@ -300,11 +261,11 @@ class LastIteration:
     loop: Operation
 
 
-def _resolve(needs: list[AtLeast], loop: Operation | None) -> list[Guard] | Unknown:
+def _resolve(needs: list[Guard], loop: Operation | None) -> list[Guard] | Unknown:
     """Requirements as guards that can be tested before the loop; proven ones are left out."""
     guards: list[Guard] = []
     for need in needs:
-        gap = need.left - need.right
+        gap = need.amount - need.bound
         moving, still = gap.split(lambda s: loop is not None and not _known_before(s, loop))
         worst = still
         if moving.terms:
@@ -323,7 +284,7 @@ def _resolve(needs: list[AtLeast], loop: Operation | None) -> list[Guard] | Unkn
         if value is not None and value < 0:
             return Unknown(f"it is never so that {need.what}")
         if not nonnegative(worst):
-            guards.append(AtLeast(worst, Poly({}), need.what))
+            guards.append(at_least(worst, _ZERO, need.what))
     return guards
 
 

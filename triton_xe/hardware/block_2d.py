@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
+from typing import Any
 
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
@@ -270,6 +272,78 @@ def _prefetch_reason(shape: BlockShape, target: Target) -> str:
     return f"{target.name} has no such prefetch"
 
 
+class Relation(Enum):
+    """How the amount of a guard relates to its bound."""
+
+    MULTIPLE_OF = "is a multiple of"
+    AT_LEAST = "is at least"
+    BELOW = "is below"
+    FALSE = "is false"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition that is proven or tested before the fast version of an access runs.
+
+    In a rule the amount is "base", "width", "pitch" (bytes), "height" (rows) or "x" (elements),
+    and the bound a number or "width".  The compiler puts what computes them in their place, and
+    says in `what` for its remarks what the condition means.
+
+    >>> str(Guard("pitch", Relation.MULTIPLE_OF, 16))
+    'pitch is a multiple of 16 bytes'
+    """
+
+    amount: Any
+    relation: Relation
+    bound: Any = 0
+    what: str = ""
+
+    def holds(self, amounts: Mapping[str, int]) -> bool:
+        """Whether a rule holds for a surface with these amounts."""
+        amount, bound = amounts[self.amount], amounts.get(self.bound, self.bound)
+        if self.relation is Relation.MULTIPLE_OF:
+            return amount % bound == 0
+        return amount >= bound if self.relation is Relation.AT_LEAST else amount < bound
+
+    def __str__(self) -> str:
+        if isinstance(self.bound, str):
+            return f"{self.amount} {self.relation.value} the {self.bound}"
+        unit = {"height": "row", "x": "element"}.get(self.amount, "byte")
+        return f"{self.amount} {self.relation.value} {self.bound} {unit}{'s' * (self.bound != 1)}"
+
+    @property
+    def broken(self) -> str:
+        """The sentence that says the guard does not hold."""
+        return str(self).replace(" is ", " is not ", 1)
+
+
+def surface_rules(element_bits: int, x_unit: int, folded: bool = False) -> Iterator[Guard]:
+    """All rules for a surface read in `element_bits` units, x in multiples of `x_unit` elements.
+
+    With `folded` a misaligned base is counted from the aligned address below, as a part of x.
+    """
+    unit = max(OFFSET_BYTES, element_bits // 8)
+    yield Guard("base", Relation.MULTIPLE_OF, unit if folded else BASE_ALIGNMENT)
+    yield Guard("pitch", Relation.MULTIPLE_OF, PITCH_MULTIPLE)
+    yield Guard("pitch", Relation.AT_LEAST, MIN_SURFACE_BYTES)
+    yield Guard("pitch", Relation.BELOW, MAX_SURFACE)
+    yield Guard("pitch", Relation.AT_LEAST, "width")
+    yield Guard("width", Relation.MULTIPLE_OF, unit)
+    yield Guard("width", Relation.AT_LEAST, MIN_SURFACE_BYTES)
+    yield Guard("width", Relation.BELOW, MAX_SURFACE)
+    yield Guard("height", Relation.AT_LEAST, 1)
+    yield Guard("height", Relation.BELOW, MAX_SURFACE)
+    if x_unit > 1:
+        yield Guard("x", Relation.MULTIPLE_OF, x_unit)
+    if folded:
+        yield Guard("x", Relation.AT_LEAST, 0)
+
+
+def x_unit(element_bits: int, message_bits: int) -> int:
+    """Elements that x is a multiple of, for messages of elements of `message_bits`."""
+    return max(1, 8 * max(OFFSET_BYTES, message_bits // 8) // element_bits)
+
+
 def check_surface(
     *,
     width_bytes: int,
@@ -284,26 +358,26 @@ def check_surface(
     >>> check_surface(width_bytes=128, height=8, pitch_bytes=130)
     'pitch of 130 bytes is not a multiple of 16'
     """
-    width_unit = max(OFFSET_BYTES, element_bits // 8)
-    rules = (
-        (base % BASE_ALIGNMENT == 0, f"base is not {BASE_ALIGNMENT}-byte aligned"),
-        (width_bytes >= MIN_SURFACE_BYTES,
-         f"width of {width_bytes} bytes is less than {MIN_SURFACE_BYTES}"),
-        (width_bytes < MAX_SURFACE, f"width of {width_bytes} bytes is not below 2^24"),
-        (width_bytes % width_unit == 0,
-         f"width of {width_bytes} bytes is not a multiple of {width_unit}"),
-        (pitch_bytes >= MIN_SURFACE_BYTES,
-         f"pitch of {pitch_bytes} bytes is less than {MIN_SURFACE_BYTES}"),
-        (pitch_bytes >= width_bytes,
-         f"pitch of {pitch_bytes} bytes is less than the width of {width_bytes}"),
-        (pitch_bytes < MAX_SURFACE, f"pitch of {pitch_bytes} bytes is not below 2^24"),
-        (pitch_bytes % PITCH_MULTIPLE == 0,
-         f"pitch of {pitch_bytes} bytes is not a multiple of {PITCH_MULTIPLE}"),
-        (1 <= height < MAX_SURFACE, f"height of {height} rows is not in 1..2^24-1"),
-        (x * element_bits % (8 * OFFSET_BYTES) == 0,
-         f"x = {x} elements of {element_bits} bits is not a multiple of {OFFSET_BYTES} bytes"),
-    )  # fmt: skip
-    return next((reason for holds, reason in rules if not holds), None)
+    amounts = {"base": base, "width": width_bytes, "pitch": pitch_bytes, "height": height, "x": x}
+    rules = surface_rules(element_bits, x_unit(element_bits, element_bits))
+    broken = next((rule for rule in rules if not rule.holds(amounts)), None)
+    if broken is None:
+        return None
+    match broken.amount:
+        case "base":
+            return f"base is not {broken.bound}-byte aligned"
+        case "height":
+            return f"height of {height} rows is not in 1..2^24-1"
+        case "x":
+            return (f"x = {x} elements of {element_bits} bits is not a multiple of "
+                    f"{OFFSET_BYTES} bytes")
+    bound = f"the width of {width_bytes}" if broken.bound == "width" else str(broken.bound)
+    fails = {
+        Relation.MULTIPLE_OF: f"not a multiple of {bound}",
+        Relation.AT_LEAST: f"less than {bound}",
+        Relation.BELOW: "not below 2^24",
+    }
+    return f"{broken.amount} of {amounts[broken.amount]} bytes is {fails[broken.relation]}"
 
 
 READ_CACHE: Mapping[str, int] = {

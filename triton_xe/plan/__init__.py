@@ -41,6 +41,7 @@ the surface is not legal for 2D block messages: pitch is not a multiple of 16 by
 <Access.SCALAR: 'scalar gather'>
 """
 
+from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.plan.block_load import Objective, plan_block_load, plan_block_store
 from triton_xe.plan.gather import Access, GatherPlan, plan_gather, plan_load, plan_store
 from triton_xe.plan.model import (
@@ -55,7 +56,7 @@ from triton_xe.plan.model import (
 from triton_xe.plan.operand import fragment_of
 from triton_xe.plan.prefetch import PrefetchPlan, plan_prefetch
 from triton_xe.plan.result_layout import result_layout
-from triton_xe.plan.surface import Guard, Relation, SurfaceFacts
+from triton_xe.plan.surface import SurfaceFacts
 
 __all__ = [
     "Access",

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-from triton_xe.hardware.block_2d import BlockShape
+from triton_xe.hardware.block_2d import BlockShape, Guard
 from triton_xe.hardware.dpas import Fragment
 from triton_xe.hardware.target import Target
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.plan.surface import Guard, SurfaceFacts
+from triton_xe.plan.surface import SurfaceFacts
 
 
 def matrix_dims(layout: LinearLayout) -> tuple[str, str]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware import block_2d
-from triton_xe.hardware.block_2d import BlockShape
+from triton_xe.hardware.block_2d import BlockShape, Guard
 from triton_xe.hardware.target import Target
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.model import Message, Refusal
-from triton_xe.plan.surface import Guard, SurfaceFacts, open_guards
+from triton_xe.plan.surface import SurfaceFacts, open_guards
 
 MAX_ROWS = 32
 

@@ -6,57 +6,12 @@ that they leave open becomes a `Guard` of the plan, to be tested once before the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from math import gcd
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware import block_2d
-
-
-class Relation(Enum):
-    """How a guarded quantity relates to the guard's value."""
-
-    MULTIPLE_OF = "is a multiple of"
-    AT_LEAST = "is at least"
-    BELOW = "is below"
-    AT_LEAST_WIDTH = "is at least the width"
-
-
-@dataclass(frozen=True)
-class Guard:
-    """One condition on "base", "width", "pitch" (bytes), "height" (rows) or "x" (elements).
-
-    >>> str(Guard("pitch", Relation.MULTIPLE_OF, 16))
-    'pitch is a multiple of 16 bytes'
-    """
-
-    quantity: str
-    relation: Relation
-    value: int = 0
-
-    def holds(self, amount: int, width: int = 0) -> bool:
-        """Whether `amount` satisfies the guard; `width` is needed for AT_LEAST_WIDTH only."""
-        if self.relation is Relation.MULTIPLE_OF:
-            return amount % self.value == 0
-        if self.relation is Relation.AT_LEAST:
-            return amount >= self.value
-        if self.relation is Relation.BELOW:
-            return amount < self.value
-        return amount >= width
-
-    def __str__(self) -> str:
-        if self.relation is Relation.AT_LEAST_WIDTH:
-            return f"{self.quantity} {self.relation.value}"
-        unit = {"height": "row", "x": "element"}.get(self.quantity, "byte")
-        plural = "s" * (self.value != 1)
-        return f"{self.quantity} {self.relation.value} {self.value} {unit}{plural}"
-
-    @property
-    def broken(self) -> str:
-        """The sentence that says the guard does not hold."""
-        return str(self).replace(" is ", " is not ", 1)
+from triton_xe.hardware.block_2d import Guard, Relation
 
 
 @dataclass(frozen=True)
@@ -113,19 +68,16 @@ class SurfaceFacts:
 
     def proves(self, guard: Guard) -> bool | None:
         """True or False where the facts decide the guard, None where they leave it open."""
-        if guard.relation is Relation.AT_LEAST_WIDTH:
-            if self.pitch_bytes is None or self.width_bytes is None:
-                return None
-            return guard.holds(self.pitch_bytes, self.width_bytes)
-        exact = self.known_value(guard.quantity)
-        if exact is not None:
+        names = [name for name in (guard.amount, guard.bound) if isinstance(name, str)]
+        known = {name: self.known_value(name) for name in names}
+        exact = {name: value for name, value in known.items() if value is not None}
+        if len(exact) == len(names):
             return guard.holds(exact)
         if guard == Guard("x", Relation.AT_LEAST, 0) and self.in_bounds:
             return True
         if guard.relation is Relation.MULTIPLE_OF:
-            return True if self.known_multiple(guard.quantity) % guard.value == 0 else None
+            return True if self.known_multiple(guard.amount) % guard.bound == 0 else None
         return None
-
 
     @property
     def is_folded(self) -> bool:
@@ -139,34 +91,15 @@ class SurfaceFacts:
         return replace(self, width_bytes=None, width_multiple=multiple)
 
 
-def block_2d_guards(element_bits: int, x_unit: int, folded: bool = False) -> Iterator[Guard]:
-    """All rules for a surface read in `element_bits` units, x in multiples of `x_unit` elements."""
-    unit = max(block_2d.OFFSET_BYTES, element_bits // 8)
-    yield Guard("base", Relation.MULTIPLE_OF, unit if folded else block_2d.BASE_ALIGNMENT)
-    yield Guard("pitch", Relation.MULTIPLE_OF, block_2d.PITCH_MULTIPLE)
-    yield Guard("pitch", Relation.AT_LEAST, block_2d.MIN_SURFACE_BYTES)
-    yield Guard("pitch", Relation.BELOW, block_2d.MAX_SURFACE)
-    yield Guard("pitch", Relation.AT_LEAST_WIDTH)
-    yield Guard("width", Relation.MULTIPLE_OF, unit)
-    yield Guard("width", Relation.AT_LEAST, block_2d.MIN_SURFACE_BYTES)
-    yield Guard("width", Relation.BELOW, block_2d.MAX_SURFACE)
-    yield Guard("height", Relation.AT_LEAST, 1)
-    yield Guard("height", Relation.BELOW, block_2d.MAX_SURFACE)
-    if x_unit > 1:
-        yield Guard("x", Relation.MULTIPLE_OF, x_unit)
-    if folded:
-        yield Guard("x", Relation.AT_LEAST, 0)
-
-
 def open_guards(
     facts: SurfaceFacts, element_bits: int, tensor_bits: int
 ) -> tuple[Guard, ...] | Guard:
     """The guards the facts leave open, or the first one they disprove."""
     unit = max(block_2d.OFFSET_BYTES, element_bits // 8)
-    x_unit = max(1, 8 * unit // tensor_bits)
     known = facts.folded(unit) if facts.is_folded else facts
+    x_unit = block_2d.x_unit(tensor_bits, element_bits)
     still_open = []
-    for guard in block_2d_guards(element_bits, x_unit, facts.is_folded):
+    for guard in block_2d.surface_rules(element_bits, x_unit, facts.is_folded):
         verdict = known.proves(guard)
         if verdict is False:
             return guard

@@ -37,7 +37,7 @@ def text(formula):
         return f"unknown: {formula.because}"
     assert isinstance(formula, Index)
     parts = [poly_text(formula.start), ", ".join(poly_text(s) for s in formula.strides)]
-    parts += [f"{poly_text(c.left)} >= {poly_text(c.right)}" for c in formula.conditions]
+    parts += [f"{poly_text(c.amount)} >= {poly_text(c.bound)}" for c in formula.conditions]
     return " | ".join(parts)
 
 

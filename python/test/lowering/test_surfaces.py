@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import Affine, Unknown
+from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.surfaces import (
-    AtLeast,
-    BaseMultiple,
-    Multiple,
     multiple_of,
     nonnegative,
     surface_access,
@@ -54,11 +53,11 @@ def guard_texts(surface):
     out = []
     for guard in surface.guards:
         match guard:
-            case AtLeast(left, right, what):
-                out.append(f"{what}: {poly_text(left - right)} >= 0")
-            case Multiple(value, of, what):
-                out.append(f"{what}: {poly_text(value)} | {of}")
-            case BaseMultiple(base, of, what):
+            case Guard(amount, Relation.AT_LEAST, Poly() as bound, what):
+                out.append(f"{what}: {poly_text(amount - bound)} >= 0")
+            case Guard(Poly() as amount, Relation.MULTIPLE_OF, of, what):
+                out.append(f"{what}: {poly_text(amount)} | {of}")
+            case Guard(base, Relation.MULTIPLE_OF, of, what):
                 out.append(f"{what}: {base.name_hint} | {of}")
     return out
 
@@ -82,7 +81,7 @@ def test_a_row_major_block_without_mask():
 def test_stated_divisibility_makes_guards_unnecessary():
     arguments = GOOD + "%n: i32 {tt.divisibility = 16 : i32}, %m: i32"
     found = access(PLANE + LOAD + UNMASKED, arguments)
-    assert not [g for g in found.guards if isinstance(g, (Multiple, BaseMultiple))]
+    assert not [g for g in found.guards if g.relation is Relation.MULTIPLE_OF]
 
 
 def test_a_base_of_unknown_alignment_is_tested_for_4_bytes():

@@ -15,7 +15,6 @@ MODULES = (
     "plan.operand",
     "plan.prefetch",
     "plan.result_layout",
-    "plan.size_class",
     "plan.surface",
     "tools.tensor_arguments",
 )

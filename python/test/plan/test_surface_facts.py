@@ -1,4 +1,4 @@
-"""Facts, guards and refusals; the size classes of the XeTile design; prefetch splits."""
+"""Facts, guards and refusals; prefetch splits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from triton_xe.plan import (
     plan_prefetch,
     plan_store,
 )
-from triton_xe.plan.size_class import SizeClass, size_class
 
 DPAS = (
     "#xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, "
@@ -84,7 +83,7 @@ def test_guards_are_the_surface_rules() -> None:
             )
         )
         amounts = {"base": base, "width": width, "pitch": pitch, "height": height, "x": x}
-        held = all(guard.holds(amounts[guard.quantity], width) for guard in plan.guards)
+        held = all(guard.holds(amounts) for guard in plan.guards)
         reason = check_surface(
             base=base, width_bytes=width, pitch_bytes=pitch, height=height, x=x, element_bits=16
         )
@@ -118,25 +117,6 @@ def test_transposed_x_granularity() -> None:
     assert isinstance(plan, BlockLoadPlan)
     assert Guard("x", Relation.MULTIPLE_OF, 2) in plan.guards
     assert plan.message_x(plan.messages[1].x) == 8
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({}, SizeClass.DIVISIBLE),
-        ({"in_bounds": True, "height": None}, SizeClass.DIVISIBLE),
-        ({"height": 1000}, SizeClass.BOUNDED),
-        ({"width_bytes": 10000}, SizeClass.BOUNDED),
-        ({"width_bytes": None}, SizeClass.BOUNDED),
-        ({"height": 1001}, SizeClass.ROW_REMAINDER),
-        ({"pitch_bytes": 10242}, SizeClass.UNALIGNED),
-        ({"width_bytes": 10238}, SizeClass.UNALIGNED),
-    ],
-)
-def test_size_classes(change: dict[str, object], expected: SizeClass) -> None:
-    facts = SurfaceFacts(**(vars(KNOWN) | change))  # type: ignore[arg-type]
-    assert size_class(facts, 256, 32, 16) is expected
-    assert isinstance(load(facts), BlockLoadPlan) == expected.uses_blocks
 
 
 def test_refusals_say_what_to_do() -> None:
