@@ -25,6 +25,7 @@ from triton_xe.dialects.tt.ops import PtrToIntOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.hardware import block_2d
+from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.rewriting import detach, functions, if_else
 from triton_xe.lowering.surfaces.affine import constant_of
@@ -92,19 +93,20 @@ class _Guard:
         size = bits // 8
         rows, columns = op.sizes if kind.row_major else (op.sizes[1], op.sizes[0])
         x = op.offsets[1] if kind.row_major else op.offsets[0]
-        unit = max(block_2d.OFFSET_BYTES, size)
-        return all((
-            self._multiple(op.base, 1, block_2d.BASE_ALIGNMENT),
-            self._multiple(op.stride, size, block_2d.PITCH_MULTIPLE),
-            self._multiple(columns, size, unit),
-            self._multiple(x, size, block_2d.OFFSET_BYTES),
-            self._between(columns, -(-block_2d.MIN_SURFACE_BYTES // size),
-                          (block_2d.MAX_SURFACE - 1) // size),
-            self._between(op.stride, -(-block_2d.MIN_SURFACE_BYTES // size),
-                          (block_2d.MAX_SURFACE - 1) // size),
-            self._between(rows, 1, block_2d.MAX_SURFACE - 1),
-            self._at_least(op.stride, columns),
-        ))
+        amounts = {"base": (op.base, 1), "pitch": (op.stride, size), "width": (columns, size),
+                   "height": (rows, 1), "x": (x, 1)}
+        rules = block_2d.surface_rules(bits, block_2d.x_unit(bits, bits))
+        return all([self._ask_rule(rule, amounts) for rule in sorted(rules, key=_tests)])
+
+    def _ask_rule(self, rule: Guard, amounts: dict[str, tuple[Number, int]]) -> bool:
+        value, size = amounts[rule.amount]
+        if rule.relation is Relation.MULTIPLE_OF:
+            return self._multiple(value, size, rule.bound)
+        if rule.bound == "width":
+            return self._at_least(value, amounts["width"][0])
+        if rule.relation is Relation.AT_LEAST:
+            return self._compare(value, "sge", -(-rule.bound // size))
+        return self._compare(value, "sle", (rule.bound - 1) // size)
 
     def _ask_steps(self) -> None:
         """Moves along a row keep to whole words; else the tile is gathered."""
@@ -137,17 +139,16 @@ class _Guard:
             self.tests.append(self._insert(CmpiOp(rest, self._constant(0), "eq")))
         return True
 
-    def _between(self, value: Number, low: int, high: int) -> bool:
+    def _compare(self, value: Number, predicate: str, bound: int) -> bool:
         if isinstance(value, int):
-            return low <= value <= high
+            return value >= bound if predicate == "sge" else value <= bound
         held = self._top(value)
         if held is None:
             return False
-        key = ("between", value, low, high)
+        key = (predicate, value, bound)
         if key not in self.asked:
             self.asked.add(key)
-            self.tests.append(self._insert(CmpiOp(held, self._constant(low), "sge")))
-            self.tests.append(self._insert(CmpiOp(held, self._constant(high), "sle")))
+            self.tests.append(self._insert(CmpiOp(held, self._constant(bound), predicate)))
         return True
 
     def _at_least(self, value: Number, other: Number) -> bool:
@@ -251,6 +252,11 @@ class _Guard:
         for test in tests[1:]:
             total = self._insert(arith.AndIOp(total, test))
         return total
+
+
+def _tests(rule: Guard) -> tuple[bool, bool]:
+    """Order of tests: multiples, bounds, and then what compares two amounts."""
+    return rule.relation is not Relation.MULTIPLE_OF, rule.bound == "width"
 
 
 def _copy(

@@ -1,14 +1,17 @@
 """Which loads are 2D surface accesses, what is tested at run time for that, and what is refused."""
 
+import random
 import sys
 from pathlib import Path
 
 import pytest
+from xdsl.ir import SSAValue
 
-from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.hardware.block_2d import Guard, Relation, check_surface
 from triton_xe.lowering.surfaces.affine import Affine, Unknown
 from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.surfaces import (
+    Misalignment,
     multiple_of,
     nonnegative,
     surface_access,
@@ -202,3 +205,43 @@ def test_facts_about_signs_and_multiples():
     assert nonnegative(scalar["t"] + scalar["d"])
     assert not nonnegative(scalar["s"])
     assert not nonnegative(scalar["n"])
+
+
+def held(amount, values):
+    """The number that the amount of a guard is, for one set of arguments."""
+    if isinstance(amount, Poly):
+        return amount.substitute(
+            lambda symbol: Poly.constant(values[symbol.name_hint])).as_constant
+    if isinstance(amount, Misalignment):
+        return values[amount.base.name_hint] % 64
+    return values[amount.name_hint] if isinstance(amount, SSAValue) else amount
+
+
+@pytest.mark.parametrize("compare", [None, "slt, %qb, %mb", "slt, %rb, %mb"])
+@pytest.mark.parametrize("pointer", [GOOD, "%p: !tt.ptr<f16>, "])
+def test_guards_imply_the_rules_of_surfaces(compare, pointer):
+    """Where all guards hold, the surface that begins at a multiple of 64 bytes is legal."""
+    load = MASK.format(compare=compare, other="%zero") if compare else UNMASKED
+    found = access(PLANE + LOAD + load, pointer + "%n: i32, %m: i32")
+    draw = random.Random(3)
+    legal = 0
+    for _ in range(4000):
+        values = {
+            "p": draw.choice((64, 80, 84, 16, 18)),
+            "n": draw.choice((32, 40, 64, 72, 100, 2**22 + 8, 2**23 - 32, 2**23, 2**24)),
+            "m": draw.choice((0, 1, 16, 30, 32, 33, 64, 2**23 - 32, 2**24 - 1, 2**24)),
+        }
+        rules = [
+            held(g.amount, values) >= held(g.bound, values) if g.relation is Relation.AT_LEAST
+            else held(g.amount, values) % g.bound == 0 for g in found.guards
+        ]
+        if not all(rules) or (values["p"] % 16 and pointer is GOOD):
+            continue
+        legal += 1
+        low = values["p"] % 64
+        assert check_surface(
+            base=values["p"] - low, width_bytes=2 * held(found.width, values) + low,
+            pitch_bytes=2 * held(found.pitch, values), height=held(found.height, values),
+            element_bits=16, x=low // 2,
+        ) is None, values
+    assert legal > 50

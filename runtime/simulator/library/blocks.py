@@ -5,6 +5,7 @@ The readable definitions are in `instructions/block_2d.py`.
 
 from __future__ import annotations
 
+from triton_xe.hardware import block_2d
 from triton_xe.runtime.simulator.library.dpas import _Lines, _to_float
 from triton_xe.runtime.simulator.library.names import block_read_name, block_write_name
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
@@ -21,30 +22,30 @@ def enter(
     name: str, element: int, row_bytes: int, rows: int, *, more: str = "",
     result: tuple[str, str] = ("void", "void"),
 ) -> str:
-    """Check the surface; branch to %inside (tile within it) or %clip.
+    """Check the surface (`block_2d.surface_rules`); branch to %inside (tile within it) or %clip.
 
     `more` are further parameters, `result` the function's type and what it returns after a trap.
     """
-    unit = max(4, element)
+    unit = max(block_2d.OFFSET_BYTES, element)
     return f"""
 define {result[0]} @{name}({_SURFACE}{more}) nounwind "prefer-vector-width"="512" {{
 entry:
-  %low6 = and i64 %base, 63
+  %low6 = and i64 %base, {block_2d.BASE_ALIGNMENT - 1}
   %w = add i32 %w1, 1
   %p = add i32 %p1, 1
   %w.odd = and i32 %w, {unit - 1}
-  %p.odd = and i32 %p, 15
+  %p.odd = and i32 %p, {block_2d.PITCH_MULTIPLE - 1}
   %xb = mul i32 %x, {element}
-  %x.odd = and i32 %xb, 3
+  %x.odd = and i32 %xb, {block_2d.OFFSET_BYTES - 1}
   %odd1 = or i32 %w.odd, %p.odd
   %odd2 = or i32 %odd1, %x.odd
   %low32 = trunc i64 %low6 to i32
   %odd = or i32 %odd2, %low32
   %bad1 = icmp ne i32 %odd, 0
-  %bad2 = icmp ult i32 %w1, 63
+  %bad2 = icmp ult i32 %w1, {block_2d.MIN_SURFACE_BYTES - 1}
   %bad3 = icmp ult i32 %p1, %w1
-  %bad4 = icmp ugt i32 %p1, 16777214
-  %bad5 = icmp ugt i32 %h1, 16777214
+  %bad4 = icmp ugt i32 %p1, {block_2d.MAX_SURFACE - 2}
+  %bad5 = icmp ugt i32 %h1, {block_2d.MAX_SURFACE - 2}
   %or1 = or i1 %bad1, %bad2
   %or2 = or i1 %or1, %bad3
   %or3 = or i1 %or2, %bad4
