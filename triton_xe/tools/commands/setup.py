@@ -1,0 +1,64 @@
+"""`triton-xe setup`: make stock Triton whole next to a torch that asks for another Triton.
+
+Torch's XPU builds bring `triton-xpu`, which overwrites stock Triton.  This removes it, installs
+stock Triton whole, and tells pip that torch's requirement is met.  Neither triton nor torch is
+imported; nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from triton_xe.tools import installation
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "setup",
+        help="make stock Triton whole where another package has overwritten it",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--undo", action="store_true", help="bring back what torch asks for, as it was before")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 when everything is, or was made, as it should be; 1 when the user declines."""
+    seen = installation.examine()
+    todo = installation.undo_steps(seen) if arguments.undo else installation.steps(seen)
+    if not todo:
+        print("nothing to undo" if arguments.undo
+              else f"nothing to do: {seen.stock} is whole and nothing stands in its way")
+        return 0
+    for sentence in () if arguments.undo else installation.findings(seen):
+        print(f"found    {sentence}")
+    for number, step in enumerate(todo, start=1):
+        print(f"step {number}   {step.what}")
+    if arguments.dry_run:
+        return 0
+    if not arguments.yes and not _agreed():
+        print("nothing was changed; --yes does not ask")
+        return 1
+    for number, step in enumerate(todo, start=1):
+        step.run()
+        print(f"done {number}   {step.what}", flush=True)
+    return 0 if arguments.undo else _verdict()
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        return False
+    return input("Go on? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _verdict() -> int:
+    left = installation.findings(installation.examine())
+    for sentence in left:
+        print(f"still    {sentence}")
+    return 1 if left else 0
