@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ ROWS = (
 STRANGERS = {("runtime", "lowering"), ("runtime", "dialects")}
 # a file may be long when it is one table
 MAX_LINES = 700
+MAX_FILES = 20
+TOPS = ("triton_xe", *MAPPED, "python/test", "examples", "benchmarks", "docs")
+SUFFIXES = {".py", ".cpp", ".c", ".h", ".mlir", ".md"}
 
 
 def sources():
@@ -80,6 +84,58 @@ def test_files_are_one_topic_each():
     files = [*sources(), *((f.name, f) for f in (ROOT / "python/test").rglob("*.py"))]
     lengths = {name: len(file.read_text().splitlines()) for name, file in files}
     assert {name: n for name, n in lengths.items() if n >= MAX_LINES} == {}
+
+
+def dependencies():
+    """Each module's own imports of others, those inside functions included."""
+    modules = {name.removesuffix(".__init__"): file for name, file in sources()}
+    for name, file in modules.items():
+        found = set()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("triton_xe"):
+                package = node.module.removeprefix("triton_xe").lstrip(".")
+                for alias in node.names:
+                    inner = f"{package}.{alias.name}".lstrip(".")
+                    found.add(inner if inner in modules else package)
+        yield name, (found & modules.keys()) - {name}
+
+
+def cycles(graph):
+    """The sets of modules that import each other, directly or through others."""
+    reached = {}
+
+    def reach(start):
+        seen, left = set(), [start]
+        while left:
+            for there in graph[left.pop()] - seen:
+                seen.add(there)
+                left.append(there)
+        return seen
+
+    for name in graph:
+        reached[name] = reach(name)
+    found = {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in graph if name in reached[name]
+    }
+    return sorted(sorted(group) for group in found)
+
+
+def test_a_cycle_is_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
+    assert cycles(graph) == [["a", "b", "c"]]
+
+
+def test_no_module_imports_itself_through_others():
+    assert cycles(dict(dependencies())) == []
+
+
+def test_folders_are_rooms_not_halls():
+    sizes = Counter(
+        file.parent.relative_to(ROOT).as_posix()
+        for top in TOPS for file in (ROOT / top).rglob("*") if file.suffix in SUFFIXES
+    )
+    assert {folder: size for folder, size in sizes.items() if size > MAX_FILES} == {}
 
 
 def test_our_environment_variables_are_read_in_one_place():
