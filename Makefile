@@ -3,16 +3,24 @@
 # make bench   run the benchmarks
 # make check   linters, and strict types on the built package
 #
-# Everything lives in .venv.  PYTHON chooses the interpreter it is made with; TORCH what is
-# installed when .venv has no torch yet (add an index option there to choose a build of it).
+# make wheel   build an sdist, and from it the wheel, in dist/
+#
+# Everything lives in .venv.  PYTHON chooses the interpreter it is made with; TORCH and
+# TORCH_BACKEND (cpu, xpu, cu130 ...; empty: what the configured index has) which torch is installed
+# when .venv has none yet.
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
+TORCH_BACKEND ?= cpu
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test smoke bench check clean
+# a build without CUDA, where torch's own index can be reached
+torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
+  --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
+
+.PHONY: demo test smoke bench check wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m examples.demo
@@ -30,6 +38,10 @@ check: $(VENV)/ready
 	$(BIN)/ruff check
 	$(BIN)/python -m triton_xe.tools.check_types
 
+wheel: $(VENV)/ready
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
 # torch first: whatever build is installed stays, and nothing below pulls in another one
 $(VENV)/ready: setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -37,7 +49,8 @@ $(VENV)/ready: setup.py pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo 'this Python cannot make virtual environments; install python3-venv'; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install -q $(TORCH)
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(if $(TORCH_BACKEND),$(torch_build) ||) \
+	  $(BIN)/python -m pip install -q $(TORCH)
 	$(BIN)/python -m pip install -q -e '.[test]'
 	$(BIN)/python -m triton_xe.runtime.torch_xpu
 	touch $@
