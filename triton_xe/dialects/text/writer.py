@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     FusedLoc,
     ModuleOp,
     NameLoc,
+    NoneAttr,
     UnknownLoc,
 )
 from xdsl.ir import Attribute, Operation
@@ -80,7 +81,7 @@ class Writer(Printer):
         return alias
 
     def _place(self, location: Attribute) -> str:
-        if isinstance(location, UnknownLoc):
+        if isinstance(location, UnknownLoc | NoneAttr):
             return "unknown"
         text = self._place_text(location)
         alias = self.places.get(text)
