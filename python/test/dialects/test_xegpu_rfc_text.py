@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from python.test.dialects.rfc_text import normalize
 from triton_xe.dialects import context
-from triton_xe.dialects.text.rfc_text import normalize
 from triton_xe.errors import UnsupportedError
 
 SLM_LINE = "#xegpu.tdesc_attr<memory_scope = slm, boundary_check = false>"

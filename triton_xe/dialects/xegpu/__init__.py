@@ -8,8 +8,8 @@ one work-item's fragment of it.
          : ui64, index, index, index, index, index -> !xegpu.tensor_desc<8x16xbf16>
     %a = xegpu.load_nd %t {L1_hint = cached} : !xegpu.tensor_desc<8x16xbf16> -> vector<8x16xbf16>
 
-Source: the XeGPU RFC.  `dialects.text.rfc_text` reads its examples as they stand.  Where the
-RFC contradicts itself or leaves something open, this is what holds here:
+Source: the XeGPU RFC; a test reads its examples as they stand.  Where the RFC contradicts itself
+or leaves something open, this is what holds here:
 
 Spelling
 - One spelling for the dialect (`xegpu`, not `XeGPU` or `XeGpu`), `->` before results (`into` and
@@ -29,7 +29,7 @@ Operands
   table puts C first; the text, followed here, puts it last.
 - `store_scatter` types are in the order of its operands; one example swaps the last two.
 - `atomic_rmw` separates its kind by a comma, as in the table.
-- The first XeGPU, in the RFC that introduces XeTile, has other names: rfc_text reads its init_tile,
+- The first XeGPU, in the RFC that introduces XeTile, has other names: the test reads its init_tile,
   load_2D, store_2D and prefetch_2D as create_nd_tdesc, load_nd, store_nd and prefetch_nd (a
   VNNI_AXIS that moves no data becomes a shape cast), load_1d and store_1d as 1D blocks.  Its
   load_scalar and store_scalar, on values of type `any`, are refused with a hint.

@@ -21,7 +21,7 @@ leaves something open, this is what holds here:
   here they are `{inner_blocks = [8, 16], transpose}`.
 - `init_tile` also takes an address, and numbers for offsets, sizes and stride; for a memref of
   static shape sizes and stride may be left out.
-- Type colons, missing in the examples, are required (`dialects.text.rfc_text` puts them in).
+- Type colons, missing in the examples, are required (the RFC's test puts them in).
 - Additions: `order` and `memory_scope` of a tile, cache hints as in XeGPU, and C of `tile_mma`.
 """
 
