@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.instructions.atomics import atomic_cas, atomic_rmw
+from triton_xe.intrinsics.definitions.memory import atomic_cas, atomic_rmw
 
 Run = Callable[..., None]
 Text = Callable[..., str]

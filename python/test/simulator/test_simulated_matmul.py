@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_xe.intrinsics.definitions.conversions import bf16_to_float, float_to_bf16
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.instructions.conversions import bf16_to_float, float_to_bf16
 
 Text = Callable[..., str]
 P = "ptr addrspace(1)"

@@ -11,21 +11,16 @@ import pytest
 
 from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware import block_2d
+from triton_xe.hardware.dpas import PRECISION as CODES
+from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import target
+from triton_xe.intrinsics.definitions import dpas as definition
+from triton_xe.intrinsics.definitions.block_2d import Surface, Tile, block_read, block_write
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.instructions import dpas as definition
-from triton_xe.runtime.simulator.instructions.block_2d import (
-    Surface,
-    Tile,
-    block_read,
-    block_write,
-)
-from triton_xe.runtime.simulator.library.precision import PRECISIONS, dpas_shape
 
 Run = Callable[..., None]
 Text = Callable[..., str]
 P = "ptr addrspace(1)"
-CODES = {name: code for code, (name, _, _) in PRECISIONS.items()}
 SURFACE = "i64, i32, i32, i32, i32, i32, i32, i32, i32, i32, i1, i1, i32"
 
 
@@ -54,13 +49,13 @@ def vector(count: int, element: str) -> str:
 
 def dpas_text(kernel: Text, a: str, b: str, acc: str, rows: int, lanes: int) -> str:
     """Load the three images, one DPAS, store the result."""
-    shape = dpas_shape(CODES[a], CODES[b], rows, lanes)
+    shape = Dpas(a, b, acc, rows, lanes)
     element = {"f32": "float", "i32": "i32", "f16": "half", "bf16": "i16"}[acc]
-    bits_a = 16 if lanes == 16 and shape.bytes_a >= 2 * lanes * rows else 32 if lanes == 8 else 8
+    bits_a = 16 if lanes == 16 and shape.a_bytes >= 2 * lanes * rows else 32 if lanes == 8 else 8
     if a == "tf32":
         bits_a = 32
-    ta = vector(shape.bytes_a // lanes // (bits_a // 8), f"i{bits_a}")
-    tb = vector(shape.bytes_b // lanes // 4, "i32")
+    ta = vector(shape.a_bytes // lanes // (bits_a // 8), f"i{bits_a}")
+    tb = vector(shape.b_bytes // lanes // 4, "i32")
     tc = vector(rows, element)
     # raw images: one block read of 32-bit words each, through a private array
     def block(name: str, t: str, nbytes: int) -> str:
@@ -92,13 +87,13 @@ CASES = FLOAT_CASES + [(a, b, "i32") for a, b in INTEGER_CASES]
 def test_dpas_equals_its_definition(
     run: Run, kernel: Text, a: str, b: str, acc: str, rows: int, specials: bool
 ) -> None:
-    shape = dpas_shape(CODES[a], CODES[b], rows, 16)
+    shape = Dpas(a, b, acc, rows, 16)
     size = {"f32": 4, "i32": 4, "f16": 2, "bf16": 2}[acc]
     kind = "tf32" if acc == "f32" else acc
-    pa = operand(a, 1, shape.bytes_a, specials)
-    pb = operand(b, 2, shape.bytes_b, specials)
+    pa = operand(a, 1, shape.a_bytes, specials)
+    pb = operand(b, 2, shape.b_bytes, specials)
     pc = operand(kind, 3, rows * 16 * size, specials)
-    want = definition.dpas(pc, pa, pb, shape, acc)
+    want = definition.dpas(pc, pa, pb, shape)
     got = pc.copy()
     run(dpas_text(kernel, a, b, acc, rows, 16), pa, pb, got)
     assert_same(got, want, acc)
@@ -108,11 +103,11 @@ def test_dpas_equals_its_definition(
                                              and not ({c[0], c[1]} & {"s4", "u4"})])
 def test_dpas_of_eight_lanes(kernel: Text, a: str, b: str, acc: str) -> None:
     device = SimulatedDevice("dg2")
-    shape = dpas_shape(CODES[a], CODES[b], 8, 8)
-    pa, pb = operand(a, 1, shape.bytes_a, False), operand(b, 2, shape.bytes_b, False)
+    shape = Dpas(a, b, acc, 8, 8)
+    pa, pb = operand(a, 1, shape.a_bytes, False), operand(b, 2, shape.b_bytes, False)
     pc = operand("tf32" if acc == "f32" else acc, 3, 64 * (4 if acc in ("f32", "i32") else 2),
                  False)
-    want = definition.dpas(pc, pa, pb, shape, acc)
+    want = definition.dpas(pc, pa, pb, shape)
     got = pc.copy()
     loaded = device.load(dpas_text(kernel, a, b, acc, 8, 8).encode(), "k")
     device.launch(loaded, (1, 1, 1), [x.ctypes.data for x in (pa, pb, got)])
@@ -133,9 +128,9 @@ def assert_same(got: Any, want: Any, acc: str) -> None:
 
 
 def test_dpas_definition_against_double_precision() -> None:
-    shape = dpas_shape(12, 12, 8, 16)
-    a, b = operand("f16", 1, shape.bytes_a, False), operand("f16", 2, shape.bytes_b, False)
-    got = definition.dpas(np.zeros(512, np.uint8), a, b, shape, "f32").view(np.float32)
+    shape = Dpas("f16", "f16", "f32")
+    a, b = operand("f16", 1, shape.a_bytes, False), operand("f16", 2, shape.b_bytes, False)
+    got = definition.dpas(np.zeros(512, np.uint8), a, b, shape).view(np.float32)
     rows = a.view(np.float16).astype(np.float64).reshape(8, 16)
     columns = b.view(np.float16).astype(np.float64).reshape(8, 16, 2)
     want = rows @ columns.transpose(0, 2, 1).reshape(16, 16)
@@ -145,7 +140,7 @@ def test_dpas_definition_against_double_precision() -> None:
 def test_fused_addition_rounds_once() -> None:
     """1 + 2^-24 + 2^-60 is above the tie: double rounding would lose it."""
     x, y = np.array([2.0**-24 + 2.0**-60]), np.array([1.0])
-    assert definition._add_once(x, y)[0] == np.float32(1 + 2.0**-23)
+    assert definition.add_once(x, y)[0] == np.float32(1 + 2.0**-23)
 
 
 @pytest.mark.parametrize(
@@ -360,14 +355,14 @@ declare <8 x i32> @{g}simdBlockRead.b({P})
 declare void @{g}simdBlockWrite.c({P}, <8 x float>)
 declare <8 x float> @{g}sub.group.dpas.x(<8 x float>, <8 x i16>, <8 x i32>, i32, i32, i32,
   i32, i1)"""
-    shape = dpas_shape(12, 12, 8, 16)
-    a = operand("f16", 1, 3 * shape.bytes_a, False)
-    b, c = operand("f16", 2, shape.bytes_b, False), np.zeros((3, 512), np.uint8)
+    shape = Dpas("f16", "f16", "f32")
+    a = operand("f16", 1, 3 * shape.a_bytes, False)
+    b, c = operand("f16", 2, shape.b_bytes, False), np.zeros((3, 512), np.uint8)
     run(kernel(f"{P} %a, {P} %pb, {P} %c", body, other=other), a, b, c)
     for k in range(3):
         want = np.zeros(512, np.uint8)
         for _ in range(3):
-            want = definition.dpas(want, a[256 * k : 256 * k + 256], b, shape, "f32")
+            want = definition.dpas(want, a[256 * k : 256 * k + 256], b, shape)
         np.testing.assert_array_equal(c[k], want)
 
 
@@ -379,14 +374,14 @@ def test_run_of_dpas_is_exact(
 ) -> None:
     """Tiles of a product over three steps: pairs share A, or B; one is left alone."""
     steps = 3
-    shape = dpas_shape(CODES[a], CODES[b], 8, 16)
+    shape = Dpas(a, b, acc, 8, 16)
     element, size = {"f32": ("float", 4), "i32": ("i32", 4), "bf16": ("i16", 2)}[acc]
     t, g = f"<8 x {element}>", "llvm.genx.GenISA."
     loads, products, stores = [], [], []
     for kind, count in (("a", rows * steps), ("b", steps * columns)):
         vector_type = "<8 x i16>" if kind == "a" else "<8 x i32>"
         for k in range(count):
-            at = k * (shape.bytes_a if kind == "a" else shape.bytes_b)
+            at = k * (shape.a_bytes if kind == "a" else shape.b_bytes)
             loads += [f"%p{kind}{k} = getelementptr i8, {P} %{kind}, i32 {at}",
                       f"%{kind}{k} = call {vector_type} @{g}simdBlockRead.{kind}({P} %p{kind}{k})"]
     for step, m, n in itertools.product(range(steps), range(rows), range(columns)):
@@ -405,13 +400,13 @@ declare <8 x i16> @{g}simdBlockRead.a({P})
 declare <8 x i32> @{g}simdBlockRead.b({P})
 declare void @{g}simdBlockWrite.c({P}, {t})
 declare {t} @{g}sub.group.dpas.x({t}, <8 x i16>, <8 x i32>, i32, i32, i32, i32, i1)"""
-    pa = operand(a, 1, rows * steps * shape.bytes_a, False).reshape(rows, steps, -1)
-    pb = operand(b, 2, steps * columns * shape.bytes_b, False).reshape(steps, columns, -1)
+    pa = operand(a, 1, rows * steps * shape.a_bytes, False).reshape(rows, steps, -1)
+    pb = operand(b, 2, steps * columns * shape.b_bytes, False).reshape(steps, columns, -1)
     c = np.zeros((rows, columns, 128 * size), np.uint8)
     body = "\n".join(loads + products + stores)
     run(kernel(f"{P} %a, {P} %b, {P} %c", body, other=other), pa.ravel(), pb.ravel(), c)
     for m, n in itertools.product(range(rows), range(columns)):
         want = np.zeros(128 * size, np.uint8)
         for step in range(steps):
-            want = definition.dpas(want, pa[m, step], pb[step, n], shape, acc)
+            want = definition.dpas(want, pa[m, step], pb[step, n], shape)
         assert_same(c[m, n], want, acc)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.instructions import conversions, subgroup
+from triton_xe.intrinsics.definitions import conversions, subgroup
 
 Run = Callable[..., None]
 Text = Callable[..., str]

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from triton_xe.runtime.simulator.analysis.calls import is_dpas
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
-
-
-def is_dpas(i: Instruction) -> bool:
-    return i.opcode == "call" and ".sub.group.dpas." in i.callee
 
 
 def accumulator_slots(function: Function) -> dict[str, int]:

@@ -16,19 +16,17 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
+from triton_xe.intrinsics import Effect, Family, Uniformity, find
+from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.ir import I1, VOID, Block, Function, Instruction, Operand
-from triton_xe.runtime.simulator.widen.calls import is_barrier
 
 COLD = "%xe.cold"
 SMALLEST = 100
 """Fewest instructions that are worth leaving out."""
 
-_HARMLESS = (
-    "_Z12get_", "_Z14get_", "_Z15get_", "_Z16get_", "_Z18get_", "_Z22get_", "llvm.genx.GenISA.",
-    "llvm.",
-)
-_OF_THE_GROUP = ("_Z12get_group_id", "_Z14get_num_groups", "_Z14get_local_size")
-_WRITES = ("PredicatedStore", "LSC2DBlockWrite", "simdBlockWrite", "threadgroup")
+_ONCE = Effect.WRITES | Effect.ORDERS | Effect.ARRIVES | Effect.BARRIER
+"""Effects of calls that must not run again."""
+_OF_THE_GROUP = (Uniformity.ELEMENTWISE, Uniformity.GROUP)
 
 
 class Part(Enum):
@@ -130,8 +128,7 @@ def _slice(
         i = made.get(name)
         if i is None or i.opcode in ("phi", "load", "alloca", "atomicrmw", "cmpxchg"):
             return False
-        arithmetic = i.callee.startswith("llvm.") and not i.callee.startswith("llvm.genx.")
-        if i.opcode == "call" and not (arithmetic or i.callee.startswith(_OF_THE_GROUP)):
+        if i.opcode == "call" and not _is_of_the_group(i):
             return False
         if _may_trap(i) and i.type.lanes > 1:
             return False
@@ -141,6 +138,12 @@ def _slice(
         return True
 
     return list(found.values()) if add(condition.local) else None
+
+
+def _is_of_the_group(call: Instruction) -> bool:
+    """Whether a result follows from the arguments and the work-group alone."""
+    known = find(call.callee)
+    return not known.effects and known.uniformity in _OF_THE_GROUP
 
 
 def _may_trap(i: Instruction) -> bool:
@@ -200,7 +203,7 @@ def _is_fallback(cold: list[Block], hot: list[Block]) -> bool:
 
 def _has_blocks(blocks: list[Block]) -> bool:
     return any(
-        i.opcode == "call" and ("LSC2DBlockRead" in i.callee or "LSC2DBlockWrite" in i.callee)
+        i.opcode == "call" and find(i.callee).family is Family.BLOCK_2D
         for b in blocks for i in b.instructions
     )
 
@@ -232,6 +235,4 @@ def _writes(i: Instruction) -> bool:
         return i.operands[1].type.space != 0
     if i.opcode in ("atomicrmw", "cmpxchg"):
         return True
-    if i.opcode != "call":
-        return False
-    return not i.callee.startswith(_HARMLESS) or any(w in i.callee for w in _WRITES)
+    return i.opcode == "call" and bool(find(i.callee).effects & _ONCE)

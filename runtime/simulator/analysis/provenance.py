@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from triton_xe.intrinsics import Effect, find
 from triton_xe.runtime.simulator.ir import Function, Instruction
 
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
 _MEMORY = ("load", "atomicrmw", "cmpxchg")
-_KEEPS_SHARED = ("llvm.", "_Z", "__spirv_", "__xe_lane_")
-"""Calls that store nothing to shared memory, unless they are given a pointer to it."""
 
 
 def pointer_roots(function: Function) -> dict[str, Roots]:
@@ -46,7 +45,7 @@ def _shared_words(function: Function) -> tuple[list[str], list[Instruction]]:
     stored, loaded = [], []
     for i in function.instructions():
         shared = any(o.type.kind == "ptr" and o.type.space == 3 for o in i.operands)
-        if i.opcode == "call" and (shared or not i.callee.startswith(_KEEPS_SHARED)):
+        if i.opcode == "call" and (shared or not find(i.callee).known):
             return [], []
         if not shared or i.opcode not in ("load", "store", "atomicrmw", "cmpxchg"):
             continue
@@ -64,7 +63,4 @@ def _reads(i: Instruction) -> bool:
     """Whether the result comes from memory, or is a truth value."""
     if i.opcode in _MEMORY or i.type.scalar.bits == 1:
         return True
-    return i.opcode == "call" and i.callee.startswith((
-        "llvm.genx.GenISA.PredicatedLoad", "llvm.genx.GenISA.LSC2DBlockRead", "__xe_lane_",
-        "llvm.genx.GenISA.simdBlockRead", "_Z18__spirv_AtomicLoad",
-    ))
+    return i.opcode == "call" and Effect.READS in find(i.callee).effects

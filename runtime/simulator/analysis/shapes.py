@@ -16,29 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe.intrinsics import Uniformity, find, opencl, spirv
 from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.runtime.simulator.ir import Function, Instruction, Module, Operand, Type
 
 Table = NDArray[np.int64]
 
-LANE_ID = frozenset({"_Z22get_sub_group_local_idv", "_Z22get_sub_group_local_id"})
-UNIFORM_CALLS = (
-    "_Z12get_group_idj", "_Z14get_num_groupsj", "_Z16get_sub_group_idv", "_Z14get_local_sizej",
-    "_Z15get_global_sizej", "_Z18get_sub_group_sizev", "_Z18get_num_sub_groupsv",
-    "_Z12get_work_dimv", "_Z22get_max_sub_group_sizev", "llvm.genx.GenISA.WaveAll",
-    "llvm.genx.GenISA.WaveBallot", "_Z20sub_group_reduce_", "_Z13sub_group_any",
-    "_Z13sub_group_all", "_Z16__spirv_GroupAnyjb",
-    "_Z16__spirv_GroupAlljb", "_Z29__spirv_GroupNonUniformBallotjb",
-    "_Z22__spirv_GroupBroadcast", "_Z19sub_group_broadcast",
-    "llvm.genx.GenISA.LSC2DBlockCreateAddrPayload", "llvm.genx.GenISA.LSC2DBlockCopyAddrPayload",
-)
-# results that depend on the lanes even when every operand is uniform
-_WIDE_CALLS = (
-    "llvm.genx.GenISA.LSC2DBlock", "llvm.genx.GenISA.sub.group.dpas", "xe.shadow.dpas",
-    "llvm.genx.GenISA.simdBlockRead", "llvm.genx.GenISA.WavePrefix",
-    "llvm.genx.GenISA.WaveClustered", "llvm.genx.GenISA.WaveInterleave", "__xe_lane_",
-    "_Z27__spirv_GroupNonUniform", "_Z28sub_group_scan_",
-)
+_BITS = {opencl.SUB_GROUP_ID: 0xFF, opencl.GROUP_ID: 0x7FFFFFFF}
+"""Bits of ids that may be one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,29 +202,28 @@ class ShapeAnalysis:
             return self._internal_call(target, shapes)
         if i.result is None:
             return None
-        if callee in LANE_ID:
+        known = find(callee)
+        if known is opencl.LANE_ID:
             return Shape(False, np.arange(self.lanes, dtype=np.int64)[None, :], 0)
-        if callee == "_Z12get_local_idj":
-            dimension = i.operands[0].integer_value()
-            if dimension == 0:
-                base = 0xFFFF & ~(self.lanes - 1)
-                return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
+        if known is opencl.LOCAL_ID:
+            return self._local_id(i)
+        if known in _BITS:
+            return Shape(True, None, _BITS[known])
+        if known.uniformity in (Uniformity.GROUP, Uniformity.SUBGROUP):
             return UNIFORM
-        if callee == "_Z16get_sub_group_idv":
-            return Shape(True, None, 0xFF)
-        if callee.startswith("_Z12get_group_idj"):
-            return Shape(True, None, 0x7FFFFFFF)
-        if callee.startswith("_Z17__spirv_Group"):
-            return UNIFORM if i.operands[1].integer_value() == 0 else WIDE
-        if callee.startswith(UNIFORM_CALLS):
+        if known.uniformity is Uniformity.OPERATION:
+            operation = i.operands[known.positions["operation"]].integer_value()
+            return UNIFORM if operation == spirv.REDUCE else WIDE
+        if known.uniformity is Uniformity.INDEXED:
+            if shapes[known.positions["index"]].same_in_all_lanes:
+                return UNIFORM
+        return WIDE if known.uniformity is Uniformity.LANE else _all_uniform(shapes)
+
+    def _local_id(self, i: Instruction) -> Shape:
+        if i.operands[0].integer_value() != 0:
             return UNIFORM
-        if callee.startswith(_WIDE_CALLS):
-            return WIDE
-        if callee.startswith("llvm.genx.GenISA.WaveShuffleIndex") and shapes[1].same_in_all_lanes:
-            return UNIFORM
-        if "sub_group_shuffleij" in callee and shapes[1].same_in_all_lanes:
-            return UNIFORM
-        return _all_uniform(shapes)
+        base = 0xFFFF & ~(self.lanes - 1)
+        return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
 
     def _internal_call(self, target: Function, shapes: list[Shape]) -> Shape | None:
         arguments = self.arguments[target.name]
@@ -247,11 +232,6 @@ class ShapeAnalysis:
             uniform = shape.same_in_all_lanes and (old is None or old.uniform)
             arguments[k] = UNIFORM if uniform else WIDE
         return self.returns[target.name]
-
-
-def is_lane_helper(name: str) -> bool:
-    """Whether a function holds divergent code, called once per lane."""
-    return name.lstrip('@"').startswith("__xe_lane_")
 
 
 def _all_uniform(shapes: list[Shape]) -> Shape:

@@ -10,10 +10,11 @@ work-groups store is no matter: without atomics they have no order with this one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from triton_xe.intrinsics import Effect, find
+from triton_xe.intrinsics.genisa import LSC_2D_BLOCK_READ
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.widen.direct import accessed
 
@@ -24,17 +25,6 @@ PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)
 """Words at the start of a table."""
 WINDOW = 8
 """Keys looked at together."""
-_READ = "llvm.genx.GenISA.LSC2DBlockRead."
-_HARMLESS = re.compile(
-    r"_Z\d+(?:get_|native_|half_|convert_|barrier|sub_group_|__spirv_(?:Group|ControlBarrier|ocl_))"
-    r"|llvm\.(?!mem|masked\.|experimental\.|genx\.)"
-    r"|llvm\.genx\.GenISA\.(?:sub\.group\.dpas\.|PredicatedLoad\.|simdBlockRead|simdShuffle|Wave"
-    r"|LSC2DBlock(?:Read|Prefetch|(?:Create|Set|Copy)AddrPayload)|\w*to(?:bf|hf|tf)\w*\.)"
-)
-"""Functions that neither write global memory nor order accesses to it."""
-_WRITES = tuple("llvm.genx.GenISA." + name for name in (
-    "LSC2DBlockWrite", "PredicatedStore.", "simdBlockWrite"))
-
 Pointers = Mapping[str, tuple[str, int | None]]
 
 
@@ -94,7 +84,7 @@ def tile_tables(
     readers: dict[tuple[str, ...], list[Instruction]] = {}
     for block in function.blocks:
         for position, i in enumerate(block.instructions):
-            if i.opcode != "call" or not i.callee.startswith(_READ) or block.label in late:
+            if find(i.callee) is not LSC_2D_BLOCK_READ or block.label in late:
                 continue
             array = _filled_alone(function, block, position, pointers, uses)
             if array in direct and block.label in _reachable(function, block.successors):
@@ -143,16 +133,14 @@ def _orders(i: Instruction) -> bool:
         return True
     if i.opcode in ("load", "store"):
         return "volatile" in i.flags
-    return i.opcode == "call" and not (
-        _HARMLESS.match(i.callee) or i.callee.startswith(_WRITES)
-    )
+    return i.opcode == "call" and Effect.ORDERS in find(i.callee).effects
 
 
 def _writes(i: Instruction, pointers: Pointers) -> bool:
     if i.opcode == "store":
         address = i.operands[1]
         return address.type.space != 3 and address.local not in pointers
-    return i.opcode == "call" and i.callee.startswith(_WRITES)
+    return i.opcode == "call" and Effect.WRITES in find(i.callee).effects
 
 
 def _reachable(function: Function, labels: list[str]) -> set[str]:

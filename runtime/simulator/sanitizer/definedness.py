@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
-from triton_xe.runtime.simulator.analysis.shapes import is_lane_helper
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
 
 PREFIX = "xe.shadow."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.shapes import LANE_ID, is_lane_helper
+from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.ir import Function, Instruction, Type
 from triton_xe.runtime.simulator.sanitizer.definedness_rules import RULES as SHADOW_RULES
 from triton_xe.runtime.simulator.sanitizer.instrument import (
@@ -55,14 +55,6 @@ _NOTHING = (
     "llvm.lifetime.", "llvm.assume", "llvm.dbg.", "llvm.experimental.noalias.scope.decl",
     "llvm.donothing",
 )
-
-
-def is_barrier(i: Instruction) -> bool:
-    """A barrier between the subgroups of a work-group."""
-    if i.opcode != "call" or i.callee not in BARRIERS:
-        return False
-    scope = i.operands[0].integer_value() if i.callee.startswith("_Z22") else 2
-    return scope != 3
 
 
 def call(w: Widener, i: Instruction) -> None:
@@ -465,4 +457,4 @@ _PREFIXES: tuple[tuple[str, Rule], ...] = (
     *SUBGROUP_RULES,
 )
 
-__all__ = ["LANE_ID", "call", "gather_lanes", "host_name", "is_barrier", "lane_helper_text"]
+__all__ = ["call", "gather_lanes", "host_name", "is_barrier", "lane_helper_text"]

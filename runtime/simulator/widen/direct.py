@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triton_xe.runtime.simulator.analysis.coalesce import is_dpas
+from triton_xe.runtime.simulator.analysis.calls import is_dpas
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 
 Pointers = Mapping[str, tuple[str, int | None]]

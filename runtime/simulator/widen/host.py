@@ -16,10 +16,10 @@ from functools import cached_property, partial
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.coalesce import is_dpas
+from triton_xe.runtime.simulator.analysis.calls import is_dpas, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
-from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, is_lane_helper
+from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.tile_tables import tile_tables, tiles_offset
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.shapes import is_lane_helper
+from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
 
 _PURE = frozenset(

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from triton_xe.errors import LegalityError, SimulatorTrap
-from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots, is_dpas
+from triton_xe.runtime.simulator.analysis.calls import is_dpas
+from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
 from triton_xe.runtime.simulator.analysis.legality import check_block, check_dpas
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 from triton_xe.runtime.simulator.library.names import (

@@ -1,4 +1,4 @@
-"""Atomic read-modify-write by the lanes of a subgroup; lanes of one address take turns in order."""
+"""Accesses by the lanes of a subgroup; atomics of lanes at one address take turns in order."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ COMBINE: dict[str, Combine] = {
 """What takes the place of the held value, by LLVM's name of the operation.  `umax` and `umin` are
 given unsigned arrays; `fmax` and `fmin` prefer a number to NaN (LLVM language reference,
 `atomicrmw`)."""
+
+
+def masked_load(memory: Values, index: Values, mask: Values, other: Values) -> Values:
+    """Element `index[lane]` where the mask is set, else `other[lane]`."""
+    return np.where(mask, memory[np.where(mask, index, 0)], other)
+
+
+def masked_store(memory: Values, index: Values, mask: Values, value: Values) -> None:
+    """Change `memory`; of lanes with one index the last wins."""
+    for lane in np.flatnonzero(mask):
+        memory[index[lane]] = value[lane]
 
 
 def atomic_rmw(kind: str, memory: Values, index: Values, value: Values) -> Values:

@@ -81,3 +81,17 @@ def block_write(surface: Surface, x: int, y: int, tile: Tile, image: Bytes) -> N
         for column in range(tile.width):
             at = tile.place(column, row, 0)
             surface.write((x + column) * tile.element, y + row, image[at : at + tile.element])
+
+
+FIELDS = ("base", "width", "height", "pitch", "x", "y")
+"""Of a payload, in the order of their numbers, which begin at 1."""
+
+
+def create_payload(*fields: int) -> dict[str, int]:
+    return dict(zip(FIELDS, fields, strict=False))
+
+
+def set_payload_field(payload: dict[str, int], field: int, value: int, add: bool) -> None:
+    """Replace a field; `add` adds instead, to x and y only."""
+    name = FIELDS[field - 1]
+    payload[name] = value + (payload[name] if add and name in "xy" else 0)

@@ -10,28 +10,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.runtime.simulator.instructions.conversions import (
+from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas
+from triton_xe.intrinsics.definitions.conversions import (
     bf16_to_float,
     float_to_bf16,
     unpack,
 )
-from triton_xe.runtime.simulator.library.precision import DpasShape
 
 Bytes = NDArray[np.uint8]
 
 
-def unpack_b(raw: Bytes, shape: DpasShape) -> NDArray[np.float32] | NDArray[np.int32]:
+def unpack_b(raw: Bytes, shape: Dpas) -> NDArray[np.float32] | NDArray[np.int32]:
     """B as K x N from its dwords: dword d of lane n holds k = d*ops ... d*ops + ops - 1."""
-    ops = 32 // shape.bits_b
-    elements = unpack(raw, shape.b).reshape(shape.k // ops, shape.columns, ops)
-    return elements.transpose(0, 2, 1).reshape(shape.k, shape.columns)
+    ops, columns = 32 // ELEMENT_BITS[shape.b], shape.execution_size
+    elements = unpack(raw, shape.b).reshape(shape.k // ops, columns, ops)
+    return elements.transpose(0, 2, 1).reshape(shape.k, columns)
 
 
-def dpas(accumulator: Bytes, a: Bytes, b: Bytes, shape: DpasShape, kind: str) -> Bytes:
-    """The result's image; `kind` is the accumulator type f32, i32, f16 or bf16."""
-    rows = unpack(a, shape.a).reshape(shape.rows, shape.k)
+def dpas(accumulator: Bytes, a: Bytes, b: Bytes, shape: Dpas) -> Bytes:
+    """The result's image."""
+    kind, size = shape.accumulator, (shape.repeat_count, shape.execution_size)
+    rows = unpack(a, shape.a).reshape(shape.repeat_count, shape.k)
     columns = unpack_b(b, shape)
-    size = (shape.rows, shape.columns)
     if kind == "i32":
         total = accumulator.view(np.int32).reshape(size).astype(np.int64)
         total += rows.astype(np.int64) @ columns.astype(np.int64)
@@ -58,11 +58,11 @@ def _accumulate(
     with np.errstate(all="ignore"):
         for k in range(a.shape[1]):
             product = a[:, k : k + 1].astype(np.float64) * b[k : k + 1].astype(np.float64)
-            c = _add_once(product, c.astype(np.float64))
+            c = add_once(product, c.astype(np.float64))
     return c
 
 
-def _add_once(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float32]:
+def add_once(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float32]:
     """x + y rounded once to fp32: the double sum rounded to odd, then to fp32.
 
     Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using

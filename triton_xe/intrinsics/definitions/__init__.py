@@ -1,4 +1,4 @@
-"""What each hardware instruction does, once, in plain Python: the oracle of the native forms.
+"""What each intrinsic computes, once, in plain Python: the oracle of what runs.
 
 Registers are *images*: a work-item vector `<n x T>` over S lanes is an array of n*S elements,
 index = element * S + lane; operands that the hardware takes as raw registers are byte arrays.

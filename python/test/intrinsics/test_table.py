@@ -1,0 +1,69 @@
+"""The table of intrinsics: names there and back, and rows that are complete."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_xe.errors import LegalityError
+from triton_xe.intrinsics import ROWS, Effect, Family, find, genisa, opencl, spirv
+from triton_xe.intrinsics.intrinsic import Intrinsic
+
+NO_RESULT_TO_DEFINE = {
+    Family.HINT, Family.BARRIER, Family.FENCE, Family.HELPER, Family.SHADOW}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
+def test_rows_are_complete(row: Intrinsic) -> None:
+    """Each cites a source, and what computes something has a readable definition."""
+    assert row.source
+    assert len(row.positions) == len(row.parameters), "names of arguments are unique"
+    defined = row.family not in NO_RESULT_TO_DEFINE and "Prefetch" not in row.name
+    assert (row.definition is not None) == (defined and Effect.VOLATILE not in row.effects)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
+def test_names_lead_back_to_their_row(row: Intrinsic) -> None:
+    if any(p.type == "P" for p in row.parameters) and row.is_builtin:
+        pytest.skip("pointers of builtins are spelled by what they point to")
+    types = {"P": "ptr addrspace(1)", "p": "ptr", "u32": "i32", "f32": "float"}
+    arguments = [types.get(p.type, "i32" if p.type.isupper() else p.type) for p in row.parameters]
+    result = types.get(row.result, "i32" if row.result.isupper() else row.result)
+    symbol = row.symbol(result, arguments)
+    assert find(symbol) is row
+    row.check(result, arguments)
+
+
+@pytest.mark.parametrize(("symbol", "row"), [
+    ("_Z12get_group_idj", opencl.GROUP_ID),
+    ("_Z20sub_group_reduce_maxi", ROWS["sub_group_reduce_max"]),
+    ("_Z27__spirv_GroupNonUniformFAddjjf", ROWS["__spirv_GroupNonUniformFAdd"]),
+    ("_Z18__spirv_AtomicLoadPU3AS1iii", spirv.ATOMIC_LOAD),
+    ("_Z15__spirv_ocl_expf", ROWS["exp"]),
+    ("_Z18convert_float4_rteDv4_i", opencl.CONVERT),
+    ("llvm.genx.GenISA.LSC2DBlockReadAddrPayload.v8i16.p0i32", genisa.LSC_2D_BLOCK_READ_PAYLOAD),
+    ('"llvm.genx.GenISA.threadgroupnamedbarriers.wait"', genisa.NAMED_BARRIER_WAIT),
+])
+def test_symbols_as_other_tools_spell_them(symbol: str, row: Intrinsic) -> None:
+    assert find(symbol) is row
+
+
+@pytest.mark.parametrize("symbol", ["", "_Z", "_Z9exp", "_Z99expf", "_Z0", "llvm", "llvm.", "exp"])
+def test_what_is_no_symbol_is_unknown(symbol: str) -> None:
+    assert not find(symbol).known
+
+
+def test_symbols_of_vectors_and_signs() -> None:
+    mul_hi = ROWS["mul_hi"]
+    assert mul_hi.symbol("<4 x i32>", ["<4 x i32>"] * 2, unsigned=True) == "_Z6mul_hiDv4_jS_"
+    assert mul_hi.symbol("i64", ["i64"] * 2) == "_Z6mul_hill"
+    assert ROWS["ldexp"].symbol("<2 x float>", ["<2 x float>", "<2 x i32>"]) == (
+        "_Z5ldexpDv2_fDv2_i")
+    assert genisa.DPAS.symbol("<8 x float>", ["<8 x float>", "<8 x i16>", "<8 x i32>"]) == (
+        "llvm.genx.GenISA.sub.group.dpas.v8f32.v8f32.v8i16.v8i32")
+
+
+def test_a_wrong_declaration_is_refused() -> None:
+    with pytest.raises(LegalityError, match=r"ftobf is R \(value: V, =rounding: i32\)"):
+        genisa.FLOAT_TO_BF16.check("i16", ["float"])
+    with pytest.raises(LegalityError, match="PredicatedLoad is"):
+        genisa.PREDICATED_LOAD.check("float", ["ptr addrspace(1)", "i64", "i1", "half"])

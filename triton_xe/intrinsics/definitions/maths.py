@@ -1,0 +1,182 @@
+"""Functions of each element, exact or in fp64; a test rounds the result and knows the error.
+
+Bounds are those of the OpenCL C specification, section 7.4, in units in the last place of fp32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.intrinsics.definitions.dpas import add_once
+
+Values = NDArray[Any]
+Function = Callable[..., Any]
+
+
+def _each(function: Function) -> Function:
+    """A function of one number on all elements; outside of its domain NaN."""
+
+    def safe(x: float) -> float:
+        try:
+            return float(function(x))
+        except (ValueError, OverflowError):
+            return math.nan
+
+    return np.vectorize(safe, otypes=[np.float64])
+
+
+def fma(x: Values, y: Values, z: Values) -> Values:
+    """x * y + z, rounded once: products of fp16 and fp32 are exact in fp64."""
+    product = x.astype(np.float64) * y.astype(np.float64)
+    return add_once(product, z.astype(np.float64))
+
+
+def ldexp(x: Values, exponent: Values) -> Values:
+    return np.ldexp(x, exponent)
+
+
+def round_half_away(x: Values) -> Values:
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+def signed_high(x: Values, y: Values) -> Values:
+    """The upper half of the product."""
+    bits = x.dtype.itemsize * 8
+    exact = [int(a) * int(b) >> bits for a, b in zip(x.flat, y.flat, strict=True)]
+    return np.array(exact, x.dtype).reshape(x.shape)
+
+
+def popcount(x: Values) -> Values:
+    return np.bitwise_count(x.view(_unsigned(x))).astype(x.dtype)
+
+
+def clz(x: Values, poison: bool = False) -> Values:
+    bits = x.dtype.itemsize * 8
+    held = x.view(_unsigned(x))
+    return np.array([bits - int(v).bit_length() for v in held.flat], x.dtype).reshape(x.shape)
+
+
+def ctz(x: Values, poison: bool = False) -> Values:
+    bits = x.dtype.itemsize * 8
+    held = [int(v) for v in x.view(_unsigned(x)).flat]
+    return np.array([(v & -v).bit_length() - 1 if v else bits for v in held], x.dtype)
+
+
+def absolute(x: Values, poison: bool = False) -> Values:
+    return np.abs(x)
+
+
+def bit_reverse(x: Values) -> Values:
+    bits = x.dtype.itemsize * 8
+    held = [int(f"{int(v):0{bits}b}"[::-1], 2) for v in x.view(_unsigned(x)).flat]
+    return np.array(held, _unsigned(x)).view(x.dtype)
+
+
+def funnel_left(x: Values, y: Values, by: Values) -> Values:
+    """The upper half of x:y shifted left by `by` modulo the width."""
+    bits = x.dtype.itemsize * 8
+    triples = zip(*(v.view(_unsigned(v)).flat for v in (x, y, by)), strict=True)
+    held = [((int(a) << bits | int(b)) << int(n) % bits) >> bits for a, b, n in triples]
+    return np.array([v % (1 << bits) for v in held], _unsigned(x)).view(x.dtype)
+
+
+def funnel_right(x: Values, y: Values, by: Values) -> Values:
+    """The lower half of x:y shifted right by `by` modulo the width."""
+    bits = x.dtype.itemsize * 8
+    triples = zip(*(v.view(_unsigned(v)).flat for v in (x, y, by)), strict=True)
+    held = [(int(a) << bits | int(b)) >> int(n) % bits for a, b, n in triples]
+    return np.array([v % (1 << bits) for v in held], _unsigned(x)).view(x.dtype)
+
+
+def saturating(combine: Function, signed: bool) -> Function:
+    """An addition or subtraction that stops at the ends of the type."""
+
+    def run(x: Values, y: Values) -> Values:
+        t: Any = x.dtype if signed else _unsigned(x)
+        ends = np.iinfo(t)
+        exact = (combine(int(a), int(b)) for a, b in zip(x.view(t), y.view(t), strict=True))
+        return np.array([min(max(v, ends.min), ends.max) for v in exact], t).view(x.dtype)
+
+    return run
+
+
+def isnan(x: Values) -> Values:
+    return np.isnan(x).astype(np.int32)
+
+
+def is_class(x: Values, classes: int) -> Values:
+    """Whether each is of one of the classes of `llvm.is.fpclass`, a sum of bits."""
+    quiet = np.isnan(x)
+    infinite, zero, negative = np.isinf(x), x == 0, np.signbit(x)
+    tiny = (np.abs(x) < np.finfo(x.dtype).tiny) & ~zero
+    normal = ~(quiet | infinite | zero | tiny)
+    tests = [quiet, quiet, infinite & negative, normal & negative, tiny & negative,
+             zero & negative, zero & ~negative, tiny & ~negative, normal & ~negative,
+             infinite & ~negative]
+    wanted = [held for bit, held in enumerate(tests) if classes >> bit & 1]
+    return np.any(wanted, axis=0)
+
+
+def convert(x: Values, dtype: Any) -> Values:
+    """To nearest even where floats get shorter; toward zero where they become integers."""
+    return x.astype(dtype)
+
+
+def _unsigned(x: Values) -> Any:
+    return np.dtype(f"u{x.dtype.itemsize}")
+
+
+def _as_unsigned(combine: Function) -> Function:
+    return lambda x, y: combine(x.view(_unsigned(x)), y.view(_unsigned(y))).view(x.dtype)
+
+
+FUNCTIONS: dict[str, tuple[int, Function, float]] = {
+    "fabs": (1, np.abs, 0), "floor": (1, np.floor, 0), "ceil": (1, np.ceil, 0),
+    "trunc": (1, np.trunc, 0), "rint": (1, np.rint, 0), "round": (1, round_half_away, 0),
+    "sqrt": (1, np.sqrt, 3), "fma": (3, fma, 0), "mad": (3, fma, math.inf),
+    "fmax": (2, np.fmax, 0), "fmin": (2, np.fmin, 0), "copysign": (2, np.copysign, 0),
+    "exp": (1, np.exp, 3), "exp2": (1, np.exp2, 3), "exp10": (1, lambda x: 10.0**x, 3),
+    "expm1": (1, np.expm1, 3), "log": (1, np.log, 3), "log2": (1, np.log2, 3),
+    "log10": (1, np.log10, 3), "log1p": (1, np.log1p, 2), "sin": (1, np.sin, 4),
+    "cos": (1, np.cos, 4), "tan": (1, np.tan, 5), "asin": (1, np.arcsin, 4),
+    "acos": (1, np.arccos, 4), "atan": (1, np.arctan, 5), "sinh": (1, np.sinh, 4),
+    "cosh": (1, np.cosh, 4), "tanh": (1, np.tanh, 5), "asinh": (1, np.arcsinh, 4),
+    "acosh": (1, np.arccosh, 4), "atanh": (1, np.arctanh, 5), "cbrt": (1, np.cbrt, 2),
+    "erf": (1, _each(math.erf), 16), "erfc": (1, _each(math.erfc), 16),
+    "tgamma": (1, _each(math.gamma), 16), "lgamma": (1, _each(math.lgamma), math.inf),
+    "pow": (2, np.power, 16), "atan2": (2, np.arctan2, 6), "fmod": (2, np.fmod, 0),
+    "hypot": (2, np.hypot, 4), "rsqrt": (1, lambda x: 1 / np.sqrt(x), 2),
+    "recip": (1, lambda x: 1 / x, 2.5), "divide": (2, np.divide, 2.5),
+}
+"""Functions of floats: arguments, definition, bound.  The last two are `native_` and `half_`."""
+NATIVE = ("cos exp exp2 exp10 log log2 log10 rsqrt recip divide sin sqrt tan tanh").split()
+"""Functions with a form of the device's own accuracy, and one for half precision's."""
+INTEGER: dict[str, tuple[int, Function]] = {
+    "mul_hi": (2, signed_high), "clz": (1, clz), "popcount": (1, popcount),
+    "max": (2, np.maximum), "min": (2, np.minimum),
+}
+"""The sign of an integer is that of the array's type."""
+LLVM: dict[str, tuple[int, Function]] = {
+    **{name: FUNCTIONS[name][:2] for name in (
+        "fabs floor ceil trunc rint round sqrt fma copysign exp exp2 exp10 log log2 log10 sin cos "
+        "tan asin acos atan sinh cosh tanh pow atan2 ldexp".split()) if name in FUNCTIONS},
+    "fmuladd": (3, fma), "nearbyint": (1, np.rint), "roundeven": (1, np.rint),
+    "maxnum": (2, np.fmax), "minnum": (2, np.fmin), "maximum": (2, np.maximum),
+    "minimum": (2, np.minimum), "ctpop": (1, popcount), "fshl": (3, funnel_left),
+    "fshr": (3, funnel_right), "smax": (2, np.maximum), "smin": (2, np.minimum),
+    "umax": (2, _as_unsigned(np.maximum)), "umin": (2, _as_unsigned(np.minimum)),
+    "bswap": (1, lambda x: x.byteswap()), "bitreverse": (1, bit_reverse),
+    "sadd.sat": (2, saturating(int.__add__, True)), "uadd.sat": (2, saturating(int.__add__, False)),
+    "ssub.sat": (2, saturating(int.__sub__, True)), "usub.sat": (2, saturating(int.__sub__, False)),
+}
+REDUCTIONS: dict[str, Function] = {
+    "add": np.sum, "mul": np.prod, "and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce,
+    "xor": np.bitwise_xor.reduce, "smax": np.max, "smin": np.min, "umax": np.max, "umin": np.min,
+    "fadd": np.sum, "fmul": np.prod, "fmax": np.fmax.reduce, "fmin": np.fmin.reduce,
+}
+"""`llvm.vector.reduce.*`: over the elements of a work-item's vector, in order."""

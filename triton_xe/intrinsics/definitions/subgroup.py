@@ -1,0 +1,91 @@
+"""Moves and reductions over the lanes of a subgroup; the last axis of every array is the lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Lanes = NDArray[Any]
+Combine = Callable[[Lanes, Lanes], Lanes]
+
+
+def shuffle_index(value: Lanes, index: Lanes) -> Lanes:
+    """result[l] = value[index[l] mod S]."""
+    lanes = value.shape[-1]
+    return np.take(value, np.asarray(index, np.int64) % lanes, axis=-1)
+
+
+def shuffle_xor(value: Lanes, mask: int) -> Lanes:
+    """result[l] = value[l xor mask]."""
+    return shuffle_index(value, np.arange(value.shape[-1]) ^ mask)
+
+
+def shuffle_up(value: Lanes, by: int) -> Lanes:
+    """result[l] = value[l - by mod S]."""
+    return shuffle_index(value, np.arange(value.shape[-1]) - by)
+
+
+def shuffle_down(value: Lanes, by: int) -> Lanes:
+    """result[l] = value[l + by mod S]."""
+    return shuffle_index(value, np.arange(value.shape[-1]) + by)
+
+
+def reduce(value: Lanes, combine: Combine) -> Lanes:
+    """All lanes, lane l combined with lane l + half at each step."""
+    while value.shape[-1] > 1:
+        half = value.shape[-1] // 2
+        value = combine(value[..., :half], value[..., half:])
+    return value[..., 0]
+
+
+def clustered(value: Lanes, combine: Combine, size: int) -> Lanes:
+    """Each run of `size` lanes on its own; all its lanes get the result."""
+    runs = value.reshape(*value.shape[:-1], -1, size)
+    return np.repeat(reduce(runs, combine), size, axis=-1)
+
+
+def interleaved(value: Lanes, combine: Combine, size: int) -> Lanes:
+    """The lanes whose numbers differ by multiples of `size`, each group on its own."""
+    groups = value.reshape(*value.shape[:-1], -1, size).swapaxes(-1, -2)
+    return np.tile(reduce(groups, combine), value.shape[-1] // size)
+
+
+def scan(value: Lanes, combine: Combine) -> Lanes:
+    """Inclusive prefix: lane l combines lanes 0..l."""
+    result = [value[..., 0]]
+    for lane in range(1, value.shape[-1]):
+        result.append(combine(result[-1], value[..., lane]))
+    return np.stack(result, axis=-1)
+
+
+def exclusive_scan(value: Lanes, combine: Combine, neutral: Any) -> Lanes:
+    """Lane l combines the lanes before it; lane 0 is the neutral element."""
+    first = np.full_like(value[..., :1], neutral)
+    return np.concatenate([first, scan(value, combine)[..., :-1]], axis=-1)
+
+
+def group_operation(
+    value: Lanes, combine: Combine, operation: int, size: int = 1, neutral: Any = 0
+) -> Lanes:
+    """A group operation of SPIR-V: reduce, inclusive or exclusive scan, clustered reduce."""
+    if operation == 0:
+        return reduce(value, combine)
+    if operation == 3:
+        return clustered(value, combine, size)
+    return scan(value, combine) if operation == 1 else exclusive_scan(value, combine, neutral)
+
+
+def ballot(value: Lanes) -> int:
+    """Bit l is lane l's truth value."""
+    return sum(1 << lane for lane, held in enumerate(value) if held)
+
+
+def vote_any(value: Lanes) -> bool:
+    return bool(value.any())
+
+
+def vote_all(value: Lanes) -> bool:
+    return bool(value.all())

@@ -1,0 +1,77 @@
+"""Spell a function's symbol from its types, and read its name back.
+
+Types are LLVM's text (`<8 x float>`), or anything whose `str` is that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+_VECTOR = re.compile(r"<(\d+) x (.+)>$")
+_SCALARS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "void": "isVoid"}
+_LETTERS = {"i1": "b", "i8": "c", "i16": "s", "i32": "i", "i64": "l",
+            "half": "Dh", "float": "f", "double": "d"}
+_UNSIGNED = {"c": "h", "s": "t", "i": "j", "l": "m"}
+_BUILTIN = re.compile(r"_Z([1-9]\d*)")
+
+
+@cache
+def suffix(text: str) -> str:
+    """How LLVM mangles a type into the name of an intrinsic.
+
+    >>> suffix("<8 x float>"), suffix("ptr addrspace(1)"), suffix("i32")
+    ('v8f32', 'p1', 'i32')
+    """
+    vector = _VECTOR.match(text)
+    if vector is not None:
+        return f"v{vector[1]}{suffix(vector[2])}"
+    if text.startswith("ptr"):
+        return "p" + (re.findall(r"\d+", text) or ["0"])[0]
+    return _SCALARS.get(text, text)
+
+
+@cache
+def itanium(name: str, arguments: tuple[str, ...], unsigned: tuple[bool, ...] = ()) -> str:
+    """The symbol of an OpenCL or SPIR-V builtin, as the Itanium C++ ABI mangles it.
+
+    `unsigned` says it per argument: LLVM's integers have no sign.  Pointers are not spelled here.
+
+    >>> itanium("fmod", ("<4 x float>", "<4 x float>")), itanium("get_sub_group_id", ())
+    ('_Z4fmodDv4_fS_', '_Z16get_sub_group_idv')
+    """
+    found, seen = f"_Z{len(name)}{name}", ""
+    for position, text in enumerate(arguments):
+        vector = _VECTOR.match(text)
+        letter = _LETTERS[vector[2] if vector is not None else text]
+        if position < len(unsigned) and unsigned[position]:
+            letter = _UNSIGNED.get(letter, letter)
+        spelled = letter if vector is None else f"Dv{vector[1]}_{letter}"
+        found += "S_" if vector is not None and spelled == seen else spelled
+        seen = seen or (spelled if vector is not None else "")
+    return found if arguments else found + "v"
+
+
+def builtin_name(symbol: str) -> tuple[str, str] | None:
+    """Name and mangled arguments of an Itanium symbol; None when it is none.
+
+    >>> builtin_name("_Z4fmodDv4_fS_")
+    ('fmod', 'Dv4_fS_')
+    """
+    found = _BUILTIN.match(symbol)
+    if found is None or len(symbol) < found.end() + int(found[1]):
+        return None
+    end = found.end() + int(found[1])
+    return symbol[found.end() : end], symbol[end:]
+
+
+def prefixes(symbol: str) -> Iterable[str]:
+    """The symbol, and what is left of it without its last parts: LLVM looks intrinsics up so.
+
+    >>> list(prefixes("llvm.fma.v4f32"))
+    ['llvm.fma.v4f32', 'llvm.fma', 'llvm']
+    """
+    while symbol:
+        yield symbol
+        symbol = symbol.rpartition(".")[0]

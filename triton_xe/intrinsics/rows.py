@@ -1,0 +1,42 @@
+"""The rows by name, and the search for the one that a symbol belongs to."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from triton_xe.intrinsics.intrinsic import UNKNOWN, Family, Intrinsic
+from triton_xe.intrinsics.mangling import builtin_name, prefixes
+
+ROWS: dict[str, Intrinsic] = {}
+PREFIXES = ("__xe_lane_", "convert_")
+"""Names of families whose members' names go on."""
+_OPENCL_IN_SPIRV = "__spirv_ocl_"
+"""Before the name of an OpenCL function, where SPIR-V was translated back to LLVM IR."""
+
+
+def row(name: str, signature: str, family: Family, source: str, **rest: Any) -> Intrinsic:
+    """Enter a row into the table."""
+    assert name not in ROWS, name
+    made = ROWS[name] = Intrinsic(name, signature, family, source, **rest)
+    return made
+
+
+@cache
+def find(symbol: str) -> Intrinsic:
+    """The row of a function's symbol, without `@`; `UNKNOWN`, which may do anything, if none.
+
+    As LLVM and Intel's compiler do, an intrinsic is known by its name before the types.
+
+    >>> find("llvm.fma.v4f32").name, find("_Z4fmodDv4_fS_").name, find("_Z7mysteryi").known
+    ('llvm.fma', 'fmod', False)
+    """
+    symbol = symbol.strip('"')
+    builtin = builtin_name(symbol)
+    name = symbol if builtin is None else builtin[0].removeprefix(_OPENCL_IN_SPIRV)
+    if builtin is None and not symbol.startswith(("llvm.", "xe.", *PREFIXES)):
+        return UNKNOWN
+    name = next((prefix for prefix in PREFIXES if name.startswith(prefix)), name)
+    if builtin is not None:
+        return ROWS.get(name, UNKNOWN)
+    return next((ROWS[prefix] for prefix in prefixes(name) if prefix in ROWS), UNKNOWN)
