@@ -21,6 +21,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -85,7 +86,7 @@ class Step:
 
     what: str
     pip: tuple[str, ...] = ()
-    call: Callable[[], None] | None = field(default=None, compare=False)
+    call: Callable[[], object] | None = field(default=None, compare=False)
 
     def run(self) -> None:
         """Do it; `DeviceError` with pip's last lines when pip refuses."""
@@ -227,7 +228,7 @@ def steps(seen: Installation) -> list[Step]:
     todo += [
         Step(f"tell pip that torch's requirement {name}=={version} is met (a distribution "
              "without files that says so)",
-             call=lambda n=name, v=version: write_stand_in(seen.site, n, v))  # type: ignore[misc]
+             call=partial(write_stand_in, seen.site, name, version))
         for name, version in seen.unmet
     ]
     return todo

@@ -4,6 +4,8 @@ import pytest
 
 from python.test.install.wheels import Environment, wheels
 from triton_xe.tools import installation
+from triton_xe.tools.cli import main
+from triton_xe.tools.commands import doctor
 
 XE, XPU = "triton-xe", "torch==2.13.0+xpu"
 ORDERS = {
@@ -138,3 +140,22 @@ def test_pip_says_why_it_fails():
     step = installation.Step("fail", ("install", "triton==9.9.9", "--no-index"))
     with pytest.raises(installation.DeviceError, match=r"triton==9\.9\.9.*run `triton-xe setup`"):
         step.run()
+
+
+def test_doctor_names_the_command(monkeypatch, capsys):
+    """With each mixed state's sentence, and exit code 1."""
+    said = ["triton-xpu 3.7.2 is installed: ..."]
+    monkeypatch.setattr(installation, "findings", lambda seen: said)
+    assert main(["doctor"]) == 1
+    page = capsys.readouterr().out
+    assert page.startswith("triton-xe doctor: kernels CANNOT run")
+    assert said[0] in page
+    assert "run `triton-xe setup`" in page
+
+
+def test_doctor_asks_a_new_process_for_triton(monkeypatch):
+    monkeypatch.setattr(doctor, "_LOAD", "raise ImportError('cannot import name intel')")
+    assert doctor._triton() == {"loads": "", "findings": [
+        "`import triton` does not load this plugin: ImportError: cannot import name intel"]}
+    monkeypatch.undo()
+    assert doctor._triton()["loads"].endswith("loads this plugin")

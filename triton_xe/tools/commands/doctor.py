@@ -1,7 +1,7 @@
 """`triton-xe doctor`: devices, drivers and compilers there are, what is used, what is missing.
 
-The exit code says whether kernels can run: 0 when a small kernel ran and gave the right numbers on
-the device this process would use, else 1.
+The exit code says whether kernels can run: 0 when stock Triton is whole and loads this plugin, and
+a small kernel ran and gave the right numbers on the device this process would use, else 1.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import importlib.metadata
 import json
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import triton_xe
 from triton_xe import knobs
 from triton_xe.errors import XeError
 from triton_xe.runtime.selection import Selection, select, torch_build
-from triton_xe.tools import intel
+from triton_xe.tools import installation, intel
 
 TRIAL_ELEMENTS = 1024
 PACKAGES = ("triton", "llvmlite", "xdsl", "numpy", "torch")
@@ -28,6 +29,12 @@ DRIVER_HINT = (
     "for a real GPU install Intel's driver: Debian and Ubuntu packages libze1 and libze-intel-gpu1"
 )
 TORCH_HINT = "for device='xpu' tensors install torch: the XPU build for a GPU, else the CPU build"
+SETUP_HINT = "run `triton-xe setup`: it says what it will do, asks, and makes stock Triton whole"
+_LOAD = """
+import triton
+from triton.backends import backends
+print(triton.__version__, backends["intel"].compiler.__module__)
+"""
 OCLOC_HINT = (
     "Intel's offline compiler is not needed to run kernels; to inspect machine code run "
     "scripts/install_intel_toolchain.sh or install the package intel-ocloc"
@@ -41,6 +48,7 @@ class Report:
     python: str
     packages: dict[str, str]
     torch_build: str
+    triton: dict[str, Any] = field(default_factory=dict)
     choice: dict[str, Any] = field(default_factory=dict)
     level_zero: dict[str, Any] = field(default_factory=dict)
     compiler: dict[str, str] = field(default_factory=dict)
@@ -50,7 +58,7 @@ class Report:
 
     @property
     def can_run(self) -> bool:
-        return bool(self.trial.get("passed"))
+        return bool(self.trial.get("passed")) and not self.triton.get("findings")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -77,6 +85,9 @@ def examine() -> Report:
     """Look at everything once; never raises for what is missing."""
     packages = {name: _version(name) for name in PACKAGES}
     report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build())
+    report.triton = _triton()
+    if report.triton["findings"]:
+        report.advice.append(SETUP_HINT)
     selection = _choice(report)
     _level_zero(report)
     _compiler(report)
@@ -99,6 +110,7 @@ def page(report: Report) -> str:
                 + f" (torch build: {report.torch_build})",
             ],
         ),
+        ("Triton", report.triton["findings"] or [report.triton["loads"]]),
         ("device used", [_choice_line(report.choice), _trial_line(report.trial)]),
         ("Level Zero", _level_zero_lines(report.level_zero)),
         ("Intel's compiler", [f"{k}: {v or 'missing'}" for k, v in report.compiler.items()]),
@@ -116,6 +128,19 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _triton() -> dict[str, Any]:
+    """Whether stock Triton is whole, and what a new process gets that imports it."""
+    found = installation.findings(installation.examine())
+    if found:
+        return {"loads": "", "findings": found}
+    done = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True)
+    words = done.stdout.split()
+    if done.returncode == 0 and words[-1].startswith("triton_xe."):
+        return {"loads": f"stock triton {words[0]} loads this plugin", "findings": []}
+    why = (done.stderr.strip().splitlines() or [f"the backend `intel` is {words[-1]}"])[-1]
+    return {"loads": "", "findings": [f"`import triton` does not load this plugin: {why}"]}
 
 
 def _choice(report: Report) -> Selection | None:
