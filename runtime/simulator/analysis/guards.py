@@ -90,11 +90,11 @@ def _test_of_divisor(divisor: Operand, number: int) -> list[Instruction]:
     """A branch, its first label for divisors other than 0 and -1, and what it needs."""
     sum_name, test_name = f"%xe.sum{number}", f"%xe.test{number}"
     one = Operand(divisor.type, "1")
-    summed = Operand(divisor.type, sum_name, sum_name)
+    summed = Operand(divisor.type, sum_name)
     return [
         Instruction("add", divisor.type, [divisor, one], sum_name),
         Instruction("icmp", I1, [summed, one], test_name, extra="ugt"),
-        Instruction("br", VOID, [Operand(I1, test_name, test_name)]),
+        Instruction("br", VOID, [Operand(I1, test_name)]),
     ]
 
 

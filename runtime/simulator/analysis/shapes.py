@@ -195,9 +195,7 @@ class ShapeAnalysis:
 
     def _call(self, i: Instruction, shapes: list[Shape]) -> Shape | None:
         callee = i.callee
-        target = self.module.functions.get("@" + callee) or self.module.functions.get(
-            f'@"{callee}"'
-        )
+        target = self.module.functions.get(callee)
         if target is not None and not is_lane_helper(target.name):
             return self._internal_call(target, shapes)
         if i.result is None:

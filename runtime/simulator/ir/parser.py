@@ -33,8 +33,8 @@ _FLAGS = frozenset(
 _CONVENTIONS = frozenset("spir_func spir_kernel fastcc ccc coldcc tail musttail notail".split())
 _PAREN_ATTRIBUTES = frozenset("align dereferenceable dereferenceable_or_null range".split())
 _TYPE_WORD = re.compile(r"i\d+$|half$|bfloat$|float$|double$|ptr$|void$|label$|token$|metadata$")
-_HEADER = re.compile(r"define\s+(.*)$")
-_ATOMIC_WORDS = frozenset("monotonic acquire release acq_rel seq_cst unordered".split())
+_ORDERINGS = frozenset("monotonic acquire release acq_rel seq_cst unordered".split())
+_WORDS = {t.kind: t for t in (ir.VOID, ir.LABEL, ir.TOKEN, ir.METADATA)}
 
 
 def parse_module(text: str) -> ir.Module:
@@ -78,11 +78,11 @@ class _Line:
         if not self.accept(token):
             self.fail(f"expected {token!r}, found {self.peek!r}")
 
-    def take_while(self, words: frozenset[str]) -> str:
+    def take_while(self, words: frozenset[str]) -> tuple[str, ...]:
         found = []
         while self.peek in words:
             found.append(self.take())
-        return " ".join(found)
+        return tuple(found)
 
     def skip_parens(self) -> None:
         depth = 0
@@ -116,8 +116,8 @@ class _Line:
             return ir.integer(int(token[1:]))
         if token in ("half", "bfloat", "float", "double"):
             return ir.floating(token)
-        if token in ("void", "label", "token", "metadata"):
-            return Type(token)
+        if token in _WORDS:
+            return _WORDS[token]
         if token in self.types:
             return self.types[token]
         self.fail(f"unknown type {token!r}")
@@ -160,13 +160,12 @@ class _Line:
     def operand(self, t: Type) -> Operand:
         token = self.take()
         if token[0] == "%":
-            return Operand(t, token, local=token)
+            return Operand(t, token)
         if token == "splat":
             self.expect("(")
             element = self.typed_operand()
             self.expect(")")
-            return Operand(t, f"splat ({element.type.text} {element.text})",
-                           elements=(element,) * t.count)
+            return ir.splat(element, t.count)
         if token in ("<", "{", "["):
             return self._aggregate(t, {"<": ">", "{": "}", "[": "]"}[token], token)
         if token in ("getelementptr", "ptrtoint", "inttoptr", "addrspacecast", "bitcast"):
@@ -276,7 +275,7 @@ class _ModuleReader:
             if header.peek == "(":
                 header.skip_parens()
         result = header.type()
-        name = header.take()
+        name = header.take().strip('@"')
         parameters = self._parameters(header)
         function = Function(name, result, parameters, [], kernel, internal,
                             self._attachments(header))
@@ -359,7 +358,7 @@ def _read_instruction(line: _Line) -> Instruction:
         line.take_while(_CONVENTIONS)
         opcode = line.take()
     if opcode in _BINARY:
-        flags = line.take_while(_FLAGS).replace("contract", "")
+        flags = tuple(f for f in line.take_while(_FLAGS) if f != "contract")
         left = line.typed_operand()
         line.expect(",")
         return Instruction(opcode, left.type, [left, line.operand(left.type)], flags=flags)
@@ -415,24 +414,23 @@ def _alignment(line: _Line) -> int:
 
 
 def _load(line: _Line) -> Instruction:
-    extra = line.take_while(frozenset({"atomic", "volatile"}))
+    flags = line.take_while(frozenset({"atomic", "volatile"}))
     t = line.type()
     line.expect(",")
     address = line.typed_operand()
-    if "atomic" in extra:
+    if "atomic" in flags:
         line.fail("an atomic load")
-    return Instruction("load", t, [address], flags=extra, align=_alignment(line))
+    return Instruction("load", t, [address], flags=flags, align=_alignment(line))
 
 
 def _store(line: _Line) -> Instruction:
-    extra = line.take_while(frozenset({"atomic", "volatile"}))
+    flags = line.take_while(frozenset({"atomic", "volatile"}))
     value = line.typed_operand()
     line.expect(",")
     address = line.typed_operand()
-    if "atomic" in extra:
+    if "atomic" in flags:
         line.fail("an atomic store")
-    return Instruction("store", ir.VOID, [value, address], flags=extra,
-                       align=_alignment(line))
+    return Instruction("store", ir.VOID, [value, address], flags=flags, align=_alignment(line))
 
 
 def _alloca(line: _Line) -> Instruction:
@@ -569,29 +567,31 @@ def _atomicrmw(line: _Line) -> Instruction:
     address = line.typed_operand()
     line.expect(",")
     value = line.typed_operand()
-    return Instruction("atomicrmw", value.type, [address, value], extra=operation,
-                       flags=_ordering(line))
+    scope, orderings = _ordering(line)
+    return Instruction("atomicrmw", value.type, [address, value], extra=operation, scope=scope,
+                       orderings=orderings, align=_alignment(line))
 
 
 def _cmpxchg(line: _Line) -> Instruction:
-    line.take_while(frozenset({"weak", "volatile"}))
+    flags = line.take_while(frozenset({"weak", "volatile"}))
     address = line.typed_operand()
     line.expect(",")
     expected = line.typed_operand()
     line.expect(",")
     value = line.typed_operand()
+    scope, orderings = _ordering(line)
     return Instruction("cmpxchg", ir.struct((value.type, ir.I1)), [address, expected, value],
-                       flags=_ordering(line))
+                       flags=flags, scope=scope, orderings=orderings, align=_alignment(line))
 
 
-def _ordering(line: _Line) -> str:
-    """The scope, if one is told, and the ordering."""
+def _ordering(line: _Line) -> tuple[str, tuple[str, ...]]:
+    """The scope, "" if none is stated, and the orderings."""
     scope = ""
     if line.accept("syncscope"):
         line.expect("(")
-        scope = line.take() + " "
+        scope = line.take().strip('"')
         line.expect(")")
-    return scope + line.take()
+    return scope, line.take_while(_ORDERINGS)
 
 
 def _fence(line: _Line) -> Instruction:

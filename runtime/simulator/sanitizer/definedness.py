@@ -222,14 +222,14 @@ class _Shadows:
     def _pointer(self, i: Instruction) -> None:
         """The same step into the array of shadows."""
         first = i.operands[0]
-        moved = Operand(first.type, _named(first.text), _named(first.local or ""))
+        moved = Operand(first.type, _named(first.text))
         self.block.append(replace(i, operands=[moved, *i.operands[1:]],
                                   result=_named(i.result or "")))
 
     def shadow(self, operand: Operand) -> Operand:
         t = shadow_type(operand.type)
         if operand.local is not None and operand.local in self.taint:
-            return Operand(t, _named(operand.local), _named(operand.local))
+            return Operand(t, _named(operand.local))
         return constant(t, 0)
 
     def new(self, opcode: str, t: Type, operands: list[Operand], *, extra: str = "",
@@ -239,7 +239,7 @@ class _Shadows:
         self.block.append(Instruction(
             opcode, t, operands, name, extra=extra, callee=callee, indices=indices,
             line=self.current.line, debug=self.current.debug))
-        return Operand(t, name, name)
+        return Operand(t, name)
 
     def _define(
         self, i: Instruction, opcode: str, operands: list[Operand], *,
@@ -398,7 +398,7 @@ class _Shadows:
     def _load(self, i: Instruction) -> None:
         address = i.operands[0]
         if self._array(address) is not None:
-            address = Operand(address.type, _named(address.text), _named(address.local or ""))
+            address = Operand(address.type, _named(address.text))
         else:
             address = self._slm_shadow(address)
         self._define(i, "load", [address], align=i.align)
@@ -410,7 +410,7 @@ class _Shadows:
         at = 1 if i.opcode == "store" else 0
         pointer, value = i.operands[at], i.operands[1 - at]
         if self._array(pointer) in self.arrays:
-            moved = Operand(pointer.type, _named(pointer.text), _named(pointer.local or ""))
+            moved = Operand(pointer.type, _named(pointer.text))
         elif pointer.type.space == 3 and self.slm:
             moved = self._slm_shadow(pointer)
         else:

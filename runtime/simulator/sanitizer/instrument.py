@@ -102,7 +102,7 @@ def guarded(
     w.count += 1
     w.values[name] = safe
     operands = list(i.operands)
-    operands[position] = Operand(operand.type, name, name)
+    operands[position] = Operand(operand.type, name)
     return replace(i, operands=operands)
 
 
@@ -314,14 +314,12 @@ def local_scope(i: Instruction) -> int:
     if "__spirv_Atomic" in i.callee:
         scope = i.operands[1].integer_value()
         return Kind.LOCAL if scope is not None and scope >= WORK_GROUP_SCOPE else 0
-    words = i.flags.replace('"', " ").split()
-    return Kind.LOCAL if {"workgroup", "subgroup", "singlethread"}.intersection(words) else 0
+    return Kind.LOCAL if i.scope in ("workgroup", "subgroup", "singlethread") else 0
 
 
 def order_of(i: Instruction) -> int:
     """What the orderings of an atomic instruction mean."""
-    found = {name: order for name, order in _ORDERS.items() if re.search(rf"\b{name}\b", i.flags)}
-    return sum(set(found.values()))
+    return _ORDERS.get(i.orderings[0], 0) if i.orderings else 0
 
 
 _ORDERS = {"acquire": Order.ACQUIRE, "release": Order.RELEASE, "acq_rel": Order.BOTH,
@@ -354,7 +352,7 @@ def finite_result(w: Widener, i: Instruction) -> None:
 
 
 def _as_operand(i: Instruction) -> Operand:
-    return Operand(i.type, i.result or "", i.result)
+    return i.value
 
 
 def _not_finite(w: Widener, value: Value) -> str:
@@ -387,8 +385,8 @@ _POINTER = re.compile(r"ptr (%\"[^\"]*\"|%[-\w.$]+)")
 
 def helper_does(helper: Function) -> int:
     """What the read-modify-writes of a lane helper do."""
-    name = helper.name.strip('@"')
-    return next((bits for start, bits in _ONLY.items() if name.startswith(start)), READS | WRITES)
+    return next((bits for start, bits in _ONLY.items() if helper.name.startswith(start)),
+                READS | WRITES)
 
 
 def lane_text(function: Function, body: str, *, releases: bool = True) -> str:

@@ -241,7 +241,7 @@ def barrier(w: Widener, i: Instruction) -> None:
 
 
 def host_name(function: Function, suffix: str = "") -> str:
-    return '@"xe.' + function.name.lstrip("@").strip('"') + suffix + '"'
+    return '@"xe.' + function.name + suffix + '"'
 
 
 def host_type(w: Widener, t: Type, uniform: bool) -> str:
@@ -348,7 +348,7 @@ def _lane_result(w: Widener, pointer: str, t: Type) -> Value:
 
 
 def lane_loop_name(target: Function, suffix: str = "") -> str:
-    return '@"xe.lanes.' + target.name.lstrip("@").strip('"') + suffix + '"'
+    return '@"xe.lanes.' + target.name + suffix + '"'
 
 
 def lane_loop(target: Function, lanes: int, suffix: str = "") -> str:

@@ -54,7 +54,7 @@ def operation(w: Widener, i: Instruction) -> None:
     if not shape.wide:
         values = [w.value(o) for o in i.operands]
         exact = all(isinstance(v, Uniform) for v in values)
-        flags = " ".join(f for f in i.flags.split() if exact or f in _ALWAYS_SAFE)
+        flags = " ".join(f for f in i.flags if exact or f in _ALWAYS_SAFE)
         if "disjoint" in i.flags and not exact:
             head = "add"
         if i.opcode in ("icmp", "fcmp"):
@@ -66,7 +66,7 @@ def operation(w: Widener, i: Instruction) -> None:
             bases[1] = _safe_divisor(w, i.opcode, t.scalar, t.lanes, *bases)
         settle(w, i, shape, w.emit(f"{head} {t.text} {', '.join(bases)}"))
         return
-    flags = i.flags
+    flags = " ".join(i.flags)
     if i.opcode in ("icmp", "fcmp"):
         head = f"{i.opcode} {flags} {i.extra}" if flags else head
     elif flags:
@@ -108,14 +108,14 @@ def cast(w: Widener, i: Instruction) -> None:
     if settle_pure(w, i, shape):
         return
     if not shape.wide:
-        flags = i.flags + " " if i.flags and isinstance(value, Uniform) else ""
+        flags = " ".join(i.flags) + " " if i.flags and isinstance(value, Uniform) else ""
         base = w.base(i.operands[0])
         settle(w, i, shape, w.emit(f"{i.opcode} {flags}{source.text} {base} to {target.text}"))
         return
     if i.opcode == "bitcast" and source.scalar.bits != target.scalar.bits:
         w.define(i, rebit(w, value, target))
         return
-    flags = i.flags + " " if i.flags else ""
+    flags = " ".join(i.flags) + " " if i.flags else ""
     text = w.emit(
         f"{i.opcode} {flags}{wide_type(source, w.lanes)} {w.wide(value)} to "
         f"{wide_type(target, w.lanes)}"
@@ -165,7 +165,7 @@ def select(w: Widener, i: Instruction) -> None:
     condition, a, b = i.operands
     t = i.type
     chosen = w.value(condition)
-    flags = i.flags + " " if i.flags else ""
+    flags = " ".join(i.flags) + " " if i.flags else ""
     if not shape.wide:
         head = f"select {flags}{condition.type.text} {w.uniform(condition)}"
         parts = f"{t.text} {w.base(a)}, {t.text} {w.base(b)}"
@@ -202,7 +202,7 @@ def getelementptr(w: Widener, i: Instruction) -> None:
     if not shape.wide:
         rest = ", ".join(f"{o.type.text} {w.base(o)}" for o in i.operands)
         exact = all(isinstance(w.value(o), Uniform) for o in i.operands)
-        flags = i.flags.replace("inreg", "") + " " if i.flags and exact else ""
+        flags = " ".join(f for f in i.flags if f != "inreg") + " " if i.flags and exact else ""
         settle(w, i, shape, w.emit(f"getelementptr {flags}{i.element.text}, {rest}"))
         return
     if any(o.type.lanes != 1 for o in i.operands):

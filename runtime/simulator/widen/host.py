@@ -94,9 +94,9 @@ class HostKernel:
 
 def find_kernel(module: ir.Module, name: str) -> Function:
     """The kernel of that name; `DeviceError` where the module has none."""
-    found = next((k for k in module.kernels() if k.name.strip('@"') == name), None)
+    found = next((k for k in module.kernels() if k.name == name), None)
     if found is None:
-        names = ", ".join(k.name.strip('@"') for k in module.kernels()) or "none"
+        names = ", ".join(k.name for k in module.kernels()) or "none"
         raise DeviceError(f"no kernel {name!r} in this module; it has: {names}")
     return found
 
@@ -167,7 +167,7 @@ def _lane_helper(context: ModuleContext, function: Function) -> str:
             context.helpers.add(name)
             context.declarations[name] = LANE_DECLARATIONS[name]
         writes = any(i.opcode in ("store", "atomicrmw", "cmpxchg") for i in function.instructions())
-        known = function.name.strip('@"').startswith(ATOMIC_HELPER)
+        known = function.name.startswith(ATOMIC_HELPER)
         context.sanitizer.writes_anywhere |= writes and not known
         context.sanitizer.synchronises |= bool(re.search(rf"call void @{SYNC}\b", text))
     return text
@@ -175,7 +175,7 @@ def _lane_helper(context: ModuleContext, function: Function) -> str:
 
 def _add_shadows(module: ir.Module, plan: Instrumentation) -> None:
     """Let the functions compute which of their values masked loads leave undefined."""
-    helpers = {f.name.strip('@"'): f for f in module.functions.values()}
+    helpers = dict(module.functions)
     for name, function in module.functions.items():
         if not is_lane_helper(name):
             if any(i.unfilled for i in function.instructions()):
@@ -185,7 +185,7 @@ def _add_shadows(module: ir.Module, plan: Instrumentation) -> None:
 
 
 def _keep_reachable(module: ir.Module, kernel: Function) -> None:
-    by_name = {f.name.strip('@"'): f for f in module.functions.values()}
+    by_name = module.functions
     keep, todo = set(), [kernel]
     while todo:
         function = todo.pop()
@@ -204,7 +204,7 @@ def _sizes(
     numbers = [n for n in sub_group if n != 32 or sub_group.count(32) > 1] or [32]
     words = module.metadata.get(kernel.metadata.get("intel_reqd_sub_group_size", -1), "")
     lanes = int(words.split("i32")[1].strip(" }")) if "i32" in words else numbers[0]
-    name = kernel.name.lstrip("@")
+    name = kernel.name
     if lanes not in target.subgroup_sizes:
         raise LegalityError(
             f"kernel {name}: {target.name} has no subgroups of {lanes} lanes, only of "

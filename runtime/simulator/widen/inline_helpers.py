@@ -138,7 +138,7 @@ class _Copy:
         for (name, _), operand in zip(helper.parameters, self.call.operands, strict=True):
             self.values[name] = operand
         order = _forward(helper)
-        taken: dict[str, Operand] = {order[0].label: Operand(ir.I1, "true")}
+        taken: dict[str, Operand] = {order[0].label: ir.TRUE}
         edges: dict[tuple[str, str], Operand] = {}
         returned: dict[int, Operand] = {}
         for block in order:
@@ -168,7 +168,7 @@ class _Copy:
     def _emit(self, i: Instruction) -> Operand:
         assert i.result is not None
         self.body.append(replace(i, line=self.call.line, debug=self.call.debug))
-        return Operand(i.type, i.result, i.result)
+        return i.value
 
     def _copy(self, i: Instruction) -> None:
         operands = [self._of(o) for o in i.operands]
@@ -192,7 +192,7 @@ class _Copy:
             edges[label, i.labels[0]] = here
             return
         condition = self._of(i.operands[0])
-        other = self._new("xor", ir.I1, condition, Operand(ir.I1, "true"))
+        other = self._new("xor", ir.I1, condition, ir.TRUE)
         for to, taken in zip(i.labels, (condition, other), strict=True):
             edges[label, to] = self._new("and", ir.I1, here, taken)
 

@@ -46,7 +46,7 @@ def lane_atomic(helper: Function) -> LaneAtomic | None:
     """None for helpers that do something else, or more, or have an ordering of their own."""
     accesses = [i for i in helper.instructions() if i.opcode in _ACCESSES]
     atomics = [i for i in accesses if i.opcode in _ATOMIC]
-    if not helper.name.strip('@"').startswith(ATOMIC_HELPER) or not atomics:
+    if not helper.name.startswith(ATOMIC_HELPER) or not atomics:
         return None
     if not _in_active_lanes(helper) or any(i.opcode == "call" for i in helper.instructions()):
         return None

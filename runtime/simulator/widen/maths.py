@@ -84,7 +84,7 @@ def _native(w: Widener, i: Instruction, name: str) -> None:
             texts.append(f"{t} {w.wide_of(operand)}")
     result = i.type.text if uniform else wide_type(i.type, w.lanes)
     full = f"llvm.{name}{vector}"
-    flags = i.flags + " " if i.flags else ""
+    flags = " ".join(i.flags) + " " if i.flags else ""
     signature = f"{result} @{full}({', '.join(types)})"
     w.context.declarations[signature] = f"declare {signature}"
     text = w.emit(f"call {flags}{result} @{full}({', '.join(texts)})")

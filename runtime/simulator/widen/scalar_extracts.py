@@ -118,7 +118,7 @@ class _Rewrite:
         self.count += 1
         name = f"%xe.e{self.count}"
         self.out.append(replace(made, result=name, line=at.line, debug=at.debug))
-        return Operand(made.type, name, name)
+        return Operand(made.type, name)
 
 
 def _index_type(extract: Instruction) -> Type:

@@ -65,8 +65,7 @@ class ModuleContext:
     """Functions that contain a barrier, directly or through a call."""
 
     def find(self, callee: str) -> Function | None:
-        found = self.module.functions.get("@" + callee)
-        return found or self.module.functions.get(f'@"{callee}"')
+        return self.module.functions.get(callee)
 
 
 @dataclass
@@ -134,7 +133,7 @@ class Widener:
 
     def where(self, i: Instruction | None) -> str:
         """The kernel and the place in it, for messages."""
-        name = self.function.name.lstrip("@").strip('"')
+        name = self.function.name
         if i is None:
             return f"kernel {name}"
         return f"kernel {name}, {self.context.module.place(i.line, i.debug)}"

@@ -1,0 +1,121 @@
+"""What the builder makes is valid LLVM IR that says what was asked for."""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+import pytest
+
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import F32, I1, I8, I32, I64, PTR, VOID, Builder, define, vector
+from triton_xe.runtime.simulator.ir.printer import print_module
+
+
+def verified(b: Builder) -> str:
+    """The module as LLVM prints it."""
+    module = llvm.parse_assembly(print_module([b.function]))
+    module.verify()
+    return str(module)
+
+
+def test_the_example_of_the_docstring() -> None:
+    b = define("add_rows", VOID, [("to", PTR), ("from", PTR, "readonly")], attributes="nounwind")
+    to, source = b.arguments
+    row = vector(16, F32)
+    with b.loop(8) as loop:
+        total = loop.carry(b.zero(row))
+        x = b.load(row, b.gep(row, source, loop.index), align=64)
+        loop.update(total, b.fadd(total, x))
+    b.store(loop.result(total), to, align=64)
+    b.ret()
+    text = verified(b)
+    assert "phi <16 x float> [ zeroinitializer, %entry ]" in text
+    assert "icmp ult i64" in text
+    assert "readonly %from" in text
+
+
+def test_numbers_stand_for_constants_of_the_other_operand() -> None:
+    b = define("f", vector(4, I32), [("x", vector(4, I32)), ("f", F32)])
+    x, f = b.arguments
+    b.fmul(f, 0.1)
+    b.ret(b.select(b.icmp("slt", x, 3), b.add(x, 1), b.not_(x)))
+    text = verified(b)
+    assert "icmp slt <4 x i32> %x, splat (i32 3)" in text
+    assert "xor <4 x i32> %x, splat (i32 -1)" in text
+    assert "fmul float %f, 0x3FB99999A0000000" in text
+
+
+def test_memory_and_atomics() -> None:
+    b = define("f", VOID, [("p", PTR), ("n", I64)])
+    p, n = b.arguments
+    b.copy(b.at(p, 8), p, n, align=8)
+    b.fill(p, -1, 16)
+    old = b.atomicrmw("add", p, n, "monotonic", align=8)
+    pair = b.cmpxchg(p, old, n)
+    with b.branch(b.extract_value(pair, 1)):
+        b.store(b.load(I32, p, ordering="seq_cst", align=4), p, ordering="release", align=4)
+    b.fence()
+    b.load(I64, p, volatile=True)
+    b.ret()
+    text = verified(b)
+    assert "ptr align 8" in text
+    assert "load atomic i32, ptr %p seq_cst, align 4" in text
+    assert "load volatile i64" in text
+
+
+def test_calls_declare_what_they_call() -> None:
+    b = define("f", vector(8, F32), [("x", vector(8, F32)), ("g", PTR)], internal=True)
+    x, g = b.arguments
+    b.call("xe other", VOID, [g, ir.constant(I32, 3)])
+    b.call(g, VOID, [x], attributes="")
+    b.ret(b.intrinsic("maxnum", x, b.call("xe_exp", x.type, [x])))
+    text = verified(b)
+    assert 'declare void @"xe other"(ptr, i32)' in text
+    assert "declare <8 x float> @llvm.maxnum.v8f32(" in text
+
+
+def test_vectors_and_structs() -> None:
+    pair = ir.struct((I32, vector(2, I8)))
+    b = define("f", pair, [("x", vector(4, I32)), ("p", vector(4, PTR))])
+    x, p = b.arguments
+    moved = b.gep(I8, p, 4)
+    assert moved.type is vector(4, PTR)
+    low = b.shuffle(x, None, (0, 1))
+    assert low.type is vector(2, I32)
+    assert b.trunc(low, I8).type is vector(2, I8)
+    assert b.broadcast(ir.constant(I32, 5), 4).text == "splat (i32 5)"
+    s = b.insert_value(ir.poison(pair), b.extract(b.broadcast(b.extract(x, 1), 4), 0), 0)
+    b.ret(b.insert_value(s, b.pack(vector(2, I8), [ir.constant(I8, 1)] * 2), 1))
+    verified(b)
+
+
+def test_phis_are_filled_later() -> None:
+    b = define("f", I32, [("c", I1), ("x", I32)])
+    c, x = b.arguments
+    then, end, entry = b.label("then"), b.label("end"), b.block.label
+    b.cond_br(c, then, end)
+    b.start(then)
+    y = b.add(x, 1)
+    b.br(end)
+    b.start(end)
+    phi = b.phi(I32, (x, entry))
+    b.meet(phi, y, then)
+    b.switch(phi.value, then := b.label("other"), [(0, then)])
+    b.start(then)
+    b.ret(phi.value)
+    assert "phi i32 [ %x, %entry ], [ %v" in verified(b)
+
+
+@pytest.mark.parametrize(("value", "spelled"), [
+    (ir.constant(I1, 1), "true"), (ir.constant(ir.F16, 1.0), "0xH3C00"),
+    (ir.constant(F32, float("inf")), "0x7FF0000000000000"),
+    (ir.constant(F32, -0.0), "0x8000000000000000"), (ir.constant(F32, 0.0), "0x0000000000000000"),
+    (ir.integers(I8, [1, 1]), "splat (i8 1)"), (ir.integers(I8, [1, 2]), "<i8 1, i8 2>"),
+])
+def test_constants(value: ir.Operand, spelled: str) -> None:
+    assert value.text == spelled
+
+
+def test_types_are_one_object_each() -> None:
+    assert vector(4, ir.integer(32)) is vector(4, I32)
+    assert ir.struct((I32, PTR)) is ir.struct((I32, ir.pointer()))
+    assert vector(4, ir.pointer(1)).mangled == "v4p0"

@@ -1,0 +1,459 @@
+"""Build functions of LLVM instructions: names are automatic, operands carry their types.
+
+A function that adds `n` vectors, for example:
+
+    b = define("add_rows", VOID, [("to", PTR), ("from", PTR)], attributes="nounwind")
+    to, source = b.arguments
+    row = vector(16, F32)
+    with b.loop(8) as loop:                      # a loop body runs at least once
+        total = loop.carry(b.zero(row))          # a phi: `total` in, `update` for the next pass
+        x = b.load(row, b.gep(row, source, loop.index), align=64)
+        loop.update(total, b.fadd(total, x))
+    b.store(loop.result(total), to, align=64)
+    b.ret()
+    print(print_module([b.function]))
+
+Where an operand is expected, a Python number stands for a constant of the other operand's type (in
+every element of a vector).  Everything is appended to `b.block`; `start(label)` begins another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from triton_xe.runtime.simulator.ir.records import (
+    Block,
+    Function,
+    Instruction,
+    Operand,
+    constant,
+    poison,
+    zero,
+)
+from triton_xe.runtime.simulator.ir.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    Type,
+    struct,
+    vector,
+    with_elements,
+)
+
+Number = Operand | int | float
+
+
+def define(
+    name: str, result: Type, parameters: Sequence[tuple[str, Type] | tuple[str, Type, str]] = (),
+    *, attributes: str = "", internal: bool = False,
+) -> Builder:
+    """A builder at the entry of a new function; a parameter is name, type and perhaps attributes.
+
+    Names are without %.
+    """
+    types = [(f"%{p[0]}", p[1]) for p in parameters]
+    spelled = {f"%{p[0]}": p[2] for p in parameters if len(p) > 2}
+    made = Function(name, result, types, [Block("%entry")], is_internal=internal,
+                    attributes=attributes, parameter_attributes=spelled)
+    return Builder(made)
+
+
+class Builder:
+    """Appends instructions to `block`, a block of `function`."""
+
+    def __init__(self, function: Function, prefix: str = "v") -> None:
+        self.function = function
+        self.block = function.blocks[-1]
+        self.prefix = prefix
+        self.count = 0
+
+    # --- names, blocks ------------------------------------------------------------------------
+
+    @property
+    def arguments(self) -> list[Operand]:
+        return self.function.arguments
+
+    def argument(self, name: str) -> Operand:
+        """The parameter of that name, without %."""
+        return next(a for a in self.function.arguments if a.text == f"%{name}")
+
+    def name(self) -> str:
+        self.count += 1
+        return f"%{self.prefix}{self.count}"
+
+    def label(self, hint: str = "b") -> str:
+        """A new label, for a block that `start` begins later."""
+        self.count += 1
+        return f"%{hint}{self.count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block and go on there."""
+        self.block = Block(label)
+        self.function.blocks.append(self.block)
+
+    def append(self, i: Instruction) -> Instruction:
+        self.block.instructions.append(i)
+        return i
+
+    def emit(self, i: Instruction) -> Operand:
+        """Append an instruction and name its result."""
+        self.count += 1
+        name = i.result = f"%{self.prefix}{self.count}"
+        self.block.instructions.append(i)
+        return Operand(i.type, name)
+
+    # --- arithmetic ---------------------------------------------------------------------------
+
+    def binary(
+        self, opcode: str, x: Operand, y: Number, flags: tuple[str, ...] = ()
+    ) -> Operand:
+        return self.emit(Instruction(opcode, x.type, [x, _like(y, x)], flags=flags))
+
+    def add(self, x: Operand, y: Number) -> Operand:
+        return self.binary("add", x, y)
+
+    def sub(self, x: Operand, y: Number) -> Operand:
+        return self.binary("sub", x, y)
+
+    def mul(self, x: Operand, y: Number) -> Operand:
+        return self.binary("mul", x, y)
+
+    def udiv(self, x: Operand, y: Number) -> Operand:
+        return self.binary("udiv", x, y)
+
+    def urem(self, x: Operand, y: Number) -> Operand:
+        return self.binary("urem", x, y)
+
+    def shl(self, x: Operand, y: Number) -> Operand:
+        return self.binary("shl", x, y)
+
+    def lshr(self, x: Operand, y: Number) -> Operand:
+        return self.binary("lshr", x, y)
+
+    def ashr(self, x: Operand, y: Number) -> Operand:
+        return self.binary("ashr", x, y)
+
+    def and_(self, x: Operand, y: Number) -> Operand:
+        return self.binary("and", x, y)
+
+    def or_(self, x: Operand, y: Number) -> Operand:
+        return self.binary("or", x, y)
+
+    def xor(self, x: Operand, y: Number) -> Operand:
+        return self.binary("xor", x, y)
+
+    def not_(self, x: Operand) -> Operand:
+        return self.binary("xor", x, -1)
+
+    def fadd(self, x: Operand, y: Number) -> Operand:
+        return self.binary("fadd", x, y)
+
+    def fsub(self, x: Operand, y: Number) -> Operand:
+        return self.binary("fsub", x, y)
+
+    def fmul(self, x: Operand, y: Number) -> Operand:
+        return self.binary("fmul", x, y)
+
+    def fdiv(self, x: Operand, y: Number) -> Operand:
+        return self.binary("fdiv", x, y)
+
+    def fneg(self, x: Operand) -> Operand:
+        return self.emit(Instruction("fneg", x.type, [x]))
+
+    def freeze(self, x: Operand) -> Operand:
+        return self.emit(Instruction("freeze", x.type, [x]))
+
+    def icmp(self, predicate: str, x: Operand, y: Number) -> Operand:
+        return self.compare("icmp", predicate, x, y)
+
+    def fcmp(self, predicate: str, x: Operand, y: Number) -> Operand:
+        return self.compare("fcmp", predicate, x, y)
+
+    def compare(
+        self, opcode: str, predicate: str, x: Operand, y: Number, flags: tuple[str, ...] = ()
+    ) -> Operand:
+        t = with_elements(x.type, I1)
+        return self.emit(Instruction(opcode, t, [x, _like(y, x)], flags=flags, extra=predicate))
+
+    def select(
+        self, condition: Operand, x: Operand, y: Number, flags: tuple[str, ...] = ()
+    ) -> Operand:
+        return self.emit(Instruction("select", x.type, [condition, x, _like(y, x)], flags=flags))
+
+    # --- casts --------------------------------------------------------------------------------
+
+    def cast(self, opcode: str, x: Operand, t: Type, flags: tuple[str, ...] = ()) -> Operand:
+        """Convert to type `t`; for a vector `t` may be that of the elements."""
+        if x.type.kind == "vec" != t.kind:
+            t = with_elements(x.type, t)
+        return self.emit(Instruction(opcode, t, [x], flags=flags))
+
+    def trunc(self, x: Operand, t: Type) -> Operand:
+        return self.cast("trunc", x, t)
+
+    def zext(self, x: Operand, t: Type) -> Operand:
+        return self.cast("zext", x, t)
+
+    def sext(self, x: Operand, t: Type) -> Operand:
+        return self.cast("sext", x, t)
+
+    def fptrunc(self, x: Operand, t: Type) -> Operand:
+        return self.cast("fptrunc", x, t)
+
+    def fpext(self, x: Operand, t: Type) -> Operand:
+        return self.cast("fpext", x, t)
+
+    def ptrtoint(self, x: Operand, t: Type = I64) -> Operand:
+        return self.cast("ptrtoint", x, t)
+
+    def inttoptr(self, x: Operand) -> Operand:
+        return self.cast("inttoptr", x, PTR)
+
+    def bitcast(self, x: Operand, t: Type) -> Operand:
+        """The same bits as type `t`, which must be spelled whole."""
+        return x if x.type is t else self.emit(Instruction("bitcast", t, [x]))
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def alloca(self, t: Type, count: Operand | None = None, *, align: int = 0) -> Operand:
+        operands = [] if count is None else [count]
+        return self.emit(Instruction("alloca", PTR, operands, element=t, align=align))
+
+    def load(
+        self, t: Type, address: Operand, *, align: int = 0, volatile: bool = False,
+        ordering: str = "",
+    ) -> Operand:
+        return self.emit(Instruction(
+            "load", t, [address], flags=_VOLATILE if volatile else (), align=align,
+            orderings=(ordering,) if ordering else ()))
+
+    def store(
+        self, value: Operand, address: Operand, *, align: int = 0, ordering: str = ""
+    ) -> Instruction:
+        return self.append(Instruction("store", VOID, [value, address], align=align,
+                                       orderings=(ordering,) if ordering else ()))
+
+    def gep(
+        self, t: Type, base: Operand, *indices: Operand | int, flags: tuple[str, ...] = ()
+    ) -> Operand:
+        """`base` moved by an index in units of `t`; an integer index is one of 64 bits."""
+        operands = [base, *(_index(k) for k in indices)]
+        count = next((o.type.count for o in operands if o.type.kind == "vec"), 0)
+        result = vector(count, PTR) if count else PTR
+        return self.emit(Instruction("getelementptr", result, operands, flags=flags, element=t))
+
+    def at(self, pointer: Operand, offset: int) -> Operand:
+        """The pointer `offset` bytes further on."""
+        return pointer if offset == 0 else self.gep(I8, pointer, offset)
+
+    def copy(self, target: Operand, source: Operand, nbytes: Number, align: int = 1) -> None:
+        self._memory("llvm.memcpy.p0.p0.i64", [target, source, _index(nbytes)], (align, align))
+
+    def fill(self, target: Operand, byte: int, nbytes: Number, align: int = 1) -> None:
+        operands = [target, constant(I8, byte), _index(nbytes)]
+        self._memory("llvm.memset.p0.i64", operands, (align,))
+
+    def _memory(self, callee: str, operands: list[Operand], aligns: tuple[int, ...]) -> None:
+        i = Instruction("call", VOID, [*operands, constant(I1, 0)], callee=callee)
+        i.aligns = aligns + (0,) * (4 - len(aligns))
+        self.append(i)
+
+    def atomicrmw(
+        self, operation: str, address: Operand, value: Operand, ordering: str = "seq_cst", *,
+        align: int = 0,
+    ) -> Operand:
+        return self.emit(Instruction("atomicrmw", value.type, [address, value], extra=operation,
+                                     orderings=(ordering,), align=align))
+
+    def cmpxchg(
+        self, address: Operand, expected: Operand, value: Operand, ordering: str = "seq_cst", *,
+        align: int = 0,
+    ) -> Operand:
+        """A struct: the old value and whether it was the expected one."""
+        return self.emit(Instruction(
+            "cmpxchg", struct((value.type, I1)), [address, expected, value],
+            orderings=(ordering, ordering), align=align))
+
+    def fence(self, ordering: str = "seq_cst") -> None:
+        self.append(Instruction("fence", VOID, [], orderings=(ordering,)))
+
+    # --- vectors and structs ------------------------------------------------------------------
+
+    def zero(self, t: Type) -> Operand:
+        return zero(t)
+
+    def shuffle(self, x: Operand, y: Operand | None, indices: Sequence[int]) -> Operand:
+        """Elements of x, then y, by number; -1 is any."""
+        t = vector(len(indices), x.type.scalar)
+        other = poison(x.type) if y is None else y
+        return self.emit(Instruction("shufflevector", t, [x, other], indices=tuple(indices)))
+
+    def extract(self, x: Operand, index: Operand | int) -> Operand:
+        return self.emit(Instruction("extractelement", x.type.scalar, [x, _element(index)]))
+
+    def insert(self, x: Operand, element: Operand, index: Operand | int) -> Operand:
+        return self.emit(Instruction("insertelement", x.type, [x, element, _element(index)]))
+
+    def broadcast(self, scalar: Operand, count: int) -> Operand:
+        t = vector(count, scalar.type)
+        if scalar.is_constant and scalar.text[0] != "@":
+            return constant(t, scalar.text)
+        return self.shuffle(self.insert(poison(t), scalar, 0), None, (0,) * count)
+
+    def pack(self, t: Type, elements: Iterable[Operand]) -> Operand:
+        """A vector of these elements, each inserted."""
+        x = poison(t)
+        for k, element in enumerate(elements):
+            x = self.insert(x, element, k)
+        return x
+
+    def extract_value(self, x: Operand, *indices: int) -> Operand:
+        t = x.type
+        for k in indices:
+            t = t.fields[k]
+        return self.emit(Instruction("extractvalue", t, [x], indices=indices))
+
+    def insert_value(self, x: Operand, value: Operand, *indices: int) -> Operand:
+        return self.emit(Instruction("insertvalue", x.type, [x, value], indices=indices))
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def call(
+        self, callee: str | Operand, result: Type, arguments: Sequence[Operand] = (), *,
+        flags: tuple[str, ...] = (), attributes: str = "", aligns: tuple[int, ...] = (),
+    ) -> Operand:
+        """Call a function by name (it is declared on printing), or through a pointer.
+
+        Returns an operand of type void where there is no result.
+        """
+        name = callee if isinstance(callee, str) else callee.text
+        i = Instruction("call", result, list(arguments), flags=flags, callee=name,
+                        attributes=attributes, aligns=aligns)
+        if result is not VOID:
+            return self.emit(i)
+        self.append(i)
+        return Operand(VOID, "void")
+
+    def intrinsic(
+        self, name: str, *arguments: Operand, result: Type | None = None,
+        flags: tuple[str, ...] = (),
+    ) -> Operand:
+        """Call `llvm.<name>` for the type of its first argument: `intrinsic("smax", x, y)`."""
+        first = arguments[0].type
+        return self.call(f"llvm.{name}.{first.mangled}", result or first, arguments, flags=flags)
+
+    # --- control ------------------------------------------------------------------------------
+
+    def phi(self, t: Type, *incoming: tuple[Operand, str]) -> Instruction:
+        """A phi at the end of the current block; `value` is its operand, add to it with `meet`."""
+        i = Instruction("phi", t, [v for v, _ in incoming], labels=[x for _, x in incoming])
+        self.emit(i)
+        return i
+
+    @staticmethod
+    def meet(phi: Instruction, value: Operand, label: str) -> None:
+        """What a phi receives from the block `label`."""
+        phi.operands.append(value)
+        phi.labels.append(label)
+
+    def br(self, label: str) -> None:
+        self.append(Instruction("br", VOID, [], labels=[label]))
+
+    def cond_br(self, condition: Operand, then: str, otherwise: str) -> None:
+        self.append(Instruction("br", VOID, [condition], labels=[then, otherwise]))
+
+    def switch(self, value: Operand, default: str, cases: Sequence[tuple[int, str]]) -> None:
+        operands = [value, *(constant(value.type, k) for k, _ in cases)]
+        labels = [default, *(label for _, label in cases)]
+        self.append(Instruction("switch", VOID, operands, labels=labels))
+
+    def ret(self, value: Operand | None = None) -> None:
+        self.append(Instruction("ret", VOID, [] if value is None else [value]))
+
+    def unreachable(self) -> None:
+        self.append(Instruction("unreachable", VOID, []))
+
+    @contextmanager
+    def branch(self, condition: Operand, *, leaves: bool = False) -> Iterator[None]:
+        """What is built inside runs if `condition`; `leaves`: it ends with a `ret` of its own."""
+        then, after = self.label("then"), self.label("after")
+        self.cond_br(condition, then, after)
+        self.start(then)
+        yield
+        if not leaves:
+            self.br(after)
+        self.start(after)
+
+    @contextmanager
+    def loop(self, stop: Number, *, start: Number = 0, step: int = 1) -> Iterator[Loop]:
+        """Run for an index from `start` while it is below `stop`, the first time unasked."""
+        first = _index(start)
+        body, after = self.label("loop"), self.label("done")
+        before = self.block.label
+        self.br(body)
+        self.start(body)
+        found = Loop(self, body, before)
+        phi = found.phi(first)
+        found.index = phi.value
+        yield found
+        following = self.add(found.index, step)
+        again = self.icmp("ult", following, _like(stop, first))
+        self.meet(phi, following, self.block.label)
+        for carried in found.carried.values():
+            self.meet(carried[0], carried[1], self.block.label)
+        self.cond_br(again, body, after)
+        self.start(after)
+
+
+@dataclass
+class Loop:
+    """A loop that is being built: its index, and values that go from pass to pass."""
+
+    builder: Builder
+    label: str
+    before: str
+    index: Operand = field(default_factory=lambda: zero(I64))
+    carried: dict[str, tuple[Instruction, Operand]] = field(default_factory=dict)
+    phis: int = 0
+
+    def phi(self, first: Operand) -> Instruction:
+        b = self.builder
+        i = Instruction("phi", first.type, [first], b.name(), labels=[self.before])
+        head = next(x for x in reversed(b.function.blocks) if x.label == self.label)
+        head.instructions.insert(self.phis, i)
+        self.phis += 1
+        return i
+
+    def carry(self, first: Operand) -> Operand:
+        """A value of the loop, which is `first` in the first pass; `update` it in every pass."""
+        i = self.phi(first)
+        self.carried[i.value.text] = (i, i.value)
+        return i.value
+
+    def update(self, value: Operand, following: Operand) -> None:
+        """What the next pass finds in the place of a carried value."""
+        self.carried[value.text] = (self.carried[value.text][0], following)
+
+    def result(self, value: Operand) -> Operand:
+        """A carried value after the loop."""
+        return self.carried[value.text][1]
+
+
+_VOLATILE = ("volatile",)
+
+
+def _like(x: Number, other: Operand) -> Operand:
+    return x if isinstance(x, Operand) else constant(other.type, x)
+
+
+def _index(x: Number) -> Operand:
+    return x if isinstance(x, Operand) else constant(I64, x)
+
+
+def _element(x: Operand | int) -> Operand:
+    return x if isinstance(x, Operand) else constant(I32, x)

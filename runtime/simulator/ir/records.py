@@ -1,0 +1,324 @@
+"""The records of a module: operands, instructions, blocks, functions.
+
+`parser.parse_module` reads them from text, `builder.Builder` makes them, `printer` writes them.
+"""
+
+from __future__ import annotations
+
+import re
+import struct as packing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from triton_xe.runtime.simulator.ir.types import I1, Type, pointer, vector
+
+_PLACE = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
+ASSEMBLY = "asm"
+"""The callee of a call of inline assembly."""
+
+
+class Operand(NamedTuple):
+    """A use of a value: the name of an SSA value (`%x`) or global (`@x`), or a constant's spelling.
+
+    `elements` holds the parts of a vector or struct constant; `expression` a constant expression.
+    """
+
+    type: Type
+    text: str
+    elements: tuple[Operand, ...] = ()
+    expression: Instruction | None = None
+
+    @property
+    def local(self) -> str | None:
+        """The name of an SSA value, None for constants and globals."""
+        return self.text if self.text[0] == "%" else None
+
+    @property
+    def is_constant(self) -> bool:
+        return self.text[0] != "%"
+
+    @property
+    def is_undefined(self) -> bool:
+        return self.text in ("undef", "poison")
+
+    @property
+    def is_splat(self) -> bool:
+        """Whether all elements of a vector are known to be the same: also zero and undefined."""
+        return self.text[0] != "%" and (
+            self.is_undefined or self.text == "zeroinitializer" or self.text.startswith("splat"))
+
+    @property
+    def is_zero(self) -> bool:
+        return self.text in _ZEROS
+
+    def integer_value(self) -> int | None:
+        """The value of an integer or null-pointer constant, else None."""
+        if self.text[0] == "%" or self.type.kind not in ("int", "ptr"):
+            return None
+        if self.text in ("true", "false"):
+            return int(self.text == "true")
+        if self.text in ("null", "zeroinitializer"):
+            return 0
+        return int(self.text) if self.text.lstrip("-").isdigit() else None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_ZEROS = frozenset({"0", "0.0", "0xH0000", "null", "false", "zeroinitializer"})
+
+
+def constant(t: Type, value: float | str) -> Operand:
+    """A number of type `t`, in every element of a vector; text is LLVM's own spelling."""
+    if t.kind == "vec":
+        return splat(constant(t.scalar, value), t.count)
+    if isinstance(value, str):
+        return Operand(t, value)
+    if t.kind == "float":
+        return Operand(t, _spelled(t, float(value)))
+    return _integer(t, int(value))
+
+
+@lru_cache(maxsize=4096)
+def _integer(t: Type, value: int) -> Operand:
+    if t.kind == "ptr":
+        return Operand(t, "null")
+    return Operand(t, ("true" if value & 1 else "false") if t is I1 else str(value))
+
+
+def _spelled(t: Type, value: float) -> str:
+    """A floating-point number, exactly; fp32 and fp64 are both spelled as the bits of fp64."""
+    if t.name == "half":
+        return f"0xH{packing.unpack('<H', packing.pack('<e', value))[0]:04X}"
+    if t.name == "bfloat":
+        return f"0xR{packing.unpack('<I', packing.pack('<f', value))[0] >> 16:04X}"
+    if t.name == "float":
+        value = packing.unpack("<f", packing.pack("<f", value))[0]
+    return f"0x{packing.unpack('<Q', packing.pack('<d', value))[0]:016X}"
+
+
+@lru_cache(maxsize=1024)
+def splat(element: Operand, count: int) -> Operand:
+    """A vector constant whose elements are all `element`."""
+    t = vector(count, element.type)
+    if element.is_undefined:
+        return Operand(t, element.text)
+    return Operand(t, f"splat ({element.type.text} {element.text})", (element,) * count)
+
+
+def constant_vector(elements: Sequence[Operand]) -> Operand:
+    """A vector constant of these elements."""
+    first = elements[0]
+    if all(e.text == first.text for e in elements):
+        return splat(first, len(elements))
+    text = ", ".join([f"{e.type.text} {e.text}" for e in elements])
+    return Operand(vector(len(elements), first.type), f"<{text}>", tuple(elements))
+
+
+def integers(t: Type, values: Sequence[int]) -> Operand:
+    """A vector constant of integers of scalar type `t`."""
+    return constant_vector([constant(t, v) for v in values])
+
+
+def zero(t: Type) -> Operand:
+    """The value whose bits are all zero."""
+    return Operand(t, "zeroinitializer") if t.kind in ("vec", "struct", "array") else constant(t, 0)
+
+
+def poison(t: Type) -> Operand:
+    return Operand(t, "poison")
+
+
+TRUE, FALSE = constant(I1, 1), constant(I1, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Instruction:
+    """One instruction.
+
+    `flags` are the words between opcode and type (`nuw`, `fast`, `volatile`); `extra` the predicate
+    of a comparison or the operation of an atomicrmw; `labels` are successors or the incoming blocks
+    of a phi; `element` is the source type of a getelementptr or the allocated type; `indices` are
+    those of extractvalue/insertvalue, or a shuffle mask (-1 = undefined); `aligns` the alignment
+    of each argument of a call, 0 where none is stated; a callee that begins with % is a pointer.
+    """
+
+    opcode: str
+    type: Type
+    operands: list[Operand]
+    result: str | None = None
+    flags: tuple[str, ...] = ()
+    extra: str = ""
+    labels: list[str] = field(default_factory=list)
+    element: Type | None = None
+    indices: tuple[int, ...] = ()
+    callee: str = ""
+    align: int = 0
+    aligns: tuple[int, ...] = ()
+    orderings: tuple[str, ...] = ()
+    """Of an atomic access or a fence; a cmpxchg has two."""
+    scope: str = ""
+    """The `syncscope` of an atomic, "" for the whole system."""
+    attributes: str = ""
+    line: int = 0
+    debug: int | None = None
+    unfilled: bool = False
+    """A masked load that leaves the registers of lanes without one as they are."""
+
+    @property
+    def value(self) -> Operand:
+        """The result, as an operand of other instructions."""
+        assert self.result is not None
+        return Operand(self.type, self.result)
+
+    def locals(self) -> Iterator[str]:
+        """Names of the SSA values used."""
+        for operand in self.operands:
+            if operand.text[0] == "%":
+                yield operand.text
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it only computes its result: no memory, no control flow, no call."""
+        return self.opcode not in _IMPURE
+
+
+_IMPURE = frozenset(
+    "load store call cmpxchg atomicrmw fence br switch ret unreachable cold".split())
+TERMINATORS = frozenset("br switch ret unreachable cold".split())
+ATOMICS = frozenset({"atomicrmw", "cmpxchg"})
+ACCESSES = ATOMICS | {"load", "store"}
+
+
+@dataclass
+class Block:
+    """A basic block; the last instruction is the terminator.  Labels begin with %."""
+
+    label: str
+    instructions: list[Instruction] = field(default_factory=list)
+
+    @property
+    def successors(self) -> list[str]:
+        last = self.instructions[-1]
+        return last.labels if last.opcode in ("br", "switch") else []
+
+    @property
+    def phis(self) -> list[Instruction]:
+        return [i for i in self.instructions if i.opcode == "phi"]
+
+
+@dataclass
+class Function:
+    """A function with a body; `metadata` maps attachment names to metadata numbers."""
+
+    name: str
+    result: Type
+    parameters: list[tuple[str, Type]]
+    blocks: list[Block]
+    is_kernel: bool = False
+    is_internal: bool = False
+    metadata: dict[str, int] = field(default_factory=dict)
+    attributes: str = ""
+    """Of the function, as LLVM spells them."""
+    parameter_attributes: dict[str, str] = field(default_factory=dict)
+    """By name of the parameter: `noalias readonly`."""
+    text: str = ""
+
+    @property
+    def arguments(self) -> list[Operand]:
+        return [Operand(t, name) for name, t in self.parameters]
+
+    def instructions(self) -> Iterator[Instruction]:
+        for block in self.blocks:
+            yield from block.instructions
+
+    @cached_property
+    def predecessors(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {b.label: [] for b in self.blocks}
+        for block in self.blocks:
+            for successor in dict.fromkeys(block.successors):
+                found[successor].append(block.label)
+        return found
+
+
+@dataclass
+class Global:
+    """A global variable; `initializer` is its host spelling, or undef."""
+
+    name: str
+    type: Type
+    space: int
+    initializer: str
+    is_constant: bool
+
+    @property
+    def address(self) -> Operand:
+        return Operand(pointer(self.space), self.name)
+
+
+@dataclass
+class Module:
+    """Functions by name, globals by name with @; `metadata` maps numbers to their text."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    globals: dict[str, Global] = field(default_factory=dict)
+    metadata: dict[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def placed(self) -> dict[int, int]:
+        """Line of each instruction without a source location -> location of a neighbour."""
+        found: dict[int, int] = {}
+        for function in self.functions.values():
+            before: int | None = None
+            waiting: list[int] = []
+            for i in function.instructions():
+                if i.debug is None:
+                    waiting.append(i.line)
+                    continue
+                found.update(dict.fromkeys(waiting, i.debug))
+                before, waiting = i.debug, []
+            if before is not None:
+                found.update(dict.fromkeys(waiting, before))
+        return found
+
+    def kernels(self) -> list[Function]:
+        return [f for f in self.functions.values() if f.is_kernel]
+
+    def place(self, line: int, debug: int | None) -> str:
+        """Source location of an instruction: in the kernel's source if known, else in the module.
+
+        An instruction that has none is "near" the next one that has.
+        """
+        if debug is None:
+            following = self.placed.get(line)
+            if following is not None:
+                return f"near {self.place(0, following)}"
+        text = self.metadata.get(-1 if debug is None else debug, "")
+        if "DILocation(line: " in text:
+            return f"source line {text.split('line: ')[1].split(',')[0]}"
+        found = _PLACE.match(text)
+        if found is not None:
+            return f"{found[1]}:{found[2]}:{found[3]}"
+        return f"line {line} of its LLVM module"
+
+    def metadata_integers(self, function: Function, name: str) -> tuple[int, ...]:
+        """The integers of an attachment such as `reqd_work_group_size`; () when absent."""
+        number = function.metadata.get(name)
+        if number is None:
+            return ()
+        words = self.metadata.get(number, "").replace(",", " ").replace("}", " ").split()
+        return tuple(int(w) for w in words if w.lstrip("-").isdigit())
+
+
+def undefined_calls(functions: Sequence[Function]) -> dict[str, Instruction]:
+    """Functions that are called and not among these, with one of the calls."""
+    own = {f.name for f in functions}
+    found: dict[str, Instruction] = {}
+    for function in functions:
+        for i in function.instructions():
+            if i.opcode == "call" and i.callee not in own and i.callee[0] != "%":
+                found.setdefault(i.callee, i)
+    return found
+
