@@ -96,6 +96,10 @@ class Dpas:
         return SYSTOLIC_DEPTH * self.operations_per_channel
 
     @property
+    def is_float(self) -> bool:
+        return self.a not in _INTEGER
+
+    @property
     def precision(self) -> tuple[int, int]:
         """The intrinsic's precA and precB."""
         return PRECISION[self.a], PRECISION[self.b]

@@ -79,7 +79,7 @@ def _conditions(function: Function, cut: set[tuple[str, str]], slices: _Slices) 
                 *tests, branch = _test_of_divisor(i.operands[1], len(found))
                 found[-1].instructions += tests
                 end(branch, [f"%xe.guard{len(found)}", COLD])
-            found[-1].instructions.append(i if i.opcode == "call" else replace(i, flags=""))
+            found[-1].instructions.append(i if i.opcode == "call" else replace(i, flags=()))
         following = f"%xe.guard{len(found)}"
         end(branches[label], [COLD if x == cold else following for x in branches[label].labels])
     found[-1].instructions.append(Instruction("ret", VOID, []))

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from triton_xe.errors import LegalityError, SimulatorTrap
 from triton_xe.hardware import block_2d, dpas
+from triton_xe.hardware.target import Target
+from triton_xe.intrinsics.genisa import DPAS
+from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.ir import Instruction
-from triton_xe.runtime.simulator.library.precision import DpasShape
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 if TYPE_CHECKING:
@@ -18,7 +20,9 @@ _CHECKS = {
     "Write": block_2d.check_store,
     "Prefetch": block_2d.check_prefetch,
 }
-_ACCUMULATORS = {"float": "f32", "i32": "i32", "half": "f16", "i16": "bf16"}
+_ACCUMULATORS = {llvm: name for name, llvm in dpas.ACCUMULATOR_LLVM.items()}
+_TYPES = {code: name for name, code in dpas.PRECISION.items()}
+_DPAS_CONSTANTS = [p.name for p in DPAS.parameters if p.constant]
 
 
 def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instruction) -> None:
@@ -49,29 +53,45 @@ def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instructi
         )
 
 
-def check_dpas(w: Widener, i: Instruction, shape: DpasShape) -> None:
-    """A DPAS must be in the device's table and its operands must have the right size."""
-    constants = [o.integer_value() for o in i.operands[3:8]]
-    if None in constants:
-        raise SimulatorTrap(f"{w.where(i)}: a DPAS whose types are not constants")
-    if constants[4]:
-        raise SimulatorTrap(f"{w.where(i)}: DPASW is not simulated")
+def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
+    """The instruction that a call of `sub.group.dpas` names; `LegalityError` if there is none."""
+    code_a, code_b = (argument(i, f"precision_{x}").integer_value() or 0 for x in "ab")
+    if code_a not in _TYPES or code_b not in _TYPES:
+        raise LegalityError(f"DPAS precision codes {code_a}, {code_b} are not known")
+    rows = argument(i, "repeat_count").integer_value() or 0
     accumulator = _ACCUMULATORS.get(i.type.scalar.name, i.type.scalar.name)
+    return dpas.Dpas(
+        _TYPES[code_a], _TYPES[code_b], accumulator, rows, target.dpas_execution_size or 8)
+
+
+def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
+    """A DPAS must be in the device's table and its operands must have the right size."""
+    if any(argument(i, name).integer_value() is None for name in _DPAS_CONSTANTS):
+        raise SimulatorTrap(f"{w.where(i)}: a DPAS whose types are not constants")
+    if argument(i, "dpasw").integer_value():
+        raise SimulatorTrap(f"{w.where(i)}: DPASW is not simulated")
+    try:
+        shape = dpas_of(i, w.context.target)
+    except LegalityError as error:
+        raise SimulatorTrap(f"{w.where(i)}: illegal DPAS: {error}") from None
     reason = dpas.check_dpas(
-        shape.a, shape.b, accumulator, w.context.target,
-        repeat_count=shape.rows, subgroup_size=w.lanes, depth=int(constants[2] or 0),
+        shape.a, shape.b, shape.accumulator, w.context.target,
+        repeat_count=shape.repeat_count, subgroup_size=w.lanes,
+        depth=argument(i, "depth").integer_value() or 0,
     )
     if reason is not None:
         raise SimulatorTrap(f"{w.where(i)}: illegal DPAS: {reason}")
     if {shape.a, shape.b} & {"bf8", "hf8"}:
         raise SimulatorTrap(f"{w.where(i)}: DPAS of {shape.a} by {shape.b} is not simulated")
-    expected = (shape.rows * shape.columns * i.type.scalar.size, shape.bytes_a, shape.bytes_b)
+    expected = (shape.repeat_count * shape.execution_size * i.type.scalar.size,
+                shape.a_bytes, shape.b_bytes)
     for name, operand, want in zip(
         ("accumulator", "A", "B"), i.operands[:3], expected, strict=True
     ):
         found = operand.type.size * w.lanes
-        if found != want and not (name == "A" and shape.rows == 1 and found > want):
+        if found != want and not (name == "A" and shape.repeat_count == 1 and found > want):
             raise SimulatorTrap(
-                f"{w.where(i)}: operand {name} of a DPAS with {shape.rows} rows holds "
+                f"{w.where(i)}: operand {name} of a DPAS with {shape.repeat_count} rows holds "
                 f"{want} bytes, its type has {found}"
             )
+    return shape

@@ -39,7 +39,7 @@ def conversion(w: Widener, i: Instruction) -> None:
     if source == target:
         w.define(i, w.value(i.operands[0]))
         return
-    cast(w, replace(i, opcode=opcode, flags="", operands=i.operands[:1]))
+    cast(w, replace(i, opcode=opcode, flags=(), operands=i.operands[:1]))
 
 
 __all__ = ["conversion"]

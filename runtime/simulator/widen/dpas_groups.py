@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from triton_xe.hardware import dpas
 from triton_xe.runtime.simulator.analysis.tile_tables import READ_NOW
 from triton_xe.runtime.simulator.library.names import dpas_name, dpas_rows_ahead
-from triton_xe.runtime.simulator.library.precision import DpasShape
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.widener import Widener
 
@@ -27,7 +27,7 @@ _PURE = re.compile(r"%\S+ = (?!(?:load|call|tail|cmpxchg|atomicrmw|va_arg)\b)\w+
 class Dpas:
     """One DPAS on memory: host pointers of the accumulator and the prepared operands."""
 
-    shape: DpasShape
+    shape: dpas.Dpas
     accumulator: str
     slot: str
     a: str

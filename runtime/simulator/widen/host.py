@@ -261,7 +261,7 @@ class _FunctionWriter:
         self.w = Widener(context, function, RULES)
         self.w.private_pointers = private_pointers(function)
         self.w.granules = find_granules(function, self.w.private_pointers)
-        self.w.roles = operand_roles(function, context.target.dpas_execution_size)
+        self.w.roles = operand_roles(function, context.target)
         self.w.direct_kinds = direct_arrays(
             function, self.w.private_pointers, self.w.roles, self.w.uses, context.lanes
         )

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from triton_xe.errors import LegalityError, SimulatorTrap
+from triton_xe.errors import LegalityError
+from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
-from triton_xe.runtime.simulator.analysis.legality import check_block, check_dpas
+from triton_xe.runtime.simulator.analysis.legality import check_block, check_dpas, dpas_of
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 from triton_xe.runtime.simulator.library.names import (
     block_read_name,
     block_write_name,
+    dpas_roles,
     prepare_name,
     tile_name,
 )
-from triton_xe.runtime.simulator.library.precision import DpasShape, dpas_shape
 from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
@@ -31,16 +32,16 @@ from triton_xe.runtime.simulator.widen.widener import Widener
 PREFIX = "llvm.genx.GenISA."
 
 
-def operand_roles(function: Function, execution_size: int) -> dict[str, set[str]]:
+def operand_roles(function: Function, target: Target) -> dict[str, set[str]]:
     """For every value used as A or B of a DPAS, the preparations it needs."""
     found: dict[str, set[str]] = {}
     for i in function.instructions():
         if is_dpas(i):
             try:
-                shape = _shape(i, execution_size)
+                roles = dpas_roles(dpas_of(i, target))
             except LegalityError:
                 continue  # `dpas` refuses it, and says where
-            for operand, role in ((i.operands[1], shape.role_a), (i.operands[2], shape.role_b)):
+            for operand, role in zip(i.operands[1:3], roles, strict=True):
                 if operand.local is not None:
                     found.setdefault(operand.local, set()).add(role)
     return found
@@ -55,11 +56,6 @@ def assign_slots(w: Widener) -> None:
         sizes[number] = max(sizes.get(number, 0), types[name].size * w.lanes)
     pointers = {number: w.temporary(size) for number, size in sizes.items()}
     w.slots = {name: pointers[number] for name, number in numbers.items()}
-
-
-def _shape(i: Instruction, execution_size: int) -> DpasShape:
-    precision_a, precision_b, _, repeat = (o.integer_value() or 0 for o in i.operands[3:7])
-    return dpas_shape(precision_a, precision_b, repeat, execution_size)
 
 
 def prepare_roles(w: Widener, name: str, value: Value) -> None:
@@ -83,11 +79,8 @@ def prepare(w: Widener, image: str, role: str) -> str:
 
 def dpas(w: Widener, i: Instruction) -> None:
     assert i.result is not None
-    try:
-        shape = _shape(i, w.context.target.dpas_execution_size)
-    except LegalityError as error:
-        raise SimulatorTrap(f"{w.where(i)}: illegal DPAS: {error}") from None
-    check_dpas(w, i, shape)
+    shape = check_dpas(w, i)
+    roles = dpas_roles(shape)
     accumulator = w.value(i.operands[0]) if not i.operands[0].is_undefined else Uniform(
         "zeroinitializer", i.type
     )
@@ -96,8 +89,8 @@ def dpas(w: Widener, i: Instruction) -> None:
         w.store_image(accumulator, slot)
         if w.block.lines[-1].startswith("store "):
             w.slot_stores[w.block.lines[-1]] = slot
-    a = _prepared(w, i.operands[1], shape.role_a)
-    b = _prepared(w, i.operands[2], shape.role_b)
+    a = _prepared(w, i.operands[1], roles[0])
+    b = _prepared(w, i.operands[2], roles[1])
     note_dpas(w, Dpas(shape, i.type.scalar.name, slot, a, b))
     w.define(i, Slot(slot, i.type))
 
