@@ -18,6 +18,13 @@ from triton_xe.errors import DeviceError
 MAGIC = 0x07230203
 HEADER_WORDS = 5
 MARK = "triton-xe llvm-ir "
+SOURCE_NODE = "xe.at"
+"""Metadata of an instruction of the LLVM IR: file, line and column of the user's code."""
+UNFILLED_NODE = "xe.unfilled"
+"""Metadata of a masked load that leaves the registers of lanes without one as they are."""
+FALLBACK_NODE = "xe.fallback"
+"""Metadata of a branch between two versions of the same work: which label, 0 or 1, is the version
+that is always right; the other one is faster."""
 CHUNK_BYTES = 200_000
 OP_MODULE_PROCESSED = 330
 # capability, extension, import, memory model, entry point, execution mode, strings, sources, names

@@ -29,7 +29,7 @@ from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.rewriting import detach, functions, if_else
 from triton_xe.lowering.surfaces.affine import constant_of
-from triton_xe.lowering.surfaces.raise_surfaces import RUNS
+from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 
 BASE_ALIGNMENT = "xe.base_alignment"
 GATHER = "xe.gather"
@@ -227,6 +227,7 @@ class _Guard:
         rest = ops[ops.index(self.mark) + 1 : -1]
         legal = self._all([*self.tests, *self.runs.values()])
         choice = if_else(legal, [])
+        choice.attributes[VERSIONS] = UnitAttr()
         Rewriter.insert_op(choice, InsertPoint.before(self.mark))
         Rewriter.erase_op(self.mark)
         fast, slow = (region.block for region in choice.regions)

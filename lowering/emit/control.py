@@ -14,7 +14,8 @@ from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.surfaces.affine import constant_of
-from triton_xe.lowering.surfaces.raise_surfaces import RUNS
+from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
+from triton_xe.spirv import FALLBACK_NODE
 
 
 class LoopId(ir.MDValue):
@@ -179,7 +180,11 @@ def lower_if(em: Emitter, op: Operation) -> None:
     has_else = bool(op.regions[1].blocks) and bool(list(op.regions[1].block.ops))
     else_block = em.function.append_basic_block("else") if has_else else after
     condition, inverted = _condition(em, op.operands[0])
-    em.b.cbranch(condition, *((else_block, then_block) if inverted else (then_block, else_block)))
+    targets = (else_block, then_block) if inverted else (then_block, else_block)
+    branch = em.b.cbranch(condition, *targets)
+    if VERSIONS in op.attributes:
+        node = em.state.llvm.add_metadata([I32(targets.index(else_block))])
+        branch.set_metadata(FALLBACK_NODE, node)
     sides = []
     for region, block in zip(op.regions, (then_block, else_block), strict=True):
         if block is after:

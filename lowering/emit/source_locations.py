@@ -15,8 +15,8 @@ from llvmlite.ir import instructions
 from xdsl.ir import Operation
 
 from triton_xe.dialects.text.locations import Source, source_of
+from triton_xe.spirv import SOURCE_NODE
 
-KIND = "xe.at"
 _LIBRARY = "/triton/language/"
 _NAMED = (
     instructions.LoadInstr, instructions.StoreInstr, instructions.CallInstr,
@@ -78,7 +78,7 @@ class PlacingBuilder(ir.IRBuilder):
 
     def _insert(self, instr: Any) -> None:
         if self._place is not None and isinstance(instr, _NAMED):
-            instr.set_metadata(KIND, self._place)
+            instr.set_metadata(SOURCE_NODE, self._place)
         super()._insert(instr)
 
 
@@ -86,4 +86,4 @@ def _nothing() -> None:
     """What to do before a block ends, usually."""
 
 
-__all__ = ["KIND", "PlacingBuilder"]
+__all__ = ["PlacingBuilder"]

@@ -21,6 +21,8 @@ _MLIR_NAME = re.compile(r"[%^][\w$.-]+")
 _LLVM_NAME = re.compile(r'%(?:"(?P<quoted>[^"]*)"|(?P<plain>[\w$.-]+))')
 _LABEL = re.compile(r'^(?:"(?P<quoted>[^"]*)"|(?P<plain>[\w$.-]+)):.*', re.MULTILINE)
 _METADATA = re.compile(r"!\d+\b")
+_SIMULATORS = re.compile(r", !xe\.fallback !\d+")
+"""What only the simulator reads."""
 _METADATA_LINE = re.compile(r"^(!\d+) = (.*)\n?", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"^attributes (#\d+) = (.*)\n?", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|[ \t]+);[^\n\"]*$\n?|^source_filename.*\n", re.MULTILINE)
@@ -66,6 +68,7 @@ def canonical_llvm(text: str) -> str:
     groups = dict(_ATTRIBUTES.findall(printed))
     metadata = dict(_METADATA_LINE.findall(printed))
     printed = _METADATA_LINE.sub("", _ATTRIBUTES.sub("", printed))
+    printed = _SIMULATORS.sub("", printed)
     printed = re.sub(r"#\d+\b", lambda m: groups.get(m[0], m[0]), printed)
     pieces = re.split(r"^(define .*?^\})$", printed, flags=re.MULTILINE | re.DOTALL)
     functions = [_canonical_function(piece) for piece in pieces[1::2]]

@@ -28,6 +28,7 @@ from triton_xe.lowering.emit.types import (
 )
 from triton_xe.lowering.surfaces.affine import attribute, constant_of
 from triton_xe.lowering.surfaces.axis_info import pointee_bytes
+from triton_xe.spirv import UNFILLED_NODE
 
 MAX_ACCESS_BYTES = 16
 
@@ -226,7 +227,7 @@ def load(
 def _mark(em: Emitter, loaded: ir.Value, manner: Manner) -> ir.Value:
     """Tell the simulator, whose sanitizer follows undefined values; devices see zeros."""
     if manner.marked:
-        loaded.set_metadata("xe.unfilled", em.state.llvm.add_metadata([]))
+        loaded.set_metadata(UNFILLED_NODE, em.state.llvm.add_metadata([]))
     return loaded
 
 

@@ -18,7 +18,7 @@ G = "llvm.genx.GenISA."
 SURFACE = "i64, i32, i32, i32, i32, i32, i32, i32, i32, i32, i1, i1, i32"
 WAIT = "call spir_func void @_Z22__spirv_ControlBarrieriii(i32 2, i32 2, i32 272)"
 DECLARED = (f"declare <8 x i32> @{G}LSC2DBlockRead.r({SURFACE})\n"
-            f"declare void @{G}LSC2DBlockWrite.w({SURFACE}, <8 x i32>)")
+            f"declare void @{G}LSC2DBlockWrite.w({SURFACE}, <8 x i32>)\n!2 = !{{i32 0}}")
 
 
 def copy_text(
@@ -54,7 +54,7 @@ entry:
   %h = sub i32 %n, 1
   {before}
   {guard}
-  br i1 %cold, label %slow, label %fast
+  br i1 %cold, label %slow, label %fast, !xe.fallback !2
 fast:
   %ia = ptrtoint {P} %in to i64
   %ib = ptrtoint {P} %out to i64

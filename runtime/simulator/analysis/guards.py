@@ -1,10 +1,11 @@
 """Leave fallback code out of the first compilation of a kernel.
 
-The compiler emits guarded versions: `if (facts hold) 2D blocks else gathers`.  The fallback is
-most of the code and seldom runs, so it is compiled only when a subgroup takes it: the edge to it
-becomes an exit that notes the subgroup, which later runs again, from its start, in the whole
-kernel.  That is exact only when nothing was written before the guard, no barrier was passed, and
-none comes later unless the guard is the same for the whole work-group.
+The compiler emits guarded versions, `if (facts hold) 2D blocks else gathers`, and says so at the
+branch (`xe.fallback`).  The fallback is most of the code and seldom runs, so it is compiled only
+when a subgroup takes it: the edge to it becomes an exit that notes the subgroup, which later runs
+again, from its start, in the whole kernel.  That is exact only when nothing was written before the
+guard, no barrier was passed, and none comes later unless the guard is the same for the whole
+work-group.
 
 A checked launch cannot run subgroups again, but checks make code several times as large.  It asks
 first: the conditions of the guards alone are computed for the whole grid.  That needs guards which
@@ -16,13 +17,13 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from triton_xe.intrinsics import Effect, Family, Uniformity, find
+from triton_xe.intrinsics import Effect, Uniformity, find
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.ir import I1, VOID, Block, Function, Instruction, Operand
 
 COLD = "%xe.cold"
 SMALLEST = 100
-"""Fewest instructions that are worth leaving out."""
+"""Fewest instructions of a fallback that are worth leaving out."""
 
 _ONCE = Effect.WRITES | Effect.ORDERS | Effect.ARRIVES | Effect.BARRIER
 """Effects of calls that must not run again."""
@@ -179,33 +180,15 @@ def _cold_edges(function: Function) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for block in function.blocks:
         last = block.instructions[-1]
-        if last.opcode != "br" or len(last.labels) != 2 or last.labels[0] == last.labels[1]:
+        if last.fallback is None or not _nothing_written_before(function, block):
             continue
-        if not _nothing_written_before(function, block):
+        (fast,) = (label for label in last.labels if label != last.fallback)
+        from_fast, from_slow = (_reachable(x, by_label) for x in (fast, last.fallback))
+        if block.label in from_fast or block.label in from_slow:
             continue
-        a, b = last.labels
-        from_a, from_b = _reachable(a, by_label), _reachable(b, by_label)
-        if block.label in from_a or block.label in from_b:
-            continue
-        only_a = [by_label[x] for x in from_a - from_b]
-        only_b = [by_label[x] for x in from_b - from_a]
-        if _is_fallback(only_b, only_a):
-            found.add((block.label, b))
-        elif _is_fallback(only_a, only_b):
-            found.add((block.label, a))
+        if sum(len(by_label[x].instructions) for x in from_slow - from_fast) >= SMALLEST:
+            found.add((block.label, last.fallback))
     return found
-
-
-def _is_fallback(cold: list[Block], hot: list[Block]) -> bool:
-    size = sum(len(b.instructions) for b in cold)
-    return size >= SMALLEST and not _has_blocks(cold) and _has_blocks(hot)
-
-
-def _has_blocks(blocks: list[Block]) -> bool:
-    return any(
-        i.opcode == "call" and find(i.callee).family is Family.BLOCK_2D
-        for b in blocks for i in b.instructions
-    )
 
 
 def _reachable(label: str, by_label: dict[str, Block]) -> set[str]:

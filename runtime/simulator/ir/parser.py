@@ -14,6 +14,7 @@ from typing import NoReturn
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
+from triton_xe.spirv import FALLBACK_NODE, SOURCE_NODE, UNFILLED_NODE
 
 _TOKEN = re.compile(
     r'[%@]"[^"]*"|[%@][-\w$.]+|c?"[^"]*"|![\w.]*|#\d+|0x[HKMLR]?[0-9A-Fa-f]+'
@@ -35,6 +36,7 @@ _PAREN_ATTRIBUTES = frozenset("align dereferenceable dereferenceable_or_null ran
 _TYPE_WORD = re.compile(r"i\d+$|half$|bfloat$|float$|double$|ptr$|void$|label$|token$|metadata$")
 _ORDERINGS = frozenset("monotonic acquire release acq_rel seq_cst unordered".split())
 _WORDS = {t.kind: t for t in (ir.VOID, ir.LABEL, ir.TOKEN, ir.METADATA)}
+_ATTACHED = re.compile(r"(?:^|!)([A-Za-z][\w.]*) !(\d+)")
 
 
 def parse_module(text: str) -> ir.Module:
@@ -217,6 +219,8 @@ class _ModuleReader:
         self.at = 0
         self.types: dict[str, Type] = {}
         self.module = ir.Module({}, {}, {})
+        self.versions: list[tuple[Instruction, int]] = []
+        """Branches between two versions, and the metadata that says which is which."""
 
     def read(self) -> ir.Module:
         while self.at < len(self.lines):
@@ -230,6 +234,8 @@ class _ModuleReader:
             elif line.startswith("%"):
                 self._named_type(line)
             self.at += 1
+        for branch, node in self.versions:
+            branch.fallback = branch.labels[self.module.integers(node)[0]]
         return self.module
 
     def _named_type(self, text: str) -> None:
@@ -327,12 +333,8 @@ class _ModuleReader:
         function.blocks.append(block)
 
     def _instruction(self, text: str) -> Instruction:
-        debug, unfilled = None, False
-        if ", !" in text:
-            text, _, tail = text.partition(", !")
-            found = re.search(r"(?:^|!)(?:xe\.at|dbg) !(\d+)", tail)
-            debug = int(found.group(1)) if found else None
-            unfilled = "xe.unfilled !" in tail
+        text, _, tail = text.partition(", !")
+        nodes = {name: int(number) for name, number in _ATTACHED.findall(tail)}
         line = _Line(text, self.at + 1, self.types)
         result = None
         if line.peek.startswith("%"):
@@ -341,8 +343,10 @@ class _ModuleReader:
         instruction = _read_instruction(line)
         instruction.result = result
         instruction.line = line.number
-        instruction.debug = debug
-        instruction.unfilled = unfilled
+        instruction.debug = nodes.get(SOURCE_NODE, nodes.get("dbg"))
+        instruction.unfilled = UNFILLED_NODE in nodes
+        if FALLBACK_NODE in nodes:
+            self.versions.append((instruction, nodes[FALLBACK_NODE]))
         return instruction
 
 

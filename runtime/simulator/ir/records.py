@@ -166,6 +166,8 @@ class Instruction:
     debug: int | None = None
     unfilled: bool = False
     """A masked load that leaves the registers of lanes without one as they are."""
+    fallback: str | None = None
+    """Of a branch between two versions: the label of the one that is always right."""
 
     @property
     def value(self) -> Operand:
@@ -306,8 +308,10 @@ class Module:
     def metadata_integers(self, function: Function, name: str) -> tuple[int, ...]:
         """The integers of an attachment such as `reqd_work_group_size`; () when absent."""
         number = function.metadata.get(name)
-        if number is None:
-            return ()
+        return () if number is None else self.integers(number)
+
+    def integers(self, number: int) -> tuple[int, ...]:
+        """The integers of a metadata node."""
         words = self.metadata.get(number, "").replace(",", " ").replace("}", " ").split()
         return tuple(int(w) for w in words if w.lstrip("-").isdigit())
 
