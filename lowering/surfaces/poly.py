@@ -6,17 +6,29 @@ Overflow is not modelled: index arithmetic that wraps addresses memory the kerne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from triton_xe.hardware.block_2d import Guard, Relation
 
 Symbol = Hashable
-Monomial = tuple[Symbol, ...]
 
 
-def _key(symbols: Iterable[Symbol]) -> Monomial:
-    return tuple(sorted(symbols, key=hash))
+class Monomial(tuple[Symbol, ...]):
+    """A product of symbols.  Products in another order are equal; the order as written stays, so
+    that what is computed does not depend on where values lie in Python's memory."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Monomial) and Counter(self) == Counter(other)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self))
+
+
+_ONE = Monomial()
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,22 +43,22 @@ class Poly:
 
     @staticmethod
     def constant(value: int) -> Poly:
-        return Poly({(): value} if value else {})
+        return Poly({_ONE: value} if value else {})
 
     @staticmethod
     def symbol(symbol: Symbol) -> Poly:
-        return Poly({(symbol,): 1})
+        return Poly({Monomial((symbol,)): 1})
 
     @property
     def constant_part(self) -> int:
-        return self.terms.get((), 0)
+        return self.terms.get(_ONE, 0)
 
     @property
     def as_constant(self) -> int | None:
         """The value, when no symbol occurs."""
         if not self.terms:
             return 0
-        return self.terms[()] if len(self.terms) == 1 and () in self.terms else None
+        return self.terms.get(_ONE) if len(self.terms) == 1 else None
 
     @property
     def symbols(self) -> set[Symbol]:
@@ -81,7 +93,7 @@ class Poly:
             return Poly({m: c * other for m, c in self.terms.items()} if other else {})
         out = Poly({})
         for left, c in self.terms.items():
-            out += Poly({_key(left + right): c * d for right, d in other.terms.items()})
+            out += Poly({Monomial(left + right): c * d for right, d in other.terms.items()})
         return out
 
     def substitute(self, replace: Callable[[Symbol], Poly | None]) -> Poly:
@@ -129,4 +141,4 @@ def _without(monomial: Monomial, by: Monomial) -> Monomial | None:
         if symbol not in left:
             return None
         left.remove(symbol)
-    return tuple(left)
+    return Monomial(left)

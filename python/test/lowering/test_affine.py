@@ -204,3 +204,14 @@ def test_polynomials_divide_term_by_term():
     assert (x + 1).divide(x + 1) == (Poly({}), x + 1)
     assert (x - x).as_constant == 0
     assert (x * y + 2).substitute(lambda s: y if s == "x" else None) == y * y + 2
+
+
+def test_products_keep_the_order_in_which_they_are_written():
+    """The code of a kernel must not depend on where its values lie in Python's memory."""
+    names = [object() for _ in range(20)]
+    products = [Poly.symbol(a) * Poly.symbol(b) for a in names for b in names]
+    assert [tuple(m) for p in products for m in p.terms] == [(a, b) for a in names for b in names]
+    assert all(
+        Poly.symbol(a) * Poly.symbol(b) == Poly.symbol(b) * Poly.symbol(a)
+        for a in names for b in names
+    )
