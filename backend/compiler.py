@@ -119,6 +119,7 @@ def _make_xetile(
     source: Any, metadata: Metadata, options: XeOptions, namer: KernelNamer
 ) -> Any:
     from triton_xe.lowering import pipeline
+    from triton_xe.lowering.module_facts import CompileOptions
 
     namer.ttgir = str(stage_text(source, "ttgir", options))
     metadata["name"] = kernel_of(namer.ttgir)[0]
@@ -126,7 +127,8 @@ def _make_xetile(
     metadata.setdefault("global_scratch_align", 1)
     metadata.setdefault("profile_scratch_size", 0)
     metadata.setdefault("profile_scratch_align", 1)
-    return pipeline.make_xetile(namer.ttgir, options)
+    asked = CompileOptions(options.num_stages, options.enable_fp_fusion, options.grf_mode)
+    return pipeline.make_xetile(namer.ttgir, asked, options.arch)
 
 
 def _make_xegpu(source: Any, options: XeOptions) -> Any:

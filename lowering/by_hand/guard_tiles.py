@@ -12,24 +12,27 @@ Source: the surface rules in `triton_xe.hardware.block_2d`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
-from typing import Any
+from typing import Any, ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, IndexCastOp
 from triton_xe.dialects.tt.ops import PtrToIntOp
 from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.dialects.xetile.tiles import InitTileOp
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.hardware.target import Target
 from triton_xe.lowering.rewriting import detach, functions, if_else
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 BASE_ALIGNMENT = "xe.base_alignment"
 GATHER = "xe.gather"
@@ -37,13 +40,20 @@ _SCALAR = ("arith.", "tt.get_program_id", "tt.get_num_programs", "xe.warp_id")
 Number = SSAValue | int
 
 
-def guard_tiles(module: Operation, target: Target) -> None:
-    """Give every function with tiles made by hand the version that always works."""
-    for function in functions(module):
-        tiles = [op for op in function.walk() if op.name == "xetile.init_tile"]
-        asked = [op for op in tiles if BASE_ALIGNMENT not in op.attributes]
-        if asked and target.has_block_2d and len(function.regions[0].blocks) == 1:
-            _Guard(function).run(asked)
+@dataclass(frozen=True)
+class GuardTilesPass(TargetedPass):
+    """Likewise: a version with messages, and one with gathers where they may be illegal."""
+
+    name: ClassVar = "guard-tiles"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.device(op).has_block_2d:
+            return
+        for function in functions(op):
+            tiles = [inner for inner in function.walk() if isinstance(inner, InitTileOp)]
+            asked = [tile for tile in tiles if BASE_ALIGNMENT not in tile.attributes]
+            if asked and len(function.regions[0].blocks) == 1:
+                _Guard(function).run(asked)
 
 
 class _Guard:
@@ -60,7 +70,7 @@ class _Guard:
         self.asked: set[object] = set()
         self.runs: dict[Operation, SSAValue] = {}
 
-    def run(self, tiles: list[Operation]) -> None:
+    def run(self, tiles: list[InitTileOp]) -> None:
         for tile in tiles:
             if not self._ask(tile):
                 tile.attributes[GATHER] = UnitAttr()
@@ -362,4 +372,4 @@ def _count_from_zero(loop: Operation) -> None:
     loop.operands[0], loop.operands[1], loop.operands[2] = number(0), count, number(1)
 
 
-__all__ = ["divisor", "guard_tiles"]
+__all__ = ["GuardTilesPass", "divisor"]

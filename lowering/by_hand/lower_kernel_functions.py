@@ -13,9 +13,11 @@ it is given), `xe.slm_bytes` the shared local memory that addresses of memory_sc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -23,6 +25,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     MemRefType,
+    ModuleOp,
     StringAttr,
     i32,
     i64,
@@ -38,29 +41,34 @@ from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.dialects.xetile.tiles import InitTileOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.module_facts import WARPS, module_warps
 from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 SUBGROUPS = "xe.subgroups"
 SLM_BYTES = "xe.slm_bytes"
 SLM_SPACE = 3
 
 
-def lower_kernel_functions(module: Operation) -> int:
-    """Rewrite every func.func; the answer is the number of subgroups the module's kernels have."""
-    found = {attribute(module, "ttg.num-warps").value.data} if (
-        "ttg.num-warps" in module.attributes) else set()
-    for op in list(module.regions[0].block.ops):
-        if isinstance(op, func.FuncOp) and op.body.blocks:
-            found.add(subgroups_of(op))
-            _function(op)
-    if len(found) > 1:
-        raise UnsupportedError(
-            f"the kernels of one module have different numbers of subgroups ({sorted(found)});"
-            " put them into modules of their own"
-        )
-    count = int(next(iter(found), 1))
-    module.attributes["ttg.num-warps"] = IntegerAttr(count, i32)
-    return count
+@dataclass(frozen=True)
+class LowerKernelFunctionsPass(TargetedPass):
+    """In kernels written by hand: `func.func` -> `tt.func`, memrefs -> addresses."""
+
+    name: ClassVar = "lower-kernel-functions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.device(op)
+        found = {module_warps(op)} if WARPS in op.attributes else set()
+        for function in list(op.body.block.ops):
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                found.add(subgroups_of(function))
+                _function(function)
+        if len(found) > 1:
+            raise UnsupportedError(
+                f"the kernels of one module have different numbers of subgroups ({sorted(found)});"
+                " put them into modules of their own"
+            )
+        op.attributes[WARPS] = IntegerAttr(next(iter(found), 1), i32)
 
 
 def subgroups_of(function: Operation) -> int:
@@ -184,4 +192,4 @@ def _memref_in_slm(op: Operation, kind: MemRefType[Any], offset: int) -> None:
     Rewriter.erase_op(op)
 
 
-__all__ = ["SLM_BYTES", "SUBGROUPS", "lower_kernel_functions", "subgroups_of"]
+__all__ = ["SLM_BYTES", "SUBGROUPS", "LowerKernelFunctionsPass", "subgroups_of"]

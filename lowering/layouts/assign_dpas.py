@@ -10,11 +10,16 @@ another, both are shared along the same dimension, so that it stays in its warp.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr, TensorType
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.tt.dot import DotOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.hardware.dpas import Dpas
@@ -30,27 +35,38 @@ from triton_xe.lowering.layouts.dpas_choice import (
 )
 from triton_xe.lowering.layouts.propagate_layouts import CASTS, propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
-from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.module_facts import module_warps, remark
 from triton_xe.lowering.rewriting import erase_dead, functions, place, placed, retyped
 from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 _CHAINED = ("arith.", "math.", "ttg.convert_layout")
 
 
-def assign_dpas(module: Operation, target: Target, num_warps: int, remarks: Remarks) -> None:
-    """Rewrite every function of the module."""
-    for function in functions(module):
-        dots = {op: instruction_of(op, target) for op in function.walk() if op.name == "tt.dot"}
-        first = _chains([op for op, made in dots.items() if isinstance(made, Dpas)])
-        for dot, made in dots.items():
-            if isinstance(made, Dpas):
-                _assign(dot, made, num_warps, first.get(dot, ""))
-                remarks.add(dot, str(made))
-            else:
-                remarks.add(dot, f"multiplied by FMA: {made}")
-        if first or any(isinstance(made, Dpas) for made in dots.values()):
-            propagate(function)
-        settle(function, target, num_warps)
+@dataclass(frozen=True)
+class AssignDpasPass(TargetedPass):
+    """Dots get DPAS layouts."""
+
+    name: ClassVar = "assign-dpas"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
+        if target is not None:
+            for function in functions(op):
+                _assign_function(function, target, module_warps(op))
+
+
+def _assign_function(function: Operation, target: Target, num_warps: int) -> None:
+    dots = {op: instruction_of(op, target) for op in function.walk() if isinstance(op, DotOp)}
+    made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
+    first = _chains(list(made))
+    for dot, dpas in dots.items():
+        remark(dot, str(dpas) if isinstance(dpas, Dpas) else f"multiplied by FMA: {dpas}")
+        if isinstance(dpas, Dpas):
+            _assign(dot, dpas, num_warps, first.get(dot, ""))
+    if made:
+        propagate(function)
+    legalize_block_layouts(function, target, num_warps)
 
 
 def _chains(dots: list[Operation]) -> dict[Operation, str]:
@@ -134,7 +150,7 @@ def _as_early(value: SSAValue, dot: Operation) -> InsertPoint:
     return InsertPoint.before(op.first_op)
 
 
-def settle(function: Operation, target: Target, num_warps: int) -> None:
+def legalize_block_layouts(function: Operation, target: Target, num_warps: int) -> None:
     """Give block loads and stores that no dot gave a layout one that blocks can have."""
     for op in [o for o in function.walk() if o.name in ("xe.block_load", "xe.block_store")]:
         value = op.results[0] if op.name == "xe.block_load" else op.operands[0]

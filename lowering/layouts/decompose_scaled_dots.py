@@ -9,12 +9,17 @@ A scale in i8 is an exponent, e8m0: 2^(scale - 127), and NaN for 255; other scal
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     IntegerType,
+    ModuleOp,
     StringAttr,
     TensorType,
     bf16,
@@ -27,7 +32,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtUIOp, SelectOp
 from triton_xe.dialects.layouts import layout_attr
-from triton_xe.dialects.tt.dot import DotOp
+from triton_xe.dialects.tt.dot import DotOp, DotScaledOp
 from triton_xe.dialects.tt.ops import (
     BitcastOp,
     BroadcastOp,
@@ -48,16 +53,22 @@ from triton_xe.layout import (
 from triton_xe.lowering.layouts.rematerialize import converted
 from triton_xe.lowering.rewriting import functions
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 SMALLEST, NAN = 0x0040, 0x7FC0
 """bf16 bits of 2^-127, which e8m0 writes as 0, and of NaN."""
 
 
-def decompose_scaled_dots(module: Operation) -> None:
-    """Rewrite every tt.dot_scaled of the module."""
-    for function in functions(module):
-        for op in [o for o in function.walk() if o.name == "tt.dot_scaled"]:
-            _Decomposition(op).run()
+@dataclass(frozen=True)
+class DecomposeScaledDotsPass(TargetedPass):
+    """`tt.dot_scaled` -> `tt.dot` of scaled operands."""
+
+    name: ClassVar = "decompose-scaled-dots"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for dot in [o for o in function.walk() if isinstance(o, DotScaledOp)]:
+                _Decomposition(dot).run()
 
 
 class _Decomposition:

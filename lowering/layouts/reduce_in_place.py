@@ -11,9 +11,12 @@ its own, and where it is not the one that the elements have, they would go throu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -23,14 +26,20 @@ from triton_xe.layout import LinearEncoding, to_linear_layout
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import erase_dead, functions, placed
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 
-def reduce_in_place(module: Operation) -> None:
-    """Rewrite every function."""
-    for function in functions(module):
-        for op, sources in list(_reductions(function)):
-            op.operands = [_flat(op, source) for source in sources]
-        erase_dead(function)
+@dataclass(frozen=True)
+class ReduceInPlacePass(TargetedPass):
+    """A reduction of all elements reads them where they are."""
+
+    name: ClassVar = "reduce-in-place"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for reduction, sources in list(_reductions(function)):
+                reduction.operands = [_flat(reduction, source) for source in sources]
+            erase_dead(function)
 
 
 def _reductions(function: Operation) -> Iterator[tuple[Operation, list[SSAValue]]]:
@@ -77,4 +86,4 @@ def _flat_layout(encoding: Attribute, shape: tuple[int, ...]) -> Attribute:
     return layout_attr(LinearEncoding(flat))
 
 
-__all__ = ["reduce_in_place"]
+__all__ = ["ReduceInPlacePass"]

@@ -12,8 +12,11 @@ of 8 bytes through shared local memory, with its barrier.  What an atomic return
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -28,17 +31,22 @@ from triton_xe.lowering.layouts.rematerialize import (
 from triton_xe.lowering.rewriting import erase_dead, functions
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 SCATTERS = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
 
 
-def scatter_in_place(module: Operation) -> None:
-    """Rewrite every function."""
-    for function in functions(module):
-        facts = AxisAnalysis()
-        for op, encoding in list(_scatters(function, facts)):
-            _move(op, encoding)
-        erase_dead(function)
+@dataclass(frozen=True)
+class ScatterInPlacePass(TargetedPass):
+    """Scattered stores and atomics work in the layout of their addresses."""
+
+    name: ClassVar = "scatter-in-place"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for scatter, encoding in list(_scatters(function, AxisAnalysis())):
+                _move(scatter, encoding)
+            erase_dead(function)
 
 
 def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operation, Attribute]]:
@@ -70,4 +78,4 @@ def _move(op: Operation, encoding: Attribute) -> None:
     replace_converted(op, with_encoding(op, encoding, InsertPoint.before(op), operands))
 
 
-__all__ = ["scatter_in_place"]
+__all__ = ["ScatterInPlacePass"]

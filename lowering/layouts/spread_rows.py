@@ -13,8 +13,11 @@ operand of an instruction.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -24,6 +27,7 @@ from triton_xe.lowering.layouts.propagate_layouts import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import converted, is_cheap, rematerialize
 from triton_xe.lowering.rewriting import functions, retyped
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.lane_reduction import plan_lane_reduction
 
 FEWEST_ROWS = 4
@@ -34,11 +38,16 @@ _ANY_LAYOUT = frozenset({"tt.addptr", "tt.load", "tt.store", "ttg.convert_layout
 """Operations that, besides element-wise ones, work in any layout that their tensors share."""
 
 
-def spread_rows(module: Operation) -> None:
-    """Rewrite every function."""
-    for function in functions(module):
-        for old, new in dict(_reduced_rows(function)).items():
-            _retype_all(function, old, new)
+@dataclass(frozen=True)
+class SpreadRowsPass(TargetedPass):
+    """Values per row of a dot's result live one in a lane."""
+
+    name: ClassVar = "spread-rows"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for old, new in dict(_reduced_rows(function)).items():
+                _retype_all(function, old, new)
 
 
 def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
@@ -123,4 +132,4 @@ def _spread_operands(
             op.operands[index] = converted(value, new, InsertPoint.before(op))
 
 
-__all__ = ["spread_rows"]
+__all__ = ["SpreadRowsPass"]

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, ModuleOp, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -32,16 +35,22 @@ from triton_xe.dialects.tt.types import TensorDescType
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import SliceEncoding
 from triton_xe.lowering.rewriting import erase_dead, functions
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 
-def expand_descriptors(module: Operation) -> None:
-    """Rewrite every function; `UnsupportedError` for other uses of descriptors."""
-    for function in functions(module):
-        used = [op for op in function.walk() if _takes_descriptor(op)]
-        for op in used:
-            _expand(op)
-        if used:
-            erase_dead(function)
+@dataclass(frozen=True)
+class ExpandDescriptorsPass(TargetedPass):
+    """In kernels written as TTGIR: descriptors -> pointers and masks."""
+
+    name: ClassVar = "expand-descriptors"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            used = [inner for inner in function.walk() if _takes_descriptor(inner)]
+            for inner in used:
+                _expand(inner)
+            if used:
+                erase_dead(function)
 
 
 def _takes_descriptor(op: Operation) -> bool:
@@ -138,4 +147,4 @@ class _Writer:
         return op.results[0]
 
 
-__all__ = ["expand_descriptors"]
+__all__ = ["ExpandDescriptorsPass"]

@@ -12,17 +12,20 @@ What is stored, and the order of stores to other places, stays the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.tt.ops import SplitOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.propagate_layouts import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
-from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     Scalars,
     detach,
@@ -40,6 +43,7 @@ from triton_xe.lowering.surfaces.raise_surfaces import (
     stores_dot,
 )
 from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 
 @dataclass(frozen=True)
@@ -56,21 +60,31 @@ class Halves:
         return shape_of(self.whole)[1] // 2
 
 
-def join_halves(module: Operation, target: Target, remarks: Remarks) -> None:
-    """Rewrite every function."""
-    if not target.has_block_2d:
+@dataclass(frozen=True)
+class JoinHalvesPass(TargetedPass):
+    """A tile that is split in two to be stored is stored whole."""
+
+    name: ClassVar = "join-halves"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
+        if target is None or not target.has_block_2d:
+            return
+        for function in functions(op):
+            for split in [o for o in function.walk() if isinstance(o, SplitOp)]:
+                _join(split, target)
+            erase_dead(function)
+
+
+def _join(split: SplitOp, target: Target) -> None:
+    halves = _halves(split)
+    if halves is None or in_slow_version(halves.stores[0]):
         return
-    for function in functions(module):
-        for split in [op for op in function.walk() if op.name == "tt.split"]:
-            halves = _halves(split)
-            if halves is None or in_slow_version(halves.stores[0]):
-                continue
-            if not stores_dot(halves.whole, target):
-                continue
-            surfaces = [surface_access(store, Affine(), None) for store in halves.stores]
-            if _adjacent(surfaces, halves.columns):
-                _store_whole(halves, surfaces, remarks)  # type: ignore[arg-type]
-        erase_dead(function)
+    if not stores_dot(halves.whole, target):
+        return
+    surfaces = [surface_access(store, Affine(), None) for store in halves.stores]
+    if _adjacent(surfaces, halves.columns):
+        _store_whole(halves, surfaces)  # type: ignore[arg-type]
 
 
 def _halves(split: Operation) -> Halves | None:
@@ -151,12 +165,12 @@ def _adjacent(surfaces: list[Surface | Unknown], columns: int) -> bool:
     return same and (right.x - left.x - Poly.constant(columns)).terms == {}
 
 
-def _store_whole(halves: Halves, surfaces: list[Surface], remarks: Remarks) -> None:
+def _store_whole(halves: Halves, surfaces: list[Surface]) -> None:
     last = halves.stores[1]
     at = InsertPoint.before(last)
     guards: list[Guard] = list(dict.fromkeys(g for s in surfaces for g in s.guards))
     what = ", ".join(dict.fromkeys(g.what for g in guards))
-    remarks.add(last, "both halves as one 2D block store" + (f", if {what}" if what else ""))
+    remark(last, "both halves as one 2D block store" + (f", if {what}" if what else ""))
     value = halves.whole
     kind = value.type
     assert isinstance(kind, TensorType)
@@ -205,4 +219,4 @@ def _sink(choice: Operation, first: Operation | None) -> None:
         op = before
 
 
-__all__ = ["join_halves"]
+__all__ = ["JoinHalvesPass"]

@@ -12,17 +12,20 @@ is part of both versions, so that accumulators never meet again.  Refusals are k
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
+from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.remarks import Remarks
+from triton_xe.lowering.module_facts import module_lanes, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
     detach,
@@ -43,6 +46,7 @@ from triton_xe.lowering.surfaces.surfaces import (
     nonnegative,
     surface_access,
 )
+from triton_xe.lowering.targeted_pass import TargetedPass
 
 RUNS = "xe.runs"
 """Attribute of an scf.for that is known to run at least once."""
@@ -63,24 +67,35 @@ class Motion:
     step: Poly
 
 
-def raise_surfaces(module: Operation, target: Target, remarks: Remarks) -> None:
-    """Rewrite every function of the module."""
-    if not target.has_block_2d:
-        remarks.lines.append(f"{target.name} has no 2D block messages: loads stay gathers")
-        return
-    for function in functions(module):
-        affine = Affine()
-        for sites in _joined(_sites(_dot_loads(function, target), affine, remarks)):
-            if _stays_inside(sites[0].anchor):
-                _version(sites, remarks)
-            else:
-                remarks.add(sites[0].anchor, "stays as it is: later blocks use what it computes")
-        erase_dead(function)
-        affine = Affine()
-        for store in [op for op in function.walk() if op.name == "tt.store"]:
-            if stores_dot(store.operands[1], target) and not in_slow_version(store):
-                _raise_store(store, affine, remarks)
-        erase_dead(function)
+@dataclass(frozen=True)
+class RaiseSurfacesPass(TargetedPass):
+    """Loads and stores of matrices -> accesses to surfaces."""
+
+    name: ClassVar = "raise-surfaces"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
+        if target is None:
+            device = self.device(op)
+            remark(op, f"no DPAS and no 2D messages with {module_lanes(op, device)} lanes: both "
+                       f"need {device.subgroup_size} on {device.name}")
+            return
+        if not target.has_block_2d:
+            remark(op, f"{target.name} has no 2D block messages: loads stay gathers")
+            return
+        for function in functions(op):
+            affine = Affine()
+            for sites in _joined(_sites(_dot_loads(function, target), affine)):
+                if _stays_inside(sites[0].anchor):
+                    _version(sites)
+                else:
+                    remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
+            erase_dead(function)
+            affine = Affine()
+            for store in [o for o in function.walk() if isinstance(o, StoreOp)]:
+                if stores_dot(store.value, target) and not in_slow_version(store):
+                    _raise_store(store, affine)
+            erase_dead(function)
 
 
 def _by_dpas(op: Operation, target: Target) -> bool:
@@ -149,7 +164,7 @@ def values_of(amount: object) -> set[SSAValue]:
     return set()
 
 
-def _sites(loads: list[Operation], affine: Affine, remarks: Remarks) -> list[Site]:
+def _sites(loads: list[Operation], affine: Affine) -> list[Site]:
     """The loads that can be raised, by the block they stand in."""
     groups: dict[Block, list[Operation]] = {}
     for load in loads:
@@ -163,7 +178,7 @@ def _sites(loads: list[Operation], affine: Affine, remarks: Remarks) -> list[Sit
         for load in members:
             answer = _access(load, affine, loop)
             if isinstance(answer, Unknown):
-                remarks.add(load, f"stays a gather: {answer.because}")
+                remark(load, f"stays a gather: {answer.because}")
             else:
                 found[load] = answer
         if found:
@@ -228,7 +243,7 @@ def _first(ops: list[Operation]) -> Operation:
     return next(op for op in block.ops if op in ops)
 
 
-def _version(sites: list[Site], remarks: Remarks) -> None:
+def _version(sites: list[Site]) -> None:
     """Put the code from the first site to the end of its block under a guard, a fast copy first."""
     anchor = sites[0].anchor
     guards: list[Guard] = list(dict.fromkeys(guard for site in sites for guard in site.guards))
@@ -241,7 +256,7 @@ def _version(sites: list[Site], remarks: Remarks) -> None:
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():
             what = ", ".join(dict.fromkeys(g.what for g in surface.guards))
-            remarks.add(op, "2D block load" + (f", if {what}" if what else ""))
+            remark(op, "2D block load" + (f", if {what}" if what else ""))
     condition = Scalars(InsertPoint.before(anchor)).all_hold(guards)
     everything = [op for site in sites for op in (site.loop, *site.accesses) if op is not None]
     copies = dict(zip(everything, everything, strict=True))
@@ -382,19 +397,19 @@ def in_slow_version(op: Operation) -> bool:
     return False
 
 
-def _raise_store(store: Operation, affine: Affine, remarks: Remarks) -> None:
+def _raise_store(store: Operation, affine: Affine) -> None:
     answer = _access(store, affine, None)
     if isinstance(answer, Unknown):
-        remarks.add(store, f"stays a scatter: {answer.because}")
+        remark(store, f"stays a scatter: {answer.because}")
         return
     surface, _, _ = answer
     if surface.transposed:
-        remarks.add(store, "stays a scatter: 2D block stores do not transpose")
+        remark(store, "stays a scatter: 2D block stores do not transpose")
         return
     scalars = Scalars(InsertPoint.before(store))
     condition = scalars.all_hold(surface.guards)
     what = ", ".join(dict.fromkeys(g.what for g in surface.guards))
-    remarks.add(store, "2D block store" + (f", if {what}" if what else ""))
+    remark(store, "2D block store" + (f", if {what}" if what else ""))
     if condition is None:
         block_store(store, store.operands[1], surface, InsertPoint.before(store))
         Rewriter.erase_op(store)

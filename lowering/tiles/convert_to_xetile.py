@@ -11,12 +11,15 @@ its share of the work-group's tile.  Loop-carried accumulators are carried as ti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
+    ModuleOp,
     TensorType,
     VectorType,
     i32,
@@ -31,6 +34,7 @@ from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp, UpdateTi
 from triton_xe.dialects.xetile.types import TileType, tile_type
 from triton_xe.hardware.target import Target
 from triton_xe.layout import LinearLayout, to_linear_layout
+from triton_xe.lowering.module_facts import module_warps
 from triton_xe.lowering.rewriting import (
     Scalars,
     erase_dead,
@@ -40,6 +44,7 @@ from triton_xe.lowering.rewriting import (
     yield_more,
 )
 from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan import Refusal
 from triton_xe.plan.prefetch import plan_prefetch
 
@@ -47,12 +52,18 @@ BASE_ALIGNMENT = "xe.base_alignment"
 """Attribute of a tile or descriptor: what is known of its base address, in bytes."""
 
 
-def convert_to_xetile(module: Operation, target: Target, num_warps: int, num_stages: int) -> None:
-    """Rewrite every function of the module."""
-    for function in functions(module):
-        pass_ = _Conversion(function, target, num_warps, num_stages)
-        pass_.run()
-        erase_dead(function)
+@dataclass(frozen=True)
+class ConvertToXeTilePass(TargetedPass):
+    """Accesses to surfaces and dots -> tiles of one warp; prefetches `num_stages - 1` ahead."""
+
+    name: ClassVar = "convert-to-xetile"
+    num_stages: int = 2
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.device(op)
+        for function in functions(op):
+            _Conversion(function, target, module_warps(op), self.num_stages).run()
+            erase_dead(function)
 
 
 def layout_of(kind: Attribute) -> LinearLayout:

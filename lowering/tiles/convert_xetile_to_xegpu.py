@@ -19,12 +19,15 @@ on its accesses tells how many of its rows and columns count.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
+    ModuleOp,
     UnitAttr,
     VectorType,
     i32,
@@ -49,8 +52,10 @@ from triton_xe.hardware import block_2d
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.module_facts import note_plans
 from triton_xe.lowering.rewriting import drop_dead_carries, erase_dead, extend_for, functions, place
 from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.lowering.tiles.tile_descriptors import (
     GATHER,
     GATHERED,
@@ -83,9 +88,7 @@ from triton_xe.lowering.tiles.tile_roles import (
     vector_fragment,
 )
 from triton_xe.plan import (
-    BlockLoadPlan,
     BlockPlan,
-    BlockStorePlan,
     Refusal,
     SurfaceFacts,
     plan_block_load,
@@ -96,14 +99,18 @@ from triton_xe.plan.block_load import Objective
 BASE_ALIGNMENT = "xe.base_alignment"
 
 
-def convert_xetile_to_xegpu(module: Operation, target: Target) -> list[dict[str, Any]]:
-    """Rewrite every function; the answer is a summary of each plan that was used."""
-    plans: list[dict[str, Any]] = []
-    for function in functions(module):
-        conversion = _Conversion(function, target)
-        conversion.run()
-        plans += conversion.plans
-    return plans
+@dataclass(frozen=True)
+class ConvertXeTileToXeGPUPass(TargetedPass):
+    """Tiles -> instructions."""
+
+    name: ClassVar = "convert-xetile-to-xegpu"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.device(op)
+        for function in functions(op):
+            conversion = _Conversion(function, target)
+            conversion.run()
+            note_plans(op, conversion.plans)
 
 
 class _Conversion:
@@ -690,6 +697,3 @@ class _Conversion:
         self.fragments[value] = [made[vector_fragment(role, row, element)]
                                  for row in self._rows_in_order(role)]
         self.old.append(op)
-
-
-__all__ = ["BASE_ALIGNMENT", "BlockLoadPlan", "BlockStorePlan", "convert_xetile_to_xegpu"]

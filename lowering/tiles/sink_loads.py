@@ -9,19 +9,24 @@ before it does.  Products that fill the registers are computed where they are us
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import TensorType, UnitAttr, VectorType
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.xegpu.nd import LoadNdOp
 from triton_xe.hardware.target import Target
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.rewriting import detach, functions
 from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 
 HELD = 128
@@ -30,22 +35,27 @@ AT_USE = "xe.at_use"
 """Attribute of a read whose message is written where the first of its values is used."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
-_READS = ("xegpu.load_nd", "tt.load")
 _STAY_BEFORE = (
     "store", "atomic", "fence", "barrier", "nbarrier", "call", "scatter", "descriptor_reduce",
     "inline_asm", "print", "assert",
 )
 
 
-def sink_loads(module: Operation, target: Target) -> None:
-    """Rewrite every block of the module that reads too much at once."""
-    for function in functions(module):
-        blocks = [b for op in function.walk() for region in op.regions for b in region.blocks]
-        for block in blocks:
-            loads = [op for op in block.ops if op.name in _READS]
-            if sum(_bytes(op.results[0], target) for op in loads) > HELD * target.grf_bytes:
-                _sink(block, target)
-            _multiply_at_use(block, target)
+@dataclass(frozen=True)
+class SinkLoadsPass(TargetedPass):
+    """Reads, and products, that do not fit into the registers at once move to their use."""
+
+    name: ClassVar = "sink-loads"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.device(op)
+        for function in functions(op):
+            blocks = [b for o in function.walk() for region in o.regions for b in region.blocks]
+            for block in blocks:
+                loads = [o for o in block.ops if isinstance(o, (LoadNdOp, LoadOp))]
+                if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
+                    _sink(block, target)
+                _multiply_at_use(block, target)
 
 
 def _bytes(value: SSAValue, target: Target) -> int:

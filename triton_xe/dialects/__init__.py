@@ -1,7 +1,6 @@
 """The dialects of every stage, loaded only when used.
 
-`context()` gives an xDSL context that knows them; `UNIVERSE` is what `xdsl-opt` finds through the
-`xdsl.universe` entry point.
+`context()` gives an xDSL context that knows them, and those of xDSL that they use.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from importlib import import_module
 
 from xdsl.context import Context
 from xdsl.ir import Dialect
-from xdsl.passes import ModulePass
-from xdsl.universe import Universe
 
 _OWN = {
     "tt": ("triton_xe.dialects.tt", "TT"),
@@ -45,40 +42,7 @@ def _loader(module: str, name: str) -> Callable[[], Dialect]:
     return load
 
 
-_PASSES = {
-    "expand-descriptors": "ExpandDescriptorsPass",
-    "decompose-scaled-dots": "DecomposeScaledDotsPass",
-    "raise-surfaces": "RaiseSurfacesPass",
-    "join-halves": "JoinHalvesPass",
-    "assign-dpas": "AssignDpasPass",
-    "spread-rows": "SpreadRowsPass",
-    "reduce-in-place": "ReduceInPlacePass",
-    "scatter-in-place": "ScatterInPlacePass",
-    "insert-barriers": "InsertBarriersPass",
-    "convert-to-xetile": "ConvertToXeTilePass",
-    "lower-kernel-functions": "LowerKernelFunctionsPass",
-    "guard-tiles": "GuardTilesPass",
-    "convert-xetile-to-xegpu": "ConvertXeTileToXeGPUPass",
-    "sink-loads": "SinkLoadsPass",
-    "convert-xegpu-to-llvm": "ConvertXeGPUToLLVMPass",
-}
-
-
-def _pass_loader(name: str) -> Callable[[], type[ModulePass]]:
-    def load() -> type[ModulePass]:
-        found = getattr(import_module("triton_xe.lowering.passes"), name)
-        assert issubclass(found, ModulePass)
-        return found
-
-    return load
-
-
-PASSES = {name: _pass_loader(class_name) for name, class_name in _PASSES.items()}
-"""The compiler's passes by name, imported when used."""
-
-UNIVERSE = Universe(
-    all_dialects={name: _loader(*where) for name, where in _OWN.items()}, all_passes=PASSES
-)
+OWN_DIALECTS = {name: _loader(*where) for name, where in _OWN.items()}
 
 
 def context() -> Context:

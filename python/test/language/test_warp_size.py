@@ -9,7 +9,8 @@ from triton.compiler import ASTSource
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target
-from triton_xe.lowering.pipeline import module_lanes, stage_of
+from triton_xe.lowering.module_facts import module_lanes
+from triton_xe.lowering.pipeline import stage_of
 from triton_xe.tools import intel
 
 

@@ -1,7 +1,8 @@
 """Each rewrite of each pass on a small input of its own.
 
-A file of `rewrites/` names its passes and holds inputs with their expectations, with `// -----`
-between them; what stands before a line `// ===` (layouts) belongs to all of them.
+`filecheck/<pass>.mlir` names its passes and holds inputs with their expectations, with `// -----`
+between them; what stands before a line `// ===` (layouts) belongs to all of them.  An input may
+name other passes, and have layouts of its own instead.
 """
 
 import re
@@ -10,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from triton_xe.dialects import PASSES
+from triton_xe.lowering.pipeline import PASSES, pass_table
 from triton_xe.tools.commands.opt import transformed
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from module_text import file_check
 
-FOLDER = Path(__file__).parent / "rewrites"
+FOLDER = Path(__file__).parent / "filecheck"
 ATTRIBUTES = (
     '"ttg.num-ctas" = 1 : i32, "ttg.threads-per-warp" = {lanes} : i32, '
     'ttg.target = "xpu:{target}"'
@@ -29,9 +30,16 @@ def sections():
         text = path.read_text()
         shared, found, rest = text.partition("// ===\n")
         shared, rest = (shared, rest) if found else ("", text)
-        passes = text.split("\n", 1)[0].removeprefix("// PASSES: ")
+        first = passes_of(text)
         for number, part in enumerate(rest.split("// -----\n")):
-            yield pytest.param(passes, shared, part, id=f"{path.stem}-{number}")
+            own = "".join(re.findall(r"^#.*\n(?: .*\n)*", part, re.MULTILINE))
+            yield pytest.param(passes_of(part) or first, own or shared, part.replace(own, ""),
+                               id=f"{path.stem}-{number}")
+
+
+def passes_of(text):
+    found = re.search(r"^// PASSES: (.*)$", text, re.MULTILINE)
+    return found and found[1]
 
 
 @pytest.mark.parametrize(("passes", "shared", "part"), list(sections()))
@@ -46,12 +54,13 @@ def test_rewrite(passes, shared, part, tmp_path):
     file_check(path, transformed(module, passes))
 
 
-def test_the_architecture_page_lists_the_passes_in_order():
+def test_the_architecture_page_has_the_table_of_the_passes():
     page = Path(__file__).parents[3] / "docs" / "architecture.md"
-    assert re.findall(r"^\|[^|]*\| `([a-z-]+)` \|", page.read_text(), re.MULTILINE) == list(PASSES)
+    assert pass_table() in page.read_text()
 
 
-def test_every_pass_has_inputs():
-    last = {path.read_text().split("\n", 1)[0].split(",")[-1].split()[-1].split("{")[0]
-            for path in FOLDER.glob("*.mlir")}
-    assert last == set(PASSES)
+def test_every_pass_has_a_file_of_its_name():
+    assert {path.stem.replace("_", "-") for path in FOLDER.glob("*.mlir")} == set(PASSES)
+    for name, made in PASSES.items():
+        assert made().__module__.endswith("." + name.replace("-", "_"))
+        assert made().__name__.lower() == name.replace("-", "") + "pass"

@@ -1,14 +1,14 @@
 """Reads move to their uses where a block reads more than its registers can hold, else they stay."""
 
 import pytest
+from xdsl.context import Context
 
-from triton_xe.hardware.target import target
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.tiles.convert_to_xetile import convert_to_xetile
-from triton_xe.lowering.tiles.convert_xetile_to_xegpu import convert_xetile_to_xegpu
-from triton_xe.lowering.tiles.sink_loads import AT_USE, sink_loads
+from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
+from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
+from triton_xe.lowering.tiles.sink_loads import AT_USE, SinkLoadsPass
 
-BMG = target("bmg")
+PASSES = (ConvertToXeTilePass(num_stages=1), ConvertXeTileToXeGPUPass(), SinkLoadsPass())
 TEXT = """
 #dpas = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2,
                   threadsPerWarp = 16, warpsPerCTA = [1, 1], repCluster = [1, ACROSS]}>
@@ -60,9 +60,8 @@ tt.func public @f(%s: !tt.ptr<f32>, %a: tensor<Mx32xf16, #dot_a>, %b: tensor<32x
 def test_products_that_fill_the_registers_are_computed_at_their_use(rows, late):
     text = STORED.replace("ROWS", str(rows // 8)).replace("Mx", f"{rows}x")
     module = import_ttgir(text)
-    convert_to_xetile(module, BMG, 1, 1)
-    convert_xetile_to_xegpu(module, BMG)
-    sink_loads(module, BMG)
+    for step in PASSES:
+        step.apply(Context(), module)
     module.verify()
     products = [op for op in module.walk() if op.name == "xegpu.dpas"]
     assert len(products) == rows // 8 * 4 * 2
@@ -73,9 +72,8 @@ def test_products_that_fill_the_registers_are_computed_at_their_use(rows, late):
 def test_only_large_reads_move(columns, moved):
     text = TEXT.replace("ACROSS", str(columns // 16)).replace("xN", f"x{columns}")
     module = import_ttgir(text)
-    convert_to_xetile(module, BMG, 1, 1)
-    convert_xetile_to_xegpu(module, BMG)
-    sink_loads(module, BMG)
+    for step in PASSES:
+        step.apply(Context(), module)
     module.verify()
     reads = [op for op in module.walk() if op.name == "xegpu.load_nd"]
     assert {AT_USE in op.attributes for op in reads} == {moved}

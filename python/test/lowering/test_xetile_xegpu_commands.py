@@ -5,7 +5,7 @@ import pytest
 from xdsl.universe import Universe
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from triton_xe.dialects import PASSES
+from triton_xe.lowering.pipeline import PASSES
 from triton_xe.tools.cli import main
 
 COPY = """

@@ -34,7 +34,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the module that the passes make; LLVM IR as LLVM writes it."""
-    from triton_xe.dialects import PASSES
+    from triton_xe.lowering.pipeline import PASSES
 
     if arguments.list:
         print("\n".join(PASSES))
@@ -60,11 +60,13 @@ def transformed(
     from xdsl.printer import Printer
     from xdsl.utils.exceptions import VerifyException
 
-    from triton_xe.dialects import PASSES, context
+    from triton_xe.dialects import context
     from triton_xe.dialects.text.writer import write_module
     from triton_xe.errors import UnsupportedError
-    from triton_xe.lowering.by_hand.dialect_pipeline import parse, set_target
-    from triton_xe.lowering.passes import LLVM_IR
+    from triton_xe.lowering.by_hand.dialect_pipeline import parse
+    from triton_xe.lowering.convert_xegpu_to_llvm import LLVM_IR
+    from triton_xe.lowering.module_facts import set_target
+    from triton_xe.lowering.pipeline import PASSES
     from triton_xe.lowering.surfaces.affine import attribute
 
     module = parse(source, name)

@@ -1,11 +1,73 @@
+// PASSES: assign-dpas
+#blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+#a = #ttg.dot_op<{opIdx = 0, parent = #blocked}>
+#b = #ttg.dot_op<{opIdx = 1, parent = #blocked}>
+// ===
+// A dot gets the layout of the instruction; its result is converted back.
+// CHECK: #[[D:dpas[0-9]*]] = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2
+// CHECK: ttg.convert_layout {{.*}} -> tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #[[D]]
+// CHECK: ttg.convert_layout {{.*}} -> tensor<32x32xf16, #ttg.dot_op<{opIdx = 1, parent = #[[D]]
+// CHECK: tt.dot {{.*}} -> tensor<32x32xf32, #[[D]]>
+// CHECK: ttg.convert_layout {{.*}} #[[D]]> -> tensor<32x32xf32, #blocked>
+tt.func public @f(%x: tensor<32x32xf16, #a>, %y: tensor<32x32xf16, #b>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot %x, %y, %z : tensor<32x32xf16, #a> * tensor<32x32xf16, #b> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
+// f32 factors are rounded to tf32.
+// CHECK: opsPerChan = 1
+// CHECK-COUNT-2: xe.round_tf32
+// CHECK: tt.dot
+tt.func public @f(%x: tensor<32x32xf32, #a>, %y: tensor<32x32xf32, #b>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot %x, %y, %z, inputPrecision = tf32 : tensor<32x32xf32, #a> * tensor<32x32xf32, #b> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
+// tf32x3 is three dots: large by large, and each by the rest of the other.
+// CHECK-LABEL: tt.func public @f(
+// CHECK-COUNT-3: tt.dot
+// CHECK-NOT: tt.dot
+tt.func public @f(%x: tensor<32x32xf32, #a>, %y: tensor<32x32xf32, #b>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot %x, %y, %z, inputPrecision = tf32x3 : tensor<32x32xf32, #a> * tensor<32x32xf32, #b> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
+// f64 has no DPAS: the dot stays.
+// CHECK-NOT: xe.dpas
+// CHECK: tt.dot {{.*}} -> tensor<16x16xf64, #blocked>
+tt.func public @f(%x: tensor<16x16xf64, #a>, %y: tensor<16x16xf64, #b>, %z: tensor<16x16xf64, #blocked>) -> tensor<16x16xf64, #blocked> {
+  %d = tt.dot %x, %y, %z : tensor<16x16xf64, #a> * tensor<16x16xf64, #b> -> tensor<16x16xf64, #blocked>
+  tt.return %d : tensor<16x16xf64, #blocked>
+}
+
+// -----
+// A block load that no dot uses gets the layout of a result, which blocks can have.
+// CHECK: xe.block_load {{.*}} -> tensor<32x32xf16, #[[D:dpas[0-9]*]]>
+// CHECK: ttg.convert_layout {{.*}} #[[D]]> -> tensor<32x32xf16, #blocked>
+tt.func public @f(%s: !xe.cursor<f16>) -> tensor<32x32xf16, #blocked> {
+  %x = xe.block_load %s : !xe.cursor<f16> -> tensor<32x32xf16, #blocked>
+  tt.return %x : tensor<32x32xf16, #blocked>
+}
+
+// -----
+// TARGET: dg2
+// The instruction is 8 wide on dg2.
+// CHECK: #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 8
+tt.func public @f(%x: tensor<32x32xf16, #a>, %y: tensor<32x32xf16, #b>, %z: tensor<32x32xf32, #blocked>) -> tensor<32x32xf32, #blocked> {
+  %d = tt.dot %x, %y, %z : tensor<32x32xf16, #a> * tensor<32x32xf16, #b> -> tensor<32x32xf32, #blocked>
+  tt.return %d : tensor<32x32xf32, #blocked>
+}
+
+// -----
 // Dots get DPAS layouts, and conversions move to where they cost nothing.
 
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
 #row = #ttg.slice<{dim = 1, parent = #blocked}>
 #dot_a = #ttg.dot_op<{opIdx = 0, parent = #blocked}>
 #dot_b = #ttg.dot_op<{opIdx = 1, parent = #blocked}>
-
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "xpu:bmg", "ttg.threads-per-warp" = 16 : i32} {
 
 // Loads get the operands' layouts, a cast and a transposition stand in between.
 // CHECK-LABEL: tt.func public @loads(
@@ -90,5 +152,4 @@ tt.func public @chained(%s: !xe.cursor<f16>, %t: !xe.cursor<f16>, %o: !xe.cursor
 tt.func public @by_fma(%a: tensor<16x16xf64, #dot_a>, %b: tensor<16x16xf64, #dot_b>, %c: tensor<16x16xf64, #blocked>) -> tensor<16x16xf64, #blocked> {
   %d = tt.dot %a, %b, %c : tensor<16x16xf64, #dot_a> * tensor<16x16xf64, #dot_b> -> tensor<16x16xf64, #blocked>
   tt.return %d : tensor<16x16xf64, #blocked>
-}
 }

@@ -1,0 +1,76 @@
+"""Pass convert-xegpu-to-llvm: the kernels of a module -> one LLVM module for SPIR-V.
+
+A module of LLVM IR is no module of these dialects: the pass leaves its text in an attribute of the
+then empty module, for people; the compiler takes what `write_llvm` answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from triton_xe.hardware.register_file import register_file
+from triton_xe.lowering.emit.module import emit_module
+from triton_xe.lowering.module_facts import (
+    module_lanes,
+    module_target,
+    module_warps,
+    options_of,
+    plans_of,
+    remarks_of,
+)
+from triton_xe.lowering.rewriting import detach
+from triton_xe.lowering.spirv.spirv_target import verified
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+LLVM_IR = "xe.llvm_ir"
+"""Attribute of a module that was converted: the text of the LLVM module."""
+EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
+
+
+@dataclass
+class LlvmStage:
+    """The LLVM module's text, and the module that LLVM made of it."""
+
+    text: str
+    parsed: Any = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class ConvertXeGPUToLLVMPass(TargetedPass):
+    """Everything -> LLVM IR."""
+
+    name: ClassVar = "convert-xegpu-to-llvm"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.device(op)
+        stage, _ = write_llvm(op)
+        for inner in list(op.body.block.ops):
+            detach(inner)
+        op.attributes[LLVM_IR] = StringAttr(stage.text)
+
+
+def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
+    """The LLVM module, and what the launcher must know."""
+    device, options = module_target(module), options_of(module)
+    state = emit_module(module, device, module_warps(module), module_lanes(module, device),
+                        contract=options.contract)
+    text = str(state.llvm)
+    registers = register_file(options.grf_mode, state.facts.get("carried_bytes", 0), device)
+    flags = (registers.flag, EXACT_DIVISION if state.facts.get("precise") else "")
+    return LlvmStage(text, verified(text)), {
+        "shared": state.slm_bytes,
+        "debug_sites": state.debug.sites,
+        "n_dpas": state.facts.get("dpas", 0),
+        "n_block_loads": state.facts.get("block_loads", 0),
+        "plan_summary": plans_of(module),
+        "remarks": remarks_of(module),
+        "build_flags": " ".join(filter(None, flags)),
+        "registers": registers.registers,
+    }

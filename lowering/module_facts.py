@@ -1,0 +1,139 @@
+"""What a module says of itself: its device, its subgroups, and what earlier stages decided.
+
+    ttg.target = "xpu:bmg"            the device
+    "ttg.num-warps" = 4 : i32         subgroups of a work-group
+    "ttg.threads-per-warp" = 16       lanes of a subgroup; the device's own number without it
+    xe.options = {num_stages = 2, contract = true, grf_mode = "default"}
+    xe.remarks = ["tt.dot: dpas 8x16x16 ..."]
+    xe.plans = [{op = "load", width = 16, ...}]
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i1, i64
+from xdsl.ir import Attribute, Operation
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import Target, target
+from triton_xe.lowering.surfaces.affine import attribute
+
+TARGET = "ttg.target"
+WARPS = "ttg.num-warps"
+LANES = "ttg.threads-per-warp"
+OPTIONS, REMARKS, PLANS = "xe.options", "xe.remarks", "xe.plans"
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What a compilation may ask of the stages.
+
+    Loads are prefetched `num_stages - 1` iterations ahead.  With `contract`, products and sums may
+    be fused.  `grf_mode` is the register file asked for: "default", "auto" (Intel's compiler
+    chooses) or a number of registers.
+    """
+
+    num_stages: int = 2
+    contract: bool = True
+    grf_mode: str = "default"
+
+    def __post_init__(self) -> None:
+        if self.grf_mode not in ("default", "auto") and not self.grf_mode.isdigit():
+            raise UnsupportedError(f"grf_mode = {self.grf_mode!r} is no register file")
+
+
+def set_target(module: Operation, name: str) -> Target:
+    """Note the device in the module, as Triton's modules do; the module's own word wins."""
+    held = module.attributes.get(TARGET)
+    if not isinstance(held, StringAttr) or held.data == "xpu":
+        module.attributes[TARGET] = StringAttr(f"xpu:{name}")
+        return target(name)
+    return target(held.data.partition(":")[2])
+
+
+def module_target(module: Operation) -> Target:
+    """The device that the module names, `xpu:bmg` for example."""
+    return target(attribute(module, TARGET).data.partition(":")[2])
+
+
+def module_warps(module: Operation) -> int:
+    """Subgroups per work-group."""
+    return int(attribute(module, WARPS).value.data)
+
+
+def module_lanes(module: Operation, device: Target) -> int:
+    """Lanes of a subgroup: what the module says, else the device's own choice."""
+    held = module.attributes.get(LANES)
+    lanes = int(held.value.data) if isinstance(held, IntegerAttr) else device.subgroup_size
+    if lanes not in device.subgroup_sizes:
+        raise UnsupportedError(
+            f"ttg.threads-per-warp = {lanes} is not a subgroup size of {device.name}; it has "
+            f"{', '.join(map(str, device.subgroup_sizes))}"
+        )
+    return lanes
+
+
+def options_of(module: Operation) -> CompileOptions:
+    """The options that a module carries."""
+    held = module.attributes.get(OPTIONS)
+    return CompileOptions() if held is None else CompileOptions(**plain(held))
+
+
+def set_options(module: Operation, options: CompileOptions) -> None:
+    module.attributes[OPTIONS] = attribute_of(asdict(options))
+
+
+def remark(op: Operation, text: str) -> None:
+    """Note a decision on an operation, for people; it reaches the kernel's metadata."""
+    module = op
+    while (parent := module.parent_op()) is not None:
+        module = parent
+    _append(module, REMARKS, [text if module is op else f"{op.name}: {text}"])
+
+
+def remarks_of(module: Operation) -> list[str]:
+    """What passes decided: one line per load, store or dot."""
+    return plain(module.attributes.get(REMARKS, ArrayAttr(())))
+
+
+def note_plans(module: Operation, plans: list[dict[str, Any]]) -> None:
+    """Keep the summaries of the messages that tiles are moved with."""
+    _append(module, PLANS, plans)
+
+
+def plans_of(module: Operation) -> list[dict[str, Any]]:
+    return plain(module.attributes.get(PLANS, ArrayAttr(())))
+
+
+def _append(module: Operation, name: str, values: list[Any]) -> None:
+    held = module.attributes.get(name)
+    before = held.data if isinstance(held, ArrayAttr) else ()
+    module.attributes[name] = ArrayAttr([*before, *map(attribute_of, values)])
+
+
+def attribute_of(value: Any) -> Attribute:
+    """Plain data as an attribute: booleans, integers, strings, and lists and dicts of these."""
+    if isinstance(value, bool):
+        return IntegerAttr(int(value), i1)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if isinstance(value, dict):
+        return DictionaryAttr({key: attribute_of(held) for key, held in value.items()})
+    return ArrayAttr([attribute_of(held) for held in value])
+
+
+def plain(held: Attribute) -> Any:
+    """The data that `attribute_of` made an attribute of."""
+    if isinstance(held, IntegerAttr):
+        return bool(held.value.data) if held.type == i1 else held.value.data
+    if isinstance(held, StringAttr):
+        return held.data
+    if isinstance(held, DictionaryAttr):
+        return {key: plain(inner) for key, inner in held.data.items()}
+    if isinstance(held, ArrayAttr):
+        return [plain(inner) for inner in held.data]
+    raise UnsupportedError(f"{held} is no plain data")

@@ -1,0 +1,33 @@
+"""What the passes of the compiler share.
+
+    xdsl-opt kernel.ttgir -p 'raise-surfaces,assign-dpas,convert-to-xetile{num-stages=3}'
+
+A pass asks the module for its device (`ttg.target = "xpu:bmg"`) and its subgroups; the option
+`target` says it where the module does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.module_facts import module_lanes, set_target
+
+
+@dataclass(frozen=True)
+class TargetedPass(ModulePass):
+    """A pass for one device."""
+
+    target: str = "bmg"
+
+    def device(self, module: ModuleOp) -> Target:
+        """The module's device; noted in the module."""
+        return set_target(module, self.target)
+
+    def native_device(self, module: ModuleOp) -> Target | None:
+        """The module's device, if subgroups have the lanes that its matrix unit needs."""
+        device = self.device(module)
+        return device if module_lanes(module, device) == device.subgroup_size else None

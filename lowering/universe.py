@@ -1,0 +1,10 @@
+"""What `xdsl-opt` finds through the entry point `xdsl.universe`: our dialects and passes."""
+
+from __future__ import annotations
+
+from xdsl.universe import Universe
+
+from triton_xe.dialects import OWN_DIALECTS
+from triton_xe.lowering.pipeline import PASSES
+
+UNIVERSE = Universe(all_dialects=OWN_DIALECTS, all_passes=PASSES)

@@ -1,0 +1,45 @@
+"""The register file that a kernel is built for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triton_xe.hardware.target import Target
+
+LARGE = 256
+CARRIED_LIMIT = 64
+"""Registers; loops that carry more than this leave too few of 128 for operands."""
+
+
+@dataclass(frozen=True)
+class RegisterFile:
+    """Registers per thread; None leaves the number to Intel's compiler.
+
+    With `automatic`, that compiler may also take the large file where the kernel needs it.
+
+    >>> RegisterFile(256).flag
+    '-ze-opt-large-register-file'
+    """
+
+    registers: int | None = None
+    automatic: bool = False
+
+    @property
+    def flag(self) -> str:
+        """How Intel's compiler is told."""
+        if self.automatic:
+            return "-ze-intel-enable-auto-large-GRF-mode"
+        if self.registers == LARGE:
+            return "-ze-opt-large-register-file"
+        return "" if self.registers is None else f"-ze-exp-register-file-size={self.registers}"
+
+
+def register_file(grf_mode: str, carried_bytes: int, device: Target) -> RegisterFile:
+    """The file for a mode: "default", "auto" or a number; `carried_bytes` are those of a loop."""
+    if grf_mode == "auto":
+        return RegisterFile(automatic=True)
+    if grf_mode == "default":
+        wanted = LARGE if carried_bytes > device.grf_bytes * CARRIED_LIMIT else None
+    else:
+        wanted = int(grf_mode)
+    return RegisterFile(wanted if wanted in device.grf_modes else None)
