@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from examples import matmul, matmul_descriptor
+from python.test.gemm.pairwise import covering_cases, every_case
 from triton_xe.tools.loop_counts import main_loop
-from triton_xe.tools.pairwise import covering_cases, every_case
 
 UNIT = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}
 SUBNORMAL = {torch.float16: 2.0**-24, torch.bfloat16: 2.0**-133, torch.float32: 2.0**-149}

@@ -18,7 +18,8 @@ from examples.matmul import matmul_kernel
 from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
-from triton_xe.tools import intel, isa_stats
+from python.test.intel import isa_stats
+from triton_xe.tools import intel
 
 pytestmark = pytest.mark.intel_compiler
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from python.test.intel import isa_stats
 from triton_xe.errors import DeviceError
-from triton_xe.tools import intel, isa_stats, sample_kernel
+from triton_xe.tools import intel, sample_kernel
 
 LISTING = """\
 //.kernel "hand written"

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from python.test.intel import isa_stats
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
-from triton_xe.tools import intel, isa_stats
+from triton_xe.tools import intel
 from triton_xe.tools.commands.run import from_bf16, made_array, run_program
 
 SOURCE = (Path(__file__).parents[3] / "examples" / "xetile_gemm.mlir").read_text()

@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from triton_xe.tools.pairwise import covering_cases, every_case
+from python.test.gemm.pairwise import covering_cases, every_case
 
 FACTORS = {"a": (1, 2, 3), "b": "xyz", "c": (False, True), "d": (0, 1)}
 
