@@ -55,7 +55,6 @@ from triton_xe.plan.model import (
 )
 from triton_xe.plan.operand import fragment_of
 from triton_xe.plan.prefetch import PrefetchPlan, plan_prefetch
-from triton_xe.plan.result_layout import result_layout
 from triton_xe.plan.surface import SurfaceFacts
 
 __all__ = [
@@ -80,5 +79,4 @@ __all__ = [
     "plan_load",
     "plan_prefetch",
     "plan_store",
-    "result_layout",
 ]

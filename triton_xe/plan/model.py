@@ -182,19 +182,6 @@ class BlockLoadPlan(BlockPlan):
 
     operation = "load"
 
-    def steps(self) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-        """The plan's three steps: one operand's tile, all operands of a message, all messages."""
-        from triton_xe.plan.steps import plan_steps
-
-        return plan_steps(self)
-
-    def dump(self) -> str:
-        """The three steps as text."""
-        from triton_xe.plan.steps import STEP_TITLES
-
-        parts = zip(STEP_TITLES, self.steps(), strict=True)
-        return "\n\n".join(f"{title}:\n{layout}" for title, layout in parts)
-
 
 class BlockStorePlan(BlockPlan):
     """A `BlockPlan` that stores: every element of the tile is written by its owners."""

@@ -59,6 +59,12 @@ def plan_steps(plan: BlockPlan) -> tuple[LinearLayout, LinearLayout, LinearLayou
     )
 
 
+def dump(plan: BlockPlan) -> str:
+    """The three steps as text."""
+    parts = zip(STEP_TITLES, plan_steps(plan), strict=True)
+    return "\n\n".join(f"{title}:\n{layout}" for title, layout in parts)
+
+
 def packing(plan: BlockPlan) -> tuple[int, int]:
     """Tensor elements (along x, along y) in one element of the message as it is counted here."""
     if plan.shape.transpose:

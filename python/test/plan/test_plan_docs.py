@@ -14,7 +14,6 @@ MODULES = (
     "plan.candidates",
     "plan.operand",
     "plan.prefetch",
-    "plan.result_layout",
     "plan.surface",
     "tools.tensor_arguments",
 )

@@ -7,7 +7,7 @@ import pytest
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import target
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.plan import BlockLoadPlan, Objective, SurfaceFacts, plan_block_load
+from triton_xe.plan import BlockLoadPlan, Objective, SurfaceFacts, plan_block_load, steps
 
 LANES = [(0, 1), (0, 2), (0, 4), (0, 8)]
 A = LinearLayout(
@@ -71,7 +71,7 @@ def plan(layout: LinearLayout, operand: str, contiguous_dim: int = 1) -> BlockLo
 def test_a() -> None:
     iterations = "\n - iteration=1 -> (8, 0)\n   iteration=2 -> (16, 0)\n   iteration=4 -> (0, 16)"
     expected = dump(ROWS, "8x16", iterations, "32x32", "\n - load is a size 1 dimension", "32x32")
-    assert plan(A, "a").dump() == expected
+    assert steps.dump(plan(A, "a")) == expected
 
 
 def test_b() -> None:
@@ -82,7 +82,7 @@ def test_b() -> None:
     """
     iterations = "\n - iteration=1 -> (0, 16)\n   iteration=2 -> (8, 0)"
     expected = dump(ROWS, "8x16", iterations, "16x32", "\n - load=1 -> (128, 0)", "256x32")
-    assert plan(B, "b").dump() == expected
+    assert steps.dump(plan(B, "b")) == expected
     registers = [B.apply({"register": r, "lane": 0, "warp": 0}) for r in (0, 16, 32, 64)]
     assert [(c["dim0"], c["dim1"]) for c in registers] == [(0, 0), (0, 16), (16, 0), (0, 128)]
 
@@ -91,7 +91,7 @@ def test_b_transposed() -> None:
     iterations = "\n - iteration=1 -> (16, 0)"
     loads = "\n - load=1 -> (0, 16)\n   load=2 -> (128, 0)"
     expected = dump(COLUMNS, "16x8", iterations, "32x8", loads, "256x32")
-    assert plan(B, "b", contiguous_dim=0).dump() == expected
+    assert steps.dump(plan(B, "b", contiguous_dim=0)) == expected
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ MAX_LINES = 700
 MAX_FILES = 26
 # being cut
 OLD_CYCLES = [
-    {"plan.block_load", "plan.model", "plan.steps"},
     {f"runtime.simulator.{name}" for name in (
         "analysis.legality", "sanitizer.instrument", "trace.messages", "widen.dpas_groups",
         "widen.elementwise", "widen.matrix", "widen.memory", "widen.widener")},

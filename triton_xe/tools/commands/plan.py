@@ -21,6 +21,7 @@ from triton_xe.plan import (
     plan_store,
 )
 from triton_xe.plan.drawing import explain
+from triton_xe.plan.steps import dump, plan_steps
 from triton_xe.tools.tensor_arguments import parse_tensor_type, read_encoding
 from triton_xe.tools.terminal import paint_messages, wants_colour
 
@@ -112,7 +113,7 @@ def make_plan(
 def as_text(plan: BlockPlan | GatherPlan) -> str:
     """The three steps of a block load, then messages, drawing and guards."""
     if isinstance(plan, BlockLoadPlan):
-        return f"{plan.dump()}\n\n{explain(plan)}"
+        return f"{dump(plan)}\n\n{explain(plan)}"
     return explain(plan)
 
 
@@ -122,7 +123,7 @@ def as_json(plan: BlockPlan | GatherPlan) -> str:
         names = ("tile", "iterations", "loads")
         data["steps"] = {
             name: {"bases": layout.bases, "out_dims": layout.out_dims}
-            for name, layout in zip(names, plan.steps(), strict=True)
+            for name, layout in zip(names, plan_steps(plan), strict=True)
         }
     return json.dumps(data, indent=2)
 
