@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 from triton_xe.hardware import block_2d
@@ -46,49 +46,23 @@ class Objective(Enum):
 AnyBlockPlan = TypeVar("AnyBlockPlan", bound=BlockPlan)
 
 
-def plan_block_load(
-    layout: LinearLayout,
-    surface: SurfaceFacts,
-    element_bits: int,
-    target: Target,
-    *,
-    fragment: Fragment | None = None,
-    objective: Objective = Objective.MESSAGES,
-) -> BlockLoadPlan | Refusal:
-    """The 2D block messages that load a tile into `layout`, or why there are none.
-
-    `layout` maps (register, lane, warp, ...) to (dim0, dim1), or, with other dims before them that
-    only warps differ in, to the tensor's last two.  `fragment` says what the consumer takes at
-    once (`Dpas.fragment`, `fragment_of`); without it each register is wanted by itself.
-    """
-    return _plan(BlockLoadPlan, layout, surface, element_bits, target, fragment, objective)
-
-
-def plan_block_store(
-    layout: LinearLayout,
-    surface: SurfaceFacts,
-    element_bits: int,
-    target: Target,
-    *,
-    fragment: Fragment | None = None,
-    objective: Objective = Objective.MESSAGES,
-) -> BlockStorePlan | Refusal:
-    """The 2D block messages that store `layout`, or why there are none.  Arguments as for loads.
-
-    Warps and registers that hold copies write equal values to the same place.
-    """
-    return _plan(BlockStorePlan, layout, surface, element_bits, target, fragment, objective)
-
-
-def _plan(
+def plan_block(
     kind: type[AnyBlockPlan],
     layout: LinearLayout,
     surface: SurfaceFacts,
     element_bits: int,
     target: Target,
-    fragment: Fragment | None,
-    objective: Objective,
+    *,
+    fragment: Fragment | None = None,
+    objective: Objective = Objective.MESSAGES,
 ) -> AnyBlockPlan | Refusal:
+    """The 2D block messages that load a tile into `layout`, or store it, or why there are none.
+
+    `layout` maps (register, lane, warp, ...) to (dim0, dim1), or, with other dims before them that
+    only warps differ in, to the tensor's last two.  `fragment` says what the consumer takes at
+    once (`Dpas.fragment`, `fragment_of`); without it each register is wanted by itself.  In a
+    store, warps and registers that hold copies write equal values to the same place.
+    """
     refusal = check_request(layout, element_bits, target)
     if refusal:
         return refusal
@@ -123,6 +97,10 @@ def _plan(
         guards=guards,
         moves=sum(tile.moves(best, fragment)),
     )
+
+
+plan_block_load = partial(plan_block, BlockLoadPlan)
+plan_block_store = partial(plan_block, BlockStorePlan)
 
 
 def check_request(layout: LinearLayout, element_bits: int, target: Target) -> Refusal | None:
@@ -185,14 +163,14 @@ class MemoryTile:
         """Why no rectangle can serve this layout: broadcast or swizzled lanes, mingled warps."""
         if 0 in self.lane_bases or len(set(self.lane_bases)) < len(self.lane_bases):
             return Refusal("several lanes hold the same element", "a gather can load it")
-        lanes = _union(self.lane_bases)
-        registers = _union(self.register_bases)
+        lanes = union(self.lane_bases)
+        registers = union(self.register_bases)
         if lanes & registers:
             return Refusal(
                 "the layout is swizzled: an element's lane depends on its register",
                 "convert it from a layout that is not",
             )
-        if _union(self.other_bases) & (lanes | registers):
+        if union(self.other_bases) & (lanes | registers):
             return Refusal(
                 "the tiles of two warps are mingled", "each warp needs a rectangle of its own"
             )
@@ -202,7 +180,7 @@ class MemoryTile:
     def units(self) -> int:
         """Union of the single coordinates (powers of 2) that registers alone reach."""
         if all(_is_unit(base) for base in self.register_bases):
-            return _union(self.register_bases)
+            return union(self.register_bases)
         return sum(base for base in _reduced(self.register_bases) if _is_unit(base))
 
     @cached_property
@@ -257,7 +235,7 @@ class MemoryTile:
         return registers, scattered
 
 
-def _union(vectors: Iterable[int]) -> int:
+def union(vectors: Iterable[int]) -> int:
     result = 0
     for vector in vectors:
         result |= vector

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from math import gcd
 from typing import Any
 
@@ -17,14 +18,15 @@ from triton_xe.hardware.dpas import Fragment
 from triton_xe.hardware.target import Target
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.block_load import (
+    AnyBlockPlan,
     MemoryTile,
     Objective,
     check_rank,
-    plan_block_load,
-    plan_block_store,
+    plan_block,
+    union,
 )
 from triton_xe.plan.candidates import coordinate
-from triton_xe.plan.model import BlockLoadPlan, BlockStorePlan
+from triton_xe.plan.model import BlockLoadPlan, BlockStorePlan, Refusal
 from triton_xe.plan.surface import SurfaceFacts
 
 MAX_LANE_BYTES = 16
@@ -99,7 +101,8 @@ class GatherPlan:
         }
 
 
-def plan_load(
+def plan_access(
+    kind: type[AnyBlockPlan],
     layout: LinearLayout,
     surface: SurfaceFacts,
     element_bits: int,
@@ -107,32 +110,19 @@ def plan_load(
     *,
     fragment: Fragment | None = None,
     objective: Objective = Objective.MESSAGES,
-) -> BlockLoadPlan | GatherPlan:
+) -> AnyBlockPlan | GatherPlan:
     """2D blocks where they are legal, else the widest other access, with the reason."""
-    plan = plan_block_load(
-        layout, surface, element_bits, target, fragment=fragment, objective=objective
+    plan = plan_block(
+        kind, layout, surface, element_bits, target, fragment=fragment, objective=objective
     )
-    if isinstance(plan, BlockLoadPlan):
+    if not isinstance(plan, Refusal):
         return plan
-    return plan_gather(layout, surface, element_bits, target, because=str(plan))
+    is_load = kind.operation == "load"
+    return plan_gather(layout, surface, element_bits, target, because=str(plan), blocks=is_load)
 
 
-def plan_store(
-    layout: LinearLayout,
-    surface: SurfaceFacts,
-    element_bits: int,
-    target: Target,
-    *,
-    fragment: Fragment | None = None,
-    objective: Objective = Objective.MESSAGES,
-) -> BlockStorePlan | GatherPlan:
-    """2D blocks where they are legal, else scatters, with the reason."""
-    plan = plan_block_store(
-        layout, surface, element_bits, target, fragment=fragment, objective=objective
-    )
-    if isinstance(plan, BlockStorePlan):
-        return plan
-    return plan_gather(layout, surface, element_bits, target, because=str(plan), blocks=False)
+plan_load = partial(plan_access, BlockLoadPlan)
+plan_store = partial(plan_access, BlockStorePlan)
 
 
 def plan_gather(
@@ -193,7 +183,7 @@ def _vector_run(tile: MemoryTile, surface: SurfaceFacts, element_bits: int) -> i
         size = gcd(size, surface.known_multiple("width"))
     most = max(1, 8 * size // element_bits)
     run = 1
-    taken = _mask(tile.lane_bases) | _mask(tile.other_bases)
+    taken = union(tile.lane_bases) | union(tile.other_bases)
     while 2 * run <= most and tile.units & run and not taken & run:
         run *= 2
     return run
@@ -208,8 +198,8 @@ def _block_run(tile: MemoryTile, surface: SurfaceFacts, element_bits: int) -> in
     lanes = tuple(coordinate(parts << bit, 0) for bit in range(len(tile.lane_bases)))
     if tile.lane_bases != lanes or tile.units & (parts - 1) != parts - 1:
         return 0
-    row = parts - 1 | _mask(lanes)
-    if _mask(tile.other_bases) & row or _mask(tile.register_bases) & _mask(lanes):
+    row = parts - 1 | union(lanes)
+    if union(tile.other_bases) & row or union(tile.register_bases) & union(lanes):
         return 0
     words, x = 1, parts << len(lanes)
     while words < MAX_BLOCK_WORDS and tile.units & x:
@@ -234,17 +224,10 @@ def _grouped(
         where += [base ^ other for other in where]
     first: dict[int, int] = {}
     same_as = tuple(first.setdefault(place, register) for register, place in enumerate(where))
-    inside = _mask(tuple(order))
+    inside = union(tuple(order))
     offsets = [0]
     for vector in order:
         offsets += [vector ^ other for other in offsets]
     starts = dict.fromkeys(place & ~inside for place in where)
     accesses = tuple(tuple(first[start ^ at] for at in offsets) for start in starts)
     return accesses, same_as
-
-
-def _mask(vectors: tuple[int, ...]) -> int:
-    result = 0
-    for vector in vectors:
-        result |= vector
-    return result
