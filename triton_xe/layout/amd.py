@@ -18,6 +18,7 @@ from triton_xe.layout.encodings import (
     check_block_bases,
     check_powers_of_two,
     ints,
+    mlir,
     without_dim,
 )
 from triton_xe.layout.linear_layout import LinearLayout
@@ -46,14 +47,14 @@ class AmdMfmaEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.amd_mfma"
-    version: int
-    warps_per_cta: Ints
-    instr_shape: Ints
-    is_transposed: bool
-    cga_layout: BlockBases = ()
-    tiles_per_warp: Ints = ()
+    version: int = mlir("version")
+    warps_per_cta: Ints = mlir("warpsPerCTA")
+    instr_shape: Ints = mlir("instrShape")
+    is_transposed: bool = mlir("isTransposed")
+    cga_layout: BlockBases = mlir("CGALayout", default=())
+    tiles_per_warp: Ints = mlir("tilesPerWarp", default=(), absent=())
     """One per dim; left out, all ones."""
-    element_bit_width: int = 32
+    element_bit_width: int = mlir("elementBitWidth", default=32, absent=32)
 
     def __post_init__(self) -> None:
         what = "#ttg.amd_mfma"
@@ -79,20 +80,9 @@ class AmdMfmaEncoding(DistributedEncoding):
     def rank(self) -> int:
         return len(self.warps_per_cta)
 
-    @property
-    def block_bases(self) -> BlockBases:
-        return self.cga_layout
-
     def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "version", str(self.version)
-        yield "warpsPerCTA", ints(self.warps_per_cta)
-        yield "instrShape", ints(self.instr_shape)
-        yield "isTransposed", str(self.is_transposed).lower()
-        yield from cga_parameter(self.cga_layout)
-        if any(tiles != 1 for tiles in self.tiles_per_warp):
-            yield "tilesPerWarp", ints(self.tiles_per_warp)
-        if self.element_bit_width != 32:
-            yield "elementBitWidth", str(self.element_bit_width)
+        several = any(tiles != 1 for tiles in self.tiles_per_warp)
+        return (one for one in super().parameters() if several or one[0] != "tilesPerWarp")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         m, n = self.rank - 2, self.rank - 1
@@ -185,10 +175,6 @@ class AmdWmmaEncoding(DistributedEncoding):
     @property
     def rank(self) -> int:
         return len(self.cta_layout.out_dims)
-
-    @property
-    def block_bases(self) -> BlockBases:
-        return self.cga_layout
 
     def parameters(self) -> Iterable[tuple[str, str]]:
         yield "version", str(self.version)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triton_xe.errors import LayoutError
-from triton_xe.layout.encodings import DistributedEncoding, Ints, check_powers_of_two, ints
+from triton_xe.layout.encodings import DistributedEncoding, Ints, check_powers_of_two, mlir
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
     Shape,
@@ -47,13 +47,13 @@ class DpasEncoding(DistributedEncoding):
     of the tensor, 2 or 3 (a batch comes first)."""
 
     mnemonic: ClassVar[str] = "xe.dpas"
-    repeat_count: int
-    systolic_depth: int
-    execution_size: int
-    ops_per_channel: int
-    threads_per_warp: int
-    warps_per_cta: Ints
-    rep_cluster: Ints
+    repeat_count: int = mlir("repeatCount")
+    systolic_depth: int = mlir("systolicDepth")
+    execution_size: int = mlir("executionSize")
+    ops_per_channel: int = mlir("opsPerChan")
+    threads_per_warp: int = mlir("threadsPerWarp")
+    warps_per_cta: Ints = mlir("warpsPerCTA")
+    rep_cluster: Ints = mlir("repCluster")
 
     def __post_init__(self) -> None:
         what = "#xe.dpas"
@@ -109,15 +109,6 @@ class DpasEncoding(DistributedEncoding):
             self.repeat_count * self.rep_cluster[-2],
             self.execution_size * self.rep_cluster[-1],
         )
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "repeatCount", str(self.repeat_count)
-        yield "systolicDepth", str(self.systolic_depth)
-        yield "executionSize", str(self.execution_size)
-        yield "opsPerChan", str(self.ops_per_channel)
-        yield "threadsPerWarp", str(self.threads_per_warp)
-        yield "warpsPerCTA", ints(self.warps_per_cta)
-        yield "repCluster", ints(self.rep_cluster)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         m, n = self.rank - 2, self.rank - 1

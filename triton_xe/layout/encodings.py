@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout.linear_layout import LinearLayout
@@ -41,6 +41,34 @@ Ints = tuple[int, ...]
 DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
 
 
+SPELLING = "spelling"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a field stands in MLIR text.
+
+    `absent` is what a text without it means, None where it must be there; `always` says that it
+    is printed even where it is the default.
+    """
+
+    name: str
+    absent: Any = None
+    always: bool = False
+
+
+def mlir(name: str, *, default: Any = MISSING, absent: Any = None, always: bool = False) -> Any:
+    """A field of an encoding that is called `name` in MLIR text."""
+    return field(default=default, metadata={SPELLING: Spelling(name, absent, always)})
+
+
+def spelled(value: object) -> str:
+    """A number, a truth value, a list or an encoding in MLIR text."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(spelled, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class Encoding(ABC):
     """A tensor or shared-memory layout attribute.  `str()` is its MLIR text."""
 
@@ -57,22 +85,44 @@ class Encoding(ABC):
     def linear_layout(self, shape: Shape) -> LinearLayout:
         """`to_linear_layout` without the cache and the check of the shape."""
 
-    @abstractmethod
     def parameters(self) -> Iterable[tuple[str, str]]:
-        """Names and printed values, in printing order."""
+        """Names and printed values, in printing order; defaults are not printed."""
+        for place in fields(self):  # type: ignore[arg-type]
+            spelling, value = place.metadata.get(SPELLING), getattr(self, place.name)
+            if spelling and (spelling.always or value != place.default):
+                yield spelling.name, spelled(value)
 
     def __str__(self) -> str:
         fields = ", ".join(f"{name} = {value}" for name, value in self.parameters())
         return f"#{self.mnemonic}<{{{fields}}}>"
 
 
+class NamedEncoding(Encoding):
+    """A name alone, which does not say where data lies; fits tensors of any rank."""
+
+    why: ClassVar[str]
+    """What it is instead of a layout."""
+
+    @property
+    def rank(self) -> int:
+        return 0
+
+    def __str__(self) -> str:
+        return f"#{self.mnemonic}"
+
+    def linear_layout(self, shape: Shape) -> LinearLayout:
+        raise LayoutError(f"{self} {self.why}")
+
+
 class DistributedEncoding(Encoding):
     """Spread over registers, lanes, warps and blocks."""
+
+    cga_layout: BlockBases = ()
 
     @property
     def block_bases(self) -> BlockBases:
         """How the blocks of a cluster share the tensor; empty for one block."""
-        return ()
+        return self.cga_layout
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
         """Operand A (0) or B (1) of a product whose result has this encoding."""
@@ -144,11 +194,11 @@ class BlockedEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.blocked"
-    size_per_thread: Ints
-    threads_per_warp: Ints
-    warps_per_cta: Ints
-    order: Ints
-    cga_layout: BlockBases = ()
+    size_per_thread: Ints = mlir("sizePerThread")
+    threads_per_warp: Ints = mlir("threadsPerWarp")
+    warps_per_cta: Ints = mlir("warpsPerCTA")
+    order: Ints = mlir("order")
+    cga_layout: BlockBases = mlir("CGALayout", default=())
 
     def __post_init__(self) -> None:
         what = "#ttg.blocked"
@@ -165,17 +215,6 @@ class BlockedEncoding(DistributedEncoding):
     @property
     def rank(self) -> int:
         return len(self.order)
-
-    @property
-    def block_bases(self) -> BlockBases:
-        return self.cga_layout
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "sizePerThread", ints(self.size_per_thread)
-        yield "threadsPerWarp", ints(self.threads_per_warp)
-        yield "warpsPerCTA", ints(self.warps_per_cta)
-        yield "order", ints(self.order)
-        yield from cga_parameter(self.cga_layout)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         tile = (
@@ -214,8 +253,8 @@ class SliceEncoding(DistributedEncoding):
     """`parent` with dim `dim` taken out: what reducing or expanding along it leaves or needs."""
 
     mnemonic: ClassVar[str] = "ttg.slice"
-    dim: int
-    parent: DistributedEncoding
+    dim: int = mlir("dim")
+    parent: DistributedEncoding = mlir("parent")
 
     def __post_init__(self) -> None:
         if not isinstance(self.parent, DistributedEncoding):
@@ -235,10 +274,6 @@ class SliceEncoding(DistributedEncoding):
         return tuple(
             (*basis[: self.dim], *basis[self.dim + 1 :]) for basis in self.parent.block_bases
         )
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "dim", str(self.dim)
-        yield "parent", str(self.parent)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         parent_shape = (*shape[: self.dim], 1, *shape[self.dim :])
@@ -330,9 +365,9 @@ class DotOperandEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.dot_op"
-    op_idx: int
-    parent: DistributedEncoding
-    k_width: int = 0
+    op_idx: int = mlir("opIdx")
+    parent: DistributedEncoding = mlir("parent")
+    k_width: int = mlir("kWidth", default=0, absent=0)
 
     def __post_init__(self) -> None:
         if self.op_idx not in (0, 1):
@@ -351,12 +386,6 @@ class DotOperandEncoding(DistributedEncoding):
     def block_bases(self) -> BlockBases:
         k, _ = dot_operand_dims(self.op_idx, self.rank)
         return without_dim(self.parent.block_bases, k)
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "opIdx", str(self.op_idx)
-        yield "parent", str(self.parent)
-        if self.k_width:
-            yield "kWidth", str(self.k_width)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         return self.parent.dot_operand_layout(self.op_idx, self.k_width, shape)

@@ -14,10 +14,9 @@ from triton_xe.errors import LayoutError
 from triton_xe.layout.encodings import (
     DistributedEncoding,
     Ints,
-    cga_parameter,
     check_block_bases,
     check_powers_of_two,
-    ints,
+    mlir,
     without_dim,
 )
 from triton_xe.layout.linear_layout import LinearLayout
@@ -42,11 +41,11 @@ class NvidiaMmaEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.nvidia_mma"
-    version_major: int
-    version_minor: int
-    warps_per_cta: Ints
-    instr_shape: Ints
-    cga_layout: BlockBases = ()
+    version_major: int = mlir("versionMajor")
+    version_minor: int = mlir("versionMinor", absent=0)
+    warps_per_cta: Ints = mlir("warpsPerCTA")
+    instr_shape: Ints = mlir("instrShape")
+    cga_layout: BlockBases = mlir("CGALayout", default=())
 
     def __post_init__(self) -> None:
         what = "#ttg.nvidia_mma"
@@ -75,10 +74,6 @@ class NvidiaMmaEncoding(DistributedEncoding):
         return len(self.warps_per_cta)
 
     @property
-    def block_bases(self) -> BlockBases:
-        return self.cga_layout
-
-    @property
     def _result_tile(self) -> Ints:
         return self.instr_shape[:2] if self.is_hopper else self.instr_shape
 
@@ -87,11 +82,8 @@ class NvidiaMmaEncoding(DistributedEncoding):
         return matrix_order(self.rank, row_major=not self.is_hopper)
 
     def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "versionMajor", str(self.version_major)
-        yield "versionMinor", str(self.version_minor)
-        yield "warpsPerCTA", ints(self.warps_per_cta)
-        yield from cga_parameter(self.cga_layout)
-        yield "instrShape", ints(self.instr_shape)
+        """With the blocks before the shape of the instruction."""
+        return sorted(super().parameters(), key=lambda one: one[0] == "instrShape")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         order = matrix_order(self.rank, row_major=True)

@@ -12,9 +12,11 @@ triton_xe.errors.LayoutError: column 19: expected a number, '[', '{', '#', true 
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 from triton_xe.layout.amd import AmdMfmaEncoding, AmdWmmaEncoding
 from triton_xe.layout.attribute_text import (
@@ -27,6 +29,7 @@ from triton_xe.layout.attribute_text import (
 from triton_xe.layout.dpas import DpasEncoding
 from triton_xe.layout.encodings import (
     DISTRIBUTED_DIMS,
+    SPELLING,
     BlockedEncoding,
     DotOperandEncoding,
     Encoding,
@@ -56,6 +59,8 @@ from triton_xe.layout.tensor_memory import (
 )
 from triton_xe.layout.tiling import BlockBases, dim_names, identity
 
+AnyEncoding = TypeVar("AnyEncoding", bound=Encoding)
+
 
 def parse_encoding(text: str, aliases: Mapping[str, str] | None = None) -> Encoding:
     """The encoding `text` spells; `LayoutError` names the column and what was expected there.
@@ -74,23 +79,23 @@ def read_aliases(ttgir: str) -> dict[str, str]:
 def builders() -> Mapping[str, Builder]:
     """Mnemonic -> how to build the encoding."""
     result: dict[str, Builder] = {
-        "ttg.blocked": _blocked,
-        "ttg.slice": _slice,
+        "ttg.blocked": partial(_built, BlockedEncoding),
+        "ttg.slice": partial(_built, SliceEncoding),
         "ttg.linear": lambda fields: LinearEncoding(_distributed_layout(fields)),
         "ttg.generic_linear": lambda fields: GenericLinearEncoding(_distributed_layout(fields)),
-        "ttg.dot_op": _dot_operand,
-        "ttg.nvidia_mma": _nvidia_mma,
-        "ttg.amd_mfma": _amd_mfma,
+        "ttg.dot_op": partial(_built, DotOperandEncoding),
+        "ttg.nvidia_mma": partial(_built, NvidiaMmaEncoding),
+        "ttg.amd_mfma": partial(_built, AmdMfmaEncoding),
         "ttg.amd_wmma": _amd_wmma,
-        "ttg.swizzled_shared": lambda fields: _swizzled(fields, SwizzledSharedEncoding),
-        "ttg.amd_rotating_shared": lambda fields: _swizzled(fields, AmdRotatingSharedEncoding),
+        "ttg.swizzled_shared": partial(_built, SwizzledSharedEncoding),
+        "ttg.amd_rotating_shared": partial(_built, AmdRotatingSharedEncoding),
         "ttg.padded_shared": _padded_shared,
         "ttg.nvmma_shared": _nvmma_shared,
         "ttg.shared_linear": _shared_linear,
-        "ttg.partitioned_shared": _partitioned_shared,
+        "ttg.partitioned_shared": partial(_built, PartitionedSharedEncoding),
         "ttg.shared_memory": lambda fields: SharedMemorySpace(),
-        "ttng.tensor_memory_encoding": _tensor_memory,
-        "ttng.tensor_memory_scales_encoding": _tensor_memory_scales,
+        "ttng.tensor_memory_encoding": partial(_built, TensorMemoryEncoding),
+        "ttng.tensor_memory_scales_encoding": partial(_built, TensorMemoryScalesEncoding),
         "ttng.tensor_memory": lambda fields: TensorMemorySpace(),
         "gluon.auto_encoding": lambda fields: AutoEncoding(),
         "gluon.coalesced_encoding": lambda fields: CoalescedEncoding(),
@@ -101,24 +106,37 @@ def builders() -> Mapping[str, Builder]:
     return result
 
 
-def _blocked(fields: Fields) -> Encoding:
-    size_per_thread = fields.integers("sizePerThread")
-    return BlockedEncoding(
-        size_per_thread,
-        fields.integers("threadsPerWarp"),
-        fields.integers("warpsPerCTA"),
-        fields.integers("order"),
-        fields.block_bases(len(size_per_thread)),
-    )
+def _built(kind: type[AnyEncoding], fields: Fields) -> AnyEncoding:
+    """An encoding whose fields say how they are spelled (`mlir`)."""
+    values: dict[str, Any] = {}
+    for place in dataclasses.fields(kind):  # type: ignore[arg-type]
+        spelling = place.metadata[SPELLING]
+        if place.type == "BlockBases":
+            rank = next((len(v) for v in values.values() if isinstance(v, tuple)), 2)
+            values[place.name] = fields.block_bases(rank)
+        elif spelling.absent is None or fields.has(spelling.name):
+            values[place.name] = _READERS[str(place.type)](fields, spelling.name)
+        else:
+            values[place.name] = spelling.absent
+    return kind(**values)
 
 
-def _slice(fields: Fields) -> Encoding:
-    return SliceEncoding(fields.integer("dim"), fields.parent())
+def _shared_encoding(fields: Fields, name: str) -> SharedEncoding:
+    encoding = fields.encoding(name)
+    if not isinstance(encoding, SharedEncoding):
+        fail(fields.item(name).column, f"a shared-memory layout for {name}", str(encoding))
+    return encoding
 
 
-def _dot_operand(fields: Fields) -> Encoding:
-    k_width = fields.integer("kWidth", 0)
-    return DotOperandEncoding(fields.integer("opIdx"), fields.parent(), k_width)
+_READERS: Mapping[str, Callable[[Fields, str], Any]] = {
+    "int": Fields.integer,
+    "Ints": Fields.integers,
+    "bool": Fields.boolean,
+    "str": lambda fields, name: fields.word(name, SCALE_ORDERS),
+    "DistributedEncoding": Fields.parent,
+    "SharedEncoding": _shared_encoding,
+}
+"""By the type of a field."""
 
 
 def _distributed_layout(fields: Fields) -> LinearLayout:
@@ -140,15 +158,7 @@ def _dpas(fields: Fields) -> Encoding:
 
     `fp4KPack` (pairs of 4-bit elements in bytes) does not change where the bytes are.
     """
-    result = DpasEncoding(
-        fields.integer("repeatCount"),
-        fields.integer("systolicDepth"),
-        fields.integer("executionSize"),
-        fields.integer("opsPerChan"),
-        fields.integer("threadsPerWarp"),
-        fields.integers("warpsPerCTA"),
-        fields.integers("repCluster"),
-    )
+    result = _built(DpasEncoding, fields)
     derived = {"A": result.shape_a, "B": result.shape_b, "C": result.shape_c}
     for name, shape in derived.items():
         if fields.has(name) and fields.integers(name)[-2:] != shape:
@@ -157,30 +167,6 @@ def _dpas(fields: Fields) -> Encoding:
     if fields.has("fp4KPack") and (fields.integer("fp4KPack"), result.ops_per_channel) != (2, 4):
         fail(fields.item("fp4KPack").column, "fp4KPack = 2 with opsPerChan = 4", "another pair")
     return result
-
-
-def _nvidia_mma(fields: Fields) -> Encoding:
-    warps = fields.integers("warpsPerCTA")
-    return NvidiaMmaEncoding(
-        fields.integer("versionMajor"),
-        fields.integer("versionMinor", 0),
-        warps,
-        fields.integers("instrShape"),
-        fields.block_bases(len(warps)),
-    )
-
-
-def _amd_mfma(fields: Fields) -> Encoding:
-    warps = fields.integers("warpsPerCTA")
-    return AmdMfmaEncoding(
-        fields.integer("version"),
-        warps,
-        fields.integers("instrShape"),
-        fields.boolean("isTransposed"),
-        fields.block_bases(len(warps)),
-        fields.integers("tilesPerWarp") if fields.has("tilesPerWarp") else (),
-        fields.integer("elementBitWidth", 32),
-    )
 
 
 def _amd_wmma(fields: Fields) -> Encoding:
@@ -196,17 +182,6 @@ def _amd_wmma(fields: Fields) -> Encoding:
         LinearLayout(bases, dim_names(rank)),
         fields.block_bases(rank),
         fields.integers("instrShape") if fields.has("instrShape") else (16, 16, 16),
-    )
-
-
-def _swizzled(fields: Fields, kind: type[SwizzledSharedEncoding]) -> Encoding:
-    order = fields.integers("order")
-    return kind(
-        fields.integer("vec"),
-        fields.integer("perPhase"),
-        fields.integer("maxPhase"),
-        order,
-        fields.block_bases(len(order)),
     )
 
 
@@ -247,32 +222,3 @@ def _nvmma_shared(fields: Fields) -> Encoding:
 
 def _shared_linear(fields: Fields) -> Encoding:
     return SharedLinearEncoding(_shared_layout(fields), fields.integer("alignment"))
-
-
-def _partitioned_shared(fields: Fields) -> Encoding:
-    layout = fields.encoding("partitionLayout")
-    if not isinstance(layout, SharedEncoding):
-        column = fields.item("partitionLayout").column
-        fail(column, "a shared-memory layout for partitionLayout", str(layout))
-    return PartitionedSharedEncoding(
-        fields.integer("numPartitions"),
-        fields.integer("numGroups"),
-        fields.integer("partitionDim"),
-        layout,
-    )
-
-
-def _tensor_memory(fields: Fields) -> Encoding:
-    return TensorMemoryEncoding(
-        fields.integer("blockM"),
-        fields.integer("blockN"),
-        fields.integer("colStride"),
-        fields.block_bases(2),
-        fields.boolean("twoCTAs", False),
-        fields.boolean("fp4Padded", False),
-    )
-
-
-def _tensor_memory_scales(fields: Fields) -> Encoding:
-    order = fields.word("blockRepOrder", SCALE_ORDERS)
-    return TensorMemoryScalesEncoding(fields.block_bases(2), order)

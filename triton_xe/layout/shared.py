@@ -15,12 +15,14 @@ from triton_xe.errors import LayoutError
 from triton_xe.layout.encodings import (
     Encoding,
     Ints,
+    NamedEncoding,
     bases_text,
     cga_parameter,
     check_block_bases,
     check_order,
     check_powers_of_two,
     ints,
+    mlir,
 )
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
@@ -51,11 +53,11 @@ class SwizzledSharedEncoding(SharedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.swizzled_shared"
-    vec: int
-    per_phase: int
-    max_phase: int
-    order: Ints
-    cga_layout: BlockBases = ()
+    vec: int = mlir("vec")
+    per_phase: int = mlir("perPhase")
+    max_phase: int = mlir("maxPhase")
+    order: Ints = mlir("order")
+    cga_layout: BlockBases = mlir("CGALayout", default=())
 
     def __post_init__(self) -> None:
         what = f"#{self.mnemonic}"
@@ -66,13 +68,6 @@ class SwizzledSharedEncoding(SharedEncoding):
     @property
     def rank(self) -> int:
         return len(self.order)
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "vec", str(self.vec)
-        yield "perPhase", str(self.per_phase)
-        yield "maxPhase", str(self.max_phase)
-        yield "order", ints(self.order)
-        yield from cga_parameter(self.cga_layout)
 
     def phase(self, row: int) -> int:
         """What a row's columns are xored with, in groups of `vec`."""
@@ -324,10 +319,10 @@ class PartitionedSharedEncoding(SharedEncoding):
     """Pieces along `partition_dim` dealt out to `num_partitions` buffers, `num_groups` times."""
 
     mnemonic: ClassVar[str] = "ttg.partitioned_shared"
-    num_partitions: int
-    num_groups: int
-    partition_dim: int
-    partition_layout: SharedEncoding
+    num_partitions: int = mlir("numPartitions")
+    num_groups: int = mlir("numGroups")
+    partition_dim: int = mlir("partitionDim")
+    partition_layout: SharedEncoding = mlir("partitionLayout")
 
     def __post_init__(self) -> None:
         what = "#ttg.partitioned_shared"
@@ -342,12 +337,6 @@ class PartitionedSharedEncoding(SharedEncoding):
     @property
     def rank(self) -> int:
         return self.partition_layout.rank
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "numPartitions", str(self.num_partitions)
-        yield "numGroups", str(self.num_groups)
-        yield "partitionDim", str(self.partition_dim)
-        yield "partitionLayout", str(self.partition_layout)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         """In-dims offset, block, partition."""
@@ -366,24 +355,12 @@ class PartitionedSharedEncoding(SharedEncoding):
 
 
 @dataclass(frozen=True)
-class SharedMemorySpace(Encoding):
+class SharedMemorySpace(NamedEncoding):
     """`#ttg.shared_memory`: not a layout, but where a memory descriptor's data lives."""
 
     mnemonic: ClassVar[str] = "ttg.shared_memory"
     is_shared: ClassVar[bool] = True
-
-    @property
-    def rank(self) -> int:
-        return 0
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        return ()
-
-    def __str__(self) -> str:
-        return f"#{self.mnemonic}"
-
-    def linear_layout(self, shape: Shape) -> LinearLayout:
-        raise LayoutError("#ttg.shared_memory names a memory, it does not say how data lies in it")
+    why: ClassVar[str] = "names a memory, it does not say how data lies in it"
 
 
 def block_dim(rank: int) -> LinearLayout:

@@ -8,16 +8,16 @@ on `tcgen05.mma` scale factor layouts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout.encodings import (
     Encoding,
-    cga_parameter,
+    NamedEncoding,
     check_block_bases,
     check_powers_of_two,
+    mlir,
 )
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
@@ -67,12 +67,12 @@ class TensorMemoryEncoding(MemoryEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory_encoding"
-    block_m: int
-    block_n: int
-    col_stride: int = 1
-    cga_layout: BlockBases = ()
-    two_ctas: bool = False
-    fp4_padded: bool = False
+    block_m: int = mlir("blockM")
+    block_n: int = mlir("blockN")
+    col_stride: int = mlir("colStride", default=1, always=True)
+    cga_layout: BlockBases = mlir("CGALayout", default=())
+    two_ctas: bool = mlir("twoCTAs", default=False, absent=False)
+    fp4_padded: bool = mlir("fp4Padded", default=False, absent=False)
 
     def __post_init__(self) -> None:
         what = f"#{self.mnemonic}"
@@ -86,16 +86,6 @@ class TensorMemoryEncoding(MemoryEncoding):
         check_block_bases(self.cga_layout, 2, what)
         if self.two_ctas and self.cga_layout[:1] != ((1, 0),):
             raise LayoutError(f"{what}: twoCTAs needs [1, 0] as the first basis of CGALayout")
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "blockM", str(self.block_m)
-        yield "blockN", str(self.block_n)
-        yield "colStride", str(self.col_stride)
-        yield from cga_parameter(self.cga_layout)
-        if self.two_ctas:
-            yield "twoCTAs", "true"
-        if self.fp4_padded:
-            yield "fp4Padded", "true"
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         piece = self._piece(shape)
@@ -149,8 +139,8 @@ class TensorMemoryScalesEncoding(MemoryEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory_scales_encoding"
-    cga_layout: BlockBases = ()
-    block_rep_order: str = "mnThenK"
+    cga_layout: BlockBases = mlir("CGALayout", default=())
+    block_rep_order: str = mlir("blockRepOrder", default=SCALE_ORDERS[0])
 
     def __post_init__(self) -> None:
         what = f"#{self.mnemonic}"
@@ -160,11 +150,6 @@ class TensorMemoryScalesEncoding(MemoryEncoding):
                 f"{what}: blockRepOrder must be {' or '.join(SCALE_ORDERS)}, "
                 f"got {self.block_rep_order}"
             )
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        yield from cga_parameter(self.cga_layout)
-        if self.block_rep_order != SCALE_ORDERS[0]:
-            yield "blockRepOrder", self.block_rep_order
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         piece = self._piece(shape)
@@ -185,20 +170,8 @@ class TensorMemoryScalesEncoding(MemoryEncoding):
 
 
 @dataclass(frozen=True)
-class TensorMemorySpace(Encoding):
+class TensorMemorySpace(NamedEncoding):
     """`#ttng.tensor_memory`: not a layout, but where a memory descriptor's data lives."""
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory"
-
-    @property
-    def rank(self) -> int:
-        return 0
-
-    def parameters(self) -> Iterable[tuple[str, str]]:
-        return ()
-
-    def __str__(self) -> str:
-        return f"#{self.mnemonic}"
-
-    def linear_layout(self, shape: Shape) -> LinearLayout:
-        raise LayoutError(f"{self} names a memory, it does not say how data lies in it")
+    why: ClassVar[str] = "names a memory, it does not say how data lies in it"
