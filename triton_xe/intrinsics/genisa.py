@@ -6,6 +6,7 @@ were probed with ocloc 26.27.
 
 from __future__ import annotations
 
+import time
 from operator import attrgetter
 from typing import Any
 
@@ -38,11 +39,11 @@ PREDICATED_STORE = _genisa(
     overloads="P T", effects=Effect.WRITES, definition=memory.masked_store)
 LSC_LOAD = _genisa(
     "LSCLoad", "T (pointer: P, =offset: i32, =size: i32, =count: i32, =cache: i32)", Family.MASKED,
-    overloads="T P", effects=Effect.READS, definition=memory.masked_load)
+    overloads="T P", effects=Effect.READS, definition=memory.load)
 LSC_STORE = _genisa(
     "LSCStore",
     "void (pointer: P, =offset: i32, value: T, =size: i32, =count: i32, =cache: i32)",
-    Family.MASKED, overloads="P T", effects=Effect.WRITES, definition=memory.masked_store)
+    Family.MASKED, overloads="P T", effects=Effect.WRITES, definition=memory.store)
 LSC_PREFETCH = _genisa(
     "LSCPrefetch", "void (pointer: P, =offset: i32, =size: i32, =count: i32, =cache: i32)",
     Family.HINT, overloads="P")
@@ -72,10 +73,11 @@ LSC_2D_BLOCK_WRITE_PAYLOAD = _genisa(
     **_BLOCK)
 LSC_2D_BLOCK_PREFETCH = _genisa(
     "LSC2DBlockPrefetch", f"void ({_SURFACE}, {_SHAPE})", Family.BLOCK_2D,
-    effects=Effect.CONVERGENT, **_BLOCK)
+    effects=Effect.CONVERGENT, definition=block_2d.block_prefetch, **_BLOCK)
 LSC_2D_BLOCK_PREFETCH_PAYLOAD = _genisa(
     "LSC2DBlockPrefetchAddrPayload", f"void ({_STEP}, {_SHAPE})", Family.BLOCK_2D,
-    overloads="p0i32", effects=Effect.CONVERGENT | Effect.PRIVATE, **_BLOCK)
+    overloads="p0i32", effects=Effect.CONVERGENT | Effect.PRIVATE,
+    definition=block_2d.block_prefetch, **_BLOCK)
 
 _PAYLOAD: dict[str, Any] = dict(
     available=attrgetter("has_block_2d"), uniformity=Uniformity.SUBGROUP, effects=Effect.PRIVATE)
@@ -85,7 +87,7 @@ LSC_2D_BLOCK_CREATE_PAYLOAD = _genisa(
     overloads="p0i32", definition=block_2d.create_payload, **_PAYLOAD)
 LSC_2D_BLOCK_COPY_PAYLOAD = _genisa(
     "LSC2DBlockCopyAddrPayload", "p (~payload: p)", Family.PAYLOAD, overloads="p0i32 p0i32",
-    definition=dict, **_PAYLOAD)
+    definition=block_2d.copy_payload, **_PAYLOAD)
 LSC_2D_BLOCK_SET_PAYLOAD_FIELD = _genisa(
     "LSC2DBlockSetAddrPayloadField", "void (~payload: p, =field: i32, ~value: V, =add: i1)",
     Family.PAYLOAD, overloads="p0i32 V", definition=block_2d.set_payload_field, **_PAYLOAD)
@@ -113,6 +115,9 @@ WAVE_SHUFFLE_INDEX = _genisa(
 SIMD_SHUFFLE_XOR = _genisa(
     "simdShuffleXor", "T (value: T, =index: i32)", Family.SHUFFLE, overloads="T", effects=_LANES,
     definition=subgroup.shuffle_xor)
+WAVE_OPERATIONS = ("add", "mul", "umin", "umax", "smin", "smax", "or", "xor", "and", "fadd", "fmul",
+                   "fmin", "fmax")
+"""By number; IGC's enum WaveOps."""
 WAVE_ALL = _genisa(
     "WaveAll", "T (value: T, =operation: i8, =all: i1, =helper: i32)", Family.REDUCTION,
     overloads="T", effects=_LANES, uniformity=Uniformity.SUBGROUP, definition=subgroup.reduce)
@@ -139,7 +144,8 @@ FLOAT_TO_TF32 = _genisa(
     "ftotf32", "R (value: V, =rounding: i32)", Family.CONVERSION, overloads="R V",
     definition=conversions.float_to_tf32, available=attrgetter("has_tf32_dpas"))
 CYCLE_COUNTER = _genisa(
-    "cycleCounter", "T ()", Family.ID, uniformity=Uniformity.SUBGROUP, effects=Effect.VOLATILE)
+    "cycleCounter", "T ()", Family.ID, uniformity=Uniformity.SUBGROUP, effects=Effect.VOLATILE,
+    definition=time.perf_counter_ns)
 GROUP_BARRIER = _genisa(
     "threadgroupbarrier", "void ()", Family.BARRIER, effects=Effect.BARRIER | Effect.CONVERGENT)
 NAMED_BARRIER_SIGNAL = _genisa(

@@ -111,6 +111,9 @@ class Intrinsic:
     overloads: str = ""
     definition: Callable[..., Any] | None = field(default=None, repr=False)
     """What it computes, on numpy arrays; memory is an array too."""
+    combines: str = ""
+    """What a reduction does with two lanes' values, in the words of LLVM's `atomicrmw`; `min` and
+    `max` of OpenCL go by the type."""
     ulp: float = 0
     """Largest error of an fp32 result, in units in the last place."""
     available: Callable[[Target], Any] = field(default=lambda target: True, repr=False)

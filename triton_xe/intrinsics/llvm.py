@@ -24,7 +24,8 @@ for _name, _definition in {"ctlz": maths.clz, "cttz": maths.ctz, "abs": maths.ab
 _llvm("is.fpclass", "R (x: T, =classes: i32)", overloads="T", definition=maths.is_class)
 for _name, _definition in maths.REDUCTIONS.items():
     _start = "start: R, " if _name in ("fadd", "fmul") else ""
-    _llvm(f"vector.reduce.{_name}", f"R ({_start}value: V)", overloads="V", definition=_definition)
+    _llvm(f"vector.reduce.{_name}", f"R ({_start}value: V)", overloads="V", definition=_definition,
+          combines=_name)
 
 ASSUME = _llvm("assume", "void (condition: i1)", Family.HINT)
 DO_NOTHING = _llvm("donothing", "void ()", Family.HINT)

@@ -61,10 +61,14 @@ for _name, _vote in (("any", subgroup.vote_any), ("all", subgroup.vote_all)):
             uniformity=Uniformity.SUBGROUP, definition=_vote)
 for _name in ("add", "min", "max"):
     _opencl(f"sub_group_reduce_{_name}", "T (value: T)", Family.REDUCTION, "6.15.19",
-            effects=_LANES, uniformity=Uniformity.SUBGROUP, definition=subgroup.reduce)
-    for _scan in ("inclusive", "exclusive"):
+            effects=_LANES, uniformity=Uniformity.SUBGROUP, definition=subgroup.reduce,
+            combines=_name)
+    for _scan, _definition in (
+        ("inclusive", subgroup.scan), ("exclusive", subgroup.exclusive_scan)
+    ):
         _opencl(f"sub_group_scan_{_scan}_{_name}", "T (value: T)", Family.REDUCTION, "6.15.19",
-                effects=_LANES, uniformity=Uniformity.LANE, definition=subgroup.scan)
+                effects=_LANES, uniformity=Uniformity.LANE, definition=_definition,
+                combines=_name)
 
 # --- functions of each element ---------------------------------------------------------------
 

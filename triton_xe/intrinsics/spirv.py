@@ -28,10 +28,10 @@ MEMORY_BARRIER = _spirv(
     "MemoryBarrier", "void (=scope: u32, =semantics: u32)", Family.FENCE, effects=Effect.ORDERS)
 ATOMIC_LOAD = _spirv(
     "AtomicLoad", "T (pointer: P, =scope: i32, =semantics: i32)", Family.ATOMIC,
-    effects=Effect.READS | Effect.ORDERS, definition=memory.masked_load)
+    effects=Effect.READS | Effect.ORDERS, definition=memory.atomic_load)
 ATOMIC_STORE = _spirv(
     "AtomicStore", "void (pointer: P, =scope: i32, =semantics: i32, value: T)", Family.ATOMIC,
-    effects=_ATOMIC, definition=memory.masked_store)
+    effects=_ATOMIC, definition=memory.atomic_store)
 
 _MOVE = "T (=scope: u32, value: T, index: u32)"
 _SHUFFLE: dict[str, Any] = dict(family=Family.SHUFFLE, effects=_LANES)
@@ -70,4 +70,4 @@ for _name in GROUP_OPERATIONS:
         _spirv(
             _prefix + _name, f"T (=scope: u32, =operation: u32, value: T{_size})",
             Family.REDUCTION, effects=_LANES, uniformity=Uniformity.OPERATION,
-            definition=subgroup.group_operation)
+            definition=subgroup.group_operation, combines=GROUP_OPERATIONS[_name])

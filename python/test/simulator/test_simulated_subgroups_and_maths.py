@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from triton_xe.intrinsics.definitions import conversions, subgroup
+from triton_xe.runtime.simulator.device import SimulatedDevice
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -145,6 +146,23 @@ declare i32 @llvm.genx.GenISA.WaveBallot(i1, i32)"""
     bits = sum(int(v & 1) << k for k, v in enumerate(data))
     exclusive = np.cumsum(data) - data
     np.testing.assert_array_equal(out, data.sum() + exclusive + data.max() + data[5] + bits)
+
+
+def test_an_infinity_may_be_broadcast(
+    device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lanes that receive it had finite values, but did not make it."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "finite")
+    name = "_Z19sub_group_broadcastfj"
+    data = np.where(np.arange(16) == 5, np.inf, 1).astype(np.float32)
+    text = map_text(kernel, "float", f"  %r = call float @{name}(float %x0, i32 5)",
+                    f"declare float @{name}(float, i32)")
+    buffers = [device.allocate(64) for _ in range(2)]
+    device.copy_to_device(buffers[0].pointer, data)
+    device.launch(device.load(text.encode(), "k"), (1, 1, 1), [b.pointer for b in buffers])
+    out = np.zeros(16, np.float32)
+    device.copy_to_host(out, buffers[1].pointer)
+    assert np.isposinf(out).all()
 
 
 # --- mathematical functions -----------------------------------------------------------------------

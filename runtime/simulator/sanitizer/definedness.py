@@ -17,36 +17,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from triton_xe.intrinsics import Family, find, genisa, own
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
+from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
 
-PREFIX = "xe.shadow."
-ORIGIN, USE, SLM, DPAS, BLOCK = (PREFIX + n for n in ("origin", "use", "slm", "dpas", "block"))
-GENX = "llvm.genx.GenISA."
+ORIGIN, USE, BLOCK, DPAS, SLM = (
+    row.name for row in (own.SHADOW_ORIGIN, own.SHADOW_USE, own.SHADOW_BLOCK, own.SHADOW_DPAS,
+                         own.SHADOW_SLM))
+_LOAD, _STORE = genisa.PREDICATED_LOAD, genisa.PREDICATED_STORE
 REPORT = "__xe_lane_report"
 Origins = frozenset[int]
 NONE: Origins = frozenset()
-_OR = "6"
-"""IGC's number of the wave operation `or`."""
-
-_MOVES = (
-    GENX + "WaveShuffleIndex", GENX + "simdShuffleXor", "_Z21sub_group_shuffle_xor",
-    "_Z22sub_group_shuffle_down", "_Z20sub_group_shuffle_up", "_Z16sub_group_rotate",
-    "_Z17sub_group_shuffle", "_Z19sub_group_broadcast", "_Z22__spirv_GroupBroadcast",
-    "_Z33__spirv_GroupNonUniformShuffleXor", "_Z32__spirv_GroupNonUniformShuffleUp",
-    "_Z34__spirv_GroupNonUniformShuffleDown", "_Z32__spirv_GroupNonUniformRotateKHR",
-    "_Z30__spirv_GroupNonUniformShuffle",
-)
-_WAVES = (GENX + "WaveAll", GENX + "WavePrefix", GENX + "WaveClustered", GENX + "WaveInterleave")
-_VOTES = (
-    GENX + "WaveBallot", "_Z29__spirv_GroupNonUniformBallot", "_Z13sub_group_any",
-    "_Z13sub_group_all", "_Z16__spirv_GroupAny", "_Z16__spirv_GroupAll",
-    "_Z20sub_group_reduce_", "_Z28sub_group_scan_", "_Z17__spirv_Group",
-    "_Z27__spirv_GroupNonUniform",
-)
-"""Calls whose result depends on all lanes; any undefined one makes it undefined."""
+_FROM_MEMORY = (Family.BLOCK_2D, Family.PAYLOAD, Family.ATOMIC)
 _ACCESSES = frozenset("load store atomicrmw cmpxchg".split())
 
 
@@ -77,6 +61,9 @@ def constant(t: Type, value: int) -> Operand:
     if t.kind != "vec":
         return one
     return Operand(t, f"splat ({scalar.text} {text})", elements=(one,) * t.count)
+
+
+_OR = constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
 
 
 def instrument(
@@ -136,7 +123,7 @@ class _Shadows:
         return found[0] if found else None
 
     def _spread(self, i: Instruction) -> bool:
-        if i.opcode == "store" or i.callee.startswith(GENX + "simdBlockWrite"):
+        if i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
             value, pointer = i.operands if i.opcode == "store" else reversed(i.operands[:2])
             return self._spread_store(self._of(value), pointer)
         if i.result is None or i.type.kind == "struct":
@@ -163,18 +150,17 @@ class _Shadows:
             return frozenset((self.numbers[id(i)],))
         if i.opcode == "alloca" or i.result in self.pointers:
             return NONE
-        if i.opcode == "load" or i.callee.startswith(GENX + "simdBlockRead"):
+        known = find(i.callee)
+        if i.opcode == "load" or known is genisa.SIMD_BLOCK_READ:
             array = self._array(i.operands[0])
             if array is not None:
                 return self.arrays.get(array, NONE)
             return self.slm if i.operands[0].type.space == 3 else NONE
         if i.opcode in _ACCESSES:
             return NONE
-        if i.callee.startswith(GENX + "PredicatedLoad."):
-            return self._of(i.operands[3])
-        if i.callee.startswith((GENX + "LSC2DBlock", "_Z18__spirv_AtomicLoad")):
-            return NONE
-        if self._touches_memory(i):
+        if known is _LOAD:
+            return self._of(argument(i, "other"))
+        if known.family in _FROM_MEMORY or self._touches_memory(i):
             return NONE
         return self._of(*self._sources(i))
 
@@ -211,7 +197,7 @@ class _Shadows:
                 self._pointer(i)
             elif i.result in self.taint:
                 self._follow(i)
-            elif i.opcode == "store" or i.callee.startswith(GENX + "simdBlockWrite"):
+            elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
                 self._follow_store(i)
         return Block(block.label, self.block)
 
@@ -424,26 +410,24 @@ class _Shadows:
     # --- calls ------------------------------------------------------------------------------------
 
     def _call(self, i: Instruction) -> None:
-        callee, t = i.callee, shadow_type(i.type)
-        if i.unfilled or callee.startswith(GENX + "PredicatedLoad."):
+        known, t = find(i.callee), shadow_type(i.type)
+        if i.unfilled or known is _LOAD:
             self._masked_load(i)
-        elif callee.startswith(GENX + "simdBlockRead"):
-            self._define(i, "call", [self._slm_shadow(i.operands[0])], callee=callee)
-        elif ".sub.group.dpas." in callee:
+        elif known is genisa.SIMD_BLOCK_READ:
+            self._define(i, "call", [self._slm_shadow(i.operands[0])], callee=i.callee)
+        elif known is genisa.DPAS:
             self._define(i, "call", [*(self.shadow(o) for o in i.operands[:3]), *i.operands[3:]],
                          callee=DPAS)
-        elif callee.startswith(_MOVES):
+        elif known.family is Family.SHUFFLE:
             self._move(i)
-        elif callee.startswith(_WAVES):
-            code = constant(ir.I8, int(_OR))
-            joined = self.new("call", t, [self.shadow(i.operands[0]), code, *i.operands[2:]],
-                              callee=callee)
+        elif known.family is Family.REDUCTION and not known.is_builtin:
+            joined = self.new("call", t, [self.shadow(i.operands[0]), _OR, *i.operands[2:]],
+                              callee=i.callee)
             self._bind(i, self.full(joined, t))
-        elif callee.startswith(_VOTES):
+        elif known.family in (Family.REDUCTION, Family.VOTE):
             held = next(o for o in i.operands if self._of(o))
             lane = self.lane(self.shadow(held))
-            whole = self.new("call", ir.I1, [lane, constant(ir.I8, int(_OR))],
-                             callee=GENX + "WaveAll.shadow")
+            whole = self.new("call", ir.I1, [lane, _OR], callee=genisa.WAVE_ALL.name)
             self._bind(i, self.full(whole, t))
         else:
             self._any_operand(i)
@@ -459,7 +443,7 @@ class _Shadows:
                 extra=str(self.numbers[id(i)]), line=i.line, debug=i.debug))
 
     def _move(self, i: Instruction) -> None:
-        at = 1 if "__spirv_Group" in i.callee else 0
+        at = find(i.callee).positions["value"]
         operands = list(i.operands)
         operands[at] = self.shadow(operands[at])
         t = shadow_type(i.type)
@@ -492,21 +476,21 @@ class _Shadows:
             self._use(i, "a store of", i.operands[0])
 
     def _check_call(self, i: Instruction) -> None:
-        callee, o = i.callee, i.operands
-        if callee.startswith(GENX + "PredicatedLoad."):
+        known, o = find(i.callee), i.operands
+        if known is _LOAD:
             self._use(i, "the mask of a load made of", o[2])
             self._use(i, "a load through", o[0], o[2])
-        elif callee.startswith(GENX + "PredicatedStore."):
+        elif known is _STORE:
             self._use(i, "the mask of a store made of", o[3])
             self._use(i, "a store through", o[0], o[3])
             self._use(i, "a store of", o[1], o[3])
-        elif callee.startswith(GENX + "LSC2DBlock"):
+        elif known.family in (Family.BLOCK_2D, Family.PAYLOAD):
             self._check_block(i)
-        elif callee.startswith((GENX + "simdBlockRead", GENX + "simdBlockWrite")):
+        elif known.family is Family.BLOCK_1D:
             self._use(i, "a block access through", o[0])
-            if "Write" in callee and o[0].type.space != 3:
+            if known.has("value") and o[0].type.space != 3:
                 self._use(i, "a store of", o[1])
-        elif "__spirv_Atomic" in callee:
+        elif known.family is Family.ATOMIC:
             for operand in o:
                 self._use(i, "an atomic on", operand)
         elif i.unfilled:
@@ -514,6 +498,9 @@ class _Shadows:
             self._use(i, "a load through", o[0], o[2])
         elif self._touches_memory(i):
             self._check_helper(i)
+        elif not known.known and i.callee not in self.helpers:
+            for operand in o:
+                self._use(i, f"a call of {i.callee} with", operand)
 
     def _check_helper(self, i: Instruction) -> None:
         """A helper's last argument tells, where it is an i1, whether the lane takes part."""
@@ -529,7 +516,7 @@ class _Shadows:
         value = next((o for o in reversed(i.operands) if self._of(o)), None)
         if value is None:
             return
-        written = "BlockWrite" in i.callee and value is i.operands[-1]
+        written = find(i.callee).has("value") and value is i.operands[-1]
         for o in i.operands[:-1] if written else i.operands:
             self._use(i, "the surface or place of a 2D block made of", o)
         if written:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import Instruction
 from triton_xe.runtime.simulator.sanitizer import state as checks
@@ -121,7 +123,7 @@ def dpas_shadow(w: Widener, i: Instruction) -> None:
 
 def block_store(w: Widener, i: Instruction) -> None:
     """Only the part of a 2D block inside its surface is stored."""
-    a = block_arguments(w, i, through_payload="AddrPayload" in i.attributes)
+    a = block_arguments(w, replace(i, callee=i.attributes))
     _, width, height, _, x, y = a.surface
     shadow = i.operands[-1]
     count = a.tile_width * a.tile_height

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, pointer_roots
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand, Type
 from triton_xe.runtime.simulator.sanitizer import state as checks
@@ -248,15 +250,19 @@ def guarded_surface(
 
 
 def fence(w: Widener, i: Instruction) -> None:
-    """A fence of the kernel: `semantics` is its last operand."""
+    """A fence of the kernel; one whose semantics are not known has all."""
     if checking(w):
-        semantics = i.operands[-1].integer_value()
-        scope = i.operands[-2].integer_value() if len(i.operands) > 1 else None
-        if semantics is None or "LSCFence" in i.callee:
+        scope, semantics = (_integer(i, name) for name in ("scope", "semantics"))
+        if semantics is None:
             scope, semantics = None, int(Order.FULL)
         told = DEVICE_SCOPE if scope is None else scope
         w.call_helper(checks.FENCE, "void", [
             "ptr %ctx", "i32 %sg", f"i32 {told}", f"i32 {semantics}"])
+
+
+def _integer(i: Instruction, name: str) -> int | None:
+    """The value of a constant argument; None where the callee has no such argument, too."""
+    return argument(i, name).integer_value() if find(i.callee).has(name) else None
 
 
 def note_site(w: Widener, i: Instruction) -> None:
@@ -282,12 +288,8 @@ def after_barrier(w: Widener, i: Instruction) -> None:
     """A barrier orders the memory its semantics name, and what was fenced before it."""
     if not checking(w):
         return
-    semantics = 0
-    if i.callee.startswith("_Z22"):
-        semantics = i.operands[2].integer_value() or 0
-    elif i.callee.startswith("_Z7barrier"):
-        flags = i.operands[0].integer_value() or 0
-        semantics = (256 if flags & 1 else 0) | (512 if flags & 2 else 0)
+    flags = _integer(i, "flags") or 0
+    semantics = _integer(i, "semantics") or (256 * (flags & 1) | 512 * (flags >> 1 & 1))
     w.call_helper(checks.BARRIER, "void", ["ptr %ctx", "i32 %sg", f"i32 {semantics}"])
 
 
@@ -302,7 +304,7 @@ def synchronises(w: Widener, i: Instruction, pointer: str, what: int | str) -> N
     if not plan.releases:
         return
     plan.synchronises = True
-    told = i.operands[2].integer_value() if "__spirv_Atomic" in i.callee else None
+    told = _integer(i, "semantics")
     semantics = order_of(i) if told is None else told
     address = w.emit(f"ptrtoint ptr {pointer} to i64")
     w.call_helper(checks.SYNC, "void", [
@@ -311,8 +313,8 @@ def synchronises(w: Widener, i: Instruction, pointer: str, what: int | str) -> N
 
 def local_scope(i: Instruction) -> int:
     """`Kind.LOCAL` for an atomic whose scope is a work-group, or less; else 0."""
-    if "__spirv_Atomic" in i.callee:
-        scope = i.operands[1].integer_value()
+    if find(i.callee).family is Family.ATOMIC:
+        scope = _integer(i, "scope")
         return Kind.LOCAL if scope is not None and scope >= WORK_GROUP_SCOPE else 0
     return Kind.LOCAL if i.scope in ("workgroup", "subgroup", "singlethread") else 0
 
@@ -328,6 +330,7 @@ _ORDERS = {"acquire": Order.ACQUIRE, "release": Order.RELEASE, "acq_rel": Order.
 
 # --- infinities and NaN ---------------------------------------------------------------------------
 
+_MAKES = (Family.MATHS, Family.CONVERSION, Family.REDUCTION, Family.DPAS)
 _MAKES_NUMBERS = frozenset("fadd fsub fmul fdiv frem fptrunc sitofp uitofp".split())
 
 
@@ -336,9 +339,9 @@ def finite_result(w: Widener, i: Instruction) -> None:
     plan = w.context.sanitizer
     if plan is None or not plan.finite or i.result is None or i.type.scalar.kind != "float":
         return
+    known = find(i.callee)
     made = i.opcode in _MAKES_NUMBERS or (
-        i.opcode == "call" and "Load" not in i.callee and "BlockRead" not in i.callee
-        and "huffle" not in i.callee and not i.callee.startswith("__xe_lane_")
+        i.opcode == "call" and (not known.known or known.family in _MAKES)
     )
     if not made:
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from triton_xe.intrinsics import Family, find
+from triton_xe.intrinsics.genisa import PREFIX
 from triton_xe.runtime.simulator.ir import Instruction, Type
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace import library as library_trace
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
     from triton_xe.runtime.simulator.widen.matrix import BlockArguments
     from triton_xe.runtime.simulator.widen.widener import Widener
 
-_SHUFFLES = (
-    "huffle", "sub_group_broadcast", "GroupBroadcast", "Rotate", "WaveAll", "WaveClustered",
-)
+_KINDS = {
+    Family.DPAS: "DPAS", Family.SHUFFLE: "shuffle", Family.REDUCTION: "shuffle",
+    Family.HELPER: "lane by lane",
+}
 
 
 def _note(w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = "") -> list[str] | None:
@@ -61,17 +64,9 @@ def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: 
 
 def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
     """DPAS, shuffles, barriers, and calls of helpers that run lane by lane."""
-    kind = ""
-    if ".sub.group.dpas." in i.callee:
-        kind = "DPAS"
-    elif barrier:
-        kind = "barrier"
-    elif any(word in i.callee for word in _SHUFFLES):
-        kind = "shuffle"
-    elif i.callee.startswith("__xe_lane_"):
-        kind = "lane by lane"
+    kind = "barrier" if barrier else _KINDS.get(find(i.callee).family)
     if not kind:
         return
-    head = _note(w, i, kind, 0, i.callee.removeprefix("llvm.genx.GenISA."))
+    head = _note(w, i, kind, 0, i.callee.removeprefix(PREFIX))
     if head is not None:
         w.call_helper(library_trace.NOTE, "void", [*head, "i64 0", "i64 0"])

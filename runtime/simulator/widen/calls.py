@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
+from triton_xe.intrinsics import Family, definitions, find
+from triton_xe.intrinsics.definitions import block_1d, ids
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.ir import Function, Instruction, Type
@@ -33,29 +36,15 @@ from triton_xe.runtime.simulator.widen.lane_atomics import (
     tried,
 )
 from triton_xe.runtime.simulator.widen.lane_loops import stoppable
-from triton_xe.runtime.simulator.widen.maths import math_call
-from triton_xe.runtime.simulator.widen.matrix import block_call, dpas
+from triton_xe.runtime.simulator.widen.maths import CONVERSION_RULES, math_call
+from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas
 from triton_xe.runtime.simulator.widen.memory import load_value, store_value
 from triton_xe.runtime.simulator.widen.subgroup import SUBGROUP_RULES
 from triton_xe.runtime.simulator.widen.values import Aggregate, Uniform, Value, Wide, wide_type
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
-GENX = "llvm.genx.GenISA."
 PASSED = ".passed"
 """Ends the names of lane helpers without checks, in a launch that has them."""
-NAMED_BARRIER = GENX + "threadgroupnamedbarriers."
-"""Subgroups run the same way through a kernel, so waiting for all of them waits for enough."""
-BARRIERS = (
-    "_Z22__spirv_ControlBarrieriii", "_Z7barrierj", GENX + "threadgroupbarrier",
-    NAMED_BARRIER + "wait",
-)
-_NOTHING = (
-    NAMED_BARRIER + "signal",
-    "_Z21__spirv_MemoryBarrierjj", GENX + "LSCFence", GENX + "LSCPrefetch", "_Z8prefetch",
-    "llvm.lifetime.", "llvm.assume", "llvm.dbg.", "llvm.experimental.noalias.scope.decl",
-    "llvm.donothing",
-)
-
 
 def call(w: Widener, i: Instruction) -> None:
     callee = i.callee
@@ -77,10 +66,11 @@ def call(w: Widener, i: Instruction) -> None:
     if is_barrier(i):
         barrier(w, i)
         return
-    if callee in BARRIERS or callee.startswith(_NOTHING):
-        if "MemoryBarrier" in callee or "LSCFence" in callee:
-            w.do("fence seq_cst")
-            fence(w, i)
+    known = find(callee)
+    if known.family is Family.FENCE:
+        w.do("fence seq_cst")
+        fence(w, i)
+    if known.family in _DONE:
         return
     shape = w.result_shape(i)
     if i.result is not None and shape.pure and shape.table is not None:
@@ -88,24 +78,15 @@ def call(w: Widener, i: Instruction) -> None:
 
         settle_pure(w, i, shape)
         return
-    rule = _find_rule(callee)
-    if rule is not None:
-        rule(w, i)
-        return
-    if not math_call(w, i):
+    if known.definition in _RULES:
+        _RULES[known.definition](w, i)
+    elif not math_call(w, i):
         w.fail(f"unknown function {callee}")
 
 
-def _find_rule(callee: str) -> Rule | None:
-    exact = _EXACT.get(callee)
-    if exact is not None:
-        return exact
-    if _CONVERT.match(callee):
-        return conversion
-    return next((rule for prefix, rule in _PREFIXES if callee.startswith(prefix)), None)
-
-
-_CONVERT = re.compile(r"_Z\d+convert_")
+_DONE = (Family.BARRIER, Family.FENCE, Family.HINT)
+"""Nothing else is to be done, also where a named barrier is signalled: subgroups run the same way
+through a kernel, so waiting for all of them waits for enough."""
 
 
 # --- ids ------------------------------------------------------------------------------------------
@@ -433,28 +414,28 @@ def _result_text(function: Function) -> str:
     return function.result.text
 
 
-_EXACT: dict[str, Rule] = {
-    "_Z12get_group_idj": _context_word(0),
-    "_Z14get_num_groupsj": _context_word(24),
-    "_Z16get_sub_group_idv": _sub_group_id,
-    "_Z12get_local_idj": _local_id,
-    "_Z14get_local_sizej": _constant(_work_size),
-    "_Z18get_sub_group_sizev": _constant(lambda w, _: w.lanes),
-    "_Z22get_max_sub_group_sizev": _constant(lambda w, _: w.lanes),
-    "_Z18get_num_sub_groupsv": _constant(lambda w, _: w.context.sub_groups),
-    "_Z12get_work_dimv": _constant(lambda w, _: 3),
-    GENX + "cycleCounter": cycle_counter,
+_RULES: dict[Callable[..., object] | None, Rule] = {
+    ids.get_group_id: _context_word(0),
+    ids.get_num_groups: _context_word(24),
+    ids.get_sub_group_id: _sub_group_id,
+    ids.get_local_id: _local_id,
+    ids.get_local_size: _constant(_work_size),
+    ids.get_sub_group_size: _constant(lambda w, _: w.lanes),
+    ids.get_num_sub_groups: _constant(lambda w, _: w.context.sub_groups),
+    ids.get_work_dim: _constant(lambda w, _: 3),
+    time.perf_counter_ns: cycle_counter,
+    block_1d.block_read: block_read_1d,
+    block_1d.block_write: block_write_1d,
+    definitions.dpas.dpas: dpas,
+    definitions.memory.masked_load: predicated_load,
+    definitions.memory.masked_store: predicated_store,
+    definitions.memory.atomic_load: atomic_load,
+    definitions.memory.atomic_store: atomic_store,
+    definitions.maths.convert: conversion,
+    **CONVERSION_RULES,
+    **BLOCK_RULES,
+    **SUBGROUP_RULES,
 }
-_PREFIXES: tuple[tuple[str, Rule], ...] = (
-    (GENX + "LSC2DBlock", block_call),
-    (GENX + "sub.group.dpas.", dpas),
-    (GENX + "PredicatedLoad.", predicated_load),
-    (GENX + "PredicatedStore.", predicated_store),
-    (GENX + "simdBlockRead", block_read_1d),
-    (GENX + "simdBlockWrite", block_write_1d),
-    ("_Z18__spirv_AtomicLoad", atomic_load),
-    ("_Z19__spirv_AtomicStore", atomic_store),
-    *SUBGROUP_RULES,
-)
+"""What runs, by the readable definition that it has to agree with."""
 
 __all__ = ["call", "gather_lanes", "host_name", "is_barrier", "lane_helper_text"]

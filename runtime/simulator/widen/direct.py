@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triton_xe.runtime.simulator.analysis.calls import is_dpas
+from triton_xe.intrinsics import find
+from triton_xe.intrinsics.definitions.block_2d import block_read
+from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 
 Pointers = Mapping[str, tuple[str, int | None]]
@@ -84,7 +86,7 @@ def _load_kind(
             return kind
         if later.opcode == "store" and accessed(later, pointers) == array:
             return None
-        if later.opcode == "call" and "LSC2DBlockRead" in later.callee and any(
+        if find(later.callee).definition is block_read and any(
             u.opcode == "store" and accessed(u, pointers) == array
             for u in uses.get(later.result or "", ())
         ):
@@ -125,12 +127,11 @@ def _is_read(
 
 def _tile(i: Instruction) -> str | None:
     """a for a plain, b for a VNNI read of 16-bit tiles 16 wide."""
-    kind = i.callee.removeprefix("llvm.genx.GenISA.LSC2DBlock").split(".")[0]
-    if kind not in ("Read", "ReadAddrPayload"):
+    if find(i.callee).definition is not block_read:
         return None
-    first = 6 if kind == "Read" else 3
-    bits, width, height, _, transpose, vnni = (
-        o.integer_value() for o in i.operands[first : first + 6]
+    bits, width, height, transpose, vnni = (
+        argument(i, name).integer_value()
+        for name in ("bits", "tile_width", "tile_height", "transpose", "vnni")
     )
     if bits != 16 or width != 16 or transpose or height is None:
         return None

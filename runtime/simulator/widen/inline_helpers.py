@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
@@ -71,8 +72,7 @@ def can_inline(helper: Function) -> bool:
 
 
 def _is_maths(i: Instruction) -> bool:
-    return i.opcode == "call" and i.callee.startswith("llvm.") and not i.callee.startswith(
-        "llvm.genx.") and i.result is not None
+    return i.opcode == "call" and find(i.callee).family is Family.MATHS
 
 
 def _forward(helper: Function) -> list[Block]:

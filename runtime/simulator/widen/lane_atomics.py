@@ -10,7 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.ir import Function, Instruction
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.instrument import (
@@ -148,14 +150,10 @@ def releases(function: Function) -> bool:
 def _releases(i: Instruction) -> bool:
     if i.opcode in _ATOMIC:
         return bool(order_of(i) & _RELEASES)
-    if i.opcode != "call":
+    known = find(i.callee)
+    if i.opcode != "call" or known.family not in (Family.FENCE, Family.ATOMIC):
         return False
-    if "LSCFence" in i.callee:
-        return True
-    fence = "__spirv_MemoryBarrier" in i.callee
-    if not fence and "__spirv_Atomic" not in i.callee:
-        return False
-    semantics = i.operands[1 if fence else 2].integer_value()
+    semantics = argument(i, "semantics").integer_value() if known.has("semantics") else None
     return semantics is None or bool(semantics & _RELEASES)
 
 

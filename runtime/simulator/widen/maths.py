@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from triton_xe.intrinsics import Family, find
+from triton_xe.intrinsics.definitions import conversions
+from triton_xe.intrinsics.mangling import builtin_name
 from triton_xe.runtime.simulator.ir import Instruction, Type, integer, like
 from triton_xe.runtime.simulator.widen.values import Pieces, Uniform, Value, Wide, wide_type
-from triton_xe.runtime.simulator.widen.widener import Widener
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
-GENX = "llvm.genx.GenISA."
-
-# LLVM intrinsics that the host has as vector instructions or short sequences
-_NATIVE = frozenset(
-    "fabs sqrt fma fmuladd floor ceil trunc rint nearbyint roundeven round maxnum minnum maximum "
-    "minimum ctpop ctlz cttz fshl fshr smax smin umax umin abs copysign bswap bitreverse sadd.sat "
-    "uadd.sat ssub.sat usub.sat is.fpclass".split()
-)
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 # OpenCL builtin -> native intrinsic
@@ -30,36 +26,24 @@ LIBRARY = frozenset(
     "acosh atanh erf erfc cbrt pow atan2 fmod hypot tgamma lgamma ldexp".split()
 )
 _INTEGER_MINMAX = {"max": "max", "min": "min"}
-_MANGLED = re.compile(r"_Z(\d+)(\w+)$")
 
 
 def math_call(w: Widener, i: Instruction) -> bool:
     """Define the result of a mathematical function; false when it is none."""
-    callee = i.callee
-    if callee.startswith("llvm.vector.reduce."):
-        return _vector_reduce(w, i)
-    if callee.startswith(GENX):
-        return _genx(w, i)
-    if callee.startswith("llvm."):
-        return _llvm(w, i)
-    found = _MANGLED.match(callee)
-    if found is None:
+    known = find(i.callee)
+    if known.family is not Family.MATHS:
         return False
-    length = int(found.group(1))
-    name, letters = found.group(2)[:length], found.group(2)[length:]
-    return _opencl(w, i, name.removeprefix("half_"), letters)
-
-
-def _llvm(w: Widener, i: Instruction) -> bool:
-    name = re.sub(r"\.(v\d+)?(f16|bf16|f32|f64|i\d+)(\.(v\d+)?i\d+)*$", "",
-                  i.callee.removeprefix("llvm."))
-    if name in _NATIVE:
-        _native(w, i, name)
-        return True
-    if name in LIBRARY:
+    if known.is_builtin:
+        letters = (builtin_name(i.callee) or ("", ""))[1]
+        return _opencl(w, i, known.name.removeprefix("half_"), letters)
+    name = known.name.removeprefix("llvm.")
+    if known.combines:
+        _vector_reduce(w, i, known.combines)
+    elif name in LIBRARY:
         _library(w, i, name)
-        return True
-    return False
+    else:
+        _native(w, i, name)
+    return True
 
 
 def _native(w: Widener, i: Instruction, name: str) -> None:
@@ -163,7 +147,7 @@ def _opencl(w: Widener, i: Instruction, name: str, letters: str) -> bool:
     if name in _INTEGER_MINMAX and i.type.scalar.kind == "int":
         _native(w, i, ("s" if _first_letter(letters) in "ilcs" else "u") + name)
         return True
-    if name.startswith("isnan"):
+    if name == "isnan":
         _is_nan(w, i)
         return True
     return False
@@ -236,11 +220,10 @@ def _is_nan(w: Widener, i: Instruction) -> None:
     _define(w, i, w.emit(f"zext {one} {bits} to {_host(i.type, copies)}"), copies)
 
 
-def _vector_reduce(w: Widener, i: Instruction) -> bool:
+def _vector_reduce(w: Widener, i: Instruction, name: str) -> None:
     """Across the elements of each work-item, in order."""
     from triton_xe.runtime.simulator.widen.subgroup import combine
 
-    name = i.callee.removeprefix("llvm.vector.reduce.").split(".")[0]
     operands = list(i.operands)
     parts = w.parts(w.value(operands[-1]))
     flat = f"<{w.lanes} x {i.type.text}>"
@@ -254,21 +237,9 @@ def _vector_reduce(w: Widener, i: Instruction) -> bool:
         w.define(i, Wide(total, i.type))
     else:
         w.define(i, Uniform(w.emit(f"extractelement {flat} {total}, i32 0"), i.type))
-    return True
 
 
 # --- conversions of GenISA --------------------------------------------------------------------
-
-
-def _genx(w: Widener, i: Instruction) -> bool:
-    name = i.callee.removeprefix(GENX).split(".")[0]
-    if name == "ftobf":
-        _float_to_bf16(w, i)
-    elif name == "ftotf32":
-        _float_to_tf32(w, i)
-    else:
-        return False
-    return True
 
 
 def _rounded(
@@ -315,3 +286,7 @@ def _float_to_tf32(w: Widener, i: Instruction) -> None:
     kept = w.emit(f"and {t} {bits}, {_splat(str(-(1 << 13)), words, copies)}")
     target = _host(i.type, copies)
     _define(w, i, kept if target == t else w.emit(f"bitcast {t} {kept} to {target}"), copies)
+
+
+CONVERSION_RULES: dict[Callable[..., object] | None, Rule] = {
+    conversions.float_to_bf16: _float_to_bf16, conversions.float_to_tf32: _float_to_tf32}

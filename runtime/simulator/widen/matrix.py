@@ -6,11 +6,14 @@ rows (or i16 pairs), so that the many instructions sharing an operand convert it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
-from triton_xe.runtime.simulator.analysis.calls import is_dpas
+from triton_xe.intrinsics import find
+from triton_xe.intrinsics.definitions import block_2d
+from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
 from triton_xe.runtime.simulator.analysis.legality import check_block, check_dpas, dpas_of
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
@@ -27,9 +30,7 @@ from triton_xe.runtime.simulator.trace.messages import traced_block
 from triton_xe.runtime.simulator.widen.direct import stored_at_once
 from triton_xe.runtime.simulator.widen.dpas_groups import Dpas, note_dpas, note_read, note_tile
 from triton_xe.runtime.simulator.widen.values import Slot, Uniform, Value
-from triton_xe.runtime.simulator.widen.widener import Widener
-
-PREFIX = "llvm.genx.GenISA."
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 
 def operand_roles(function: Function, target: Target) -> dict[str, set[str]]:
@@ -127,58 +128,55 @@ class BlockArguments:
         return [f"i64 {base}", *(f"i32 {n}" for n in rest)]
 
 
-def _constants(w: Widener, operands: list[Operand]) -> list[int]:
-    found = [o.integer_value() for o in operands]
+_MESSAGE = ("bits", "tile_width", "tile_height", "blocks", "transpose", "vnni")
+
+
+def _constants(w: Widener, i: Instruction, names: Sequence[str]) -> list[int]:
+    found = [argument(i, name).integer_value() for name in names]
     if any(v is None for v in found):
         w.fail("a 2D block whose shape is not constant")
     return [int(v or 0) for v in found]
 
 
-def _direct(w: Widener, i: Instruction) -> BlockArguments:
-    names = tuple(w.uniform(o) for o in i.operands[:6])
-    c = _constants(w, i.operands[6:13])
-    return BlockArguments(names, c[0], c[1], c[2], c[3], bool(c[4]), bool(c[5]))
-
-
-def _from_payload(w: Widener, i: Instruction) -> BlockArguments:
-    payload = w.uniform(i.operands[0])
+def _from_payload(w: Widener, i: Instruction) -> tuple[str, ...]:
+    payload = w.uniform(argument(i, "payload"))
     base = w.emit(f"load i64, ptr {payload}")
     names = [w.emit(f"load i32, ptr {w.at(payload, 8 + 4 * k)}") for k in range(5)]
-    for k in (0, 1):
-        if i.operands[1 + k].integer_value() != 0:
-            names[3 + k] = w.emit(f"add i32 {names[3 + k]}, {w.uniform(i.operands[1 + k])}")
-    c = _constants(w, i.operands[3:10])
-    return BlockArguments((base, *names), c[0], c[1], c[2], c[3], bool(c[4]), bool(c[5]))
+    for k, step in enumerate((argument(i, "x"), argument(i, "y"))):
+        if step.integer_value() != 0:
+            names[3 + k] = w.emit(f"add i32 {names[3 + k]}, {w.uniform(step)}")
+    return base, *names
 
 
-def block_arguments(w: Widener, i: Instruction, *, through_payload: bool) -> BlockArguments:
+def block_arguments(w: Widener, i: Instruction) -> BlockArguments:
     """The surface, place and shape that an `LSC2DBlock*` message names."""
-    return _from_payload(w, i) if through_payload else _direct(w, i)
+    if find(i.callee).has("payload"):
+        surface = _from_payload(w, i)
+    else:
+        surface = tuple(w.uniform(o) for o in i.operands[:6])
+    bits, width, height, blocks, transpose, vnni = _constants(w, i, _MESSAGE)
+    return BlockArguments(surface, bits, width, height, blocks, bool(transpose), bool(vnni))
 
 
-def block_call(w: Widener, i: Instruction) -> None:
-    """Any `LSC2DBlock*` intrinsic."""
-    kind = i.callee.removeprefix(PREFIX + "LSC2DBlock").split(".")[0]
-    if kind in ("CreateAddrPayload", "SetAddrPayloadField", "CopyAddrPayload"):
-        _PAYLOAD[kind](w, i)
-        return
-    through_payload = kind.endswith("AddrPayload")
-    arguments = block_arguments(w, i, through_payload=through_payload)
-    action = kind.removesuffix("AddrPayload")
-    if action not in ("Read", "Write", "Prefetch"):
-        w.fail(f"unknown intrinsic {i.callee}")
-    check_block(w, action, arguments, i)
-    w.note_place(i)
-    if action != "Prefetch":
-        arguments = guarded_surface(w, i, arguments, Kind.WRITE if action == "Write" else 0)
-    traced_block(w, i, arguments, action)
-    tail = [f"ptr {w.error_pointer()}", f"i32 {i.line}"]
-    if action == "Read":
-        _read(w, i, arguments, tail)
-    elif action == "Write":
-        image = w.to_memory(w.value(i.operands[10 if through_payload else 13]))
-        name = block_write_name(arguments.bits, arguments.tile_width, arguments.tile_height)
-        w.call_helper(name, "void", [f"ptr {image}", *arguments.texts, *tail])
+def _message(action: str) -> Rule:
+    """An `LSC2DBlock*` message that is a Read, Write or Prefetch."""
+
+    def rule(w: Widener, i: Instruction) -> None:
+        arguments = block_arguments(w, i)
+        check_block(w, action, arguments, i)
+        w.note_place(i)
+        if action != "Prefetch":
+            arguments = guarded_surface(w, i, arguments, Kind.WRITE if action == "Write" else 0)
+        traced_block(w, i, arguments, action)
+        tail = [f"ptr {w.error_pointer()}", f"i32 {i.line}"]
+        if action == "Read":
+            _read(w, i, arguments, tail)
+        elif action == "Write":
+            image = w.to_memory(w.value(argument(i, "value")))
+            name = block_write_name(arguments.bits, arguments.tile_width, arguments.tile_height)
+            w.call_helper(name, "void", [f"ptr {image}", *arguments.texts, *tail])
+
+    return rule
 
 
 def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[str]) -> None:
@@ -254,19 +252,22 @@ def _copy_payload(w: Widener, i: Instruction) -> None:
 
 
 def _set_payload(w: Widener, i: Instruction) -> None:
-    payload = w.uniform(i.operands[0])
-    field, add = _constants(w, [i.operands[1], i.operands[3]])
+    payload, changed = w.uniform(argument(i, "payload")), argument(i, "value")
+    field, add = _constants(w, i, ("field", "add"))
     if not 1 <= field <= 6:
         w.fail(f"2D block payload field {field} does not exist")
-    value, t = w.uniform(i.operands[2]), i.operands[2].type.text
+    value, t = w.uniform(changed), changed.type.text
     where = payload if field == 1 else w.at(payload, 4 * field)
     if add and field in (5, 6):
         value = w.emit(f"add {t} {w.emit(f'load {t}, ptr {where}')}, {value}")
     w.do(f"store {t} {value}, ptr {where}")
 
 
-_PAYLOAD = {
-    "CreateAddrPayload": _create_payload,
-    "CopyAddrPayload": _copy_payload,
-    "SetAddrPayloadField": _set_payload,
+BLOCK_RULES: dict[Callable[..., object] | None, Rule] = {
+    block_2d.block_read: _message("Read"),
+    block_2d.block_write: _message("Write"),
+    block_2d.block_prefetch: _message("Prefetch"),
+    block_2d.create_payload: _create_payload,
+    block_2d.copy_payload: _copy_payload,
+    block_2d.set_payload_field: _set_payload,
 }

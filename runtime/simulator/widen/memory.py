@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.calls import is_dpas
 from triton_xe.runtime.simulator.ir import Instruction, Type
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import (
@@ -93,7 +94,7 @@ def private_load(w: Widener, i: Instruction, pointer: Private) -> None:
 def only_roles(w: Widener, name: str) -> bool:
     """Whether a value is used only as a prepared matrix operand."""
     return all(
-        u.opcode == "call" and ".sub.group.dpas." in u.callee and u.operands[0].local != name
+        is_dpas(u) and u.operands[0].local != name
         for u in w.uses.get(name, [])
     )
 

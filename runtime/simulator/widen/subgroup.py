@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
+from triton_xe.intrinsics import find, genisa, spirv
+from triton_xe.intrinsics.definitions import subgroup as definitions
+from triton_xe.intrinsics.mangling import builtin_name
+from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.ir import Instruction, Operand, Type
 from triton_xe.runtime.simulator.widen.values import Uniform, Value, Wide, mask_text
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
-
-GENX = "llvm.genx.GenISA."
-# IGC's WaveOps
-_WAVE_CODES = dict(enumerate(
-    ("add", "mul", "umin", "umax", "smin", "smax", "or", "xor", "and", "fadd", "fmul",
-     "fmin", "fmax")
-))
 
 
 def combine(w: Widener, op: str, vector: str, a: str, b: str) -> str:
@@ -113,72 +110,44 @@ def scan(w: Widener, i: Instruction, operand: Operand, op: str, inclusive: bool)
     _define_parts(w, i, parts)
 
 
-def _op(w: Widener, operand: Operand) -> str:
-    code = operand.integer_value()
-    if code not in _WAVE_CODES:
-        w.fail(f"unknown wave operation {code}")
-    return _WAVE_CODES[code]
-
-
-def wave_all(w: Widener, i: Instruction) -> None:
-    reduce(w, i, i.operands[0], _op(w, i.operands[1]))
-
-
-def wave_prefix(w: Widener, i: Instruction) -> None:
-    inclusive = bool(i.operands[2].integer_value())
-    scan(w, i, i.operands[0], _op(w, i.operands[1]), inclusive)
-
-
-def _steps(first: int, last: int) -> list[int]:
-    found = []
-    while first < last:
-        found.append(first)
-        first *= 2
-    return found
-
-
-def wave_clustered(w: Widener, i: Instruction) -> None:
-    size = i.operands[2].integer_value() or 0
-    butterfly(w, i, i.operands[0], _op(w, i.operands[1]), _steps(1, size))
-
-
-def wave_interleave(w: Widener, i: Instruction) -> None:
-    size = i.operands[2].integer_value() or 0
-    butterfly(w, i, i.operands[0], _op(w, i.operands[1]), _steps(size, w.lanes))
-
-
-_GROUP = re.compile(r"_Z\d+__spirv_Group(NonUniform)?([FISU])(Add|Mul|Min|Max)")
-_REDUCE = re.compile(r"_Z\d+sub_group_(reduce|scan_inclusive|scan_exclusive)_(add|min|max)(\w)")
-
-
-def spirv_group(w: Widener, i: Instruction) -> None:
-    found = _GROUP.match(i.callee)
-    if found is None:
-        w.fail(f"unknown function {i.callee}")
-    kind, action = found.group(2), found.group(3).lower()
-    op = ("f" if kind == "F" else "") + action if action in ("add", "mul") else (
-        kind.lower().replace("i", "s") + action
-    )
-    operation = i.operands[1].integer_value()
-    if operation == 3:
-        butterfly(w, i, i.operands[2], op, _steps(1, i.operands[3].integer_value() or 1))
-    elif operation == 0:
-        reduce(w, i, i.operands[2], op)
+def reduction(w: Widener, i: Instruction) -> None:
+    """Any reduction or scan of the table."""
+    known, operand, op = find(i.callee), argument(i, "value"), _operation(w, i)
+    form = known.definition
+    if form is definitions.group_operation:
+        form = _GROUP_FORMS[argument(i, "operation").integer_value() or spirv.REDUCE]
+    if form is definitions.reduce:
+        reduce(w, i, operand, op)
+    elif form in (definitions.clustered, definitions.interleaved):
+        size = argument(i, "size").integer_value() or 1
+        first, last = (1, size) if form is definitions.clustered else (size, w.lanes)
+        butterfly(w, i, operand, op, [first << k for k in range((last // first).bit_length() - 1)])
+    elif known.has("inclusive"):
+        scan(w, i, operand, op, bool(argument(i, "inclusive").integer_value()))
     else:
-        scan(w, i, i.operands[2], op, operation == 1)
+        scan(w, i, operand, op, form is definitions.scan)
 
 
-def sub_group_reduce(w: Widener, i: Instruction) -> None:
-    found = _REDUCE.match(i.callee)
-    if found is None:
-        w.fail(f"unknown function {i.callee}")
-    letter, action = found.group(3), found.group(2)
-    kind = "f" if letter in "fdDh" else "u" if letter in "jmth" else "s"
-    op = action if action == "add" and kind != "f" else kind + action
-    if found.group(1) == "reduce":
-        reduce(w, i, i.operands[0], op)
-    else:
-        scan(w, i, i.operands[0], op, "inclusive" in found.group(1))
+_GROUP_FORMS: dict[int, Callable[..., object]] = {
+    spirv.REDUCE: definitions.reduce, spirv.INCLUSIVE_SCAN: definitions.scan,
+    spirv.EXCLUSIVE_SCAN: definitions.exclusive_scan,
+    spirv.CLUSTERED_REDUCE: definitions.clustered,
+}
+
+
+def _operation(w: Widener, i: Instruction) -> str:
+    """What the lanes are combined with, in the words of LLVM's `atomicrmw`."""
+    known = find(i.callee)
+    if not known.is_builtin:
+        code = argument(i, "operation").integer_value()
+        if code is None or code >= len(genisa.WAVE_OPERATIONS):
+            w.fail(f"unknown wave operation {code}")
+        return genisa.WAVE_OPERATIONS[code]
+    if known.combines not in ("add", "min", "max") or known.has("operation"):
+        return known.combines
+    letter = (builtin_name(i.callee) or ("", "i"))[1][0]
+    kind = "f" if letter in "fdD" else "u" if letter in "jmth" else "s"
+    return known.combines if known.combines == "add" and kind != "f" else kind + known.combines
 
 
 # --- moves ----------------------------------------------------------------------------------------
@@ -188,7 +157,7 @@ def shuffle(w: Widener, i: Instruction, index: Value) -> None:
     """result[lane] = value[index[lane] mod S]; a constant index is one host shuffle."""
     from triton_xe.runtime.simulator.widen.values import Pieces, Tabled
 
-    value, s = w.value(i.operands[_value_position(i)]), w.lanes
+    value, s = w.value(argument(i, "value")), w.lanes
     if isinstance(value, Uniform):
         w.define(i, value)
         return
@@ -202,10 +171,6 @@ def shuffle(w: Widener, i: Instruction, index: Value) -> None:
     else:
         parts = [_dynamic(w, p, w.wide(index), index.type) for p in w.parts(value)]
     w.define(i, parts[0] if i.type.lanes == 1 else Pieces(tuple(parts), i.type))
-
-
-def _value_position(i: Instruction) -> int:
-    return 1 if "__spirv_Group" in i.callee else 0
 
 
 def _broadcast_lane(w: Widener, i: Instruction, value: Value, index: Uniform) -> None:
@@ -256,7 +221,7 @@ def _dynamic(w: Widener, piece: Value, index: str, index_type: Type) -> Wide:
 
 
 def shuffle_index(w: Widener, i: Instruction) -> None:
-    shuffle(w, i, w.value(i.operands[_value_position(i) + 1]))
+    shuffle(w, i, w.value(argument(i, "index")))
 
 
 def _relative(operation: str) -> Rule:
@@ -269,7 +234,7 @@ def _relative(operation: str) -> Rule:
         from triton_xe.runtime.simulator.ir import I32
         from triton_xe.runtime.simulator.widen.values import Tabled
 
-        operand = i.operands[_value_position(i) + 1]
+        operand = argument(i, "index")
         lane = np.arange(w.lanes, dtype=np.int64)[None, :]
         amount = operand.integer_value()
         if amount is not None:
@@ -286,7 +251,8 @@ def _relative(operation: str) -> Rule:
 
 def ballot(w: Widener, i: Instruction) -> None:
     s = w.lanes
-    bits = w.emit(f"bitcast <{s} x i1> {w.mask(w.value(i.operands[0]))} to i{s}")
+    mask = w.mask(w.value(argument(i, "value")))
+    bits = w.emit(f"bitcast <{s} x i1> {mask} to i{s}")
     if s < i.type.bits:
         bits = w.emit(f"zext i{s} {bits} to {i.type.text}")
     w.define(i, Uniform(bits, i.type))
@@ -294,7 +260,7 @@ def ballot(w: Widener, i: Instruction) -> None:
 
 def _vote(every: bool) -> Rule:
     def rule(w: Widener, i: Instruction) -> None:
-        operand = i.operands[-1]
+        operand = argument(i, "value")
         text, s = w.wide_of(operand), w.lanes
         if operand.type.bits != 1:
             flat = f"<{s} x {operand.type.text}>"
@@ -308,33 +274,18 @@ def _vote(every: bool) -> Rule:
     return rule
 
 
-SUBGROUP_RULES: tuple[tuple[str, Rule], ...] = (
-    (GENX + "WaveShuffleIndex", shuffle_index),
-    (GENX + "simdShuffleXor", _relative("xor")),
-    (GENX + "WaveAll", wave_all),
-    (GENX + "WavePrefix", wave_prefix),
-    (GENX + "WaveClustered", wave_clustered),
-    (GENX + "WaveInterleave", wave_interleave),
-    (GENX + "WaveBallot", ballot),
-    ("_Z21sub_group_shuffle_xor", _relative("xor")),
-    ("_Z22sub_group_shuffle_down", _relative("add")),
-    ("_Z20sub_group_shuffle_up", _relative("sub")),
-    ("_Z16sub_group_rotate", _relative("add")),
-    ("_Z17sub_group_shuffle", shuffle_index),
-    ("_Z19sub_group_broadcast", shuffle_index),
-    ("_Z22__spirv_GroupBroadcast", shuffle_index),
-    ("_Z33__spirv_GroupNonUniformShuffleXor", _relative("xor")),
-    ("_Z32__spirv_GroupNonUniformShuffleUp", _relative("sub")),
-    ("_Z34__spirv_GroupNonUniformShuffleDown", _relative("add")),
-    ("_Z32__spirv_GroupNonUniformRotateKHR", _relative("add")),
-    ("_Z30__spirv_GroupNonUniformShuffle", shuffle_index),
-    ("_Z29__spirv_GroupNonUniformBallot", ballot),
-    ("_Z13sub_group_any", _vote(False)),
-    ("_Z13sub_group_all", _vote(True)),
-    ("_Z16__spirv_GroupAny", _vote(False)),
-    ("_Z16__spirv_GroupAll", _vote(True)),
-    ("_Z20sub_group_reduce_", sub_group_reduce),
-    ("_Z28sub_group_scan_", sub_group_reduce),
-    ("_Z17__spirv_Group", spirv_group),
-    ("_Z27__spirv_GroupNonUniform", spirv_group),
-)
+SUBGROUP_RULES: dict[Callable[..., object] | None, Rule] = {
+    definitions.shuffle_index: shuffle_index,
+    definitions.shuffle_xor: _relative("xor"),
+    definitions.shuffle_up: _relative("sub"),
+    definitions.shuffle_down: _relative("add"),
+    definitions.reduce: reduction,
+    definitions.scan: reduction,
+    definitions.exclusive_scan: reduction,
+    definitions.clustered: reduction,
+    definitions.interleaved: reduction,
+    definitions.group_operation: reduction,
+    definitions.ballot: ballot,
+    definitions.vote_any: _vote(False),
+    definitions.vote_all: _vote(True),
+}

@@ -3,3 +3,18 @@
 Registers are *images*: a work-item vector `<n x T>` over S lanes is an array of n*S elements,
 index = element * S + lane; operands that the hardware takes as raw registers are byte arrays.
 """
+
+from triton_xe.intrinsics.definitions import (
+    block_1d,
+    block_2d,
+    conversions,
+    dpas,
+    ids,
+    maths,
+    memory,
+    subgroup,
+)
+
+__all__ = [
+    "block_1d", "block_2d", "conversions", "dpas", "ids", "maths", "memory", "subgroup",
+]

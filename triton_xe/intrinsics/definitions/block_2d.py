@@ -87,8 +87,16 @@ FIELDS = ("base", "width", "height", "pitch", "x", "y")
 """Of a payload, in the order of their numbers, which begin at 1."""
 
 
+def block_prefetch(surface: Surface, x: int, y: int, tile: Tile) -> None:
+    """Bring a tile nearer; nothing that can be read changes."""
+
+
 def create_payload(*fields: int) -> dict[str, int]:
     return dict(zip(FIELDS, fields, strict=False))
+
+
+def copy_payload(payload: dict[str, int]) -> dict[str, int]:
+    return dict(payload)
 
 
 def set_payload_field(payload: dict[str, int], field: int, value: int, add: bool) -> None:

@@ -43,6 +43,24 @@ def masked_store(memory: Values, index: Values, mask: Values, value: Values) -> 
         memory[index[lane]] = value[lane]
 
 
+def load(memory: Values, index: Values) -> Values:
+    """Element `index[lane]`; a cache policy changes no value."""
+    return memory[index]
+
+
+def store(memory: Values, index: Values, value: Values) -> None:
+    """Change `memory`; of lanes with one index the last wins."""
+    masked_store(memory, index, np.ones(len(index), bool), value)
+
+
+def atomic_load(memory: Values, index: Values) -> Values:
+    return load(memory, index)
+
+
+def atomic_store(memory: Values, index: Values, value: Values) -> None:
+    store(memory, index, value)
+
+
 def atomic_rmw(kind: str, memory: Values, index: Values, value: Values) -> Values:
     """Each lane combines `memory[index[lane]]` with `value[lane]`; returns what the lanes found.
 
