@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, UnknownL
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects import arith_ext
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import Iteration, Remainder
@@ -66,7 +67,7 @@ class Scalars:
         if value.type == i64:
             return value
         if ("wide", value) not in self._known:
-            self._known["wide", value] = self.insert(arith.ExtSIOp(value, i64))
+            self._known["wide", value] = self.insert(arith_ext.ExtSIOp(value, i64))
         return self._known["wide", value]
 
     def poly(self, poly: Poly) -> SSAValue:
@@ -91,7 +92,7 @@ class Scalars:
             if isinstance(only, SSAValue) and only.type == i32 and poly == Poly.symbol(only):
                 self._known[key] = only
             else:
-                self._known[key] = self.insert(arith.TruncIOp(self.poly(poly), i32))
+                self._known[key] = self.insert(arith_ext.TruncIOp(self.poly(poly), i32))
         return self._known[key]
 
     def _term(self, monomial: Sequence[Symbol], coefficient: int) -> SSAValue:
@@ -142,12 +143,12 @@ class Scalars:
             return cast(SSAValue, amount)
         if isinstance(bound, Misalignment):
             low = self._rest(self.address(bound.base), block_2d.BASE_ALIGNMENT)
-            return self.insert(arith.CmpiOp(self.poly(amount), low, "slt"))
+            return self.insert(arith_ext.CmpiOp(self.poly(amount), low, "slt"))
         if guard.relation is Relation.AT_LEAST:
             left, right = self.poly(amount), self.poly(bound)
-            return self.insert(arith.CmpiOp(left, right, "slt"))
+            return self.insert(arith_ext.CmpiOp(left, right, "slt"))
         value = self.address(amount) if isinstance(amount, SSAValue) else self.poly(amount)
-        return self.insert(arith.CmpiOp(self._rest(value, bound), self.constant(0), "ne"))
+        return self.insert(arith_ext.CmpiOp(self._rest(value, bound), self.constant(0), "ne"))
 
     def _rest(self, value: SSAValue, power_of_2: int) -> SSAValue:
         return self.insert(arith.AndIOp(value, self.constant(power_of_2 - 1)))

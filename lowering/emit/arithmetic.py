@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from xdsl.dialects import arith, ub
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -15,11 +16,21 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 
+from triton_xe.dialects import arith_ext
+from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.fusion import MARK
-from triton_xe.lowering.emit.maths import floats, fp8
-from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars, mapped
+from triton_xe.lowering.emit.maths.conversions import (
+    constant,
+    convert,
+    in_float,
+    narrowed,
+    widened,
+    widest,
+)
+from triton_xe.lowering.emit.maths.terms import Term, filled, scalar_of, shaped
+from triton_xe.lowering.emit.tensors.registers import Registers, Splat, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -31,10 +42,10 @@ from triton_xe.lowering.emit.types import (
     bits_of,
     element,
     is_bf16,
+    is_fp8,
     scalar_type,
 )
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
-from triton_xe.lowering.surfaces.affine import attribute
 
 Write = Callable[..., ir.Value]
 
@@ -67,112 +78,82 @@ def spread(em: Emitter, value: Any, kind: TensorType[Any]) -> Registers:
     return Splat(len(em.view(kind).registers), held)
 
 
-@lowers("arith.constant")
-def lower_constant(em: Emitter, op: Operation) -> None:
-    held = attribute(op, "value")
-    (result,) = op.results
-    if isinstance(held, DenseIntOrFPElementsAttr):
-        _dense(em, op, held)
+@lowers(arith.ConstantOp)
+def lower_constant(em: Emitter, op: arith.ConstantOp) -> None:
+    held, kind = op.value, op.result.type
+    if isinstance(held, (IntegerAttr, FloatAttr)):
+        em.bind(op.result, constant(kind, held.value.data))
         return
-    assert isinstance(held, (IntegerAttr, FloatAttr))
-    em.bind(result, constant(result.type, held.value.data))
+    assert isinstance(held, DenseIntOrFPElementsAttr)
+    if isinstance(kind, VectorType):
+        vector_constant(em, op, held)
+    elif held.is_splat():
+        one = constant(kind, held.get_values()[0])
+        em.bind(op.result, Splat(len(em.view(op.result).registers), one))
+    else:
+        raise UnsupportedError(f"a constant tensor with different elements: {kind}")
 
 
-def _dense(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> None:
-    (result,) = op.results
-    values = held.get_values()
-    if isinstance(result.type, VectorType):
-        if not vector_constant(em, op, held):
-            _fragment_constant(em, result, values)
-        return
-    view = em.view(result)
-    if held.is_splat():
-        em.bind(result, Splat(len(view.registers), constant(result.type, values[0])))
-        return
-    raise UnsupportedError(f"a constant tensor with different elements: {result.type}")
-
-
-def _fragment_constant(em: Emitter, result: Any, values: Any) -> None:
-    """A constant fragment: every element the same, values packed as the fragment's type says."""
-    from triton_xe.lowering.emit.xegpu.messages import FragmentValue
-
-    elements, parts = result.type.get_shape()
-    one = constant(result.type.element_type, values[0])
-    if parts > 1:
-        bits = bits_of(one.type)
-        held = int(one.constant) if isinstance(one.type, ir.IntType) else 0
-        if not isinstance(one.type, ir.IntType) and values[0] != 0:
-            raise UnsupportedError(f"a constant operand of DPAS that is not zero: {values[0]}")
-        one = ir.Constant(ir.IntType(bits * parts), sum(held << (bits * p) for p in range(parts)))
-    em.bind(result, FragmentValue(em.splat(one, elements)))
-
-
-def constant(kind: Any, value: Any) -> ir.Constant:
-    """An LLVM constant of one element of `kind`."""
-    held = scalar_type(kind)
-    if is_bf16(kind):
-        return ir.Constant(held, floats.bf16_bits(float(value)))
-    if floats.is_fp8(kind):
-        return ir.Constant(held, fp8.constant_bits(element(kind).name, float(value)))
-    if isinstance(held, ir.IntType):
-        return ir.Constant(held, int(value) & ((1 << held.width) - 1))
-    return ir.Constant(held, float(value))
-
-
-_BINARY: dict[str, str] = {
-    "arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.divsi": "sdiv",
-    "arith.divui": "udiv", "arith.remsi": "srem", "arith.remui": "urem", "arith.andi": "and_",
-    "arith.ori": "or_", "arith.xori": "xor",
+_BINARY: dict[type[Operation], str] = {
+    arith.AddiOp: "add", arith.SubiOp: "sub", arith.MuliOp: "mul", arith.AndIOp: "and_",
+    arith.OrIOp: "or_", arith.XOrIOp: "xor",
 }
-_OF_BITS = {"arith.addi": "xor", "arith.subi": "xor", "arith.muli": "and_"}
+_OF_BITS = {"add": "xor", "sub": "xor", "mul": "and_"}
 """The same on i1, which SPIR-V's arithmetic does not take."""
-_SHIFTS = {"arith.shli": "shl", "arith.shrsi": "ashr", "arith.shrui": "lshr"}
-_FLOAT_BINARY: dict[str, str] = {"arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul"}
+_DIVISIONS: dict[type[Operation], str] = {
+    arith.DivSIOp: "sdiv", arith.DivUIOp: "udiv", arith.RemSIOp: "srem", arith.RemUIOp: "urem",
+}
+_SHIFTS: dict[type[Operation], str] = {
+    arith.ShLIOp: "shl", arith.ShRSIOp: "ashr", arith.ShRUIOp: "lshr",
+}
+_FLOAT_BINARY: dict[type[Operation], str] = {
+    arith.AddfOp: "fadd", arith.SubfOp: "fsub", arith.MulfOp: "fmul",
+}
 
 
 def is_bit(value: ir.Value) -> bool:
     """Whether the value is of i1."""
-    return bool(floats.scalar_of(value.type) == I1)
+    return bool(scalar_of(value.type) == I1)
 
 
 def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Value) -> ir.Value:
     """`write` on bits as bytes, and the lowest bit of what it makes."""
-    wide = floats.shaped(args[0].type, I8)
+    wide = shaped(args[0].type, I8)
     extend = em.b.sext if signed else em.b.zext
     return em.b.trunc(write(*(extend(a, wide) for a in args)), args[0].type)
 
 
 @lowers(*_BINARY)
 def lower_integer_binary(em: Emitter, op: Operation) -> None:
-    name, on_bits = _BINARY[op.name], _OF_BITS.get(op.name, _BINARY[op.name])
-    divides = name in ("sdiv", "udiv", "srem", "urem")
+    name = _BINARY[type(op)]
+    on_bits = _OF_BITS.get(name, name)
+    elementwise(em, op, lambda a, b: getattr(em.b, on_bits if is_bit(a) else name)(a, b))
 
-    def write(a: ir.Value, b: ir.Value) -> ir.Value:
-        if not is_bit(a):
-            return getattr(em.b, name)(a, b)
-        if divides:
-            return through_i8(em, getattr(em.b, name), name[0] == "s", a, b)
-        return getattr(em.b, on_bits)(a, b)
 
-    elementwise(em, op, write)
+@lowers(*_DIVISIONS)
+def lower_division(em: Emitter, op: Operation) -> None:
+    name = _DIVISIONS[type(op)]
+    write = getattr(em.b, name)
+    elementwise(em, op, lambda a, b: through_i8(em, write, name[0] == "s", a, b) if is_bit(a)
+                else write(a, b))
 
 
 @lowers(*_SHIFTS)
 def lower_shift(em: Emitter, op: Operation) -> None:
     """Shifts by the width and more: zero, or the sign, as if the bits were moved one by one."""
-    name = _SHIFTS[op.name]
+    name = _SHIFTS[type(op)]
 
     def write(a: ir.Value, by: ir.Value) -> ir.Value:
         if is_bit(a):
             return through_i8(em, write, name == "ashr", a, by)
-        shift, width = getattr(em.b, name), bits_of(floats.scalar_of(a.type))
+        shift, width = getattr(em.b, name), bits_of(scalar_of(a.type))
         if _all_below(by, width):
             return shift(a, by)
-        fits = em.b.icmp_unsigned("<", by, floats.filled(by.type, width))
+        fits = em.b.icmp_unsigned("<", by, filled(by.type, width))
         if name == "ashr":
-            return shift(a, em.b.select(fits, by, floats.filled(by.type, width - 1)))
-        moved = shift(a, em.b.and_(by, floats.filled(by.type, width - 1)))
-        return em.b.select(fits, moved, floats.filled(a.type, 0))
+            return shift(a, em.b.select(fits, by, filled(by.type, width - 1)))
+        moved = shift(a, em.b.and_(by, filled(by.type, width - 1)))
+        return em.b.select(fits, moved, filled(a.type, 0))
 
     elementwise(em, op, write)
 
@@ -189,20 +170,17 @@ def _all_below(value: ir.Value, limit: int) -> bool:
 @lowers(*_FLOAT_BINARY)
 def lower_float_binary(em: Emitter, op: Operation) -> None:
     """Marked as fusible; `triton_xe.lowering.emit.fusion` fuses."""
-    write = getattr(em.b, _FLOAT_BINARY[op.name])
+    write = getattr(em.b, _FLOAT_BINARY[type(op)])
     flags = (MARK,) if em.state.contract else ()
-    elementwise(em, op, floats.in_float(em, op.results[0].type,
-                                        lambda a, b: write(a, b, flags=flags)))
+    elementwise(em, op, in_float(em, op.results[0].type, lambda a, b: write(a, b, flags=flags)))
 
 
-@lowers("arith.negf")
-def lower_negate(em: Emitter, op: Operation) -> None:
-    kind = op.results[0].type
-    if is_bf16(kind) or floats.is_fp8(kind):
-        sign = 1 << (bits_of(scalar_type(kind)) - 1)
-        elementwise(em, op, lambda a: em.b.xor(a, floats.filled(a.type, sign)))
-        return
-    elementwise(em, op, lambda a: em.b.fneg(a))
+@lowers(arith.NegfOp)
+def lower_negate(em: Emitter, op: arith.NegfOp) -> None:
+    kind = op.result.type
+    sign = 1 << (bits_of(scalar_type(kind)) - 1)
+    in_bits = is_bf16(kind) or is_fp8(kind)
+    elementwise(em, op, lambda a: em.b.xor(a, filled(a.type, sign)) if in_bits else em.b.fneg(a))
 
 
 _INTEGER_PREDICATES = (
@@ -211,9 +189,9 @@ _INTEGER_PREDICATES = (
 )
 
 
-@lowers("arith.cmpi")
-def lower_compare(em: Emitter, op: Operation) -> None:
-    sign, signed = _INTEGER_PREDICATES[attribute(op, "predicate").value.data]
+@lowers(arith_ext.CmpiOp)
+def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
+    sign, signed = _INTEGER_PREDICATES[op.predicate.value.data]
     elementwise(em, op, lambda a, b: compare(em, sign, signed, a, b))
 
 
@@ -228,7 +206,7 @@ def compare(em: Emitter, sign: str, signed: bool, a: ir.Value, b: ir.Value) -> i
         return differ if sign == "!=" else em.b.not_(differ)
     if (sign[0] == ">") != signed:
         a, b = b, a
-    return em.b.or_(em.b.not_(a), b) if sign.endswith("=") else em.b.and_(em.b.not_(a), b)
+    return (em.b.or_ if sign in ("<=", ">=") else em.b.and_)(em.b.not_(a), b)
 
 
 _FLOAT_PREDICATES = (
@@ -237,37 +215,33 @@ _FLOAT_PREDICATES = (
 )
 
 
-@lowers("arith.cmpf")
-def lower_compare_floats(em: Emitter, op: Operation) -> None:
-    number = attribute(op, "predicate").value.data
+@lowers(arith_ext.CmpfOp)
+def lower_compare_floats(em: Emitter, op: arith_ext.CmpfOp) -> None:
+    number = op.predicate.value.data
     text = _FLOAT_PREDICATES[number]
     if text is None:
-        (result,) = op.results
-        always = I1(1 if number else 0)
-        em.bind(result, always if not isinstance(result.type, TensorType)
-                else Splat(len(em.view(result).registers), always))
+        elementwise(em, op, lambda a, b: filled(shaped(a.type, I1), 1 if number else 0))
         return
-    ordered = text[0] == "o"
     sign = text if text in ("ord", "uno") else text[1:]
-    test = em.b.fcmp_ordered if ordered else em.b.fcmp_unordered
-    kind = op.operands[0].type
-    elementwise(em, op, lambda a, b: test(sign, floats.widened(em, kind, a),
-                                          floats.widened(em, kind, b)))
+    test = em.b.fcmp_ordered if text[0] == "o" else em.b.fcmp_unordered
+    kind = op.lhs.type
+    elementwise(em, op, lambda a, b: test(sign, widened(em, kind, a), widened(em, kind, b)))
 
 
-@lowers("arith.select")
-def lower_select(em: Emitter, op: Operation) -> None:
+@lowers(arith_ext.SelectOp)
+def lower_select(em: Emitter, op: arith_ext.SelectOp) -> None:
     elementwise(em, op, lambda c, a, b: em.b.select(c, a, b))
 
 
-_EXTREMA = {
-    "arith.maxsi": ">", "arith.minsi": "<", "arith.maxui": ">", "arith.minui": "<",
+_EXTREMA: dict[type[Operation], tuple[str, bool]] = {
+    arith.MaxSIOp: (">", True), arith.MinSIOp: ("<", True),
+    arith.MaxUIOp: (">", False), arith.MinUIOp: ("<", False),
 }
 
 
 @lowers(*_EXTREMA)
 def lower_integer_extremum(em: Emitter, op: Operation) -> None:
-    sign, signed = _EXTREMA[op.name], op.name.endswith("si")
+    sign, signed = _EXTREMA[type(op)]
 
     def write(a: ir.Value, b: ir.Value) -> ir.Value:
         if is_bit(a):
@@ -277,99 +251,88 @@ def lower_integer_extremum(em: Emitter, op: Operation) -> None:
     elementwise(em, op, write)
 
 
-@lowers("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.index_castui")
+_INTEGER_CASTS: dict[type[Operation], bool] = {
+    arith_ext.ExtSIOp: True, arith_ext.ExtUIOp: False, arith_ext.TruncIOp: True,
+    arith_ext.IndexCastOp: True, arith_ext.IndexCastUIOp: False,
+}
+"""Whether the operand is signed."""
+
+
+@lowers(*_INTEGER_CASTS)
 def lower_integer_cast(em: Emitter, op: Operation) -> None:
-    into = scalar_type(op.results[0].type)
-
-    def write(a: ir.Value) -> ir.Value:
-        kind = floats.shaped(a.type, into)
-        have = bits_of(floats.scalar_of(a.type))
-        if have == bits_of(into):
-            return a
-        if have > bits_of(into):
-            return em.b.trunc(a, kind)
-        if op.name in ("arith.extui", "arith.index_castui"):
-            return em.b.zext(a, kind)
-        return em.b.sext(a, kind)
-
-    elementwise(em, op, write)
+    into, signed = scalar_type(op.results[0].type), _INTEGER_CASTS[type(op)]
+    elementwise(em, op, lambda a: Term(em, a).resized(into, signed=signed).value)
 
 
-@lowers("arith.extf", "arith.truncf", "tt.fp_to_fp")
+@lowers(arith_ext.ExtFOp, arith_ext.TruncFOp, tt.FpToFpOp)
 def lower_float_cast(em: Emitter, op: Operation) -> None:
     source, target = element(op.operands[0].type), element(op.results[0].type)
-    rounding = attribute(op, "roundingmode" if op.name == "arith.truncf" else "rounding")
-    elementwise(em, op, lambda a: floats.convert(em, source, target, a, rounding))
+    rounding = op.rounding_mode if isinstance(op, arith_ext.TruncFOp) else (
+        op.rounding if isinstance(op, tt.FpToFpOp) else None)
+    elementwise(em, op, lambda a: convert(em, source, target, a, rounding))
 
 
-@lowers("arith.sitofp", "arith.uitofp")
-def lower_integer_to_float(em: Emitter, op: Operation) -> None:
+@lowers(arith_ext.SIToFPOp, arith_ext.UIToFPOp)
+def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToFPOp) -> None:
     """Integers that fp32 cannot hold are beyond fp16's range, so that fp16 is made from fp32.
 
     LLVM's SPIR-V target ends the process on conversions of bits to vectors of 32 bytes and more.
     """
-    target = op.results[0].type
-    signed = op.name == "arith.sitofp"
+    target, signed = op.result.type, isinstance(op, arith_ext.SIToFPOp)
     through = DOUBLE if scalar_type(target) == DOUBLE else FLOAT
 
     def write(a: ir.Value) -> ir.Value:
-        kind = floats.shaped(a.type, through)
+        kind = shaped(a.type, through)
         if is_bit(a):
-            one = floats.filled(kind, -1.0 if signed else 1.0)
-            made = em.b.select(a, one, floats.filled(kind, 0.0))
+            one = filled(kind, -1.0 if signed else 1.0)
+            made = em.b.select(a, one, filled(kind, 0.0))
         else:
-            made = em.b.sitofp(a, kind) if signed else em.b.uitofp(a, kind)
+            made = Term(em, a).to_float(through, signed=signed).value
         if scalar_type(target) == HALF:
-            return em.b.fptrunc(made, floats.shaped(a.type, HALF))
-        return floats.narrowed(em, target, made)
+            return em.b.fptrunc(made, shaped(a.type, HALF))
+        return narrowed(em, target, made)
 
     elementwise(em, op, write)
 
 
-@lowers("arith.fptosi", "arith.fptoui")
-def lower_float_to_integer(em: Emitter, op: Operation) -> None:
+@lowers(arith_ext.FPToSIOp, arith_ext.FPToUIOp)
+def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToUIOp) -> None:
     """Toward zero.  What the integer type cannot hold becomes an unspecified value.
 
     Types below 32 bits are cut out of an i32, as C does and other devices too.
     """
-    source, into = op.operands[0].type, scalar_type(op.results[0].type)
-    signed = op.name == "arith.fptosi"
+    source, into = op.input.type, scalar_type(op.result.type)
+    signed = isinstance(op, arith_ext.FPToSIOp)
 
     def write(a: ir.Value) -> ir.Value:
-        wide = floats.widened(em, source, a)
-        if floats.scalar_of(wide.type) == HALF:
-            wide = em.b.fpext(wide, floats.shaped(a.type, FLOAT))
-        kind = floats.shaped(wide.type, into)
+        wide = Term(em, widest(em, source, a))
         if bits_of(into) < 32:
-            return em.b.trunc(em.b.fptosi(wide, floats.shaped(wide.type, I32)), kind)
-        return em.b.fptosi(wide, kind) if signed else em.b.fptoui(wide, kind)
+            return wide.to_integer(I32).resized(into).value
+        return wide.to_integer(into, signed=signed).value
 
     elementwise(em, op, write)
 
 
-@lowers("arith.bitcast", "tt.bitcast")
+@lowers(arith.BitcastOp, tt.BitcastOp)
 def lower_bitcast(em: Emitter, op: Operation) -> None:
-    into = scalar_type(op.results[0].type)
-    (result,) = op.results
+    (source,), (result,) = op.operands, op.results
+    into = scalar_type(result.type)
     if not isinstance(result.type, TensorType) and isinstance(
-        em.scalar(op.operands[0]).type, ir.PointerType
+        em.scalar(source).type, ir.PointerType
     ):
-        em.bind(result, em.scalar(op.operands[0]))
+        em.bind(result, em.scalar(source))
         return
-    elementwise(
-        em, op, lambda a: a if floats.scalar_of(a.type) == into
-        else em.b.bitcast(a, floats.shaped(a.type, into))
-    )
+    elementwise(em, op, lambda a: Term(em, a).bitcast(into).value)
 
 
-@lowers("ub.poison")
-def lower_poison(em: Emitter, op: Operation) -> None:
-    (result,) = op.results
-    if isinstance(result.type, TensorType):
-        zero = ir.Constant(scalar_type(result.type), None)
-        em.bind(result, Splat(len(em.view(result).registers), zero))
+@lowers(ub.PoisonOp)
+def lower_poison(em: Emitter, op: ub.PoisonOp) -> None:
+    kind = op.result.type
+    if isinstance(kind, TensorType):
+        zero = ir.Constant(scalar_type(kind), None)
+        em.bind(op.result, Splat(len(em.view(op.result).registers), zero))
     else:
-        em.bind(result, ir.Constant(argument_type(result.type), None))
+        em.bind(op.result, ir.Constant(argument_type(kind), None))
 
 
-__all__ = ["compare", "constant", "elementwise", "from_scalars", "is_bit", "spread"]
+__all__ = ["compare", "elementwise", "is_bit", "spread"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.structure import CallOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.control import Frame, write_blocks
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
@@ -24,8 +25,8 @@ def callee_of(em: Emitter, op: Operation) -> Operation:
     raise UnsupportedError(f"a call of {name}, which has no body in this module")
 
 
-@lowers("tt.call")
-def lower_call(em: Emitter, op: Operation) -> None:
+@lowers(CallOp)
+def lower_call(em: Emitter, op: CallOp) -> None:
     callee = callee_of(em, op)
     name = attribute(callee, "sym_name").data
     if any(frame.name == name for frame in em.frames):

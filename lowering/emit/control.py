@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
+from xdsl.dialects import cf, gpu, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
+from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of
@@ -54,8 +57,8 @@ def yielded(op: Operation) -> Operation:
     return last
 
 
-@lowers("scf.for")
-def lower_for(em: Emitter, op: Operation) -> None:
+@lowers(scf.ForOp)
+def lower_for(em: Emitter, op: scf.ForOp) -> None:
     """A bottom-tested loop; a test before it unless it is known to run."""
     low, high, step = (em.scalar(v) for v in op.operands[:3])
     starts = [flatten(em, em.get(v)) for v in op.operands[3:]]
@@ -173,8 +176,8 @@ def _phis(em: Emitter, parts: list[ir.Value], before: ir.Block) -> list[Any]:
     return made
 
 
-@lowers("scf.if")
-def lower_if(em: Emitter, op: Operation) -> None:
+@lowers(scf.IfOp)
+def lower_if(em: Emitter, op: scf.IfOp) -> None:
     """Two sides and, where there are results, phis after them."""
     then_block, after = (em.function.append_basic_block(n) for n in ("then", "after"))
     has_else = bool(op.regions[1].blocks) and bool(list(op.regions[1].block.ops))
@@ -224,8 +227,8 @@ def _condition(em: Emitter, value: SSAValue) -> tuple[ir.Value, bool]:
     return em.scalar(value), False
 
 
-@lowers("scf.while")
-def lower_while(em: Emitter, op: Operation) -> None:
+@lowers(scf.WhileOp)
+def lower_while(em: Emitter, op: scf.WhileOp) -> None:
     """The before region decides, the after region is the body."""
     before_region, after_region = op.regions
     starts = [flatten(em, em.get(v)) for v in op.operands]
@@ -356,15 +359,15 @@ def _enter_block(em: Emitter, block: Block, values: Sequence[Any]) -> None:
             phi.add_incoming(part, em.b.block)
 
 
-@lowers("cf.br")
-def lower_branch(em: Emitter, op: Operation) -> None:
+@lowers(cf.BranchOp)
+def lower_branch(em: Emitter, op: cf.BranchOp) -> None:
     (target,) = op.successors
     _enter_block(em, target, [em.get(v) for v in op.operands])
     em.b.branch(em.targets[target])
 
 
-@lowers("cf.cond_br")
-def lower_conditional_branch(em: Emitter, op: Operation) -> None:
+@lowers(cf.ConditionalBranchOp)
+def lower_conditional_branch(em: Emitter, op: cf.ConditionalBranchOp) -> None:
     condition = em.scalar(op.operands[0])
     then, other = op.successors
     count = len(then.args)
@@ -385,22 +388,22 @@ def _chosen(em: Emitter, condition: ir.Value, a: Any, b: Any) -> Any:
     return rebuild([em.b.select(condition, x, y) for x, y in zip(first, second, strict=True)])
 
 
-@lowers("tt.return")
-def lower_return(em: Emitter, op: Operation) -> None:
+@lowers(ReturnOp)
+def lower_return(em: Emitter, op: ReturnOp) -> None:
     """Leave the function that is being written."""
     values = [flatten(em, em.get(v)) for v in op.operands]
     em.frames[-1].returns.append((em.b.block, values))
 
 
-@lowers("llvm.intr.assume")
-def lower_assume(em: Emitter, op: Operation) -> None:
+@lowers(llvm_ext.AssumeOp)
+def lower_assume(em: Emitter, op: llvm_ext.AssumeOp) -> None:
     """A fact that the program states; the analyses have read it, the compiler gets it as well."""
     held = em.get(op.operands[0])
     if isinstance(held, ir.Value):
         em.call("llvm.assume", ir.VoidType(), [held])
 
 
-@lowers("ttg.barrier", "gpu.barrier")
+@lowers(ttg.BarrierOp, gpu.BarrierOp)
 def lower_barrier(em: Emitter, op: Operation) -> None:
     """All subgroups of the work-group meet; memory written before is visible after."""
     if em.state.num_warps > 1:

@@ -13,9 +13,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects.text.locations import source_of
+from triton_xe.dialects.tt.structure import AssertOp, PrintOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
-from triton_xe.lowering.emit.tensors.convert import places
+from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import I1, I32, I64, bits_of, element, is_pointer
@@ -100,12 +101,12 @@ def _each(em: Emitter, value: SSAValue) -> list[tuple[ir.Value, ir.Value, ir.Val
     once = owns_copy(em, view)
     active = I1(1) if once is None else once
     return [
-        (place, held.register(em, r), active) for r, place in enumerate(places(em, view))
+        (place, held.register(em, r), active) for r, place in enumerate(positions(em, view))
     ]
 
 
-@lowers("tt.print")
-def lower_print(em: Emitter, op: Operation) -> None:
+@lowers(PrintOp)
+def lower_print(em: Emitter, op: PrintOp) -> None:
     prefix, as_hex = attribute(op, "prefix").data, bool(attribute(op, "hex").value.data)
     signed = [bool(v) for v in attribute(op, "isSigned").get_values()]
     debug = em.state.debug
@@ -124,8 +125,8 @@ def lower_print(em: Emitter, op: Operation) -> None:
             record(em, site, index, _bits(em, held), active)
 
 
-@lowers("tt.assert")
-def lower_assert(em: Emitter, op: Operation) -> None:
+@lowers(AssertOp)
+def lower_assert(em: Emitter, op: AssertOp) -> None:
     (value,) = op.operands
     shape = list(value.type.get_shape()) if isinstance(value.type, TensorType) else None
     site = em.state.debug.add(

@@ -16,8 +16,8 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions
 
-from triton_xe.lowering.emit.emitter import ModuleState
 from triton_xe.lowering.emit.types import suffix
+from triton_xe.lowering.emit.writer import ModuleState
 
 MARK = "contract"
 

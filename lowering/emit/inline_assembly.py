@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.structure import ElementwiseInlineAsmOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import from_scalars
@@ -16,8 +16,8 @@ from triton_xe.lowering.emit.types import scalar_type
 from triton_xe.lowering.surfaces.affine import attribute
 
 
-@lowers("tt.elementwise_inline_asm")
-def lower_inline_assembly(em: Emitter, op: Operation) -> None:
+@lowers(ElementwiseInlineAsmOp)
+def lower_inline_assembly(em: Emitter, op: ElementwiseInlineAsmOp) -> None:
     packed = int(attribute(op, "packed_element").value.data)
     if packed != 1:
         raise UnsupportedError(

@@ -7,6 +7,12 @@ from collections.abc import Sequence
 from llvmlite import ir
 from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.structure import (
+    MapElementwiseOp,
+    MapElementwiseReturnOp,
+    ReduceReturnOp,
+    ScanReturnOp,
+)
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.scalar_code import Scalar, Values, branches, is_return, lane_function
@@ -15,8 +21,8 @@ from triton_xe.lowering.emit.types import scalar_type
 from triton_xe.lowering.surfaces.affine import attribute
 
 
-@lowers("tt.map_elementwise")
-def lower_map_elementwise(em: Emitter, op: Operation) -> None:
+@lowers(MapElementwiseOp)
+def lower_map_elementwise(em: Emitter, op: MapElementwiseOp) -> None:
     pack = int(attribute(op, "pack").value.data)
     sources = [em.registers(v) for v in op.operands]
     count = len(em.view(op.results[0]).registers)
@@ -58,7 +64,7 @@ def _straight(em: Emitter, op: Operation) -> Scalar:
     return write
 
 
-@lowers("tt.map_elementwise.return", "tt.reduce.return", "tt.scan.return")
+@lowers(MapElementwiseReturnOp, ReduceReturnOp, ScanReturnOp)
 def lower_region_return(em: Emitter, op: Operation) -> None:
     """The end of scalar code that runs lane by lane."""
     em.frames[-1].returns.append((em.b.block, [([em.scalar(v)], _first) for v in op.operands]))

@@ -17,7 +17,7 @@ from triton_xe.lowering.emit import (
 )
 from triton_xe.lowering.emit.control import write_body
 from triton_xe.lowering.emit.debug import uses_debug_buffer
-from triton_xe.lowering.emit.emitter import Emitter, ModuleState
+from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.fusion import fuse_products
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
@@ -34,6 +34,7 @@ from triton_xe.lowering.emit.tensors import (
 )
 from triton_xe.lowering.emit.tensors.exchange import settle_slm
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
+from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.emit.xegpu import messages as xegpu
 from triton_xe.lowering.rewriting import functions
 from triton_xe.lowering.spirv.legality import check_written
@@ -85,7 +86,7 @@ def _function(state: ModuleState, op: Operation) -> None:
         "reqd_work_group_size", state.llvm.add_metadata([I32(threads), I32(1), I32(1)])
     )
     state.slm_plan, state.slm_bases = SlmPlan(), []
-    em = Emitter(state, function)
+    em = Emitter(state, function, op)
     for value, held in zip(first.args, function.args, strict=False):
         em.bind(value, held)
     write_body(em, op.regions[0])

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from triton_xe.lowering.emit.control import Frame, write_blocks
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.helpers import LANE
+from triton_xe.lowering.emit.types import argument_type
 
 Values = list[ir.Value]
 Scalar = Callable[[Sequence[ir.Value]], Values]
@@ -47,7 +48,7 @@ def lane_function(em: Emitter, region: Region, kinds: Sequence[ir.Type]) -> Scal
     function.linkage = "internal"
     function.calling_convention = "spir_func"
     function.attributes.add("alwaysinline")
-    inner = Emitter(em.state, function)
+    inner = Emitter(em.state, function, em.source)
     for value, arg in zip([*region.blocks[0].args, *outside], function.args, strict=True):
         inner.bind(value, arg)
     frame = Frame(name)
@@ -68,8 +69,6 @@ def lane_function(em: Emitter, region: Region, kinds: Sequence[ir.Type]) -> Scal
 
 
 def _result_types(region: Region) -> list[ir.Type]:
-    from triton_xe.lowering.emit.types import argument_type
-
     last = next(
         op for block in region.blocks for op in block.ops if op.name.endswith(".return")
     )

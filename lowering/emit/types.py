@@ -44,6 +44,11 @@ def is_bf16(kind: Attribute) -> bool:
     return isinstance(element(kind), BFloat16Type)
 
 
+def is_fp8(kind: Attribute) -> bool:
+    """Whether elements are 8-bit floats."""
+    return element(kind).name.startswith("f8E")
+
+
 def element(kind: Attribute) -> Attribute:
     """The element type of a tensor or vector, or the scalar type itself."""
     return kind.element_type if isinstance(kind, (TensorType, VectorType)) else kind

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects import arith_ext
 from triton_xe.dialects.xe import AdvanceOp, FromTileOp, ToTileOp, WarpIdOp
 from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
 from triton_xe.dialects.xetile.mma import TileMmaOp
@@ -257,7 +258,7 @@ class _Conversion:
         if not copies:
             return None
         mine = self.top.insert(arith.AndIOp(self.warp(), self.top.constant(copies, i32)))
-        return self.top.insert(arith.CmpiOp(mine, self.top.constant(0, i32), "eq"))
+        return self.top.insert(arith_ext.CmpiOp(mine, self.top.constant(0, i32), "eq"))
 
     # -- prefetching -----------------------------------------------------------------------------
 

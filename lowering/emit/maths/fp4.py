@@ -10,62 +10,47 @@ mantissa of the wider type, moved and biased.
 
 from __future__ import annotations
 
-from llvmlite import ir
-from xdsl.ir import Operation
-
+from triton_xe.dialects.ttg import Fp4ToFpOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.maths.floats import filled, shaped
+from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.tensors.registers import mapped
-from triton_xe.lowering.emit.tensors.shape import picked
-from triton_xe.lowering.emit.types import I16, is_bf16, scalar_type
-from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.emit.tensors.shape import in_place, picked
+from triton_xe.lowering.emit.types import HALF, I16, is_bf16, scalar_type
 
 _WIDER = {True: (6, 126 << 7, 0x3F00), False: (9, 14 << 10, 0x3800)}
 """For bf16 and f16: how far the bits move, what is added to them, and 0.5."""
 
 
-@lowers("ttg.fp4_to_fp")
-def lower_fp4_to_fp(em: Emitter, op: Operation) -> None:
-    (result,) = op.results
-    axis = attribute(op, "axis").value.data
-    source = em.registers(op.operands[0])
-    old, new = em.view(op.operands[0]), em.view(result)
+@lowers(Fp4ToFpOp)
+def lower_fp4_to_fp(em: Emitter, op: Fp4ToFpOp) -> None:
+    axis = op.axis.value.data
+    source = em.registers(op.src)
+    old, new = em.view(op.src), em.view(op.result)
 
     def halved(c: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(x // 2 if d == axis else x for d, x in enumerate(c))
 
-    alike = all(
-        a == halved(b) and not b[axis] & 1
-        for mine, theirs in ((old.lanes, new.lanes), (old.warps, new.warps))
-        for a, b in zip(mine, theirs, strict=True)
-    )
-    if not alike or any(halved(c) not in old.index for c in new.registers):
+    odd = any(c[axis] & 1 for c in (*new.lanes, *new.warps))
+    if odd or not in_place(old, new, halved):
         raise UnsupportedError("ttg.fp4_to_fp between layouts that differ in lanes or warps")
-    kind = scalar_type(result.type)
+    kind, into_bf16 = scalar_type(op.result.type), is_bf16(op.result.type)
     sides = [
-        mapped(em, kind, [source], lambda v, s=shift: _number(em, v, s, is_bf16(result.type)))
+        mapped(em, kind, [source], lambda v, s=shift: _number(Term(em, v), s, into_bf16).value)
         for shift in (0, 4)
     ]
     picks = [(sides[c[axis] & 1], old.index[halved(c)]) for c in new.registers]
-    em.bind(result, picked(em, kind, picks))
+    em.bind(op.result, picked(em, kind, picks))
 
 
-def _number(em: Emitter, value: ir.Value, shift: int, into_bf16: bool) -> ir.Value:
+def _number(x: Term, shift: int, into_bf16: bool) -> Term:
     """The 4-bit float that begins at bit `shift` of a byte."""
-    wide = em.b.zext(value, shaped(value.type, I16))
-    kind = wide.type
-
-    def constant(number: int) -> ir.Constant:
-        return filled(kind, number)
-
+    held = x.resized(I16)
+    held = held >> shift if shift else held
     move, bias, half = _WIDER[into_bf16]
-    held = em.b.lshr(wide, constant(shift)) if shift else wide
-    size = em.b.and_(held, constant(7))
-    bits = em.b.add(em.b.shl(size, constant(move)), constant(bias))
+    size = held & 7
+    bits = (size << move) + bias
     for number, exact in ((1, half), (0, 0)):
-        special = em.b.icmp_unsigned("==", size, constant(number))
-        bits = em.b.select(special, constant(exact), bits)
-    sign = em.b.shl(em.b.and_(held, constant(8)), constant(12))
-    bits = em.b.or_(bits, sign)
-    return bits if into_bf16 else em.b.bitcast(bits, shaped(kind, ir.HalfType()))
+        bits = where(size.equals(number), exact, bits)
+    bits = bits | (held & 8) << 12
+    return bits if into_bf16 else bits.bitcast(HALF)

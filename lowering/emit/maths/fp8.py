@@ -14,26 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
-
-from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.maths import floats
-from triton_xe.lowering.emit.maths.floats import filled, shaped
-from triton_xe.lowering.emit.types import (
-    DOUBLE,
-    FLOAT,
-    HALF,
-    I8,
-    I16,
-    I32,
-    element,
-    is_bf16,
-    scalar_type,
-    suffix,
-)
+from triton_xe.lowering.emit.maths.terms import Term, where
+from triton_xe.lowering.emit.types import HALF, I8, I16, I32
 
 
 @dataclass(frozen=True)
@@ -88,91 +72,50 @@ def format_of(name: str) -> Format:
     return found
 
 
-def constant_bits(name: str, value: float) -> int:
-    """The bits of a constant."""
-    return format_of(name).nearest(value)
-
-
-def convert(
-    em: Emitter, source: Any, target: Any, value: ir.Value, toward_zero: bool
-) -> ir.Value:
-    """To, from or between 8-bit floats."""
-    if floats.is_fp8(target):
-        return from_float(em, element(target).name, floats.as_float(em, source, value), toward_zero)
-    name = element(source).name
-    if is_bf16(target):
-        return _upper_half(em, to_float(em, name, value))
-    if scalar_type(target) == HALF:
-        return _to_half(em, name, value)
-    wide = to_float(em, name, value)
-    return em.b.fpext(wide, shaped(wide.type, DOUBLE)) if scalar_type(target) == DOUBLE else wide
-
-
-def _upper_half(em: Emitter, value: ir.Value) -> ir.Value:
-    """A float that bf16 holds exactly, as bf16."""
-    bits = em.b.bitcast(value, shaped(value.type, I32))
-    return em.b.trunc(em.b.lshr(bits, filled(bits.type, 16)), shaped(value.type, I16))
-
-
-def to_float(em: Emitter, name: str, value: ir.Value) -> ir.Value:
-    """An 8-bit float as fp32, exactly."""
-    half = _to_half(em, name, value)
-    return em.b.fpext(half, shaped(half.type, FLOAT))
-
-
-def _to_half(em: Emitter, name: str, value: ir.Value) -> ir.Value:
+def to_half(name: str, x: Term) -> Term:
     """An 8-bit float as fp16, exactly: moved into place, and scaled by the biases' difference."""
     kind = format_of(name)
-    wide = em.b.zext(value, shaped(value.type, I16))
-    half = shaped(value.type, HALF)
+    wide = x.resized(I16)
     if kind.mantissa == 2:
-        return em.b.bitcast(em.b.shl(wide, filled(wide.type, 8)), half)
-    size = em.b.and_(wide, filled(wide.type, 0x7F))
-    sign = em.b.shl(em.b.and_(wide, filled(wide.type, 0x80)), filled(wide.type, 8))
-    moved = em.b.or_(em.b.shl(size, filled(wide.type, 7)), sign)
-    scaled = em.b.fmul(em.b.bitcast(moved, half), filled(half, float(1 << (15 - kind.bias))))
-    is_nan = em.b.icmp_unsigned("==", size, filled(wide.type, kind.nan))
-    return em.b.select(is_nan, filled(half, math.nan), scaled)
+        return (wide << 8).bitcast(HALF)
+    size = wide & 0x7F
+    sign = (wide & 0x80) << 8
+    scaled = ((size << 7) | sign).bitcast(HALF) * float(1 << (15 - kind.bias))
+    return where(size.equals(kind.nan), math.nan, scaled)
 
 
-def from_float(em: Emitter, name: str, value: ir.Value, toward_zero: bool) -> ir.Value:
+def from_float(name: str, x: Term, toward_zero: bool) -> Term:
     """fp32 as an 8-bit float."""
     kind = format_of(name)
-    words = shaped(value.type, I32)
-    bits = em.b.bitcast(value, words)
-    size = floats.magnitude(em, value)
-    best = filled(value.type, kind.value(kind.largest))
-    held = em.call(f"llvm.minnum.{suffix(value.type)}", value.type, [size, best])
-    normal = _cut(em, kind, em.b.bitcast(held, words), toward_zero)
-    small = em.b.fcmp_ordered("<", held, filled(value.type, kind.smallest_normal))
-    result = em.b.select(small, _subnormal(em, kind, held, toward_zero), normal)
+    bits, size = x.bits, x.size
+    held = size.intrinsic("minnum", kind.value(kind.largest))
+    normal = _cut(kind, held.bits, toward_zero)
+    small = held < kind.smallest_normal
+    result = where(small, _subnormal(kind, held, toward_zero), normal)
     if toward_zero and kind.nan > kind.largest + 1:
-        infinite = em.b.fcmp_ordered("==", size, filled(value.type, math.inf))
-        result = em.b.select(infinite, filled(words, kind.largest + 1), result)
-    is_nan = em.b.fcmp_unordered("uno", value, value)
-    result = em.b.select(is_nan, filled(words, kind.nan), result)
-    sign = em.b.and_(em.b.lshr(bits, filled(words, 24)), filled(words, 0x80))
-    return em.b.trunc(em.b.or_(result, sign), shaped(value.type, I8))
+        result = where(size.equals(math.inf), kind.largest + 1, result)
+    result = where(x.is_nan(), kind.nan, result)
+    return (result | (bits >> 24 & 0x80)).resized(I8)
 
 
-def _cut(em: Emitter, kind: Format, bits: ir.Value, toward_zero: bool) -> ir.Value:
+def _cut(kind: Format, bits: Term, toward_zero: bool) -> Term:
     """Mantissa and exponent of a normal result, from the bits of a positive float."""
-    words, dropped = bits.type, 23 - kind.mantissa
+    dropped = 23 - kind.mantissa
     if not toward_zero:
-        last = em.b.and_(em.b.lshr(bits, filled(words, dropped)), filled(words, 1))
-        bits = em.b.add(bits, em.b.add(last, filled(words, (1 << (dropped - 1)) - 1)))
-    bits = em.b.sub(bits, filled(words, (127 - kind.bias) << 23))
-    return em.b.lshr(bits, filled(words, dropped))
+        bits = bits + ((bits >> dropped & 1) + ((1 << (dropped - 1)) - 1))
+    return bits - ((127 - kind.bias) << 23) >> dropped
 
 
-def _subnormal(em: Emitter, kind: Format, size: ir.Value, toward_zero: bool) -> ir.Value:
+def _subnormal(kind: Format, size: Term, toward_zero: bool) -> Term:
     """How many steps of the smallest number a positive float is.
 
     Adding a power of two whose last place is that step rounds to it, ties to even.
     """
-    words, step = shaped(size.type, I32), kind.bias - 1 + kind.mantissa
+    step = kind.bias - 1 + kind.mantissa
     if toward_zero:
-        return em.b.fptoui(em.b.fmul(size, filled(size.type, math.ldexp(1.0, step))), words)
-    anchor = math.ldexp(1.0, 23 - step)
-    total = em.b.bitcast(em.b.fadd(size, filled(size.type, anchor)), words)
-    return em.b.sub(total, em.b.bitcast(filled(size.type, anchor), words))
+        return (size * math.ldexp(1.0, step)).to_integer(I32, signed=False)
+    anchor = size.of(math.ldexp(1.0, 23 - step))
+    return (size + anchor).bits - anchor.bits
+
+
+__all__ = ["Format", "format_of", "from_float", "to_half"]

@@ -14,6 +14,13 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.dialects.tt.memory import (
+    AtomicCASOp,
+    AtomicLoadOp,
+    AtomicPollOp,
+    AtomicRMWOp,
+    AtomicStoreOp,
+)
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
@@ -344,8 +351,8 @@ def _back(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
 # -- the operations --------------------------------------------------------------------------------
 
 
-@lowers("tt.atomic_rmw")
-def lower_atomic_rmw(em: Emitter, op: Operation) -> None:
+@lowers(AtomicRMWOp)
+def lower_atomic_rmw(em: Emitter, op: AtomicRMWOp) -> None:
     pointer, value, *rest = op.operands
     kind, scope = attribute(op, "atomic_rmw_op").data, attribute(op, "scope").data
     bf16 = is_bf16(value.type)
@@ -366,8 +373,8 @@ def lower_atomic_rmw(em: Emitter, op: Operation) -> None:
     run(em, op, pointer, [value], rest[0] if rest else None, access)
 
 
-@lowers("tt.atomic_cas")
-def lower_atomic_cas(em: Emitter, op: Operation) -> None:
+@lowers(AtomicCASOp)
+def lower_atomic_cas(em: Emitter, op: AtomicCASOp) -> None:
     pointer, expected, wanted = op.operands
     scope = attribute(op, "scope").data
     held = scalar_type(wanted.type)
@@ -382,8 +389,8 @@ def lower_atomic_cas(em: Emitter, op: Operation) -> None:
     run(em, op, pointer, [expected, wanted], None, access)
 
 
-@lowers("tt.atomic_load")
-def lower_atomic_load(em: Emitter, op: Operation) -> None:
+@lowers(AtomicLoadOp)
+def lower_atomic_load(em: Emitter, op: AtomicLoadOp) -> None:
     pointer, *rest = op.operands
     scope = attribute(op, "scope").data
     held = scalar_type(op.results[0].type)
@@ -397,8 +404,8 @@ def lower_atomic_load(em: Emitter, op: Operation) -> None:
     run(em, op, pointer, [], rest[0] if rest else None, access)
 
 
-@lowers("tt.atomic_store")
-def lower_atomic_store(em: Emitter, op: Operation) -> None:
+@lowers(AtomicStoreOp)
+def lower_atomic_store(em: Emitter, op: AtomicStoreOp) -> None:
     """An exchange whose result nobody wants."""
     pointer, value, *rest = op.operands
     scope = attribute(op, "scope").data
@@ -413,8 +420,8 @@ def lower_atomic_store(em: Emitter, op: Operation) -> None:
     run(em, op, pointer, [value], rest[0] if rest else None, access)
 
 
-@lowers("tt.atomic_poll")
-def lower_atomic_poll(em: Emitter, op: Operation) -> None:
+@lowers(AtomicPollOp)
+def lower_atomic_poll(em: Emitter, op: AtomicPollOp) -> None:
     pointer, expected, *rest = op.operands
     scope = attribute(op, "scope").data
     word = scalar_type(expected.type)

@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llvmlite import ir
-from xdsl.ir import Operation
 
+from triton_xe.dialects import ttg
 from triton_xe.layout import LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars, join, permuted
-from triton_xe.lowering.emit.tensors.shape import coordinate
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
-from triton_xe.lowering.emit.tensors.view import View, view_of, without_copies
+from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import I32, bits_of
+from triton_xe.lowering.emit.writer import Writer
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
     LaneShuffle,
@@ -30,8 +30,8 @@ from triton_xe.plan.shared_swizzle import Access, SharedTrip, plan_plain_trip
 Scalars = list[ir.Value]
 
 
-@lowers("ttg.convert_layout")
-def lower_convert_layout(em: Emitter, op: Operation) -> None:
+@lowers(ttg.ConvertLayoutOp)
+def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
     (result,) = op.results
     source = em.registers(op.operands[0])
     old, new = em.layout(op.operands[0].type), em.layout(result.type)
@@ -204,7 +204,7 @@ class ReadAtUse(Registers):
         self._read: dict[int, ir.Value] = {}
         em.open_reads.append(self)
 
-    def register(self, em: Emitter, index: int) -> ir.Value:
+    def register(self, em: Writer, index: int) -> ir.Value:
         index = self._copies.get(index, index)
         if index not in self._read:
             self._read_message(self._message[index])
@@ -264,26 +264,13 @@ class _Addresses:
         return em.remember(("slot", lane, warp), lambda: em.b.xor(lane, warp))
 
 
-def through_places(
+def through_positions(
     em: Emitter, kind: ir.Type, count: int, writes: Sequence[tuple[ir.Value, ir.Value]],
     reads: Sequence[ir.Value],
 ) -> Registers:
-    """Write scalars to numbered places of `count`, meet, and read others: any rearrangement."""
+    """Write scalars to numbered positions of `count`, meet, and read others: any rearrangement."""
     exchange = Exchange(em, count * element_bytes(kind))
     for place, value in writes:
         exchange.write(place, value)
     exchange.meet()
     return from_scalars(em, kind, [exchange.read(place, kind) for place in reads])
-
-
-def places(em: Emitter, view: View) -> list[ir.Value]:
-    """The row-major position of each register's element."""
-    held = [coordinate(em, view, d) for d in range(len(view.shape))]
-    out = []
-    for register in range(len(view.registers)):
-        place: ir.Value | None = None
-        for dim, size in enumerate(view.shape):
-            at = held[dim].register(em, register)
-            place = at if place is None else em.b.add(em.b.mul(place, I32(size)), at)
-        out.append(I32(0) if place is None else place)
-    return out

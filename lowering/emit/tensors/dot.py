@@ -13,11 +13,14 @@ from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType, f32, f64
 from xdsl.ir import Operation
 
+from triton_xe.dialects import xe
+from triton_xe.dialects.tt.dot import DotOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas
 from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.emit.emitter import Emitter, encoding_of, lowers
-from triton_xe.lowering.emit.maths import floats
+from triton_xe.lowering.emit.maths.conversions import convert, narrowed, widened
+from triton_xe.lowering.emit.maths.terms import scalar_of, shaped
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, eager, join, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
@@ -35,8 +38,8 @@ from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.surfaces.affine import shape_of
 
 
-@lowers("tt.dot")
-def lower_dot(em: Emitter, op: Operation) -> None:
+@lowers(DotOp)
+def lower_dot(em: Emitter, op: DotOp) -> None:
     if isinstance(_encoding(op), DpasEncoding):
         _by_dpas(em, op)
         return
@@ -58,7 +61,7 @@ def lower_dot(em: Emitter, op: Operation) -> None:
             right = join(em, wide[1], [b_index[(*r[:-2], k, r[-1])] for r in some])
             totals[i] = _multiply_add(em, totals[i], left, right)
     chunks = [
-        floats.narrowed(em, op.results[0].type, _end(em, total, kind)) for total in totals
+        narrowed(em, op.results[0].type, _end(em, total, kind)) for total in totals
     ]
     em.bind(op.results[0], eager(kind, chunks, width))
 
@@ -118,15 +121,15 @@ def _accumulator(kind: ir.Type) -> ir.Type:
 
 
 def _start(em: Emitter, op: Operation, c: Registers, start: int, width: int) -> ir.Value:
-    held = floats.widened(em, op.results[0].type, c.slice(em, start, width))
-    scalar = floats.scalar_of(held.type)
+    held = widened(em, op.results[0].type, c.slice(em, start, width))
+    scalar = scalar_of(held.type)
     into = _accumulator(scalar)
-    return held if into == scalar else em.b.fpext(held, floats.shaped(held.type, into))
+    return held if into == scalar else em.b.fpext(held, shaped(held.type, into))
 
 
 def _end(em: Emitter, total: ir.Value, kind: ir.Type) -> ir.Value:
     if isinstance(kind, ir.HalfType):
-        return em.b.fptrunc(total, floats.shaped(total.type, kind))
+        return em.b.fptrunc(total, shaped(total.type, kind))
     return total
 
 
@@ -137,29 +140,29 @@ def _wide(em: Emitter, op: Operation, index: int, source: Registers) -> Register
     assert isinstance(kind, TensorType)
     into = FLOAT if is_bf16(result) else _accumulator(scalar_type(result))
 
-    def convert(value: ir.Value) -> ir.Value:
+    def wide(value: ir.Value) -> ir.Value:
         if isinstance(kind.element_type, IntegerType):
-            have = bits_of(floats.scalar_of(value.type))
+            have = bits_of(scalar_of(value.type))
             if have == bits_of(into):
                 return value
-            return em.b.sext(value, floats.shaped(value.type, into))
+            return em.b.sext(value, shaped(value.type, into))
         target = f64 if into == DOUBLE else f32
-        return floats.convert(em, element(kind), target, value, None)
+        return convert(em, element(kind), target, value, None)
 
     if isinstance(source, Splat):
-        return Splat(source.count, convert(source.scalar))
-    return Registers(source.count, into, lambda i: convert(source.chunk(em, i)))
+        return Splat(source.count, wide(source.scalar))
+    return Registers(source.count, into, lambda i: wide(source.chunk(em, i)))
 
 
 def _multiply_add(em: Emitter, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
-    if isinstance(floats.scalar_of(total.type), ir.IntType):
+    if isinstance(scalar_of(total.type), ir.IntType):
         return em.b.add(total, em.b.mul(a, b))
     name = f"llvm.fma.{suffix(total.type)}"
     return em.call(name, total.type, [a, b, total])
 
 
-@lowers("xe.round_tf32")
-def lower_round_tf32(em: Emitter, op: Operation) -> None:
+@lowers(xe.RoundTf32Op)
+def lower_round_tf32(em: Emitter, op: xe.RoundTf32Op) -> None:
     source = em.registers(op.operands[0])
 
     def write(value: ir.Value) -> ir.Value:

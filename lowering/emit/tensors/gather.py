@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from llvmlite import ir
-from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.ops import GatherOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.tensors.convert import places
+from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
-from triton_xe.lowering.emit.tensors.shape import coordinate
 from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 
 
-@lowers("tt.gather")
-def lower_gather(em: Emitter, op: Operation) -> None:
+@lowers(GatherOp)
+def lower_gather(em: Emitter, op: GatherOp) -> None:
     """result[i, j] = source[index[i, j], j] along axis 0, and so on."""
     axis = int(attribute(op, "axis").value.data)
     source, indices = (em.registers(v) for v in op.operands)
@@ -28,7 +27,7 @@ def lower_gather(em: Emitter, op: Operation) -> None:
     for size in shape:
         total *= size
     exchange = Exchange(em, total * element_bytes(source.kind))
-    for register, place in enumerate(places(em, em.view(op.operands[0]))):
+    for register, place in enumerate(positions(em, em.view(op.operands[0]))):
         exchange.write(place, source.register(em, register))
     exchange.meet()
     view = em.view(op.operands[1])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from llvmlite import ir
-from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.ops import HistogramOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
-from triton_xe.lowering.emit.tensors.convert import places
+from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange
 from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import from_scalars
@@ -25,14 +25,14 @@ done:
 """
 
 
-@lowers("tt.histogram")
-def lower_histogram(em: Emitter, op: Operation) -> None:
+@lowers(HistogramOp)
+def lower_histogram(em: Emitter, op: HistogramOp) -> None:
     """Elements outside the bins are not counted."""
     (result,) = op.results
     (bins,) = shape_of(result)
     exchange = Exchange(em, 4 * bins)
     into = em.view(result)
-    for place in places(em, into):
+    for place in positions(em, into):
         exchange.write(place, I32(0))
     exchange.meet()
     view, source = em.view(op.operands[0]), em.registers(op.operands[0])
@@ -49,7 +49,7 @@ def lower_histogram(em: Emitter, op: Operation) -> None:
         call_text(em, f"{LANE}count", ir.VoidType(), [pointer, counted], _COUNT)
     exchange.meet()
     kind = scalar_type(result.type)
-    counts = [exchange.read(place, I32) for place in places(em, into)]
+    counts = [exchange.read(place, I32) for place in positions(em, into)]
     if bits_of(kind) == 64:
         counts = [em.b.zext(c, kind) for c in counts]
     em.bind(result, from_scalars(em, kind, counts))

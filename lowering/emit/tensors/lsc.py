@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.hardware.block_2d import cache_code
-from triton_xe.lowering.emit.maths import floats
+from triton_xe.lowering.emit.maths.terms import scalar_of
 from triton_xe.lowering.emit.types import I8, I32, I64, bits_of, suffix, vector_of
 
 _DATA_SIZES = {32: 3, 64: 4}
@@ -45,13 +45,13 @@ def store_with_policy(
 def _raw(kind: ir.Type) -> ir.Type:
     """The same bits as integers."""
     count = kind.count if isinstance(kind, ir.VectorType) else 1
-    return vector_of(ir.IntType(bits_of(floats.scalar_of(kind))), count)
+    return vector_of(ir.IntType(bits_of(scalar_of(kind))), count)
 
 
 def _parts(kind: ir.Type, align: int) -> list[tuple[int, ir.Type]]:
     """(byte offset, type) of each message: vectors need the alignment of their words."""
     count = kind.count if isinstance(kind, ir.VectorType) else 1
-    bits = bits_of(floats.scalar_of(kind))
+    bits = bits_of(scalar_of(kind))
     if bits < 32 and bits * count % 32:
         return [(i * bits // 8, ir.IntType(bits)) for i in range(count)]
     unit = max(bits, 32)
@@ -68,7 +68,7 @@ def _moved(em: Any, pointer: ir.Value, by: int) -> ir.Value:
 def _shape(part: ir.Type) -> tuple[ir.Type, int, int]:
     """(type of the register, data size, elements) of a message."""
     count = part.count if isinstance(part, ir.VectorType) else 1
-    bits = bits_of(floats.scalar_of(part))
+    bits = bits_of(scalar_of(part))
     if bits in _NARROW_SIZES:
         return I32, _NARROW_SIZES[bits], 1
     return part, _DATA_SIZES[bits], count
@@ -108,7 +108,7 @@ def _split(em: Any, value: ir.Value, parts: list[ir.Type]) -> list[ir.Value]:
     """The values of the parts of a value."""
     if len(parts) == 1:
         return [_bitcast(em, value, parts[0])]
-    word = floats.scalar_of(parts[0])
+    word = scalar_of(parts[0])
     total = sum(p.count if isinstance(p, ir.VectorType) else 1 for p in parts)
     elements = _elements(em, _bitcast(em, value, vector_of(word, total)))
     out = []

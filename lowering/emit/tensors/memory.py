@@ -9,6 +9,8 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
@@ -72,8 +74,8 @@ class Manner:
     """Say in the module that lanes without a load and without another value are undefined."""
 
 
-@lowers("tt.addptr")
-def lower_addptr(em: Emitter, op: Operation) -> None:
+@lowers(AddPtrOp)
+def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
     (result,) = op.results
     size = pointee_bytes(result)
     if not isinstance(result.type, TensorType):
@@ -97,15 +99,15 @@ def lower_addptr(em: Emitter, op: Operation) -> None:
     em.bind(result, mapped(em, I64, operands, write))
 
 
-@lowers("tt.ptr_to_int")
-def lower_ptr_to_int(em: Emitter, op: Operation) -> None:
+@lowers(PtrToIntOp)
+def lower_ptr_to_int(em: Emitter, op: PtrToIntOp) -> None:
     (result,) = op.results
     held = em.get(op.operands[0])
     em.bind(result, held if isinstance(held, Registers) else em.address(held))
 
 
-@lowers("tt.int_to_ptr")
-def lower_int_to_ptr(em: Emitter, op: Operation) -> None:
+@lowers(IntToPtrOp)
+def lower_int_to_ptr(em: Emitter, op: IntToPtrOp) -> None:
     (result,) = op.results
     held = em.get(op.operands[0])
     em.bind(result, held if isinstance(held, Registers) else em.b.inttoptr(held, POINTER))
@@ -142,8 +144,8 @@ def _optional(operands: list[SSAValue], index: int) -> SSAValue | None:
     return operands[index] if len(operands) > index else None
 
 
-@lowers("tt.load")
-def lower_load(em: Emitter, op: Operation) -> None:
+@lowers(LoadOp)
+def lower_load(em: Emitter, op: LoadOp) -> None:
     operands = list(op.operands)
     mask, other = _optional(operands, 1), _optional(operands, 2)
     if mask is not None and constant_of(mask) in (1, -1):
@@ -308,8 +310,8 @@ def _scalar_load(
     return em.b.inttoptr(value, argument_type(kind)) if is_pointer(kind) else value
 
 
-@lowers("tt.store")
-def lower_store(em: Emitter, op: Operation) -> None:
+@lowers(StoreOp)
+def lower_store(em: Emitter, op: StoreOp) -> None:
     operands = list(op.operands)
     mask = _optional(operands, 2)
     if mask is not None and constant_of(mask) in (1, -1):

@@ -9,12 +9,14 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import LinearLayout
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.maths import floats
+from triton_xe.lowering.emit.maths.conversions import narrowed, widened
 from triton_xe.lowering.emit.scalar_code import branches, lane_function
-from triton_xe.lowering.emit.tensors.convert import inside_warp, places
+from triton_xe.lowering.emit.tensors.convert import inside_warp
+from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange, layout_bytes
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars, join, mapped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor, uniform
@@ -83,14 +85,14 @@ def combined_sources(em: Emitter, op: Operation) -> list[Registers]:
     if widened_sum(op) is None:
         return sources
     kind = op.operands[0].type
-    return [mapped(em, FLOAT, sources, lambda a: floats.widened(em, kind, a))]
+    return [mapped(em, FLOAT, sources, lambda a: widened(em, kind, a))]
 
 
 def narrowed_results(em: Emitter, op: Operation, scalars: Values, index: int) -> Values:
     """Combined values in the type of the result."""
     if widened_sum(op) is None:
         return scalars
-    return [floats.narrowed(em, op.operands[index].type, x) for x in scalars]
+    return [narrowed(em, op.operands[index].type, x) for x in scalars]
 
 
 def vectorizable(op: Operation) -> bool:
@@ -106,8 +108,8 @@ def without(c: Coordinates, axis: int) -> Coordinates:
     return c[:axis] + c[axis + 1 :]
 
 
-@lowers("tt.reduce")
-def lower_reduce(em: Emitter, op: Operation) -> None:
+@lowers(ReduceOp)
+def lower_reduce(em: Emitter, op: ReduceOp) -> None:
     axis = int(attribute(op, "axis").value.data)
     view, source = em.view(op.operands[0]), em.layout(op.operands[0].type)
     _check_axis(view, axis)
@@ -242,7 +244,7 @@ def _across_warps(
     if not bits:
         return values
     slots = 1 << len(bits)
-    rows = places(em, view_of(layout)) if layout.out_dims else [I32(0)]
+    rows = positions(em, view_of(layout)) if layout.out_dims else [I32(0)]
     kinds = [v.type for v in values[0]]
     offsets, total = layout_bytes(kinds, prod(without(view.shape, axis)) * slots)
     exchange = Exchange(em, total)

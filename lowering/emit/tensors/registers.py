@@ -8,14 +8,11 @@ keeps few registers alive.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from triton_xe.lowering.emit.types import I32, vector_of
-
-if TYPE_CHECKING:
-    from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
 
@@ -35,15 +32,15 @@ class Registers:
     def chunks(self) -> int:
         return self.count // self.width
 
-    def chunk(self, em: Emitter, index: int) -> ir.Value:
+    def chunk(self, em: Writer, index: int) -> ir.Value:
         """Chunk `index` as one LLVM value."""
         return em.remember((self, index), lambda: self._make(index))
 
-    def all_chunks(self, em: Emitter) -> list[ir.Value]:
+    def all_chunks(self, em: Writer) -> list[ir.Value]:
         """Every chunk, written now."""
         return [self.chunk(em, i) for i in range(self.chunks)]
 
-    def register(self, em: Emitter, index: int) -> ir.Value:
+    def register(self, em: Writer, index: int) -> ir.Value:
         """One register as a scalar."""
         if self.width == 1:
             return self.chunk(em, index)
@@ -54,7 +51,7 @@ class Registers:
             ),
         )
 
-    def slice(self, em: Emitter, start: int, length: int) -> ir.Value:
+    def slice(self, em: Writer, start: int, length: int) -> ir.Value:
         """`length` registers from `start` as one LLVM value."""
         if length == 1:
             return self.register(em, start)
@@ -69,18 +66,18 @@ class Splat(Registers):
     def __init__(self, count: int, scalar: ir.Value) -> None:
         super().__init__(count, scalar.type, self._fill)
         self.scalar = scalar
-        self._em: Emitter | None = None
+        self._em: Writer | None = None
 
     def _fill(self, index: int) -> ir.Value:
         raise AssertionError("a splat is filled by chunk()")
 
-    def chunk(self, em: Emitter, index: int) -> ir.Value:
+    def chunk(self, em: Writer, index: int) -> ir.Value:
         return em.splat(self.scalar, self.width)
 
-    def register(self, em: Emitter, index: int) -> ir.Value:
+    def register(self, em: Writer, index: int) -> ir.Value:
         return self.scalar
 
-    def slice(self, em: Emitter, start: int, length: int) -> ir.Value:
+    def slice(self, em: Writer, start: int, length: int) -> ir.Value:
         return em.splat(self.scalar, length)
 
 
@@ -92,7 +89,7 @@ def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:
     return made
 
 
-def from_scalars(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
+def from_scalars(em: Writer, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
     """Registers from one LLVM scalar each."""
     width = min(len(scalars), CHUNK)
 
@@ -102,7 +99,7 @@ def from_scalars(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Value]) -> Reg
     return Registers(len(scalars), kind, make)
 
 
-def permuted(em: Emitter, source: Registers, order: Sequence[int]) -> Registers:
+def permuted(em: Writer, source: Registers, order: Sequence[int]) -> Registers:
     """Registers whose register r is register order[r] of the source."""
     if isinstance(source, Splat):
         return Splat(len(order), source.scalar)
@@ -116,7 +113,7 @@ def permuted(em: Emitter, source: Registers, order: Sequence[int]) -> Registers:
     return Registers(len(order), source.kind, make)
 
 
-def join(em: Emitter, source: Registers, registers: list[int]) -> ir.Value:
+def join(em: Writer, source: Registers, registers: list[int]) -> ir.Value:
     """The named registers, in this order, as one LLVM value."""
     if len(registers) == 1:
         return source.register(em, registers[0])
@@ -136,7 +133,7 @@ def join(em: Emitter, source: Registers, registers: list[int]) -> ir.Value:
 
 
 def mapped(
-    em: Emitter, kind: ir.Type, operands: Sequence[Registers], write: Callable[..., ir.Value]
+    em: Writer, kind: ir.Type, operands: Sequence[Registers], write: Callable[..., ir.Value]
 ) -> Registers:
     """An element-wise operation: `write` gets one value per operand, vector or scalar."""
     if all(isinstance(o, Splat) for o in operands):

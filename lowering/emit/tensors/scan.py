@@ -15,11 +15,11 @@ from functools import cache
 from math import prod
 
 from llvmlite import ir
-from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.tensors.convert import places
+from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange, layout_bytes
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
@@ -30,7 +30,6 @@ from triton_xe.lowering.emit.tensors.reduce import (
     without,
 )
 from triton_xe.lowering.emit.tensors.registers import from_scalars
-from triton_xe.lowering.emit.tensors.shape import coordinate
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import I32
@@ -70,8 +69,8 @@ def _position(value: int) -> int:
     return value.bit_length() - 1
 
 
-@lowers("tt.scan")
-def lower_scan(em: Emitter, op: Operation) -> None:
+@lowers(ScanOp)
+def lower_scan(em: Emitter, op: ScanOp) -> None:
     axis = int(attribute(op, "axis").value.data)
     held = attribute(op, "reverse")
     reverse = held is not None and bool(held.value.data)
@@ -204,7 +203,7 @@ def _from_slm(
     kinds = [x.type for x in values[0]]
     offsets, total = layout_bytes(kinds, count)
     exchange = Exchange(em, total)
-    at = places(em, view)
+    at = positions(em, view)
     for source in one_of:
         register = view.index[source]
         for x, offset in zip(values[register], offsets, strict=True):

@@ -8,40 +8,38 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.dialects import xe
+from triton_xe.dialects.tt.ops import (
+    BroadcastOp,
+    CatOp,
+    ExpandDimsOp,
+    GetNumProgramsOp,
+    GetProgramIdOp,
+    JoinOp,
+    MakeRangeOp,
+    ReshapeOp,
+    SplatOp,
+    SplitOp,
+    TransOp,
+    UnsplatOp,
+)
 from triton_xe.layout import LinearLayout
-from triton_xe.lowering.emit.emitter import Emitter, disjoint, lowers
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.convert import relaid, through_positions
+from triton_xe.lowering.emit.tensors.coordinates import (
+    coordinate,
+    flatten_index,
+    positions,
+    unflatten,
+)
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, permuted
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import I32, I64, POINTER, scalar_type, vector_of
+from triton_xe.lowering.emit.types import I32, I64, POINTER, scalar_type
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 
 
-def coordinate(em: Emitter, view: View, dim: int) -> Registers:
-    """The coordinate `dim` of every element, as i32 registers."""
-    parts = [c[dim] for c in view.registers]
-    apart = disjoint(view, dim)
-    thread = em.thread_part(view, dim)
-    count = len(parts)
-    if count == 1 and parts[0] == 0 and thread is not None:
-        return Registers(1, I32, lambda _: thread)
-
-    def make(i: int) -> ir.Value:
-        width = min(count, 8)
-        mine = parts[i * width : (i + 1) * width]
-        kind = vector_of(I32, width)
-        fixed = ir.Constant(kind, mine if width > 1 else mine[0])
-        if thread is None:
-            return fixed
-        base = em.splat(thread, width)
-        if not any(mine):
-            return base
-        return em.b.add(base, fixed) if apart else em.b.xor(base, fixed)
-
-    return Registers(count, I32, make)
-
-
-@lowers("tt.make_range")
-def lower_make_range(em: Emitter, op: Operation) -> None:
+@lowers(MakeRangeOp)
+def lower_make_range(em: Emitter, op: MakeRangeOp) -> None:
     (result,) = op.results
     start = attribute(op, "start").value.data
     counted = coordinate(em, em.view(result), 0)
@@ -52,8 +50,8 @@ def lower_make_range(em: Emitter, op: Operation) -> None:
         em.bind(result, counted)
 
 
-@lowers("tt.splat")
-def lower_splat(em: Emitter, op: Operation) -> None:
+@lowers(SplatOp)
+def lower_splat(em: Emitter, op: SplatOp) -> None:
     (result,) = op.results
     scalar = em.get(op.operands[0])
     if isinstance(scalar.type, ir.PointerType):
@@ -61,8 +59,8 @@ def lower_splat(em: Emitter, op: Operation) -> None:
     em.bind(result, Splat(len(em.view(result).registers), scalar))
 
 
-@lowers("tt.unsplat")
-def lower_unsplat(em: Emitter, op: Operation) -> None:
+@lowers(UnsplatOp)
+def lower_unsplat(em: Emitter, op: UnsplatOp) -> None:
     value = em.registers(op.operands[0]).register(em, 0)
     (result,) = op.results
     em.bind(result, em.b.inttoptr(value, POINTER) if result.type.name == "tt.ptr" else value)
@@ -76,8 +74,6 @@ def rearranged(
     Triton's verifier makes the layouts of operand and result agree on lanes and warps most of the
     time; where they do not, the operand is converted first.
     """
-    from triton_xe.lowering.emit.tensors.convert import relaid
-
     (result,) = op.results
     source = em.registers(op.operands[0])
     new = em.view(result)
@@ -107,62 +103,45 @@ def moved_back(
     return LinearLayout(bases, operand.out_dims, require_surjective=False)
 
 
-@lowers("tt.expand_dims")
-def lower_expand_dims(em: Emitter, op: Operation) -> None:
+@lowers(ExpandDimsOp)
+def lower_expand_dims(em: Emitter, op: ExpandDimsOp) -> None:
     axis = attribute(op, "axis").value.data
     rearranged(em, op, lambda c: c[:axis] + c[axis + 1 :])
 
 
-@lowers("tt.broadcast")
-def lower_broadcast(em: Emitter, op: Operation) -> None:
+@lowers(BroadcastOp)
+def lower_broadcast(em: Emitter, op: BroadcastOp) -> None:
     old = shape_of(op.operands[0])
     rearranged(em, op, lambda c: tuple(0 if s == 1 else x for x, s in zip(c, old, strict=True)))
 
 
-@lowers("tt.trans")
-def lower_trans(em: Emitter, op: Operation) -> None:
+@lowers(TransOp)
+def lower_trans(em: Emitter, op: TransOp) -> None:
     order = [int(d) for d in attribute(op, "order").get_values()]
     rearranged(em, op, lambda c: tuple(c[order.index(d)] for d in range(len(c))))
 
 
-@lowers("tt.reshape")
-def lower_reshape(em: Emitter, op: Operation) -> None:
+@lowers(ReshapeOp)
+def lower_reshape(em: Emitter, op: ReshapeOp) -> None:
     old, new = shape_of(op.operands[0]), shape_of(op.results[0])
     rearranged(em, op, lambda c: unflatten(flatten_index(c, new), old))
 
 
-def flatten_index(c: Coordinates, shape: Coordinates) -> int:
-    """Row-major position of coordinates."""
-    total = 0
-    for x, size in zip(c, shape, strict=True):
-        total = total * size + x
-    return total
-
-
-def unflatten(position: int, shape: Coordinates) -> Coordinates:
-    """Coordinates of a row-major position."""
-    out = []
-    for size in reversed(shape):
-        out.append(position % size)
-        position //= size
-    return tuple(reversed(out))
-
-
-@lowers("tt.join")
-def lower_join(em: Emitter, op: Operation) -> None:
+@lowers(JoinOp)
+def lower_join(em: Emitter, op: JoinOp) -> None:
     """result[..., s] = operand s[...]."""
     (result,) = op.results
     sides = [em.registers(v) for v in op.operands]
     old, new = em.view(op.operands[0]), em.view(result)
     index = old.index
-    if not _in_place(old, new, lambda c: c[:-1]) or any(c[-1] for c in (*new.lanes, *new.warps)):
+    if not in_place(old, new, lambda c: c[:-1]) or any(c[-1] for c in (*new.lanes, *new.warps)):
         _joined_through_memory(em, op, sides, 2, 1)
         return
     picks = [(sides[c[-1]], index[c[:-1]]) for c in new.registers]
     em.bind(result, picked(em, sides[0].kind, picks))
 
 
-def _in_place(old: View, new: View, origin: Callable[[Coordinates], Coordinates]) -> bool:
+def in_place(old: View, new: View, origin: Callable[[Coordinates], Coordinates]) -> bool:
     """Whether every lane already holds what its registers of `new` need."""
     return all(
         a == origin(b)
@@ -188,44 +167,40 @@ def _joined_through_memory(
     em: Emitter, op: Operation, sides: Sequence[Registers], stride: int, offset: int
 ) -> None:
     """Operand s goes to row-major positions p * stride + s * offset of the result."""
-    from triton_xe.lowering.emit.tensors.convert import places, through_places
-
     (result,) = op.results
     writes = []
     for number, (side, value) in enumerate(zip(sides, op.operands, strict=True)):
-        for r, place in enumerate(places(em, em.view(value))):
+        for r, place in enumerate(positions(em, em.view(value))):
             at = em.b.mul(place, I32(stride)) if stride > 1 else place
             at = em.b.add(at, I32(number * offset)) if number else at
             writes.append((at, side.register(em, r)))
     count = 1
     for size in shape_of(result):
         count *= size
-    reads = places(em, em.view(result))
-    em.bind(result, through_places(em, sides[0].kind, count, writes, reads))
+    reads = positions(em, em.view(result))
+    em.bind(result, through_positions(em, sides[0].kind, count, writes, reads))
 
 
-@lowers("tt.split")
-def lower_split(em: Emitter, op: Operation) -> None:
+@lowers(SplitOp)
+def lower_split(em: Emitter, op: SplitOp) -> None:
     """result s[...] = operand[..., s]."""
-    from triton_xe.lowering.emit.tensors.convert import places, through_places
-
     source = em.registers(op.operands[0])
     old = em.view(op.operands[0])
     new = em.view(op.results[0])
     spread = any(c[-1] for c in (*old.lanes, *old.warps))
     index = old.index
-    if not spread and _in_place(_first_half(old), new, lambda c: c):
+    if not spread and in_place(_first_half(old), new, lambda c: c):
         for side, result in enumerate(op.results):
             order = [index[(*c, side)] for c in new.registers]
             em.bind(result, permuted(em, source, order))
         return
-    writes = [(p, source.register(em, r)) for r, p in enumerate(places(em, old))]
+    writes = [(p, source.register(em, r)) for r, p in enumerate(positions(em, old))]
     count = 1
     for size in old.shape:
         count *= size
-    doubled = [em.b.mul(p, I32(2)) for p in places(em, new)]
+    doubled = [em.b.mul(p, I32(2)) for p in positions(em, new)]
     reads = [*doubled, *(em.b.add(p, I32(1)) for p in doubled)]
-    both = through_places(em, source.kind, count, writes, reads)
+    both = through_positions(em, source.kind, count, writes, reads)
     for side, result in enumerate(op.results):
         order = [side * len(doubled) + r for r in range(len(doubled))]
         em.bind(result, permuted(em, both, order))
@@ -239,8 +214,8 @@ def _first_half(view: View) -> View:
     )
 
 
-@lowers("tt.cat")
-def lower_cat(em: Emitter, op: Operation) -> None:
+@lowers(CatOp)
+def lower_cat(em: Emitter, op: CatOp) -> None:
     """Concatenation along dimension 0.  Triton lets `can_reorder` change the order; it is kept."""
     (result,) = op.results
     left, right = (em.registers(v) for v in op.operands)
@@ -251,7 +226,7 @@ def lower_cat(em: Emitter, op: Operation) -> None:
         return (c[0] % shape[0], *c[1:])
 
     split = any(c[0] & shape[0] for c in (*new.lanes, *new.warps))
-    if split or not all(_in_place(view, new, inner) for view in views):
+    if split or not all(in_place(view, new, inner) for view in views):
         half = 1
         for size in shape:
             half *= size
@@ -272,20 +247,20 @@ def _axis(op: Operation) -> int:
     return _AXES[str(held.data)]
 
 
-@lowers("tt.get_program_id")
-def lower_program_id(em: Emitter, op: Operation) -> None:
+@lowers(GetProgramIdOp)
+def lower_program_id(em: Emitter, op: GetProgramIdOp) -> None:
     wide = em.call("_Z12get_group_idj", I64, [I32(_axis(op))], pure=True)
     em.bind(op.results[0], em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32)))
 
 
-@lowers("tt.get_num_programs")
-def lower_num_programs(em: Emitter, op: Operation) -> None:
+@lowers(GetNumProgramsOp)
+def lower_num_programs(em: Emitter, op: GetNumProgramsOp) -> None:
     wide = em.call("_Z14get_num_groupsj", I64, [I32(_axis(op))], pure=True)
     em.bind(op.results[0], em.b.trunc(wide, I32))
 
 
-@lowers("xe.warp_id")
-def lower_warp_id(em: Emitter, op: Operation) -> None:
+@lowers(xe.WarpIdOp)
+def lower_warp_id(em: Emitter, op: xe.WarpIdOp) -> None:
     em.bind(op.results[0], em.warp_id())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.maths import floats
+from triton_xe.lowering.emit.maths.terms import scalar_of
 from triton_xe.lowering.emit.tensors.lsc import load_with_policy, store_with_policy
 from triton_xe.lowering.emit.tensors.memory import load, store
 from triton_xe.lowering.emit.types import I1, I8, I64, SLM, bits_of, suffix
@@ -21,7 +21,7 @@ from triton_xe.lowering.emit.types import I1, I8, I64, SLM, bits_of, suffix
 
 def alignment(kind: ir.Type) -> int:
     """Bytes to which the elements of an access are aligned: their own size."""
-    return max(bits_of(floats.scalar_of(kind)) // 8, 1)
+    return max(bits_of(scalar_of(kind)) // 8, 1)
 
 
 Where = tuple[ir.Value, ir.Value]

@@ -15,6 +15,8 @@ from llvmlite import ir
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe.dialects import xe
+from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -54,14 +56,17 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     store_block,
     store_registers,
 )
+from triton_xe.lowering.emit.xegpu.fragments import (
+    FragmentValue,
+    LazyFragment,
+    as_integers,
+)
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
 from triton_xe.lowering.surfaces.affine import attribute
 from triton_xe.lowering.tiles.sink_loads import AT_USE
 
 VOID = ir.VoidType()
-MAX_VECTOR = 16
-"""Most elements of a vector that LLVM's SPIR-V target computes with."""
 X, Y = 5, 6
 """Fields of an address payload."""
 
@@ -114,32 +119,6 @@ class Loaded:
             self._em.b.store(self._load(), self._memory).align = 64
 
 
-class FragmentValue:
-    """A fragment as one LLVM value: `<elements x integer>`, or of the accumulator's type."""
-
-    def __init__(self, value: ir.Value) -> None:
-        self._value = value
-
-    @property
-    def value(self) -> ir.Value:
-        """The LLVM value, at the current place."""
-        return self._value
-
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
-        return [self.value], lambda parts: FragmentValue(parts[0])
-
-
-class LazyFragment(FragmentValue):
-    """A fragment that is put together where it is used."""
-
-    def __init__(self, em: Emitter, make: Callable[[], ir.Value]) -> None:
-        self._em, self._make = em, make
-
-    @property
-    def value(self) -> ir.Value:
-        return self._em.remember((self, "fragment"), self._make)
-
-
 def _descriptor_type(value: SSAValue) -> TensorDescType:
     kind = value.type
     assert isinstance(kind, TensorDescType)
@@ -158,9 +137,8 @@ def block_shape(kind: TensorDescType, load: LoadNdOp | None) -> BlockShape:
     )
 
 
-@lowers("xegpu.create_nd_tdesc")
-def lower_create_nd_tdesc(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, CreateNdTdescOp)
+@lowers(CreateNdTdescOp)
+def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     kind = _descriptor_type(op.results[0])
     made = create_block(em, op)
     if made.hard is None or not _only_prefetches(op.results[0]):
@@ -204,9 +182,8 @@ def _only_prefetches(value: SSAValue, seen: set[SSAValue] | None = None) -> bool
     return True
 
 
-@lowers("xegpu.update_nd_offset")
-def lower_update_nd_offset(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, UpdateNdOffsetOp)
+@lowers(UpdateNdOffsetOp)
+def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
     held = em.get(op.desc)
     rows, columns = op.offsets if len(op.offsets) == 2 else (0, op.offsets[0])
     if isinstance(held, Payload):
@@ -231,11 +208,10 @@ def _is_zero(value: SSAValue | int) -> bool:
     return constant_of(value) == 0
 
 
-@lowers("xegpu.load_nd")
-def lower_load_nd(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, LoadNdOp)
+@lowers(LoadNdOp)
+def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     kind, block = op.desc_type, em.get(op.desc)
-    if not in_fragments(em, op):
+    if not in_fragments(em):
         em.bind(op.value, load_block(em, op, block))
         return
     if block.hard is None or VALID in op.attributes:
@@ -262,9 +238,8 @@ def lower_load_nd(em: Emitter, op: Operation) -> None:
     em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
 
 
-@lowers("xegpu.prefetch_nd")
-def lower_prefetch_nd(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, PrefetchNdOp)
+@lowers(PrefetchNdOp)
+def lower_prefetch_nd(em: Emitter, op: PrefetchNdOp) -> None:
     kind, held = op.desc_type, em.get(op.desc)
     code = prefetch_code(em, op, op.cache_policy)
     if kind.memory_scope == "slm":
@@ -287,11 +262,10 @@ def lower_prefetch_nd(em: Emitter, op: Operation) -> None:
             message(em, held, shape, kind.element_bits, code))
 
 
-@lowers("xegpu.store_nd")
-def lower_store_nd(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, StoreNdOp)
+@lowers(StoreNdOp)
+def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     kind, block = op.desc_type, em.get(op.desc)
-    if not in_fragments(em, op):
+    if not in_fragments(em):
         store_block(em, op, block)
         return
     if block.hard is None or VALID in op.attributes:
@@ -309,28 +283,6 @@ def lower_store_nd(em: Emitter, op: Operation) -> None:
         f"llvm.genx.GenISA.LSC2DBlockWrite.{suffix(raw.type)}", VOID,
         [*message(em, block, shape, kind.element_bits, code), raw],
     )
-
-
-def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:
-    """A fragment as one vector with an element for each value."""
-    assert isinstance(kind, VectorType)
-    elements, parts = kind.get_shape()
-    if elements * parts > MAX_VECTOR:
-        raise UnsupportedError(
-            f"arithmetic on fragments {kind} of more than {MAX_VECTOR} values; use larger elements"
-        )
-    flat = vector_of(scalar_type(kind.element_type), elements * parts)
-    return held.value if held.value.type == flat else em.b.bitcast(held.value, flat)
-
-
-def fragment_value(em: Emitter, flat: ir.Value, kind: Attribute) -> FragmentValue:
-    """The inverse of `fragment_elements`."""
-    assert isinstance(kind, VectorType)
-    elements, parts = kind.get_shape()
-    if parts == 1:
-        return FragmentValue(flat)
-    unit = ir.IntType(parts * bits_of(scalar_type(kind.element_type)))
-    return FragmentValue(em.b.bitcast(flat, vector_of(unit, elements)))
 
 
 def fragment_of_registers(em: Emitter, held: Registers, kind: Attribute) -> FragmentValue:
@@ -352,23 +304,8 @@ def fragment_registers(em: Emitter, held: FragmentValue, kind: Attribute) -> Reg
     return unpacked(em, as_integers(em, held.value), ir.IntType(bits), elements * parts)
 
 
-def as_integers(em: Emitter, value: ir.Value) -> ir.Value:
-    """Float elements as integers of the same size."""
-    kind = value.type
-    scalar = kind.element if isinstance(kind, ir.VectorType) else kind
-    if isinstance(scalar, ir.IntType):
-        return value
-    into = ir.IntType(bits_of(scalar))
-    shaped = ir.VectorType(into, kind.count) if isinstance(kind, ir.VectorType) else into
-    return em.b.bitcast(value, shaped)
-
-
-def _is_accumulator(kind: Attribute) -> bool:
-    return isinstance(kind, VectorType) and kind.get_shape()[1] == 1
-
-
-@lowers("xe.fragment")
-def lower_fragment(em: Emitter, op: Operation) -> None:
+@lowers(xe.FragmentOp)
+def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
     """Pick an instruction's operand; a run of elements is read from memory as it is."""
     made = LazyFragment(em, lambda: _fragment(em, op))
     em.bind(op.results[0], made if used_here(op) else FragmentValue(made.value))
@@ -469,8 +406,8 @@ def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
     return total
 
 
-@lowers("xe.to_fragments")
-def lower_to_fragments(em: Emitter, op: Operation) -> None:
+@lowers(xe.ToFragmentsOp)
+def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
     source = em.registers(op.operands[0])
     here = used_here(op)
     start = 0
@@ -492,8 +429,8 @@ def _from_registers(
     return em.b.bitcast(value, vector_of(ir.IntType(parts * bits_of(source.kind)), elements))
 
 
-@lowers("xe.from_fragments")
-def lower_from_fragments(em: Emitter, op: Operation) -> None:
+@lowers(xe.FromFragmentsOp)
+def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
     (result,) = op.results
     element = scalar_type(result.type)
     held = [em.get(operand) for operand in op.operands]
@@ -530,7 +467,7 @@ def _chunked(em: Emitter, pieces: Registers) -> Registers:
     return Registers(pieces.count, pieces.kind, make)
 
 
-@lowers("xegpu.dpas")
+@lowers(DpasOp)
 def lower_dpas(em: Emitter, op: Any) -> None:
     made = op.instruction
     lanes = em.state.lanes
@@ -540,7 +477,7 @@ def lower_dpas(em: Emitter, op: Any) -> None:
         reason = f"C is {made.execution_size} wide, on {em.target.name} it must be {lanes}"
     if reason is not None:
         raise LegalityError(f"xegpu.dpas: {reason}")
-    fragments = in_fragments(em, op)
+    fragments = in_fragments(em)
     if fragments and AT_USE in op.attributes and used_once(op):
         em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments)))
         return

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from triton_xe.dialects.xegpu.scattered import (
     AtomicRmwOp,
@@ -71,18 +71,16 @@ def _offsets(em: Emitter, value: SSAValue) -> list[ir.Value]:
     return [v if bits_of(v.type) == 64 else em.b.sext(v, I64) for v in _per_lane(em, value)]
 
 
-@lowers("xegpu.create_tdesc")
-def lower_create_tdesc(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, CreateTdescOp)
+@lowers(CreateTdescOp)
+def lower_create_tdesc(em: Emitter, op: CreateTdescOp) -> None:
     check_lanes(em, op.name, op.desc_type)
     shared = op.desc_type.memory_scope == "slm"
     base = slm_base(em, op, op.base) if shared else em.address(em.get(op.base))
     em.bind(op.desc, Scattered(base, tuple(_offsets(em, op.offsets))))
 
 
-@lowers("xegpu.update_offset")
-def lower_update_offset(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, UpdateOffsetOp)
+@lowers(UpdateOffsetOp)
+def lower_update_offset(em: Emitter, op: UpdateOffsetOp) -> None:
     held = em.get(op.desc)
     moved = [em.b.add(a, b) for a, b in zip(held.offsets, _offsets(em, op.offsets), strict=True)]
     em.bind(op.moved, replace(held, offsets=tuple(moved)))
@@ -162,9 +160,8 @@ def _folded_items(
     return out
 
 
-@lowers("xegpu.load_gather")
-def lower_load_gather(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, LoadGatherOp)
+@lowers(LoadGatherOp)
+def lower_load_gather(em: Emitter, op: LoadGatherOp) -> None:
     desc = op.desc_type
     cache_code(op.cache_policy, em.target)
     kind = ir.IntType(desc.element_bits)
@@ -187,9 +184,8 @@ def _raw_values(em: Emitter, value: SSAValue, bits: int) -> list[ir.Value]:
     return [packed(em, held, bits, r, 1) for r in range(held.count)]
 
 
-@lowers("xegpu.store_scatter")
-def lower_store_scatter(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, StoreScatterOp)
+@lowers(StoreScatterOp)
+def lower_store_scatter(em: Emitter, op: StoreScatterOp) -> None:
     desc = op.desc_type
     cache_code(op.cache_policy, em.target, write=True)
     own = spread_of(em, op.value).own
@@ -200,9 +196,8 @@ def lower_store_scatter(em: Emitter, op: Operation) -> None:
         hinted_store(em, item.where, value, item.condition, op.cache_policy)
 
 
-@lowers("xegpu.prefetch")
-def lower_prefetch(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, PrefetchOp)
+@lowers(PrefetchOp)
+def lower_prefetch(em: Emitter, op: PrefetchOp) -> None:
     desc, held = op.desc_type, em.get(op.desc)
     code = prefetch_code(em, op, op.cache_policy)
     if desc.memory_scope == "slm":
@@ -211,9 +206,8 @@ def lower_prefetch(em: Emitter, op: Operation) -> None:
         lane_prefetch(em, pointer_at(em, _where(em, held, offset, desc.element_bits)), code)
 
 
-@lowers("xegpu.atomic_rmw")
-def lower_atomic_rmw(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, AtomicRmwOp)
+@lowers(AtomicRmwOp)
+def lower_atomic_rmw(em: Emitter, op: AtomicRmwOp) -> None:
     desc = op.desc_type
     assert isinstance(op.value.type, VectorType)
     spread = spread_of(em, op.value)

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import gpu
+from xdsl.ir import SSAValue
 
-from triton_xe.dialects.xegpu.sync import FenceOp, InitNbarrierOp
+from triton_xe.dialects.xegpu.sync import (
+    AllocNbarrierOp,
+    FenceOp,
+    InitNbarrierOp,
+    NbarrierArriveOp,
+    NbarrierWaitOp,
+)
 from triton_xe.errors import LegalityError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.types import I8, I32, bits_of
@@ -40,17 +47,16 @@ class NamedBarrier:
         return [], lambda parts: self
 
 
-@lowers("xegpu.alloc_nbarrier")
-def lower_alloc_nbarrier(em: Emitter, op: Operation) -> None:
+@lowers(AllocNbarrierOp)
+def lower_alloc_nbarrier(em: Emitter, op: AllocNbarrierOp) -> None:
     """The highest number that is used says how many there are; only their limit is checked."""
     count = constant_of(op.operands[0])
     if count is not None and not 1 <= count <= MAX_BARRIERS:
         raise LegalityError(f"{op.name}: 1 to {MAX_BARRIERS} barriers, not {count}")
 
 
-@lowers("xegpu.init_nbarrier")
-def lower_init_nbarrier(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, InitNbarrierOp)
+@lowers(InitNbarrierOp)
+def lower_init_nbarrier(em: Emitter, op: InitNbarrierOp) -> None:
     participants = constant_of(op.participants)
     subgroups = em.state.num_warps
     if participants is not None and not 1 <= participants <= subgroups:
@@ -78,8 +84,8 @@ def _byte(em: Emitter, value: SSAValue) -> ir.Value:
     return held if bits_of(held.type) == 8 else em.b.trunc(held, I8)
 
 
-@lowers("xegpu.nbarrier_arrive")
-def lower_nbarrier_arrive(em: Emitter, op: Operation) -> None:
+@lowers(NbarrierArriveOp)
+def lower_nbarrier_arrive(em: Emitter, op: NbarrierArriveOp) -> None:
     held = em.get(op.operands[0])
     if held.number is None:
         return
@@ -87,8 +93,8 @@ def lower_nbarrier_arrive(em: Emitter, op: Operation) -> None:
             [held.number, I16(BOTH), held.participants, held.participants])
 
 
-@lowers("xegpu.nbarrier_wait")
-def lower_nbarrier_wait(em: Emitter, op: Operation) -> None:
+@lowers(NbarrierWaitOp)
+def lower_nbarrier_wait(em: Emitter, op: NbarrierWaitOp) -> None:
     held = em.get(op.operands[0])
     if held.number is None:
         em.call("_Z22__spirv_ControlBarrieriii", VOID, [I32(WORK_GROUP), I32(WORK_GROUP), I32(0)])
@@ -96,17 +102,16 @@ def lower_nbarrier_wait(em: Emitter, op: Operation) -> None:
     em.call("llvm.genx.GenISA.threadgroupnamedbarriers.wait", VOID, [held.number])
 
 
-@lowers("xegpu.fence")
-def lower_fence(em: Emitter, op: Operation) -> None:
-    assert isinstance(op, FenceOp)
+@lowers(FenceOp)
+def lower_fence(em: Emitter, op: FenceOp) -> None:
     shared = op.memory_kind.data == "shared"
     wide = op.scope.data == "gpu" and not shared
     em.call("_Z21__spirv_MemoryBarrierjj", VOID,
             [I32(DEVICE if wide else WORK_GROUP), I32(SLM_FENCE if shared else GLOBAL_FENCE)])
 
 
-@lowers("gpu.barrier")
-def lower_barrier(em: Emitter, op: Operation) -> None:
+@lowers(gpu.BarrierOp)
+def lower_barrier(em: Emitter, op: gpu.BarrierOp) -> None:
     """All subgroups meet; shared local and global memory written before is visible after."""
     em.call("_Z22__spirv_ControlBarrieriii", VOID,
             [I32(WORK_GROUP), I32(WORK_GROUP), I32(SLM_FENCE | GLOBAL_FENCE)])

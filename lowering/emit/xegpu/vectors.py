@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from llvmlite import ir
+from xdsl.dialects import vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatTF32Type,
@@ -25,10 +25,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe.dialects import vector_ext
 from triton_xe.dialects.xegpu.types import TensorDescType, bit_width, vnni_factor
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import ELEMENT_BITS
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
 from triton_xe.lowering.emit.types import (
     FLOAT,
@@ -39,6 +41,12 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     suffix,
     vector_of,
+)
+from triton_xe.lowering.emit.xegpu.fragments import (
+    FragmentValue,
+    fragment_constant,
+    fragment_elements,
+    fragment_value,
 )
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.surfaces.affine import attribute
@@ -239,30 +247,14 @@ def _bits(value: SSAValue) -> int:
     return element.bitwidth if isinstance(element, IntegerType) else bit_width(element)
 
 
-_SPREADS: WeakKeyDictionary[Emitter, Spreads] = WeakKeyDictionary()
-
-
-def spreads(em: Emitter, op: Operation) -> Spreads:
-    """The spreads of the function that `op` belongs to."""
-    known = _SPREADS.get(em)
-    if known is None:
-        function: Any = op
-        while function.name != "tt.func":
-            function = function.parent_op()
-        known = _SPREADS[em] = Spreads(function, em.state.lanes)
-    return known
-
-
 def spread_of(em: Emitter, value: SSAValue) -> Spread:
     """Where the elements of a vector are."""
-    op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-    assert op is not None
-    return spreads(em, op).of(value)
+    return em.analysis(Spreads).of(value)
 
 
-def in_fragments(em: Emitter, op: Operation) -> bool:
+def in_fragments(em: Emitter) -> bool:
     """Whether the function holds its vectors as operands of instructions (from XeTile)."""
-    return spreads(em, op).has_fragments
+    return em.analysis(Spreads).has_fragments
 
 
 # -- registers ------------------------------------------------------------------------------------
@@ -416,14 +408,8 @@ def _cast(em: Emitter, value: ir.Value, into: ir.Type) -> ir.Value:
 
 def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
     """An element-wise op on vectors: on registers, or on the fragments of instructions."""
-    from triton_xe.lowering.emit.xegpu.messages import (
-        FragmentValue,
-        fragment_elements,
-        fragment_value,
-    )
-
     (result,) = op.results
-    if in_fragments(em, op):
+    if in_fragments(em):
         operands = [em.get(v) for v in op.operands]
         count = prod(result.type.get_shape())  # type: ignore[attr-defined]
         flat = [fragment_elements(em, held, v.type) if isinstance(held, FragmentValue)
@@ -462,13 +448,12 @@ def _like(em: Emitter, held: Registers, lead: Registers) -> Registers:
     return made
 
 
-def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> bool:
-    """Bind a constant vector of a function written by hand; False for fragments."""
-    from triton_xe.lowering.emit.arithmetic import constant
-
+def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> None:
+    """Bind a constant vector."""
     (result,) = op.results
-    if in_fragments(em, op):
-        return False
+    if in_fragments(em):
+        em.bind(result, fragment_constant(em, result.type, held.get_values()[0]))
+        return
     assert isinstance(result.type, VectorType)
     spread = spread_of(em, result)
     kind, per = held_type(result.type, spread)
@@ -476,7 +461,7 @@ def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[A
     count = register_count(result.type, spread)
     if held.is_splat() and per == 1:
         em.bind(result, Splat(count, constant(result.type.element_type, values[0])))
-        return True
+        return
     if per > 1:
         raise UnsupportedError(f"a constant {result.type}; make it of 8-bit or larger elements")
     table: dict[tuple[int, int], Any] = {}
@@ -487,13 +472,10 @@ def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[A
         rows = [[table[r, 0]] for r in range(count)]
     scalars = [_lane_constant(em, result.type.element_type, row) for row in rows]
     em.bind(result, from_list(em, kind, scalars))
-    return True
 
 
 def _lane_constant(em: Emitter, element: Attribute, row: Sequence[Any]) -> ir.Value:
     """A value per lane: the lane number itself where it fits, else picked one by one."""
-    from triton_xe.lowering.emit.arithmetic import constant
-
     known = [v for v in row if v is not None]
     kind = constant(element, known[0]).type
     if isinstance(kind, ir.IntType) and kind.width > 1 and all(
@@ -521,8 +503,8 @@ def _resized(em: Emitter, value: ir.Value, kind: ir.IntType) -> ir.Value:
 # -- the dialect `vector` -------------------------------------------------------------------------
 
 
-@lowers("vector.step")
-def lower_step(em: Emitter, op: Operation) -> None:
+@lowers(vector_ext.StepOp)
+def lower_step(em: Emitter, op: vector_ext.StepOp) -> None:
     (result,) = op.results
     spread = spread_of(em, result)
     count = register_count(result.type, spread)
@@ -536,29 +518,27 @@ def lower_step(em: Emitter, op: Operation) -> None:
     em.bind(result, from_list(em, I64, [em.b.add(base, I64(p)) if p else base for p in places]))
 
 
-@lowers("vector.shape_cast")
-def lower_shape_cast(em: Emitter, op: Operation) -> None:
+@lowers(vector_ext.ShapeCastOp)
+def lower_shape_cast(em: Emitter, op: vector_ext.ShapeCastOp) -> None:
     held = em.get(op.operands[0])
     if not isinstance(held, Registers):
         raise UnsupportedError("vector.shape_cast of a tile; load it in the shape that is needed")
     em.bind(op.results[0], held)
 
 
-@lowers("vector.bitcast")
-def lower_vector_bitcast(em: Emitter, op: Operation) -> None:
+@lowers(vector.BitcastOp)
+def lower_vector_bitcast(em: Emitter, op: vector.BitcastOp) -> None:
     (result,) = op.results
     source = em.registers(op.operands[0])
     kind, _ = held_type(result.type, spread_of(em, result))
     em.bind(result, retyped(em, source, kind))
 
 
-@lowers("vector.broadcast")
-def lower_broadcast(em: Emitter, op: Operation) -> None:
-    from triton_xe.lowering.emit.xegpu.messages import fragment_value
-
+@lowers(vector.BroadcastOp)
+def lower_broadcast(em: Emitter, op: vector.BroadcastOp) -> None:
     (result,) = op.results
     source = em.get(op.operands[0])
-    if in_fragments(em, op) and isinstance(source, ir.Value):
+    if in_fragments(em) and isinstance(source, ir.Value):
         size = prod(result.type.get_shape())  # type: ignore[attr-defined]
         em.bind(result, fragment_value(em, em.splat(source, size), result.type))
         return
@@ -595,8 +575,8 @@ def _range(op: Operation, whole: SSAValue) -> tuple[int, int]:
     return first * rest, rest
 
 
-@lowers("vector.extract")
-def lower_extract(em: Emitter, op: Operation) -> None:
+@lowers(vector.ExtractOp)
+def lower_extract(em: Emitter, op: vector.ExtractOp) -> None:
     source = op.operands[0]
     first, size = _range(op, source)
     spread = spread_of(em, source)
@@ -613,8 +593,8 @@ def lower_extract(em: Emitter, op: Operation) -> None:
     em.bind(result, pick(em, held, list(range(start, start + count))))
 
 
-@lowers("vector.insert")
-def lower_insert(em: Emitter, op: Operation) -> None:
+@lowers(vector.InsertOp)
+def lower_insert(em: Emitter, op: vector.InsertOp) -> None:
     value, whole = op.operands[0], op.operands[1]
     (result,) = op.results
     first, size = _range(op, whole)
@@ -636,8 +616,8 @@ def lower_insert(em: Emitter, op: Operation) -> None:
     em.bind(result, from_list(em, held.kind, scalars))
 
 
-@lowers("vector.fma")
-def lower_fma(em: Emitter, op: Operation) -> None:
+@lowers(vector.FMAOp)
+def lower_fma(em: Emitter, op: vector.FMAOp) -> None:
     def write(a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         return em.call(f"llvm.fma.{suffix(a.type)}", a.type, [a, b, c])
 
@@ -658,4 +638,4 @@ def from_lane(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
 
 
 __all__ = ["Image", "Spreads", "from_lane", "from_list", "in_fragments", "packed", "pick",
-           "spread_of", "spreads", "unpacked", "vector_constant", "vector_elementwise"]
+           "spread_of", "unpacked", "vector_constant", "vector_elementwise"]

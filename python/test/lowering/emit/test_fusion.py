@@ -4,8 +4,8 @@ import pytest
 from llvmlite import ir
 
 from triton_xe.hardware.target import target
-from triton_xe.lowering.emit.emitter import ModuleState
 from triton_xe.lowering.emit.fusion import MARK, fuse_products
+from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.spirv import spirv_target
 from triton_xe.lowering.spirv.spirv_target import verified
 

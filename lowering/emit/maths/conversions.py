@@ -1,0 +1,110 @@
+"""Conversions between all float types of Triton, and computing with those that LLVM lacks.
+
+LLVM's SPIR-V target names half, float and double; bf16 travels as i16 and fp8 as i8 (`fp8`).
+Values of these are widened to float to be computed with, and rounded once afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.emit.maths import floats, fp8
+from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.types import (
+    FLOAT,
+    HALF,
+    bits_of,
+    element,
+    is_bf16,
+    is_fp8,
+    scalar_type,
+)
+from triton_xe.lowering.emit.writer import Writer
+
+_ROUNDINGS = (None, "rtne", "rtz", "to_nearest_even", "toward_zero")
+
+
+def constant(kind: Any, value: Any) -> ir.Constant:
+    """An LLVM constant of one element of `kind`."""
+    held = scalar_type(kind)
+    if is_bf16(kind):
+        return ir.Constant(held, floats.bf16_bits(float(value)))
+    if is_fp8(kind):
+        return ir.Constant(held, fp8.format_of(element(kind).name).nearest(float(value)))
+    if isinstance(held, ir.IntType):
+        return ir.Constant(held, int(value) & ((1 << held.width) - 1))
+    return ir.Constant(held, float(value))
+
+
+def widened(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
+    """A value of Triton type `kind` in a type that LLVM computes with."""
+    return _widened(kind, Term(em, value)).value
+
+
+def _widened(kind: Any, x: Term) -> Term:
+    if is_bf16(kind):
+        return floats.from_bf16(x)
+    return fp8.to_half(element(kind).name, x).resized(FLOAT) if is_fp8(kind) else x
+
+
+def widest(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
+    """A value of Triton type `kind` as float, or as double if it is one."""
+    wide = _widened(kind, Term(em, value))
+    return wide.resized(FLOAT).value if wide.kind == HALF else wide.value
+
+
+def narrowed(em: Writer, kind: Any, value: ir.Value) -> ir.Value:
+    """A computed value back in the form of Triton type `kind`, ties to even."""
+    if is_bf16(kind):
+        return floats.to_bf16(Term(em, value)).value
+    if is_fp8(kind):
+        return fp8.from_float(element(kind).name, Term(em, value), toward_zero=False).value
+    return value
+
+
+def in_float(em: Writer, kind: Any, write: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    """`write` on values of `kind`, computed in float where the type itself cannot be."""
+    if not is_bf16(kind) and not is_fp8(kind):
+        return write
+    return lambda *args: narrowed(em, kind, write(*(widened(em, kind, a) for a in args)))
+
+
+def convert(em: Writer, source: Any, target: Any, value: ir.Value, rounding: Any) -> ir.Value:
+    """A value of one float type in another one, rounded once: to even, or toward zero (`rtz`)."""
+    if source == target:
+        return value
+    mode = getattr(rounding, "data", rounding)
+    if mode not in _ROUNDINGS:
+        raise UnsupportedError(
+            f"rounding {mode} of {source} to {target}: Xe kernels round to nearest even or toward "
+            "zero; use fp_downcast_rounding='rtne' or 'rtz'"
+        )
+    return _converted(source, target, Term(em, value), mode in ("rtz", "toward_zero")).value
+
+
+def _converted(source: Any, target: Any, x: Term, toward_zero: bool) -> Term:
+    if is_fp8(target):
+        name = element(target).name
+        return fp8.from_float(name, floats.as_float(_widened(source, x)), toward_zero)
+    into = scalar_type(target)
+    if is_fp8(source):
+        half = fp8.to_half(element(source).name, x)
+        if is_bf16(target):
+            return floats.exact_bf16(half.resized(FLOAT))
+        return half if into == HALF else half.resized(FLOAT).resized(into)
+    wide = _widened(source, x)
+    if is_bf16(target):
+        wide = floats.as_float(wide)
+        return floats.truncated_to_bf16(wide) if toward_zero else floats.to_bf16(wide)
+    if wide.width <= bits_of(into):
+        return wide.resized(into)
+    if into == HALF:
+        wide = floats.as_float(wide)
+    return floats.truncated(wide, into) if toward_zero else wide.resized(into)
+
+
+__all__ = ["constant", "convert", "in_float", "narrowed", "widened", "widest"]

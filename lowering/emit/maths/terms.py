@@ -1,0 +1,215 @@
+"""Formulas on LLVM values, scalars or vectors, in Python's own operators.
+
+    where(x < 0.0, -x, x)
+
+Numbers stand for constants of the other operand's type.  Comparisons of floats are ordered, those
+of integers signed; `>>` shifts zeros in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from triton_xe.lowering.emit.types import DOUBLE, I1, bits_of, suffix
+from triton_xe.lowering.emit.writer import Writer
+
+Operand = Any
+"""A term or a number."""
+
+
+def scalar_of(kind: ir.Type) -> ir.Type:
+    """The element of a vector type, or the type itself."""
+    return kind.element if isinstance(kind, ir.VectorType) else kind
+
+
+def shaped(like: ir.Type, kind: ir.Type) -> ir.Type:
+    """`kind` with as many elements as `like`."""
+    return ir.VectorType(kind, like.count) if isinstance(like, ir.VectorType) else kind
+
+
+def filled(kind: ir.Type, value: int | float) -> ir.Constant:
+    """A constant with the same value in every element."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [value] * kind.count)
+    return ir.Constant(kind, value)
+
+
+def _operator(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
+    def write(self: Term, other: Operand) -> Term:
+        return self.made(self.writes(integer, real)(self.value, self.of(other).value))
+
+    return write
+
+
+def _reflected(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:
+    def write(self: Term, other: Operand) -> Term:
+        return self.made(self.writes(integer, real)(self.of(other).value, self.value))
+
+    return write
+
+
+def _comparison(sign: str) -> Callable[[Term, Operand], Term]:
+    def write(self: Term, other: Operand) -> Term:
+        test = self.writes("icmp_signed", "fcmp_ordered")
+        return self.made(test(sign, self.value, self.of(other).value))
+
+    return write
+
+
+class Term:
+    """A value in a formula."""
+
+    __slots__ = ("em", "value")
+
+    def __init__(self, em: Writer, value: ir.Value) -> None:
+        self.em, self.value = em, value
+
+    @property
+    def kind(self) -> ir.Type:
+        """The type of one element."""
+        return scalar_of(self.value.type)
+
+    @property
+    def width(self) -> int:
+        """Bits of one element."""
+        return bits_of(self.kind)
+
+    @property
+    def is_integer(self) -> bool:
+        return isinstance(self.kind, ir.IntType)
+
+    @property
+    def is_double(self) -> bool:
+        return bool(self.kind == DOUBLE)
+
+    def made(self, value: ir.Value) -> Term:
+        return Term(self.em, value)
+
+    def of(self, value: Operand) -> Term:
+        """A number as a constant of this type; a term as it is."""
+        if isinstance(value, Term):
+            return value
+        number = value if self.is_integer else float(value)
+        return self.made(filled(self.value.type, number))
+
+    def writes(self, integer: str, real: str) -> Callable[..., ir.Value]:
+        """The builder's method for values of this type."""
+        method: Callable[..., ir.Value] = getattr(self.em.b, integer if self.is_integer else real)
+        return method
+
+    __add__, __radd__ = _operator("add", "fadd"), _reflected("add", "fadd")
+    __sub__, __rsub__ = _operator("sub", "fsub"), _reflected("sub", "fsub")
+    __mul__, __rmul__ = _operator("mul", "fmul"), _reflected("mul", "fmul")
+    __truediv__, __rtruediv__ = _operator("sdiv", "fdiv"), _reflected("sdiv", "fdiv")
+    __and__, __or__, __xor__ = _operator("and_"), _operator("or_"), _operator("xor")
+    __lshift__, __rshift__ = _operator("shl"), _operator("lshr")
+    arithmetic_shift = _operator("ashr")
+    __lt__, __le__ = _comparison("<"), _comparison("<=")
+    __gt__, __ge__ = _comparison(">"), _comparison(">=")
+    equals, differs = _comparison("=="), _comparison("!=")
+
+    def __neg__(self) -> Term:
+        return 0 - self if self.is_integer else self.made(self.em.b.fneg(self.value))
+
+    def __invert__(self) -> Term:
+        return self.made(self.em.b.not_(self.value))
+
+    def unsigned(self, sign: str, other: Operand) -> Term:
+        """A comparison of unsigned integers."""
+        return self.made(self.em.b.icmp_unsigned(sign, self.value, self.of(other).value))
+
+    def unordered(self, other: Operand, sign: str = "uno") -> Term:
+        """Whether floats compare as `sign` says, or one of them is NaN."""
+        return self.made(self.em.b.fcmp_unordered(sign, self.value, self.of(other).value))
+
+    def is_nan(self) -> Term:
+        return self.unordered(self)
+
+    # -- conversions ---------------------------------------------------------------------------
+
+    def _cast(self, name: str, kind: ir.Type) -> Term:
+        into = shaped(self.value.type, kind)
+        return self if into == self.value.type else self.made(
+            getattr(self.em.b, name)(self.value, into))
+
+    def bitcast(self, kind: ir.Type) -> Term:
+        return self._cast("bitcast", kind)
+
+    @property
+    def bits(self) -> Term:
+        """The same bits as an integer."""
+        return self.bitcast(ir.IntType(self.width))
+
+    def resized(self, kind: ir.Type, *, signed: bool = False) -> Term:
+        """A float as another float, or an integer as another integer."""
+        wider = self.width < bits_of(kind)
+        if self.is_integer:
+            return self._cast(("sext" if signed else "zext") if wider else "trunc", kind)
+        return self._cast("fpext" if wider else "fptrunc", kind)
+
+    def to_integer(self, kind: ir.Type, *, signed: bool = True) -> Term:
+        """A float toward zero."""
+        return self._cast("fptosi" if signed else "fptoui", kind)
+
+    def to_float(self, kind: ir.Type, *, signed: bool = True) -> Term:
+        """An integer, rounded to nearest."""
+        return self._cast("sitofp" if signed else "uitofp", kind)
+
+    # -- functions -----------------------------------------------------------------------------
+
+    def intrinsic(self, name: str, *others: Operand) -> Term:
+        """An LLVM intrinsic that is overloaded on its one type."""
+        kind, values = self.value.type, [self.value, *(self.of(x).value for x in others)]
+        return self.made(self.em.call(f"llvm.{name}.{suffix(kind)}", kind, values))
+
+    def builtin(self, name: str, *others: Operand, unsigned: bool = False) -> Term:
+        """An OpenCL builtin whose result has this term's type."""
+        values = [self.value, *(self.of(x).value for x in others)]
+        return self.made(builtin(self.em, name, *values, unsigned=unsigned))
+
+    def fma(self, factor: Operand, summand: Operand) -> Term:
+        """self * factor + summand, rounded once."""
+        return self.intrinsic("fma", factor, summand)
+
+    @property
+    def size(self) -> Term:
+        """A float without its sign."""
+        return self.intrinsic("fabs")
+
+    def count_bits(self, name: str) -> Term:
+        """ctpop, ctlz or cttz; of zero the latter two are the width."""
+        kind, extra = self.value.type, [] if name == "ctpop" else [I1(0)]
+        return self.made(self.em.call(f"llvm.{name}.{suffix(kind)}", kind, [self.value, *extra]))
+
+
+def where(test: Term, a: Operand, b: Operand) -> Term:
+    """a where the test holds, else b; one of them must be a term."""
+    like = a if isinstance(a, Term) else b
+    return test.made(test.em.b.select(test.value, like.of(a).value, like.of(b).value))
+
+
+_LETTER = {"float": "f", "double": "d", "i32": "i", "i64": "l"}
+
+
+def builtin(
+    em: Writer, name: str, *args: ir.Value, result: ir.Type | None = None, unsigned: bool = False
+) -> ir.Value:
+    """Call an OpenCL builtin on scalars or vectors; `result` is its type, else the first's."""
+    mangled, seen = f"_Z{len(name)}{name}", ""
+    for arg in args:
+        letter = _LETTER[str(scalar_of(arg.type))]
+        letter = {"i": "j", "l": "m"}[letter] if unsigned else letter
+        if not isinstance(arg.type, ir.VectorType):
+            mangled += letter
+        elif letter == seen:
+            mangled += "S_"
+        else:
+            mangled += f"Dv{arg.type.count}_{letter}"
+            seen = seen or letter
+    return em.call(mangled, result or args[0].type, list(args))
+
+
+__all__ = ["Operand", "Term", "builtin", "filled", "scalar_of", "shaped", "where"]

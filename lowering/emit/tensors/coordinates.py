@@ -1,0 +1,64 @@
+"""Where the elements of a tensor are: coordinates and row-major positions, per register."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from triton_xe.lowering.emit.emitter import Emitter, disjoint
+from triton_xe.lowering.emit.tensors.registers import Registers
+from triton_xe.lowering.emit.tensors.view import Coordinates, View
+from triton_xe.lowering.emit.types import I32, vector_of
+
+
+def coordinate(em: Emitter, view: View, dim: int) -> Registers:
+    """The coordinate `dim` of every element, as i32 registers."""
+    parts = [c[dim] for c in view.registers]
+    apart = disjoint(view, dim)
+    thread = em.thread_part(view, dim)
+    count = len(parts)
+    if count == 1 and parts[0] == 0 and thread is not None:
+        return Registers(1, I32, lambda _: thread)
+
+    def make(i: int) -> ir.Value:
+        width = min(count, 8)
+        mine = parts[i * width : (i + 1) * width]
+        kind = vector_of(I32, width)
+        fixed = ir.Constant(kind, mine if width > 1 else mine[0])
+        if thread is None:
+            return fixed
+        base = em.splat(thread, width)
+        if not any(mine):
+            return base
+        return em.b.add(base, fixed) if apart else em.b.xor(base, fixed)
+
+    return Registers(count, I32, make)
+
+
+def positions(em: Emitter, view: View) -> list[ir.Value]:
+    """The row-major position of each register's element."""
+    held = [coordinate(em, view, d) for d in range(len(view.shape))]
+    out = []
+    for register in range(len(view.registers)):
+        place: ir.Value | None = None
+        for dim, size in enumerate(view.shape):
+            at = held[dim].register(em, register)
+            place = at if place is None else em.b.add(em.b.mul(place, I32(size)), at)
+        out.append(I32(0) if place is None else place)
+    return out
+
+
+def flatten_index(c: Coordinates, shape: Coordinates) -> int:
+    """Row-major position of coordinates."""
+    total = 0
+    for x, size in zip(c, shape, strict=True):
+        total = total * size + x
+    return total
+
+
+def unflatten(position: int, shape: Coordinates) -> Coordinates:
+    """Coordinates of a row-major position."""
+    out = []
+    for size in reversed(shape):
+        out.append(position % size)
+        position //= size
+    return tuple(reversed(out))

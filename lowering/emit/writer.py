@@ -1,0 +1,202 @@
+"""Writes instructions of one function, and remembers the values that are written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.allocate_slm import Region, SlmPlan
+from triton_xe.lowering.emit.debug_sites import DebugSites
+from triton_xe.lowering.emit.source_locations import PlacingBuilder
+from triton_xe.lowering.emit.types import I32, I64, POINTER, vector_of
+
+
+@dataclass
+class ModuleState:
+    """What all functions of one LLVM module share."""
+
+    llvm: ir.Module
+    target: Target
+    num_warps: int
+    lanes: int
+    module: Operation
+    contract: bool = True
+    slm_bytes: int = 0
+    slm_kept: int = 0
+    slm: ir.GlobalVariable | None = None
+    slm_plan: SlmPlan = field(default_factory=SlmPlan)
+    slm_bases: list[tuple[Any, Region]] = field(default_factory=list)
+    debug: DebugSites = field(default_factory=DebugSites)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def declare(self, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+        """A function defined elsewhere, declared once."""
+        known = self.llvm.globals.get(name)
+        if known is not None:
+            return known
+        made = ir.Function(self.llvm, ir.FunctionType(result, arguments), name)
+        if not name.startswith("llvm."):
+            made.calling_convention = "spir_func"
+        return made
+
+
+class Writer:
+    """A function that is being written; `b` is the builder at the current place."""
+
+    def __init__(self, state: ModuleState, function: ir.Function) -> None:
+        self.state = state
+        self.target = state.target
+        self.function = function
+        self.entry = function.append_basic_block("entry")
+        self.body = function.append_basic_block("body")
+        self.b = PlacingBuilder(self.body)
+        self.allocas = ir.IRBuilder(self.entry)
+        self._memory: dict[Hashable, tuple[int, ir.Value]] = {}
+        self._scope = 0
+        self._open = {0}
+        self._scopes = 0
+
+    # -- scopes: a value written in a scope may be used there and in the scopes inside it ------
+
+    def remember(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
+        """The value written for `key` where it is still visible, else a new one."""
+        known = self._memory.get(key)
+        if known is not None and known[0] in self._open:
+            return known[1]
+        made = make()
+        self._memory[key] = (self._scope, made)
+        return made
+
+    def enter(self) -> int:
+        """Open a scope; returns what `leave` needs."""
+        outer = self._scope
+        self._scopes += 1
+        self._scope = self._scopes
+        self._open.add(self._scope)
+        return outer
+
+    def leave(self, outer: int) -> None:
+        self._open.discard(self._scope)
+        self._scope = outer
+
+    # -- small instructions --------------------------------------------------------------------
+
+    def splat(self, scalar: ir.Value, count: int) -> ir.Value:
+        """The scalar in every element of a vector."""
+        if count == 1:
+            return scalar
+        kind = vector_of(scalar.type, count)
+        if isinstance(scalar, ir.Constant) and not isinstance(scalar.constant, str):
+            return ir.Constant(kind, [scalar.constant] * count)
+
+        def make() -> ir.Value:
+            one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, I32(0))
+            return self.shuffle(one, one, [0] * count)
+
+        return self.remember(("splat", scalar, count), make)
+
+    def shuffle(self, first: ir.Value, second: ir.Value, mask: Sequence[int]) -> ir.Value:
+        """Elements of two vectors picked by constant positions."""
+        kind = ir.VectorType(I32, len(mask))
+        return self.b.shuffle_vector(first, second, ir.Constant(kind, list(mask)))
+
+    def pack(self, kind: ir.Type, scalars: Sequence[ir.Value]) -> ir.Value:
+        """A vector of the given scalars."""
+        if len(scalars) == 1:
+            return scalars[0]
+        value: ir.Value = ir.Constant(vector_of(kind, len(scalars)), ir.Undefined)
+        for i, scalar in enumerate(scalars):
+            value = self.b.insert_element(value, scalar, I32(i))
+        return value
+
+    def call(
+        self, name: str, result: ir.Type, arguments: Sequence[ir.Value], pure: bool = False
+    ) -> ir.Value:
+        """Call a function by name; a pure one is called once per scope for equal arguments."""
+        function = self.state.declare(name, result, [a.type for a in arguments])
+
+        def make() -> ir.Value:
+            called = self.b.call(function, arguments)
+            called.cconv = function.calling_convention
+            return called
+
+        if not pure:
+            return make()
+        return self.remember(("call", name, *map(_identity, arguments)), make)
+
+    def lane_id(self) -> ir.Value:
+        return self.call("_Z22get_sub_group_local_idv", I32, [], pure=True)
+
+    def warp_id(self) -> ir.Value:
+        if self.state.num_warps == 1:
+            return I32(0)
+        return self.call("_Z16get_sub_group_idv", I32, [], pure=True)
+
+    def bits_to_coordinate(
+        self, value: ir.Value, bases: Sequence[int], what: str
+    ) -> ir.Value | None:
+        """The xor of bases[i] over the set bits of `value`; None when that is always 0."""
+        runs = _runs(bases)
+        if not runs:
+            return None
+
+        def make() -> ir.Value:
+            total: ir.Value | None = None
+            for low, count, shift in runs:
+                part = self.b.lshr(value, I32(low)) if low else value
+                if low + count < len(bases):
+                    part = self.b.and_(part, I32((1 << count) - 1))
+                part = self.b.shl(part, I32(shift)) if shift else part
+                total = part if total is None else self.b.xor(total, part)
+            assert total is not None
+            return total
+
+        return self.remember(("coordinate", what, tuple(bases)), make)
+
+    def global_pointer(self, address: ir.Value) -> ir.Value:
+        """An i64 address as a pointer to global memory."""
+        if isinstance(address.type, ir.PointerType):
+            return address
+        return self.b.inttoptr(address, POINTER)
+
+    def address(self, pointer: ir.Value) -> ir.Value:
+        """A pointer as an i64 address."""
+        if isinstance(pointer.type, ir.PointerType):
+            return self.remember(("address", pointer), lambda: self.b.ptrtoint(pointer, I64))
+        return pointer
+
+    def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Value:
+        """Private memory, made in the entry block."""
+        made = self.allocas.alloca(vector_of(kind, count))
+        made.align = align
+        return made
+
+
+def _identity(value: ir.Value) -> Hashable:
+    return str(value) if isinstance(value, ir.Constant) else value
+
+
+def _runs(bases: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(first bit, number of bits, shift) of runs whose bases double; others one by one."""
+    runs: list[tuple[int, int, int]] = []
+    for bit, base in enumerate(bases):
+        remaining = base
+        while remaining:
+            low = remaining & -remaining
+            remaining ^= low
+            shift = low.bit_length() - 1
+            if runs and remaining == 0 and low == base:
+                first, count, at = runs[-1]
+                if first + count == bit and at + count == shift:
+                    runs[-1] = (first, count + 1, at)
+                    continue
+            runs.append((bit, 1, shift))
+    return runs
+
+
+__all__ = ["ModuleState", "Writer"]

@@ -1,0 +1,85 @@
+"""Fragments: operands of matrix instructions, one LLVM value each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.maths.conversions import constant
+from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
+
+MAX_VECTOR = 16
+"""Most elements of a vector that LLVM's SPIR-V target computes with."""
+
+
+class FragmentValue:
+    """A fragment as one LLVM value: `<elements x integer>`, or of the accumulator's type."""
+
+    def __init__(self, value: ir.Value) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> ir.Value:
+        """The LLVM value, at the current place."""
+        return self._value
+
+    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        return [self.value], lambda parts: FragmentValue(parts[0])
+
+
+class LazyFragment(FragmentValue):
+    """A fragment that is put together where it is used."""
+
+    def __init__(self, em: Emitter, make: Callable[[], ir.Value]) -> None:
+        self._em, self._make = em, make
+
+    @property
+    def value(self) -> ir.Value:
+        return self._em.remember((self, "fragment"), self._make)
+
+
+def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:
+    """A fragment as one vector with an element for each value."""
+    assert isinstance(kind, VectorType)
+    elements, parts = kind.get_shape()
+    if elements * parts > MAX_VECTOR:
+        raise UnsupportedError(
+            f"arithmetic on fragments {kind} of more than {MAX_VECTOR} values; use larger elements"
+        )
+    flat = vector_of(scalar_type(kind.element_type), elements * parts)
+    return held.value if held.value.type == flat else em.b.bitcast(held.value, flat)
+
+
+def fragment_value(em: Emitter, flat: ir.Value, kind: Attribute) -> FragmentValue:
+    """The inverse of `fragment_elements`."""
+    assert isinstance(kind, VectorType)
+    elements, parts = kind.get_shape()
+    if parts == 1:
+        return FragmentValue(flat)
+    unit = ir.IntType(parts * bits_of(scalar_type(kind.element_type)))
+    return FragmentValue(em.b.bitcast(flat, vector_of(unit, elements)))
+
+
+def fragment_constant(em: Emitter, kind: Any, value: Any) -> FragmentValue:
+    """A constant fragment: every element the same, values packed as the fragment's type says."""
+    elements, parts = kind.get_shape()
+    one = constant(kind.element_type, value)
+    if parts > 1:
+        bits = bits_of(one.type)
+        held = int(one.constant) if isinstance(one.type, ir.IntType) else 0
+        if not isinstance(one.type, ir.IntType) and value != 0:
+            raise UnsupportedError(f"a constant operand of DPAS that is not zero: {value}")
+        one = ir.Constant(ir.IntType(bits * parts), sum(held << (bits * p) for p in range(parts)))
+    return FragmentValue(em.splat(one, elements))
+
+
+def as_integers(em: Emitter, value: ir.Value) -> ir.Value:
+    """Float elements as integers of the same size."""
+    return Term(em, value).bits.value
