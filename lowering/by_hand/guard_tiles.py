@@ -31,7 +31,7 @@ from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.rewriting import detach, functions, if_else
 from triton_xe.lowering.surfaces.affine import constant_of
-from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
+from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 BASE_ALIGNMENT = "xe.base_alignment"
@@ -236,9 +236,7 @@ class _Guard:
         ops = list(body.ops)
         rest = ops[ops.index(self.mark) + 1 : -1]
         legal = self._all([*self.tests, *self.runs.values()])
-        choice = if_else(legal, [])
-        choice.attributes[VERSIONS] = UnitAttr()
-        Rewriter.insert_op(choice, InsertPoint.before(self.mark))
+        choice = two_versions(legal, InsertPoint.before(self.mark))
         Rewriter.erase_op(self.mark)
         fast, slow = (region.block for region in choice.regions)
         if len(self.runs) == 1:

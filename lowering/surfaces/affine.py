@@ -6,8 +6,8 @@ Read from ttgir (any layout: only the arithmetic counts):
     pointers = base + index (in elements)
     mask     = and of  low[d] <= position[d] < high[d]
 
-`position[d]` runs over 0 .. shape[d]-1 inside the block.  Where no formula exists the answer is
-`Unknown` with the reason; nothing is guessed.
+`position[d]` runs over 0 .. shape[d]-1 inside the block.  Where no formula exists,
+`Unknown` is raised with the reason; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,8 @@ from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.surfaces.poly import Poly, Symbol, at_least
 
 
-@dataclass(frozen=True)
-class Unknown:
+class Unknown(Exception):
     """No formula, and why."""
-
-    because: str
 
 
 @dataclass(frozen=True)
@@ -187,14 +184,26 @@ class Affine:
             grown = op.operands[0]
         return total
 
-    def index(self, value: SSAValue) -> Index | Unknown:
+    def index(self, value: SSAValue) -> Index:
         """A tensor of integers as a formula over block positions."""
         known = self._indices.get(value)
         if known is None:
-            known = self._indices[value] = self._index(value)
+            try:
+                known = self._index(value)
+            except Unknown as reason:
+                known = reason
+            self._indices[value] = known
+        if isinstance(known, Unknown):
+            raise Unknown(str(known))
         return known
 
-    def _index(self, value: SSAValue) -> Index | Unknown:
+    def _index_if_known(self, value: SSAValue) -> Index | None:
+        try:
+            return self.index(value)
+        except Unknown:
+            return None
+
+    def _index(self, value: SSAValue) -> Index:
         shape = shape_of(value)
         zero = (Poly({}),) * len(shape)
         constant = constant_of(value)
@@ -216,34 +225,28 @@ class Affine:
                 return self._arithmetic(op)
             case "arith.select":
                 return self._selected(op)
-        return Unknown(f"{op.name} has no affine form")
+        raise Unknown(f"{op.name} has no affine form")
 
-    def _selected(self, op: Operation) -> Index | Unknown:
+    def _selected(self, op: Operation) -> Index:
         """`where(x < bound, x, y)`: x, as long as the whole block is below the bound."""
         compare = op.operands[0].owner
         if not isinstance(compare, Operation) or compare.name != "arith.cmpi":
-            return Unknown("a choice of positions by something else than a comparison")
+            raise Unknown("a choice of positions by something else than a comparison")
         chosen, left = self.index(op.operands[1]), self.index(compare.operands[0])
-        bound = self.index(compare.operands[1])
-        if isinstance(chosen, Unknown) or isinstance(left, Unknown):
-            return chosen if isinstance(chosen, Unknown) else left
-        if attribute(compare, "predicate").value.data != SLT or isinstance(bound, Unknown):
-            return Unknown("a choice of positions by another comparison than x < bound")
+        bound = self._index_if_known(compare.operands[1])
+        if attribute(compare, "predicate").value.data != SLT or bound is None:
+            raise Unknown("a choice of positions by another comparison than x < bound")
         strides = [s.as_constant for s in left.strides]
         if bound.varying or any(s is None or s < 0 for s in strides):
-            return Unknown("a choice between positions of which any may be taken")
+            raise Unknown("a choice between positions of which any may be taken")
         last = left.start
         for stride, size in zip(strides, shape_of(op.results[0]), strict=True):
             last = last + (stride or 0) * (size - 1)
         below = at_least(bound.start, last + 1, "the whole block is below the bound")
         return replace(chosen, conditions=(*chosen.conditions, *left.conditions, below))
 
-    def _arithmetic(self, op: Operation) -> Index | Unknown:
+    def _arithmetic(self, op: Operation) -> Index:
         left, right = self.index(op.operands[0]), self.index(op.operands[1])
-        if isinstance(left, Unknown):
-            return left
-        if isinstance(right, Unknown):
-            return right
         conditions = left.conditions + right.conditions
         if op.name in ("arith.addi", "arith.subi"):
             sign = 1 if op.name == "arith.addi" else -1
@@ -253,45 +256,41 @@ class Affine:
             return Index(left.start + right.start * sign, strides, conditions)
         if op.name == "arith.muli":
             if left.varying and right.varying:
-                return Unknown("a product of two block positions is not affine")
+                raise Unknown("a product of two block positions is not affine")
             vary, by = (left, right.start) if left.varying else (right, left.start)
             return Index(vary.start * by, tuple(s * by for s in vary.strides), conditions)
         return _wrapped(left, right, shape_of(op.results[0]), conditions)
 
-    def _carried_index(self, value: SSAValue, block: Any) -> Index | Unknown:
+    def _carried_index(self, value: SSAValue, block: Any) -> Index:
         loop = block.parent_op()
         if loop is None or loop.name != "scf.for" or not isinstance(value, BlockArgument):
-            return Unknown("a block argument that is not carried by a for loop")
+            raise Unknown("a block argument that is not carried by a for loop")
         start = self.index(loop.operands[2 + value.index])
-        if isinstance(start, Unknown):
-            return start
         return self._advance(value, loop, start)
 
-    def _advance(self, value: BlockArgument, loop: Operation, start: Index) -> Index | Unknown:
+    def _advance(self, value: BlockArgument, loop: Operation, start: Index) -> Index:
         """`start` plus the loop-carried growth, which must be one scalar step."""
         last = loop.regions[0].block.last_op
         assert last is not None
         step = self._growth(last.operands[value.index - 1], value)
-        if isinstance(step, Unknown):
-            return step
         if not invariant_in(step, loop):
-            return Unknown("the step of a loop-carried tensor changes in the loop")
+            raise Unknown("the step of a loop-carried tensor changes in the loop")
         return replace(start, start=start.start + step * Poly.symbol(Iteration(loop)))
 
-    def _growth(self, value: SSAValue, carried: BlockArgument) -> Poly | Unknown:
+    def _growth(self, value: SSAValue, carried: BlockArgument) -> Poly:
         total = Poly({})
         while value is not carried:
             op = value.owner
             if not isinstance(op, Operation) or op.name not in ("tt.addptr", "arith.addi"):
-                return Unknown("a loop-carried tensor is not advanced by additions alone")
-            by = self.index(op.operands[1])
-            if isinstance(by, Unknown) or by.varying:
-                return Unknown("a loop-carried tensor is advanced by different steps")
+                raise Unknown("a loop-carried tensor is not advanced by additions alone")
+            by = self._index_if_known(op.operands[1])
+            if by is None or by.varying:
+                raise Unknown("a loop-carried tensor is advanced by different steps")
             total += by.start
             value = op.operands[0]
         return total
 
-    def pointers(self, value: SSAValue) -> Pointers | Unknown:
+    def pointers(self, value: SSAValue) -> Pointers:
         """A tensor of pointers as one base and a formula in elements."""
         op = value.owner
         if not isinstance(op, Operation):
@@ -304,41 +303,31 @@ class Affine:
                 return self._added(op)
             case "tt.expand_dims" | "tt.reshape" | "tt.broadcast" | "tt.trans":
                 source = self.pointers(op.operands[0])
-                if isinstance(source, Unknown):
-                    return source
-                index = reshape_index(source.index, op)
-                return index if isinstance(index, Unknown) else Pointers(source.base, index)
+                return Pointers(source.base, reshape_index(source.index, op))
             case "ttg.convert_layout":
                 return self.pointers(op.operands[0])
-        return Unknown(f"pointers come from {op.name}")
+        raise Unknown(f"pointers come from {op.name}")
 
-    def _added(self, op: Operation) -> Pointers | Unknown:
+    def _added(self, op: Operation) -> Pointers:
         source, by = self.pointers(op.operands[0]), self.index(op.operands[1])
-        if isinstance(source, Unknown):
-            return source
-        if isinstance(by, Unknown):
-            return by
         strides = tuple(a + b for a, b in zip(source.index.strides, by.strides, strict=True))
         conditions = source.index.conditions + by.conditions
         return Pointers(source.base, Index(source.index.start + by.start, strides, conditions))
 
-    def _carried_pointers(self, value: SSAValue, block: Any) -> Pointers | Unknown:
+    def _carried_pointers(self, value: SSAValue, block: Any) -> Pointers:
         loop = block.parent_op()
         if loop is None or loop.name != "scf.for" or not isinstance(value, BlockArgument):
-            return Unknown("pointers are a block argument that is not carried by a for loop")
+            raise Unknown("pointers are a block argument that is not carried by a for loop")
         start = self.pointers(loop.operands[2 + value.index])
-        if isinstance(start, Unknown):
-            return start
-        index = self._advance(value, loop, start.index)
-        return index if isinstance(index, Unknown) else Pointers(start.base, index)
+        return Pointers(start.base, self._advance(value, loop, start.index))
 
-    def mask(self, value: SSAValue | None) -> Mask | Unknown:
+    def mask(self, value: SSAValue | None) -> Mask:
         """A tensor of conditions as bounds on block positions."""
         if value is None or constant_of(value) in (1, -1):
             return Mask()
         op = value.owner
         if not isinstance(op, Operation):
-            return Unknown("the mask is a block argument")
+            raise Unknown("the mask is a block argument")
         match op.name:
             case "arith.andi":
                 return _both(self.mask(op.operands[0]), self.mask(op.operands[1]))
@@ -348,12 +337,12 @@ class Affine:
                 return self.mask(op.operands[0])
             case "tt.broadcast" | "tt.expand_dims" | "tt.reshape" | "tt.trans":
                 return _reshape_mask(self.mask(op.operands[0]), op)
-        return Unknown(f"the mask comes from {op.name}")
+        raise Unknown(f"the mask comes from {op.name}")
 
-    def _bound(self, op: Operation) -> Mask | Unknown:
-        left, right = self.index(op.operands[0]), self.index(op.operands[1])
-        if isinstance(left, Unknown) or isinstance(right, Unknown):
-            return Unknown("the mask compares values without an affine form")
+    def _bound(self, op: Operation) -> Mask:
+        left, right = (self._index_if_known(v) for v in op.operands)
+        if left is None or right is None:
+            raise Unknown("the mask compares values without an affine form")
         kind = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")[
             attribute(op, "predicate").value.data
         ]
@@ -361,13 +350,13 @@ class Affine:
             left, right = right, left
             kind = {"sgt": "slt", "sge": "sle"}[kind]
         if kind not in ("slt", "sle"):
-            return Unknown(f"the mask compares with {kind}")
+            raise Unknown(f"the mask compares with {kind}")
         conditions = left.conditions + right.conditions
         strides = [a - b for a, b in zip(left.strides, right.strides, strict=True)]
         varying = [(d, s.as_constant) for d, s in enumerate(strides) if s.as_constant != 0]
         room = right.start - left.start + (1 if kind == "sle" else 0)
         if len(varying) != 1 or varying[0][1] not in (1, -1):
-            return Unknown("the mask does not bound one block position")
+            raise Unknown("the mask does not bound one block position")
         dim, sign = varying[0]
         if sign == 1:
             return Mask(high={dim: room}, conditions=conditions)
@@ -391,18 +380,14 @@ def made_inside(symbol: Symbol, loop: Operation) -> bool:
     return loop.is_ancestor(owner) and owner is not loop
 
 
-def reshape_index(source: Index | Unknown, op: Operation) -> Index | Unknown:
+def reshape_index(source: Index, op: Operation) -> Index:
     """The formula after a change of shape that adds, drops, stretches or permutes dims."""
-    if isinstance(source, Unknown):
-        return source
     dims = dimension_map(op)
-    if isinstance(dims, Unknown):
-        return dims
     strides = tuple(Poly({}) if d is None else source.strides[d] for d in dims)
     return replace(source, strides=strides)
 
 
-def dimension_map(op: Operation) -> tuple[int | None, ...] | Unknown:
+def dimension_map(op: Operation) -> tuple[int | None, ...]:
     """For each result dim the operand's dim it runs along, or None where it is constant."""
     old, new = shape_of(op.operands[0]), shape_of(op.results[0])
     if op.name == "tt.trans":
@@ -414,33 +399,25 @@ def dimension_map(op: Operation) -> tuple[int | None, ...] | Unknown:
         return tuple(None if d == axis else d - (d > axis) for d in range(len(new)))
     kept = iter([d for d, size in enumerate(old) if size != 1])
     if [s for s in old if s != 1] != [s for s in new if s != 1]:
-        return Unknown("a reshape that splits or merges dimensions")
+        raise Unknown("a reshape that splits or merges dimensions")
     return tuple(None if size == 1 else next(kept) for size in new)
 
 
-def _reshape_mask(source: Mask | Unknown, op: Operation) -> Mask | Unknown:
-    if isinstance(source, Unknown):
-        return source
+def _reshape_mask(source: Mask, op: Operation) -> Mask:
     dims = dimension_map(op)
-    if isinstance(dims, Unknown):
-        return dims
     place = {d: new for new, d in enumerate(dims) if d is not None}
     bounded = set(source.low) | set(source.high)
     if not bounded <= set(place):
-        return Unknown("the mask bounds a dimension of size 1")
+        raise Unknown("the mask bounds a dimension of size 1")
     low = {place[d]: p for d, p in source.low.items()}
     return Mask(low, {place[d]: p for d, p in source.high.items()}, source.conditions)
 
 
-def _both(left: Mask | Unknown, right: Mask | Unknown) -> Mask | Unknown:
-    if isinstance(left, Unknown):
-        return left
-    if isinstance(right, Unknown):
-        return right
+def _both(left: Mask, right: Mask) -> Mask:
     for name in ("low", "high"):
         mine, other = getattr(left, name), getattr(right, name)
         if any(d in mine and mine[d] != other[d] for d in other):
-            return Unknown("the mask bounds one dimension twice")
+            raise Unknown("the mask bounds one dimension twice")
     return Mask(
         {**left.low, **right.low},
         {**left.high, **right.high},
@@ -450,13 +427,13 @@ def _both(left: Mask | Unknown, right: Mask | Unknown) -> Mask | Unknown:
 
 def _wrapped(
     left: Index, right: Index, shape: tuple[int, ...], conditions: tuple[Guard, ...]
-) -> Index | Unknown:
+) -> Index:
     """(start + position) % modulus, contiguous as long as the block does not wrap."""
     if right.varying or len(left.varying) != 1:
-        return Unknown("a remainder of more than one block position")
+        raise Unknown("a remainder of more than one block position")
     (dim,) = left.varying
     if left.strides[dim].as_constant != 1:
-        return Unknown("a remainder of a strided position")
+        raise Unknown("a remainder of a strided position")
     start = Poly.symbol(Remainder(left.start, right.start))
     needs = (
         at_least(left.start, Poly({}), "the wrapped index is not negative"),

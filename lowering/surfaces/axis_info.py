@@ -146,8 +146,9 @@ class AxisAnalysis:
 
     def _reshaped(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
         source = self.info(op.operands[0])
-        dims = dimension_map(op)
-        if isinstance(dims, Unknown):
+        try:
+            dims = dimension_map(op)
+        except Unknown:
             return AxisInfo.unknown(len(shape))
         spread = min(_every(source, d) for d in range(len(source.divisibility)))
 

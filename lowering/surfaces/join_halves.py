@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -27,19 +26,17 @@ from triton_xe.lowering.layouts.propagate_layouts import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
-    Scalars,
     detach,
     erase_dead,
     functions,
-    if_else,
     is_pure,
 )
 from triton_xe.lowering.surfaces.affine import Affine, Unknown, attribute, shape_of
 from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.raise_surfaces import (
-    VERSIONS,
-    block_store,
     in_slow_version,
+    only_if,
+    store_block,
     stores_dot,
 )
 from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
@@ -82,9 +79,12 @@ def _join(split: SplitOp, target: Target) -> None:
         return
     if not stores_dot(halves.whole, target):
         return
-    surfaces = [surface_access(store, Affine(), None) for store in halves.stores]
-    if _adjacent(surfaces, halves.columns):
-        _store_whole(halves, surfaces)  # type: ignore[arg-type]
+    try:
+        left, right = (surface_access(store, Affine(), None) for store in halves.stores)
+    except Unknown:
+        return
+    if _adjacent(left, right, halves.columns):
+        _store_whole(halves, left, [*left.guards, *right.guards])
 
 
 def _halves(split: Operation) -> Halves | None:
@@ -151,11 +151,8 @@ def _follows(first: Operation, last: Operation) -> bool:
     return op is last
 
 
-def _adjacent(surfaces: list[Surface | Unknown], columns: int) -> bool:
+def _adjacent(left: Surface, right: Surface, columns: int) -> bool:
     """Whether the second access continues the first to the right, on the same surface."""
-    left, right = surfaces
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return False
     if left.transposed or right.transposed or left.base is not right.base:
         return False
     same = all(
@@ -165,12 +162,10 @@ def _adjacent(surfaces: list[Surface | Unknown], columns: int) -> bool:
     return same and (right.x - left.x - Poly.constant(columns)).terms == {}
 
 
-def _store_whole(halves: Halves, surfaces: list[Surface]) -> None:
+def _store_whole(halves: Halves, surface: Surface, guards: list[Guard]) -> None:
     last = halves.stores[1]
     at = InsertPoint.before(last)
-    guards: list[Guard] = list(dict.fromkeys(g for s in surfaces for g in s.guards))
-    what = ", ".join(dict.fromkeys(g.what for g in guards))
-    remark(last, "both halves as one 2D block store" + (f", if {what}" if what else ""))
+    remark(last, "both halves as one 2D block store" + only_if(guards))
     value = halves.whole
     kind = value.type
     assert isinstance(kind, TensorType)
@@ -183,23 +178,9 @@ def _store_whole(halves: Halves, surfaces: list[Surface]) -> None:
         )
         Rewriter.insert_op(copy, at)
         value = copy.results[0]
-    condition = Scalars(at).all_hold(guards)
-    if condition is None:
-        block_store(last, value, surfaces[0], at)
-        for store in halves.stores:
-            Rewriter.erase_op(store)
-        return
-    choice = if_else(condition, [])
-    Rewriter.insert_op(choice, at)
-    fast, slow = (region.block for region in choice.regions)
-    block_store(last, value, surfaces[0], InsertPoint.at_end(fast))
-    for store in halves.stores:
-        detach(store)
-        slow.add_op(store)
-    for block in (fast, slow):
-        block.add_op(scf.YieldOp())
-    choice.attributes[VERSIONS] = UnitAttr()
-    _sink(choice, slow.ops.first)
+    choice = store_block(halves.stores, value, surface, dict.fromkeys(guards))
+    if choice is not None:
+        _sink(choice, choice.regions[1].block.ops.first)
 
 
 def _sink(choice: Operation, first: Operation | None) -> None:

@@ -11,13 +11,14 @@ is part of both versions, so that accumulators never meet again.  Refusals are k
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
@@ -176,11 +177,10 @@ def _sites(loads: list[Operation], affine: Affine) -> list[Site]:
         loop = parent if parent is not None and parent.name == "scf.for" else None
         found = {}
         for load in members:
-            answer = _access(load, affine, loop)
-            if isinstance(answer, Unknown):
-                remark(load, f"stays a gather: {answer.because}")
-            else:
-                found[load] = answer
+            try:
+                found[load] = _access(load, affine, loop)
+            except Unknown as reason:
+                remark(load, f"stays a gather: {reason}")
         if found:
             sites.append(Site(loop or _first(list(found)), loop, found))
     return sites
@@ -217,23 +217,18 @@ def _apart(site: Site) -> list[Site]:
 
 def _access(
     op: Operation, affine: Affine, loop: Operation | None
-) -> tuple[Surface, Motion, Motion] | Unknown:
+) -> tuple[Surface, Motion, Motion]:
     surface = surface_access(op, affine, loop)
-    if isinstance(surface, Unknown):
-        return surface
-    y, x = _motion(surface.y, loop), _motion(surface.x, loop)
-    if isinstance(y, Unknown):
-        return y
-    return x if isinstance(x, Unknown) else (surface, y, x)
+    return surface, _motion(surface.y, loop), _motion(surface.x, loop)
 
 
-def _motion(at: Poly, loop: Operation | None) -> Motion | Unknown:
+def _motion(at: Poly, loop: Operation | None) -> Motion:
     if loop is None:
         return Motion(at, Poly({}))
     moving, still = at.split(lambda s: not invariant_in(Poly.symbol(s), loop))
     step, rest = moving.divide(Poly.symbol(Iteration(loop)))
     if rest.terms or not invariant_in(step, loop):
-        return Unknown("a coordinate does not advance by a constant step")
+        raise Unknown("a coordinate does not advance by a constant step")
     return Motion(still, step)
 
 
@@ -255,8 +250,7 @@ def _version(sites: list[Site]) -> None:
         runs = set(loops)
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():
-            what = ", ".join(dict.fromkeys(g.what for g in surface.guards))
-            remark(op, "2D block load" + (f", if {what}" if what else ""))
+            remark(op, "2D block load" + only_if(surface.guards))
     condition = Scalars(InsertPoint.before(anchor)).all_hold(guards)
     everything = [op for site in sites for op in (site.loop, *site.accesses) if op is not None]
     copies = dict(zip(everything, everything, strict=True))
@@ -306,8 +300,7 @@ def _split(
     rest = rest[next(i for i, op in enumerate(rest) if op is anchor) : -1]
     inside = {result for op in rest for result in op.results}
     escaping = [v for v in dict.fromkeys(carried) if v in inside]
-    choice = if_else(condition, [v.type for v in escaping])
-    Rewriter.insert_op(choice, InsertPoint.before(anchor))
+    choice = two_versions(condition, InsertPoint.before(anchor), [v.type for v in escaping])
     fast, slow = (region.block for region in choice.regions)
     mapping: dict[SSAValue, SSAValue] = {}
     copies: dict[Operation, Operation] = {}
@@ -323,7 +316,6 @@ def _split(
     slow.add_op(scf.YieldOp(*escaping))
     outside = dict(zip(escaping, choice.results, strict=True))
     last.operands = [outside.get(v, v) for v in last.operands]
-    choice.attributes[VERSIONS] = UnitAttr()
     return {op: copies[op] for op in ops}
 
 
@@ -398,34 +390,57 @@ def in_slow_version(op: Operation) -> bool:
 
 
 def _raise_store(store: Operation, affine: Affine) -> None:
-    answer = _access(store, affine, None)
-    if isinstance(answer, Unknown):
-        remark(store, f"stays a scatter: {answer.because}")
+    try:
+        surface = surface_access(store, affine, None)
+    except Unknown as reason:
+        remark(store, f"stays a scatter: {reason}")
         return
-    surface, _, _ = answer
     if surface.transposed:
         remark(store, "stays a scatter: 2D block stores do not transpose")
         return
-    scalars = Scalars(InsertPoint.before(store))
-    condition = scalars.all_hold(surface.guards)
-    what = ", ".join(dict.fromkeys(g.what for g in surface.guards))
-    remark(store, "2D block store" + (f", if {what}" if what else ""))
+    remark(store, "2D block store" + only_if(surface.guards))
+    store_block([store], store.operands[1], surface, surface.guards)
+
+
+def only_if(guards: Iterable[Guard]) -> str:
+    """The guards as the end of a remark."""
+    what = ", ".join(dict.fromkeys(guard.what for guard in guards))
+    return f", if {what}" if what else ""
+
+
+def two_versions(
+    condition: SSAValue, at: InsertPoint, results: Sequence[Attribute] = ()
+) -> scf.IfOp:
+    """An scf.if for a fast version, and one that is always right."""
+    choice = if_else(condition, results)
+    choice.attributes[VERSIONS] = UnitAttr()
+    Rewriter.insert_op(choice, at)
+    return choice
+
+
+def store_block(
+    stores: Sequence[Operation], value: SSAValue, surface: Surface, guards: Iterable[Guard]
+) -> scf.IfOp | None:
+    """Store a tile as a block in place of `stores`; the answer is the choice, if one is left."""
+    at = InsertPoint.before(stores[-1])
+    condition = Scalars(at).all_hold(guards)
     if condition is None:
-        block_store(store, store.operands[1], surface, InsertPoint.before(store))
-        Rewriter.erase_op(store)
-        return
-    choice = if_else(condition, [])
-    Rewriter.insert_op(choice, InsertPoint.before(store))
+        _block_store(stores[-1], value, surface, at)
+        for store in stores:
+            Rewriter.erase_op(store)
+        return None
+    choice = two_versions(condition, at)
     fast, slow = (region.block for region in choice.regions)
-    block_store(store, store.operands[1], surface, InsertPoint.at_end(fast))
-    detach(store)
-    slow.add_op(store)
+    _block_store(stores[-1], value, surface, InsertPoint.at_end(fast))
+    for store in stores:
+        detach(store)
+        slow.add_op(store)
     for block in (fast, slow):
         block.add_op(scf.YieldOp())
-    choice.attributes[VERSIONS] = UnitAttr()
+    return choice
 
 
-def block_store(store: Operation, value: SSAValue, surface: Surface, at: InsertPoint) -> None:
+def _block_store(store: Operation, value: SSAValue, surface: Surface, at: InsertPoint) -> None:
     """Store a tile where a surface says, in place of `store`."""
     scalars = Scalars(at)
     element = value.type.element_type  # type: ignore[attr-defined]

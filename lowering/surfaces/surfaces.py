@@ -1,8 +1,8 @@
 """Which loads and stores touch a 2D surface, and what must hold at run time for that.
 
-`surface_access` is a pure function: a load or store in, a `Surface` or an `Unknown` with the
-reason out.  Its guards imply `block_2d.surface_rules` for the surface that is counted from the
-aligned address below the base.
+`surface_access` is a pure function: a load or store in, a `Surface` out, or
+`Unknown` raised with the reason.  Its guards imply `block_2d.surface_rules` for the surface that
+is counted from the aligned address below the base.
 """
 
 from __future__ import annotations
@@ -62,31 +62,23 @@ class Surface:
     guards: tuple[Guard, ...]
 
 
-def surface_access(op: Operation, affine: Affine, loop: Operation | None) -> Surface | Unknown:
+def surface_access(op: Operation, affine: Affine, loop: Operation | None) -> Surface:
     """The surface that a tt.load or tt.store touches.
 
     All facts about it, but not its position, must be known before `loop` begins.
     """
     pointer, mask_value, fill = _operands(op)
     if len(shape_of(pointer)) != 2:
-        return Unknown("only accesses of rank 2 can be 2D blocks")
+        raise Unknown("only accesses of rank 2 can be 2D blocks")
     zeros = _zero_unless(fill)
-    if isinstance(zeros, Unknown):
-        return zeros
     pointers, mask = affine.pointers(pointer), affine.mask(mask_value)
-    if isinstance(pointers, Unknown):
-        return pointers
-    if isinstance(mask, Unknown):
-        return mask
     if any(loop is not None and loop.is_ancestor(z.amount.owner) for z in zeros):
-        return Unknown("what fills masked elements changes in the loop")
+        raise Unknown("what fills masked elements changes in the loop")
     surface = _surface(pointers, mask, pointer, loop)
-    if isinstance(surface, Unknown):
-        return surface
     return replace(surface, guards=(*surface.guards, *zeros))
 
 
-def _zero_unless(fill: SSAValue | None) -> list[Guard] | Unknown:
+def _zero_unless(fill: SSAValue | None) -> list[Guard]:
     """What must be false so that masked elements are filled with zero."""
     if fill is None or constant_of(fill) == 0 or _is_zero(fill):
         return []
@@ -95,7 +87,7 @@ def _zero_unless(fill: SSAValue | None) -> list[Guard] | Unknown:
         choice = op.operands[0]
         if not shape_of(choice):
             return [Guard(choice, Relation.FALSE, what="the descriptor pads with zero")]
-    return Unknown("masked elements are filled with something else than zero")
+    raise Unknown("masked elements are filled with something else than zero")
 
 
 def _operands(op: Operation) -> tuple[SSAValue, SSAValue | None, SSAValue | None]:
@@ -122,17 +114,17 @@ def _is_zero(value: SSAValue) -> bool:
 
 def _surface(
     pointers: Pointers, mask: Mask, pointer: SSAValue, loop: Operation | None
-) -> Surface | Unknown:
+) -> Surface:
     bits = pointee_bits(pointer)
     if bits not in (8, 16, 32, 64):
-        return Unknown(f"elements of {bits} bits have no 2D block messages")
+        raise Unknown(f"elements of {bits} bits have no 2D block messages")
     index, unit, guards = _unit_stride(pointers.index)
     if unit is None:
-        return Unknown("no dimension is contiguous")
+        raise Unknown("no dimension is contiguous")
     other = 1 - unit
     pitch = index.strides[other]
     if not invariant_in_maybe(pitch, loop) or (pitch.as_constant or 1) <= 0:
-        return Unknown("the pitch changes in the loop or is not positive")
+        raise Unknown("the pitch changes in the loop or is not positive")
     y, x = index.start.divide(pitch)
     return _bounded(_Draft(pointers.base, bits, unit, pitch, y, x), mask, pointer, loop, guards,
                     index.conditions + mask.conditions)
@@ -155,7 +147,7 @@ def _bounded(
     loop: Operation | None,
     guards: list[Guard],
     conditions: tuple[Guard, ...],
-) -> Surface | Unknown:
+) -> Surface:
     size, unit, other = draft.bits // 8, draft.unit, 1 - draft.unit
     rows, columns = shape_of(pointer)[other], shape_of(pointer)[unit]
     needs = list(conditions)
@@ -170,7 +162,7 @@ def _bounded(
     for dim, low in mask.low.items():
         at = draft.x if dim == unit else draft.y
         if (at + low).as_constant != 0:
-            return Unknown("the mask has a lower bound inside the surface")
+            raise Unknown("the mask has a lower bound inside the surface")
     needs += [
         at_least(draft.x, _ZERO, "x is not negative"),
         at_least(draft.y, _ZERO, "y is not negative"),
@@ -185,15 +177,13 @@ def _bounded(
     ]
     for value in (width, height):
         if not invariant_in_maybe(value, loop):
-            return Unknown("the bounds of the surface change in the loop")
+            raise Unknown("the bounds of the surface change in the loop")
     resolved = _resolve(needs, loop)
-    if isinstance(resolved, Unknown):
-        return resolved
     guards = guards + resolved
     word = block_2d.OFFSET_BYTES
     moving, still = draft.x.split(lambda s: loop is not None and not _known_before(s, loop))
     if multiple_of(moving * size) % word:
-        return Unknown(f"x moves by less than {word} bytes")
+        raise Unknown(f"x moves by less than {word} bytes")
     for what, amount, of in (
         ("the pitch", draft.pitch * size, block_2d.PITCH_MULTIPLE),
         ("the width", width * size, word),
@@ -202,7 +192,7 @@ def _bounded(
         need = Guard(amount, Relation.MULTIPLE_OF, of, f"{what} is a multiple of {of} bytes")
         known = amount.as_constant
         if known is not None and known % of:
-            return Unknown(f"{need.what}: not so here ({known})")
+            raise Unknown(f"{need.what}: not so here ({known})")
         if multiple_of(amount) % of:
             guards.append(need)
     alignment = base_multiple(draft.base)
@@ -261,7 +251,7 @@ class LastIteration:
     loop: Operation
 
 
-def _resolve(needs: list[Guard], loop: Operation | None) -> list[Guard] | Unknown:
+def _resolve(needs: list[Guard], loop: Operation | None) -> list[Guard]:
     """Requirements as guards that can be tested before the loop; proven ones are left out."""
     guards: list[Guard] = []
     for need in needs:
@@ -270,19 +260,19 @@ def _resolve(needs: list[Guard], loop: Operation | None) -> list[Guard] | Unknow
         worst = still
         if moving.terms:
             if loop is None:
-                return Unknown("no loop")
+                raise Unknown("no loop")
             falling = not nonnegative(moving)
             if falling and not nonnegative(-moving):
-                return Unknown(f"cannot tell for every iteration whether {need.what}")
+                raise Unknown(f"cannot tell for every iteration whether {need.what}")
             if moving.symbols and any(
                 not isinstance(s, Iteration) and not _known_before(s, loop) for s in moving.symbols
             ):
-                return Unknown(f"cannot tell before the loop whether {need.what}")
+                raise Unknown(f"cannot tell before the loop whether {need.what}")
             if falling:
                 worst = gap.substitute(_last_of(loop))
         value = worst.as_constant
         if value is not None and value < 0:
-            return Unknown(f"it is never so that {need.what}")
+            raise Unknown(f"it is never so that {need.what}")
         if not nonnegative(worst):
             guards.append(at_least(worst, _ZERO, need.what))
     return guards

@@ -49,7 +49,10 @@ UNMASKED = "%t = tt.load %ptrs : tensor<16x64x!tt.ptr<f16>, #blocked>\n"
 
 def access(body, arguments=GOOD + "%n: i32, %m: i32"):
     module = module_of(body, arguments)
-    return surface_access(operation(module, "tt.load"), Affine(), None)
+    try:
+        return surface_access(operation(module, "tt.load"), Affine(), None)
+    except Unknown as reason:
+        return reason
 
 
 def guard_texts(surface):
@@ -110,7 +113,7 @@ def test_a_lower_bound_at_the_surface_edge_is_free_and_others_are_refused():
     masked = zero + MASK.format(compare="sge, %qb, %z", other="%zero")
     assert not isinstance(access(masked), Unknown)
     inside = PLANE + LOAD + MASK.format(compare="sge, %qb, %mb", other="%zero")
-    assert access(inside).because == "the mask has a lower bound inside the surface"
+    assert str(access(inside)) == "the mask has a lower bound inside the surface"
 
 
 SWAPPED = LOAD.replace("muli %rb", "muli %qb").replace("addi %row, %qb", "addi %row, %rb")
@@ -148,7 +151,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_refusals_say_why(reason):
-    assert access(REFUSED[reason]) == Unknown(reason)
+    assert str(access(REFUSED[reason])) == reason
 
 
 def test_other_ranks_are_refused():
@@ -156,7 +159,7 @@ def test_other_ranks_are_refused():
     %pb = tt.splat %p : !tt.ptr<f16> -> tensor<16x!tt.ptr<f16>, #rows>
     %ptrs = tt.addptr %pb, %r : tensor<16x!tt.ptr<f16>, #rows>, tensor<16xi32, #rows>
     %t = tt.load %ptrs : tensor<16x!tt.ptr<f16>, #rows>"""
-    assert access(body).because == "only accesses of rank 2 can be 2D blocks"
+    assert str(access(body)) == "only accesses of rank 2 can be 2D blocks"
 
 
 LOOP = """
@@ -187,8 +190,8 @@ def test_what_moves_is_tested_for_the_last_iteration():
 
 
 def test_x_must_move_by_whole_dwords():
-    found, _ = loop_access(1)
-    assert found == Unknown("x moves by less than 4 bytes")
+    with pytest.raises(Unknown, match="x moves by less than 4 bytes"):
+        loop_access(1)
 
 
 def test_facts_about_signs_and_multiples():
