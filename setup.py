@@ -3,12 +3,16 @@
 What the distribution says of itself is in `pyproject.toml`.
 """
 
+import sysconfig
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 HERE = Path(__file__).parent
 OUTER = ("backend", "lowering", "runtime")
+HEADERS = "third_party/level_zero/include"
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Whether this Python has the limited API, for one wheel that serves every later Python too."""
 
 
 def packages() -> list[str]:
@@ -20,8 +24,19 @@ def packages() -> list[str]:
     return found
 
 
+def native(name: str) -> Extension:
+    """A part in C; without a compiler, or Python's headers, the package is built without it."""
+    return Extension(
+        f"triton_xe.runtime.native.{name}", [f"runtime/native/{name}.c"], include_dirs=[HEADERS],
+        depends=[f"{HEADERS}/ze_api.h"], extra_compile_args=["-std=gnu11", "-O2"],
+        py_limited_api=LIMITED, optional=True,
+    )
+
+
 setup(
     packages=packages(),
     package_dir={f"triton_xe.{folder}": folder for folder in OUTER},
     package_data={"": ["py.typed", "*.cpp", "*.h", "*.json"]},
+    ext_modules=[native("launch"), native("threads")],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

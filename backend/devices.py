@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 from triton_xe.backend import notes
@@ -40,20 +41,15 @@ def device(index: int) -> Device:
     return found[index]
 
 
-class LoadedKernel(int):
-    """What `load_binary` returns as module and as function: a kernel and the device it lives on.
-
-    As a number it is the address of the kernel's launch state, or 0 when it has none.
-    """
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """What `load_binary` returns as module and as function: a kernel and the device it lives on."""
 
     device: Device
     kernel: Kernel
     index: int
-
-    def __new__(cls, device: Device, kernel: Kernel, index: int) -> LoadedKernel:
-        made = super().__new__(cls, getattr(kernel, "state_address", 0))
-        made.device, made.kernel, made.index = device, kernel, index
-        return made
+    launch_state: Any
+    """What compiled launch code reads; None for a simulated kernel."""
 
     def close(self) -> None:
         self.kernel.close()
@@ -68,7 +64,7 @@ class DeviceUtils:
         """(module, function, registers, spilled bytes, most threads of a work-group)."""
         on = device(index)
         kernel = on.load(binary, name, build_flags=notes.attached(binary, notes.BUILD_FLAGS))
-        loaded = LoadedKernel(on, kernel, index)
+        loaded = LoadedKernel(on, kernel, index, kernel.launch_state)
         return loaded, loaded, kernel.n_registers, kernel.n_spills, kernel.max_threads
 
     def unload_module(self, module: LoadedKernel) -> None:

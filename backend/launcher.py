@@ -9,7 +9,6 @@ pass as they are, and only a refusal is looked into, to name the argument.
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -19,6 +18,7 @@ from triton.runtime import _allocation
 
 from triton_xe.backend import devices
 from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.runtime.arguments import bf16_bits
 from triton_xe.runtime.debug_buffer import DebugBuffer
 
 Launch = Callable[..., None]
@@ -71,23 +71,18 @@ def make_direct(signature: tuple[Any, ...], general: Launch) -> Launch:
     The call leaves to `general` whatever is unusual about one launch: hooks, a new queue, an
     argument that is refused.
     """
-    flat = [(n, kind) for n, kind in enumerate(signature) if kind != "constexpr"]
-    types = [_native_type(kind) for _, kind in flat]
-    if None in types:
+    types = [kind for kind in map(_native_type, signature) if kind is not None]
+    if len(types) < len(signature):
         return general
     from triton_xe.runtime.level_zero.launcher import make_direct_launcher
 
-    known = [kind for kind in types if kind is not None]
-    positions = [n for n, _ in flat]
-    return make_direct_launcher(
-        known, positions, len(signature), devices.LoadedKernel, general
-    )
+    return make_direct_launcher(types, general)
 
 
 _NATIVE_TYPES = {
-    "fp16": "f16", "bf16": "bf16", "fp32": "f32", "f32": "f32", "fp64": "f64", "i1": "i1",
-    "u1": "i1", "i8": "i8", "u8": "i8", "i16": "i16", "u16": "i16", "i32": "i32", "u32": "i32",
-    "i64": "i64", "u64": "i64",
+    "constexpr": "constexpr", "fp16": "f16", "bf16": "bf16", "fp32": "f32", "f32": "f32",
+    "fp64": "f64", "i1": "i1", "u1": "i1", "i8": "i8", "u8": "i8", "i16": "i16", "u16": "i16",
+    "i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64",
 }
 
 
@@ -241,18 +236,6 @@ def _scalar(expression: str, kind: str) -> str:
     if kind in ("i1", "u1"):
         return f"(1 if {expression} else 0)"
     return expression
-
-
-def bf16_bits(value: float) -> int:
-    """The nearest bfloat16, ties to even, as an integer.
-
-    >>> hex(bf16_bits(1.0))
-    '0x3f80'
-    """
-    (bits,) = struct.unpack("<I", struct.pack("<f", float(value)))
-    if value != value:
-        return int(bits >> 16 | 0x40)
-    return int((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
 
 
 def _tensor_class() -> type:

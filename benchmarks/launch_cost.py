@@ -24,13 +24,11 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import functools
 import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
-from unittest import mock
 
 import triton
 import triton.language as tl
@@ -41,21 +39,6 @@ GOAL, OURS_GOAL_US = 1.25, 2.0
 POINTERS, INTEGERS = 5, 9
 TYPES = ("ptr",) * POINTERS + ("i32",) * INTEGERS
 LAUNCHES = 100
-NOTHING = """
-define i32 @describe(ptr %context, ptr %pointer, ptr %properties, ptr %owner) {
-  %type = getelementptr i8, ptr %properties, i64 16
-  store i32 2, ptr %type
-  ret i32 0
-}
-define i32 @measure(ptr %context, ptr %pointer, ptr %base, ptr %size) {
-  store ptr %pointer, ptr %base
-  store i64 4096, ptr %size
-  ret i32 0
-}
-define i32 @succeed() {
-  ret i32 0
-}
-"""
 
 
 @triton.jit
@@ -83,24 +66,6 @@ class FloatTensor(Tensor):
     dtype = "fp32"
 
 
-class NoDriver:
-    """A Level Zero loader whose calls succeed at once."""
-
-    path = "no driver"
-
-    def address(self, name: str) -> int:
-        kinds = {"zeMemGetAllocProperties": "describe", "zeMemGetAddressRange": "measure"}
-        return int(do_nothing().get_function_address(kinds.get(name, "succeed")))
-
-
-@functools.cache
-def do_nothing() -> Any:
-    """The compiled functions of NOTHING, kept as long as the process."""
-    from triton_xe.runtime.level_zero.machine_code import compile_text
-
-    return compile_text(NOTHING)
-
-
 def microseconds(action: Callable[..., Any], values: Sequence[Any], repeat: int) -> float:
     """Best time of one call, over rounds of LAUNCHES calls."""
     best = float("inf")
@@ -113,16 +78,19 @@ def microseconds(action: Callable[..., Any], values: Sequence[Any], repeat: int)
 
 
 def ours(values: Sequence[Any], repeat: int) -> float:
-    """The launch function when every driver call does nothing."""
-    from triton_xe.runtime.level_zero import launch_steps, launcher
+    """The compiled launch function when every driver call does nothing, and all memory is known."""
+    from triton_xe.runtime import native
+    from triton_xe.runtime.level_zero import launcher
 
-    state = (ctypes.c_uint64 * launch_steps.STATE_WORDS)()
-    name = "data_ptr"
-    state[launch_steps.LIST], state[launch_steps.DATA_PTR] = 1, id(name)
-    no_driver = {"api": lambda: NoDriver()}
-    with mock.patch.multiple(launcher, **no_driver), mock.patch.multiple(launch_steps, **no_driver):
-        kernel = launcher.kernel_state(1, ctypes.addressof(state), TYPES)
-        launch = launcher.make_launcher(kernel, TYPES)
+    if native.launch is None:
+        return float("nan")
+    handle = 1 << 32
+    nothing = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value  # of the lower half: 0
+    device = native.launch.Device(*[nothing] * 4)
+    device.list = handle
+    device.remember(0, (1 << 64) - 1)
+    kernel = launcher.kernel_state(device, handle, TYPES)
+    launch = launcher.make_launcher(device, kernel, "no driver", TYPES)
     return microseconds(launch, (0, 16, 1, 1, *values), repeat)
 
 

@@ -30,6 +30,8 @@ class Kernel(Protocol):
     n_spills: int
     max_threads: int
     argument_types: tuple[str, ...]
+    launch_state: Any
+    """What compiled launch code reads; None where there is none."""
 
     def close(self) -> None: ...
 

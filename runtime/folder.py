@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import operator
-import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime.arguments import bf16_bits
 from triton_xe.runtime.device import Device, Grid, Kernel
 from triton_xe.runtime.opening import open_device
 from triton_xe.runtime.spirv_reader import EntryPoint
@@ -183,7 +183,7 @@ def _number(kind: str, value: Any) -> int | float:
     if kind == "ptr":
         return _address(value)
     if kind == "bf16":
-        return _bf16_bits(value)
+        return bf16_bits(value)
     if kind.startswith("f"):
         return float(value)
     return int(value) if kind == "i1" and value in (0, 1) else operator.index(value)
@@ -195,11 +195,3 @@ def _address(value: Any) -> int:
     if hasattr(value, "data_ptr"):
         return operator.index(value.data_ptr())
     return operator.index(getattr(value, "pointer", value))
-
-
-def _bf16_bits(value: float) -> int:
-    """The nearest bfloat16, ties to even, as an integer."""
-    (bits,) = struct.unpack("<I", struct.pack("<f", float(value)))
-    if value != value:
-        return int(bits >> 16 | 0x40)
-    return int((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)

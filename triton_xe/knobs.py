@@ -6,6 +6,7 @@
 | `TRITON_XE_DEBUG` | 0-6: 1 plan summaries, 2 remarks, 3 stages, 4 LLVM, 5 SPIR-V, 6 rewrites |
 | `TRITON_XE_CACHE` | folder of the native and host code caches; default `~/.cache/triton-xe` |
 | `TRITON_XE_THREADS` | host threads of the simulator; default: all cores |
+| `TRITON_XE_NATIVE` | 0: launch in Python, without the parts of this package that are in C |
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
 | `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
 | `TRITON_XE_TOOLCHAIN` | folder where `scripts/install_intel_toolchain.sh` put Intel's tools |
@@ -51,6 +52,10 @@ def cache_dir() -> Path:
 def threads() -> int:
     text = os.environ.get("TRITON_XE_THREADS", "")
     return int(text) if text.isdigit() and int(text) > 0 else len(os.sched_getaffinity(0))
+
+
+def native() -> bool:
+    return os.environ.get("TRITON_XE_NATIVE", "") != "0"
 
 
 def ocloc() -> str:

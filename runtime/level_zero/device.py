@@ -10,21 +10,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from triton_xe.errors import DeviceError, LegalityError
 from triton_xe.runtime.device import Grid, triton_properties
-from triton_xe.runtime.level_zero import (
-    known_memory,
-    launch_steps,
-    launcher,
-    native_cache,
-    raw,
-)
-from triton_xe.runtime.level_zero.errors import LevelZeroError
+from triton_xe.runtime.level_zero import launcher, native_cache, raw
 from triton_xe.runtime.level_zero.objects import (
     BorrowedContext,
     CommandList,
@@ -91,35 +83,16 @@ class LevelZeroKernel:
                 f"{properties.numKernelArgs} in the native code; clear the cache folder"
             )
         self._object.set_group_size(*self.group_size)
-        self._state = launcher.kernel_state(
-            self._object.value, device.state_address, entry.argument_types
+        self.launch_state = launcher.kernel_state(
+            device.state, self._object.value, entry.argument_types
         )
-        self.state_address = launcher.state_address(self._state)
-        self._device = device
-        self.start = self.make_launcher()
+        self.start = launcher.make_launcher(
+            device.state, self.launch_state, self.name, self.argument_types
+        )
         self._object.wait_before_close(_synchronizer(weakref.ref(device)))
 
-    def make_launcher(
-        self,
-        argument_types: Sequence[str] | None = None,
-        positions: Sequence[int] | None = None,
-        total: int | None = None,
-    ) -> launcher.Launch:
-        """A launch function with other Python types (bf16) or argument positions."""
-        return launcher.make_launcher(
-            self._state, argument_types or self.argument_types, positions, total
-        )
-
-    def failure(self, status: int, values: Sequence[Any]) -> DeviceError:
-        """The exception for a launch that answered `status`."""
-        if status < 0:
-            text = launcher.explain(status, self.name, values, len(self.argument_types))
-            return DeviceError(text)
-        what = f"cannot launch kernel {self.name!r}"
-        return LevelZeroError("zeCommandListAppendLaunchKernel", status, what=what)
-
     def close(self) -> None:
-        launcher.close_state(self._state)
+        self.launch_state.handle = 0
         self._object.close()
 
 
@@ -139,14 +112,9 @@ class LevelZeroDevice:
         self.name = physical.name
         self.context: Context = physical.driver.context()
         self.list = CommandList(self.context, physical)
-        self._state = (ctypes.c_uint64 * launch_steps.STATE_WORDS)()
-        self._data_ptr_name = "data_ptr"
-        self._state[launch_steps.LIST] = self.list.value
-        self._state[launch_steps.CONTEXT] = self.context.value
-        self._state[launch_steps.DEVICE] = physical.handle.value or 0
-        self._state[launch_steps.DATA_PTR] = id(self._data_ptr_name)
-        self.state_address = ctypes.addressof(self._state)
-        self._table = self.state_address + launch_steps.TABLE * 8
+        self.state = launcher.device_state()
+        self.state.list, self.state.context = self.list.value, self.context.value
+        self.state.device = physical.handle.value or 0
         self._queues: dict[int, SyclQueue | TorchStream] = {}
         self._orders: dict[int, QueueOrder] = {}
         self._has_kernels = self._has_warned = False
@@ -159,7 +127,7 @@ class LevelZeroDevice:
         made = Memory(
             self.context, self.physical, nbytes, align, kind, _before_free(weakref.ref(self))
         )
-        known_memory.remember(self._table, made.pointer, made.pointer + max(nbytes, 1))
+        self.state.remember(made.pointer, made.pointer + max(nbytes, 1))
         return made
 
     def copy_to_device(self, pointer: int, data: Any) -> None:
@@ -245,9 +213,7 @@ class LevelZeroDevice:
         if queue is not None and not queue.keeps_order:
             self._launch_beside(kernel, grid, args, queue)
             return
-        status = kernel.start(queue.native if queue else 0, *grid, *args)
-        if status:
-            raise kernel.failure(status, args)
+        kernel.start(queue.native if queue else 0, *grid, *args)
 
     def adopt_queue(self, address: int) -> None:
         """Work in the context of a `sycl::queue` from now on, so that its memory can be used.
@@ -271,9 +237,8 @@ class LevelZeroDevice:
         self.context = BorrowedContext(queue.context)
         self.list = CommandList(self.context, self.physical)
         self._pool = None
-        self._state[launch_steps.STREAM] = 0
-        self._state[launch_steps.LIST] = self.list.value
-        self._state[launch_steps.CONTEXT] = self.context.value
+        self.state.stream = 0
+        self.state.list, self.state.context = self.list.value, self.context.value
         self.forget_pointers()
 
     def _adopt_torch(self) -> None:
@@ -283,7 +248,7 @@ class LevelZeroDevice:
         if torch is not None and has_xpu and not self._has_kernels:
             self.adopt_queue(torch.xpu.current_stream(self.index).sycl_queue)
         self._has_kernels = True
-        if hasattr(torch, "nn") and not self._state[launch_steps.TENSOR_TYPE]:
+        if hasattr(torch, "nn"):
             self._know_tensors(torch, has_xpu)
 
     def _look_at(self, address: int) -> SyclQueue | TorchStream:
@@ -300,12 +265,11 @@ class LevelZeroDevice:
 
     def _know_tensors(self, torch: Any, has_xpu: bool) -> None:
         """Tensors on torch's XPU device are trusted when its queue was found to be on this one."""
+        launcher.read_tensors(torch.Tensor, torch.nn.Parameter)
         is_same = any(isinstance(queue, SyclQueue) for queue in self._queues.values())
-        library = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
-        launcher.read_tensors(
-            self._state, library, torch.Tensor, torch.nn.Parameter, torch.empty(1, device="cpu"),
-            self.index if has_xpu and is_same else None,
-        )
+        if has_xpu and is_same and not self.state.dlpack_type:
+            sample = torch.empty(1, device=f"xpu:{self.index}")
+            self.state.dlpack_type, self.state.dlpack_id = map(int, sample.__dlpack_device__())
 
     def _queue(self, address: int) -> SyclQueue | TorchStream:
         """The queue at an address; the last one that keeps order is known to the launch code."""
@@ -314,8 +278,7 @@ class LevelZeroDevice:
             self.adopt_queue(address)
             queue = self._queues[address]
         if queue.keeps_order:
-            self._state[launch_steps.STREAM_LIST] = queue.native
-            self._state[launch_steps.STREAM] = address
+            self.state.stream_list, self.state.stream = queue.native, address
         return queue
 
     def _launch_beside(
@@ -332,19 +295,17 @@ class LevelZeroDevice:
             self._launch_between(kernel, grid, args, queue)
             return
         before = order.begin(self.list)
-        status = kernel.start(0, *grid, *args)
-        order.end(self.list, before)
-        if status:
-            raise kernel.failure(status, args)
+        try:
+            kernel.start(0, *grid, *args)
+        finally:
+            order.end(self.list, before)
 
     def _launch_between(
         self, kernel: Any, grid: Grid, args: Sequence[Any], queue: SyclQueue | TorchStream
     ) -> None:
         """The same with a host that waits at both ends."""
         queue.wait()
-        status = kernel.start(0, *grid, *args)
-        if status:
-            raise kernel.failure(status, args)
+        kernel.start(0, *grid, *args)
         self.list.synchronize()
 
     def _order(self, queue: SyclQueue | TorchStream) -> QueueOrder | None:
@@ -404,7 +365,7 @@ class LevelZeroDevice:
 
     def check_pointer(self, pointer: int) -> None:
         """`DeviceError` unless a kernel on this device can use the address."""
-        found = describe_pointer(self.context, pointer)
+        found = describe_pointer(self.context.handle, pointer)
         if found.kind == "unknown":
             raise DeviceError(
                 f"{pointer:#x} points to plain host memory, which the GPU cannot read; pass a "
@@ -428,7 +389,7 @@ class LevelZeroDevice:
 
     def forget_pointers(self) -> None:
         """Ask the driver about every allocation again."""
-        known_memory.forget(self._table, 0, (1 << 64) - 1)
+        self.state.forget(0, (1 << 64) - 1)
 
     def properties(self) -> dict[str, Any]:
         return {
@@ -439,10 +400,10 @@ class LevelZeroDevice:
 
     def close(self) -> None:
         """Wait for the device and give back its command list; kernels refuse to launch then."""
-        if not self.list.is_closed and self._state[launch_steps.LIST]:
+        if not self.list.is_closed and self.state.list:
             self.list.synchronize()
             self._close_orders()
-        self._state[launch_steps.LIST] = 0
+        self.state.list = 0
         self._pool = None
         self.list.close()
 
@@ -536,7 +497,7 @@ def _before_free(device: weakref.ref[LevelZeroDevice]) -> Any:
     def wait(pointer: int) -> None:
         found = device()
         if found is not None:
-            known_memory.forget(found._table, pointer, pointer + 1)
+            found.state.forget(pointer, pointer + 1)
         synchronize()
 
     return wait
@@ -544,7 +505,7 @@ def _before_free(device: weakref.ref[LevelZeroDevice]) -> Any:
 
 def _disable_in_child() -> None:
     for device in list(_alive):
-        device._state[launch_steps.LIST] = 0
+        device.state.list = 0
 
 
 os.register_at_fork(after_in_child=_disable_in_child)

@@ -431,12 +431,12 @@ def allocation_end(context: Context, pointer: int) -> int | None:
     return (base.value or 0) + size.value if code == 0 else None
 
 
-def describe_pointer(context: Context, pointer: int) -> Allocation:
+def describe_pointer(context: raw.Handle, pointer: int) -> Allocation:
     """Which kind of memory an address is in; `unknown` is plain host memory."""
     properties = raw.ze_memory_allocation_properties_t()
     device = raw.DeviceHandle()
     api().call(
-        "zeMemGetAllocProperties", context.handle, pointer, ctypes.byref(properties),
+        "zeMemGetAllocProperties", context, pointer, ctypes.byref(properties),
         ctypes.byref(device),
     )
     kinds = ("unknown", "host", "device", "shared", "imported")

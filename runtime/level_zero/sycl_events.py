@@ -12,15 +12,13 @@ Tried with intel-sycl-rt 2026.2.
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime import native
 from triton_xe.runtime.level_zero import raw
-from triton_xe.runtime.level_zero.machine_code import compile_text
 from triton_xe.runtime.level_zero.objects import CommandList, Context, Event, EventPool
 from triton_xe.runtime.level_zero.raw import api
 from triton_xe.runtime.level_zero.sycl_queue import (
@@ -42,30 +40,6 @@ _BACKEND = "_ZNK4sycl3_V15queue11get_backendEv"
 _EVENT_BYTES, _CONTROL_BLOCK = 16, 8
 IN_FLIGHT = 64
 """Launches on one queue that may be under way before the host waits for the oldest."""
-_RELEASE = """
-define void @release(ptr %block) {
-  %uses = getelementptr i8, ptr %block, i64 8
-  %had = atomicrmw sub ptr %uses, i32 1 acq_rel
-  %last = icmp eq i32 %had, 1
-  br i1 %last, label %dispose, label %done
-dispose:
-  %table = load ptr, ptr %block
-  %dispose.at = getelementptr ptr, ptr %table, i64 2
-  %dispose.f = load ptr, ptr %dispose.at
-  call void %dispose.f(ptr %block)
-  %weak = getelementptr i8, ptr %block, i64 12
-  %watched = atomicrmw sub ptr %weak, i32 1 acq_rel
-  %alone = icmp eq i32 %watched, 1
-  br i1 %alone, label %destroy, label %done
-destroy:
-  %destroy.at = getelementptr ptr, ptr %table, i64 3
-  %destroy.f = load ptr, ptr %destroy.at
-  call void %destroy.f(ptr %block)
-  br label %done
-done:
-  ret void
-}
-"""
 
 
 class SyclObject:
@@ -88,7 +62,7 @@ class SyclObject:
         block = self._block()
         ctypes.memset(self.address, 0, OBJECT_BYTES)
         if block:
-            _release()(block)
+            native.launch.release_shared(block)
 
     def _block(self) -> int:
         return ctypes.c_uint64.from_address(self.address + _CONTROL_BLOCK).value
@@ -128,7 +102,9 @@ def context_of(queue: int) -> SyclObject:
 
 
 def can_order() -> bool:
-    """Whether the loaded SYCL runtime exports all that `QueueOrder` needs."""
+    """Whether compiled code and the loaded SYCL runtime have all that `QueueOrder` needs."""
+    if native.launch is None:
+        return False
     try:
         for name in (_BARRIER, _BARRIER_AFTER, _EVENT_NATIVE, _MAKE_EVENT, _BACKEND):
             function(name, None)
@@ -222,11 +198,3 @@ class QueueOrder:
             self._free.append(link.signal)
             if link is last:
                 return
-
-
-@functools.cache
-def _release() -> Any:
-    engine = compile_text(_RELEASE)
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("release"))
-    call.engine = engine  # type: ignore[attr-defined]
-    return call

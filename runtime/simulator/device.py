@@ -72,6 +72,7 @@ class SimulatedKernel:
     n_spills: int = 0
     max_threads: int = 1024
     argument_types: tuple[str, ...] = field(default=())
+    launch_state: None = None
     whole: SimulatedKernel | None = None
     """The same kernel with the fallbacks that `host` leaves out, once one was needed."""
     prefers_whole: bool = False

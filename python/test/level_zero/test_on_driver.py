@@ -230,20 +230,18 @@ def test_events_shared_memory_and_copies(on_driver: Run) -> None:
     out = on_driver(
         """
         from triton_xe.runtime.level_zero.objects import Memory, describe_pointer
-        from triton_xe.runtime.level_zero import known_memory, launch_steps
         kinds = {}
         for kind in ("device", "shared", "host"):
             memory = Memory(device.context, device.physical, 256, kind=kind)
-            kinds[kind] = describe_pointer(device.context, memory.pointer + 8).kind
+            kinds[kind] = describe_pointer(device.context.handle, memory.pointer + 8).kind
         out["kinds"] = kinds
         kernel = device.load(to_spirv(sample_kernel.vector_add(lanes)), "vector_add")
         kept = [Memory(device.context, device.physical, 4096, kind=k) for k in ("shared", "host")]
         shared, host = (memory.pointer for memory in kept)
         kept.append(Memory(device.context, device.physical, 4096))
         device.launch(kernel, (1, 1, 1), (shared, host, kept[2].pointer + 64, 5))
-        table = device.state_address + 8 * launch_steps.TABLE
-        out["known"] = [known_memory.is_known(table, m.pointer + 4095) for m in kept]
-        out["behind"] = known_memory.is_known(table, kept[2].pointer + 4096)
+        out["known"] = [device.state.knows(m.pointer + 4095) for m in kept]
+        out["behind"] = device.state.knows(kept[2].pointer + 4096)
         out["stream"] = refusal(
             lambda: device.launch(kernel, (1, 1, 1), (shared, host, shared, 5), stream=4096))
         events = [device.record_event() for _ in range(130)]

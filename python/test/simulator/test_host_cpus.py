@@ -29,8 +29,7 @@ from triton_xe.runtime.simulator import library
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.library import half as library_half
 from triton_xe.runtime.simulator.library.maths import function as maths_function
-from triton_xe.runtime.simulator.run import faults, jit
-from triton_xe.runtime.simulator.run import thread_pool as workers
+from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 from triton_xe.runtime.simulator.run.kernel_source import canonical
 from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
@@ -246,8 +245,3 @@ def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -
     done = compile_all([host.text], names, for_arm)
     assert done >= names
     assert not done & set(library_half._TEXTS)
-
-
-def test_threads_and_faults_compile_for_arm64(for_arm: Compile) -> None:
-    texts = [workers.module_text("aarch64"), faults.module_text(1)]
-    assert not compile_all(texts, set(), for_arm)

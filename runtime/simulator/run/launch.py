@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
-import operator
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,11 @@ from numpy.typing import NDArray
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware import block_2d
+from triton_xe.runtime.arguments import integer_bits
 from triton_xe.runtime.simulator.analysis.tile_tables import tiles_offset
 from triton_xe.runtime.simulator.library.blocks import SURFACE_TRAP
-from triton_xe.runtime.simulator.run import faults, jit
-from triton_xe.runtime.simulator.run.thread_pool import crew
+from triton_xe.runtime.simulator.run import jit
+from triton_xe.runtime.simulator.run.thread_pool import FAULT, pool
 from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
 from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, explain, program, use
 from triton_xe.runtime.simulator.sanitizer.state import Code, Word
@@ -34,7 +34,6 @@ of its own, as has the counter that hands out work-groups (see `library`)."""
 GROUPS_PER_CHUNK = 32
 """Least number of chunks per thread: work-groups may differ in cost."""
 
-_MASKS = {"ptr": (1 << 64) - 1, "i1": 255} | {f"i{n}": (1 << n) - 1 for n in (8, 16, 32, 64)}
 _LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f16": "e6x",
             "f32": "f4x", "f64": "d"}
 """How `struct` packs a value into a slot of 8 bytes."""
@@ -72,7 +71,7 @@ def _pack_unusual(kernel: str, types: Sequence[str], values: Sequence[int | floa
         )
     slots = [
         _rounded(kind, value) if kind[0] == "f"
-        else _bits(kernel, k, kind, value) & _MASKS[kind]
+        else integer_bits(kernel, k, kind, value)
         for k, (kind, value) in enumerate(zip(types, values, strict=True))
     ]
     return struct.pack(f"<{len(slots)}Q", *slots)
@@ -85,18 +84,6 @@ def _rounded(kind: str, value: float) -> int:
         return int.from_bytes(struct.pack(letters, value), "little")
     except OverflowError:
         return int.from_bytes(struct.pack(letters, math.copysign(math.inf, value)), "little")
-
-
-def _bits(kernel: str, index: int, kind: str, value: Any) -> int:
-    """An integer or address, refused where the launch code of a GPU refuses it."""
-    number = operator.index(value)
-    bits = int(kind[1:]) if kind[1:].isdigit() else 64
-    if -(1 << bits - 1) * (bits > 1) <= number < 1 << bits:
-        return number
-    raise DeviceError(
-        f"cannot launch kernel {kernel!r}: argument {index} ({number}) does not fit the type of "
-        "the parameter"
-    )
 
 
 class Launch(NamedTuple):
@@ -159,8 +146,8 @@ def _run_groups(
     if launch.state is not None:
         use(launch.state)
     try:
-        crew().run(threads, runner, launch.address, address, tiles + launch.tile_bytes,
-                   tiles, launch.tile_heads)
+        memory = (tiles + launch.tile_bytes, tiles, launch.tile_heads)
+        pool().run(threads, runner, launch.address, address, record[_ERROR_ADDRESS], memory)
     finally:
         if launch.state is not None:
             use(None)
@@ -180,7 +167,7 @@ def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
             f"{knobs.time_limit():g} s: an endless loop, or a wait for a program that comes later; "
             "TRITON_XE_TIME_LIMIT sets the limit"
         )
-    if error[0] == faults.FAULT:
+    if error[0] == FAULT:
         return SimulatorTrap(
             f"kernel {launch.kernel}: an access at {error[2] & (1 << 64) - 1:#x}, where there is "
             "no memory; TRITON_XE_SANITIZE=1 finds the line, the program and the tensor"

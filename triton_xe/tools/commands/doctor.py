@@ -20,6 +20,7 @@ from typing import Any
 import triton_xe
 from triton_xe import knobs
 from triton_xe.errors import XeError
+from triton_xe.runtime import native
 from triton_xe.runtime.selection import Selection, select, torch_build
 from triton_xe.tools import installation, intel
 
@@ -35,6 +36,10 @@ import triton
 from triton.backends import backends
 print(triton.__version__, backends["intel"].compiler.__module__)
 """
+NATIVE_HINT = (
+    "for faster launches install this package where a C compiler and Python's headers are (Debian "
+    "and Ubuntu: gcc and python3-dev)"
+)
 OCLOC_HINT = (
     "Intel's offline compiler is not needed to run kernels; to inspect machine code run "
     "scripts/install_intel_toolchain.sh or install the package intel-ocloc"
@@ -48,6 +53,7 @@ class Report:
     python: str
     packages: dict[str, str]
     torch_build: str
+    native: str
     triton: dict[str, Any] = field(default_factory=dict)
     choice: dict[str, Any] = field(default_factory=dict)
     level_zero: dict[str, Any] = field(default_factory=dict)
@@ -84,7 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 def examine() -> Report:
     """Look at everything once; never raises for what is missing."""
     packages = {name: _version(name) for name in PACKAGES}
-    report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build())
+    report = Report(f"{platform.python_version()} ({platform.machine()})", packages, torch_build(),
+                    native.describe())
     report.triton = _triton()
     if report.triton["findings"]:
         report.advice.append(SETUP_HINT)
@@ -95,6 +102,8 @@ def examine() -> Report:
     report.trial = _trial(selection)
     if not packages["torch"]:
         report.advice.append(TORCH_HINT)
+    if not (native.launch and native.threads):
+        report.advice.append(NATIVE_HINT)
     return report
 
 
@@ -108,6 +117,7 @@ def page(report: Report) -> str:
                 f"triton-xe {triton_xe.__version__}, python {report.python}",
                 ", ".join(f"{n} {v or 'missing'}" for n, v in report.packages.items())
                 + f" (torch build: {report.torch_build})",
+                report.native,
             ],
         ),
         ("Triton", report.triton["findings"] or [report.triton["loads"]]),

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import DeviceError, SimulatorTrap
+from triton_xe.runtime import native
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.simulator.run import thread_pool as workers
-from triton_xe.runtime.simulator.run.thread_pool import crew
+from triton_xe.runtime.simulator.run import thread_pool
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -40,8 +40,17 @@ again:
 over:"""
 
 
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+@pytest.fixture(params=["compiled", "plain"])
+def threads(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[int], None]:
+    """Sets the number of threads; every test runs on those of C and of Python."""
+    if request.param == "compiled" and native.threads is None:
+        pytest.skip("threads.c was not built")
+    if request.param == "plain":
+        if request.node.get_closest_marker("compiled"):
+            pytest.skip("what Python does not do")
+        monkeypatch.setattr(thread_pool, "_pool", thread_pool.PythonPool())
     return lambda count: monkeypatch.setenv("TRITON_XE_THREADS", str(count))
 
 
@@ -110,6 +119,7 @@ def test_several_threads_launch_at_once(
     assert all((out == 50).all() for out in outs)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("group", [0, 777, 999])
 def test_a_wild_access_in_any_thread_is_reported(
     device: SimulatedDevice, kernel: Text, count_up: Callable[[np.ndarray], None],
@@ -130,37 +140,41 @@ def test_a_wild_access_in_any_thread_is_reported(
     assert (out == 1).all()
 
 
-def test_a_crew_that_ended_starts_again(
+def test_a_pool_that_ended_starts_again(
     run: Run, kernel: Text, threads: Callable[[int], None]
 ) -> None:
     threads(3)
     text = kernel(f"{P} %out, i32 %step", COUNT)
     out = np.zeros(64, np.int32)
     run(text, out, 1, grid=(64, 1, 1))
-    crew().end()
-    crew().end()
+    thread_pool.end()
+    thread_pool.end()
     run(text, out, 1, grid=(64, 1, 1))
     assert (out == 2).all()
 
 
+@pytest.mark.compiled
 def test_a_thread_that_cannot_start_is_an_error_and_the_next_launch_goes_on(
-    run: Run, kernel: Text, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    run: Run, kernel: Text, threads: Callable[[int], None]
 ) -> None:
     text = kernel(f"{P} %out, i32 %step", COUNT)
     out = np.zeros(64, np.int32)
-    crew().end()
-    native = workers._native()
-    create, left = native.create, [1]
+    thread_pool.end()
+    create = ctypes.c_void_p.in_dll(native.threads, "xe_create_thread")
+    kind, left, original = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4), [1], create.value
 
     def refuse(*arguments: object) -> int:
         left[0] -= 1
-        return create(*arguments) if left[0] >= 0 else errno.EAGAIN
+        return kind(original)(*arguments) if left[0] >= 0 else errno.EAGAIN
 
     threads(3)
-    with monkeypatch.context() as patch:
-        patch.setattr(native, "create", refuse)
+    replacement = kind(refuse)
+    try:
+        create.value = ctypes.cast(replacement, ctypes.c_void_p).value
         with pytest.raises(DeviceError, match="cannot start a thread"):
             run(text, out, 1, grid=(64, 1, 1))
+    finally:
+        create.value = original
     assert (out == 0).all()
     for count in (2, 3):
         threads(count)
@@ -190,23 +204,19 @@ print("ended")
 """
 
 
-def test_a_forked_process_has_workers_of_its_own_and_both_end(kernel: Text) -> None:
+@pytest.mark.parametrize("compiled", ["0", "1"])
+def test_a_forked_process_has_workers_of_its_own_and_both_end(kernel: Text, compiled: str) -> None:
     text = kernel(f"{P} %out, i32 %step", COUNT)
     done = subprocess.run(
         [sys.executable, "-c", FORK], input=text.encode(), capture_output=True, timeout=120,
-        check=False, env={**os.environ, "TRITON_XE_THREADS": "3"},
+        check=False, env={**os.environ, "TRITON_XE_THREADS": "3", "TRITON_XE_NATIVE": compiled},
     )
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().split() == ["ended", "ended"]
 
 
-def test_a_thread_looks_for_a_set_time_whatever_a_look_takes_on_this_cpu() -> None:
-    native = workers._native()
-    look = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(
-        native.code.address("xe_worker_look"))
-    word, count, times = ctypes.c_int32(), native.looks, []
-    for _ in range(20):
-        start = time.perf_counter()
-        look(ctypes.addressof(word), count)
-        times.append(time.perf_counter() - start)
-    assert workers.LOOKING / 4 < min(times) < workers.LOOKING * 4
+@pytest.mark.skipif(native.threads is None, reason="threads.c was not built")
+def test_a_thread_without_work_spins_for_a_set_time() -> None:
+    native.threads.xe_spin.restype = ctypes.c_int64
+    spent = min(native.threads.xe_spin() for _ in range(20))
+    assert 300_000 <= spent < 600_000
