@@ -28,7 +28,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import DpasAttr
-from triton_xe.dialects.tt.dot import DotOp
 from triton_xe.dialects.tt.memory import (
     AtomicCASOp,
     AtomicLoadOp,
@@ -42,6 +41,7 @@ from triton_xe.dialects.tt.ops import (
     AddPtrOp,
     BitcastOp,
     BroadcastOp,
+    DotOp,
     ExpandDimsOp,
     ReshapeOp,
     SplatOp,

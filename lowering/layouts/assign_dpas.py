@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import layout_attr
-from triton_xe.dialects.tt.dot import DotOp
+from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.hardware.dpas import Dpas

@@ -32,10 +32,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtUIOp, SelectOp
 from triton_xe.dialects.layouts import layout_attr
-from triton_xe.dialects.tt.dot import DotOp, DotScaledOp
 from triton_xe.dialects.tt.ops import (
     BitcastOp,
     BroadcastOp,
+    DotOp,
+    DotScaledOp,
     ExpandDimsOp,
     FpToFpOp,
     ReshapeOp,

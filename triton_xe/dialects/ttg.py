@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -33,7 +32,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
     MemoryAllocEffect,
@@ -45,20 +44,8 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.layouts import TTG_LAYOUTS
-from triton_xe.dialects.text.assembly import (
-    build,
-    parse_functional_type,
-    parse_operand_list,
-    parse_type_after,
-    parse_type_list,
-    print_attr_dict,
-    print_functional_type,
-    print_indexed,
-    print_operands,
-    print_type_after,
-    resolve,
-)
-from triton_xe.dialects.tt.ops import ConversionSyntax
+from triton_xe.dialects.text.assembly import FieldOp
+from triton_xe.dialects.tt.ops import ConversionOp
 
 
 @irdl_attr_definition
@@ -144,7 +131,7 @@ def _dims(shape: Sequence[int]) -> ArrayAttr[IntAttr]:
 
 
 @irdl_op_definition
-class ConvertLayoutOp(ConversionSyntax):
+class ConvertLayoutOp(ConversionOp):
     """The same tensor in another layout."""
 
     name = "ttg.convert_layout"
@@ -159,8 +146,11 @@ class ConvertLayoutOp(ConversionSyntax):
             raise VerifyException("ttg.convert_layout: only the layout may change")
 
 
+# Buffers in shared memory
+
+
 @irdl_op_definition
-class LocalAllocOp(IRDLOperation):
+class LocalAllocOp(FieldOp):
     """A buffer in shared memory, maybe initialised with a tensor."""
 
     name = "ttg.local_alloc"
@@ -168,46 +158,19 @@ class LocalAllocOp(IRDLOperation):
     alignment = opt_prop_def(IntegerAttr)
     result = result_def(MemDescType)
     traits = traits_def(MemoryAllocEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, operands, inputs), outputs, attrs)
-
-    def print(self, printer: Printer) -> None:
-        if self.operands:
-            printer.print_string(" ")
-            print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
+    assembly_format = "$src attr-dict `:` functional-type($src, $result)"
 
 
 @irdl_op_definition
-class LocalDeallocOp(IRDLOperation):
+class LocalDeallocOp(FieldOp):
     name = "ttg.local_dealloc"
     src = operand_def(MemDescType)
     traits = traits_def(MemoryFreeEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return build(cls, [parser.resolve_operand(operand, parser.parse_type())], [], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.src.type)
+    assembly_format = "$src attr-dict `:` type($src)"
 
 
 @irdl_op_definition
-class LocalLoadOp(ConversionSyntax):
+class LocalLoadOp(ConversionOp):
     """Read a buffer into a tensor."""
 
     name = "ttg.local_load"
@@ -215,32 +178,18 @@ class LocalLoadOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class LocalStoreOp(IRDLOperation):
+class LocalStoreOp(FieldOp):
     """Write a tensor to a buffer."""
 
     name = "ttg.local_store"
     src = operand_def(TensorType)
     dst = operand_def(MemDescType)
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        source = parse_type_after(parser, ":")
-        parser.parse_punctuation("->")
-        return build(cls, resolve(parser, operands, [source, parser.parse_type()]), [], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.dst.type)
+    assembly_format = "$src `,` $dst attr-dict `:` type($src) `->` type($dst)"
 
 
 @irdl_op_definition
-class MemDescIndexOp(IRDLOperation):
+class MemDescIndexOp(FieldOp):
     """The view of element `index` along dimension 0."""
 
     name = "ttg.memdesc_index"
@@ -248,32 +197,11 @@ class MemDescIndexOp(IRDLOperation):
     index = operand_def(i32)
     result = result_def(MemDescType)
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        source = parser.parse_unresolved_operand()
-        parser.parse_punctuation("[")
-        index = parser.parse_unresolved_operand()
-        parser.parse_punctuation("]")
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        values = resolve(parser, [source, index], [parser.parse_type(), i32])
-        parser.parse_punctuation("->")
-        return build(cls, values, [parser.parse_type()], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        printer.print_string("[")
-        printer.print_operand(self.index)
-        printer.print_string("]")
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.result.type)
+    assembly_format = "$src `[` $index `]` attr-dict `:` type($src) `->` type($result)"
 
 
 @irdl_op_definition
-class MemDescTransOp(ConversionSyntax):
+class MemDescTransOp(ConversionOp):
     """The same memory with its dimensions permuted."""
 
     name = "ttg.memdesc_trans"
@@ -282,50 +210,31 @@ class MemDescTransOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class MemDescReshapeOp(ConversionSyntax):
+class MemDescReshapeOp(ConversionOp):
     name = "ttg.memdesc_reshape"
     traits = traits_def(Pure())
 
 
 @irdl_op_definition
-class MemDescReinterpretOp(ConversionSyntax):
+class MemDescReinterpretOp(ConversionOp):
     name = "ttg.memdesc_reinterpret"
     traits = traits_def(Pure())
 
 
 @irdl_op_definition
-class MemDescSubsliceOp(IRDLOperation):
+class MemDescSubsliceOp(FieldOp):
     """The view of a smaller shape at constant offsets: `%src[0, 16]`."""
 
     name = "ttg.memdesc_subslice"
     src = operand_def(MemDescType)
-    offsets = prop_def(DenseArrayBase)
+    offsets = prop_def(DenseArrayBase.constr(i32))
     result = result_def(MemDescType)
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        offsets = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-        )
-        attrs = parser.parse_optional_attr_dict()
-        source = parser.resolve_operand(operand, parse_type_after(parser, ":"))
-        result = parse_type_after(parser, "->")
-        properties = {"offsets": DenseArrayBase.from_list(i32, offsets)}
-        return build(cls, [source], [result], attrs, properties)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        printer.print_string(f"[{', '.join(str(n) for n in self.offsets.get_values())}]")
-        print_attr_dict(self, printer, ("offsets",))
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.result.type)
+    assembly_format = "$src `` $offsets attr-dict `:` type($src) `->` type($result)"
 
 
 @irdl_op_definition
-class LocalGatherOp(IRDLOperation):
+class LocalGatherOp(FieldOp):
     """Read a buffer where `indices` point to along `axis`."""
 
     name = "ttg.local_gather"
@@ -334,36 +243,12 @@ class LocalGatherOp(IRDLOperation):
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(MemoryReadEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_indexed(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parse_type_list(parser)
-        result = parse_type_after(parser, "->")
-        return build(cls, resolve(parser, operands, types), [result], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_indexed(printer, self.src, (self.indices,))
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", *self.operand_types)
-        print_type_after(printer, "->", self.result.type)
-
-
-def parse_indexed(parser: Parser) -> list[UnresolvedOperand]:
-    """`%buffer[%indices]`."""
-    operands = [parser.parse_unresolved_operand()]
-    parser.parse_punctuation("[")
-    operands.append(parser.parse_unresolved_operand())
-    parser.parse_punctuation("]")
-    return operands
+    assembly_format = "$src `[` $indices `]` attr-dict `:` type(operands) `->` type($result)"
 
 
 @irdl_op_definition
-class LocalScatterOp(IRDLOperation):
-    """Write `values` where `indices` point to along `axis`.  Operands: dst, values, indices."""
+class LocalScatterOp(FieldOp):
+    """Write `values` where `indices` point to along `axis`."""
 
     name = "ttg.local_scatter"
     dst = operand_def(MemDescType)
@@ -371,29 +256,14 @@ class LocalScatterOp(IRDLOperation):
     indices = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        buffer, indices = parse_indexed(parser)
-        parser.parse_punctuation(",")
-        values = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        buffer_type, index_type, value_type = parse_type_list(parser)
-        types = [buffer_type, value_type, index_type]
-        return build(cls, resolve(parser, [buffer, values, indices], types), [], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_indexed(printer, self.dst, (self.indices,))
-        printer.print_string(", ")
-        printer.print_operand(self.values)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.dst.type, self.indices.type, self.values.type)
+    assembly_format = (
+        "$dst `[` $indices `]` `,` $values attr-dict"
+        " `:` type($dst) `,` type($indices) `,` type($values)"
+    )
 
 
 @irdl_op_definition
-class Fp4ToFpOp(ConversionSyntax):
+class Fp4ToFpOp(ConversionOp):
     """Unpack pairs of 4-bit floats (e2m1) along `axis`, the low half first."""
 
     name = "ttg.fp4_to_fp"
@@ -402,7 +272,7 @@ class Fp4ToFpOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class BarrierOp(IRDLOperation):
+class BarrierOp(FieldOp):
     """All subgroups of the work-group meet; accesses to the named memories become visible.
 
     `ttg.barrier local|global_write`; the set is kept in the order it was written.
@@ -413,14 +283,8 @@ class BarrierOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     SPACES: ClassVar = (
-        "none",
-        "local",
-        "global_read",
-        "global_write",
-        "tensor_read",
-        "tensor_write",
-        "all",
-    )
+        "none", "local", "global_read", "global_write", "tensor_read", "tensor_write", "all",
+    )  # fmt: skip
 
     def __init__(self, *spaces: str) -> None:
         super().__init__(properties={"addrSpace": StringAttr("|".join(spaces))})
@@ -436,15 +300,16 @@ class BarrierOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        names = [parser.parse_keyword_in(cls.SPACES)]
-        while parser.parse_optional_punctuation("|") is not None:
-            names.append(parser.parse_keyword_in(cls.SPACES))
-        attrs = parser.parse_optional_attr_dict()
-        return build(cls, [], [], attrs, {"addrSpace": StringAttr("|".join(names))})
+        names = parser.parse_list(
+            parser.Delimiter.NONE, lambda: parser.parse_keyword_in(cls.SPACES), "|"
+        )
+        op = cls(*names)
+        op.attributes = parser.parse_optional_attr_dict()
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.spaces.data}")
-        print_attr_dict(self, printer, ("addrSpace",))
+        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         if unknown := set(self.spaces.data.split("|")) - set(self.SPACES):
@@ -452,40 +317,22 @@ class BarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpIdOp(IRDLOperation):
+class WarpIdOp(FieldOp):
     """The number of this subgroup in its work-group."""
 
     name = "ttg.warp_id"
     omit_uniform_hint = opt_prop_def(UnitAttr, prop_name="omitUniformHint")
     result = result_def(i32)
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        return build(cls, [], [i32], parser.parse_optional_attr_dict())
-
-    def print(self, printer: Printer) -> None:
-        print_attr_dict(self, printer)
+    assembly_format = "attr-dict"
 
 
 TTG = Dialect(
     "ttg",
     [
-        ConvertLayoutOp,
-        LocalAllocOp,
-        LocalDeallocOp,
-        LocalLoadOp,
-        LocalStoreOp,
-        MemDescIndexOp,
-        MemDescSubsliceOp,
-        LocalGatherOp,
-        LocalScatterOp,
-        Fp4ToFpOp,
-        MemDescTransOp,
-        MemDescReshapeOp,
-        MemDescReinterpretOp,
-        BarrierOp,
-        WarpIdOp,
+        ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp,
+        MemDescSubsliceOp, LocalGatherOp, LocalScatterOp, Fp4ToFpOp, MemDescTransOp,
+        MemDescReshapeOp, MemDescReinterpretOp, BarrierOp, WarpIdOp,
     ],
     [*TTG_LAYOUTS, SharedMemoryAttr, MemDescType],
-)
+)  # fmt: skip

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerType, TensorType, f32, f64
 from xdsl.ir import Operation
 
 from triton_xe.dialects import xe
-from triton_xe.dialects.tt.dot import DotOp
+from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas
 from triton_xe.layout import DpasEncoding

@@ -196,9 +196,8 @@ def test_dpas_layouts_are_named_once_and_read_back():
     ],
 )
 def test_a_wrong_op_is_not_valid(body, message):
-    module = read_module(module_of(body))
     with pytest.raises(VerifyException, match=message):
-        module.verify()
+        read_module(module_of(body)).verify()
 
 
 @pytest.mark.parametrize(

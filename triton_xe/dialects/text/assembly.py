@@ -1,31 +1,162 @@
-"""Helpers for the hand-written `parse` and `print` of this project's dialects.
+"""What the ops of this project's dialects share: a builder by field names, and pieces of syntax.
 
-Ops whose syntax xDSL's declarative format cannot say (inferred result types, optional groups), or
-which are read so often that its generality costs too much, are written with these.
+    @irdl_op_definition
+    class SplatOp(FieldOp):
+        name = "tt.splat"
+        src = operand_def()
+        result = result_def()
+        assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
+
+    SplatOp(src=value, result_type=tensor)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
     VectorType,
     i1,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import AttrConstraint, IRDLOperation
-from xdsl.irdl.constraints import VerificationContext
+from xdsl.irdl import (
+    AnyAttr,
+    AttrConstraint,
+    IRDLOperation,
+    IRDLOption,
+    ParsePropInAttrDict,
+    VarConstraint,
+)
+from xdsl.irdl.constraints import InferenceContext, VerificationContext
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.mlir_lexer import PunctuationSpelling
+
+# Fields
+
+_OPTIONS: tuple[IRDLOption, ...] = (ParsePropInAttrDict(),)
+_OF_XDSL = frozenset({"operands", "result_types", "properties", "attributes", "regions"})
+
+
+class FieldOp(IRDLOperation):
+    """An op built by its fields' names; `attr-dict` holds properties that its format leaves out."""
+
+    irdl_options = _OPTIONS
+
+    def __init__(self, **given: Any) -> None:
+        """Operands, regions and properties by field, results as `<field>_type`; or as in xDSL.
+
+        A property is an attribute, a flag, a number, a keyword or a list of numbers.
+        """
+        if not _OF_XDSL.isdisjoint(given):
+            super().__init__(**given)
+            return
+        fields = self.get_irdl_definition()
+        super().__init__(
+            operands=[given.pop(name, None) for name, _ in fields.operands],
+            result_types=[given.pop(f"{name}_type", None) for name, _ in fields.results],
+            regions=[given.pop(name) for name, _ in fields.regions],
+            properties={
+                fields.accessor_names[field][0]: _as_attribute(type(self), field, value)
+                for field, value in given.items()
+            },
+        )
+
+
+def _as_attribute(op: type[IRDLOperation], field: str, value: Any) -> Attribute | None:
+    match value:
+        case None | False:
+            return None
+        case True:
+            return UnitAttr()
+        case int():
+            return IntegerAttr(value, i32)
+        case str():
+            return _keyword_type(op, field)(value)
+        case tuple() | list():
+            return DenseArrayBase.from_list(i64, value)
+        case Attribute():
+            return value
+    raise TypeError(f"{op.name}: {field} cannot be {value!r}")
+
+
+@cache
+def _keyword_type(op: type[IRDLOperation], field: str) -> Callable[[str], Attribute]:
+    """The class of a property whose value is one of a set of keywords."""
+    fields = op.get_irdl_definition()
+    bases: Any = fields.properties[fields.accessor_names[field][0]].constr.get_bases()
+    return StringAttr if bases is None else next(iter(bases))
+
+
+# Types that follow from others
+
+ANY = VarConstraint("T", AnyAttr())
+"""The same type wherever an op's definition says `ANY`."""
+
+
+@dataclass(frozen=True)
+class Follows(AttrConstraint):
+    """The type that `of` makes of the op's `ANY`; `rule` says so where it is another."""
+
+    of: Callable[[Attribute], Attribute]
+    rule: str
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        given = constraint_context.get_variable(ANY.name)
+        if given is not None and self.of(given) != attr:
+            raise VerifyException(self.rule)
+
+    def can_infer(self, var_constraint_names: AbstractSet[str]) -> bool:
+        return ANY.name in var_constraint_names
+
+    def infer(self, context: InferenceContext) -> Attribute:
+        given = context.get_variable(ANY.name)
+        assert given is not None
+        return self.of(given)
+
+    def mapping_type_vars(self, type_var_mapping: Mapping[Any, Any]) -> Follows:
+        return self
+
+
+@lru_cache(maxsize=4096)
+def with_element_type(type_: Attribute, element: Attribute) -> Attribute:
+    """`type_` with another element type; a scalar becomes `element`."""
+    if isinstance(type_, VectorType):
+        return VectorType(element, type_.shape, type_.scalable_dims)
+    if not isinstance(type_, TensorType):
+        return element
+    return TensorType(element, type_.shape, type_.encoding)
+
+
+def bool_like(type_: Attribute) -> Attribute:
+    """i1, or a tensor or vector of i1 of the same shape and layout."""
+    return with_element_type(type_, i1)
+
+
+def element_type(type_: Attribute) -> Attribute:
+    """Element type of a tensor; a scalar is its own element."""
+    return type_.element_type if isinstance(type_, TensorType) else type_
+
+
+# Keywords
 
 
 @dataclass(frozen=True)
@@ -42,23 +173,52 @@ class KeywordConstraint(AttrConstraint):
         return self
 
 
-def parse_keyword_attr(parser: Parser) -> StringAttr:
-    return StringAttr(parser.parse_identifier())
+@irdl_custom_directive
+class Keyword(CustomDirective):
+    """`custom<Keyword>($property)`: a string attribute without its quotation marks."""
+
+    held: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        self.held.set(state, StringAttr(parser.parse_identifier()))
+
+    def parse_optional(self, parser: Parser, state: ParsingState) -> None:
+        constraint = state.op_type.get_irdl_definition().properties[self.held.name].constr
+        assert isinstance(constraint, KeywordConstraint)
+        keyword = parser.parse_optional_keyword_in(constraint.keywords)
+        if keyword is not None:
+            self.held.set(state, StringAttr(keyword))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        attr = self.held.get(op)
+        assert isinstance(attr, StringAttr)
+        state.print_whitespace(printer)
+        printer.print_string(attr.data)
+
+    def is_present(self, op: IRDLOperation) -> bool:
+        return self.held.is_present(op)
+
+    def is_anchorable(self) -> bool:
+        return self.held.is_anchorable()
+
+    def is_optional_like(self) -> bool:
+        return self.held.is_optional_like()
+
+
+# Syntax by hand
 
 
 def parse_operand_list(parser: Parser) -> list[UnresolvedOperand]:
-    """`%a, %b, ...` up to the first token that is not a comma and an operand; may be empty."""
-    fast = getattr(parser, "parse_operand_list", None)
-    if fast is not None:
-        return list(fast())
-    operands: list[UnresolvedOperand] = []
-    operand = parser.parse_optional_unresolved_operand()
-    while operand is not None:
-        operands.append(operand)
-        if parser.parse_optional_punctuation(",") is None:
-            break
-        operand = parser.parse_optional_unresolved_operand()
-    return operands
+    """`%a, %b, ...`; may be empty."""
+    operands = parser.parse_optional_undelimited_comma_separated_list(
+        parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+    )
+    return operands or []
+
+
+def parse_type_list(parser: Parser) -> list[Attribute]:
+    """`T, T, ...`, at least one."""
+    return list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
 
 
 def resolve(
@@ -70,120 +230,13 @@ def resolve(
     return [parser.resolve_operand(o, t) for o, t in zip(operands, types, strict=True)]
 
 
-def parse_type_after(parser: Parser, punctuation: PunctuationSpelling) -> Attribute:
-    """`: T`, `-> T`, ..."""
-    fast = getattr(parser, "parse_type_after", None)
-    if fast is not None:
-        type_: Attribute = fast(punctuation)
-        return type_
-    parser.parse_punctuation(punctuation)
-    return parser.parse_type()
-
-
-def parse_type_list(parser: Parser) -> list[Attribute]:
-    """`T, T, ...`, at least one."""
-    types: list[Attribute] = [parser.parse_type()]
-    while parser.parse_optional_punctuation(",") is not None:
-        types.append(parser.parse_type())
-    return types
-
-
-def parse_functional_type(parser: Parser) -> tuple[list[Attribute], list[Attribute]]:
-    """`(T, ...) -> T`, `(T, ...) -> (T, ...)`."""
-    inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    parser.parse_punctuation("->")
-    outputs = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return list(inputs), [parser.parse_type()] if outputs is None else list(outputs)
-
-
-_Op = TypeVar("_Op", bound=Operation)
-
-
-def build(
-    cls: type[_Op],
-    operands: Sequence[SSAValue],
-    result_types: Sequence[Attribute],
-    attr_dict: Mapping[str, Attribute] | None = None,
-    properties: Mapping[str, Attribute] | None = None,
-    **more: Any,
-) -> _Op:
-    """Create an op; entries of `attr_dict` that the op defines become properties."""
-    inherent = dict(properties) if properties else {}
-    attributes: dict[str, Attribute] = {}
-    if attr_dict:
-        known = property_names(cls)
-        for name, attr in attr_dict.items():
-            (inherent if name in known else attributes)[name] = attr
-    return cls.create(
-        operands=operands,
-        result_types=result_types,
-        properties=inherent,
-        attributes=attributes,
-        **more,
-    )
-
-
 @cache
 def property_names(cls: type[Operation]) -> frozenset[str]:
     assert issubclass(cls, IRDLOperation)
     return frozenset(cls.get_irdl_definition().properties)
 
 
-SEGMENT_SIZES = "operandSegmentSizes"
-
-
-@lru_cache(maxsize=256)
-def segment_sizes(*sizes: int) -> DenseArrayBase:
-    """Value of the property that says how many operands each operand group has."""
-    return DenseArrayBase.from_list(i32, sizes)
-
-
-def print_attr_dict(op: Operation, printer: Printer, elided: Iterable[str] = ()) -> None:
-    """Print properties and attributes as one dictionary sorted by name, as MLIR does."""
-    hidden = {SEGMENT_SIZES, *elided}
-    merged = {**op.properties, **op.attributes}
-    shown = {name: merged[name] for name in sorted(merged) if name not in hidden}
-    if shown:
-        printer.print_string(" ")
-        printer.print_attr_dict(shown)
-
-
-def print_operands(printer: Printer, operands: Iterable[SSAValue]) -> None:
-    printer.print_list(operands, printer.print_operand)
-
-
-def print_indexed(printer: Printer, value: SSAValue, indices: Iterable[SSAValue]) -> None:
-    """`%value[%i, %j]`."""
-    printer.print_operand(value)
-    printer.print_string("[")
-    print_operands(printer, indices)
-    printer.print_string("]")
-
-
-def print_types(printer: Printer, types: Iterable[Attribute]) -> None:
-    printer.print_list(types, printer.print_attribute)
-
-
 def print_type_after(printer: Printer, punctuation: str, *types: Attribute) -> None:
-    """` : T`, ` -> T, T`, ...: the counterpart of `parse_type_after`."""
+    """` : T`, ` -> T, T`, ..."""
     printer.print_string(f" {punctuation} ")
-    print_types(printer, types)
-
-
-def print_functional_type(printer: Printer, op: Operation) -> None:
-    printer.print_function_type(op.operand_types, op.result_types)
-
-
-@lru_cache(maxsize=4096)
-def with_element_type(type_: Attribute, element: Attribute) -> Attribute:
-    """`type_` with another element type; a scalar becomes `element`."""
-    if isinstance(type_, VectorType):
-        return VectorType(element, type_.shape, type_.scalable_dims)
-    if not isinstance(type_, TensorType):
-        return element
-    return TensorType(element, type_.shape, type_.encoding)
-
-
-def bool_like(type_: Attribute) -> Attribute:
-    """i1, or a tensor or vector of i1 of the same shape and layout."""
-    return with_element_type(type_, i1)
+    printer.print_list(types, printer.print_attribute)

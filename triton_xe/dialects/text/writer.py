@@ -12,7 +12,9 @@ Each attribute's text is made once, which is where most of the time goes otherwi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from io import StringIO
+from typing import Any
 
 from xdsl.dialects.builtin import (
     CallSiteLoc,
@@ -56,6 +58,12 @@ class Writer(Printer):
         if self.print_debuginfo and type(op).print is Operation.print:
             self.print_string(" ")
             self.print_attribute(op.location)
+
+    def print_op_attributes(
+        self, attributes: Mapping[str, Attribute], **options: Any
+    ) -> bool:
+        """In the order of their names, as MLIR does."""
+        return super().print_op_attributes(dict(sorted(attributes.items())), **options)
 
     def _render(self, attribute: Attribute) -> str:
         if isinstance(attribute, LayoutAttr):

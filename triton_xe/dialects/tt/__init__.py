@@ -10,20 +10,15 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from triton_xe.dialects.tt.dot import DOT_OPS
 from triton_xe.dialects.tt.memory import MEMORY_OPS
 from triton_xe.dialects.tt.ops import COMPUTE_OPS
 from triton_xe.dialects.tt.structure import STRUCTURE_OPS
-from triton_xe.dialects.tt.types import (
-    CachePolicyAttr,
-    PointerType,
-    TensorDescType,
-)
+from triton_xe.dialects.tt.types import CachePolicyAttr, PointerType, TensorDescType
 
 __all__ = ["TT"]
 
 TT = Dialect(
     "tt",
-    [*COMPUTE_OPS, *DOT_OPS, *MEMORY_OPS, *STRUCTURE_OPS],
+    [*COMPUTE_OPS, *MEMORY_OPS, *STRUCTURE_OPS],
     [PointerType, TensorDescType, CachePolicyAttr],
 )

@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
-    IRDLOperation,
     SameVariadicOperandSize,
     irdl_op_definition,
     operand_def,
@@ -21,27 +20,20 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.text.assembly import (
+    ANY,
+    FieldOp,
+    Follows,
+    Keyword,
     KeywordConstraint,
     bool_like,
-    build,
-    parse_functional_type,
-    parse_keyword_attr,
     parse_operand_list,
-    parse_type_after,
-    parse_type_list,
-    print_attr_dict,
-    print_functional_type,
-    print_indexed,
-    print_operands,
-    print_type_after,
     resolve,
-    segment_sizes,
 )
 from triton_xe.dialects.tt.types import PointerType, TensorDescType, pointee_type
 
@@ -50,190 +42,100 @@ SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES = ("gpu", "cta", "sys")
 REDUCE_KINDS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
+MASK = Follows(bool_like, "the mask must have the shape and layout of the pointer")
+
 
 @irdl_op_definition
-class LoadOp(IRDLOperation):
+class LoadOp(FieldOp):
     """Load through a pointer or a tensor of pointers; `other` where `mask` is false."""
 
     name = "tt.load"
-    ptr = operand_def()
-    mask = opt_operand_def()
-    other = opt_operand_def()
+    POINTEE: ClassVar = Follows(
+        pointee_type, "tt.load: the result must have the type the pointer points to"
+    )
+
+    ptr = operand_def(ANY)
+    mask = opt_operand_def(MASK)
+    other = opt_operand_def(POINTEE)
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     is_volatile = opt_prop_def(BoolAttr, prop_name="isVolatile")
-    result = result_def()
+    result = result_def(POINTEE)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        ptr = parse_type_after(parser, ":")
-        result = pointee_type(ptr)
-        count = len(operands)
-        types = [ptr, bool_like(ptr), result][:count]
-        sizes = segment_sizes(1, int(count > 1), int(count > 2))
-        values = resolve(parser, operands, types)
-        return build(cls, values, [result], attrs, {"operandSegmentSizes": sizes})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.ptr.type)
+    assembly_format = "$ptr (`,` $mask^ (`,` $other^)?)? attr-dict `:` type($ptr)"
 
     def verify_(self) -> None:
-        if pointee_type(self.ptr.type) != self.result.type:
-            raise VerifyException("tt.load: the result must have the type the pointer points to")
         if self.other is not None and self.mask is None:
             raise VerifyException("tt.load: `other` needs a mask")
 
 
+STORED = Follows(
+    pointee_type, "tt.store: the value must have the type the pointer points to"
+)
+
+
 @irdl_op_definition
-class StoreOp(IRDLOperation):
+class StoreOp(FieldOp):
     """Store through a pointer or a tensor of pointers, where `mask` is true."""
 
     name = "tt.store"
-    ptr = operand_def()
-    value = operand_def()
-    mask = opt_operand_def()
+    ptr = operand_def(ANY)
+    value = operand_def(STORED)
+    mask = opt_operand_def(MASK)
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     ignore_cta = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        ptr = parse_type_after(parser, ":")
-        types = [ptr, pointee_type(ptr), bool_like(ptr)][: len(operands)]
-        return build(cls, resolve(parser, operands, types), [], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.ptr.type)
-
-    def verify_(self) -> None:
-        if pointee_type(self.ptr.type) != self.value.type:
-            raise VerifyException("tt.store: the value must have the type the pointer points to")
+    assembly_format = "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
 
 
 # Atomics
 
 
-class AtomicSyntax(IRDLOperation, ABC):
-    """`[kind,] sem, scope, operands {attrs} : types`."""
+class AtomicOp(FieldOp, ABC):
+    """An access with an ordering, seen by the threads of a scope."""
 
     sem = prop_def(KeywordConstraint(SEMANTICS))
     scope = prop_def(KeywordConstraint(SCOPES))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    @staticmethod
-    def parse_keywords(parser: Parser, names: tuple[str, ...]) -> dict[str, Attribute]:
-        keywords: dict[str, Attribute] = {}
-        for name in names:
-            keywords[name] = parse_keyword_attr(parser)
-            parser.parse_punctuation(",")
-        return keywords
-
-    def print_keywords(self, printer: Printer, names: tuple[str, ...]) -> None:
-        printer.print_string(" ")
-        for name in names:
-            attr = self.properties[name]
-            assert isinstance(attr, StringAttr)
-            printer.print_string(f"{attr.data}, ")
-
-
-ORDERING = ("sem", "scope")
+    custom_directives: ClassVar = (Keyword,)
+    ORDER: ClassVar = "custom<Keyword>($sem) `,` custom<Keyword>($scope) `,` "
 
 
 @irdl_op_definition
-class AtomicLoadOp(AtomicSyntax):
+class AtomicLoadOp(AtomicOp):
     name = "tt.atomic_load"
     ptr = operand_def()
     mask = opt_operand_def()
     result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        keywords = cls.parse_keywords(parser, ORDERING)
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, operands, inputs), outputs, attrs, keywords)
-
-    def print(self, printer: Printer) -> None:
-        self.print_keywords(printer, ORDERING)
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer, ORDERING)
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
+    assembly_format = AtomicOp.ORDER + "operands attr-dict `:` functional-type(operands, results)"
 
 
 @irdl_op_definition
-class AtomicStoreOp(AtomicSyntax):
+class AtomicStoreOp(AtomicOp):
     name = "tt.atomic_store"
-    ptr = operand_def()
-    value = operand_def()
-    mask = opt_operand_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        keywords = cls.parse_keywords(parser, ORDERING)
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        ptr = parse_type_after(parser, ":")
-        types = [ptr, pointee_type(ptr), bool_like(ptr)][: len(operands)]
-        return build(cls, resolve(parser, operands, types), [], attrs, keywords)
-
-    def print(self, printer: Printer) -> None:
-        self.print_keywords(printer, ORDERING)
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer, ORDERING)
-        print_type_after(printer, ":", self.ptr.type)
+    ptr = operand_def(ANY)
+    value = operand_def(STORED)
+    mask = opt_operand_def(MASK)
+    assembly_format = AtomicOp.ORDER + "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
 
 
 @irdl_op_definition
-class AtomicPollOp(AtomicSyntax):
+class AtomicPollOp(AtomicOp):
     """Load until the value is the expected one, or the timeout expires."""
 
     name = "tt.atomic_poll"
     ptr = operand_def()
     expected = operand_def()
-    timeout = opt_operand_def()
+    timeout = opt_operand_def(i64)
     result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        keywords = cls.parse_keywords(parser, ORDERING)
-        operands = parse_operand_list(parser)
-        timeout = []
-        if parser.parse_optional_keyword("timeout") is not None:
-            timeout = [parser.parse_operand(i64)]
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parse_type_list(parser)
-        result = parse_type_after(parser, "->")
-        values = [*resolve(parser, operands, types), *timeout]
-        return build(cls, values, [result], attrs, keywords)
-
-    def print(self, printer: Printer) -> None:
-        self.print_keywords(printer, ORDERING)
-        print_operands(printer, self.operands[:2])
-        if self.timeout is not None:
-            printer.print_string(" timeout ")
-            printer.print_operand(self.timeout)
-        print_attr_dict(self, printer, ORDERING)
-        print_type_after(printer, ":", *self.operand_types[:2])
-        print_type_after(printer, "->", self.result.type)
+    assembly_format = AtomicOp.ORDER + (
+        "$ptr `,` $expected (`timeout` $timeout^)? attr-dict"
+        " `:` type($ptr) `,` type($expected) `->` type($result)"
+    )
 
 
 @irdl_op_definition
-class AtomicRMWOp(AtomicSyntax):
+class AtomicRMWOp(AtomicOp):
     """Read, combine with `val`, write back; the result is the old value."""
 
     name = "tt.atomic_rmw"
@@ -242,31 +144,19 @@ class AtomicRMWOp(AtomicSyntax):
     val = operand_def()
     mask = opt_operand_def()
     result = result_def()
+    assembly_format = (
+        "custom<Keyword>($atomic_rmw_op) `,` " + AtomicOp.ORDER
+        + "operands attr-dict `:` functional-type(operands, results)"
+    )
 
     @property
     def kind(self) -> str:
         assert isinstance(self.atomic_rmw_op, StringAttr)
         return self.atomic_rmw_op.data
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        keywords = cls.parse_keywords(parser, ("atomic_rmw_op", *ORDERING))
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, operands, inputs), outputs, attrs, keywords)
-
-    def print(self, printer: Printer) -> None:
-        self.print_keywords(printer, ("atomic_rmw_op", *ORDERING))
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer, ("atomic_rmw_op", *ORDERING))
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
-
 
 @irdl_op_definition
-class AtomicCASOp(AtomicSyntax):
+class AtomicCASOp(AtomicOp):
     """Write `val` where memory holds `cmp`; the result is the old value."""
 
     name = "tt.atomic_cas"
@@ -274,29 +164,14 @@ class AtomicCASOp(AtomicSyntax):
     cmp = operand_def()
     val = operand_def()
     result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        keywords = cls.parse_keywords(parser, ORDERING)
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, operands, inputs), outputs, attrs, keywords)
-
-    def print(self, printer: Printer) -> None:
-        self.print_keywords(printer, ORDERING)
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer, ORDERING)
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
+    assembly_format = AtomicOp.ORDER + "operands attr-dict `:` functional-type(operands, results)"
 
 
 # Tensor descriptors
 
 
 @irdl_op_definition
-class MakeTensorDescOp(IRDLOperation):
+class MakeTensorDescOp(FieldOp):
     """A descriptor of a tensor in global memory: base, shape (i32), strides (i64) in elements."""
 
     name = "tt.make_tensor_descriptor"
@@ -317,26 +192,33 @@ class MakeTensorDescOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         base = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        shape = parse_index_list(parser)
-        parser.parse_punctuation(",")
-        strides = parse_index_list(parser)
+        lists = []
+        for _ in range(2):
+            parser.parse_punctuation(",")
+            with parser.in_square_brackets():
+                lists.append(parse_operand_list(parser))
         attrs = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        pointer = parse_short_type(parser, PointerType)
+        pointer = _parse_short(parser, PointerType)
         parser.parse_punctuation(",")
-        result = parse_short_type(parser, TensorDescType)
-        types = [pointer, *[i32] * len(shape), *[i64] * len(strides)]
-        return build(cls, resolve(parser, [base, *shape, *strides], types), [result], attrs)
+        made = cls(
+            base=parser.resolve_operand(base, pointer),
+            shape=resolve(parser, lists[0], [i32] * len(lists[0])),
+            strides=resolve(parser, lists[1], [i64] * len(lists[1])),
+            padding=attrs.pop("padding", None),
+            result_type=_parse_short(parser, TensorDescType),
+        )
+        made.attributes |= attrs
+        return made
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_operand(self.base)
         for values in (self.shape, self.strides):
-            printer.print_string(", [")
-            print_operands(printer, values)
-            printer.print_string("]")
-        print_attr_dict(self, printer)
+            printer.print_string(", ")
+            with printer.in_square_brackets():
+                printer.print_list(values, printer.print_operand)
+        printer.print_op_attributes(self.properties | self.attributes)
         printer.print_string(" : ")
         assert isinstance(self.base.type, PointerType)
         self.base.type.print_parameters(printer)
@@ -344,23 +226,15 @@ class MakeTensorDescOp(IRDLOperation):
         self.result.type.print_parameters(printer)
 
 
-def parse_short_type(parser: Parser, cls: type[PointerType | TensorDescType]) -> Attribute:
+def _parse_short(parser: Parser, cls: type[PointerType | TensorDescType]) -> Attribute:
     """A type of a known class: libtriton prints `<f32>` for `!tt.ptr<f32>` there."""
     if parser._current_token.text == "<":
         return cls.new(cls.parse_parameters(parser))
     return parser.parse_type()
 
 
-def parse_index_list(parser: Parser) -> list[UnresolvedOperand]:
-    """`[%a, %b]`."""
-    parser.parse_punctuation("[")
-    operands = parse_operand_list(parser)
-    parser.parse_punctuation("]")
-    return operands
-
-
 @irdl_op_definition
-class DescriptorLoadOp(IRDLOperation):
+class DescriptorLoadOp(FieldOp):
     """Load the block at `indices`; outside the tensor it reads the descriptor's padding."""
 
     name = "tt.descriptor_load"
@@ -369,89 +243,42 @@ class DescriptorLoadOp(IRDLOperation):
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     result = result_def(TensorType)
     traits = traits_def(MemoryReadEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        desc = parser.parse_unresolved_operand()
-        indices = parse_index_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        desc_type = parse_type_after(parser, ":")
-        parser.parse_punctuation("->")
-        values = resolve(parser, [desc, *indices], [desc_type, *[i32] * len(indices)])
-        return build(cls, values, [parser.parse_type()], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_indexed(printer, self.desc, self.indices)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.desc.type)
-        print_type_after(printer, "->", self.result.type)
+    assembly_format = "$desc `[` $indices `]` attr-dict `:` type($desc) `->` type($result)"
 
 
-class DescriptorWriteSyntax(IRDLOperation, ABC):
-    """`%desc[%i, %j], %src {attrs} : type(desc), type(src)`.  Operand order: desc, src, indices."""
+class DescriptorWriteOp(FieldOp, ABC):
+    """A block goes to the tensor of a descriptor."""
 
     desc = operand_def(TensorDescType)
     src = operand_def(TensorType)
     indices = var_operand_def(i32)
 
-    @classmethod
-    def parse_body(cls, parser: Parser, keywords: dict[str, Attribute]) -> Self:
-        desc = parser.parse_unresolved_operand()
-        indices = parse_index_list(parser)
-        parser.parse_punctuation(",")
-        source = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = [*parse_type_list(parser), *[i32] * len(indices)]
-        return build(cls, resolve(parser, [desc, source, *indices], types), [], attrs, keywords)
-
-    def print_body(self, printer: Printer, elided: tuple[str, ...]) -> None:
-        print_indexed(printer, self.desc, self.indices)
-        printer.print_string(", ")
-        printer.print_operand(self.src)
-        print_attr_dict(self, printer, elided)
-        print_type_after(printer, ":", self.desc.type, self.src.type)
-
 
 @irdl_op_definition
-class DescriptorStoreOp(DescriptorWriteSyntax):
+class DescriptorStoreOp(DescriptorWriteOp):
     """Store the block at `indices`; what lies outside the tensor is dropped."""
 
     name = "tt.descriptor_store"
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        return cls.parse_body(parser, {})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self.print_body(printer, ())
+    assembly_format = "$desc `[` $indices `]` `,` $src attr-dict `:` type($desc) `,` type($src)"
 
 
 @irdl_op_definition
-class DescriptorReduceOp(DescriptorWriteSyntax):
+class DescriptorReduceOp(DescriptorWriteOp):
     """Combine the block at `indices` with `src`, atomically by element."""
 
     name = "tt.descriptor_reduce"
     kind = prop_def(KeywordConstraint(REDUCE_KINDS))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        kind = parse_keyword_attr(parser)
-        parser.parse_punctuation(",")
-        return cls.parse_body(parser, {"kind": kind})
-
-    def print(self, printer: Printer) -> None:
-        assert isinstance(self.kind, StringAttr)
-        printer.print_string(f" {self.kind.data}, ")
-        self.print_body(printer, ("kind",))
+    custom_directives = (Keyword,)
+    assembly_format = (
+        "custom<Keyword>($kind) `,` $desc `[` $indices `]` `,` $src attr-dict"
+        " `:` type($desc) `,` type($src)"
+    )
 
 
 @irdl_op_definition
-class DescriptorGatherOp(IRDLOperation):
+class DescriptorGatherOp(FieldOp):
     """Load the rows `x_offsets`, from column `y_offset` on."""
 
     name = "tt.descriptor_gather"
@@ -460,26 +287,13 @@ class DescriptorGatherOp(IRDLOperation):
     y_offset = operand_def(i32)
     result = result_def(TensorType)
     traits = traits_def(MemoryReadEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        desc = parser.parse_unresolved_operand()
-        offsets = parse_index_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, [desc, *offsets], inputs), outputs, attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_indexed(printer, self.desc, (self.x_offsets, self.y_offset))
-        print_attr_dict(self, printer)
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
+    assembly_format = (
+        "$desc `[` $x_offsets `,` $y_offset `]` attr-dict `:` functional-type(operands, results)"
+    )
 
 
 @irdl_op_definition
-class DescriptorScatterOp(IRDLOperation):
+class DescriptorScatterOp(FieldOp):
     """Store rows of `src` to the rows `x_offsets`, from column `y_offset` on."""
 
     name = "tt.descriptor_scatter"
@@ -488,39 +302,13 @@ class DescriptorScatterOp(IRDLOperation):
     y_offset = operand_def(i32)
     src = operand_def(TensorType)
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        desc = parser.parse_unresolved_operand()
-        offsets = parse_index_list(parser)
-        parser.parse_punctuation(",")
-        source = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parse_type_list(parser)
-        return build(cls, resolve(parser, [desc, *offsets, source], types), [], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_indexed(printer, self.desc, (self.x_offsets, self.y_offset))
-        printer.print_string(", ")
-        printer.print_operand(self.src)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", *self.operand_types)
+    assembly_format = (
+        "$desc `[` $x_offsets `,` $y_offset `]` `,` $src attr-dict `:` type(operands)"
+    )
 
 
 MEMORY_OPS: list[type[Operation]] = [
-    LoadOp,
-    StoreOp,
-    AtomicLoadOp,
-    AtomicStoreOp,
-    AtomicPollOp,
-    AtomicRMWOp,
-    AtomicCASOp,
-    MakeTensorDescOp,
-    DescriptorLoadOp,
-    DescriptorStoreOp,
-    DescriptorReduceOp,
-    DescriptorGatherOp,
+    LoadOp, StoreOp, AtomicLoadOp, AtomicStoreOp, AtomicPollOp, AtomicRMWOp, AtomicCASOp,
+    MakeTensorDescOp, DescriptorLoadOp, DescriptorStoreOp, DescriptorReduceOp, DescriptorGatherOp,
     DescriptorScatterOp,
-]
+]  # fmt: skip

@@ -1,21 +1,14 @@
-"""Ops of dialect `tt` that compute: casts, arithmetic, shapes, program ids."""
+"""Ops of dialect `tt` that compute: casts, arithmetic, shapes, matrix products, program ids."""
 
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-    i32,
-)
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, UnitAttr, i32
+from xdsl.ir import Operation
 from xdsl.irdl import (
-    IRDLOperation,
+    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -24,114 +17,62 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.text.assembly import (
+    ANY,
+    FieldOp,
+    Follows,
+    Keyword,
     KeywordConstraint,
     bool_like,
-    build,
-    parse_functional_type,
-    parse_keyword_attr,
-    parse_operand_list,
-    parse_type_after,
-    parse_type_list,
-    print_attr_dict,
-    print_functional_type,
-    print_operands,
-    print_type_after,
-    resolve,
+    element_type,
 )
-from triton_xe.dialects.tt.types import element_type
 
 
-class ConversionSyntax(IRDLOperation, ABC):
-    """`%src {attrs} : type(src) -> type(result)`."""
+class ConversionOp(FieldOp, ABC):
+    """One value becomes another of any type."""
 
     src = operand_def()
     result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        source = parser.resolve_operand(operand, parse_type_after(parser, ":"))
-        return build(cls, [source], [parse_type_after(parser, "->")], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.result.type)
+    assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
 
 
-class SameTypeSyntax(IRDLOperation, ABC):
-    """`%x, %y {attrs} : type`: operands and result have one type."""
+class SameTypeOp(FieldOp, ABC):
+    """Operands and result have one type."""
 
+    result = result_def(ANY)
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($result)"
+
+
+class PairOp(FieldOp, ABC):
+    """Two values of one type become one of another."""
+
+    lhs = operand_def(ANY)
+    rhs = operand_def(ANY)
     result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        type_ = parse_type_after(parser, ":")
-        return build(cls, [parser.resolve_operand(o, type_) for o in operands], [type_], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.result.type)
-
-    def verify_(self) -> None:
-        if any(o.type != self.result.type for o in self.operands):
-            raise VerifyException(f"{self.name}: operands and result must have one type")
-
-
-class PairSyntax(IRDLOperation, ABC):
-    """`%lhs, %rhs {attrs} : type(lhs) -> type(result)`, both operands of one type."""
-
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        type_ = parse_type_after(parser, ":")
-        parser.parse_punctuation("->")
-        values = resolve(parser, operands, [type_, type_])
-        return build(cls, values, [parser.parse_type()], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.lhs.type)
-        print_type_after(printer, "->", self.result.type)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)"
 
 
 # Casts
 
 
 @irdl_op_definition
-class IntToPtrOp(ConversionSyntax):
+class IntToPtrOp(ConversionOp):
     name = "tt.int_to_ptr"
     traits = traits_def(Pure())
 
 
 @irdl_op_definition
-class PtrToIntOp(ConversionSyntax):
+class PtrToIntOp(ConversionOp):
     name = "tt.ptr_to_int"
     traits = traits_def(Pure())
 
 
 @irdl_op_definition
-class BitcastOp(ConversionSyntax):
+class BitcastOp(ConversionOp):
     """Reinterpret between types of one width, pointers included."""
 
     name = "tt.bitcast"
@@ -139,7 +80,7 @@ class BitcastOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class FpToFpOp(IRDLOperation):
+class FpToFpOp(FieldOp):
     """Convert to or from 8-bit floats, or with a rounding mode that is not the default."""
 
     name = "tt.fp_to_fp"
@@ -147,137 +88,84 @@ class FpToFpOp(IRDLOperation):
     rounding = opt_prop_def(KeywordConstraint(("rtz", "rtne")))
     result = result_def()
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        if parser.parse_optional_punctuation(",") is not None:
-            parser.parse_keyword("rounding")
-            parser.parse_punctuation("=")
-            attrs["rounding"] = parse_keyword_attr(parser)
-        source = parser.resolve_operand(operand, parse_type_after(parser, ":"))
-        return build(cls, [source], [parse_type_after(parser, "->")], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        print_attr_dict(self, printer, ("rounding",))
-        if isinstance(self.rounding, StringAttr):
-            printer.print_string(f", rounding = {self.rounding.data}")
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.result.type)
+    custom_directives = (Keyword,)
+    assembly_format = (
+        "$src attr-dict (`,` `rounding` `=` custom<Keyword>($rounding)^)?"
+        " `:` type($src) `->` type($result)"
+    )
 
 
 # Arithmetic
 
 
 @irdl_op_definition
-class ClampFOp(IRDLOperation):
+class ClampFOp(FieldOp):
     """min(max(x, min), max)."""
 
     name = "tt.clampf"
-    x = operand_def()
-    min = operand_def()
-    max = operand_def()
+    x = operand_def(ANY)
+    min = operand_def(ANY)
+    max = operand_def(ANY)
     propagate_nan = prop_def(KeywordConstraint(("none", "all")), prop_name="propagateNan")
-    result = result_def()
+    result = result_def(ANY)
     traits = traits_def(Pure())
+    custom_directives = (Keyword,)
+    assembly_format = (
+        "$x `,` $min `,` $max `,` `propagateNan` `=` custom<Keyword>($propagateNan) attr-dict"
+        " `:` type($result)"
+    )
 
     @property
     def propagates_nan(self) -> bool:
         return self.propagate_nan == StringAttr("all")
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = []
-        for _ in range(3):
-            operands.append(parser.parse_unresolved_operand())
-            parser.parse_punctuation(",")
-        parser.parse_keyword("propagateNan")
-        parser.parse_punctuation("=")
-        keyword = parse_keyword_attr(parser)
-        attrs = parser.parse_optional_attr_dict()
-        type_ = parse_type_after(parser, ":")
-        values = resolve(parser, operands, [type_] * 3)
-        return build(cls, values, [type_], attrs, {"propagateNan": keyword})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        assert isinstance(self.propagate_nan, StringAttr)
-        printer.print_string(f", propagateNan = {self.propagate_nan.data}")
-        print_attr_dict(self, printer, ("propagateNan",))
-        print_type_after(printer, ":", self.result.type)
-
 
 @irdl_op_definition
-class PreciseSqrtOp(SameTypeSyntax):
+class PreciseSqrtOp(SameTypeOp):
     name = "tt.precise_sqrt"
-    x = operand_def()
-    traits = traits_def(Pure())
+    x = operand_def(ANY)
 
 
 @irdl_op_definition
-class PreciseDivFOp(SameTypeSyntax):
+class PreciseDivFOp(SameTypeOp):
     name = "tt.precise_divf"
-    x = operand_def()
-    y = operand_def()
-    traits = traits_def(Pure())
+    x = operand_def(ANY)
+    y = operand_def(ANY)
 
 
 @irdl_op_definition
-class ApproxDivFOp(SameTypeSyntax):
+class ApproxDivFOp(SameTypeOp):
     name = "tt.approx_divf"
-    x = operand_def()
-    y = operand_def()
-    traits = traits_def(Pure())
+    x = operand_def(ANY)
+    y = operand_def(ANY)
 
 
 @irdl_op_definition
-class MulhiUIOp(SameTypeSyntax):
+class MulhiUIOp(SameTypeOp):
     """Upper half of the unsigned product."""
 
     name = "tt.mulhiui"
-    x = operand_def()
-    y = operand_def()
-    traits = traits_def(Pure())
+    x = operand_def(ANY)
+    y = operand_def(ANY)
 
 
 @irdl_op_definition
-class AddPtrOp(IRDLOperation):
+class AddPtrOp(FieldOp):
     """Pointer plus an offset counted in elements."""
 
     name = "tt.addptr"
-    ptr = operand_def()
+    ptr = operand_def(ANY)
     offset = operand_def()
-    result = result_def()
+    result = result_def(ANY)
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parse_type_list(parser)
-        return build(cls, resolve(parser, operands, types), [types[0]], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", *self.operand_types)
-
-    def verify_(self) -> None:
-        if self.ptr.type != self.result.type:
-            raise VerifyException("tt.addptr: the result must have the pointer's type")
+    assembly_format = "operands attr-dict `:` type(operands)"
 
 
 # Shapes
 
 
 @irdl_op_definition
-class SplatOp(ConversionSyntax):
+class SplatOp(ConversionOp):
     """A tensor all of whose elements are one scalar."""
 
     name = "tt.splat"
@@ -289,30 +177,18 @@ class SplatOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class UnsplatOp(IRDLOperation):
+class UnsplatOp(FieldOp):
     """The scalar in a tensor of one element."""
 
     name = "tt.unsplat"
-    src = operand_def(TensorType)
-    result = result_def()
+    src = operand_def(ANY)
+    result = result_def(Follows(element_type, "the result is an element of the source"))
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        type_ = parse_type_after(parser, ":")
-        return build(cls, [parser.resolve_operand(operand, type_)], [element_type(type_)], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.src.type)
+    assembly_format = "$src attr-dict `:` type($src)"
 
 
 @irdl_op_definition
-class ExpandDimsOp(ConversionSyntax):
+class ExpandDimsOp(ConversionOp):
     """Insert a dimension of size 1 at `axis`."""
 
     name = "tt.expand_dims"
@@ -321,7 +197,7 @@ class ExpandDimsOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class BroadcastOp(ConversionSyntax):
+class BroadcastOp(ConversionOp):
     """Grow dimensions of size 1."""
 
     name = "tt.broadcast"
@@ -329,7 +205,7 @@ class BroadcastOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class TransOp(ConversionSyntax):
+class TransOp(ConversionOp):
     """Permute the dimensions: result dimension i is source dimension `order[i]`."""
 
     name = "tt.trans"
@@ -338,7 +214,7 @@ class TransOp(ConversionSyntax):
 
 
 @irdl_op_definition
-class ReshapeOp(IRDLOperation):
+class ReshapeOp(FieldOp):
     """Another shape with as many elements, row-major unless reordering is allowed."""
 
     name = "tt.reshape"
@@ -347,32 +223,14 @@ class ReshapeOp(IRDLOperation):
     efficient_layout = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
-
-    FLAGS: ClassVar = ("allow_reorder", "efficient_layout")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        flags: dict[str, Attribute] = {
-            flag: UnitAttr() for flag in cls.FLAGS if parser.parse_optional_keyword(flag)
-        }
-        attrs = parser.parse_optional_attr_dict()
-        source = parser.resolve_operand(operand, parse_type_after(parser, ":"))
-        return build(cls, [source], [parse_type_after(parser, "->")], attrs, flags)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        for flag in self.FLAGS:
-            if flag in self.properties:
-                printer.print_string(f" {flag}")
-        print_attr_dict(self, printer, self.FLAGS)
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.result.type)
+    assembly_format = (
+        "$src (`allow_reorder` $allow_reorder^)? (`efficient_layout` $efficient_layout^)? attr-dict"
+        " `:` type($src) `->` type($result)"
+    )
 
 
 @irdl_op_definition
-class CatOp(PairSyntax):
+class CatOp(PairOp):
     """Concatenate along dimension 0; may reorder elements."""
 
     name = "tt.cat"
@@ -380,7 +238,7 @@ class CatOp(PairSyntax):
 
 
 @irdl_op_definition
-class JoinOp(PairSyntax):
+class JoinOp(PairOp):
     """Stack two tensors along a new last dimension of size 2."""
 
     name = "tt.join"
@@ -388,33 +246,19 @@ class JoinOp(PairSyntax):
 
 
 @irdl_op_definition
-class SplitOp(IRDLOperation):
+class SplitOp(FieldOp):
     """Undo `tt.join`: the halves of the last dimension, which has size 2."""
 
     name = "tt.split"
     src = operand_def(TensorType)
-    lhs = result_def(TensorType)
-    rhs = result_def(TensorType)
+    lhs = result_def(ANY)
+    rhs = result_def(ANY)
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        attrs = parser.parse_optional_attr_dict()
-        source = parser.resolve_operand(operand, parse_type_after(parser, ":"))
-        type_ = parse_type_after(parser, "->")
-        return build(cls, [source], [type_, type_], attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.lhs.type)
+    assembly_format = "$src attr-dict `:` type($src) `->` type($lhs)"
 
 
 @irdl_op_definition
-class MakeRangeOp(IRDLOperation):
+class MakeRangeOp(FieldOp):
     """start, start + 1, ..., end - 1 as a 1D i32 tensor."""
 
     name = "tt.make_range"
@@ -422,16 +266,7 @@ class MakeRangeOp(IRDLOperation):
     end = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return build(cls, [], [parser.parse_type()], attrs)
-
-    def print(self, printer: Printer) -> None:
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.result.type)
+    assembly_format = "attr-dict `:` type($result)"
 
     def verify_(self) -> None:
         size = self.end.value.data - self.start.value.data
@@ -440,7 +275,7 @@ class MakeRangeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GatherOp(IRDLOperation):
+class GatherOp(FieldOp):
     """Pick elements of `src` along `axis` by `indices`."""
 
     name = "tt.gather"
@@ -450,54 +285,80 @@ class GatherOp(IRDLOperation):
     efficient_layout = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        source = parser.parse_unresolved_operand()
-        parser.parse_punctuation("[")
-        indices = parser.parse_unresolved_operand()
-        parser.parse_punctuation("]")
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, [source, indices], inputs), outputs, attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.src)
-        printer.print_string("[")
-        printer.print_operand(self.indices)
-        printer.print_string("]")
-        print_attr_dict(self, printer)
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
+    assembly_format = "$src `[` $indices `]` attr-dict `:` functional-type(operands, results)"
 
 
 @irdl_op_definition
-class HistogramOp(IRDLOperation):
+class HistogramOp(FieldOp):
     """Counts of the values 0 .. bins-1; bins is the result's size."""
 
     name = "tt.histogram"
-    src = operand_def(TensorType)
-    mask = opt_operand_def(TensorType)
+    src = operand_def(ANY)
+    mask = opt_operand_def(Follows(bool_like, "the mask has the source's shape and layout"))
     result = result_def(TensorType)
     traits = traits_def(Pure())
+    assembly_format = "$src (`,` $mask^)? attr-dict `:` type($src) `->` type($result)"
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        type_ = parse_type_after(parser, ":")
-        result = parse_type_after(parser, "->")
-        types = [type_, bool_like(type_)][: len(operands)]
-        return build(cls, resolve(parser, operands, types), [result], attrs)
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        print_type_after(printer, ":", self.src.type)
-        print_type_after(printer, "->", self.result.type)
+# Matrix products
+
+
+@irdl_op_definition
+class DotOp(FieldOp):
+    """d = a @ b + c."""
+
+    name = "tt.dot"
+    a = operand_def(TensorType)
+    b = operand_def(TensorType)
+    c = operand_def(ANY)
+    input_precision = prop_def(
+        KeywordConstraint(("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")),
+        default_value=StringAttr("ieee"),
+        prop_name="inputPrecision",
+    )
+    max_num_imprecise_acc = opt_prop_def(IntegerAttr, prop_name="maxNumImpreciseAcc")
+    d = result_def(ANY)
+    traits = traits_def(Pure())
+    custom_directives = (Keyword,)
+    assembly_format = (
+        "$a `,` $b `,` $c (`,` `inputPrecision` `=` custom<Keyword>($inputPrecision)^)? attr-dict"
+        " `:` type($a) `*` type($b) `->` type($d)"
+    )
+
+    @property
+    def precision(self) -> str:
+        attr = self.input_precision
+        assert isinstance(attr, StringAttr)
+        return attr.data
+
+
+SCALE_DOT_ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
+
+
+@irdl_op_definition
+class DotScaledOp(FieldOp):
+    """d = scale(a, a_scale) @ scale(b, b_scale) + c, after the microscaling formats."""
+
+    name = "tt.dot_scaled"
+    a = operand_def(TensorType)
+    b = operand_def(TensorType)
+    c = operand_def(ANY)
+    a_scale = opt_operand_def(TensorType)
+    b_scale = opt_operand_def(TensorType)
+    a_elem_type = prop_def(KeywordConstraint(SCALE_DOT_ELEMENTS))
+    b_elem_type = prop_def(KeywordConstraint(SCALE_DOT_ELEMENTS))
+    fast_math = prop_def(IntegerAttr, prop_name="fastMath")
+    lhs_k_pack = opt_prop_def(IntegerAttr)
+    rhs_k_pack = opt_prop_def(IntegerAttr)
+    d = result_def(ANY)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    custom_directives = (Keyword,)
+    assembly_format = (
+        "$a (`scale` $a_scale^)? `,` $b (`scale` $b_scale^)? `,` $c"
+        " `lhs` `=` custom<Keyword>($a_elem_type) `rhs` `=` custom<Keyword>($b_elem_type) attr-dict"
+        " `:` type($a) (`,` type($a_scale)^)? `*` type($b) (`,` type($b_scale)^)? `->` type($d)"
+    )
 
 
 # Programs
@@ -505,64 +366,34 @@ class HistogramOp(IRDLOperation):
 PROGRAM_AXES = ("x", "y", "z")
 
 
-class ProgramAxisSyntax(IRDLOperation, ABC):
-    """`x : i32`: a question about one axis of the launch grid."""
+class ProgramAxisOp(FieldOp, ABC):
+    """A question about one axis of the launch grid."""
 
     axis = prop_def(KeywordConstraint(PROGRAM_AXES))
     result = result_def(i32)
     traits = traits_def(Pure())
+    custom_directives: ClassVar = (Keyword,)
+    assembly_format = "custom<Keyword>($axis) attr-dict `:` type($result)"
 
     @property
     def dimension(self) -> int:
         assert isinstance(self.axis, StringAttr)
         return PROGRAM_AXES.index(self.axis.data)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        axis = parse_keyword_attr(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return build(cls, [], [parser.parse_type()], attrs, {"axis": axis})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {PROGRAM_AXES[self.dimension]}")
-        print_attr_dict(self, printer, ("axis",))
-        printer.print_string(" : i32")
-
 
 @irdl_op_definition
-class GetProgramIdOp(ProgramAxisSyntax):
+class GetProgramIdOp(ProgramAxisOp):
     name = "tt.get_program_id"
 
 
 @irdl_op_definition
-class GetNumProgramsOp(ProgramAxisSyntax):
+class GetNumProgramsOp(ProgramAxisOp):
     name = "tt.get_num_programs"
 
 
 COMPUTE_OPS: list[type[Operation]] = [
-    IntToPtrOp,
-    PtrToIntOp,
-    BitcastOp,
-    FpToFpOp,
-    ClampFOp,
-    PreciseSqrtOp,
-    PreciseDivFOp,
-    ApproxDivFOp,
-    MulhiUIOp,
-    AddPtrOp,
-    SplatOp,
-    UnsplatOp,
-    ExpandDimsOp,
-    BroadcastOp,
-    TransOp,
-    ReshapeOp,
-    CatOp,
-    JoinOp,
-    SplitOp,
-    MakeRangeOp,
-    GatherOp,
-    HistogramOp,
-    GetProgramIdOp,
-    GetNumProgramsOp,
-]
+    IntToPtrOp, PtrToIntOp, BitcastOp, FpToFpOp, ClampFOp, PreciseSqrtOp, PreciseDivFOp,
+    ApproxDivFOp, MulhiUIOp, AddPtrOp, SplatOp, UnsplatOp, ExpandDimsOp, BroadcastOp, TransOp,
+    ReshapeOp, CatOp, JoinOp, SplitOp, MakeRangeOp, GatherOp, HistogramOp, DotOp, DotScaledOp,
+    GetProgramIdOp, GetNumProgramsOp,
+]  # fmt: skip

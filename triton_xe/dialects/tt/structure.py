@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -42,49 +41,22 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.text.assembly import (
-    build,
-    parse_functional_type,
-    parse_operand_list,
-    parse_type_after,
-    parse_type_list,
-    print_attr_dict,
-    print_functional_type,
-    print_operands,
-    print_type_after,
-    resolve,
-)
+from triton_xe.dialects.text.assembly import FieldOp
 
 
-class ReturnSyntax(IRDLOperation, ABC):
-    """`%a, %b {attrs} : T, T`, or nothing after the name."""
+class LeaveOp(FieldOp, ABC):
+    """Leave a region with values."""
 
     arguments = var_operand_def()
     traits = traits_def(IsTerminator(), Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        attrs = parser.parse_optional_attr_dict()
-        operands = parse_operand_list(parser)
-        if not operands:
-            return build(cls, [], [], attrs)
-        attrs |= parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return build(cls, resolve(parser, operands, parse_type_list(parser)), [], attrs)
-
-    def print(self, printer: Printer) -> None:
-        print_attr_dict(self, printer)
-        if self.operands:
-            printer.print_string(" ")
-            print_operands(printer, self.operands)
-            print_type_after(printer, ":", *self.operand_types)
+    assembly_format = "attr-dict ($arguments^ `:` type($arguments))?"
 
 
 # Functions
 
 
 @irdl_op_definition
-class FuncOp(IRDLOperation):
+class FuncOp(FieldOp):
     """A kernel (public) or a device function (private)."""
 
     name = "tt.func"
@@ -145,12 +117,12 @@ class FuncOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReturnOp(ReturnSyntax):
+class ReturnOp(LeaveOp):
     name = "tt.return"
 
 
 @irdl_op_definition
-class CallOp(IRDLOperation):
+class CallOp(FieldOp):
     """Call a function of this module."""
 
     name = "tt.call"
@@ -159,41 +131,19 @@ class CallOp(IRDLOperation):
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     res = var_result_def()
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
 
     @property
     def callee_name(self) -> str:
         return self.callee.root_reference.data
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        callee = SymbolRefAttr(parser.parse_symbol_name())
-        parser.parse_punctuation("(")
-        operands = parse_operand_list(parser)
-        parser.parse_punctuation(")")
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, operands, inputs), outputs, attrs, {"callee": callee})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.callee_name)
-        printer.print_string("(")
-        print_operands(printer, self.operands)
-        printer.print_string(")")
-        print_attr_dict(self, printer, ("callee",))
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
-
 
 # Reductions and scans, printed in MLIR's generic form
 
 
-@irdl_op_definition
-class ReduceOp(IRDLOperation):
-    """Fold `srcs` along `axis` with the region, which takes two tuples of scalars."""
+class FoldOp(FieldOp, ABC):
+    """A region that takes two tuples of scalars combines what lies along an axis."""
 
-    name = "tt.reduce"
     srcs = var_operand_def()
     axis = prop_def(IntegerAttr)
     combine = region_def("single_block")
@@ -201,43 +151,40 @@ class ReduceOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        verify_combiner(self)
+        arguments = len(self.combine.block.args)
+        if arguments != 2 * len(self.operands):
+            raise VerifyException(
+                f"{self.name}: the region takes {arguments} values, not two per source"
+            )
 
 
 @irdl_op_definition
-class ScanOp(IRDLOperation):
+class ReduceOp(FoldOp):
+    """Fold `srcs` along `axis`."""
+
+    name = "tt.reduce"
+
+
+@irdl_op_definition
+class ScanOp(FoldOp):
     """Running fold of `srcs` along `axis`, from the end when `reverse`."""
 
     name = "tt.scan"
-    srcs = var_operand_def()
-    axis = prop_def(IntegerAttr)
     reverse = prop_def(BoolAttr)
-    combine = region_def("single_block")
-    res = var_result_def()
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        verify_combiner(self)
-
-
-def verify_combiner(op: ReduceOp | ScanOp) -> None:
-    arguments = len(op.combine.block.args)
-    if arguments != 2 * len(op.operands):
-        raise VerifyException(f"{op.name}: the region takes {arguments} values, not two per source")
 
 
 @irdl_op_definition
-class ReduceReturnOp(ReturnSyntax):
+class ReduceReturnOp(LeaveOp):
     name = "tt.reduce.return"
 
 
 @irdl_op_definition
-class ScanReturnOp(ReturnSyntax):
+class ScanReturnOp(LeaveOp):
     name = "tt.scan.return"
 
 
 @irdl_op_definition
-class MapElementwiseOp(IRDLOperation):
+class MapElementwiseOp(FieldOp):
     """Run the region, which may branch, on every element (or `pack` elements at a time)."""
 
     name = "tt.map_elementwise"
@@ -249,7 +196,7 @@ class MapElementwiseOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MapElementwiseReturnOp(ReturnSyntax):
+class MapElementwiseReturnOp(LeaveOp):
     name = "tt.map_elementwise.return"
 
 
@@ -257,7 +204,7 @@ class MapElementwiseReturnOp(ReturnSyntax):
 
 
 @irdl_op_definition
-class ExternElementwiseOp(IRDLOperation):
+class ExternElementwiseOp(FieldOp):
     """Call the external function `symbol` on every element."""
 
     name = "tt.extern_elementwise"
@@ -267,25 +214,11 @@ class ExternElementwiseOp(IRDLOperation):
     symbol = prop_def(StringAttr)
     pure = prop_def(BoolAttr)
     result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = parse_operand_list(parser)
-        attrs = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        inputs, outputs = parse_functional_type(parser)
-        return build(cls, resolve(parser, operands, inputs), outputs, attrs)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_operands(printer, self.operands)
-        print_attr_dict(self, printer)
-        printer.print_string(" : ")
-        print_functional_type(printer, self)
+    assembly_format = "$srcs attr-dict `:` functional-type($srcs, $result)"
 
 
 @irdl_op_definition
-class ElementwiseInlineAsmOp(IRDLOperation):
+class ElementwiseInlineAsmOp(FieldOp):
     """Assembly text run on every element (or `packed_element` elements at a time)."""
 
     name = "tt.elementwise_inline_asm"
@@ -295,36 +228,16 @@ class ElementwiseInlineAsmOp(IRDLOperation):
     packed_element = prop_def(IntegerAttr)
     arguments = var_operand_def()
     res = var_result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        text = StringAttr(parser.parse_str_literal())
-        attrs = parser.parse_optional_attr_dict()
-        operands = parse_operand_list(parser)
-        types: list[Attribute] = []
-        if operands:
-            parser.parse_punctuation(":")
-            types = parse_type_list(parser)
-        parser.parse_punctuation("->")
-        values = resolve(parser, operands, types)
-        return build(cls, values, parse_type_list(parser), attrs, {"asm_string": text})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_attribute(self.asm_string)
-        print_attr_dict(self, printer, ("asm_string",))
-        if self.operands:
-            printer.print_string(" ")
-            print_operands(printer, self.operands)
-            print_type_after(printer, ":", *self.operand_types)
-        print_type_after(printer, "->", *self.result_types)
+    assembly_format = (
+        "$asm_string attr-dict ($arguments^ `:` type($arguments))? `->` type($res)"
+    )
 
 
 # Messages to the host
 
 
 @irdl_op_definition
-class PrintOp(IRDLOperation):
+class PrintOp(FieldOp):
     """Print `prefix` and every element of the arguments."""
 
     name = "tt.print"
@@ -333,67 +246,21 @@ class PrintOp(IRDLOperation):
     arguments = var_operand_def()
     is_signed = prop_def(DenseArrayBase, prop_name="isSigned")
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        prefix = StringAttr(parser.parse_str_literal())
-        attrs = parser.parse_optional_attr_dict()
-        values = []
-        if parser.parse_optional_punctuation(":") is not None:
-            operands = parse_operand_list(parser)
-            parser.parse_punctuation(":")
-            values = resolve(parser, operands, parse_type_list(parser))
-        return build(cls, values, [], attrs, {"prefix": prefix})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_attribute(self.prefix)
-        print_attr_dict(self, printer, ("prefix",))
-        if self.operands:
-            printer.print_string(" : ")
-            print_operands(printer, self.operands)
-            print_type_after(printer, ":", *self.operand_types)
+    assembly_format = "$prefix attr-dict (`:` $arguments^ `:` type($arguments))?"
 
 
 @irdl_op_definition
-class AssertOp(IRDLOperation):
+class AssertOp(FieldOp):
     """Stop the program with `message` where the condition is false."""
 
     name = "tt.assert"
     condition = operand_def()
     message = prop_def(StringAttr)
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        message = StringAttr(parser.parse_str_literal())
-        attrs = parser.parse_optional_attr_dict()
-        value = parser.resolve_operand(operand, parse_type_after(parser, ":"))
-        return build(cls, [value], [], attrs, {"message": message})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.condition)
-        printer.print_string(", ")
-        printer.print_attribute(self.message)
-        print_attr_dict(self, printer, ("message",))
-        print_type_after(printer, ":", self.condition.type)
+    assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
 
 
 STRUCTURE_OPS: list[type[Operation]] = [
-    FuncOp,
-    ReturnOp,
-    CallOp,
-    ReduceOp,
-    ReduceReturnOp,
-    ScanOp,
-    ScanReturnOp,
-    MapElementwiseOp,
-    MapElementwiseReturnOp,
-    ExternElementwiseOp,
-    ElementwiseInlineAsmOp,
-    PrintOp,
-    AssertOp,
-]
+    FuncOp, ReturnOp, CallOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp, MapElementwiseOp,
+    MapElementwiseReturnOp, ExternElementwiseOp, ElementwiseInlineAsmOp, PrintOp, AssertOp,
+]  # fmt: skip

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.text.assembly import with_element_type
+from triton_xe.dialects.text.assembly import element_type, with_element_type
 
 GLOBAL = "global"
 """Address space that libtriton leaves out when it prints a pointer type."""
@@ -123,11 +123,6 @@ class CachePolicyAttr(Data[tuple[str, str]]):
     def print_parameter(self, printer: Printer) -> None:
         modifier, eviction = self.data
         printer.print_string(f"<cache_modifier = {modifier}, eviction_policy = {eviction}>")
-
-
-def element_type(type_: Attribute) -> Attribute:
-    """Element type of a tensor; a scalar is its own element."""
-    return type_.element_type if isinstance(type_, TensorType) else type_
 
 
 @lru_cache(maxsize=4096)
