@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import cast
+from typing import TypeVar, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, UnknownLoc, i1, i32, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects import arith_ext
+from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import Iteration, Remainder
@@ -67,7 +68,7 @@ class Scalars:
         if value.type == i64:
             return value
         if ("wide", value) not in self._known:
-            self._known["wide", value] = self.insert(arith_ext.ExtSIOp(value, i64))
+            self._known["wide", value] = self.insert(ExtSIOp(value, i64))
         return self._known["wide", value]
 
     def poly(self, poly: Poly) -> SSAValue:
@@ -92,7 +93,7 @@ class Scalars:
             if isinstance(only, SSAValue) and only.type == i32 and poly == Poly.symbol(only):
                 self._known[key] = only
             else:
-                self._known[key] = self.insert(arith_ext.TruncIOp(self.poly(poly), i32))
+                self._known[key] = self.insert(TruncIOp(self.poly(poly), i32))
         return self._known[key]
 
     def _term(self, monomial: Sequence[Symbol], coefficient: int) -> SSAValue:
@@ -143,12 +144,12 @@ class Scalars:
             return cast(SSAValue, amount)
         if isinstance(bound, Misalignment):
             low = self._rest(self.address(bound.base), block_2d.BASE_ALIGNMENT)
-            return self.insert(arith_ext.CmpiOp(self.poly(amount), low, "slt"))
+            return self.insert(CmpiOp(self.poly(amount), low, "slt"))
         if guard.relation is Relation.AT_LEAST:
             left, right = self.poly(amount), self.poly(bound)
-            return self.insert(arith_ext.CmpiOp(left, right, "slt"))
+            return self.insert(CmpiOp(left, right, "slt"))
         value = self.address(amount) if isinstance(amount, SSAValue) else self.poly(amount)
-        return self.insert(arith_ext.CmpiOp(self._rest(value, bound), self.constant(0), "ne"))
+        return self.insert(CmpiOp(self._rest(value, bound), self.constant(0), "ne"))
 
     def _rest(self, value: SSAValue, power_of_2: int) -> SSAValue:
         return self.insert(arith.AndIOp(value, self.constant(power_of_2 - 1)))
@@ -215,40 +216,39 @@ def erase_dead(root: Operation) -> None:
         for op in list(root.walk(reverse=True)):
             if op.parent is None or op is root:
                 continue
-            if op.name == "scf.for":
+            if isinstance(op, scf.ForOp):
                 changed |= drop_dead_carries(op)
             elif op.results and is_pure(op) and not any(r.uses.get_length() for r in op.results):
                 Rewriter.erase_op(op)
 
 
-def _uses_elsewhere(value: SSAValue, allowed: set[Operation]) -> bool:
-    return any(use.operation not in allowed for use in value.uses)
-
-
-def drop_dead_carries(loop: Operation) -> bool:
+def drop_dead_carries(loop: scf.ForOp) -> bool:
     """Remove loop-carried values that only compute themselves; True when one was removed."""
-    body = loop.regions[0].block
-    last = body.last_op
-    assert last is not None
-    dead = [i for i in range(len(loop.results)) if _is_dead_carry(loop, last, body, i)]
+    body, last = loop.body.block, last_of(loop.body.block)
+    dead = [i for i in range(len(loop.res)) if _is_dead_carry(loop, last, i)]
     if not dead:
         return False
-    keep = [i for i in range(len(loop.results)) if i not in dead]
+    keep = [i for i in range(len(loop.res)) if i not in dead]
     for i in dead:
-        body.args[i + 1].replace_all_uses_with(loop.operands[3 + i])
-    yielded = [last.operands[i] for i in keep]
-    last.operands = yielded
+        body.args[i + 1].replace_all_uses_with(loop.iter_args[i])
+    last.operands = [last.operands[i] for i in keep]
     for i in reversed(dead):
         body.erase_arg(body.args[i + 1])
-    _rebuild_for(loop, keep)
+    _with_carries(loop, [loop.iter_args[i] for i in keep], [loop.results[i] for i in keep])
     return True
 
 
-def _is_dead_carry(loop: Operation, last: Operation, body: Block, i: int) -> bool:
+def last_of(block: Block) -> Operation:
+    """The terminator of a block."""
+    assert block.last_op is not None
+    return block.last_op
+
+
+def _is_dead_carry(loop: scf.ForOp, last: Operation, i: int) -> bool:
     if loop.results[i].uses.get_length():
         return False
     seen: set[Operation] = {last}
-    work: list[SSAValue] = [body.args[i + 1]]
+    work: list[SSAValue] = [loop.body.block.args[i + 1]]
     while work:
         for use in work.pop().uses:
             if use.operation is last:
@@ -262,52 +262,47 @@ def _is_dead_carry(loop: Operation, last: Operation, body: Block, i: int) -> boo
     return True
 
 
-def _rebuild_for(loop: Operation, keep: list[int]) -> Operation:
-    region = loop.detach_region(0)
-    operands = [*loop.operands[:3], *(loop.operands[3 + i] for i in keep)]
-    new = scf.ForOp(operands[0], operands[1], operands[2], operands[3:], region)
+def _with_carries(
+    loop: scf.ForOp, carried: Sequence[SSAValue], results: Sequence[SSAValue]
+) -> scf.ForOp:
+    """The loop with other carried values; `results` are the old ones of the first of them."""
+    new = scf.ForOp(loop.lb, loop.ub, loop.step, carried, loop.detach_region(0))
     new.attributes = dict(loop.attributes)
     Rewriter.insert_op(new, InsertPoint.before(loop))
-    for new_index, old_index in enumerate(keep):
-        loop.results[old_index].replace_all_uses_with(new.results[new_index])
+    for old, result in zip(results, new.results, strict=False):
+        old.replace_all_uses_with(result)
     Rewriter.erase_op(loop)
     return new
 
 
 def extend_for(
-    loop: Operation, starts: Sequence[SSAValue], types: Sequence[Attribute] | None = None
-) -> tuple[Operation, list[BlockArgument]]:
+    loop: scf.ForOp, starts: Sequence[SSAValue]
+) -> tuple[scf.ForOp, list[BlockArgument]]:
     """The loop with more carried values; yield operands are added by the caller."""
-    body = loop.regions[0].block
+    body = loop.body.block
     added = [body.insert_arg(value.type, len(body.args)) for value in starts]
-    region = loop.detach_region(0)
-    old = list(loop.operands)
-    new = scf.ForOp(old[0], old[1], old[2], [*old[3:], *starts], region)
-    new.attributes = dict(loop.attributes)
-    Rewriter.insert_op(new, InsertPoint.before(loop))
-    for index, result in enumerate(loop.results):
-        result.replace_all_uses_with(new.results[index])
-    Rewriter.erase_op(loop)
-    return new, added
+    return _with_carries(loop, [*loop.iter_args, *starts], loop.results), added
 
 
-def yield_more(loop: Operation, values: Sequence[SSAValue]) -> None:
+def yield_more(loop: scf.ForOp, values: Sequence[SSAValue]) -> None:
     """Add operands to the terminator of a loop."""
-    last = loop.regions[0].block.last_op
-    assert last is not None
+    last = last_of(loop.body.block)
     last.operands = [*last.operands, *values]
 
 
-def functions(module: Operation) -> Iterator[Operation]:
+def functions(module: Operation) -> Iterator[FuncOp]:
     """Every tt.func of a module."""
     for op in module.regions[0].block.ops:
-        if op.name == "tt.func" and op.regions[0].blocks:
+        if isinstance(op, FuncOp) and op.body.blocks:
             yield op
 
 
-def loops_inside(root: Operation) -> list[Operation]:
-    """Every scf.for below `root`, inner ones first."""
-    return [op for op in root.walk() if op.name == "scf.for"][::-1]
+_Op = TypeVar("_Op", bound=Operation)
+
+
+def all_of(root: Operation, *kinds: type[_Op]) -> list[_Op]:
+    """The operations of some classes below `root`, in order."""
+    return [op for op in root.walk() if isinstance(op, kinds)]
 
 
 def if_else(condition: SSAValue, results: Sequence[Attribute]) -> scf.IfOp:

@@ -34,8 +34,6 @@ from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
 
-BASE_ALIGNMENT = "xe.base_alignment"
-GATHER = "xe.gather"
 _SCALAR = ("arith.", "tt.get_program_id", "tt.get_num_programs", "xe.warp_id")
 Number = SSAValue | int
 
@@ -51,7 +49,7 @@ class GuardTilesPass(TargetedPass):
             return
         for function in functions(op):
             tiles = [inner for inner in function.walk() if isinstance(inner, InitTileOp)]
-            asked = [tile for tile in tiles if BASE_ALIGNMENT not in tile.attributes]
+            asked = [tile for tile in tiles if tile.base_alignment is None]
             if asked and len(function.regions[0].blocks) == 1:
                 _Guard(function).run(asked)
 
@@ -73,9 +71,9 @@ class _Guard:
     def run(self, tiles: list[InitTileOp]) -> None:
         for tile in tiles:
             if not self._ask(tile):
-                tile.attributes[GATHER] = UnitAttr()
+                tile.gather = UnitAttr()
         self._ask_steps()
-        fast = [t for t in tiles if GATHER not in t.attributes]
+        fast = [t for t in tiles if t.gather is None]
         if not fast:
             Rewriter.erase_op(self.mark)
             return
@@ -86,7 +84,7 @@ class _Guard:
         else:
             Rewriter.erase_op(self.mark)
         for tile in fast:
-            tile.attributes[BASE_ALIGNMENT] = IntegerAttr(block_2d.BASE_ALIGNMENT, i32)
+            tile.base_alignment = IntegerAttr(block_2d.BASE_ALIGNMENT, i32)
         for loop in running:
             loop.attributes[RUNS] = UnitAttr()
             _count_from_zero(loop)
@@ -130,7 +128,7 @@ class _Guard:
             size = max(bit_width(kind.element_type) // 8, 1)
             if not self._multiple(step, size, block_2d.OFFSET_BYTES):
                 for source in _sources(op.operands[0]):
-                    source.attributes[GATHER] = UnitAttr()
+                    source.gather = UnitAttr()
 
     # -- tests -----------------------------------------------------------------------------------
 
@@ -284,8 +282,8 @@ def _copy(
         if op is loop:
             copy.attributes[RUNS] = UnitAttr()
         for inner in copy.walk():
-            if inner.name == "xetile.init_tile":
-                inner.attributes[GATHER] = UnitAttr()
+            if isinstance(inner, InitTileOp):
+                inner.gather = UnitAttr()
 
 
 def divisor(value: Number, depth: int = 8) -> int:
@@ -315,10 +313,10 @@ def divisor(value: Number, depth: int = 8) -> int:
     return 1
 
 
-def _sources(tile: SSAValue) -> list[Operation]:
+def _sources(tile: SSAValue) -> list[InitTileOp]:
     """Every init_tile that a tile may come from."""
     seen: set[SSAValue] = set()
-    work, out = [tile], []
+    work, out = [tile], list[InitTileOp]()
     while work:
         value = work.pop()
         if value in seen:
@@ -326,7 +324,7 @@ def _sources(tile: SSAValue) -> list[Operation]:
         seen.add(value)
         op = value.owner
         if isinstance(op, Operation):
-            if op.name == "xetile.init_tile":
+            if isinstance(op, InitTileOp):
                 out.append(op)
             elif op.name == "scf.for":
                 index = list(op.results).index(value)  # type: ignore[arg-type]

@@ -136,6 +136,7 @@ def _memref(value: SSAValue, kind: MemRefType[Any]) -> None:
             )
         else:
             continue
+        made.properties = op.properties | made.properties
         made.attributes.update(op.attributes)
         Rewriter.replace_op(op, made)
     Rewriter.replace_value_with_new_type(value, PointerType(kind.element_type))

@@ -128,7 +128,7 @@ class Site:
     """Accesses of one block that stand or fall together: those of a loop, or of straight code."""
 
     anchor: Operation
-    loop: Operation | None
+    loop: scf.ForOp | None
     accesses: dict[Operation, tuple[Surface, Motion, Motion]]
 
     @property
@@ -174,7 +174,7 @@ def _sites(loads: list[Operation], affine: Affine) -> list[Site]:
     sites = []
     for block, members in groups.items():
         parent = block.parent_op()
-        loop = parent if parent is not None and parent.name == "scf.for" else None
+        loop = parent if isinstance(parent, scf.ForOp) else None
         found = {}
         for load in members:
             try:
@@ -258,6 +258,7 @@ def _version(sites: list[Site]) -> None:
         copies = _split(anchor, condition, everything)
     for site in sites:
         loop = None if site.loop is None else copies[site.loop]
+        assert loop is None or isinstance(loop, scf.ForOp)
         if loop is not None and site.loop in runs:
             loop.attributes[RUNS] = UnitAttr()
         accesses = {copies[op]: access for op, access in site.accesses.items()}
@@ -321,7 +322,7 @@ def _split(
 
 def _place_cursors(
     first: Operation,
-    loop: Operation | None,
+    loop: scf.ForOp | None,
     accesses: dict[Operation, tuple[Surface, Motion, Motion]],
 ) -> None:
     scalars = Scalars(InsertPoint.before(first))

@@ -18,7 +18,6 @@ from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
-    IntegerAttr,
     ModuleOp,
     TensorType,
     VectorType,
@@ -27,8 +26,18 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects import arith_ext
-from triton_xe.dialects.xe import AdvanceOp, FromTileOp, ToTileOp, WarpIdOp
+from triton_xe.dialects.arith_ext import CmpiOp
+from triton_xe.dialects.layouts import DpasAttr
+from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.xe import (
+    AdvanceOp,
+    BlockLoadOp,
+    BlockStoreOp,
+    CursorOp,
+    FromTileOp,
+    ToTileOp,
+    WarpIdOp,
+)
 from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
 from triton_xe.dialects.xetile.mma import TileMmaOp
 from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp, UpdateTileOffsetOp
@@ -38,18 +47,17 @@ from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.module_facts import module_warps
 from triton_xe.lowering.rewriting import (
     Scalars,
+    all_of,
     erase_dead,
     extend_for,
     functions,
     placed,
     yield_more,
 )
-from triton_xe.lowering.surfaces.affine import attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan import Refusal
 from triton_xe.plan.prefetch import plan_prefetch
 
-BASE_ALIGNMENT = "xe.base_alignment"
 """Attribute of a tile or descriptor: what is known of its base address, in bytes."""
 
 
@@ -105,23 +113,20 @@ class _Conversion:
         self._parts: dict[tuple[int, ...], SSAValue | None] = {}
 
     def run(self) -> None:
-        for cursor in self._all("xe.cursor"):
+        for cursor in all_of(self.function, CursorOp):
             separate(cursor)
-        for cursor in self._all("xe.cursor"):
+        for cursor in all_of(self.function, CursorOp):
             self._cursor(cursor)
-        for dot in self._all("tt.dot"):
-            kind = dot.results[0].type
+        for dot in all_of(self.function, DotOp):
+            kind = dot.d.type
             assert isinstance(kind, TensorType)
-            if kind.encoding.name == "xe.dpas" and len(kind.get_shape()) == 2:
+            if isinstance(kind.encoding, DpasAttr) and len(kind.get_shape()) == 2:
                 self._dot(dot)
-        for view in self._all("xe.to_tile"):
-            if isinstance(view.operands[0], BlockArgument):
-                self._carry_tile(view.operands[0], view.results[0].type)
-        for view in self._all("xe.to_tile"):
+        for view in all_of(self.function, ToTileOp):
+            if isinstance(view.tensor, BlockArgument):
+                self._carry_tile(view.tensor, view.tile.type)
+        for view in all_of(self.function, ToTileOp):
             fold_to_tile(view)
-
-    def _all(self, name: str) -> list[Operation]:
-        return [op for op in self.function.walk() if op.name == name]
 
     # -- where a subgroup's part begins --------------------------------------------------------
 
@@ -165,41 +170,34 @@ class _Conversion:
 
     # -- cursors ---------------------------------------------------------------------------------
 
-    def _cursor(self, cursor: Operation) -> None:
+    def _cursor(self, cursor: CursorOp) -> None:
         """A cursor has one load or store, either at once or in the loop that carries it."""
-        (use,) = list(cursor.results[0].uses)
+        (use,) = list(cursor.cursor.uses)
         user = use.operation
-        if user.name == "scf.for":
+        if isinstance(user, scf.ForOp):
             self._carried_cursor(cursor, user, use.index - 3)
-            return
-        access = user
-        tile_value = self._init_tile(cursor, access)
-        if access.name == "xe.block_store":
-            self._store(access, tile_value)
-        else:
-            self._load(access, tile_value)
-        Rewriter.erase_op(cursor)
+        elif isinstance(user, BlockStoreOp):
+            self._store(user, self._init_tile(cursor, user))
+            Rewriter.erase_op(cursor)
+        elif isinstance(user, BlockLoadOp):
+            self._load(user, self._init_tile(cursor, user))
+            Rewriter.erase_op(cursor)
 
-    def _init_tile(self, cursor: Operation, access: Operation) -> SSAValue:
+    def _init_tile(self, cursor: CursorOp, access: BlockLoadOp | BlockStoreOp) -> SSAValue:
         transposed, kind = _access_type(access)
         rows, columns = _memory_order(subgroup_shape(kind), transposed)
         bases = layout_of(kind).bases["warp"]
         y_dim, x_dim = _memory_order((0, 1), transposed)
-        base, height, width, pitch, y, x = cursor.operands
         at = [
             self._moved(start, [b[dim] for b in bases], cursor)
-            for start, dim in ((y, y_dim), (x, x_dim))
+            for start, dim in ((cursor.y, y_dim), (cursor.x, x_dim))
         ]
-        made = tile_type(rows, columns, kind.element_type)
-        return self._new_tile(cursor, base, at, (height, width), pitch, made)
+        return self._new_tile(cursor, at, tile_type(rows, columns, kind.element_type))
 
-    def _new_tile(
-        self, cursor: Operation, base: SSAValue, at: Sequence[SSAValue],
-        sizes: tuple[SSAValue, SSAValue], pitch: SSAValue, made: TileType,
-    ) -> SSAValue:
-        op = InitTileOp(base=base, offsets=at, sizes=sizes, stride=pitch, tile_type=made)
-        alignment = attribute(cursor, "base_alignment")
-        op.attributes[BASE_ALIGNMENT] = IntegerAttr(alignment.value.data, i32)
+    def _new_tile(self, cursor: CursorOp, at: Sequence[SSAValue], made: TileType) -> SSAValue:
+        op = InitTileOp(base=cursor.base, offsets=at, sizes=(cursor.height, cursor.width),
+                        stride=cursor.pitch, tile_type=made)
+        op.base_alignment = cursor.base_alignment
         Rewriter.insert_op(op, InsertPoint.before(cursor))
         return op.results[0]
 
@@ -211,15 +209,12 @@ class _Conversion:
         Rewriter.insert_op(op, InsertPoint.before(before))
         return op.results[0]
 
-    def _carried_cursor(self, cursor: Operation, loop: Operation, index: int) -> None:
-        body = loop.regions[0].block
-        arg = body.args[index + 1]
-        load = next(u.operation for u in arg.uses if u.operation.name == "xe.block_load")
-        advance = next(u.operation for u in arg.uses if u.operation.name == "xe.advance")
+    def _carried_cursor(self, cursor: CursorOp, loop: scf.ForOp, index: int) -> None:
+        body = loop.body.block
+        (load, *_), advance = carried_uses(body.args[index + 1])
         start = self._init_tile(cursor, load)
-        steps = list(advance.operands[1:])
-        self._prefetch(cursor, load, loop, steps)
-        loop = self._find_loop(body)
+        steps = [advance.rows, advance.columns]
+        loop = self._prefetch(cursor, load, loop, steps)
         loop.operands[index + 3] = start
         new_arg = Rewriter.replace_value_with_new_type(body.args[index + 1], start.type)
         Rewriter.replace_value_with_new_type(loop.results[index], start.type)
@@ -227,23 +222,17 @@ class _Conversion:
         Rewriter.replace_op(advance, UpdateTileOffsetOp(tile=new_arg, offsets=steps))
         Rewriter.erase_op(cursor)
 
-    def _find_loop(self, body: Any) -> Operation:
-        loop = body.parent_op()
-        assert isinstance(loop, Operation)
-        return loop
-
-    def _load(self, load: Operation, tile_value: SSAValue) -> None:
-        kind = load.results[0].type
-        transposed = load.properties.get("transposed") is not None
+    def _load(self, load: BlockLoadOp, tile_value: SSAValue) -> None:
+        kind, transposed = load.value.type, load.transposed is not None
         op = LoadTileOp(tile=tile_value, transpose=transposed, value_type=tile_vector(kind))
         placed(load, op)
-        Rewriter.replace_op(load, [op, FromTileOp(op.results[0], kind)])
+        Rewriter.replace_op(load, [op, FromTileOp(op.value, kind)])
 
-    def _store(self, store: Operation, tile_value: SSAValue) -> None:
-        view = ToTileOp(store.operands[0], tile_vector(store.operands[0].type))
-        op = StoreTileOp(value=view.results[0], tile=tile_value)
+    def _store(self, store: BlockStoreOp, tile_value: SSAValue) -> None:
+        view = ToTileOp(store.value, tile_vector(store.value.type))
+        op = StoreTileOp(value=view.tile, tile=tile_value)
         placed(store, view, op)
-        first = self._first_copy(store.operands[0].type)
+        first = self._first_copy(store.value.type)
         if first is None:
             Rewriter.replace_op(store, [view, op], [])
             return
@@ -258,76 +247,75 @@ class _Conversion:
         if not copies:
             return None
         mine = self.top.insert(arith.AndIOp(self.warp(), self.top.constant(copies, i32)))
-        return self.top.insert(arith_ext.CmpiOp(mine, self.top.constant(0, i32), "eq"))
+        return self.top.insert(CmpiOp(mine, self.top.constant(0, i32), "eq"))
 
     # -- prefetching -----------------------------------------------------------------------------
 
     def _prefetch(
-        self, cursor: Operation, load: Operation, loop: Operation, steps: list[SSAValue]
-    ) -> None:
-        """Bring the tile of `num_stages - 1` iterations later into the cache."""
+        self, cursor: CursorOp, load: BlockLoadOp, loop: scf.ForOp, steps: list[SSAValue]
+    ) -> scf.ForOp:
+        """Bring the tile of `num_stages - 1` iterations later into the cache; the new loop."""
         ahead = self.num_stages - 1
         if ahead < 1:
-            return
+            return loop
         transposed, kind = _access_type(load)
         shape = kind.get_shape()
         rows, columns = _memory_order((shape[0], shape[1]), transposed)
         bits = _bits_of(kind)
         plan = plan_prefetch(rows, columns, bits, self.num_warps, self.target)
         if isinstance(plan, Refusal) or len(plan.messages) != 1:
-            return
-        base, height, width, pitch, y, x = cursor.operands
+            return loop
         whole = self._new_tile(
-            cursor, base, (y, x), (height, width), pitch,
-            tile_type(rows, columns, kind.element_type),
+            cursor, (cursor.y, cursor.x), tile_type(rows, columns, kind.element_type)
         )
         part_type = tile_type(plan.shape.height, plan.shape.width, kind.element_type)
         part = InitCoopTileOp(
             tile=whole, coop_id=self.warp(), coop_size=self.num_warps, part_type=part_type
         )
         Rewriter.insert_op(part, InsertPoint.before(loop))
-        at = part.results[0]
+        at: SSAValue = part.part
         for _ in range(ahead):
             moved = UpdateTileOffsetOp(tile=at, offsets=steps)
             prefetch = PrefetchTileOp(tile=at)
             placed(load, moved, prefetch)
             Rewriter.insert_op([prefetch, moved], InsertPoint.before(loop))
-            at = moved.results[0]
+            at = moved.moved
         new_loop, (arg,) = extend_for(loop, [at])
-        end = new_loop.regions[0].block.last_op
+        end = new_loop.body.block.last_op
         assert end is not None
         moved = UpdateTileOffsetOp(tile=arg, offsets=steps)
         prefetch = PrefetchTileOp(tile=arg)
         placed(load, part, moved, prefetch)
         Rewriter.insert_op([prefetch, moved], InsertPoint.before(end))
-        yield_more(new_loop, [moved.results[0]])
+        yield_more(new_loop, [moved.moved])
+        return new_loop
 
     # -- dots ------------------------------------------------------------------------------------
 
-    def _dot(self, dot: Operation) -> None:
-        views = [ToTileOp(v, tile_vector(v.type)) for v in dot.operands[:3]]
-        a, b, acc = (v.results[0] for v in views)
+    def _dot(self, dot: DotOp) -> None:
+        views = [ToTileOp(v, tile_vector(v.type)) for v in (dot.a, dot.b, dot.c)]
+        a, b, acc = (v.tile for v in views)
         made = TileMmaOp(a=a, b=b, acc=acc)
         placed(dot, *views, made)
-        Rewriter.replace_op(dot, [*views, made, FromTileOp(made.results[0], dot.results[0].type)])
+        Rewriter.replace_op(dot, [*views, made, FromTileOp(made.result, dot.d.type)])
 
     def _carry_tile(self, value: BlockArgument, kind: Attribute) -> None:
         """Carry a tile instead of a tensor through a loop that only uses it as a tile."""
         loop = value.block.parent_op()
-        if loop is None or loop.name != "scf.for" or value.index == 0:
+        if not isinstance(loop, scf.ForOp) or value.index == 0:
             return
-        if any(use.operation.name != "xe.to_tile" for use in value.uses):
+        if not all(isinstance(use.operation, ToTileOp) for use in value.uses):
             return
-        last = loop.regions[0].block.last_op
+        last = loop.body.block.last_op
         assert last is not None
         back = last.operands[value.index - 1].owner
-        if not isinstance(back, Operation) or back.name != "xe.from_tile":
+        if not isinstance(back, FromTileOp):
             return
         at = 2 + value.index
         view = ToTileOp(loop.operands[at], kind)
         Rewriter.insert_op(view, InsertPoint.before(loop))
-        loop.operands[at] = view.results[0]
-        last.operands[value.index - 1] = back.operands[0]
+        loop.operands[at] = view.tile
+        last.operands[value.index - 1] = back.tile
         old, index = value.type, value.index
         users = [use.operation for use in value.uses]
         new = Rewriter.replace_value_with_new_type(value, kind)
@@ -336,63 +324,61 @@ class _Conversion:
             Rewriter.erase_op(user)
         result = Rewriter.replace_value_with_new_type(loop.results[index - 1], kind)
         after = FromTileOp(result, old)
-        result.replace_all_uses_with(after.results[0])
+        result.replace_all_uses_with(after.tensor)
         after.operands[0] = result
         Rewriter.insert_op(after, InsertPoint.after(loop))
 
 
-def separate(cursor: Operation) -> None:
+def carried_uses(cursor: SSAValue) -> tuple[list[BlockLoadOp], AdvanceOp]:
+    """The loads through a cursor that a loop carries, and the move to its next iteration."""
+    users = [use.operation for use in cursor.uses]
+    (advance,) = (user for user in users if isinstance(user, AdvanceOp))
+    return [user for user in users if isinstance(user, BlockLoadOp)], advance
+
+
+def separate(cursor: CursorOp) -> None:
     """Give each load its own cursor: loads of one place in two layouts want different tiles."""
-    uses = list(cursor.results[0].uses)
+    uses = list(cursor.cursor.uses)
     loop = uses[0].operation
-    if loop.name != "scf.for":
+    if not isinstance(loop, scf.ForOp):
         for use in uses[1:]:
             copy = cursor.clone()
             Rewriter.insert_op(copy, InsertPoint.after(cursor))
-            use.operation.operands[use.index] = copy.results[0]
+            use.operation.operands[use.index] = copy.cursor
         return
-    arg = loop.regions[0].block.args[uses[0].index - 2]
-    loads = [u.operation for u in arg.uses if u.operation.name == "xe.block_load"]
-    advance = next(u.operation for u in arg.uses if u.operation.name == "xe.advance")
+    loads, advance = carried_uses(loop.body.block.args[uses[0].index - 2])
     for load in loads[1:]:
         copy = cursor.clone()
         Rewriter.insert_op(copy, InsertPoint.after(cursor))
         loop, (added,) = extend_for(loop, copy.results)
         load.operands[0] = added
-        moved = AdvanceOp(added, *advance.operands[1:])
+        moved = AdvanceOp(added, advance.rows, advance.columns)
         Rewriter.insert_op(moved, InsertPoint.after(advance))
         yield_more(loop, moved.results)
 
 
-def fold_to_tile(view: Operation) -> None:
+def fold_to_tile(view: ToTileOp) -> None:
     """to_tile(from_tile x) -> x ; to_tile(0) -> vector of 0."""
     if view.parent is None:
         return
-    op = view.operands[0].owner
-    if not isinstance(op, Operation):
-        return
-    if op.name == "xe.from_tile":
-        view.results[0].replace_all_uses_with(op.operands[0])
-    elif op.name == "arith.constant":
-        held = attribute(op, "value")
-        kind = view.results[0].type
+    op = view.tensor.owner
+    if isinstance(op, FromTileOp):
+        view.tile.replace_all_uses_with(op.tile)
+    elif isinstance(op, arith.ConstantOp):
+        held, kind = op.value, view.tile.type
+        assert isinstance(held, DenseIntOrFPElementsAttr)
         assert isinstance(kind, VectorType)
         if any(held.data.data):  # only zero is an accumulator that costs nothing
             return
         made = arith.ConstantOp(DenseIntOrFPElementsAttr(kind, held.data), kind)
         Rewriter.insert_op(made, InsertPoint.before(view))
-        view.results[0].replace_all_uses_with(made.results[0])
+        view.tile.replace_all_uses_with(made.result)
 
 
-def _access_type(access: Operation) -> tuple[bool, TensorType[Any]]:
-    if access.name == "xe.block_store":
-        kind = access.operands[0].type
-        transposed = False
-    else:
-        kind = access.results[0].type
-        transposed = access.properties.get("transposed") is not None
-    assert isinstance(kind, TensorType)
-    return transposed, kind
+def _access_type(access: BlockLoadOp | BlockStoreOp) -> tuple[bool, TensorType[Any]]:
+    transposed = isinstance(access, BlockLoadOp) and access.transposed is not None
+    assert isinstance(access.value.type, TensorType)
+    return transposed, access.value.type
 
 
 def _memory_order(pair: tuple[int, int], transposed: bool) -> tuple[int, int]:

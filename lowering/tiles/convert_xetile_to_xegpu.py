@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf, vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
+from triton_xe.dialects.arith_ext import ExtSIOp, IndexCastOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
@@ -46,6 +47,9 @@ from triton_xe.dialects.xegpu.nd import (
 )
 from triton_xe.dialects.xegpu.operand_sg_maps import dpas_sg_map
 from triton_xe.dialects.xegpu.types import bit_width, tensor_desc
+from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
+from triton_xe.dialects.xetile.mma import TileMmaOp
+from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp, UpdateTileOffsetOp
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
@@ -53,15 +57,19 @@ from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.module_facts import note_plans
-from triton_xe.lowering.rewriting import drop_dead_carries, erase_dead, extend_for, functions, place
+from triton_xe.lowering.rewriting import (
+    all_of,
+    drop_dead_carries,
+    erase_dead,
+    extend_for,
+    functions,
+    last_of,
+    place,
+)
 from triton_xe.lowering.surfaces.affine import attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.lowering.tiles.tile_descriptors import (
-    GATHER,
-    GATHERED,
-    GATHERED_TURNED,
-    MESSAGE,
-    TURNED,
+    AccessMode,
     Kind,
     Needs,
     Rectangle,
@@ -96,8 +104,6 @@ from triton_xe.plan import (
 )
 from triton_xe.plan.block_load import Objective
 
-BASE_ALIGNMENT = "xe.base_alignment"
-
 
 @dataclass(frozen=True)
 class ConvertXeTileToXeGPUPass(TargetedPass):
@@ -129,21 +135,23 @@ class _Conversion:
     def run(self) -> None:
         ops = list(self.function.walk())
         for op in ops:
-            if op.name == "xetile.tile_mma":
+            if isinstance(op, TileMmaOp):
                 self._note_roles(op)
         self._spread_roles(ops)
         for op in ops:
-            if op.name in ("xetile.load_tile", "xetile.store_tile"):
+            if isinstance(op, LoadTileOp | StoreTileOp):
                 self._plan(op)
-            elif op.name == "xetile.prefetch_tile":
-                needs = self._needs(op.operands[0])
-                needs.kinds[self._prefetch_kind(op.operands[0].type, needs)] = None
+            elif isinstance(op, PrefetchTileOp):
+                needs = self._needs(op.tile)
+                needs.kinds[self._prefetch_kind(op.tile.type, needs)] = None
         for block in self.function.regions[0].blocks:
             self._block(block)
         for last, index, arg in self.old_yields:
             last.operands[index] = arg
         self._erase_old()
         erase_dead(self.function)
+        if all_of(self.function, xe.FragmentOp, xe.ToFragmentsOp, xe.FromFragmentsOp):
+            self.function.attributes[xe.FRAGMENTS] = UnitAttr()
         sink_gathers(self.function)
 
     def _erase_old(self) -> None:
@@ -154,19 +162,18 @@ class _Conversion:
                 left.append(op)
             else:
                 Rewriter.erase_op(op)
-        for op in list(self.function.walk(reverse=True)):
-            if op.name == "scf.for":
-                drop_dead_carries(op)
+        for loop in reversed(all_of(self.function, scf.ForOp)):
+            drop_dead_carries(loop)
         for op in left:
             Rewriter.erase_op(op)
 
     # -- what each tile is -----------------------------------------------------------------------
 
-    def _note_roles(self, op: Operation) -> None:
+    def _note_roles(self, op: TileMmaOp) -> None:
         dpas = dpas_of(op, self.target)
         for value, operand in zip(op.operands, "abc", strict=False):
             self._note(value, operand, dpas)
-        self._note(op.results[0], "c", dpas)
+        self._note(op.result, "c", dpas)
 
     def _note(self, value: SSAValue, operand: str, dpas: Dpas) -> None:
         role = Role(operand, dpas, *plane(value.type))
@@ -180,15 +187,12 @@ class _Conversion:
         """Values that loops and element-wise ops connect have one role; others a plain one."""
         groups = [group for op in ops for group in kept_alike(op)]
         for op in ops:
-            if op.name == "xe.to_tile" and op.results[0] not in self.roles:
-                self.roles[op.results[0]] = self._role_of_tensor(op.operands[0].type, op)
-            if op.name == "xe.from_tile" and op.operands[0] not in self.roles:
-                self.roles[op.operands[0]] = self._role_of_tensor(op.results[0].type, op)
+            if isinstance(op, xe.ToTileOp | xe.FromTileOp) and op.tile not in self.roles:
+                self.roles[op.tile] = self._role_of_tensor(op)
         self._settle(groups)
         for op in ops:
-            value = {"xetile.load_tile": op.results, "xetile.store_tile": op.operands}.get(op.name)
-            if value and value[0] not in self.roles:
-                self.roles[value[0]] = plain_role(*plane(value[0].type), self.target)
+            if isinstance(op, LoadTileOp | StoreTileOp) and op.value not in self.roles:
+                self.roles[op.value] = plain_role(*plane(op.value.type), self.target)
                 self._settle(groups)
 
     def _settle(self, groups: list[list[SSAValue]]) -> None:
@@ -207,9 +211,8 @@ class _Conversion:
                         self.roles[value] = found[0]
                         changed = True
 
-    def _role_of_tensor(self, kind: Attribute, op: Operation) -> Role:
-        encoding = kind.encoding.encoding  # type: ignore[attr-defined]
-        value = op.results[0] if op.name == "xe.to_tile" else op.operands[0]
+    def _role_of_tensor(self, op: xe.ToTileOp | xe.FromTileOp) -> Role:
+        encoding = op.tensor.type.encoding.encoding  # type: ignore[attr-defined]
         operand, parent = "c", encoding
         if isinstance(encoding, DotOperandEncoding):
             operand, parent = "ab"[encoding.op_idx], encoding.parent
@@ -218,37 +221,35 @@ class _Conversion:
         name = {1: "tf32", 2: "f16", 4: "s8"}[parent.ops_per_channel]
         accumulator = "i32" if name == "s8" else "f32"
         dpas = Dpas(name, name, accumulator, parent.repeat_count, parent.execution_size)
-        return Role(operand, dpas, *plane(value.type))
+        return Role(operand, dpas, *plane(op.tile.type))
 
     # -- plans -----------------------------------------------------------------------------------
 
-    def _plan(self, op: Operation) -> None:
+    def _plan(self, op: LoadTileOp | StoreTileOp) -> None:
         """Plan the messages of a load or store, and note the descriptors they need."""
-        loads = op.name == "xetile.load_tile"
-        value, tile = (op.results[0], op.operands[0]) if loads else (op.operands[0], op.operands[1])
-        role, kind = self.roles[value], tile.type
+        role, kind = self.roles[op.value], op.tile.type
         assert isinstance(kind, TileType)
         if kind.scope != "global":
             raise UnsupportedError(
                 f"{op.name}: tiles lie in global memory; use xegpu ops for shared local memory"
             )
-        needs = self._needs(tile)
+        needs = self._needs(op.tile)
         transposed = is_transposed(op, kind)
         if not needs.gather and not is_ragged(role):
             found = self._rectangles(op, role, kind, transposed)
             if found is not None:
                 self.rectangles[op] = found
                 for rectangle in found:
-                    needs.kinds[descriptor_type(kind, rectangle.plan), MESSAGE] = None
+                    needs.kinds[descriptor_type(kind, rectangle.plan), AccessMode.MESSAGE] = None
                 return
         for row in range(role.grid[0]):
             needs.kinds[gather_kind(role, row, kind, transposed)] = None
 
     def _rectangles(
-        self, op: Operation, role: Role, kind: TileType, transposed: bool
+        self, op: LoadTileOp | StoreTileOp, role: Role, kind: TileType, transposed: bool
     ) -> list[Rectangle] | None:
         """Plans that cover the tile; None where only gathers can."""
-        loads = op.name == "xetile.load_tile"
+        loads = isinstance(op, LoadTileOp)
         if not loads and any(c.valid < c.size for c in (*role.row_cuts, *role.column_cuts)):
             return None
         surface = SurfaceFacts(contiguous_dim=0 if transposed else 1)
@@ -271,7 +272,7 @@ class _Conversion:
 
     def _refused(self, op: Operation, why: Refusal) -> None:
         """Tensors need the plan; tiles written by hand are gathered, which the summary tells."""
-        if any(u.operation.name == "xe.from_tile" for r in op.results for u in r.uses):
+        if any(isinstance(u.operation, xe.FromTileOp) for r in op.results for u in r.uses):
             raise UnsupportedError(f"{op.name}: {why}")
         self.plans.append({"op": "gather", "because": str(why)})
 
@@ -285,7 +286,8 @@ class _Conversion:
         rows, columns = in_memory(kind, (kind.rows, kind.columns))
         widest = 8 * block_2d.MAX_ROW_BYTES // bit_width(kind.element_type)
         shape = min(32, power_of_2(rows)), min(widest, power_of_2(columns))
-        return tensor_desc(shape, kind.element_type), GATHERED if needs.gather else MESSAGE
+        return tensor_desc(shape, kind.element_type), (
+            AccessMode.GATHER if needs.gather else AccessMode.MESSAGE)
 
     def _needs(self, tile: SSAValue) -> Needs:
         """The needs of a tile, shared by all values that are this tile at some time."""
@@ -309,34 +311,32 @@ class _Conversion:
             seen[value] = None
             op = value.owner
             if isinstance(op, Operation):
-                if op.name == "xetile.update_tile_offset":
-                    work.append(op.operands[0])
-                elif op.name == "scf.for":
+                if isinstance(op, UpdateTileOffsetOp):
+                    work.append(op.tile)
+                elif isinstance(op, scf.ForOp):
                     index = list(op.results).index(value)  # type: ignore[arg-type]
-                    work += [op.operands[3 + index], op.regions[0].block.args[1 + index]]
+                    work += [op.iter_args[index], op.body.block.args[1 + index]]
             else:
                 loop = op.parent_op()
-                if loop is not None and loop.name == "scf.for" and isinstance(value, BlockArgument):
-                    last = op.last_op
-                    assert last is not None
-                    work += [loop.operands[2 + value.index], last.operands[value.index - 1]]
-            work += [u.operation.results[0] for u in value.uses
-                     if u.operation.name == "xetile.update_tile_offset"]
+                if isinstance(loop, scf.ForOp) and isinstance(value, BlockArgument):
+                    index = value.index - 1
+                    work += [loop.iter_args[index], last_of(op).operands[index]]
+            work += [u.operation.moved for u in value.uses
+                     if isinstance(u.operation, UpdateTileOffsetOp)]
         return list(seen)
 
     # -- rewriting -------------------------------------------------------------------------------
 
     def _block(self, block: Any) -> None:
-        table: dict[str, Callable[[Operation], None]] = {
-            "scf.for": self._for, "xetile.init_tile": self._init, "xetile.init_coop_tile":
-            self._coop, "xetile.update_tile_offset": self._update, "xetile.load_tile": self._load,
-            "xetile.store_tile": self._store, "xetile.prefetch_tile": self._prefetch,
-            "xetile.tile_mma": self._mma, "xe.to_tile": self._to_tile,
-            "xe.from_tile": self._from_tile, "arith.constant": self._constant,
-            "vector.broadcast": self._elementwise,
+        table: dict[type[Operation], Callable[[Any], None]] = {
+            scf.ForOp: self._for, InitTileOp: self._init, InitCoopTileOp: self._coop,
+            UpdateTileOffsetOp: self._update, LoadTileOp: self._load, StoreTileOp: self._store,
+            PrefetchTileOp: self._prefetch, TileMmaOp: self._mma, xe.ToTileOp: self._to_tile,
+            xe.FromTileOp: self._from_tile, arith.ConstantOp: self._constant,
+            vector.BroadcastOp: self._elementwise,
         }
         for op in list(block.ops):
-            handler = table.get(op.name)
+            handler = table.get(type(op))
             before = op.prev_op
             if handler is None and op.results and op.results[0] in self.roles:
                 handler = self._elementwise
@@ -352,9 +352,8 @@ class _Conversion:
         Rewriter.insert_op(op, InsertPoint.before(before))
         return op.results[0]
 
-    def _for(self, loop: Operation) -> None:
-        body = loop.regions[0].block
-        starts = list(loop.operands[3:])
+    def _for(self, loop: scf.ForOp) -> None:
+        body, starts = loop.body.block, list(loop.iter_args)
         vectors = [i for i, v in enumerate(starts) if v in self.roles
                    and isinstance(v.type, VectorType)]
         tiles = [i for i, v in enumerate(starts) if isinstance(v.type, TileType)]
@@ -378,8 +377,7 @@ class _Conversion:
             self.descs[loop.results[i]] = dict(zip(kinds[i], loop.results[first:], strict=False))
             offset += len(kinds[i])
         self._block(body)
-        last = body.last_op
-        assert last is not None
+        last = last_of(body)
         following = [f for i in vectors for f in self.fragments[last.operands[i]]]
         following += [self.descs[last.operands[i]][k] for i in tiles for k in kinds[i]]
         last.operands = [*last.operands, *following]
@@ -400,19 +398,17 @@ class _Conversion:
         assert isinstance(kind, TileType)
         needs = self.needs[tile]
         made: dict[Kind, SSAValue] = {}
-        for wanted, manner in needs.kinds:
-            turned = manner == GATHERED_TURNED
+        for wanted, mode in needs.kinds:
+            transposed = mode is AccessMode.GATHER_TRANSPOSED
             desc = CreateNdTdescOp(
-                base=source.base, offsets=flipped(in_memory(kind, at), turned),
-                shape=flipped(in_memory(kind, source.sizes), turned), strides=(source.stride, 1),
-                desc_type=wanted,
+                base=source.base, offsets=flipped(in_memory(kind, at), transposed),
+                shape=flipped(in_memory(kind, source.sizes), transposed),
+                strides=(source.stride, 1), desc_type=wanted,
             )
-            desc.attributes.update(source.attributes)
-            if manner != MESSAGE:
-                desc.attributes[GATHER] = UnitAttr()
-            if turned:
-                desc.attributes[TURNED] = UnitAttr()
-            made[wanted, manner] = self._insert(op, desc)
+            desc.base_alignment = source.base_alignment
+            desc.gather = None if mode is AccessMode.MESSAGE else UnitAttr()
+            desc.gather_transposed = UnitAttr() if transposed else None
+            made[wanted, mode] = self._insert(op, desc)
         self.descs[tile] = made
 
     def _coop(self, op: Any) -> None:
@@ -421,7 +417,7 @@ class _Conversion:
         if op.part not in self.needs:
             return
         source = op.tile.owner
-        if source.name != "xetile.init_tile":
+        if not isinstance(source, InitTileOp):
             raise UnsupportedError(
                 f"{op.name}: the tile must come from xetile.init_tile; move the part instead"
             )
@@ -443,8 +439,6 @@ class _Conversion:
 
     def _sum(self, op: Operation, left: SSAValue, right: SSAValue) -> SSAValue:
         if left.type != right.type:
-            from triton_xe.dialects.arith_ext import ExtSIOp, IndexCastOp
-
             if "index" in (str(left.type), str(right.type)):
                 right = self._insert(op, IndexCastOp(right, left.type))
             elif bit_width(right.type) < bit_width(left.type):
@@ -472,7 +466,7 @@ class _Conversion:
         offsets = in_memory(op.tile.type, op.offsets)
         self.descs[op.moved] = {
             kind: self._insert(op, UpdateNdOffsetOp(
-                desc=desc, offsets=flipped(offsets, kind[1] == GATHERED_TURNED)))
+                desc=desc, offsets=flipped(offsets, kind[1] is AccessMode.GATHER_TRANSPOSED)))
             for kind, desc in self.descs[op.tile].items()
         }
 
@@ -501,7 +495,7 @@ class _Conversion:
     ) -> None:
         plan, kind = rectangle.plan, tile.type
         assert isinstance(kind, TileType)
-        desc = self.descs[tile][descriptor_type(kind, plan), MESSAGE]
+        desc = self.descs[tile][descriptor_type(kind, plan), AccessMode.MESSAGE]
         start = flipped(rectangle.start, is_transposed(op, kind))
         loads = [self._load_message(op, desc, plan, m, start) for m in plan.messages]
         row = rectangle.rows.first
@@ -567,7 +561,7 @@ class _Conversion:
             for c in range(rectangle.columns.count):
                 at = role.index(row + r, rectangle.columns.first + c)
                 mine[rectangle.role.index(r, c)] = self.fragments[op.value][at]
-        base = self.descs[op.tile][descriptor_type(kind, plan), MESSAGE]
+        base = self.descs[op.tile][descriptor_type(kind, plan), AccessMode.MESSAGE]
         for number, message in enumerate(plan.messages):
             where = {(s.element, s.sub): r for r, s in enumerate(plan.sources)
                      if s.message == number}

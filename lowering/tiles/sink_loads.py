@@ -19,6 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.xe import FragmentOp
+from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import LoadNdOp
 from triton_xe.hardware.target import Target
 from triton_xe.layout import LinearLayout, to_linear_layout
@@ -31,8 +33,6 @@ from triton_xe.plan.conversion import plan_conversion
 
 HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
-AT_USE = "xe.at_use"
-"""Attribute of a read whose message is written where the first of its values is used."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
 _STAY_BEFORE = (
@@ -76,12 +76,12 @@ def _layout(kind: Any) -> LinearLayout:
 
 def _sink(block: Block, target: Target) -> None:
     for op in reversed(list(block.ops)):
-        if op.name == "xegpu.load_nd":
-            op.attributes[AT_USE] = UnitAttr()
-        elif op.name == "tt.load":
+        if isinstance(op, LoadNdOp):
+            op.at_use = UnitAttr()
+        elif isinstance(op, LoadOp):
             _sink_to_conversion(op, target)
             continue
-        elif op.name != "xe.fragment":
+        elif not isinstance(op, FragmentOp):
             continue
         _move(op, {use.operation for result in op.results for use in result.uses})
 
@@ -106,9 +106,9 @@ def _multiply_at_use(block: Block, target: Target) -> None:
 
     Each of their fragments is computed when it is stored or converted, unless a loop carries it.
     """
-    products = [op for op in block.ops if op.name == "xegpu.dpas"]
+    products = [op for op in block.ops if isinstance(op, DpasOp)]
     chains = {op: _chain(op) for op in products if not _continues(op)}
-    factors = {value for op in products for value in op.operands[:2]}
+    factors = {value for op in products for value in (op.a, op.b)}
     room = HELD * target.grf_bytes
     made = sum(_bytes(op.results[0], target) for op in chains)
     if made <= room or sum(_bytes(value, target) for value in factors) > room:
@@ -118,25 +118,25 @@ def _multiply_at_use(block: Block, target: Target) -> None:
     for op in ends:
         if len(chains[op]) <= LONGEST_CHAIN:
             for part in chains[op]:
-                part.attributes[AT_USE] = UnitAttr()
+                part.at_use = UnitAttr()
 
 
-def _continues(op: Operation) -> bool:
+def _continues(op: DpasOp) -> bool:
     """Whether a product is the accumulator of another one in its block, and nothing else."""
     uses = list(op.results[0].uses)
-    return len(uses) == 1 and uses[0].operation.name == "xegpu.dpas" and uses[0].index == 2 and (
+    return len(uses) == 1 and isinstance(uses[0].operation, DpasOp) and uses[0].index == 2 and (
         uses[0].operation.parent is op.parent
     )
 
 
-def _chain(op: Operation) -> list[Operation]:
+def _chain(op: DpasOp) -> list[DpasOp]:
     """The products that one accumulator goes through, the last one first."""
     chain = [op]
-    while len(chain[-1].operands) > 2:
-        before = chain[-1].operands[2].owner
-        if not isinstance(before, Operation) or before.name != "xegpu.dpas":
+    while (acc := chain[-1].acc) is not None:
+        before = acc.owner
+        if not isinstance(before, DpasOp) or before.parent is not op.parent:
             break
-        if before.parent is not op.parent or not _continues(before):
+        if not _continues(before):
             break
         chain.append(before)
     return chain

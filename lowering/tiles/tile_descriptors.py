@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
@@ -11,23 +12,28 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.access_attributes import sg_map
-from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, UpdateNdOffsetOp
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp
 from triton_xe.dialects.xegpu.operand_sg_maps import dpas_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
+from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.lowering.rewriting import detach
 from triton_xe.lowering.surfaces.affine import attribute
 from triton_xe.lowering.tiles.tile_roles import Cut, Role, Span
 from triton_xe.plan import BlockPlan
 
-GATHER = "xe.gather"
-VALID = "xe.valid"
 Hints = dict[str, Attribute]
-TURNED = "xe.turned"
-"""Attribute of a create_nd_tdesc for gathers: neighbours along its rows are a pitch apart in
-memory, and its rows are neighbours."""
-MESSAGE, GATHERED, GATHERED_TURNED = "message", "gathered", "gathered, turned"
-Kind = tuple[TensorDescType, str]
+
+
+class AccessMode(Enum):
+    """How a block is moved: by a message, or by gathers of its rows or of its columns."""
+
+    MESSAGE = auto()
+    GATHER = auto()
+    GATHER_TRANSPOSED = auto()
+
+
+Kind = tuple[TensorDescType, AccessMode]
 """A descriptor's type, and how the block is moved."""
 
 
@@ -70,10 +76,10 @@ def cache_hints(op: Operation) -> Hints:
     return {k: v for k, v in op.properties.items() if k in ("L1_hint", "L2_hint", "L3_hint")}
 
 
-def mark_valid(op: Operation, rows: Cut, columns: Cut) -> None:
+def mark_valid(op: LoadNdOp | StoreNdOp, rows: Cut, columns: Cut) -> None:
     """Say how much of an operand counts, where it is not all of it."""
     if (rows.valid, columns.valid) != (rows.size, columns.size):
-        op.attributes[VALID] = DenseArrayBase.from_list(i32, [rows.valid, columns.valid])
+        op.valid = DenseArrayBase.from_list(i32, [rows.valid, columns.valid])
 
 
 def gather_kind(role: Role, row: int, kind: TileType, transposed: bool) -> Kind:
@@ -85,7 +91,7 @@ def gather_kind(role: Role, row: int, kind: TileType, transposed: bool) -> Kind:
     element, other = types[role.operand]
     lanes = dpas_sg_map(role.operand, element, made.execution_size, other)
     return (tensor_desc(size, kind.element_type, sg_map=lanes),
-            GATHERED_TURNED if transposed else GATHERED)
+            AccessMode.GATHER_TRANSPOSED if transposed else AccessMode.GATHER)
 
 
 def descriptor_type(kind: TileType, plan: BlockPlan) -> TensorDescType:
@@ -143,7 +149,7 @@ def is_gathered(desc: SSAValue) -> bool:
         if isinstance(op, UpdateNdOffsetOp):
             desc = op.desc
         elif isinstance(op, CreateNdTdescOp):
-            return GATHER in op.attributes
+            return op.gather is not None
         elif isinstance(desc, BlockArgument):
             loop = op.parent_op()
             if loop is None or loop.name != "scf.for":
@@ -169,12 +175,10 @@ def kept_alike(op: Operation) -> list[list[SSAValue]]:
 
 def made_for_gathers(op: Operation) -> bool:
     """Whether a tile was marked where it was made, or is part of one that was."""
-    if GATHER in op.attributes:
-        return True
-    if op.name == "xetile.init_coop_tile":
-        source = op.operands[0].owner
-        return isinstance(source, Operation) and GATHER in source.attributes
-    return False
+    if isinstance(op, InitCoopTileOp):
+        source = op.tile.owner
+        return isinstance(source, Operation) and made_for_gathers(source)
+    return isinstance(op, InitTileOp) and op.gather is not None
 
 
 def is_ragged(role: Role) -> bool:

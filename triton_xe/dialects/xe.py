@@ -13,6 +13,7 @@ current subgroup owns; the tensor's layout says which.
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32
@@ -235,8 +236,24 @@ def _run(parser: AttrParser) -> tuple[int, ...]:
     return _following(text[0], text[1], text[2], count, parser.parse_integer())
 
 
+FRAGMENTS = "xe.fragments"
+"""Attribute of a function whose vectors are fragments: a work-item's operands of instructions, not
+vectors of the whole subgroup."""
+
+
+class _OnFragments(IRDLOperation, ABC):
+    """An operation that fragments are made by or read by."""
+
+    def verify_(self) -> None:
+        function = self.parent_op()
+        while function is not None and function.name != "tt.func":
+            function = function.parent_op()
+        if function is not None and FRAGMENTS not in function.attributes:
+            raise VerifyException(f"{self.name} stands only in functions with {FRAGMENTS}")
+
+
 @irdl_op_definition
-class FragmentOp(IRDLOperation):
+class FragmentOp(_OnFragments):
     """A work-item's operand of one instruction, picked from the results of loads.
 
     `sources` says, for each of the fragment's values in order, which load, which of that result's
@@ -261,7 +278,7 @@ class FragmentOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ToFragmentsOp(IRDLOperation):
+class ToFragmentsOp(_OnFragments):
     """A tensor's registers as the operands of instructions, in register order."""
 
     name = "xe.to_fragments"
@@ -275,7 +292,7 @@ class ToFragmentsOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FromFragmentsOp(IRDLOperation):
+class FromFragmentsOp(_OnFragments):
     """The tensor whose registers are the given fragments, one after the other."""
 
     name = "xe.from_fragments"

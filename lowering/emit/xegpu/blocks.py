@@ -58,14 +58,6 @@ from triton_xe.lowering.surfaces.affine import attribute, constant_of
 
 VOID = ir.VoidType()
 CACHE_LINE = 64
-GATHER = "xe.gather"
-"""Attribute of create_nd_tdesc: gathers move the block."""
-TURNED = "xe.turned"
-"""Attribute of create_nd_tdesc next to it: neighbours along a row of the block are a pitch apart,
-its rows are neighbours."""
-VALID = "xe.valid"
-"""Attribute of load_nd and store_nd: of the block's rows and columns so many are used; the rest
-reads as zero and is not written."""
 SLM_BYTES = "xe.slm_bytes"
 
 
@@ -84,7 +76,7 @@ class Block:
     x: ir.Value
     hard: tuple[ir.Value, ir.Value, ir.Value, ir.Value] | None = None
     low: ir.Value | None = None
-    turned: bool = False
+    transposed: bool = False
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
         return [self.y, self.x], lambda parts: replace(self, y=parts[0], x=parts[1])
@@ -115,8 +107,8 @@ def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
     height, width = (index_value(em, v) for v in op.shape)
     pitch = index_value(em, op.strides[0])
     y, x = (index_value(em, v) for v in op.offsets)
-    made = Block(base, height, width, pitch, y, x, turned=TURNED in op.attributes)
-    if GATHER in op.attributes or not em.target.has_block_2d or _known_illegal(op):
+    made = Block(base, height, width, pitch, y, x, transposed=op.gather_transposed is not None)
+    if op.gather is not None or not em.target.has_block_2d or _known_illegal(op):
         return made
     return _hardened(em, op, made)
 
@@ -153,8 +145,7 @@ def _known_illegal(op: CreateNdTdescOp) -> bool:
 def _hardened(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     """The surface as messages take it: lengths in bytes minus one, from an aligned base."""
     bits = op.desc_type.element_bits
-    known = attribute(op, "xe.base_alignment")
-    alignment = 1 if known is None else known.value.data
+    alignment = 1 if op.base_alignment is None else op.base_alignment.value.data
     assert block.width is not None
     assert block.pitch is not None
     assert block.height is not None
@@ -242,7 +233,7 @@ def load_block(em: Emitter, op: LoadNdOp, block: Block) -> Registers:
     inner = _byte_spread(kind, spread)
     if kind.rank == 1:
         made = _load_1d(em, op, block, access, inner)
-    elif block.hard is None or VALID in op.attributes:
+    elif block.hard is None or op.valid is not None:
         made = load_elements(em, op, block, access, inner)
     else:
         choice = choose_load(access, inner, _may_pack(em, op))
@@ -411,10 +402,10 @@ Valid = tuple[int, int] | None
 
 def valid_part(op: Operation) -> Valid:
     """How many rows and columns of a block an access uses; None for all."""
-    held = op.attributes.get(VALID)
+    held = op.valid if isinstance(op, LoadNdOp | StoreNdOp) else None
     if held is None:
         return None
-    rows, columns = (int(v) for v in held.get_values())  # type: ignore[attr-defined]
+    rows, columns = (int(v) for v in held.get_values())
     return rows, columns
 
 
@@ -463,7 +454,7 @@ def _address(
     """The lanes' own part, the same for all places, and what all of them share."""
     assert block.pitch is not None
     pitch = block.pitch
-    strides = (None, pitch) if block.turned else (pitch, None)
+    strides = (None, pitch) if block.transposed else (pitch, None)
 
     def line() -> ir.Value:
         first = em.remember(("line", pitch, block.y), lambda: em.b.mul(
@@ -480,9 +471,9 @@ def _address(
             total = wide if total is None else em.b.add(total, wide)
         return block.base if total is None else em.b.add(block.base, scaled(em, total, bits))
 
-    own = em.remember(("lanes", block.base, pitch, block.turned, bits, *parts),
+    own = em.remember(("lanes", block.base, pitch, block.transposed, bits, *parts),
                       lambda: em.b.inttoptr(lanes(), POINTER))
-    if block.turned:
+    if block.transposed:
         y = em.b.add(em.b.sext(block.y, I64), I64(row))
         across = em.remember(("across", pitch, x), lambda: em.b.mul(
             em.b.sext(x, I64), em.b.sext(pitch, I64)))
@@ -563,7 +554,7 @@ def store_registers(
     if access.desc.rank == 1:
         _store_1d(em, op, block, access, inner, held)
         return
-    if block.hard is None or VALID in op.attributes:
+    if block.hard is None or op.valid is not None:
         _store_elements(em, op, block, access, inner, held)
         return
     choice = choose_store(access, inner)
@@ -670,6 +661,6 @@ def _clamped(em: Emitter, value: ir.Value, size: ir.Value) -> ir.Value:
 
 
 __all__ = [
-    "GATHER", "VALID", "Block", "access_of", "create_block", "load_block", "load_elements",
+    "Block", "access_of", "create_block", "load_block", "load_elements",
     "message", "prefetch_code", "prefetch_lanes", "store_block", "store_registers",
 ]

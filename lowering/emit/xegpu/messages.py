@@ -44,7 +44,6 @@ from triton_xe.lowering.emit.types import (
 from triton_xe.lowering.emit.xegpu import scattered as xegpu_scattered
 from triton_xe.lowering.emit.xegpu import sync as xegpu_sync
 from triton_xe.lowering.emit.xegpu.blocks import (
-    VALID,
     access_of,
     create_block,
     index_value,
@@ -64,7 +63,6 @@ from triton_xe.lowering.emit.xegpu.fragments import (
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
 from triton_xe.lowering.surfaces.affine import attribute
-from triton_xe.lowering.tiles.sink_loads import AT_USE
 
 VOID = ir.VoidType()
 X, Y = 5, 6
@@ -214,7 +212,7 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     if not in_fragments(em):
         em.bind(op.value, load_block(em, op, block))
         return
-    if block.hard is None or VALID in op.attributes:
+    if block.hard is None or op.valid is not None:
         access = access_of(kind, op.value.type, op)
         held = load_elements(em, op, block, access, Spread(em.state.lanes, own=True))
         em.bind(op.value, fragment_of_registers(em, held, op.value.type))
@@ -234,7 +232,7 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
             message(em, block, shape, kind.element_bits, code),
         )
 
-    em.bind(op.value, Loaded(em, elements, bits, load, at_use=AT_USE in op.attributes))
+    em.bind(op.value, Loaded(em, elements, bits, load, at_use=op.at_use is not None))
     em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
 
 
@@ -268,7 +266,7 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     if not in_fragments(em):
         store_block(em, op, block)
         return
-    if block.hard is None or VALID in op.attributes:
+    if block.hard is None or op.valid is not None:
         held = fragment_registers(em, em.get(op.value), op.value.type)
         access = access_of(kind, op.value.type, None)
         store_registers(em, op, block, access, Spread(em.state.lanes, own=True), held)
@@ -478,7 +476,7 @@ def lower_dpas(em: Emitter, op: Any) -> None:
     if reason is not None:
         raise LegalityError(f"xegpu.dpas: {reason}")
     fragments = in_fragments(em)
-    if fragments and AT_USE in op.attributes and used_once(op):
+    if fragments and op.at_use is not None and used_once(op):
         em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments)))
         return
     value = _multiplied(em, op, fragments)

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_xe.dialects import vector_ext
+from triton_xe.dialects.xe import FRAGMENTS
 from triton_xe.dialects.xegpu.types import TensorDescType, bit_width, vnni_factor
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import ELEMENT_BITS
@@ -51,8 +52,6 @@ from triton_xe.lowering.emit.xegpu.fragments import (
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.surfaces.affine import attribute
 
-FRAGMENT_OPS = ("xe.fragment", "xe.to_fragments", "xe.from_fragments")
-
 
 @dataclass
 class _Group:
@@ -73,7 +72,7 @@ class Spreads:
     _groups: dict[SSAValue, _Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.has_fragments = any(op.name in FRAGMENT_OPS for op in self.function.walk())
+        self.has_fragments = FRAGMENTS in self.function.attributes
         for op in self.function.walk():
             self._constrain(op)
 

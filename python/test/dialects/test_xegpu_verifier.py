@@ -261,6 +261,31 @@ BLOCKS = [
         f"%t = xegpu.update_nd_offset %v#0, 8 : {LANES} -> {LANES}",
         "xegpu.update_nd_offset: takes a block",
     ),
+    (
+        "i64",
+        f"%t = xegpu.create_nd_tdesc %v#0, 0, 0, 8, 16, 16, 1 {{xe.transposed}} : i64 -> {BLOCK}",
+        "only gathers take xe.transposed",
+    ),
+    (
+        "i64",
+        "%t = xegpu.create_nd_tdesc %v#0, 0, 0, 8, 16, 16, 1 {xe.base_alignment = 48} : i64"
+        f" -> {BLOCK}",
+        "xe.base_alignment is a power of 2, not 48",
+    ),
+    (*loads("8x16xbf16", "xe.valid = [9, 16]", "8x16xbf16"), "xe.valid = (9, 16) is no part of"),
+    (*loads("8x16xbf16", "xe.gather", "8x16xbf16"), "xegpu.load_nd has no xe.gather"),
+    (
+        f"vector<8x16xbf16> ; {BLOCK}",
+        f"xegpu.store_nd %v#0, %v#1 {{xe.at_use}} : vector<8x16xbf16>, {BLOCK}",
+        "xegpu.store_nd has no xe.at_use",
+    ),
+    (
+        "vector<8x2xbf16>",
+        "tt.func @f(%a: vector<8x2xbf16>) {\n"
+        "%f = xe.fragment %a from <0:0:0 count 16 parts 2> : vector<8x2xbf16> -> vector<8x2xbf16>"
+        "\ntt.return\n}",
+        "xe.fragment stands only in functions with xe.fragments",
+    ),
 ]
 
 

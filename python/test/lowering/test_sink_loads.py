@@ -6,7 +6,7 @@ from xdsl.context import Context
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
-from triton_xe.lowering.tiles.sink_loads import AT_USE, SinkLoadsPass
+from triton_xe.lowering.tiles.sink_loads import SinkLoadsPass
 
 PASSES = (ConvertToXeTilePass(num_stages=1), ConvertXeTileToXeGPUPass(), SinkLoadsPass())
 TEXT = """
@@ -65,7 +65,7 @@ def test_products_that_fill_the_registers_are_computed_at_their_use(rows, late):
     module.verify()
     products = [op for op in module.walk() if op.name == "xegpu.dpas"]
     assert len(products) == rows // 8 * 4 * 2
-    assert {AT_USE in op.attributes for op in products} == {late}
+    assert {op.at_use is not None for op in products} == {late}
 
 
 @pytest.mark.parametrize(("columns", "moved"), [(32, False), (128, True)])
@@ -76,7 +76,7 @@ def test_only_large_reads_move(columns, moved):
         step.apply(Context(), module)
     module.verify()
     reads = [op for op in module.walk() if op.name == "xegpu.load_nd"]
-    assert {AT_USE in op.attributes for op in reads} == {moved}
+    assert {op.at_use is not None for op in reads} == {moved}
     names = [op.name for op in module.walk() if op.name in ("xegpu.load_nd", "xegpu.dpas")]
     last_load = len(names) - 1 - names[::-1].index("xegpu.load_nd")
     assert (last_load > names.index("xegpu.dpas")) == moved

@@ -198,9 +198,11 @@ _READERS: dict[str, Callable[[Parser], Attribute]] = {
     "inner_blocks": _int_list,
     "transpose_bit_width": _int,
     "chunk_size_per_lane": _int,
+    "xe.valid": _int_list,
+    "xe.base_alignment": _int,
 }
 RESERVED = frozenset(_READERS) - {"scope", "memory_kind", "kind"} | {
-    "packed", "sg_map_a", "sg_map_b", "sg_map_c",
+    "packed", "sg_map_a", "sg_map_b", "sg_map_c", "xe.gather", "xe.transposed", "xe.at_use",
 }  # fmt: skip
 """Names that mean something on some op, and so are refused on the others."""
 _SYNONYMS = {"L1": "L1_hint", "L2": "L2_hint", "L3": "L3_hint"}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 
-from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
+from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -190,6 +190,7 @@ class DpasOp(IRDLOperation):
     sg_map_a = opt_prop_def(SgMapAttr)
     sg_map_b = opt_prop_def(SgMapAttr)
     sg_map_c = opt_prop_def(SgMapAttr)
+    at_use = opt_prop_def(UnitAttr, prop_name="xe.at_use")
     result = result_def(VectorType)
     traits = traits_def(Pure())
 

@@ -70,6 +70,10 @@ class CreateNdTdescOp(IRDLOperation):
 
         %t = xegpu.create_nd_tdesc %base, %y, %x, %h, %w, %pitch, 1
              : ui64, index, index, index, index, index -> !xegpu.tensor_desc<8x16xbf16>
+
+    Ours: `xe.gather` has gathers move the block, and with `xe.transposed` neighbours along its rows
+    are a pitch apart in memory, and its rows are neighbours; `xe.base_alignment` is what is known
+    of the base address, in bytes.
     """
 
     name = "xegpu.create_nd_tdesc"
@@ -78,6 +82,9 @@ class CreateNdTdescOp(IRDLOperation):
     static_offsets = prop_def(DenseArrayBase)
     static_shape = prop_def(DenseArrayBase)
     static_strides = prop_def(DenseArrayBase)
+    gather = opt_prop_def(UnitAttr, prop_name="xe.gather")
+    gather_transposed = opt_prop_def(UnitAttr, prop_name="xe.transposed")
+    base_alignment = opt_prop_def(IntegerAttr, prop_name="xe.base_alignment")
     desc = result_def(TensorDescType)
     traits = traits_def(Pure())
 
@@ -137,6 +144,9 @@ class CreateNdTdescOp(IRDLOperation):
                 f"{self.name}: a 1D descriptor needs boundary_check = false; nothing checks the"
                 " bounds of a 1D access"
             )
+        verify_alignment(self.name, self.base_alignment)
+        if self.gather_transposed is not None and self.gather is None:
+            raise VerifyException(f"{self.name}: only gathers take xe.transposed")
         offsets, shape, strides = (static_values(array) for array in arrays)
         if len(offsets) != desc.rank:
             raise VerifyException(
@@ -170,7 +180,7 @@ class CreateNdTdescOp(IRDLOperation):
     def parse(cls, parser: Parser) -> CreateNdTdescOp:
         base = parser.parse_unresolved_operand()
         indices = parse_index_list(parser)
-        _, attributes = parse_attr_dict(parser, cls)
+        properties, attributes = parse_attr_dict(parser, cls)
         parser.parse_punctuation(":")
         types = parse_type_list(parser)
         parse_arrow(parser)
@@ -193,6 +203,7 @@ class CreateNdTdescOp(IRDLOperation):
             strides=flat[2 * n :],
             desc_type=desc,
         )
+        op.properties.update(properties)
         op.attributes.update(attributes)
         return op
 
@@ -204,6 +215,22 @@ class CreateNdTdescOp(IRDLOperation):
         print_attr_dict(printer, self, ("static_offsets", "static_shape", "static_strides"))
         print_types(printer, *(operand.type for operand in self.operands))
         print_type_after(printer, "->", self.desc.type)
+
+
+def verify_alignment(name: str, alignment: IntegerAttr | None) -> None:
+    """Refuse an alignment that is no power of 2."""
+    known = 1 if alignment is None else alignment.value.data
+    if known.bit_count() != 1:
+        raise VerifyException(f"{name}: xe.base_alignment is a power of 2, not {known}")
+
+
+def verify_valid(name: str, valid: DenseArrayBase | None, desc: TensorDescType) -> None:
+    """Refuse to use more of a block than it has."""
+    if valid is None:
+        return
+    used, shape = static_values(valid), desc.get_shape()
+    if len(used) != len(shape) or any(not 0 < n <= shape[d] for d, n in enumerate(used)):
+        raise VerifyException(f"{name}: xe.valid = {used} is no part of {desc}")
 
 
 def verify_memref(name: str, memref: MemRefType[Attribute], rank: int, element: Attribute) -> None:
@@ -226,6 +253,9 @@ class LoadNdOp(HintedOp):
 
     packed: rows are packed into 32 bits (VNNI).  transpose = [1, 0] swaps the dimensions, in
     units of transpose_bit_width bits if that is given.
+
+    Ours: of the rows and columns only `xe.valid` count, the rest reads as zero; with `xe.at_use`
+    the message is written where the first of its values is used.
     """
 
     name = "xegpu.load_nd"
@@ -233,6 +263,8 @@ class LoadNdOp(HintedOp):
     packed = opt_prop_def(UnitAttr)
     transpose = opt_prop_def(DenseArrayBase)
     transpose_bit_width = opt_prop_def(IntegerAttr)
+    valid = opt_prop_def(DenseArrayBase, prop_name="xe.valid")
+    at_use = opt_prop_def(UnitAttr, prop_name="xe.at_use")
     l1_hint, l2_hint, l3_hint = hint_properties()
     value = result_def(VectorType)
     traits = traits_def(MemoryReadEffect())
@@ -276,6 +308,7 @@ class LoadNdOp(HintedOp):
     def verify_(self) -> None:
         desc = self.desc_type
         verify_block(self.name, desc)
+        verify_valid(self.name, self.valid, desc)
         self.verify_hints()
         if self.packed is not None:
             self._verify_packed(desc)
@@ -346,11 +379,15 @@ def verify_block(name: str, desc: TensorDescType) -> None:
 
 @irdl_op_definition
 class StoreNdOp(HintedOp):
-    """Write a block; elements outside the base tensor are dropped."""
+    """Write a block; elements outside the base tensor are dropped.
+
+    Ours: of the rows and columns only `xe.valid` are written.
+    """
 
     name = "xegpu.store_nd"
     value = operand_def(VectorType)
     desc = operand_def(TensorDescType)
+    valid = opt_prop_def(DenseArrayBase, prop_name="xe.valid")
     l1_hint, l2_hint, l3_hint = hint_properties()
     traits = traits_def(MemoryWriteEffect())
     ALLOWED_HINTS: ClassVar = STORE_HINTS
@@ -377,6 +414,7 @@ class StoreNdOp(HintedOp):
     def verify_(self) -> None:
         desc = self.desc_type
         verify_block(self.name, desc)
+        verify_valid(self.name, self.valid, desc)
         self.verify_hints()
         verify_vector(
             self.name, f"the value for {desc}", self.value.type, value_shapes(desc),

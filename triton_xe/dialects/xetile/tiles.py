@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
+    IntegerAttr,
     MemRefType,
+    UnitAttr,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -44,7 +47,7 @@ from triton_xe.dialects.text.tile_syntax import (
     static_values,
     verify_value_count,
 )
-from triton_xe.dialects.xegpu.nd import verify_memref
+from triton_xe.dialects.xegpu.nd import verify_alignment, verify_memref
 from triton_xe.dialects.xetile.types import TileType, as_tile
 
 
@@ -62,6 +65,8 @@ class InitTileOp(IRDLOperation):
     static_offsets = prop_def(DenseArrayBase)
     static_sizes = prop_def(DenseArrayBase)
     static_stride = prop_def(DenseArrayBase)
+    gather = opt_prop_def(UnitAttr, prop_name="xe.gather")
+    base_alignment = opt_prop_def(IntegerAttr, prop_name="xe.base_alignment")
     tile = result_def(TileType)
     traits = traits_def(Pure())
 
@@ -120,6 +125,7 @@ class InitTileOp(IRDLOperation):
                 f"{self.name}: takes 2 offsets, 2 sizes and 1 stride (a memref of static shape may"
                 f" do without sizes and stride), not {counts[0]}, {counts[1]} and {counts[2]}"
             )
+        verify_alignment(self.name, self.base_alignment)
         tile = self.tile_type
         if isinstance(memref, MemRefType):
             verify_memref(self.name, memref, 2, tile.element_type)
@@ -135,7 +141,7 @@ class InitTileOp(IRDLOperation):
     def parse(cls, parser: Parser) -> InitTileOp:
         base = parser.parse_unresolved_operand()
         indices = parse_index_list(parser)
-        _, attributes = parse_attr_dict(parser, cls)
+        properties, attributes = parse_attr_dict(parser, cls)
         parser.parse_punctuation(":")
         types = parse_type_list(parser)
         parse_arrow(parser)
@@ -153,6 +159,7 @@ class InitTileOp(IRDLOperation):
             stride=flat[4] if len(flat) == 5 else None,
             tile_type=tile,
         )
+        op.properties.update(properties)
         op.attributes.update(attributes)
         return op
 

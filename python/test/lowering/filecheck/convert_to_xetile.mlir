@@ -5,7 +5,7 @@
 // ===
 // A load takes the subgroup's part: warps 0 and 1 have the upper rows.
 // CHECK: %[[W:.*]] = xe.warp_id
-// CHECK: xetile.init_tile %{{.*}} {xe.base_alignment = 64 : i32} : {{.*}} -> !xetile.tile<8x16xf16>
+// CHECK: xetile.init_tile %{{.*}} {xe.base_alignment = 64} : {{.*}} -> !xetile.tile<8x16xf16>
 // CHECK: %[[V:.*]] = xetile.load_tile {{.*}} -> vector<8x16xf16>
 // CHECK: xe.from_tile %[[V]]
 tt.func public @f(%p: !tt.ptr<f16>, %n: i32) -> tensor<16x16xf16, #a> {

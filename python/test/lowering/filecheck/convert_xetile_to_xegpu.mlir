@@ -65,7 +65,7 @@ func.func @k(%a: memref<64x64xf16>, %c: memref<64x64xf32>) {
 // -----
 // A K that is no multiple of the instruction's is gathered; what lies past it counts as zero.
 // CHECK: xegpu.create_nd_tdesc {{.*}} {xe.gather}
-// CHECK: xegpu.load_nd {{.*}} {xe.valid = array<i32: 8, 8>}
+// CHECK: xegpu.load_nd {{.*}} {xe.valid = [8, 8]}
 // CHECK: xegpu.dpas
 func.func @k(%a: memref<64x64xf16>, %c: memref<64x64xf32>) {
   %ta = xetile.init_tile %a, 0, 0 : memref<64x64xf16> -> !xetile.tile<8x24xf16>
@@ -92,7 +92,7 @@ func.func @k(%a: memref<64x64xf32>, %b: memref<64x64xf32>) {
 
 // -----
 // Gathered and transposed: the descriptor turns rows and columns of memory, its map stays.
-// CHECK: xegpu.create_nd_tdesc %{{.*}}, 16, 8, 64, 64, 64, 1 {xe.gather, xe.turned} : {{.*}}tensor_desc<8x8xf32, #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 1]>>
+// CHECK: xegpu.create_nd_tdesc %{{.*}}, 16, 8, 64, 64, 64, 1 {xe.gather, xe.transposed} : {{.*}}tensor_desc<8x8xf32, #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 1]>>
 // CHECK: xegpu.dpas
 func.func @k(%a: memref<64x64xf32>, %c: memref<64x64xf32>) {
   %ta = xetile.init_tile %a, 8, 16 {xe.gather} : memref<64x64xf32> -> !xetile.tile<8x8xf32>

@@ -2,7 +2,7 @@
 
 // Everything is known and legal: one version.
 // CHECK-NOT: scf.if
-// CHECK: xetile.init_tile {{.*}} {xe.base_alignment = 64 : i32}
+// CHECK: xetile.init_tile {{.*}} {xe.base_alignment = 64}
 tt.func public @k() {
   %a = arith.constant 4096 : i64
   %t = xetile.init_tile %a, 0, 0, 64, 64, 64 : i64 -> !xetile.tile<8x16xf16>
