@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.target import TARGETS, Target, target
+from triton_xe.hardware.target import TARGETS, Target, by_ip_version, target
 
 
 class Arch(str):
@@ -96,11 +96,10 @@ def _by_ip_version(value: Any) -> Target | None:
     if not isinstance(value, int) or value <= 0:
         return None
     register = value >> 8 if value >= 1 << 32 else value
-    version = (register >> 22 & 0x3FF, register >> 14 & 0xFF)
-    exact = [t for t in TARGETS.values() if t.ip_version == version]
-    same_family = [t for t in TARGETS.values() if t.ip_version[0] == version[0] and version[0] > 12]
-    found = exact or same_family
-    return found[0] if found else None
+    try:
+        return by_ip_version((register >> 22 & 0x3FF, register >> 14 & 0xFF))[0]
+    except UnsupportedError:
+        return None
 
 
 def _by_features(capability: Mapping[str, Any]) -> Target:

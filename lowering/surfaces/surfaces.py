@@ -116,7 +116,7 @@ def _surface(
     pointers: Pointers, mask: Mask, pointer: SSAValue, loop: Operation | None
 ) -> Surface:
     bits = pointee_bits(pointer)
-    if bits not in (8, 16, 32, 64):
+    if bits not in block_2d.ELEMENT_BITS:
         raise Unknown(f"elements of {bits} bits have no 2D block messages")
     index, unit, guards = _unit_stride(pointers.index)
     if unit is None:

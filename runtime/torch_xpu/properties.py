@@ -9,9 +9,6 @@ from typing import Any
 import triton_xe
 from triton_xe.hardware.target import Target
 
-_LAST_LEVEL_CACHE = {"pvc": 208 << 20, "bmg": 18 << 20, "dg2": 16 << 20}
-_INTEGRATED = ("mtl", "arl-h", "lnl", "ptl")
-
 
 @dataclass(frozen=True)
 class XpuDeviceProperties:
@@ -80,7 +77,7 @@ def properties_of(target: Target, index: int) -> XpuDeviceProperties:
         sub_group_sizes=list(target.subgroup_sizes),
         warp_size=target.subgroup_size,
         local_mem_size=target.max_slm_bytes,
-        last_level_cache_size=_LAST_LEVEL_CACHE.get(target.name, 8 << 20),
+        last_level_cache_size=target.last_level_cache_bytes,
         has_fp16=True,
         has_fp64=target.has_fp64,
         has_atomic64=True,
@@ -88,7 +85,7 @@ def properties_of(target: Target, index: int) -> XpuDeviceProperties:
         has_subgroup_matrix_multiply_accumulate=target.has_dpas,
         has_subgroup_matrix_multiply_accumulate_tensor_float32=target.has_tf32_dpas,
         has_subgroup_2d_block_io=target.has_block_2d,
-        is_integrated_gpu=target.name in _INTEGRATED,
+        is_integrated_gpu=target.is_integrated,
         total_memory=target.memory_bytes,
         architecture=_packed_version(target.ip_version),
         target_name=target.name,

@@ -21,6 +21,7 @@ from triton_xe.hardware.target import Target
 
 SUBGROUP_SIZE = 16
 """2D block messages are specified for subgroups of 16 lanes only."""
+ELEMENT_BITS = (8, 16, 32, 64)
 GRF_BYTES = 64
 """A register of every device that has 2D block messages."""
 MAX_RESULT_BYTES = 32 * GRF_BYTES
@@ -55,7 +56,7 @@ class BlockShape:
     vnni: bool = False
 
     def __post_init__(self) -> None:
-        if self.element_bits not in (8, 16, 32, 64):
+        if self.element_bits not in ELEMENT_BITS:
             raise LegalityError(f"2D block elements have 8 to 64 bits, not {self.element_bits}")
         for name in ("width", "height", "blocks"):
             value = getattr(self, name)

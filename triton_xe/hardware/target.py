@@ -7,7 +7,7 @@ compiler (IGC), probed with ocloc 26.27; Intel's product pages for the example m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from triton_xe.errors import UnsupportedError
@@ -50,6 +50,8 @@ class Target:
     memory_bytes: int = 8 << 30
     memory_clock_mhz: int = 1000
     memory_bus_bits: int = 128
+    last_level_cache_bytes: int = 8 << 20
+    is_integrated: bool = False
 
     @property
     def has_dpas(self) -> bool:
@@ -83,21 +85,25 @@ TARGETS: Mapping[str, Target] = {
     for t in (
         _xe("dg2", (12, 55), "Xe-HPG", **(_HPG | dict(has_fp64=False)), product="Arc A770",
             xe_cores=32, slices=8, clock_mhz=2100, memory_bytes=16 << 30, memory_clock_mhz=8750,
-            memory_bus_bits=256),
+            memory_bus_bits=256, last_level_cache_bytes=16 << 20),
         _xe("mtl", (12, 70), "Xe-LPG", **(_HPG | dict(dpas_execution_size=0, eus_per_core=8,
             has_bf16_conversion=False)), product="Arc Graphics (Meteor Lake)", xe_cores=8, slices=2,
-            clock_mhz=2250),
+            clock_mhz=2250, is_integrated=True),
         _xe("arl-h", (12, 74), "Xe-LPG+", **(_HPG | dict(eus_per_core=8)),
-            product="Arc 140T", xe_cores=8, slices=2, clock_mhz=2350),
+            product="Arc 140T", xe_cores=8, slices=2, clock_mhz=2350, is_integrated=True),
         _xe("pvc", (12, 60), "Xe-HPC", product="Data Center GPU Max 1100", xe_cores=56, slices=7,
-            clock_mhz=1550, memory_bytes=48 << 30, memory_clock_mhz=1600, memory_bus_bits=3072),
+            clock_mhz=1550, memory_bytes=48 << 30, memory_clock_mhz=1600, memory_bus_bits=3072,
+            last_level_cache_bytes=208 << 20),
         _xe("bmg", (20, 1), "Xe2-HPG", product="Arc B580", xe_cores=20, slices=5, clock_mhz=2670,
-            memory_bytes=12 << 30, memory_clock_mhz=9500, memory_bus_bits=192),
+            memory_bytes=12 << 30, memory_clock_mhz=9500, memory_bus_bits=192,
+            last_level_cache_bytes=18 << 20),
         _xe("lnl", (20, 4), "Xe2-LPG", product="Arc 140V", xe_cores=8, slices=2, clock_mhz=2050,
-            memory_bytes=16 << 30, memory_clock_mhz=4266, memory_bus_bits=128),
+            memory_bytes=16 << 30, memory_clock_mhz=4266, memory_bus_bits=128,
+            is_integrated=True),
         _xe("ptl", (30, 0), "Xe3-LPG", product="Arc B390", xe_cores=12, slices=2, clock_mhz=2500,
             memory_bytes=16 << 30, memory_clock_mhz=4800, memory_bus_bits=128,
-            grf_modes=_XE3_GRF, threads_per_eu=_XE3_THREADS, has_fp8_conversion=True),
+            grf_modes=_XE3_GRF, threads_per_eu=_XE3_THREADS, has_fp8_conversion=True,
+            is_integrated=True),
     )
 }
 
@@ -108,3 +114,37 @@ def target(name: str) -> Target:
     if known is None:
         raise UnsupportedError(f"unknown Intel GPU {name!r}; known: {', '.join(TARGETS)}")
     return known
+
+
+_FIRST_XE = (12, 55)
+_BY_RELEASE = {
+    (12, 55): "dg2", (12, 56): "dg2", (12, 57): "dg2", (12, 60): "pvc", (12, 61): "pvc",
+    (12, 70): "mtl", (12, 71): "mtl", (12, 74): "arl-h",
+    (20, 1): "bmg", (20, 2): "bmg", (20, 4): "lnl",
+}
+_WITHOUT_MATRIX_UNIT = ((12, 61),)
+_BY_GENERATION = {20: "lnl", 30: "ptl"}
+"""For a release that is not listed: the device whose instructions its generation has."""
+
+
+def by_ip_version(ip_version: tuple[int, ...]) -> tuple[Target, bool]:
+    """The target for an IP version, and whether this very device is known.
+
+    A newer device gets the newest target, whose instructions it has too; `UnsupportedError` for
+    one older than Xe-HPG.
+    """
+    release = (ip_version[0], ip_version[1])
+    if release < _FIRST_XE:
+        raise UnsupportedError(
+            f"IP version {'.'.join(map(str, ip_version))} is older than Xe-HPG (12.55): its "
+            "kernels cannot be compiled; use an Arc, Data Center GPU Max or newer Core Ultra GPU"
+        )
+    name = _BY_RELEASE.get(release)
+    if name is not None:
+        found = TARGETS[name]
+        if release in _WITHOUT_MATRIX_UNIT:
+            found = replace(found, dpas_execution_size=0, has_tf32_dpas=False)
+        return found, True
+    generation = max((g for g in _BY_GENERATION if g <= release[0]), default=0)
+    exact = TARGETS[_BY_GENERATION.get(generation, "mtl")]
+    return exact, exact.ip_version[:2] == release

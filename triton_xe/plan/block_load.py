@@ -109,7 +109,7 @@ def check_request(layout: LinearLayout, element_bits: int, target: Target) -> Re
         return Refusal(
             f"{target.name} has no 2D block messages", "gathers or 1D block loads do the work"
         )
-    if element_bits not in (8, 16, 32, 64):
+    if element_bits not in block_2d.ELEMENT_BITS:
         return Refusal(
             f"{element_bits}-bit elements", "2D blocks hold elements of 8, 16, 32 and 64 bits"
         )

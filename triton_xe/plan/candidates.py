@@ -21,7 +21,7 @@ from triton_xe.hardware.target import Target
 
 Y_SHIFT = 24
 X_MASK = (1 << Y_SHIFT) - 1
-ELEMENT_BITS = (8, 16, 32, 64)
+ELEMENT_BITS = block_2d.ELEMENT_BITS
 """Widths of a vector element that a message's result can be declared with."""
 LANE_BITS = block_2d.SUBGROUP_SIZE.bit_length() - 1
 _SUB_BITS = {

@@ -15,6 +15,7 @@ from typing import Any
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import Fragment
+from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.hardware.target import Target
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.block_load import (
@@ -29,8 +30,6 @@ from triton_xe.plan.candidates import coordinate
 from triton_xe.plan.model import BlockLoadPlan, BlockStorePlan, Refusal
 from triton_xe.plan.surface import SurfaceFacts
 
-MAX_LANE_BYTES = 16
-"""Most a lane moves with one message: 4 words of 32 bits."""
 BLOCK_WORD_BITS = 32
 MAX_BLOCK_WORDS = 8
 """Words of a lane in one 1D block message."""

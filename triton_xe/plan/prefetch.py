@@ -60,7 +60,7 @@ def plan_prefetch(
             raise LayoutError(f"{name} is a power of 2, not {value}")
     if not target.has_block_2d:
         return Refusal(f"{target.name} has no 2D block messages", "prefetch addresses per lane")
-    if element_bits not in (8, 16, 32, 64):
+    if element_bits not in block_2d.ELEMENT_BITS:
         return Refusal(f"{element_bits}-bit elements", "2D blocks hold 8, 16, 32 and 64 bits")
     row_bytes = columns * element_bits // 8
     if row_bytes < block_2d.OFFSET_BYTES:

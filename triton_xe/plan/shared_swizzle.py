@@ -9,7 +9,7 @@ lowest address bits first:
    and l, the bank bit is s and the bit s ^ l goes to the row, so both s and l change the bank;
 3. the rest, the rows.
 
-SLM has 16 banks of 4 bytes (oneAPI GPU optimization guide, "Shared Local Memory").
+Banks of shared local memory: `hardware.memory`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from triton_xe.hardware.memory import MAX_LANE_BYTES, SLM_BANK_BYTES, SLM_BANKS
 from triton_xe.layout import f2
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.lane_shuffles import check_slots, columns_by_dim
-
-BANKS = 16
-BANK_BYTES = 4
-MAX_VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def plan_shared_trip(source: LinearLayout, result: LinearLayout, element_bits: i
     element_bytes = element_bits // 8
     have, want = columns_by_dim(source), columns_by_dim(result)
     n_bits = source.out_bits
-    vectors = _vectors(have, want, (MAX_VECTOR_BYTES // element_bytes).bit_length() - 1)
+    vectors = _vectors(have, want, (MAX_LANE_BYTES // element_bytes).bit_length() - 1)
     basis = _memory_basis(vectors, have, want, n_bits, element_bytes)
     flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << n_bits})
     order = flat.reshape_outs(source.out_dims)
@@ -98,7 +95,7 @@ def plan_plain_trip(
     moving = [c for name in ("lane", "warp", "block") for c in want[name]]
     vectors: list[int] = []
     for column in want["register"]:
-        wide = element_bytes << len(vectors) >= MAX_VECTOR_BYTES
+        wide = element_bytes << len(vectors) >= MAX_LANE_BYTES
         if wide or f2.Elimination([*moving, *vectors]).solve(column) is not None:
             break
         vectors.append(column)
@@ -142,8 +139,8 @@ def _memory_basis(
     own = f2.extend(shared, have["lane"])
     other = f2.extend(shared, want["lane"])
     width = element_bytes << len(vectors)
-    inside = max(0, (BANK_BYTES // width).bit_length() - 1)
-    bank_bits = max(0, (BANKS * BANK_BYTES // max(width, BANK_BYTES)).bit_length() - 1)
+    inside = max(0, (SLM_BANK_BYTES // width).bit_length() - 1)
+    bank_bits = max(0, (SLM_BANKS * SLM_BANK_BYTES // max(width, SLM_BANK_BYTES)).bit_length() - 1)
     pairs = list(zip(own, other, strict=False))
     alone = [*own[len(pairs) :], *other[len(pairs) :]]
     moving = [c for side in (have, want) for n in ("warp", "block") for c in side[n]]
@@ -182,8 +179,8 @@ def bank_conflicts(lane_columns: Sequence[int], vector: int, element_bytes: int)
     for lane in range(1 << len(lane_columns)):
         start = f2.apply(lane_columns, lane) * element_bytes
         stop = start + vector * element_bytes
-        dwords.update(range(start // BANK_BYTES, -(-stop // BANK_BYTES)))
-    per_bank = [0] * BANKS
+        dwords.update(range(start // SLM_BANK_BYTES, -(-stop // SLM_BANK_BYTES)))
+    per_bank = [0] * SLM_BANKS
     for dword in dwords:
-        per_bank[dword % BANKS] += 1
-    return -(-max(per_bank) // -(-len(dwords) // BANKS))
+        per_bank[dword % SLM_BANKS] += 1
+    return -(-max(per_bank) // -(-len(dwords) // SLM_BANKS))

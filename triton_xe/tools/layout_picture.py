@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from triton_xe.hardware.memory import SLM_BANK_BYTES, SLM_BANKS
 from triton_xe.layout import Encoding, to_linear_layout
 from triton_xe.layout.views import Numbers, Slots, all_slots
 
@@ -20,7 +21,6 @@ MARGIN, CELL_HEIGHT = 16, 20
 SAMPLE_ROWS, SAMPLE_COLUMNS = 32, 32
 OVERVIEW = 420
 FONT = "font-family='ui-monospace, Menlo, Consolas, monospace'"
-BANKS, BANK_BYTES = 16, 4
 MAX_AREAS = 20_000
 LABELS = {"warp": "lane:register", "bank": "offset", "warp's rows": "row:column"}
 SHADING = {
@@ -82,11 +82,12 @@ def _shared_picture(
     slots: Slots, place: tuple[Numbers, ...], matrix: tuple[int, int], bits: int
 ) -> Picture:
     offset = np.asarray(place[-1]).reshape(matrix)
-    dword = offset * bits // (8 * BANK_BYTES)
-    row = dword // BANKS
+    dword = offset * bits // (8 * SLM_BANK_BYTES)
+    row = dword // SLM_BANKS
     shade = row / max(1, int(row.max()))
     labels = [[str(value) for value in line] for line in offset]
-    return Picture(dword % BANKS, shade, labels, BANKS, "bank", "labels are offsets in elements")
+    note = "labels are offsets in elements"
+    return Picture(dword % SLM_BANKS, shade, labels, SLM_BANKS, "bank", note)
 
 
 def _tensor_memory_picture(

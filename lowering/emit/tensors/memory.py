@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
+from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
 from triton_xe.lowering.emit.tensors.lsc import load_with_policy, store_with_policy
@@ -31,8 +32,6 @@ from triton_xe.lowering.emit.types import (
 from triton_xe.lowering.surfaces.affine import attribute, constant_of
 from triton_xe.lowering.surfaces.axis_info import pointee_bytes
 from triton_xe.spirv import UNFILLED_NODE
-
-MAX_ACCESS_BYTES = 16
 
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
 _STORE_POLICIES = {"wb": "wb.wb", "cg": "uc.wb", "cs": "st.wb", "wt": "wt.wb"}
@@ -120,7 +119,7 @@ def vector_width(em: Emitter, pointer: SSAValue, mask: SSAValue | None, view: Vi
     best = 1
     for dim in range(len(view.shape)):
         run = 1
-        while run * 2 <= len(view.registers) and run * 2 * size <= MAX_ACCESS_BYTES and run < 8:
+        while run * 2 <= len(view.registers) and run * 2 * size <= MAX_LANE_BYTES and run < 8:
             if not _consecutive(view, dim, run * 2):
                 break
             run *= 2

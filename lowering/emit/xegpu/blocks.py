@@ -21,6 +21,7 @@ from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc, vnni_fac
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import BlockShape, cache_code
+from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.exchange import kept_region
 from triton_xe.lowering.emit.tensors.registers import Registers
@@ -57,7 +58,6 @@ from triton_xe.lowering.emit.xegpu.vectors import (
 from triton_xe.lowering.surfaces.affine import attribute, constant_of
 
 VOID = ir.VoidType()
-CACHE_LINE = 64
 SLM_BYTES = "xe.slm_bytes"
 
 
@@ -631,7 +631,7 @@ def prefetch_lanes(em: Emitter, kind: TensorDescType, block: Block, code: int) -
         y = em.b.add(em.b.add(block.y, em.lane_id()), I32(first))
         y = _clamped(em, y, block.height)
         line = em.b.mul(em.b.sext(y, I64), em.b.sext(block.pitch, I64))
-        for part in range(0, row_bytes, CACHE_LINE):
+        for part in range(0, row_bytes, CACHE_LINE_BYTES):
             x = _clamped(em, _moved(em, block.x, part * 8 // bits), block.width)
             offset = scaled(em, em.b.add(line, em.b.sext(x, I64)), bits)
             lane_prefetch(em, em.b.inttoptr(em.b.add(block.base, offset), POINTER), code)
@@ -639,12 +639,12 @@ def prefetch_lanes(em: Emitter, kind: TensorDescType, block: Block, code: int) -
 
 def _prefetch_1d(em: Emitter, start: ir.Value, size: int, code: int) -> None:
     """Each lane asks for a cache line of its own."""
-    lines, lanes = -(-size // CACHE_LINE), em.state.lanes
+    lines, lanes = -(-size // CACHE_LINE_BYTES), em.state.lanes
     for first in range(0, lines, lanes):
         line = em.b.add(em.lane_id(), I32(first))
         if first + lanes > lines:
             line = em.call("llvm.umin.i32", I32, [line, I32(lines - 1)])
-        offset = em.b.mul(em.b.zext(line, I64), I64(CACHE_LINE))
+        offset = em.b.mul(em.b.zext(line, I64), I64(CACHE_LINE_BYTES))
         lane_prefetch(em, em.b.gep(start, [offset], source_etype=I8), code)
 
 

@@ -25,6 +25,7 @@ from triton_xe.dialects.xegpu.scattered import (
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.block_2d import cache_code
+from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import I32, I64, POINTER, bits_of, vector_of
@@ -44,8 +45,6 @@ from triton_xe.lowering.emit.xegpu.vectors import (
     packed,
     spread_of,
 )
-
-MAX_ACCESS_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def _together(chunk: int, bits: int) -> int:
     """Elements of a chunk that one access moves."""
     if chunk not in (2, 4, 8):
         return 1
-    return min(chunk, MAX_ACCESS_BYTES * 8 // bits)
+    return min(chunk, MAX_LANE_BYTES * 8 // bits)
 
 
 def _folded_items(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.target import TARGETS
-from triton_xe.runtime.level_zero.targets import base_target
+from triton_xe.hardware.target import TARGETS, by_ip_version
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_target_is_found_by_its_ip_version(name: str) -> None:
-    assert base_target(TARGETS[name].ip_version) == (TARGETS[name], True)
+    assert by_ip_version(TARGETS[name].ip_version) == (TARGETS[name], True)
 
 
 @pytest.mark.parametrize(
@@ -25,12 +24,12 @@ def test_every_target_is_found_by_its_ip_version(name: str) -> None:
 def test_relatives_and_newer_devices(
     ip_version: tuple[int, ...], name: str, known: bool
 ) -> None:
-    found, is_known = base_target(ip_version)
+    found, is_known = by_ip_version(ip_version)
     assert (found.name, is_known) == (name, known)
 
 
 def test_ponte_vecchio_without_matrix_unit() -> None:
-    found, _ = base_target((12, 61, 7))
+    found, _ = by_ip_version((12, 61, 7))
     assert not found.has_dpas
     assert not found.has_tf32_dpas
     assert found.has_block_2d
@@ -39,4 +38,4 @@ def test_ponte_vecchio_without_matrix_unit() -> None:
 @pytest.mark.parametrize("ip_version", [(9, 0, 9), (12, 0, 0), (12, 10, 0)])
 def test_older_devices_are_refused(ip_version: tuple[int, ...]) -> None:
     with pytest.raises(UnsupportedError, match="older than Xe-HPG"):
-        base_target(ip_version)
+        by_ip_version(ip_version)

@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from triton_xe.hardware.memory import SLM_BANKS
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.state import (
     GROUP_WORD,
@@ -25,9 +26,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 RECORD_WORDS = 5
 NOTE = "xe_trace_note"
 PATTERN = r"xe_trace_(note|lanes_\d+)"
-LINE_BYTES = 64
-BANKS = 16
-"""Banks of four bytes: shared memory moves 64 bytes a clock for a message of 16 lanes."""
 
 
 def lanes_name(lanes: int) -> str:
@@ -81,7 +79,7 @@ def _lanes(lanes: int) -> Text:
             both = b.trunc(b.lshr(bits, j), I1)
             equal = b.icmp_unsigned("==", mine, other)
             b.store(b.or_(w.get(again), b.and_(both, equal)), again)
-            bank = b.icmp_unsigned("==", b.and_(b.xor(mine, other), I64(BANKS - 1)), I64(0))
+            bank = b.icmp_unsigned("==", b.and_(b.xor(mine, other), I64(SLM_BANKS - 1)), I64(0))
             first = b.trunc(b.lshr(w.get(firsts), j), I1)
             clash = b.and_(first, b.and_(bank, b.not_(equal)))
             b.store(b.add(w.get(same_bank), b.zext(clash, I64)), same_bank)
@@ -101,4 +99,4 @@ def _larger(b: Any, x: Any, y: Any) -> Any:
     return b.select(b.icmp_unsigned(">", x, y), x, y)
 
 
-__all__ = ["BANKS", "LINE_BYTES", "NOTE", "PATTERN", "RECORD_WORDS", "function", "lanes_name"]
+__all__ = ["NOTE", "PATTERN", "RECORD_WORDS", "function", "lanes_name"]

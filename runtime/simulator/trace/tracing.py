@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.runtime.simulator.trace.library import LINE_BYTES
+from triton_xe.hardware.memory import CACHE_LINE_BYTES
 
 MOST_RECORDS = 1 << 20
 _lock = threading.Lock()
@@ -131,6 +131,6 @@ def _row(
         if kind.startswith("SLM"):
             passes = f"{rows[:, 4].mean():.2f}"
         else:
-            touched = int(rows[:, 4].sum()) * LINE_BYTES
+            touched = int(rows[:, 4].sum()) * CACHE_LINE_BYTES
             use = f"{100 * min(1.0, total / touched):.0f}%" if touched else ""
     return f"{kind:28s} {len(rows):9d} {total:12d} {share:>6s} {use:>8s} {passes:>6s}"

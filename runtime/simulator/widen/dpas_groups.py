@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triton_xe.hardware import dpas
+from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.runtime.simulator.analysis.tile_tables import READ_NOW
 from triton_xe.runtime.simulator.library.names import dpas_name, dpas_rows_ahead
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
@@ -19,7 +20,6 @@ from triton_xe.runtime.simulator.widen.widener import Widener
 
 MAX_STEPS = 2
 """DPAS on one accumulator per call: more would only make the library larger."""
-CACHE_LINE = 64
 _PURE = re.compile(r"%\S+ = (?!(?:load|call|tail|cmpxchg|atomicrmw|va_arg)\b)\w+ ")
 
 
@@ -143,9 +143,9 @@ def note_tile(w: Widener, head: str, tile: str, tile_bytes: int) -> None:
     now = w.emit(f"icmp ne i64 {w.emit(f'load i64, ptr {w.at(head, READ_NOW)}')}, 0")
     here = w.emit(f"ptrtoint ptr {tile} to i64")
     next_tile = w.emit(f"add i64 {here}, {tile_bytes}")
-    pitch = w.emit(f"select i1 {now}, i64 {was.pitch}, i64 {CACHE_LINE}")
+    pitch = w.emit(f"select i1 {now}, i64 {was.pitch}, i64 {CACHE_LINE_BYTES}")
     start = w.emit(f"select i1 {now}, i64 {was.start}, i64 {next_tile}")
-    rows = max(was.rows, tile_bytes // CACHE_LINE)
+    rows = max(was.rows, tile_bytes // CACHE_LINE_BYTES)
     w.reads_ahead[w.block.lines[-1]] = Ahead(start, pitch, rows)
 
 
