@@ -21,6 +21,7 @@ for _name, (_count, _definition) in maths.LLVM.items():
     _llvm(_name, f"T ({_ARGUMENTS[_count]})", overloads="T", definition=_definition)
 for _name, _definition in {"ctlz": maths.clz, "cttz": maths.ctz, "abs": maths.absolute}.items():
     _llvm(_name, "T (x: T, =poison: i1)", overloads="T", definition=_definition)
+_llvm("ldexp", "T (x: T, exponent: N)", overloads="T N", definition=maths.ldexp)
 _llvm("is.fpclass", "R (x: T, =classes: i32)", overloads="T", definition=maths.is_class)
 for _name, _definition in maths.REDUCTIONS.items():
     _start = "start: R, " if _name in ("fadd", "fmul") else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,22 @@ Values = NDArray[Any]
 Function = Callable[..., Any]
 
 
-def _each(function: Function) -> Function:
-    """A function of one number on all elements; outside of its domain NaN."""
+def _each(function: Function, at_poles: Function = lambda x: math.nan) -> Function:
+    """A function of one number on all elements, infinite where it overflows."""
 
     def safe(x: float) -> float:
         try:
             return float(function(x))
-        except (ValueError, OverflowError):
-            return math.nan
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return float(at_poles(x))
 
     return np.vectorize(safe, otypes=[np.float64])
+
+
+def _gamma_at_pole(x: float) -> float:
+    return math.nan if x else math.copysign(math.inf, x)
 
 
 def fma(x: Values, y: Values, z: Values) -> Values:
@@ -148,7 +155,8 @@ FUNCTIONS: dict[str, tuple[int, Function, float]] = {
     "cosh": (1, np.cosh, 4), "tanh": (1, np.tanh, 5), "asinh": (1, np.arcsinh, 4),
     "acosh": (1, np.arccosh, 4), "atanh": (1, np.arctanh, 5), "cbrt": (1, np.cbrt, 2),
     "erf": (1, _each(math.erf), 16), "erfc": (1, _each(math.erfc), 16),
-    "tgamma": (1, _each(math.gamma), 16), "lgamma": (1, _each(math.lgamma), math.inf),
+    "tgamma": (1, _each(math.gamma, _gamma_at_pole), 16),
+    "lgamma": (1, _each(math.lgamma, lambda x: math.inf), math.inf),
     "pow": (2, np.power, 16), "atan2": (2, np.arctan2, 6), "fmod": (2, np.fmod, 0),
     "hypot": (2, np.hypot, 4), "rsqrt": (1, lambda x: 1 / np.sqrt(x), 2),
     "recip": (1, lambda x: 1 / x, 2.5), "divide": (2, np.divide, 2.5),
@@ -164,7 +172,7 @@ INTEGER: dict[str, tuple[int, Function]] = {
 LLVM: dict[str, tuple[int, Function]] = {
     **{name: FUNCTIONS[name][:2] for name in (
         "fabs floor ceil trunc rint round sqrt fma copysign exp exp2 exp10 log log2 log10 sin cos "
-        "tan asin acos atan sinh cosh tanh pow atan2 ldexp".split()) if name in FUNCTIONS},
+        "tan asin acos atan sinh cosh tanh pow atan2".split())},
     "fmuladd": (3, fma), "nearbyint": (1, np.rint), "roundeven": (1, np.rint),
     "maxnum": (2, np.fmax), "minnum": (2, np.fmin), "maximum": (2, np.maximum),
     "minimum": (2, np.minimum), "ctpop": (1, popcount), "fshl": (3, funnel_left),
@@ -174,9 +182,24 @@ LLVM: dict[str, tuple[int, Function]] = {
     "sadd.sat": (2, saturating(int.__add__, True)), "uadd.sat": (2, saturating(int.__add__, False)),
     "ssub.sat": (2, saturating(int.__sub__, True)), "usub.sat": (2, saturating(int.__sub__, False)),
 }
+
+
+def _in_order(combine: Function) -> Function:
+    """Over the last axis: the elements of a work-item's vector, after a start if there is one."""
+
+    def run(value: Values, start: Values | None = None) -> Values:
+        parts = [*([] if start is None else [start]), *np.moveaxis(value, -1, 0)]
+        return reduce(combine, parts)
+
+    return run
+
+
 REDUCTIONS: dict[str, Function] = {
-    "add": np.sum, "mul": np.prod, "and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce,
-    "xor": np.bitwise_xor.reduce, "smax": np.max, "smin": np.min, "umax": np.max, "umin": np.min,
-    "fadd": np.sum, "fmul": np.prod, "fmax": np.fmax.reduce, "fmin": np.fmin.reduce,
+    name: _in_order(combine) for name, combine in {
+        "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
+        "xor": np.bitwise_xor, "smax": np.maximum, "smin": np.minimum,
+        "umax": _as_unsigned(np.maximum), "umin": _as_unsigned(np.minimum),
+        "fadd": np.add, "fmul": np.multiply, "fmax": np.fmax, "fmin": np.fmin,
+    }.items()
 }
-"""`llvm.vector.reduce.*`: over the elements of a work-item's vector, in order."""
+"""`llvm.vector.reduce.*`."""
