@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
+from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of
@@ -400,7 +401,7 @@ def lower_assume(em: Emitter, op: llvm_ext.AssumeOp) -> None:
     """A fact that the program states; the analyses have read it, the compiler gets it as well."""
     held = em.get(op.operands[0])
     if isinstance(held, ir.Value):
-        em.call("llvm.assume", ir.VoidType(), [held])
+        em.call(llvm.ASSUME, [held])
 
 
 @lowers(ttg.BarrierOp, gpu.BarrierOp)

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
+from triton_xe.intrinsics import opencl
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
 from triton_xe.lowering.emit.tensors.coordinates import positions
@@ -77,7 +78,7 @@ def record(
 
 
 def _program_id(em: Emitter, dim: int) -> ir.Value:
-    wide = em.call("_Z12get_group_idj", I64, [I32(dim)], pure=True)
+    wide = em.call(opencl.GROUP_ID, [I32(dim)], pure=True)
     return em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions
 
-from triton_xe.lowering.emit.types import suffix
+from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.writer import ModuleState
 
 MARK = "contract"
@@ -90,7 +90,7 @@ def _fused(
         minus = instructions.Instruction(block, kind, "fneg", [negated])
         left, other = (left, minus) if other is second else (minus, other)
         made.append(minus)
-    function = state.declare(f"llvm.fma.{suffix(kind)}", kind, [kind] * 3)
+    function = state.declare(llvm.named("fma"), [kind] * 3)
     return [*made, instructions.CallInstr(block, function, [left, right, other])]
 
 

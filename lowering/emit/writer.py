@@ -9,11 +9,13 @@ from typing import Any
 from llvmlite import ir
 from xdsl.ir import Operation
 
+from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
+from triton_xe.intrinsics import Intrinsic, opencl
 from triton_xe.lowering.allocate_slm import Region, SlmPlan
 from triton_xe.lowering.emit.debug_sites import DebugSites
 from triton_xe.lowering.emit.source_locations import PlacingBuilder
-from triton_xe.lowering.emit.types import I32, I64, POINTER, vector_of
+from triton_xe.lowering.emit.types import I32, I64, POINTER, PRIVATE_POINTER, vector_of
 
 
 @dataclass
@@ -34,15 +36,30 @@ class ModuleState:
     debug: DebugSites = field(default_factory=DebugSites)
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def declare(self, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
-        """A function defined elsewhere, declared once."""
+    def declare(
+        self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None = None,
+        *, unsigned: bool = False,
+    ) -> ir.Function:
+        """A function of the table, declared once; its result is given where nothing else says it.
+
+        `unsigned` says how a builtin takes its integers.
+        """
+        if result is None:
+            result = _RESULTS.get(row.result) or arguments[row.result_like]
+        name = row.symbol(result, arguments, unsigned=unsigned)
         known = self.llvm.globals.get(name)
         if known is not None:
             return known
+        row.check(result, arguments)
+        if not row.available(self.target):
+            raise LegalityError(f"{self.target.name} has no {row.name}")
         made = ir.Function(self.llvm, ir.FunctionType(result, arguments), name)
-        if not name.startswith("llvm."):
+        if row.is_builtin:
             made.calling_convention = "spir_func"
         return made
+
+
+_RESULTS = {"void": ir.VoidType(), "i32": I32, "i64": I64, "p": PRIVATE_POINTER}
 
 
 class Writer:
@@ -115,10 +132,12 @@ class Writer:
         return value
 
     def call(
-        self, name: str, result: ir.Type, arguments: Sequence[ir.Value], pure: bool = False
+        self, row: Intrinsic, arguments: Sequence[ir.Value], result: ir.Type | None = None,
+        *, pure: bool = False, unsigned: bool = False,
     ) -> ir.Value:
-        """Call a function by name; a pure one is called once per scope for equal arguments."""
-        function = self.state.declare(name, result, [a.type for a in arguments])
+        """Call a function of the table; a pure one once per scope for equal arguments."""
+        types = [a.type for a in arguments]
+        function = self.state.declare(row, types, result, unsigned=unsigned)
 
         def make() -> ir.Value:
             called = self.b.call(function, arguments)
@@ -127,15 +146,15 @@ class Writer:
 
         if not pure:
             return make()
-        return self.remember(("call", name, *map(_identity, arguments)), make)
+        return self.remember(("call", function.name, *map(_identity, arguments)), make)
 
     def lane_id(self) -> ir.Value:
-        return self.call("_Z22get_sub_group_local_idv", I32, [], pure=True)
+        return self.call(opencl.LANE_ID, [], pure=True)
 
     def warp_id(self) -> ir.Value:
         if self.state.num_warps == 1:
             return I32(0)
-        return self.call("_Z16get_sub_group_idv", I32, [], pure=True)
+        return self.call(opencl.SUB_GROUP_ID, [], pure=True)
 
     def bits_to_coordinate(
         self, value: ir.Value, bases: Sequence[int], what: str

@@ -133,6 +133,11 @@ class Intrinsic:
         """Number of each argument by its name."""
         return {p.name: k for k, p in enumerate(self.parameters)}
 
+    @cached_property
+    def result_like(self) -> int:
+        """Number of the argument whose type is that of the result."""
+        return [p.type for p in self.parameters].index(self.result)
+
     def has(self, parameter: str) -> bool:
         return parameter in self.positions
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from triton_xe.intrinsics.definitions import maths
 from triton_xe.intrinsics.intrinsic import Effect, Family, Intrinsic
-from triton_xe.intrinsics.rows import row
+from triton_xe.intrinsics.rows import ROWS, row
 
 
 def _llvm(name: str, signature: str, family: Family = Family.MATHS, **rest: Any) -> Intrinsic:
@@ -37,3 +37,7 @@ for _name in ("declare", "value", "assign", "label"):
     _llvm(f"dbg.{_name}", "void ()", Family.HINT)
 _llvm("experimental.noalias.scope.decl", "void ()", Family.HINT)
 
+
+def named(name: str) -> Intrinsic:
+    """`llvm.<name>`."""
+    return ROWS[f"llvm.{name}"]

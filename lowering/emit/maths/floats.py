@@ -6,8 +6,9 @@ import struct
 
 from llvmlite import ir
 
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.maths.terms import Term, shaped, where
-from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, suffix
+from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32
 
 _SIZE_OF_DOUBLE = (1 << 63) - 1
 
@@ -30,8 +31,7 @@ def to_bf16(x: Term) -> Term:
     if not x.em.target.has_bf16_conversion:
         return to_bf16_in_software(x)
     result = shaped(x.value.type, I16)
-    name = f"llvm.genx.GenISA.ftobf.{suffix(result)}.{suffix(x.value.type)}"
-    return x.made(x.em.call(name, result, [x.value, I32(0)]))
+    return x.made(x.em.call(genisa.FLOAT_TO_BF16, [x.value, I32(0)], result))
 
 
 def exact_bf16(x: Term) -> Term:

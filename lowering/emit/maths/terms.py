@@ -13,7 +13,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import DOUBLE, I1, bits_of, suffix
+from triton_xe.intrinsics import ROWS, llvm
+from triton_xe.lowering.emit.types import DOUBLE, I1, bits_of
 from triton_xe.lowering.emit.writer import Writer
 
 Operand = Any
@@ -162,8 +163,8 @@ class Term:
 
     def intrinsic(self, name: str, *others: Operand) -> Term:
         """An LLVM intrinsic that is overloaded on its one type."""
-        kind, values = self.value.type, [self.value, *(self.of(x).value for x in others)]
-        return self.made(self.em.call(f"llvm.{name}.{suffix(kind)}", kind, values))
+        values = [self.value, *(self.of(x).value for x in others)]
+        return self.made(self.em.call(llvm.named(name), values))
 
     def builtin(self, name: str, *others: Operand, unsigned: bool = False) -> Term:
         """An OpenCL builtin whose result has this term's type."""
@@ -181,8 +182,8 @@ class Term:
 
     def count_bits(self, name: str) -> Term:
         """ctpop, ctlz or cttz; of zero the latter two are the width."""
-        kind, extra = self.value.type, [] if name == "ctpop" else [I1(0)]
-        return self.made(self.em.call(f"llvm.{name}.{suffix(kind)}", kind, [self.value, *extra]))
+        extra = [] if name == "ctpop" else [I1(0)]
+        return self.made(self.em.call(llvm.named(name), [self.value, *extra]))
 
 
 def where(test: Term, a: Operand, b: Operand) -> Term:
@@ -191,25 +192,11 @@ def where(test: Term, a: Operand, b: Operand) -> Term:
     return test.made(test.em.b.select(test.value, like.of(a).value, like.of(b).value))
 
 
-_LETTER = {"float": "f", "double": "d", "i32": "i", "i64": "l"}
-
-
 def builtin(
     em: Writer, name: str, *args: ir.Value, result: ir.Type | None = None, unsigned: bool = False
 ) -> ir.Value:
     """Call an OpenCL builtin on scalars or vectors; `result` is its type, else the first's."""
-    mangled, seen = f"_Z{len(name)}{name}", ""
-    for arg in args:
-        letter = _LETTER[str(scalar_of(arg.type))]
-        letter = {"i": "j", "l": "m"}[letter] if unsigned else letter
-        if not isinstance(arg.type, ir.VectorType):
-            mangled += letter
-        elif letter == seen:
-            mangled += "S_"
-        else:
-            mangled += f"Dv{arg.type.count}_{letter}"
-            seen = seen or letter
-    return em.call(mangled, result or args[0].type, list(args))
+    return em.call(ROWS[name], args, result, unsigned=unsigned)
 
 
 __all__ = ["Operand", "Term", "builtin", "filled", "scalar_of", "shaped", "where"]

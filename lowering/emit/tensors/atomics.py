@@ -22,6 +22,7 @@ from triton_xe.dialects.tt.memory import (
     AtomicStoreOp,
 )
 from triton_xe.errors import UnsupportedError
+from triton_xe.intrinsics import spirv
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
 from triton_xe.lowering.emit.tensors.exchange import Exchange, barrier, element_bytes
@@ -222,10 +223,7 @@ def fence(em: Emitter, op: Operation, *, before: bool) -> None:
     wanted = _RELEASE if before else _ACQUIRE
     if sem == "relaxed" or sem == ("acquire" if before else "release"):
         return
-    em.call(
-        "_Z21__spirv_MemoryBarrierjj", ir.VoidType(),
-        [I32(SCOPES[scope][1]), I32(wanted | _GLOBAL_MEMORY)],
-    )
+    em.call(spirv.MEMORY_BARRIER, [I32(SCOPES[scope][1]), I32(wanted | _GLOBAL_MEMORY)])
 
 
 def gpu_barrier(em: Emitter) -> None:

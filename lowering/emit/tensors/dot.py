@@ -17,6 +17,7 @@ from triton_xe.dialects import xe
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas
+from triton_xe.intrinsics import genisa, llvm
 from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.emit.emitter import Emitter, encoding_of, lowers
 from triton_xe.lowering.emit.maths.conversions import convert, narrowed, widened
@@ -31,7 +32,6 @@ from triton_xe.lowering.emit.types import (
     element,
     is_bf16,
     scalar_type,
-    suffix,
 )
 from triton_xe.lowering.emit.xegpu.vectors import packed
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
@@ -107,12 +107,9 @@ def _by_dpas(em: Emitter, op: Operation) -> None:
 
 def multiply(em: Emitter, dpas: Dpas, acc: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     """One DPAS: the accumulator plus A times B."""
-    name = "llvm.genx.GenISA.sub.group.dpas." + ".".join(
-        suffix(v.type) for v in (acc, acc, a, b)
-    )
     em.state.facts["dpas"] = em.state.facts.get("dpas", 0) + 1
     constants = [I32(n) for n in (*dpas.precision, SYSTOLIC_DEPTH, dpas.repeat_count)]
-    return em.call(name, acc.type, [acc, a, b, *constants, I1(0)])
+    return em.call(genisa.DPAS, [acc, a, b, *constants, I1(0)])
 
 
 def _accumulator(kind: ir.Type) -> ir.Type:
@@ -157,8 +154,7 @@ def _wide(em: Emitter, op: Operation, index: int, source: Registers) -> Register
 def _multiply_add(em: Emitter, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     if isinstance(scalar_of(total.type), ir.IntType):
         return em.b.add(total, em.b.mul(a, b))
-    name = f"llvm.fma.{suffix(total.type)}"
-    return em.call(name, total.type, [a, b, total])
+    return em.call(llvm.named("fma"), [a, b, total])
 
 
 @lowers(xe.RoundTf32Op)
@@ -166,9 +162,6 @@ def lower_round_tf32(em: Emitter, op: xe.RoundTf32Op) -> None:
     source = em.registers(op.operands[0])
 
     def write(value: ir.Value) -> ir.Value:
-        kind = suffix(value.type)
-        return em.call(
-            f"llvm.genx.GenISA.ftotf32.{kind}.{kind}", value.type, [value, ir.IntType(32)(0)]
-        )
+        return em.call(genisa.FLOAT_TO_TF32, [value, I32(0)], value.type)
 
     em.bind(op.results[0], mapped(em, source.kind, [source], write))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from triton_xe.errors import out_of_resources
+from triton_xe.intrinsics import spirv
 from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
@@ -23,10 +24,7 @@ def barrier(em: Emitter, *, global_memory: bool = False) -> None:
 
 
 def _call_barrier(em: Emitter, semantics: int) -> ir.Value:
-    return em.call(
-        "_Z22__spirv_ControlBarrieriii", ir.VoidType(),
-        [I32(WORK_GROUP), I32(WORK_GROUP), I32(semantics)],
-    )
+    return em.call(spirv.CONTROL_BARRIER, [I32(WORK_GROUP), I32(WORK_GROUP), I32(semantics)])
 
 
 def plan_of(em: Emitter) -> SlmPlan:

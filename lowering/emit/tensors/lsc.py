@@ -13,8 +13,9 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.hardware.block_2d import cache_code
+from triton_xe.intrinsics import Intrinsic, genisa
 from triton_xe.lowering.emit.maths.terms import scalar_of
-from triton_xe.lowering.emit.types import I8, I32, I64, bits_of, suffix, vector_of
+from triton_xe.lowering.emit.types import I8, I32, I64, bits_of, vector_of
 
 _DATA_SIZES = {32: 3, 64: 4}
 _NARROW_SIZES = {8: 5, 16: 6}
@@ -76,20 +77,21 @@ def _shape(part: ir.Type) -> tuple[ir.Type, int, int]:
 
 def _load(em: Any, pointer: ir.Value, part: ir.Type, code: int) -> ir.Value:
     held, size, count = _shape(part)
-    value = _call(em, f"llvm.genx.GenISA.LSCLoad.{suffix(held)}.p1", held,
-                  [pointer, I32(0), I32(size), I32(count), I32(code)])
+    arguments = [pointer, I32(0), I32(size), I32(count), I32(code)]
+    value = _call(em, genisa.LSC_LOAD, arguments, held)
     return value if held == part else em.b.trunc(value, part)
 
 
 def _store(em: Any, pointer: ir.Value, value: ir.Value, part: ir.Type, code: int) -> None:
     held, size, count = _shape(part)
     value = value if held == part else em.b.zext(value, held)
-    _call(em, f"llvm.genx.GenISA.LSCStore.p1.{suffix(held)}", ir.VoidType(),
-          [pointer, I32(0), value, I32(size), I32(count), I32(code)])
+    _call(em, genisa.LSC_STORE, [pointer, I32(0), value, I32(size), I32(count), I32(code)])
 
 
-def _call(em: Any, name: str, result: ir.Type, arguments: list[ir.Value]) -> ir.Value:
-    function = em.state.declare(name, result, [a.type for a in arguments])
+def _call(
+    em: Any, row: Intrinsic, arguments: list[ir.Value], result: ir.Type | None = None
+) -> ir.Value:
+    function = em.state.declare(row, [a.type for a in arguments], result)
     return em.b.call(function, arguments)
 
 

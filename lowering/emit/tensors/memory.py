@@ -13,6 +13,7 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.hardware.memory import MAX_LANE_BYTES
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.helpers import LANE, call_text
 from triton_xe.lowering.emit.tensors.lsc import load_with_policy, store_with_policy
@@ -214,14 +215,13 @@ def load(
     if condition is None:
         return _from_memory(em, _load_always(em, pointer, stored, max(align, 1), manner), kind)
     fill = ir.Constant(stored, None) if passthrough is None else _to_memory(em, passthrough, stored)
-    mangled = suffix(stored)
     if manner.volatile:
         text = _VOLATILE.format(kind=stored, align=max(align, 1))
         arguments = [em.address(pointer), fill, condition]
-        value = call_text(em, f"{LANE}volatile_load_{mangled}_{align}", stored, arguments, text)
+        name = f"{LANE}volatile_load_{suffix(stored)}_{align}"
+        value = call_text(em, name, stored, arguments, text)
         return _from_memory(em, _mark(em, value, manner), kind)
-    name = f"llvm.genx.GenISA.PredicatedLoad.{mangled}.p1.{mangled}"
-    value = em.call(name, stored, [pointer, I64(max(align, 1)), condition, fill])
+    value = em.call(genisa.PREDICATED_LOAD, [pointer, I64(max(align, 1)), condition, fill])
     return _from_memory(em, _mark(em, value, manner), kind)
 
 
@@ -273,8 +273,7 @@ def store(
         else:
             store_with_policy(em, pointer, value, max(align, 1), policy)
         return
-    name = f"llvm.genx.GenISA.PredicatedStore.p1.{suffix(stored)}"
-    em.call(name, ir.VoidType(), [pointer, value, I64(max(align, 1)), condition])
+    em.call(genisa.PREDICATED_STORE, [pointer, value, I64(max(align, 1)), condition])
 
 
 def _memory_type(kind: ir.Type) -> ir.Type:

@@ -23,6 +23,7 @@ from triton_xe.dialects.tt.ops import (
     TransOp,
     UnsplatOp,
 )
+from triton_xe.intrinsics import opencl
 from triton_xe.layout import LinearLayout
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.convert import relaid, through_positions
@@ -34,7 +35,7 @@ from triton_xe.lowering.emit.tensors.coordinates import (
 )
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, permuted
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import I32, I64, POINTER, scalar_type
+from triton_xe.lowering.emit.types import I32, POINTER, scalar_type
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 
 
@@ -249,13 +250,13 @@ def _axis(op: Operation) -> int:
 
 @lowers(GetProgramIdOp)
 def lower_program_id(em: Emitter, op: GetProgramIdOp) -> None:
-    wide = em.call("_Z12get_group_idj", I64, [I32(_axis(op))], pure=True)
+    wide = em.call(opencl.GROUP_ID, [I32(_axis(op))], pure=True)
     em.bind(op.results[0], em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32)))
 
 
 @lowers(GetNumProgramsOp)
 def lower_num_programs(em: Emitter, op: GetNumProgramsOp) -> None:
-    wide = em.call("_Z14get_num_groupsj", I64, [I32(_axis(op))], pure=True)
+    wide = em.call(opencl.NUM_GROUPS, [I32(_axis(op))], pure=True)
     em.bind(op.results[0], em.b.trunc(wide, I32))
 
 

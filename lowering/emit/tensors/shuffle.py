@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, I64, bits_of
 
@@ -36,15 +37,13 @@ def _whole(em: Emitter, pieces: list[ir.Value], kind: ir.Type) -> ir.Value:
 
 def shuffle_xor(em: Emitter, value: ir.Value, mask: int) -> ir.Value:
     """The value of lane (own lane ^ mask)."""
-    name = "llvm.genx.GenISA.simdShuffleXor.i32"
-    moved = [em.call(name, I32, [p, I32(mask)]) for p in _pieces(em, value)]
+    moved = [em.call(genisa.SIMD_SHUFFLE_XOR, [p, I32(mask)]) for p in _pieces(em, value)]
     return _whole(em, moved, value.type)
 
 
 def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
     """The value of the given lane."""
-    name = "llvm.genx.GenISA.WaveShuffleIndex.i32"
-    moved = [em.call(name, I32, [p, lane, I32(0)]) for p in _pieces(em, value)]
+    moved = [em.call(genisa.WAVE_SHUFFLE_INDEX, [p, lane, I32(0)]) for p in _pieces(em, value)]
     return _whole(em, moved, value.type)
 
 

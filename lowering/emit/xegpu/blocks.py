@@ -22,6 +22,7 @@ from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import BlockShape, cache_code
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
+from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.tensors.exchange import kept_region
 from triton_xe.lowering.emit.tensors.registers import Registers
@@ -32,7 +33,6 @@ from triton_xe.lowering.emit.types import (
     I64,
     POINTER,
     bits_of,
-    suffix,
     vector_of,
 )
 from triton_xe.lowering.emit.xegpu.lanes import Where, hinted_load, hinted_store
@@ -267,8 +267,8 @@ def _message_load(
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
     kind = vector_of(ir.IntType(choice.register_bits), count)
     code = cache_code(op.cache_policy, em.target)
-    value = em.call(f"llvm.genx.GenISA.LSC2DBlockRead.{suffix(kind)}", kind,
-                    message(em, block, choice.shape, access.desc.element_bits, code))
+    arguments = message(em, block, choice.shape, access.desc.element_bits, code)
+    value = em.call(genisa.LSC_2D_BLOCK_READ, arguments, kind)
     memory = em.alloca(ir.IntType(choice.register_bits), count)
     em.b.store(value, memory).align = 64
     em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
@@ -342,14 +342,12 @@ def _pieces(count: int) -> list[tuple[int, int]]:
 
 
 def _words_1d(em: Emitter, start: ir.Value, kind: ir.IntType, count: int) -> Registers:
-    space = start.type.addrspace
     scalars: list[ir.Value] = []
     for first, length in _pieces(count):
         value_type = vector_of(kind, length)
         offset = first * em.state.lanes * kind.width // 8
         at = em.b.gep(start, [I64(offset)], source_etype=I8) if offset else start
-        value = em.call(f"llvm.genx.GenISA.simdBlockRead.{suffix(value_type)}.p{space}",
-                        value_type, [at])
+        value = em.call(genisa.SIMD_BLOCK_READ, [at], value_type)
         if length == 1:
             scalars.append(value)
         else:
@@ -568,8 +566,7 @@ def store_registers(
         raise LegalityError(f"xegpu.store_nd of {op.desc_type}: {reason}")
     source = pick(em, held, _inverse(choice.order))
     raw = packed(em, source, choice.register_bits, 0, source.count)
-    em.call(f"llvm.genx.GenISA.LSC2DBlockWrite.{suffix(raw.type)}", VOID,
-            [*message(em, block, choice.shape, bits, code), raw])
+    em.call(genisa.LSC_2D_BLOCK_WRITE, [*message(em, block, choice.shape, bits, code), raw])
 
 
 def _inverse(order: tuple[int, ...]) -> list[int]:
@@ -643,21 +640,20 @@ def _prefetch_1d(em: Emitter, start: ir.Value, size: int, code: int) -> None:
     for first in range(0, lines, lanes):
         line = em.b.add(em.lane_id(), I32(first))
         if first + lanes > lines:
-            line = em.call("llvm.umin.i32", I32, [line, I32(lines - 1)])
+            line = em.call(llvm.named("umin"), [line, I32(lines - 1)])
         offset = em.b.mul(em.b.zext(line, I64), I64(CACHE_LINE_BYTES))
         lane_prefetch(em, em.b.gep(start, [offset], source_etype=I8), code)
 
 
 def lane_prefetch(em: Emitter, pointer: ir.Value, code: int) -> None:
     """One 16-byte prefetch of every lane."""
-    em.call("llvm.genx.GenISA.LSCPrefetch.p1", VOID,
-            [pointer, I32(0), I32(3), I32(4), I32(code)])
+    em.call(genisa.LSC_PREFETCH, [pointer, I32(0), I32(3), I32(4), I32(code)])
 
 
 def _clamped(em: Emitter, value: ir.Value, size: ir.Value) -> ir.Value:
     last = em.b.sub(size, I32(1))
-    low = em.call("llvm.smax.i32", I32, [value, I32(0)])
-    return em.call("llvm.smin.i32", I32, [low, last])
+    low = em.call(llvm.named("smax"), [value, I32(0)])
+    return em.call(llvm.named("smin"), [low, last])
 
 
 __all__ = [

@@ -28,17 +28,17 @@ from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import BlockShape, cache_code
-from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, check_dpas
+from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, eager
 from triton_xe.lowering.emit.types import (
     I1,
     I8,
     I32,
-    PRIVATE_POINTER,
     bits_of,
     scalar_type,
-    suffix,
     vector_of,
 )
 from triton_xe.lowering.emit.xegpu import scattered as xegpu_scattered
@@ -146,7 +146,7 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     base, width, height, pitch = made.hard
     x = made.x if made.low is None else em.b.add(made.x, made.low)
     pointer = em.call(
-        "llvm.genx.GenISA.LSC2DBlockCreateAddrPayload.p0i32", PRIVATE_POINTER,
+        genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
         [base, width, height, pitch, x, made.y,
          I32(shape.width), I32(shape.height), I32(shape.blocks)],
     )
@@ -188,7 +188,7 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
         for field, by in ((Y, rows), (X, columns)):
             if not _is_zero(by):
                 em.call(
-                    "llvm.genx.GenISA.LSC2DBlockSetAddrPayloadField.p0i32.i32", VOID,
+                    genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
                     [held.pointer, I32(field), index_value(em, by), I1(1)],
                 )
         em.bind(op.results[0], held)
@@ -227,10 +227,8 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
 
     def load() -> ir.Value:
         code = cache_code(op.cache_policy, em.target)
-        return em.call(
-            f"llvm.genx.GenISA.LSC2DBlockRead.{suffix(vector)}", vector,
-            message(em, block, shape, kind.element_bits, code),
-        )
+        arguments = message(em, block, shape, kind.element_bits, code)
+        return em.call(genisa.LSC_2D_BLOCK_READ, arguments, vector)
 
     em.bind(op.value, Loaded(em, elements, bits, load, at_use=op.at_use is not None))
     em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
@@ -251,13 +249,12 @@ def lower_prefetch_nd(em: Emitter, op: PrefetchNdOp) -> None:
         raise LegalityError(f"xegpu.prefetch_nd of {kind}: {reason}")
     if isinstance(held, Payload):
         em.call(
-            "llvm.genx.GenISA.LSC2DBlockPrefetchAddrPayload.p0i32", VOID,
+            genisa.LSC_2D_BLOCK_PREFETCH_PAYLOAD,
             [held.pointer, I32(0), I32(0), I32(shape.element_bits), I32(shape.width),
              I32(shape.height), I32(shape.blocks), I1(0), I1(0), I32(code)],
         )
         return
-    em.call("llvm.genx.GenISA.LSC2DBlockPrefetch", VOID,
-            message(em, held, shape, kind.element_bits, code))
+    em.call(genisa.LSC_2D_BLOCK_PREFETCH, message(em, held, shape, kind.element_bits, code))
 
 
 @lowers(StoreNdOp)
@@ -277,10 +274,8 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
         raise LegalityError(f"xegpu.store_nd of {kind}: {reason}")
     raw = as_integers(em, em.get(op.value).value)
     code = cache_code(op.cache_policy, em.target, write=True)
-    em.call(
-        f"llvm.genx.GenISA.LSC2DBlockWrite.{suffix(raw.type)}", VOID,
-        [*message(em, block, shape, kind.element_bits, code), raw],
-    )
+    arguments = message(em, block, shape, kind.element_bits, code)
+    em.call(genisa.LSC_2D_BLOCK_WRITE, [*arguments, raw])
 
 
 def fragment_of_registers(em: Emitter, held: Registers, kind: Attribute) -> FragmentValue:
@@ -496,14 +491,7 @@ def _multiplied(em: Emitter, op: Any, fragments: bool) -> ir.Value:
     if op.acc is not None:
         held = em.get(op.acc)
         acc = held.value if fragments else held.slice(em, 0, made.repeat_count)
-    name = "llvm.genx.GenISA.sub.group.dpas." + ".".join(
-        suffix(t) for t in (result, result, a.type, b.type))
-    em.state.facts["dpas"] = em.state.facts.get("dpas", 0) + 1
-    return em.call(
-        name, result,
-        [acc, a, b, I32(made.precision[0]), I32(made.precision[1]), I32(SYSTOLIC_DEPTH),
-         I32(made.repeat_count), I1(0)],
-    )
+    return multiply(em, made, acc, a, b)
 
 
 def _operands(em: Emitter, op: Any, made: Dpas) -> list[ir.Value]:

@@ -22,6 +22,7 @@ from triton_xe.dialects.xegpu.sync import (
     NbarrierWaitOp,
 )
 from triton_xe.errors import LegalityError
+from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.types import I8, I32, bits_of
 from triton_xe.lowering.surfaces.affine import constant_of
@@ -89,7 +90,7 @@ def lower_nbarrier_arrive(em: Emitter, op: NbarrierArriveOp) -> None:
     held = em.get(op.operands[0])
     if held.number is None:
         return
-    em.call("llvm.genx.GenISA.threadgroupnamedbarriers.signal", VOID,
+    em.call(genisa.NAMED_BARRIER_SIGNAL,
             [held.number, I16(BOTH), held.participants, held.participants])
 
 
@@ -97,21 +98,21 @@ def lower_nbarrier_arrive(em: Emitter, op: NbarrierArriveOp) -> None:
 def lower_nbarrier_wait(em: Emitter, op: NbarrierWaitOp) -> None:
     held = em.get(op.operands[0])
     if held.number is None:
-        em.call("_Z22__spirv_ControlBarrieriii", VOID, [I32(WORK_GROUP), I32(WORK_GROUP), I32(0)])
+        em.call(spirv.CONTROL_BARRIER, [I32(WORK_GROUP), I32(WORK_GROUP), I32(0)])
         return
-    em.call("llvm.genx.GenISA.threadgroupnamedbarriers.wait", VOID, [held.number])
+    em.call(genisa.NAMED_BARRIER_WAIT, [held.number])
 
 
 @lowers(FenceOp)
 def lower_fence(em: Emitter, op: FenceOp) -> None:
     shared = op.memory_kind.data == "shared"
     wide = op.scope.data == "gpu" and not shared
-    em.call("_Z21__spirv_MemoryBarrierjj", VOID,
+    em.call(spirv.MEMORY_BARRIER,
             [I32(DEVICE if wide else WORK_GROUP), I32(SLM_FENCE if shared else GLOBAL_FENCE)])
 
 
 @lowers(gpu.BarrierOp)
 def lower_barrier(em: Emitter, op: gpu.BarrierOp) -> None:
     """All subgroups meet; shared local and global memory written before is visible after."""
-    em.call("_Z22__spirv_ControlBarrieriii", VOID,
+    em.call(spirv.CONTROL_BARRIER,
             [I32(WORK_GROUP), I32(WORK_GROUP), I32(SLM_FENCE | GLOBAL_FENCE)])

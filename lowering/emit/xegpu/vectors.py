@@ -30,6 +30,7 @@ from triton_xe.dialects.xe import FRAGMENTS
 from triton_xe.dialects.xegpu.types import TensorDescType, bit_width, vnni_factor
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import ELEMENT_BITS
+from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
@@ -40,7 +41,6 @@ from triton_xe.lowering.emit.types import (
     I64,
     bits_of,
     scalar_type,
-    suffix,
     vector_of,
 )
 from triton_xe.lowering.emit.xegpu.fragments import (
@@ -618,7 +618,7 @@ def lower_insert(em: Emitter, op: vector.InsertOp) -> None:
 @lowers(vector.FMAOp)
 def lower_fma(em: Emitter, op: vector.FMAOp) -> None:
     def write(a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-        return em.call(f"llvm.fma.{suffix(a.type)}", a.type, [a, b, c])
+        return em.call(llvm.named("fma"), [a, b, c])
 
     vector_elementwise(em, op, write)
 
@@ -629,8 +629,7 @@ def from_lane(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
     raw = _cast(em, value, ir.IntType(bits))
     if bits == 1:
         raw = em.b.zext(raw, I8)
-    name = f"llvm.genx.GenISA.WaveShuffleIndex.{suffix(raw.type)}"
-    found = em.call(name, raw.type, [raw, lane, I32(0)])
+    found = em.call(genisa.WAVE_SHUFFLE_INDEX, [raw, lane, I32(0)])
     if bits == 1:
         return em.b.trunc(found, ir.IntType(1))
     return _cast(em, found, value.type)

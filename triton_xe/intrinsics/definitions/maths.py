@@ -194,12 +194,11 @@ def _in_order(combine: Function) -> Function:
     return run
 
 
-REDUCTIONS: dict[str, Function] = {
-    name: _in_order(combine) for name, combine in {
-        "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
-        "xor": np.bitwise_xor, "smax": np.maximum, "smin": np.minimum,
-        "umax": _as_unsigned(np.maximum), "umin": _as_unsigned(np.minimum),
-        "fadd": np.add, "fmul": np.multiply, "fmax": np.fmax, "fmin": np.fmin,
-    }.items()
+_COMBINED: dict[str, Function] = {
+    "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "smax": np.maximum, "smin": np.minimum,
+    "umax": _as_unsigned(np.maximum), "umin": _as_unsigned(np.minimum),
+    "fadd": np.add, "fmul": np.multiply, "fmax": np.fmax, "fmin": np.fmin,
 }
+REDUCTIONS = {name: _in_order(combine) for name, combine in _COMBINED.items()}
 """`llvm.vector.reduce.*`."""
