@@ -40,7 +40,9 @@ def lower_call(em: Emitter, op: CallOp) -> None:
         em.bind(arg, rebuild(parts))
     frame = Frame(name)
     em.frames.append(frame)
+    caller, em.source = em.source, callee
     write_blocks(em, region)
+    em.source = caller
     em.frames.pop()
     for result, value in zip(op.results, frame.results(em), strict=True):
         em.bind(result, value)

@@ -54,7 +54,7 @@ class Emitter(Writer):
     def __init__(self, state: ModuleState, function: ir.Function, source: Operation) -> None:
         super().__init__(state, function)
         self.source = source
-        self._analyses: dict[Callable[..., Any], Any] = {}
+        self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
         self.b.before_leaving = self.finish_reads
         self.open_reads: list[OpenRead] = []
         self.values: dict[SSAValue, Any] = {}
@@ -111,9 +111,10 @@ class Emitter(Writer):
 
     def analysis(self, analyse: Callable[[Operation, int], T]) -> T:
         """What an analysis says of the function that is being written, asked once."""
-        if analyse not in self._analyses:
-            self._analyses[analyse] = analyse(self.source, self.state.lanes)
-        found: T = self._analyses[analyse]
+        key = analyse, self.source
+        if key not in self._analyses:
+            self._analyses[key] = analyse(self.source, self.state.lanes)
+        found: T = self._analyses[key]
         return found
 
     # -- driving -------------------------------------------------------------------------------
