@@ -103,6 +103,8 @@ def _extend_torch(names: dict[str, Any]) -> None:
     for name, value in names.items():
         setattr(torch._C, name, value)
     torch._C._has_xpu = True
+    if not torch.cuda.is_available():
+        torch.cuda._is_compiled = lambda: False  # a CUDA build: fake tensors refuse two devices
     setattr(torch._C._dynamo.guards, "_empty_strided_xpu", _empty_strided)  # noqa: B010
     for name in ("streams", "graphs", "memory", "random", "_utils"):
         importlib.reload(importlib.import_module(f"torch.xpu.{name}"))

@@ -45,6 +45,7 @@ extern "C" {
 // Returns the number of operators that run on the CPU's kernels, or -1: see xe_last_error.
 int xe_start(int count, const std::uint64_t* capacities) {
   try {
+    triton_xe::retire_idle_cuda();
     return start(count, capacities);
   } catch (const std::exception& error) {
     last_error = error.what();

@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <new>
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/XPUHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -207,6 +209,26 @@ namespace triton_xe {
 
 bool hooks_active() {
   return dynamic_cast<const XPUHooks*>(&at::detail::getXPUHooks()) != nullptr;
+}
+
+namespace {
+// The answers of a torch that was built without CUDA.
+struct NoCuda final : at::CUDAHooksInterface {
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return false; }
+};
+}  // namespace
+
+// torch refuses two accelerators and counts those it was built with, not those that are there; it
+// holds its one hooks object by reference and offers no way to exchange it, so the object is made
+// anew in its place.
+void retire_idle_cuda() {
+  const auto& hooks = at::detail::getCUDAHooks();
+  if (!hooks.isBuilt() || hooks.deviceCount() > 0) {
+    return;
+  }
+  auto* place = const_cast<at::CUDAHooksInterface*>(&hooks);
+  place->~CUDAHooksInterface();
+  new (place) NoCuda();
 }
 
 }  // namespace triton_xe

@@ -41,6 +41,8 @@ std::int64_t timestamp();
 
 // Whether torch found the hooks; asking decides it for the rest of the process.
 bool hooks_active();
+// In a CUDA build on a machine without a CUDA device: let torch take XPU for its one accelerator.
+void retire_idle_cuda();
 
 // Makes `index` the current device until the end of the scope.
 class DeviceScope {

@@ -295,3 +295,14 @@ def test_first_use_too_late_says_start_again(xpu: None, tmp_path: Path) -> None:
     assert lines[0] == "built"
     assert len(lines) == 3
     assert all("start the program again" in line for line in lines[1:])
+
+
+@pytest.mark.skipif(not torch.version.cuda, reason="needs a CUDA build of torch")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_a_cuda_build_without_a_device_has_xpu_as_its_accelerator():
+    x = torch.ones(3, device="xpu", requires_grad=True)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert torch.accelerator.current_accelerator().type == "xpu"
+    doubled = torch.compile(lambda tensor: tensor * 2)(x.detach())
+    assert doubled.tolist() == [2, 2, 2]
