@@ -26,7 +26,7 @@ from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.sanitizer import shadow
-from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import Word
 from triton_xe.runtime.simulator.trace import tracing
 from triton_xe.runtime.simulator.widen.host import ENTRY, HostKernel

@@ -66,6 +66,16 @@ def builtin_name(symbol: str) -> tuple[str, str] | None:
     return symbol[found.end() : end], symbol[end:]
 
 
+def is_unsigned(symbol: str) -> bool:
+    """Whether the first argument of a builtin, or its elements, are integers without a sign.
+
+    >>> is_unsigned("_Z6mul_hiDv8_jS_"), is_unsigned("_Z3maxll")
+    (True, False)
+    """
+    found = builtin_name(symbol)
+    return found is not None and re.sub(r"^Dv\d+_", "", found[1])[:1] in tuple("htjm")
+
+
 def prefixes(symbol: str) -> Iterable[str]:
     """The symbol, and what is left of it without its last parts: LLVM looks intrinsics up so.
 

@@ -28,9 +28,6 @@ MAX_LINES = 700
 MAX_FILES = 26
 # being cut
 OLD_CYCLES = [
-    {f"runtime.simulator.{name}" for name in (
-        "analysis.legality", "sanitizer.instrument", "trace.messages", "widen.dpas_groups",
-        "widen.elementwise", "widen.matrix", "widen.memory", "widen.widener")},
     {"runtime.simulator.sanitizer.checks", "runtime.simulator.sanitizer.lanes"},
     {"lowering.emit.emitter", "lowering.emit.tensors.registers"},
     {"lowering.emit.maths.floats", "lowering.emit.maths.fp8"},

@@ -39,9 +39,9 @@ def compile_for(name: str) -> None:
     made = host_cpu.HostCpu(real.triple, name, ",".join(features))
     host_cpu.host_cpu = lambda: made
     from triton_xe.runtime.simulator.run import jit
-    from triton_xe.runtime.simulator.widen import dpas_groups, memory
+    from triton_xe.runtime.simulator.widen import accesses, dpas_groups
 
-    jit.host_cpu = dpas_groups.host_cpu = memory.host_cpu = host_cpu.host_cpu
+    jit.host_cpu = dpas_groups.host_cpu = accesses.host_cpu = host_cpu.host_cpu
     optimise = jit._optimise
 
     def noted(module, machine):

@@ -32,9 +32,9 @@ from triton_xe.runtime.simulator.library.maths import function as maths_function
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 from triton_xe.runtime.simulator.run.kernel_source import canonical
-from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MISS, ROOM
-from triton_xe.runtime.simulator.widen import dpas_groups, memory
+from triton_xe.runtime.simulator.widen import accesses, dpas_groups
 from triton_xe.runtime.simulator.widen.host import translate
 from triton_xe.runtime.simulator.widen.lsc import plain_accesses
 from triton_xe.spirv import attached_llvm_ir
@@ -177,7 +177,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
     """Compiles a host module for arm64; returns the names that it leaves undefined."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    for module in (jit, dpas_groups, memory):
+    for module in (jit, dpas_groups, accesses):
         monkeypatch.setattr(module, "host_cpu", lambda: ARM)
     jit._target_machine.cache_clear()
 
@@ -237,7 +237,7 @@ def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -
     source = ASTSource(function, signature, constants)
     made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16))
     text = canonical(attached_llvm_ir(made.asm["spv"]))
-    module = parse_module(plain_accesses(text, target("bmg")))
+    module = plain_accesses(parse_module(text), target("bmg"))
     sanitizer = Instrumentation() if checked else None
     host = translate(module, made.name, target("bmg"), sanitizer=sanitizer)
     runner = "xe_run_barrier" if host.has_barrier else "xe_run_plain"

@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.widen import host, memory
+from triton_xe.runtime.simulator.widen import accesses, host
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -38,7 +38,7 @@ def masks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
     features = "+avx512f" if request.param else "+avx2"
     preferred = HostCpu("x86_64-unknown-linux-gnu", "", features)
-    monkeypatch.setattr(memory, "host_cpu", lambda: preferred)
+    monkeypatch.setattr(accesses, "host_cpu", lambda: preferred)
 
 
 @pytest.mark.usefixtures("masks")

@@ -19,6 +19,7 @@ from triton_xe.runtime.simulator.ir.records import (
     Operand,
     constant,
     constant_vector,
+    function_address,
     integers,
     poison,
     splat,
@@ -55,6 +56,7 @@ __all__ = [
     "ACCESSES", "ASSEMBLY", "ATOMICS", "F16", "F32", "F64", "FALSE", "I1", "I8", "I16", "I32",
     "I64", "LABEL", "METADATA", "PTR", "TERMINATORS", "TOKEN", "TRUE", "VOID", "Block", "Builder",
     "Function", "Global", "Instruction", "Module", "Operand", "Type", "array", "constant",
-    "constant_vector", "define", "floating", "integer", "integers", "like", "pointer", "poison",
-    "splat", "struct", "struct_offsets", "undefined_calls", "vector", "with_elements", "zero",
+    "constant_vector", "define", "floating", "function_address", "integer", "integers", "like",
+    "pointer", "poison", "splat", "struct", "struct_offsets", "undefined_calls", "vector",
+    "with_elements", "zero",
 ]

@@ -68,7 +68,7 @@ class Builder:
 
     def __init__(self, function: Function, prefix: str = "v") -> None:
         self.function = function
-        self.block = function.blocks[-1]
+        self.block = function.blocks[-1] if function.blocks else Block("")
         self.prefix = prefix
         self.count = 0
 

@@ -6,7 +6,6 @@ module is declared from the call.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
@@ -15,10 +14,9 @@ from triton_xe.runtime.simulator.ir.records import (
     Function,
     Global,
     Instruction,
+    quoted,
     undefined_calls,
 )
-
-_PLAIN = re.compile(r"[-\w.$]+")
 
 
 def print_module(functions: Iterable[Function], variables: Iterable[Global] = ()) -> str:
@@ -40,7 +38,7 @@ def print_global(variable: Global) -> str:
 def _declaration(name: str, call: Instruction) -> str:
     types = ", ".join([o.type.text for o in call.operands])
     attributes = "" if name.startswith("llvm.") else " nounwind"
-    return f"declare {call.type.text} @{symbol(name)}({types}){attributes}"
+    return f"declare {call.type.text} @{quoted(name)}({types}){attributes}"
 
 
 def print_function(function: Function) -> str:
@@ -50,7 +48,7 @@ def print_function(function: Function) -> str:
     )
     linkage = "internal " if function.is_internal else ""
     attributes = _with_space(function.attributes)
-    lines = [f"define {linkage}{function.result.text} @{symbol(function.name)}({parameters}) "
+    lines = [f"define {linkage}{function.result.text} @{quoted(function.name)}({parameters}) "
              f"{attributes}{{"]
     for block in function.blocks:
         lines.append(_head(block))
@@ -68,11 +66,6 @@ def print_instruction(i: Instruction) -> str:
     write = _WRITERS.get(i.opcode)
     right = write(i) if write is not None else _binary(i)
     return f"  {i.result} = {right}" if i.result is not None else f"  {right}"
-
-
-def symbol(name: str) -> str:
-    """The name of a function, quoted where it must be."""
-    return name if _PLAIN.fullmatch(name) else f'"{name}"'
 
 
 def _with_space(text: str) -> str:
@@ -189,7 +182,7 @@ def _call(i: Instruction) -> str:
         ])
     else:
         arguments = _typed(i)
-    callee = i.callee if i.callee[0] == "%" else "@" + symbol(i.callee)
+    callee = i.callee if i.callee[0] == "%" else "@" + quoted(i.callee)
     return f"call{_flags(i)} {_with_space(i.attributes)}{i.type.text} {callee}({arguments})"
 
 

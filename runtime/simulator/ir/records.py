@@ -15,6 +15,7 @@ from typing import NamedTuple
 from triton_xe.runtime.simulator.ir.types import I1, Type, pointer, vector
 
 _PLACE = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
+_PLAIN = re.compile(r"[-\w.$]+")
 ASSEMBLY = "asm"
 """The callee of a call of inline assembly."""
 
@@ -129,6 +130,16 @@ def zero(t: Type) -> Operand:
 
 def poison(t: Type) -> Operand:
     return Operand(t, "poison")
+
+
+def function_address(name: str) -> Operand:
+    """A function as a value."""
+    return Operand(pointer(), "@" + quoted(name))
+
+
+def quoted(name: str) -> str:
+    """The name of a function, quoted where it must be."""
+    return name if _PLAIN.fullmatch(name) else f'"{name}"'
 
 
 TRUE, FALSE = constant(I1, 1), constant(I1, 0)

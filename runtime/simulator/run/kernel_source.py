@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run.jit import object_key, read_cached, write_cached
-from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.host import HostKernel, find_kernel, translate
 from triton_xe.runtime.simulator.widen.lsc import plain_accesses
 
@@ -33,7 +33,7 @@ class KernelSource:
 
     @cached_property
     def module(self) -> ir.Module:
-        return parse_module(plain_accesses(canonical(self.text), self.target))
+        return plain_accesses(parse_module(canonical(self.text)), self.target)
 
     @cached_property
     def has_known_guards(self) -> bool:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.sanitizer import state as checks
-from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.lists import JOINED_KEPT, Joined
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.records import FIELDS, Known, Release
 from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Kind, Word
 from triton_xe.runtime.simulator.trace.library import RECORD_WORDS

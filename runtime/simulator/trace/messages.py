@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.genisa import PREFIX
-from triton_xe.runtime.simulator.ir import Instruction, Type
+from triton_xe.runtime.simulator.ir import (
+    I1,
+    I32,
+    I64,
+    VOID,
+    Instruction,
+    Operand,
+    Type,
+    constant,
+    vector,
+)
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace import library as library_trace
 from triton_xe.runtime.simulator.trace.tracing import Site
+from triton_xe.runtime.simulator.widen.parts import BlockArguments
 from triton_xe.runtime.simulator.widen.values import Uniform, Value
-
-if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.widen.matrix import BlockArguments
-    from triton_xe.runtime.simulator.widen.widener import Widener
+from triton_xe.runtime.simulator.widen.widener import CTX, SG, Widener
 
 _KINDS = {
     Family.DPAS: "DPAS", Family.SHUFFLE: "shuffle", Family.REDUCTION: "shuffle",
     Family.HELPER: "lane by lane",
 }
+_ONE, _NONE = constant(I64, 1), constant(I64, 0)
 
 
-def _note(w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = "") -> list[str] | None:
+def _note(
+    w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = ""
+) -> list[Operand] | None:
     """Enter the site; the first arguments of a note, or None when nothing is traced."""
     plan = w.context.sanitizer
     if plan is None or not plan.trace:
         return None
     plan.sites[i.line] = Site(kind, nbytes, w.context.module.place(i.line, i.debug), detail)
-    return ["ptr %ctx", "i32 %sg", f"i32 {i.line}"]
+    return [CTX, SG, constant(I32, i.line)]
 
 
 def traced_access(
@@ -40,14 +49,12 @@ def traced_access(
     if head is None:
         return
     if isinstance(pointer, Uniform):
-        w.call_helper(library_trace.NOTE, "void", [*head, "i64 1", "i64 1"])
+        w.call_helper(library_trace.NOTE, VOID, [*head, _ONE, _ONE])
         return
-    s = w.lanes
-    addresses = w.emit(f"ptrtoint <{s} x ptr> {w.wide(pointer)} to <{s} x i64>")
-    active = "splat (i1 true)" if mask is None else w.mask(mask)
-    w.call_helper(library_trace.lanes_name(s), "void", [
-        *head, f"<{s} x i64> {addresses}", f"i1 {'true' if slm else 'false'}",
-        f"<{s} x i1> {active}"])
+    addresses = w.b.ptrtoint(w.wide(pointer))
+    active = constant(vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
+    w.call_helper(library_trace.lanes_name(w.lanes), VOID,
+                  [*head, addresses, constant(I1, slm), active])
 
 
 def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: str) -> None:
@@ -58,8 +65,8 @@ def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: 
     nbytes = a.blocks * a.tile_height * a.tile_width * a.bits // 8
     head = _note(w, i, f"2D block {action.lower()}", nbytes, shape)
     if head is not None:
-        x, y = (w.emit(f"sext i32 {n} to i64") for n in a.surface[4:])
-        w.call_helper(library_trace.NOTE, "void", [*head, f"i64 {x}", f"i64 {y}"])
+        x, y = (w.b.sext(n, I64) for n in a.surface[4:])
+        w.call_helper(library_trace.NOTE, VOID, [*head, x, y])
 
 
 def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
@@ -69,4 +76,4 @@ def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
         return
     head = _note(w, i, kind, 0, i.callee.removeprefix(PREFIX))
     if head is not None:
-        w.call_helper(library_trace.NOTE, "void", [*head, "i64 0", "i64 0"])
+        w.call_helper(library_trace.NOTE, VOID, [*head, _NONE, _NONE])

@@ -7,49 +7,28 @@ is what the sum depends on.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from triton_xe.hardware import dpas
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.runtime.simulator.analysis.tile_tables import READ_NOW
+from triton_xe.runtime.simulator.ir import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.library.names import dpas_name, dpas_rows_ahead
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+from triton_xe.runtime.simulator.widen.parts import Ahead, Dpas, Matrices
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 MAX_STEPS = 2
 """DPAS on one accumulator per call: more would only make the library larger."""
-_PURE = re.compile(r"%\S+ = (?!(?:load|call|tail|cmpxchg|atomicrmw|va_arg)\b)\w+ ")
-
-
-@dataclass(frozen=True)
-class Dpas:
-    """One DPAS on memory: host pointers of the accumulator and the prepared operands."""
-
-    shape: dpas.Dpas
-    accumulator: str
-    slot: str
-    a: str
-    b: str
-
-
-@dataclass(frozen=True)
-class Ahead:
-    """Where a block read will read next: host integers, and how many rows."""
-
-    start: str
-    pitch: str
-    rows: int
 
 
 @dataclass(frozen=True)
 class _Chain:
     """The DPAS of a run that update one accumulator, in order."""
 
-    slot: str
-    a: tuple[str, ...]
-    b: tuple[str, ...]
+    slot: Operand
+    a: tuple[Operand, ...]
+    b: tuple[Operand, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +38,7 @@ class _Call:
     like: Dpas
     form: str
     steps: int
-    pointers: tuple[str, ...]
+    pointers: tuple[Operand, ...]
 
     @property
     def rows_ahead(self) -> int:
@@ -70,83 +49,84 @@ class _Call:
 def note_dpas(w: Widener, one: Dpas) -> None:
     """Emit a DPAS alone; `group_dpas` may merge it with its neighbours."""
     _call(w, _Call(one, "one", 1, (one.slot, one.a, one.b)))
-    w.dpas_lines[w.block.lines[-1]] = one
+    w.matrices.calls[_last(w)] = one
 
 
-def group_dpas(w: Widener) -> None:
-    """Merge the DPAS calls of the current block, run by run."""
-    lines, w.block.lines = w.block.lines, []
+def _last(w: Widener) -> Instruction:
+    return w.b.block.instructions[-1]
+
+
+def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
+    """Merge the DPAS calls of the host blocks of one source block, run by run."""
+    m = w.matrices
     run: list[Dpas] = []
     ahead: list[Ahead] = []
-    for line in lines:
-        one = w.dpas_lines.get(line)
-        like = run[0] if run else one
-        if one is None:
-            ends = bool(run) and not _may_precede(w, line, run)
-        else:
-            ends = like is not None and (one.shape, one.accumulator) != (
-                like.shape, like.accumulator
-            )
-        if ends:
-            _emit_run(w, run, ahead)
-            run, ahead = [], []
-        if one is not None:
-            run.append(one)
-            continue
-        w.block.lines.append(line)
-        if line in w.reads_ahead:
-            ahead.append(w.reads_ahead[line])
+    for block in blocks:
+        instructions, block.instructions = block.instructions, []
+        w.b.block = block
+        for i in instructions:
+            one = m.calls.get(i)
+            if run and not (_may_precede(m, i, run) if one is None else _alike(one, run[0])):
+                _emit_run(w, run, ahead)
+                run, ahead = [], []
+            if one is not None:
+                run.append(one)
+                continue
+            block.instructions.append(i)
+            if i in m.reads_ahead:
+                ahead.append(m.reads_ahead[i])
     _emit_run(w, run, ahead)
 
 
-def _may_precede(w: Widener, line: str, run: list[Dpas]) -> bool:
-    """Whether a line that follows the DPAS of a run does the same before them."""
-    if _PURE.match(line) or line in w.own_memory:
+def _alike(one: Dpas, other: Dpas) -> bool:
+    return one.shape == other.shape and one.accumulator == other.accumulator
+
+
+def _may_precede(m: Matrices, i: Instruction, run: list[Dpas]) -> bool:
+    """Whether an instruction that follows the DPAS of a run does the same before them."""
+    if i.is_pure or i in m.own_memory:
         return True
-    slot = w.slot_stores.get(line)
+    slot = m.slot_stores.get(i)
     return slot is not None and all(one.slot != slot for one in run)
 
 
-def note_read(w: Widener, surface: tuple[str, ...], rows: int, element: int) -> None:
+def note_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int) -> None:
     """Work out where a block read of a loop will read next: as far on as it came since last time.
 
     `surface` is base, width - 1, height - 1, pitch - 1, x, y; `element` is in bytes.
     """
-    if not w.in_loop:
+    if not w.matrices.in_loop:
         return
     base, _, _, pitch, x, y = surface
-    wide = [w.emit(f"{kind} i32 {text} to i64")
-            for kind, text in (("zext", pitch), ("sext", x), ("sext", y))]
-    full = w.emit(f"add i64 {wide[0]}, 1")
-    down = w.emit(f"mul i64 {wide[2]}, {full}")
-    across = w.emit(f"mul i64 {wide[1]}, {element}")
-    start = w.emit(f"add i64 {base}, {down}")
-    here = w.emit(f"add i64 {start}, {across}")
-    w.reads_ahead[w.block.lines[-1]] = Ahead(_next_place(w, here), full, rows)
+    b = w.b
+    pitch, x, y = b.zext(pitch, I64), b.sext(x, I64), b.sext(y, I64)
+    full = b.add(pitch, 1)
+    down = b.mul(y, full)
+    across = b.mul(x, element)
+    here = b.add(b.add(base, down), across)
+    found = Ahead(_next_place(w, here), full, rows)
+    w.matrices.reads_ahead[_last(w)] = found
 
 
-def _next_place(w: Widener, here: str) -> str:
+def _next_place(w: Widener, here: Operand) -> Operand:
     """As far on from `here` as that is from where the last pass of the loop was."""
     last = w.temporary(8)
-    w.entry.append(f"store i64 0, ptr {last}")
-    before = w.emit(f"load i64, ptr {last}")
-    w.do(f"store i64 {here}, ptr {last}")
-    first = w.emit(f"icmp eq i64 {before}, 0")
-    since = w.emit(f"select i1 {first}, i64 {here}, i64 {before}")
-    step = w.emit(f"sub i64 {here}, {since}")
-    return w.emit(f"add i64 {here}, {step}")
+    w.frame.append(Instruction("store", VOID, [constant(I64, 0), last]))
+    before = w.b.load(I64, last)
+    w.b.store(here, last)
+    since = w.b.select(w.b.icmp("eq", before, 0), here, before)
+    return w.b.add(here, w.b.sub(here, since))
 
 
-def note_tile(w: Widener, head: str, tile: str, tile_bytes: int) -> None:
+def note_tile(w: Widener, head: Operand, tile: Operand, tile_bytes: int) -> None:
     """After a read through a table: where it found its tile, the next one of the table follows."""
-    was = w.reads_ahead.pop(next(x for x in reversed(w.block.lines) if x in w.reads_ahead))
-    now = w.emit(f"icmp ne i64 {w.emit(f'load i64, ptr {w.at(head, READ_NOW)}')}, 0")
-    here = w.emit(f"ptrtoint ptr {tile} to i64")
-    next_tile = w.emit(f"add i64 {here}, {tile_bytes}")
-    pitch = w.emit(f"select i1 {now}, i64 {was.pitch}, i64 {CACHE_LINE_BYTES}")
-    start = w.emit(f"select i1 {now}, i64 {was.start}, i64 {next_tile}")
-    rows = max(was.rows, tile_bytes // CACHE_LINE_BYTES)
-    w.reads_ahead[w.block.lines[-1]] = Ahead(start, pitch, rows)
+    reads = w.matrices.reads_ahead
+    was = reads.pop(next(i for i in reversed(w.b.block.instructions) if i in reads))
+    now = w.b.icmp("ne", w.b.load(I64, w.at(head, READ_NOW)), 0)
+    next_tile = w.b.add(w.b.ptrtoint(tile), tile_bytes)
+    pitch = w.b.select(now, was.pitch, CACHE_LINE_BYTES)
+    start = w.b.select(now, was.start, next_tile)
+    reads[_last(w)] = Ahead(start, pitch, max(was.rows, tile_bytes // CACHE_LINE_BYTES))
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:
@@ -157,13 +137,12 @@ def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:
     for k, call in enumerate(calls):
         due = pieces[k * len(pieces) // len(calls) : (k + 1) * len(pieces) // len(calls)]
         for start, pitch, row in due[:1]:
-            skip = w.emit(f"mul i64 {pitch}, {row}")
-            _call(w, call, (w.emit(f"add i64 {start}, {skip}"), pitch))
+            _call(w, call, (w.b.add(start, w.b.mul(pitch, row)), pitch))
         if not due:
             _call(w, call)
 
 
-def _pieces(reads: list[Ahead], rows: int) -> Iterator[tuple[str, str, int]]:
+def _pieces(reads: list[Ahead], rows: int) -> Iterator[tuple[Operand, Operand, int]]:
     for read in reads:
         for row in range(0, read.rows, rows):
             yield read.start, read.pitch, row
@@ -181,15 +160,14 @@ def _calls(run: list[Dpas]) -> Iterator[_Call]:
             yield _Call(run[0], form, len(part), tuple(pointers))
 
 
-def _call(w: Widener, call: _Call, ahead: tuple[str, str] | None = None) -> None:
+def _call(w: Widener, call: _Call, ahead: tuple[Operand, ...] = ()) -> None:
     like = call.like
     name = dpas_name(like.shape, like.accumulator, call.form, call.steps, bool(ahead))
-    w.call_helper(name, "void", [*(f"ptr {p}" for p in call.pointers),
-                                 *(f"i64 {n}" for n in ahead or ())])
+    w.call_helper(name, VOID, [*call.pointers, *ahead])
 
 
 def _chains(run: list[Dpas]) -> list[_Chain]:
-    found: dict[str, list[Dpas]] = {}
+    found: dict[Operand, list[Dpas]] = {}
     for one in run:
         found.setdefault(one.slot, []).append(one)
     return [

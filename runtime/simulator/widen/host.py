@@ -8,7 +8,6 @@ with a barrier is a coroutine: it returns a handle that is resumed after each ba
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -16,52 +15,67 @@ from functools import cached_property, partial
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.calls import is_dpas, is_lane_helper
+from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_dpas, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
-from triton_xe.runtime.simulator.analysis.tile_tables import tile_tables, tiles_offset
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
-from triton_xe.runtime.simulator.sanitizer.definedness import instrument
-from triton_xe.runtime.simulator.sanitizer.instrument import (
-    ATOMIC_HELPER,
-    LANE_DECLARATIONS,
-    Instrumentation,
-    finite_result,
+from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables, tiles_offset
+from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.ir import (
+    FALSE,
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    TERMINATORS,
+    TOKEN,
+    TRUE,
+    VOID,
+    Block,
+    Function,
+    Instruction,
+    Operand,
+    Type,
+    constant,
+    poison,
+    undefined_calls,
+    zero,
 )
-from triton_xe.runtime.simulator.sanitizer.state import CHECK_ONE, FENCE, STOPPED, SYNC
-from triton_xe.runtime.simulator.widen import calls, elementwise, memory
+from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.runtime.simulator.sanitizer.definedness import instrument
+from triton_xe.runtime.simulator.sanitizer.instrument import ATOMIC_HELPER, finite_result
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+from triton_xe.runtime.simulator.sanitizer.state import STOPPED, SYNC
+from triton_xe.runtime.simulator.widen import elementwise, memory
+from triton_xe.runtime.simulator.widen.calls import call, host_type
 from triton_xe.runtime.simulator.widen.direct import direct_arrays
 from triton_xe.runtime.simulator.widen.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.widen.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
-from triton_xe.runtime.simulator.widen.lane_loops import loop_ends
-from triton_xe.runtime.simulator.widen.matrix import assign_slots, operand_roles
+from triton_xe.runtime.simulator.widen.lane_helpers import host_name, lane_helper
+from triton_xe.runtime.simulator.widen.matrix import assign_slots, operand_roles, prepare_roles
+from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices
 from triton_xe.runtime.simulator.widen.scalar_extracts import scalar_extracts
-from triton_xe.runtime.simulator.widen.values import (
-    Aggregate,
-    Slot,
-    Tabled,
-    Uniform,
-    Value,
-    Wide,
-    wide_type,
-)
+from triton_xe.runtime.simulator.widen.values import Aggregate, Slot, Tabled, Uniform, Value, Wide
 from triton_xe.runtime.simulator.widen.widener import (
-    HostBlock,
+    ARGS,
+    CTX,
+    ERROR,
+    SG,
+    SITES_AT,
+    SLM,
+    TILES,
     ModuleContext,
     Rule,
     Widener,
     known,
 )
 
-CONTEXT_SLM = 48
-CONTEXT_ERROR = 56
-CONTEXT_SITES = 64
 ENTRY = "xe_kernel"
 LONG_BLOCK = 400
-"""Lines after which a block is cut: LLVM's work on one block grows with the square of its length
-(its x86 target compares each constant vector with all others that the block loads)."""
+"""Instructions after which a block is cut: LLVM's work on one block grows with the square of its
+length (its x86 target compares each constant vector with all others that the block loads)."""
 
 _ARGUMENT_NAMES = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "i16"}
 
@@ -131,46 +145,38 @@ def translate(
     context.sub_groups = -(-math.prod(work_group) // lanes)
     _place_slm(context, kernel_name)
     context.barriers = {
-        f.name for f in module.functions.values() if any(map(calls.is_barrier, f.instructions()))
+        f.name for f in module.functions.values() if any(map(is_barrier, f.instructions()))
     }
     for name in sorted(context.barriers - {kernel.name}):
         raise SimulatorTrap(f"function {name} contains a barrier; only kernels may")
     writers = {f.name: _FunctionWriter(context, f) for f in module.functions.values()
                if not is_lane_helper(f.name)}
     bodies = [
-        writers[f.name].text() if f.name in writers else _lane_helper(context, f)
+        writers[f.name].written() if f.name in writers else _lane_helper(context, f)
         for f in module.functions.values()
     ]
-    tables = writers[kernel.name].w.tables
-    text = "\n\n".join([
-        *_globals(module), *sorted(set(context.declarations.values())),
-        *context.definitions.values(), *bodies,
-    ])
+    tables = writers[kernel.name].w.arrays.tables
+    functions = [*context.definitions.values(), *bodies]
+    helpers = {name for name in undefined_calls(functions) if not name.startswith("llvm.")}
     types = tuple(
         "ptr" if t.kind == "ptr" else _ARGUMENT_NAMES.get(t.name, t.name)
         for _, t in kernel.parameters
     )
-    return HostKernel(kernel_name, text, types, tuple(sorted(context.helpers)), lanes, work_group,
+    return HostKernel(kernel_name, print_module(functions, _globals(module)), types,
+                      tuple(sorted(helpers)), lanes, work_group,
                       context.slm_bytes, kernel.name in context.barriers, partial_kernel is None,
                       context.places, sanitizer, tables.head_bytes, tables.nbytes)
 
 
-def _lane_helper(context: ModuleContext, function: Function) -> str:
-    checked = context.sanitizer is not None and not context.sanitizer.trace
-    released = context.sanitizer is not None and context.sanitizer.releases
-    text = calls.lane_helper_text(function, sanitized=checked, releases=released)
-    if loop_ends(function):
-        context.helpers.add(STOPPED)
-        context.declarations[STOPPED] = f"declare void @{STOPPED}(ptr, i32, i64) nounwind"
-    if context.sanitizer is not None and checked:
-        for name in (CHECK_ONE, SYNC, FENCE):
-            context.helpers.add(name)
-            context.declarations[name] = LANE_DECLARATIONS[name]
+def _lane_helper(context: ModuleContext, function: Function) -> Function:
+    plan = context.sanitizer
+    checked = plan is not None and not plan.trace
+    made = lane_helper(function, checked=checked, releases=plan is not None and plan.releases)
+    if plan is not None and checked:
         writes = any(i.opcode in ("store", "atomicrmw", "cmpxchg") for i in function.instructions())
-        known = function.name.startswith(ATOMIC_HELPER)
-        context.sanitizer.writes_anywhere |= writes and not known
-        context.sanitizer.synchronises |= bool(re.search(rf"call void @{SYNC}\b", text))
-    return text
+        plan.writes_anywhere |= writes and not function.name.startswith(ATOMIC_HELPER)
+        plan.synchronises |= any(i.callee == SYNC for i in made.instructions())
+    return made
 
 
 def _add_shadows(module: ir.Module, plan: Instrumentation) -> None:
@@ -243,37 +249,41 @@ def _place_slm(context: ModuleContext, name: str) -> None:
     context.slm_bytes = offset
 
 
-def _globals(module: ir.Module) -> list[str]:
-    return [
-        f"{g.name} = internal {'constant' if g.is_constant else 'global'} {g.type.text} "
-        f"{g.initializer if g.initializer != 'external' else 'undef'}"
-        for g in module.globals.values() if g.space != 3 and not g.name.startswith("@llvm.")
-    ]
+def _globals(module: ir.Module) -> list[ir.Global]:
+    return [g for g in module.globals.values()
+            if g.space != 3 and not g.name.startswith("@llvm.")]
 
 
 class _FunctionWriter:
-    """One widened function as text."""
+    """One function, widened."""
 
     def __init__(self, context: ModuleContext, function: Function) -> None:
         self.context = context
         self.function = function
         self.is_coroutine = function.name in context.barriers
-        self.w = Widener(context, function, RULES)
-        self.w.private_pointers = private_pointers(function)
-        self.w.granules = find_granules(function, self.w.private_pointers)
-        self.w.roles = operand_roles(function, context.target)
-        self.w.direct_kinds = direct_arrays(
-            function, self.w.private_pointers, self.w.roles, self.w.uses, context.lanes
-        )
-        if context.sanitizer is None:
-            self.w.tables = tile_tables(function, self.w.private_pointers, self.w.direct_kinds,
-                                        self.w.uses, context.lanes)
+        matrices = Matrices(operand_roles(function, context.target))
+        self.w = Widener(context, function, Arrays(), matrices, prepare_roles)
+        self.w.arrays = self._arrays()
         self.by_label = {b.label: b for b in function.blocks}
         self.order = self._reverse_postorder()
+        self.number = {b.label: k for k, b in enumerate(self.order)}
         self.source = self.order[0]
+        self.ends: dict[str, tuple[Block, Instruction]] = {}
+        """Of each source block: the last host block, and its terminator."""
+        self.phis: dict[str, tuple[Instruction, Shape]] = {}
+        """Phis of the host, by result in the source."""
         self.stops = False
-        self.casts: dict[tuple[str, str, str], str] = {}
+        self.casts: dict[tuple[str, str, Type], str] = {}
         """First result of each bitcast: block, operand, type."""
+
+    def _arrays(self) -> Arrays:
+        function, w = self.function, self.w
+        pointers = private_pointers(function)
+        kinds = direct_arrays(function, pointers, w.matrices.roles, w.uses, w.lanes)
+        tables = NO_TABLES
+        if self.context.sanitizer is None:
+            tables = tile_tables(function, pointers, kinds, w.uses, w.lanes)
+        return Arrays(pointers, find_granules(function, pointers), kinds, tables)
 
     def _reverse_postorder(self) -> list[Block]:
         seen: set[str] = set()
@@ -292,101 +302,99 @@ class _FunctionWriter:
                 order.append(block)
         return order[::-1]
 
-    def text(self) -> str:
-        w = self.w
+    def written(self) -> Function:
+        """The host function."""
+        w, b = self.w, self.w.b
         assign_slots(w)
-        w.block = HostBlock("entry", exit="entry")
+        self._head(b.function)
+        entry = b.block
+        arguments = b.block = Block("")
         self._parameters()
-        labels = {b.label: f"s{k}" for k, b in enumerate(self.order)}
-        self.labels = labels
         for block in self.order:
             self._block(block)
-        self._finish_phis()
-        lines = [self._header(), "entry:", *self._prologue()]
-        lines += [f"  {x}" for x in w.entry]
-        lines += [f"  {x}" for x in self.entry_lines]
-        lines.append(f"  br label %{labels[self.order[0].label]}")
         for block in self.order:
-            host = w.blocks[block.label]
-            lines.append(f"{host.label}:")
-            lines += [x if x.endswith(":") else f"  {x}" for x in host.lines]
-            lines.append(f"  {host.terminator}")
+            self._outgoing(block)
+        for last, terminator in self.ends.values():
+            last.instructions.append(terminator)
         if self.stops:
-            lines += ["xe.stopped:", f"  {self._stopped()}"]
-        lines += self._epilogue()
-        lines.append("}")
-        return "\n".join(lines)
-
-    def _header(self) -> str:
-        attributes = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
-        if self.function.is_kernel:
-            result = "ptr" if self.is_coroutine else "void"
-            extra = " presplitcoroutine" if self.is_coroutine else ""
-            return (f"define {result} @{ENTRY}(ptr noalias %args, ptr noalias %ctx, i32 %sg) "
-                    f"{attributes}{extra} {{")
-        shapes = self.context.shapes.arguments[self.function.name]
-        parameters = ["ptr %ctx", "i32 %sg"]
-        for k, ((_, t), shape) in enumerate(zip(self.function.parameters, shapes, strict=True)):
-            uniform = shape is not None and shape.uniform
-            parameters.append(f"{t.text if uniform else wide_type(t, self.w.lanes)} %p{k}")
-        returned = self.context.shapes.returns[self.function.name]
-        uniform = returned is not None and returned.uniform
-        result = calls.host_type(self.w, self.function.result, uniform)
-        name = calls.host_name(self.function)
-        return f"define internal {result} {name}({', '.join(parameters)}) {attributes} {{"
-
-    def _prologue(self) -> list[str]:
-        lines = []
+            b.start("%xe.stopped")
+            self._leave()
+        b.block = entry
+        self._prologue()
+        entry.instructions += [*w.frame, *arguments.instructions]
+        b.br(self._label(self.order[0].label))
         if self.is_coroutine:
-            lines += [
-                "  %id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)",
-                "  %frame.size = call i64 @llvm.coro.size.i64()",
-                "  %frame = call ptr @xe_frame(ptr %ctx, i32 %sg, i64 %frame.size)",
-                "  %handle = call ptr @llvm.coro.begin(token %id, ptr %frame)",
-            ]
-            self.context.declarations["coro"] = (
-                "declare token @llvm.coro.id(i32, ptr, ptr, ptr)\n"
-                "declare i64 @llvm.coro.size.i64()\n"
-                "declare ptr @llvm.coro.begin(token, ptr)\n"
-                "declare void @llvm.coro.end(ptr, i1, token)\n"
-                "declare ptr @xe_frame(ptr, i32, i64)"
-            )
-            self.context.helpers.add("xe_frame")
-            self.context.declarations["coro.suspend"] = "declare i8 @llvm.coro.suspend(token, i1)"
-        lines += [
-            f"  %slm.at = getelementptr i8, ptr %ctx, i64 {CONTEXT_SLM}",
-            "  %slm = load ptr, ptr %slm.at",
-            f"  %tiles = getelementptr i8, ptr %slm, i64 {tiles_offset(self.context.slm_bytes)}",
-            f"  %err.at = getelementptr i8, ptr %ctx, i64 {CONTEXT_ERROR}",
-            "  %err = load ptr, ptr %err.at",
-            f"  %barrier_sites_at = getelementptr i8, ptr %ctx, i64 {CONTEXT_SITES}",
-        ]
-        return lines
+            self._epilogue()
+        return b.function
 
-    def _stopped(self) -> str:
+    def _label(self, label: str) -> str:
+        """The host block where a source block begins."""
+        return f"%s{self.number[label]}"
+
+    def _is_uniform(self, shape: Shape | None) -> bool:
+        return shape is not None and shape.uniform
+
+    @property
+    def _result(self) -> Type:
+        shape = self.context.shapes.returns[self.function.name]
+        return host_type(self.w, self.function.result, self._is_uniform(shape))
+
+    def _head(self, made: Function) -> None:
+        made.attributes = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+        made.parameters = [(CTX.text, PTR), (SG.text, I32)]
         if self.function.is_kernel:
-            return "br label %coro.final" if self.is_coroutine else "ret void"
-        returned = self.context.shapes.returns[self.function.name]
-        uniform = returned is not None and returned.uniform
-        t = calls.host_type(self.w, self.function.result, uniform)
-        return "ret void" if t == "void" else f"ret {t} zeroinitializer"
-
-    def _epilogue(self) -> list[str]:
-        if not self.is_coroutine:
-            return []
-        return [
-            "coro.final:",
-            "  %last = call i8 @llvm.coro.suspend(token none, i1 true)",
-            "  switch i8 %last, label %coro.leave [i8 0, label %coro.trap "
-            "i8 1, label %coro.cleanup]",
-            "coro.trap:",
-            "  unreachable",
-            "coro.cleanup:",
-            "  br label %coro.leave",
-            "coro.leave:",
-            "  call void @llvm.coro.end(ptr %handle, i1 false, token none)",
-            "  ret ptr %handle",
+            made.name, made.result = ENTRY, PTR if self.is_coroutine else VOID
+            made.parameters.insert(0, (ARGS.text, PTR))
+            made.parameter_attributes = {ARGS.text: "noalias", CTX.text: "noalias"}
+            made.attributes += " presplitcoroutine" if self.is_coroutine else ""
+            return
+        made.name, made.result, made.is_internal = host_name(self.function), self._result, True
+        shapes = self.context.shapes.arguments[self.function.name]
+        made.parameters += [
+            (f"%p{k}", host_type(self.w, t, self._is_uniform(shape)))
+            for k, ((_, t), shape) in enumerate(zip(self.function.parameters, shapes, strict=True))
         ]
+
+    def _prologue(self) -> None:
+        """Make ready what `widener` names; memory of a coroutine's frame."""
+
+        def name(result: Operand, opcode: str, *operands: Operand) -> None:
+            b.append(Instruction(opcode, PTR, list(operands), result.text, element=I8))
+
+        b, context = self.w.b, self.context
+        if self.is_coroutine:
+            null = constant(PTR, 0)
+            token = b.call("llvm.coro.id", TOKEN, [constant(I32, 64), null, null, null])
+            size = b.call("llvm.coro.size.i64", I64)
+            frame = b.call("xe_frame", PTR, [CTX, SG, size])
+            self.handle = b.call("llvm.coro.begin", PTR, [token, frame])
+        offset = tiles_offset(context.slm_bytes)
+        name(SLM, "load", b.at(CTX, Context.SLM.offset))
+        name(TILES, "getelementptr", SLM, constant(I64, offset))
+        name(ERROR, "load", b.at(CTX, Context.ERROR.offset))
+        name(SITES_AT, "getelementptr", CTX, constant(I64, Context.SITES.offset))
+
+    def _epilogue(self) -> None:
+        b = self.w.b
+        b.start("%coro.final")
+        none = Operand(TOKEN, "none")
+        last = b.call("llvm.coro.suspend", I8, [none, TRUE])
+        b.switch(last, "%coro.leave", [(0, "%coro.trap"), (1, "%coro.cleanup")])
+        b.start("%coro.trap")
+        b.unreachable()
+        b.start("%coro.cleanup")
+        b.br("%coro.leave")
+        b.start("%coro.leave")
+        b.call("llvm.coro.end", VOID, [self.handle, FALSE, none])
+        b.ret(self.handle)
+
+    def _leave(self) -> None:
+        """End the subgroup; other functions return some value."""
+        b = self.w.b
+        if self.is_coroutine:
+            b.br("%coro.final")
+        else:
+            b.ret(None if self.function.is_kernel or self._result is VOID else zero(self._result))
 
     def _parameters(self) -> None:
         w = self.w
@@ -395,40 +403,43 @@ class _FunctionWriter:
             zip(self.function.parameters, shapes, strict=True)
         ):
             if self.function.is_kernel:
-                pointer = w.at("%args", 8 * k)
-                if t == ir.I1:
-                    byte = w.emit(f"load i8, ptr {pointer}, align 8")
-                    w.values[name] = Uniform(w.emit(f"trunc i8 {byte} to i1"), t)
-                else:
-                    w.values[name] = Uniform(w.emit(f"load {t.text}, ptr {pointer}, align 8"), t)
-            elif shape is not None and shape.uniform:
-                w.values[name] = Uniform(f"%p{k}", t)
-            else:
-                w.values[name] = Wide(f"%p{k}", t)
-        self.entry_lines = list(w.block.lines)
+                x = w.b.load(I8 if t is I1 else t, w.at(ARGS, 8 * k), align=8)
+                w.values[name] = Uniform(w.b.trunc(x, I1) if t is I1 else x, t)
+                continue
+            uniform = self._is_uniform(shape)
+            x = Operand(host_type(w, t, uniform), f"%p{k}")
+            w.values[name] = Uniform(x, t) if uniform else Wide(x, t)
 
     def _block(self, block: Block) -> None:
-        w = self.w
+        w, b = self.w, self.w.b
         self.source = block
-        w.block = HostBlock(self.labels[block.label], exit=self.labels[block.label])
-        w.blocks[block.label] = w.block
-        w.in_loop = any(map(is_dpas, block.instructions)) and self._repeats(block)
+        w.source_label = block.label
+        b.start(self._label(block.label))
+        first = len(b.function.blocks) - 1
+        w.matrices.in_loop = any(map(is_dpas, block.instructions)) and self._repeats(block)
         waiting: list[tuple[Instruction, Value]] = []
         begun = 0
         for i in block.instructions:
             w.current = i
-            if len(w.block.lines) - begun > LONG_BLOCK:
+            length = self._length(first)
+            if length - begun > LONG_BLOCK:
                 self._stop_when_told()
-                begun = len(w.block.lines)
+                begun = self._length(first)
             if i.opcode == "phi":
                 waiting.append(self._phi(i))
                 continue
-            if waiting:
-                self._define_phis(waiting)
-                waiting = []
-            self._instruction(i)
+            self._define_phis(waiting)
+            (self._terminate if i.opcode in TERMINATORS else self._instruction)(i)
+        last = b.block
+        terminator = last.instructions.pop()
         w.current = None
-        group_dpas(w)
+        group_dpas(w, b.function.blocks[first:])
+        self.ends[block.label] = last, terminator
+
+    def _length(self, first: int) -> int:
+        """Host instructions and labels of the current source block."""
+        blocks = self.w.b.function.blocks[first:]
+        return sum(len(x.instructions) for x in blocks) + len(blocks) - 1
 
     def _repeats(self, block: Block) -> bool:
         """Whether control can come back to a block."""
@@ -444,45 +455,35 @@ class _FunctionWriter:
     def _define_phis(self, waiting: list[tuple[Instruction, Value]]) -> None:
         for i, value in waiting:
             self.w.define(i, value)
+        waiting.clear()
 
     def _phi(self, i: Instruction) -> tuple[Instruction, Value]:
         w = self.w
         assert i.result is not None
         shape = w.result_shape(i)
         value: Value
-        if i.result in w.slots:
-            value = Slot(w.slots[i.result], i.type)
+        if i.result in w.matrices.slots:
+            value = Slot(w.matrices.slots[i.result], i.type)
         elif shape.pure and shape.table is not None and i.type.scalar.kind != "ptr":
             value = known(shape.table, i.type)
         elif i.type.kind == "struct":
             w.fail("a phi of a struct")
         else:
-            name = w.name()
-            w.phis.append((i, name, shape))
-            w.do(f"PHI {name}")
+            phi = w.b.phi(w.type_of(i.type) if shape.wide else i.type)
+            self.phis[i.result] = phi, shape
             if shape.wide:
-                value = Wide(name, i.type)
+                value = Wide(phi.value, i.type)
             elif shape.uniform or shape.table is None:
-                value = Uniform(name, i.type)
+                value = Uniform(phi.value, i.type)
             else:
-                value = Tabled(name, shape.table, i.type)
+                value = Tabled(phi.value, shape.table, i.type)
         w.values[i.result] = value
         return i, value
 
     def _instruction(self, i: Instruction) -> None:
         w = self.w
-        if i.opcode in ("br", "switch"):
-            w.block.terminator = self._branch(i)
-        elif i.opcode == "ret":
-            w.block.terminator = self._return(i)
-        elif i.opcode == "unreachable":
-            w.block.terminator = "unreachable"
-        elif i.opcode == "cold":
-            w.call_helper("xe_cold", "void", ["ptr %ctx", "i32 %sg"])
-            w.block.terminator = self._return(i)
-        elif i.opcode == "call":
-            calls.call(w, i)
-            finite_result(w, i)
+        if i.opcode == "call":
+            call(w, i)
         else:
             rule = RULES.get(i.opcode)
             if rule is None:
@@ -490,144 +491,118 @@ class _FunctionWriter:
             if i.opcode == "bitcast" and self._known_cast(i):
                 return
             rule(w, i)
-            finite_result(w, i)
+        finite_result(w, i)
 
     def _known_cast(self, i: Instruction) -> bool:
         """Whether this block made the same cast before, with all that is needed of it."""
         w = self.w
         assert i.result is not None
-        key = (self.source.label, i.operands[0].text, i.type.text)
+        key = (self.source.label, i.operands[0].text, i.type)
         first = self.casts.setdefault(key, i.result)
-        roles = w.roles.get(i.result, set())
+        roles = w.matrices.roles.get(i.result, set())
         if first == i.result or first not in w.values or not all(
-            (first, role) in w.prepared for role in roles
+            (first, role) in w.matrices.prepared for role in roles
         ):
             return False
         w.values[i.result] = w.values[first]
         for role in roles:
-            w.prepared[i.result, role] = w.prepared[first, role]
+            w.matrices.prepared[i.result, role] = w.matrices.prepared[first, role]
         return True
 
-    def _branch(self, i: Instruction) -> str:
-        if self._goes_back(i):
-            self._stop_when_told(i)
-        labels = [f"label %{self.labels[x]}" for x in i.labels]
-        if not i.operands:
-            return f"br {labels[0]}"
-        value = self.w.value(i.operands[0])
-        if not isinstance(value, Uniform):
-            self.w.fail("a branch on a condition that differs between lanes")
-        if i.opcode == "br":
-            return f"br i1 {value.text}, {', '.join(labels)}"
-        t = i.operands[0].type.text
-        cases = " ".join(
-            f"{t} {o.text}, {label}"
-            for o, label in zip(i.operands[1:], labels[1:], strict=True)
-        )
-        return f"switch {t} {value.text}, {labels[0]} [{cases}]"
+    def _terminate(self, i: Instruction) -> None:
+        """Append the terminator of a source block."""
+        w = self.w
+        if i.opcode in ("br", "switch"):
+            self._branch(i)
+        elif i.opcode == "ret":
+            self._return(i)
+        elif i.opcode == "unreachable":
+            w.b.unreachable()
+        elif i.opcode == "cold":
+            w.call_helper("xe_cold", VOID, [CTX, SG])
+            self._return(i)
+        else:
+            w.fail(f"unknown instruction {i.opcode}")
 
-    def _goes_back(self, i: Instruction) -> bool:
-        number = {b.label: k for k, b in enumerate(self.order)}
-        return any(number[x] <= number[self.source.label] for x in i.labels)
+    def _branch(self, i: Instruction) -> None:
+        w = self.w
+        if any(self.number[x] <= self.number[self.source.label] for x in i.labels):
+            self._stop_when_told(i)
+        operands = list(i.operands)
+        if operands:
+            value = w.value(operands[0])
+            if not isinstance(value, Uniform):
+                w.fail("a branch on a condition that differs between lanes")
+            operands[0] = value.value
+        w.b.append(Instruction(i.opcode, VOID, operands, labels=[self._label(x) for x in i.labels]))
 
     def _stop_when_told(self, back: Instruction | None = None) -> None:
         """Leave a long block, or a loop at `back`, once the launch has failed or is to end."""
-        w = self.w
-        code = w.emit("load volatile i64, ptr %err")
-        bad = w.emit(f"icmp ne i64 {code}, 0")
-        after, left = w.label(), w.label() if back is not None else "xe.stopped"
-        w.do(f"br i1 {bad}, label %{left}, label %{after}")
+        w, b = self.w, self.w.b
+        bad = b.icmp("ne", b.load(I64, ERROR, volatile=True), 0)
+        after, left = b.label(), b.label() if back is not None else "%xe.stopped"
+        b.cond_br(bad, left, after)
         if back is not None:
             w.note_place(back)
-            w.start_block(left)
-            w.call_helper(STOPPED, "void", ["ptr %ctx", "i32 %sg", f"i64 {back.line}"])
-            w.do("br label %xe.stopped")
-        w.start_block(after)
+            b.start(left)
+            w.call_helper(STOPPED, VOID, [CTX, SG, constant(I64, back.line)])
+            b.br("%xe.stopped")
+        b.start(after)
         self.stops = True
 
-    def _return(self, i: Instruction) -> str:
-        w = self.w
-        if self.function.is_kernel:
-            return "br label %coro.final" if self.is_coroutine else "ret void"
-        if not i.operands:
-            return "ret void"
-        returned = self.context.shapes.returns[self.function.name]
-        uniform = returned is not None and returned.uniform
-        t = calls.host_type(w, i.operands[0].type, uniform)
-        return f"ret {t} {self._packed(w.value(i.operands[0]), uniform)}"
+    def _return(self, i: Instruction) -> None:
+        if self.function.is_kernel or not i.operands:
+            self._leave()
+        else:
+            self.w.b.ret(self._packed(self.w.value(i.operands[0]), self._result))
 
-    def _packed(self, value: Value, uniform: bool) -> str:
+    def _packed(self, value: Value, t: Type) -> Operand:
         w = self.w
         if not isinstance(value, Aggregate):
-            if uniform:
-                assert isinstance(value, Uniform)
-                return value.text
+            if isinstance(value, Uniform) and value.value.type is t:
+                return value.value
             return w.wide(value)
-        t = calls.host_type(w, value.type, uniform)
-        text = "poison"
-        for k, part in enumerate(value.parts):
-            field = calls.host_type(w, part.type, uniform)
-            inner = self._packed(part, uniform)
-            text = w.emit(f"insertvalue {t} {text}, {field} {inner}, {k}")
-        return text
+        x = poison(t)
+        for k, (part, field) in enumerate(zip(value.parts, t.fields, strict=True)):
+            x = w.b.insert_value(x, self._packed(part, field), k)
+        return x
 
     # --- phis, once every block is written ----------------------------------------------------
 
-    def _finish_phis(self) -> None:
-        incoming: dict[str, list[str]] = {}
-        for block in self.order:
-            self._outgoing(block, incoming)
-        types = {
-            name: wide_type(i.type, self.w.lanes) if shape.wide else i.type.text
-            for i, name, shape in self.w.phis
-        }
-        for block in self.order:
-            host = self.w.blocks[block.label]
-            host.lines = [
-                f"{x[4:]} = phi {types[x[4:]]} {', '.join(incoming[x[4:]])}"
-                if x.startswith("PHI ") else x
-                for x in host.lines
-            ]
-
-    def _outgoing(self, block: Block, incoming: dict[str, list[str]]) -> None:
-        """Materialise, at the end of `block`, what the phis of its successors receive."""
+    def _outgoing(self, block: Block) -> None:
+        """Compute, at the end of `block`, what the phis of its successors receive."""
         w = self.w
-        w.block = w.blocks[block.label]
-        stores: list[tuple[str, str, str]] = []
-        names = {i.result: (name, shape) for i, name, shape in w.phis}
+        last, _ = self.ends[block.label]
+        w.b.block, w.source_label = last, block.label
+        stores: list[tuple[Operand, Operand]] = []
         for label in dict.fromkeys(block.successors):
             for phi in self.by_label[label].phis:
                 for operand, source in zip(phi.operands, phi.labels, strict=True):
                     if source != block.label:
                         continue
-                    if phi.result in w.slots:
+                    if phi.result in w.matrices.slots:
                         self._slot_copy(phi, operand, stores)
-                    elif phi.result in names:
-                        name, shape = names[phi.result]
-                        incoming.setdefault(name, []).append(
-                            f"[{self._incoming(operand, shape)}, %{w.block.exit}]"
-                        )
-        for flat, text, pointer in stores:
-            w.do(f"store {flat} {text}, ptr {pointer}, align 64")
+                    elif phi.result in self.phis:
+                        made, shape = self.phis[phi.result]
+                        w.b.meet(made, self._incoming(operand, made.type, shape), last.label)
+        for x, pointer in stores:
+            w.b.store(x, pointer, align=64)
 
     def _slot_copy(
-        self, phi: Instruction, operand: ir.Operand, stores: list[tuple[str, str, str]]
+        self, phi: Instruction, operand: Operand, stores: list[tuple[Operand, Operand]]
     ) -> None:
         w = self.w
         assert phi.result is not None
-        slot = w.slots[phi.result]
+        slot = w.matrices.slots[phi.result]
         value = w.value(operand)
         if operand.is_undefined or (isinstance(value, Slot) and value.pointer == slot):
             return
-        stores.append((wide_type(phi.type, w.lanes), w.wide(value), slot))
+        stores.append((w.wide(value), slot))
 
-    def _incoming(self, operand: ir.Operand, shape: Shape) -> str:
-        w = self.w
+    def _incoming(self, operand: Operand, t: Type, shape: Shape) -> Operand:
         if operand.is_undefined:
-            return "poison"
-        return w.wide_of(operand) if shape.wide else w.base(operand)
+            return poison(t)
+        return self.w.wide_of(operand) if shape.wide else self.w.base(operand)
 
 
 RULES: Mapping[str, Rule] = {**elementwise.RULES, **memory.RULES}
-
-__all__ = ["ENTRY", "HostKernel", "is_dpas", "translate"]

@@ -2,23 +2,24 @@
 
 A varying `<n x T>` is ONE flat host vector of n*S elements, element-major and lane-minor
 (index = element * S + lane), S being the subgroup size: the register image of the hardware.
+`type` is always that of one work-item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+
+import numpy as np
 
 from triton_xe.runtime.simulator.analysis.shapes import Table
-from triton_xe.runtime.simulator.ir import Type
+from triton_xe.runtime.simulator.ir import Operand, Type, constant, vector
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """The same in every lane; `text` is a host operand of the per-work-item type."""
+    """The same in every lane: a host value of the per-work-item type."""
 
-    text: str
+    value: Operand
     type: Type
 
 
@@ -26,16 +27,16 @@ class Uniform:
 class Tabled:
     """`base + table[element, lane]`; `base` None is zero.  Pointers: table in bytes."""
 
-    base: str | None
+    base: Operand | None
     table: Table
     type: Type
 
 
 @dataclass(frozen=True)
 class Wide:
-    """A flat host vector in an SSA name."""
+    """A flat host vector."""
 
-    text: str
+    value: Operand
     type: Type
 
 
@@ -51,7 +52,7 @@ class Pieces:
 class Slot:
     """A flat host vector in memory at `pointer`, valid as long as the value is live."""
 
-    pointer: str
+    pointer: Operand
     type: Type
 
 
@@ -59,7 +60,7 @@ class Slot:
 class Private:
     """A pointer into a private array: `offset` bytes of each work-item into `array`."""
 
-    array: str
+    array: Operand
     offset: int
     type: Type
 
@@ -75,32 +76,28 @@ class Aggregate:
 Value = Uniform | Tabled | Wide | Pieces | Slot | Private | Aggregate
 
 
-@lru_cache(maxsize=4096)
-def mask_text(indices: tuple[int, ...]) -> str:
-    """A shuffle mask operand; -1 is undefined."""
-    items = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in indices)
-    return f"<{len(indices)} x i32> <{items}>"
+def uniform(value: Operand) -> Uniform:
+    return Uniform(value, value.type)
 
 
-@lru_cache(maxsize=4096)
-def slice_mask(first: int, count: int) -> str:
-    return mask_text(tuple(range(first, first + count)))
+def uniform_constant(t: Type, number: float | str) -> Uniform:
+    return Uniform(constant(t, number), t)
 
 
-def wide_type(t: Type, lanes: int) -> str:
-    return f"<{t.lanes * lanes} x {t.scalar.text}>"
+def contiguous_start(pointer: Value, nbytes: int) -> tuple[Operand, int] | None:
+    """(base, byte offset) when lane l is at `start + l * nbytes`."""
+    if not isinstance(pointer, Tabled) or pointer.base is None:
+        return None
+    row = np.broadcast_to(pointer.table, (1, pointer.table.shape[1]))[0]
+    if (np.diff(row) == nbytes).all():
+        return pointer.base, int(row[0])
+    return None
 
 
-def constant_vector(values: Sequence[int], t: Type) -> str:
-    """A vector constant of integers of scalar type `t`, without its type."""
-    if len(set(values)) == 1:
-        return f"splat ({t.text} {_integer(values[0], t)})"
-    return "<" + ", ".join(f"{t.text} {_integer(v, t)}" for v in values) + ">"
+def wide_type(t: Type, lanes: int) -> Type:
+    """The flat host vector of a value of type `t`."""
+    return vector(t.lanes * lanes, t.scalar)
 
 
-def _integer(value: int, t: Type) -> str:
-    return ("true" if value & 1 else "false") if t.bits == 1 else str(value)
-
-
-def is_constant_text(text: str) -> bool:
-    return not text.startswith("%")
+def slice_mask(first: int, count: int) -> range:
+    return range(first, first + count)

@@ -1,14 +1,14 @@
 """Widen one function from work-item to subgroup: the host function runs all lanes at once.
 
 The rules for instructions and calls are in `elementwise`, `memory`, `matrix`, `calls`; this is
-what they share: naming, blocks, and turning one form of a value into another.
+what they share: the host function, and turning one form of a value into another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -16,9 +16,27 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
-from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES
-from triton_xe.runtime.simulator.ir import Function, Instruction, Module, Operand, Type
-from triton_xe.runtime.simulator.sanitizer.instrument import Instrumentation
+from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.ir import (
+    I8,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    Block,
+    Function,
+    Instruction,
+    Module,
+    Operand,
+    Type,
+    constant,
+    integers,
+    poison,
+    vector,
+    zero,
+)
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
     Pieces,
@@ -28,17 +46,18 @@ from triton_xe.runtime.simulator.widen.values import (
     Uniform,
     Value,
     Wide,
-    constant_vector,
-    is_constant_text,
-    mask_text,
     slice_mask,
     wide_type,
 )
 
-if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.widen.dpas_groups import Ahead, Dpas
-
 Rule = Callable[["Widener", Instruction], None]
+
+CTX, SG, LANE = Operand(PTR, "%ctx"), Operand(I32, "%sg"), Operand(I32, "%lane")
+"""Parameters of host functions: the work-group's `Context`, the number of the subgroup; the lane,
+of those that run lane by lane."""
+ARGS, SLM, TILES, ERROR, SITES_AT = (
+    Operand(PTR, f"%{name}") for name in ("args", "slm", "tiles", "err", "barrier_sites_at"))
+"""What the entry of a host function makes ready."""
 
 
 @dataclass
@@ -49,12 +68,10 @@ class ModuleContext:
     target: Target
     lanes: int
     shapes: ShapeAnalysis
-    declarations: dict[str, str] = field(default_factory=dict)
-    definitions: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, Function] = field(default_factory=dict)
+    """Host functions besides those of the module, by name."""
     places: dict[int, str] = field(default_factory=dict)
-    """Line of the LLVM module -> where that is, of instructions that may trap."""
-    helpers: set[str] = field(default_factory=set)
-    """Library functions called, by name; see `library`."""
+    """Line of the LLVM module -> source location, of instructions that may trap."""
     slm_offsets: dict[str, int] = field(default_factory=dict)
     slm_bytes: int = 0
     sub_groups: int = 1
@@ -68,71 +85,42 @@ class ModuleContext:
         return self.module.functions.get(callee)
 
 
-@dataclass
-class HostBlock:
-    """Lines of one source block; `exit` is the label control leaves from."""
-
-    label: str
-    lines: list[str] = field(default_factory=list)
-    terminator: str = ""
-    exit: str = ""
-
-
 class Widener:
-    """Widens one function; `rules` maps opcodes to emitters."""
+    """Widens `function` into the host function that `b` builds.
+
+    `prepare` is called for each value that a matrix instruction uses, once it is there.
+    """
 
     def __init__(
-        self, context: ModuleContext, function: Function, rules: Mapping[str, Rule]
+        self, context: ModuleContext, function: Function, arrays: Arrays, matrices: Matrices,
+        prepare: Callable[[Widener, str, Value], None],
     ) -> None:
         self.context = context
         self.function = function
-        self.rules = rules
         self.lanes = context.lanes
+        self.b = ir.Builder(Function("", VOID, [], [Block("%entry")]))
+        self.frame: list[Instruction] = []
+        """What the entry does before all else: memory in the frame."""
+        self.arrays = arrays
+        self.matrices = matrices
+        self.prepare = prepare
         self.values: dict[str, Value] = {}
-        self.blocks: dict[str, HostBlock] = {}
-        self.block = HostBlock("entry")
-        self.entry: list[str] = []
-        self.after_phis: list[Callable[[], None]] = []
-        self.phis: list[tuple[Instruction, str, Shape]] = []
-        self.count = 0
-        self.cache: dict[tuple[str, str], str] = {}
         self.current: Instruction | None = None
-        self.granules: dict[str, int] = {}
-        """Element size of each private array, by source name, then by host name."""
-        self.arrays: dict[str, str] = {}
-        self.direct_kinds: dict[str, str] = {}
-        """Private arrays that hold prepared operands instead of an image: element kind."""
-        self.direct: dict[str, str] = {}
-        """Their memory, by the host name of the array."""
-        self.tables = NO_TABLES
-        """Where block reads look for tiles that another subgroup prepared."""
-        self.private_pointers: dict[str, tuple[str, int | None]] = {}
+        self.skipped: set[Instruction] = set()
+        """Stores that the read of a block makes itself."""
+        self.source_label = ""
+        """Block of `function` that is being widened."""
+        self._cache: dict[tuple[str, str, object], Operand] = {}
         self.uses: dict[str, list[Instruction]] = {}
-        self.slots: dict[str, str] = {}
-        self.roles: dict[str, set[str]] = {}
-        self.prepared: dict[tuple[str, str], str] = {}
-        self.dpas_lines: dict[str, Dpas] = {}
-        """DPAS calls, by their line; see `dpas_groups`."""
-        self.slot_stores: dict[str, str] = {}
-        """Lines that store a value into an accumulator's memory, and which."""
-        self.own_memory: set[str] = set()
-        """Lines that write only memory made for one value, and read no other."""
-        self.reads_ahead: dict[str, Ahead] = {}
-        """Where block reads will read next, by the line that works it out."""
-        self.in_loop = False
-        """Whether the current block is part of a loop."""
-        self.skipped: set[int] = set()
         for instruction in function.instructions():
             for name in instruction.locals():
                 self.uses.setdefault(name, []).append(instruction)
-
-    # --- text -------------------------------------------------------------------------------
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")
 
     def where(self, i: Instruction | None) -> str:
-        """The kernel and the place in it, for messages."""
+        """The kernel and the source location in it, for messages."""
         name = self.function.name
         if i is None:
             return f"kernel {name}"
@@ -142,59 +130,28 @@ class Widener:
         """Remember where an instruction is that may trap when it runs."""
         self.context.places[i.line] = self.context.module.place(i.line, i.debug)
 
-    def name(self) -> str:
-        self.count += 1
-        return f"%v{self.count}"
+    # --- host code --------------------------------------------------------------------------
 
-    def emit(self, right: str) -> str:
-        name = self.name()
-        self.block.lines.append(f"{name} = {right}")
-        return name
-
-    def do(self, line: str) -> None:
-        self.block.lines.append(line)
-
-    def label(self) -> str:
-        self.count += 1
-        return f"b{self.count}"
-
-    def start_block(self, label: str) -> None:
-        """Continue the current source block under a new host label."""
-        self.block.lines.append(f"{label}:")
-        self.block.exit = label
-
-    def temporary(self, nbytes: int) -> str:
+    def temporary(self, nbytes: int) -> Operand:
         """A 64-byte aligned array in the frame."""
-        name = self.name()
-        self.entry.append(f"{name} = alloca [{nbytes} x i8], align 64")
-        return name
+        name = self.b.name()
+        self.frame.append(Instruction("alloca", PTR, [], name, element=ir.array(nbytes, I8),
+                                      align=64))
+        return Operand(PTR, name)
 
-    def at(self, pointer: str, offset: int) -> str:
-        if offset == 0:
-            return pointer
-        return self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+    def at(self, pointer: Operand, offset: int) -> Operand:
+        return self.b.at(pointer, offset)
 
-    def call_helper(self, name: str, result: str, arguments: Iterable[str]) -> str:
-        """Call a library function; returns the result's name, "" for void."""
-        arguments = list(arguments)
-        self.context.helpers.add(name)
-        types = ", ".join(a.rsplit(" ", 1)[0] if "<" not in a else _type_of(a) for a in arguments)
-        self.context.declarations[name] = f"declare {result} @{name}({types}) nounwind"
-        text = f"call {result} @{name}({', '.join(arguments)})"
-        if result == "void":
-            self.do(text)
-            return ""
-        return self.emit(text)
+    def context_word(self, word: Context, t: Type = PTR) -> Operand:
+        return self.b.load(t, self.b.at(CTX, word.offset))
 
-    def intrinsic(self, signature: str, call: str) -> str:
-        """Call an LLVM intrinsic declared by `signature`."""
-        self.context.declarations[signature] = f"declare {signature}"
-        return self.emit(f"call {call}")
+    def call_helper(self, name: str, result: Type, arguments: Sequence[Operand]) -> Operand:
+        """Call a library function."""
+        return self.b.call(name, result, arguments)
 
-    @staticmethod
-    def error_pointer() -> str:
-        """Where library functions note a trap; see `launch.ErrorRecord`."""
-        return "%err"
+    def type_of(self, t: Type) -> Type:
+        """The flat host vector of a value of type `t`."""
+        return wide_type(t, self.lanes)
 
     # --- values -----------------------------------------------------------------------------
 
@@ -211,163 +168,136 @@ class Widener:
                 self.fail(f"{operand.local} is used before it is computed")
             return found
         if operand.expression is not None:
-            return self.constant_expression(operand)
+            return self._constant_expression(operand)
         if operand.text.startswith("@"):
-            return self.global_address(operand)
-        return Uniform(self.constant_text(operand), operand.type)
+            return self._global_address(operand)
+        return Uniform(operand, operand.type)
 
-    @staticmethod
-    def constant_text(operand: Operand) -> str:
-        if operand.elements and not operand.text.startswith(("splat", "<", "{")):
-            return operand.text
-        return operand.text
-
-    def global_address(self, operand: Operand) -> Value:
+    def _global_address(self, operand: Operand) -> Value:
         variable = self.context.module.globals.get(operand.text)
         if variable is None:
             self.fail(f"unknown global {operand.text}")
         if variable.space == 3:
             offset = self.context.slm_offsets[operand.text]
-            return Uniform(self.at("%slm", offset), operand.type)
-        return Uniform(operand.text, operand.type)
+            return Uniform(self.at(SLM, offset), operand.type)
+        return Uniform(operand, operand.type)
 
-    def constant_expression(self, operand: Operand) -> Value:
+    def _constant_expression(self, operand: Operand) -> Value:
         inner = operand.expression
         assert inner is not None
         parts = [self.uniform(o) for o in inner.operands]
         if inner.opcode == "getelementptr":
             assert inner.element is not None
-            rest = ", ".join(
-                f"{o.type.text} {p}" for o, p in zip(inner.operands, parts, strict=True)
-            )
-            return Uniform(self.emit(f"getelementptr {inner.element.text}, {rest}"), operand.type)
+            return Uniform(self.b.gep(inner.element, *parts), operand.type)
         if inner.opcode == "addrspacecast":
             return Uniform(parts[0], operand.type)
-        source = inner.operands[0].type.text
-        text = self.emit(f"{inner.opcode} {source} {parts[0]} to {operand.type.text}")
-        return Uniform(text, operand.type)
+        return Uniform(self.b.cast(inner.opcode, parts[0], operand.type), operand.type)
 
     def define(self, i: Instruction, value: Value) -> None:
         assert i.result is not None
         self.values[i.result] = value
-        if i.result in self.roles:
-            from triton_xe.runtime.simulator.widen.matrix import prepare_roles
+        if i.result in self.matrices.roles:
+            self.prepare(self, i.result, value)
 
-            prepare_roles(self, i.result, value)
+    def define_wide(self, i: Instruction, value: Operand) -> None:
+        """The result is the flat vector `value`."""
+        self.define(i, Wide(value, i.type))
 
-    def is_uniform(self, value: Value) -> bool:
-        return isinstance(value, Uniform)
+    def define_uniform(self, i: Instruction, value: Operand) -> None:
+        self.define(i, Uniform(value, i.type))
 
-    def uniform(self, operand: Operand) -> str:
-        """Host text of an operand that must be the same in all lanes."""
+    def define_parts(self, i: Instruction, parts: Sequence[Value]) -> None:
+        """The result is a vector of these elements, or the only one itself."""
+        self.define(i, parts[0] if i.type.lanes == 1 else Pieces(tuple(parts), i.type))
+
+    def uniform(self, operand: Operand) -> Operand:
+        """Host value of an operand that must be the same in all lanes."""
         value = self.value(operand)
         if isinstance(value, Uniform):
-            return value.text
+            return value.value
         if isinstance(value, Aggregate | Private):
             self.fail(f"{operand.text} is not a plain value")
         # the analysis says wide, but hardware reads one lane: lane 0
         if value.type.lanes == 1:
-            return self.emit(f"extractelement {wide_type(value.type, self.lanes)} "
-                             f"{self.wide(value)}, i32 0")
+            return self.b.extract(self.wide(value), 0)
         self.fail(f"{operand.text} must be the same in all lanes")
 
-    def base(self, operand: Operand) -> str:
-        """Host text of the lane-independent part."""
+    def base(self, operand: Operand) -> Operand:
+        """Host value of the lane-independent part."""
         value = self.value(operand)
         if isinstance(value, Uniform):
-            return value.text
+            return value.value
         if isinstance(value, Tabled):
-            if value.base is not None:
-                return value.base
-            return "null" if value.type.kind == "ptr" else (
-                "0" if value.type.lanes == 1 else "zeroinitializer"
-            )
+            return value.base if value.base is not None else zero(value.type)
         self.fail(f"{operand.text} has no uniform part")
 
-    def wide_of(self, operand: Operand) -> str:
+    def wide_of(self, operand: Operand) -> Operand:
         return self.wide(self.value(operand))
 
-    def wide(self, value: Value) -> str:
+    def wide(self, value: Value) -> Operand:
         """The flat host vector of a value."""
         if isinstance(value, Wide):
-            return value.text
+            return value.value
         if isinstance(value, Uniform):
             return self.broadcast(value)
         if isinstance(value, Tabled):
-            return self.tabled(value)
+            return self._tabled(value)
         if isinstance(value, Pieces):
-            return self.join(value)
+            return self._join(value)
         if isinstance(value, Slot):
-            return self.emit(f"load {wide_type(value.type, self.lanes)}, ptr {value.pointer}, "
-                             "align 64")
+            return self.b.load(self.type_of(value.type), value.pointer, align=64)
         self.fail("a private pointer or struct is used as data")
 
-    def cached(self, key: str, make: Callable[[], str]) -> str:
-        place = (self.block.label, key)
-        if place not in self.cache:
-            self.cache[place] = make()
-        return self.cache[place]
+    def _cached(self, kind: str, key: object, make: Callable[[], Operand]) -> Operand:
+        place = (self.source_label, kind, key)
+        found = self._cache.get(place)
+        if found is None:
+            found = self._cache[place] = make()
+        return found
 
-    def broadcast(self, value: Uniform) -> str:
-        t, s = value.type, self.lanes
-        if is_constant_text(value.text) and not value.text.startswith("@"):
-            return broadcast_constant(value.text, t, s)
-        target = wide_type(t, s)
+    def broadcast(self, value: Uniform) -> Operand:
+        t, s, x = value.type, self.lanes, value.value
+        if x.is_constant and not x.text.startswith("@"):
+            return broadcast_constant(x, s)
         if t.lanes > 1:
-            mask = tuple(e for e in range(t.lanes) for _ in range(s))
-            return self.cached(
-                f"b {value.text}",
-                lambda: self.emit(f"shufflevector {t.text} {value.text}, {t.text} poison, "
-                                  f"{mask_text(mask)}"),
-            )
+            mask = [e for e in range(t.lanes) for _ in range(s)]
+            return self._cached("broadcast", x.text, lambda: self.b.shuffle(x, None, mask))
+        return self._cached("broadcast", x.text, lambda: self.b.broadcast(x, s))
 
-        def make() -> str:
-            first = self.emit(f"insertelement {target} poison, {t.text} {value.text}, i32 0")
-            return self.emit(f"shufflevector {target} {first}, {target} poison, "
-                             f"<{s} x i32> zeroinitializer")
-
-        return self.cached(f"b {value.text}", make)
-
-    def tabled(self, value: Tabled) -> str:
+    def _tabled(self, value: Tabled) -> Operand:
         t, s = value.type, self.lanes
-        flat = [int(v) for v in np.broadcast_to(value.table, (t.lanes, s)).ravel()]
+        flat = tuple(int(v) for v in np.broadcast_to(value.table, (t.lanes, s)).ravel())
+        key = (value.base.text if value.base is not None else "", flat)
         if t.kind == "ptr":
-            offsets = constant_vector(flat, ir.I64)
-            base = value.base or "null"
-            return self.cached(
-                f"t {base} {flat}",
-                lambda: self.emit(f"getelementptr i8, ptr {base}, <{s} x i64> {offsets}"),
-            )
-        table = constant_vector(flat, t.scalar)
+            base = value.base if value.base is not None else constant(PTR, 0)
+            return self._cached(
+                "table", key, lambda: self.b.gep(I8, base, integers(I64, flat)))
+        table = integers(t.scalar, flat)
         if value.base is None:
             return table
+        uniform = Uniform(value.base, t)
+        return self._cached(
+            "table", key, lambda: self.b.add(self.broadcast(uniform), table))
 
-        def make() -> str:
-            base = self.broadcast(Uniform(value.base or "", t))
-            return self.emit(f"add {wide_type(t, s)} {base}, {table}")
-
-        return self.cached(f"t {value.base} {flat}", make)
-
-    def join(self, value: Pieces) -> str:
+    def _join(self, value: Pieces) -> Operand:
         scalar, s = value.type.scalar, self.lanes
-        parts = [self.wide(p) for p in value.parts]
+        parts: list[Operand | None] = [self.wide(p) for p in value.parts]
+        parts = [None if p is not None and p.text == "poison" else p for p in parts]
         width = s
         while len(parts) > 1:
             if len(parts) % 2:
-                parts.append("poison")
-            pair = f"<{width} x {scalar.text}>"
+                parts.append(None)
+            pair = vector(width, scalar)
             mask = slice_mask(0, 2 * width)
             parts = [
-                "poison" if a == b == "poison"
-                else self.emit(f"shufflevector {pair} {a}, {pair} {b}, {mask}")
+                None if a is b is None
+                else self.b.shuffle(poison(pair) if a is None else a, b, mask)
                 for a, b in zip(parts[::2], parts[1::2], strict=True)
             ]
             width *= 2
         total = value.type.lanes * s
-        if width == total:
-            return parts[0]
-        t = f"<{width} x {scalar.text}>"
-        return self.emit(f"shufflevector {t} {parts[0]}, {t} poison, {slice_mask(0, total)}")
+        whole = parts[0] if parts[0] is not None else poison(vector(width, scalar))
+        return whole if width == total else self.b.shuffle(whole, None, slice_mask(0, total))
 
     def element(self, value: Value, index: int) -> Value:
         """One element of a vector value."""
@@ -377,58 +307,54 @@ class Widener:
         if value.type.lanes == 1 and isinstance(value, Uniform | Tabled):
             return value
         if isinstance(value, Uniform):
-            if value.text in ("undef", "poison"):
-                return Uniform("poison", t)
-            return Uniform(
-                self.emit(f"extractelement {value.type.text} {value.text}, i32 {index}"), t
-            )
+            if value.value.is_undefined:
+                return Uniform(poison(t), t)
+            return Uniform(self.b.extract(value.value, index), t)
         if isinstance(value, Tabled):
             row = value.table[index : index + 1]
             if value.base is None:
                 return known(row, t)
-            base = self.emit(f"extractelement {value.type.text} {value.base}, i32 {index}")
+            base = self.b.extract(value.base, index)
             return Tabled(base, row, t) if row.any() else Uniform(base, t)
         if isinstance(value, Slot):
             pointer = self.at(value.pointer, index * s * t.size)
-            return Wide(self.emit(f"load <{s} x {t.text}>, ptr {pointer}, align 8"), t)
+            return Wide(self.b.load(vector(s, t), pointer, align=8), t)
         if value.type.lanes == 1:
             return value
-        flat = wide_type(value.type, s)
-        text = self.wide(value)
-        return Wide(
-            self.emit(f"shufflevector {flat} {text}, {flat} poison, {slice_mask(index * s, s)}"), t
-        )
+        return Wide(self.b.shuffle(self.wide(value), None, slice_mask(index * s, s)), t)
 
     def parts(self, value: Value) -> list[Value]:
         return [self.element(value, k) for k in range(value.type.lanes)]
 
-    def lane(self, value: Value, lane: int) -> str:
+    def lane(self, value: Value, lane: int) -> Operand:
         """The per-work-item value of one lane, as a host scalar or `<n x T>`."""
         t, s = value.type, self.lanes
         if isinstance(value, Uniform):
-            return value.text
-        text = self.wide(value)
+            return value.value
+        x = self.wide(value)
         if t.lanes == 1:
-            return self.emit(f"extractelement <{s} x {t.text}> {text}, i32 {lane}")
-        mask = mask_text(tuple(e * s + lane for e in range(t.lanes)))
-        flat = wide_type(t, s)
-        return self.emit(f"shufflevector {flat} {text}, {flat} poison, {mask}")
+            return self.b.extract(x, lane)
+        return self.b.shuffle(x, None, [e * s + lane for e in range(t.lanes)])
 
-    def mask(self, value: Value, count: int = 1) -> str:
+    def mask(self, value: Value, count: int = 1) -> Operand:
         """A lane mask `<count*S x i1>`, the same lanes for each of `count` elements."""
-        text = self.broadcast(value) if isinstance(value, Uniform) else self.wide(value)
-        return text if count == 1 or value.type.lanes == count else self.repeat(text, "i1", count)
+        x = self.broadcast(value) if isinstance(value, Uniform) else self.wide(value)
+        return x if count == 1 or value.type.lanes == count else self.repeat(x, count)
 
-    def repeat(self, text: str, element: str, count: int) -> str:
-        s = self.lanes
-        if text.startswith("splat"):
-            return text
-        t = f"<{s} x {element}>"
-        return self.emit(
-            f"shufflevector {t} {text}, {t} poison, {mask_text(tuple(range(s)) * count)}"
-        )
+    def lane_bits(self, mask: Operand) -> Operand:
+        """A lane mask as an integer."""
+        return self.b.bitcast(mask, ir.integer(mask.type.count))
 
-    def to_memory(self, value: Value) -> str:
+    def any_lane(self, mask: Operand) -> Operand:
+        return self.b.icmp("ne", self.lane_bits(mask), 0)
+
+    def repeat(self, x: Operand, count: int) -> Operand:
+        """A vector of one element for each lane, `count` times over."""
+        if x.is_splat and x.elements:
+            return constant(vector(count * self.lanes, x.type.scalar), x.elements[0].text)
+        return self.b.shuffle(x, None, tuple(range(self.lanes)) * count)
+
+    def to_memory(self, value: Value) -> Operand:
         """A pointer to the register image of a value."""
         if isinstance(value, Slot):
             return value.pointer
@@ -436,50 +362,32 @@ class Widener:
         self.store_image(value, pointer)
         return pointer
 
-    def store_image(self, value: Value, pointer: str) -> None:
+    def store_image(self, value: Value, pointer: Operand) -> None:
         if isinstance(value, Slot):
-            nbytes = value.type.size * self.lanes
-            self.copy(pointer, value.pointer, nbytes)
+            self.b.copy(pointer, value.pointer, value.type.size * self.lanes, align=16)
             return
-        self.do(f"store {wide_type(value.type, self.lanes)} {self.wide(value)}, ptr {pointer}, "
-                "align 8")
-
-    def copy(self, target: str, source: str, nbytes: int) -> None:
-        self.context.declarations["memcpy"] = (
-            "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-        )
-        self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr align 16 {target}, ptr align 16 {source}, "
-                f"i64 {nbytes}, i1 false)")
+        self.b.store(self.wide(value), pointer, align=8)
 
 
 def known(row: np.ndarray[tuple[int, ...], np.dtype[np.int64]], t: Type) -> Value:
     """A value known completely: uniform when all lanes agree."""
     if t.lanes == 1 and (row == row[:, :1]).all():
-        value = int(row[0, 0])
-        return Uniform(("true" if value & 1 else "false") if t.bits == 1 else str(value), t)
+        return Uniform(constant(t, int(row[0, 0])), t)
     if (row == row[:, :1]).all():
-        return Uniform(constant_vector([int(v) for v in row[:, 0]], t.scalar), t)
+        return Uniform(integers(t.scalar, [int(v) for v in row[:, 0]]), t)
     return Tabled(None, row, t)
 
 
-def broadcast_constant(text: str, t: Type, lanes: int) -> str:
+def broadcast_constant(x: Operand, lanes: int) -> Operand:
     """The flat vector of a constant, repeated for every lane."""
-    if text in ("undef", "poison", "zeroinitializer") or text.startswith("splat"):
-        return text
-    if text == "null":
-        return "zeroinitializer"
-    if t.lanes == 1:
-        return f"splat ({t.text} {text})"
-    items = [item.strip() for item in text.strip("<>").split(",")]
-    return "<" + ", ".join(item for item in items for _ in range(lanes)) + ">"
+    t = wide_type(x.type, lanes)
+    if x.text in ("undef", "poison", "zeroinitializer"):
+        return Operand(t, x.text)
+    if x.text == "null":
+        return zero(t)
+    if x.type.lanes == 1:
+        return constant(t, x.text)
+    if x.is_splat:
+        return constant(t, x.elements[0].text)
+    return ir.constant_vector([e for e in x.elements for _ in range(lanes)])
 
-
-def _type_of(argument: str) -> str:
-    """The type in `<16 x float> %x`."""
-    depth, end = 0, 0
-    for k, c in enumerate(argument):
-        depth += (c == "<") - (c == ">")
-        if c == ">" and depth == 0:
-            end = k + 1
-            break
-    return argument[:end]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from triton_xe.errors import LegalityError, SimulatorTrap
 from triton_xe.hardware import block_2d, dpas
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics.genisa import DPAS
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.ir import Instruction
+from triton_xe.runtime.simulator.widen.parts import BlockArguments
 from triton_xe.runtime.simulator.widen.widener import Widener
-
-if TYPE_CHECKING:
-    from triton_xe.runtime.simulator.widen.matrix import BlockArguments
 
 _CHECKS = {
     "Read": block_2d.check_load,

@@ -1,0 +1,46 @@
+"""What the checks, or the trace, of one kernel need to know, and what its launches must."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, pointer_roots
+from triton_xe.runtime.simulator.ir import Function, Operand
+from triton_xe.runtime.simulator.sanitizer.definedness import Undefined
+from triton_xe.runtime.simulator.trace.tracing import Site
+
+SEARCHED = -1
+
+
+@dataclass
+class Instrumentation:
+    """What the checks of one kernel need to know, and what its launches must."""
+
+    finite: bool = False
+    """Also report the first infinity or NaN."""
+    trace: bool = False
+    """Note the messages instead of checking them; see `tracing`."""
+    sites: dict[int, Site] = field(default_factory=dict)
+    """What was noted, by line of the LLVM module."""
+    roots: dict[str, dict[str, Roots]] = field(default_factory=dict)
+    written: set[int] = field(default_factory=set)
+    """Arguments whose blocks the kernel may write."""
+    writes_anywhere: bool = False
+    releases: bool = True
+    """Whether any fence or atomic of the kernel releases; else its atomics order nothing."""
+    synchronises: bool = False
+    """Whether the kernel has atomics on global memory, and releases."""
+    undefined: Undefined = field(default_factory=Undefined)
+
+    def entry(self, function: Function, pointer: Operand) -> int:
+        """The one argument an address comes from, or `SEARCHED`."""
+        known = self.roots.setdefault(function.name, {})
+        if not known:
+            known.update(pointer_roots(function))
+        roots = known.get(pointer.local or "", NOWHERE)
+        return next(iter(roots)) if len(roots) == 1 else SEARCHED
+
+    def note_write(self, function: Function, pointer: Operand) -> None:
+        roots = self.roots.get(function.name, {}).get(pointer.local or "", NOWHERE)
+        self.written |= roots
+        self.writes_anywhere |= not roots

@@ -1,0 +1,185 @@
+"""Helpers with divergent code: scalar host functions, called once per lane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from triton_xe.intrinsics import find
+from triton_xe.intrinsics.opencl import LANE_ID, SUB_GROUP_ID
+from triton_xe.intrinsics.spirv import ATOMIC_LOAD, MEMORY_BARRIER
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.ir import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    Builder,
+    Function,
+    Instruction,
+    Operand,
+    Type,
+    constant,
+    define,
+)
+from triton_xe.runtime.simulator.sanitizer.instrument import LaneChecks
+from triton_xe.runtime.simulator.sanitizer.records import READS, WRITES
+from triton_xe.runtime.simulator.sanitizer.state import STOPPED, Word
+from triton_xe.runtime.simulator.widen.widener import CTX, LANE, SG
+
+_IDS = {LANE_ID: LANE, SUB_GROUP_ID: SG}
+_PARAMETERS = [("ctx", PTR), ("sg", I32)]
+
+
+def host_name(function: Function, suffix: str = "") -> str:
+    return f"xe.{function.name}{suffix}"
+
+
+def lane_helper(
+    function: Function, *, checked: bool = False, releases: bool = True, told: bool = False,
+    suffix: str = "",
+) -> Function:
+    """The scalar helper as a host function, which takes its ids as arguments.
+
+    `checked`: every access is; `told`: none is, but compare-and-swaps note what they did.
+    """
+    parameters = [("%ctx", PTR), ("%sg", I32), ("%lane", I32), *function.parameters]
+    made = Function(host_name(function, suffix), function.result, parameters, [], is_internal=True)
+    b = Builder(made, "xe.")
+    checks = LaneChecks(b, function, releases=releases) if checked else None
+    for block in function.blocks:
+        b.start(block.label)
+        for i in block.instructions:
+            _instruction(b, i, checks, told=told)
+    _stop_when_told(b, noted=checked or bool(suffix))
+    return made
+
+
+def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, told: bool) -> None:
+    if i.opcode == "call":
+        _call(b, i, checks)
+        return
+    if checks is not None and i.opcode in ir.ACCESSES:
+        checks.access(i)
+        return
+    b.append(replace(i, scope=""))
+    if told and i.opcode == "cmpxchg":
+        _note_swap(b, i.value)
+
+
+def _call(b: Builder, i: Instruction, checks: LaneChecks | None) -> None:
+    known = find(i.callee)
+    if known in _IDS:
+        b.append(Instruction("add", I32, [_IDS[known], constant(I32, 0)], i.result))
+    elif known is MEMORY_BARRIER:
+        b.fence()
+        if checks is not None:
+            scope, semantics = (o.integer_value() or 0 for o in i.operands)
+            checks.fence(scope, semantics)
+    elif known is ATOMIC_LOAD:
+        host = Instruction("load", i.type, i.operands[:1], i.result, align=4,
+                           orderings=("seq_cst",))
+        if checks is None:
+            b.append(host)
+        else:
+            checks.atomic_load(host, i.operands[2].integer_value() or 0)
+    else:
+        b.append(replace(i, attributes=""))
+
+
+def _note_swap(b: Builder, pair: Operand) -> None:
+    """Add what a compare-and-swap of this lane did to the launch's state."""
+    done = b.select(b.extract_value(pair, 1), constant(I8, READS | WRITES), READS)
+    state = b.load(PTR, b.at(CTX, Context.STATE.offset))
+    at = b.gep(I8, b.at(state, 8 * Word.DID), LANE)
+    b.store(b.or_(b.load(I8, at), done), at)
+
+
+# --- the end of a launch --------------------------------------------------------------------------
+
+
+def loop_ends(function: Function) -> set[str]:
+    """Labels of the blocks that branch back."""
+    number = {b.label: k for k, b in enumerate(function.blocks)}
+    return {b.label for k, b in enumerate(function.blocks)
+            if any(number[x] <= k for x in b.successors)}
+
+
+def _stop_when_told(b: Builder, *, noted: bool) -> None:
+    """Look at the error word before each branch back, and leave where the launch is to end.
+
+    `noted`: the launch has a state, which holds the line of the call.
+    """
+    function = b.function
+    ends = loop_ends(function)
+    if not ends:
+        return
+    blocks, function.blocks = function.blocks, []
+    renamed = {}
+    for block in blocks:
+        function.blocks.append(block)
+        if block.label in ends:
+            renamed[block.label] = after = f'%"xe.on.{block.label[1:].strip(chr(34))}"'
+            last = block.instructions.pop()
+            b.block = block
+            error = b.load(PTR, b.at(CTX, Context.ERROR.offset))
+            b.cond_br(b.icmp("ne", b.load(I64, error, volatile=True), 0), "%xe.stopped", after)
+            b.start(after)
+            b.append(last)
+    for block in function.blocks:
+        for phi in block.phis:
+            phi.labels = [renamed.get(x, x) for x in phi.labels]
+    b.start("%xe.stopped")
+    line = constant(I64, 0)
+    if noted:
+        state = b.load(PTR, b.at(CTX, Context.STATE.offset))
+        line = b.zext(b.load(I32, b.at(state, 8 * Word.SITE)), I64)
+    b.call(STOPPED, VOID, [CTX, SG, line])
+    b.ret(None if function.result is VOID else ir.zero(function.result))
+
+
+# --- the loop over the lanes ----------------------------------------------------------------------
+
+
+def lane_loop_name(target: Function, suffix: str = "") -> str:
+    return f"xe.lanes.{target.name}{suffix}"
+
+
+def result_fields(t: Type) -> tuple[Type, ...]:
+    return () if t is VOID else t.fields if t.kind == "struct" else (t,)
+
+
+def lane_loop(target: Function, lanes: int, suffix: str = "") -> Function:
+    """A host function that calls a scalar helper once per lane, in lane order.
+
+    Arguments and results are in memory, lane after lane.
+    """
+    types = [t for _, t in target.parameters]
+    fields = result_fields(target.result)
+    memory = [(f"a{k}", PTR) for k in range(len(types))]
+    memory += [(f"r{k}", PTR) for k in range(len(fields))]
+    b = define(lane_loop_name(target, suffix), VOID, [*_PARAMETERS, *memory],
+               attributes="noinline", internal=True)
+    pointers = b.arguments[2:]
+    with b.loop(constant(I32, lanes), start=constant(I32, 0)) as loop:
+        arguments = [_load(b, t, p, loop.index) for t, p in zip(types, pointers, strict=False)]
+        result = b.call(host_name(target, suffix), target.result,
+                        [CTX, SG, loop.index, *arguments])
+        for k, (t, p) in enumerate(zip(fields, pointers[len(types):], strict=True)):
+            x = b.extract_value(result, k) if target.result.kind == "struct" else result
+            x = b.zext(x, I8) if t is I1 else x
+            b.store(x, _lane_of(b, x.type, p, loop.index), align=t.scalar.size)
+    b.ret()
+    return b.function
+
+
+def _lane_of(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
+    return b.gep(ir.array(t.size, I8) if t.lanes > 1 else t, pointer, lane)
+
+
+def _load(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
+    held = I8 if t is I1 else t
+    x = b.load(held, _lane_of(b, held, pointer, lane), align=t.scalar.size)
+    return b.trunc(x, I1) if t is I1 else x

@@ -1,0 +1,90 @@
+"""What a widener knows of private arrays, of matrix operands, and of 2D blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from triton_xe.hardware import dpas
+from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
+from triton_xe.runtime.simulator.ir import Instruction, Operand
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Private arrays, by the name of their alloca in the kernel."""
+
+    pointers: Mapping[str, tuple[str, int | None]] = field(default_factory=dict)
+    """Pointer -> array, and offset in bytes where it is known."""
+    granules: Mapping[str, int] = field(default_factory=dict)
+    """Element size."""
+    direct_kinds: Mapping[str, str] = field(default_factory=dict)
+    """Element kind of those that hold prepared operands instead of an image."""
+    tables: TileTables = NO_TABLES
+    """Where block reads look for tiles that another subgroup prepared."""
+    memory: dict[str, Operand] = field(default_factory=dict)
+    """Host memory of those that exist."""
+    host_granules: dict[Operand, int] = field(default_factory=dict)
+    """Element size, by host memory."""
+    direct: dict[Operand, Operand] = field(default_factory=dict)
+    """Memory of prepared operands, by host memory."""
+
+
+@dataclass(frozen=True)
+class Dpas:
+    """One DPAS on memory: host pointers of the accumulator and the prepared operands."""
+
+    shape: dpas.Dpas
+    accumulator: str
+    slot: Operand
+    a: Operand
+    b: Operand
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Where a block read will read next: host integers, and how many rows."""
+
+    start: Operand
+    pitch: Operand
+    rows: int
+
+
+@dataclass
+class Matrices:
+    """Matrix operands and accumulators, and what the host's instructions mean for them."""
+
+    roles: Mapping[str, set[str]] = field(default_factory=dict)
+    """The preparations that a value needs, by its name."""
+    slots: Mapping[str, Operand] = field(default_factory=dict)
+    """Memory of accumulators."""
+    prepared: dict[tuple[str, str], Operand] = field(default_factory=dict)
+    """Memory of operands, by name of the value and role."""
+    calls: dict[Instruction, Dpas] = field(default_factory=dict)
+    """Calls that are one DPAS; `dpas_groups` merges them."""
+    slot_stores: dict[Instruction, Operand] = field(default_factory=dict)
+    """Stores into the memory of an accumulator, and which."""
+    own_memory: set[Instruction] = field(default_factory=set)
+    """Instructions that write only memory made for one value, and read no other."""
+    reads_ahead: dict[Instruction, Ahead] = field(default_factory=dict)
+    """Where block reads will read next, by the instruction that works it out."""
+    in_loop: bool = False
+    """Whether the current block is part of a loop."""
+
+
+@dataclass(frozen=True)
+class BlockArguments:
+    """Host operands of the surface and position, and the constants of the message."""
+
+    surface: tuple[Operand, ...]
+    """base, width - 1, height - 1, pitch - 1, x, y"""
+    bits: int
+    tile_width: int
+    tile_height: int
+    blocks: int
+    transpose: bool
+    vnni: bool
+
+    @property
+    def mode(self) -> str:
+        return "transpose" if self.transpose else "vnni" if self.vnni else "plain"
