@@ -16,50 +16,21 @@ from triton_xe.dialects.text.locations import source_of
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
 from triton_xe.intrinsics import opencl
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.helpers import LANE, call_text
+from triton_xe.lowering.emit.helpers import call_lane, conditional
+from triton_xe.lowering.emit.instructions import atomic_rmw
 from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import Registers
-from triton_xe.lowering.emit.types import I1, I32, I64, bits_of, element, is_pointer
+from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, bits_of, element, is_pointer
+from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.surfaces.affine import attribute
 
-REPORTING = ("tt.print", "tt.assert")
-
-_RECORD = """\
-entry:
-  br i1 %a7, label %take, label %done
-take:
-  %p = inttoptr i64 %a0 to ptr addrspace(1)
-  %slot = atomicrmw add ptr addrspace(1) %p, i32 1 syncscope("device") monotonic, align 4
-  %fits_at = getelementptr i8, ptr addrspace(1) %p, i64 4
-  %count = load i32, ptr addrspace(1) %fits_at, align 4
-  %fits = icmp ult i32 %slot, %count
-  br i1 %fits, label %write, label %done
-write:
-  %wide = zext i32 %slot to i64
-  %bytes = mul i64 %wide, 32
-  %at = add i64 %bytes, 32
-  %r = getelementptr i8, ptr addrspace(1) %p, i64 %at
-  store i32 %a1, ptr addrspace(1) %r, align 4
-  %r1 = getelementptr i8, ptr addrspace(1) %r, i64 4
-  store i32 %a2, ptr addrspace(1) %r1, align 4
-  %r2 = getelementptr i8, ptr addrspace(1) %r, i64 8
-  store i32 %a3, ptr addrspace(1) %r2, align 4
-  %r3 = getelementptr i8, ptr addrspace(1) %r, i64 12
-  store i32 %a4, ptr addrspace(1) %r3, align 4
-  %r4 = getelementptr i8, ptr addrspace(1) %r, i64 16
-  store i32 %a5, ptr addrspace(1) %r4, align 4
-  %r6 = getelementptr i8, ptr addrspace(1) %r, i64 24
-  store i64 %a6, ptr addrspace(1) %r6, align 8
-  br label %done
-done:
-  ret void
-"""
-
+REPORTING = (PrintOp, AssertOp)
+RECORD_BYTES = 32
 
 def uses_debug_buffer(module: Operation) -> bool:
     """Whether kernels of this module report to the host."""
-    return any(op.name in REPORTING for op in module.walk())
+    return any(isinstance(op, REPORTING) for op in module.walk())
 
 
 def place_of(op: Operation) -> str:
@@ -67,14 +38,37 @@ def place_of(op: Operation) -> str:
     return str(source_of(op) or "")
 
 
-def record(
-    em: Emitter, site: int, index: ir.Value, bits: ir.Value, active: ir.Value
-) -> None:
+def record(em: Emitter, site: int, index: ir.Value, bits: ir.Value, active: ir.Value) -> None:
     """One record of every lane for which `active` holds."""
     buffer = em.address(em.function.args[-1])
     pids = [_program_id(em, d) for d in range(3)]
     arguments = [buffer, I32(site), *pids, index, bits, active]
-    call_text(em, f"{LANE}report", ir.VoidType(), arguments, _RECORD)
+    call_lane(em, "report", ir.VoidType(), arguments, _write_record)
+
+
+def _write_record(w: Writer, buffer: ir.Value, *words: ir.Value) -> None:
+    """Take a place in the buffer and, if there was one, fill it."""
+    *fields, bits, active = words
+    b = w.b
+
+    def at(base: ir.Value, offset: ir.Value) -> ir.Value:
+        return b.gep(base, [offset], source_etype=I8)
+
+    def take(done: ir.Block) -> None:
+        pointer = b.inttoptr(buffer, POINTER)
+        slot = atomic_rmw(b, "add", pointer, I32(1), "device")
+        count = b.load(at(pointer, I64(4)), typ=I32)
+        count.align = 4
+        write = b.append_basic_block("write")
+        b.cbranch(b.icmp_unsigned("<", slot, count), write, done)
+        b.position_at_end(write)
+        start = b.add(b.mul(b.zext(slot, I64), I64(RECORD_BYTES)), I64(RECORD_BYTES))
+        place = at(pointer, start)
+        for number, field in enumerate(fields):
+            b.store(field, at(place, I64(4 * number)) if number else place).align = 4
+        b.store(bits, at(place, I64(24))).align = 8
+
+    conditional(w, active, take)
 
 
 def _program_id(em: Emitter, dim: int) -> ir.Value:

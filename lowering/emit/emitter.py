@@ -15,7 +15,7 @@ from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.allocate_slm import Region
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
-from triton_xe.lowering.emit.types import scalar_type
+from triton_xe.lowering.emit.types import scalar_type, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 from triton_xe.lowering.tiles.sink_loads import orders_memory
@@ -52,7 +52,10 @@ class Emitter(Writer):
     """A writer of the operations of one function; SSA values are bound to what holds them."""
 
     def __init__(self, state: ModuleState, function: ir.Function, source: Operation) -> None:
-        super().__init__(state, function)
+        self.entry = function.append_basic_block("entry")
+        self.body = function.append_basic_block("body")
+        super().__init__(state, self.body)
+        self.allocas = ir.IRBuilder(self.entry)
         self.source = source
         self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
         self.b.before_leaving = self.finish_reads
@@ -108,6 +111,12 @@ class Emitter(Writer):
                 read.finish()
             else:
                 self.open_reads.append(read)
+
+    def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Value:
+        """Private memory, made in the entry block."""
+        made = self.allocas.alloca(vector_of(kind, count))
+        made.align = align
+        return made
 
     def analysis(self, analyse: Callable[[Operation, int], T]) -> T:
         """What an analysis says of the function that is being written, asked once."""

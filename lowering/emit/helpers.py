@@ -1,51 +1,75 @@
-"""Functions of the module that are written as LLVM text.
+"""Functions of the module that every lane runs on its own.
 
-Divergent control flow, and instructions that llvmlite cannot build, live in small internal
-functions.  One whose name starts with `__xe_lane_` runs on its own in each lane.
+Control flow of kernels is the same for all lanes; what differs between them lives in small internal
+functions, whose names start with `__xe_lane_`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.emitter import Emitter
-
-LANE = "__xe_lane_"
-
-
-class TextFunction(ir.Function):
-    """A function whose definition is given as text."""
-
-    def __init__(
-        self, module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type], body: str
-    ) -> None:
-        super().__init__(module, ir.FunctionType(result, arguments), name)
-        self.calling_convention = "spir_func"
-        self._body = body
-
-    def __str__(self) -> str:
-        kinds = ", ".join(f"{a.type} %a{i}" for i, a in enumerate(self.args))
-        result = self.ftype.return_type
-        return (
-            f"define internal spir_func {result} @{self.name}({kinds}) alwaysinline\n"
-            f"{{\n{self._body}}}\n"
-        )
+from triton_xe.intrinsics.own import LANE_PREFIX
+from triton_xe.lowering.emit.writer import ModuleState, Writer
 
 
-def call_text(
-    em: Emitter, name: str, result: ir.Type, arguments: Sequence[ir.Value], body: str
+def lane_function(
+    state: ModuleState, name: str, result: ir.Type, arguments: Sequence[ir.Type]
+) -> ir.Function:
+    """A new function without a body, that lanes run on their own."""
+    function = ir.Function(state.llvm, ir.FunctionType(result, arguments), LANE_PREFIX + name)
+    function.linkage = "internal"
+    function.calling_convention = "spir_func"
+    function.attributes.add("alwaysinline")
+    return function
+
+
+def call_lane(
+    em: Writer, name: str, result: ir.Type, arguments: Sequence[ir.Value],
+    write: Callable[..., ir.Value | None],
 ) -> ir.Value:
-    """Call the function `name`, written from `body` when it is called first.
+    """Call the function `name`, which `write(writer, *parameters)` writes for the first call.
 
-    The arguments are %a0, %a1 ... in the body.  Equal names must mean equal bodies.
+    Equal names must mean equal functions.
     """
-    if name not in em.state.llvm.globals:
-        TextFunction(em.state.llvm, name, result, [a.type for a in arguments], body)
-    called = em.b.call(em.state.llvm.globals[name], arguments)
-    called.cconv = "spir_func"
-    return called
+    function = em.state.llvm.globals.get(LANE_PREFIX + name)
+    if function is None:
+        function = lane_function(em.state, name, result, [a.type for a in arguments])
+        inner = Writer(em.state, function.append_basic_block("entry"))
+        value = write(inner, *function.args)
+        if value is None:
+            inner.b.ret_void()
+        else:
+            inner.b.ret(value)
+    return em.b.call(function, arguments)
 
 
-__all__ = ["LANE", "TextFunction", "call_text"]
+def conditional(
+    w: Writer, condition: ir.Value, write: Callable[[ir.Block], ir.Value | None],
+    otherwise: ir.Value | None = None,
+) -> ir.Value | None:
+    """What `write` makes where the condition holds, else `otherwise`.
+
+    `write` gets the block behind, to which it may branch itself.
+    """
+    entry = w.b.block
+    taken, done = (w.b.append_basic_block(name) for name in ("try", "done"))
+    w.b.cbranch(condition, taken, done)
+    w.b.position_at_end(taken)
+    value = write(done)
+    last = w.b.block
+    if not last.is_terminated:
+        w.b.branch(done)
+    w.function.blocks.remove(done)
+    w.function.blocks.append(done)
+    w.b.position_at_end(done)
+    if otherwise is None:
+        return None
+    merged = w.b.phi(otherwise.type)
+    merged.add_incoming(otherwise, entry)
+    merged.add_incoming(value, last)
+    return merged
+
+
+__all__ = ["call_lane", "conditional", "lane_function"]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 from xdsl.ir import Operation, Region, SSAValue
 
+from triton_xe.intrinsics.own import LANE_PREFIX
 from triton_xe.lowering.emit.control import Frame, write_blocks
 from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.helpers import LANE
+from triton_xe.lowering.emit.helpers import lane_function as new_function
 from triton_xe.lowering.emit.types import argument_type
 
 Values = list[ir.Value]
@@ -40,14 +41,9 @@ def lane_function(em: Emitter, region: Region, kinds: Sequence[ir.Type]) -> Scal
     outside = captured(region)
     extra = [em.scalar(v) for v in outside]
     types = [*kinds, *(v.type for v in extra)]
-    name = em.state.llvm.get_unique_name(f"{LANE}code")
+    name = em.state.llvm.get_unique_name(f"{LANE_PREFIX}code").removeprefix(LANE_PREFIX)
     results = _result_types(region)
-    function = ir.Function(
-        em.state.llvm, ir.FunctionType(_returned(results), types), name
-    )
-    function.linkage = "internal"
-    function.calling_convention = "spir_func"
-    function.attributes.add("alwaysinline")
+    function = new_function(em.state, name, _returned(results), types)
     inner = Emitter(em.state, function, em.source)
     for value, arg in zip([*region.blocks[0].args, *outside], function.args, strict=True):
         inner.bind(value, arg)
@@ -60,7 +56,6 @@ def lane_function(em: Emitter, region: Region, kinds: Sequence[ir.Type]) -> Scal
 
     def call(arguments: Sequence[ir.Value]) -> Values:
         called = em.b.call(function, [*arguments, *extra])
-        called.cconv = "spir_func"
         if len(results) == 1:
             return [called]
         return [em.b.extract_value(called, i) for i in range(1, len(results) + 1)]

@@ -65,14 +65,11 @@ _RESULTS = {"void": ir.VoidType(), "i32": I32, "i64": I64, "p": PRIVATE_POINTER}
 class Writer:
     """A function that is being written; `b` is the builder at the current place."""
 
-    def __init__(self, state: ModuleState, function: ir.Function) -> None:
+    def __init__(self, state: ModuleState, block: ir.Block) -> None:
         self.state = state
         self.target = state.target
-        self.function = function
-        self.entry = function.append_basic_block("entry")
-        self.body = function.append_basic_block("body")
-        self.b = PlacingBuilder(self.body)
-        self.allocas = ir.IRBuilder(self.entry)
+        self.function: ir.Function = block.function
+        self.b = PlacingBuilder(block)
         self._memory: dict[Hashable, tuple[int, ir.Value]] = {}
         self._scope = 0
         self._open = {0}
@@ -139,14 +136,10 @@ class Writer:
         types = [a.type for a in arguments]
         function = self.state.declare(row, types, result, unsigned=unsigned)
 
-        def make() -> ir.Value:
-            called = self.b.call(function, arguments)
-            called.cconv = function.calling_convention
-            return called
-
         if not pure:
-            return make()
-        return self.remember(("call", function.name, *map(_identity, arguments)), make)
+            return self.b.call(function, arguments)
+        key = ("call", function.name, *map(_identity, arguments))
+        return self.remember(key, lambda: self.b.call(function, arguments))
 
     def lane_id(self) -> ir.Value:
         return self.call(opencl.LANE_ID, [], pure=True)
@@ -188,12 +181,6 @@ class Writer:
         if isinstance(pointer.type, ir.PointerType):
             return self.remember(("address", pointer), lambda: self.b.ptrtoint(pointer, I64))
         return pointer
-
-    def alloca(self, kind: ir.Type, count: int, align: int = 64) -> ir.Value:
-        """Private memory, made in the entry block."""
-        made = self.allocas.alloca(vector_of(kind, count))
-        made.align = align
-        return made
 
 
 def _identity(value: ir.Value) -> Hashable:

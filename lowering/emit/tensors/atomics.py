@@ -1,8 +1,7 @@
-"""Lowering of atomics: one access per element and lane, in helpers that run lane by lane.
+"""Lowering of atomics: one access per element and lane, by `lane_atomics`.
 
-Orderings are explicit fences around monotonic accesses, because fences of LLVM's own are lost on
-the way to the GPU.  What the GPU has no instruction for (16-bit arithmetic, f16 and bf16 sums,
-bytes) is a loop of compare-and-swap.
+Orderings are explicit fences around accesses that have none, because fences of LLVM's own are lost
+on the way to the GPU.
 """
 
 from __future__ import annotations
@@ -11,215 +10,40 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import SSAValue
 
 from triton_xe.dialects.tt.memory import (
     AtomicCASOp,
     AtomicLoadOp,
+    AtomicOp,
     AtomicPollOp,
     AtomicRMWOp,
     AtomicStoreOp,
 )
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import spirv
+from triton_xe.lowering.emit import lane_atomics
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.helpers import LANE, call_text
+from triton_xe.lowering.emit.lane_atomics import SCOPES
+from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.exchange import Exchange, barrier, element_bytes
-from triton_xe.lowering.emit.tensors.memory import owns_copy
+from triton_xe.lowering.emit.tensors.memory import first_lane, needed_mask, owns_copy
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, uniform
 from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import I1, I32, I64, bits_of, is_bf16, scalar_type
-from triton_xe.lowering.surfaces.affine import attribute, constant_of
 
-SCOPES = {"sys": ("all_svm_devices", 0), "gpu": ("device", 1), "cta": ("workgroup", 2)}
-"""Triton's scope: its name in LLVM, and the SPIR-V scope of the fences."""
-
-_GLOBAL_MEMORY, _SLM_MEMORY = 512, 256
+_GLOBAL_MEMORY = 512
 _ACQUIRE, _RELEASE = 2, 4
-_NATIVE = {
-    "and": "and", "or": "or", "xor": "xor", "add": "add", "max": "max", "min": "min",
-    "umax": "umax", "umin": "umin", "exch": "xchg", "fadd": "fadd",
-}
-_COMPARE = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
-
-
-# -- helpers: the access of one lane ---------------------------------------------------------------
-
-
-def rmw_text(kind: str, held: ir.Type, bf16: bool, scope: str) -> str:
-    """The body of `old(i64 address, value, i1 active)`."""
-    bits = bits_of(held)
-    native = bits >= 32 and (kind != "fadd" or held != ir.HalfType())
-    if native:
-        work = (
-            f"  %old = atomicrmw {_NATIVE[kind]} ptr addrspace(1) %p, {held} %a1 "
-            f'syncscope("{SCOPES[scope][0]}") monotonic, align {bits // 8}\n  br label %done\n'
-        )
-        return _guarded(held, f"{work}", "try", "%old")
-    return _loop_text(kind, held, bf16, scope)
-
-
-def _guarded(held: ir.Type, work: str, last: str, value: str) -> str:
-    zero = "0" if isinstance(held, ir.IntType) else "0.0"
-    return (
-        "entry:\n  br i1 %a2, label %try, label %done\n"
-        "try:\n  %p = inttoptr i64 %a0 to ptr addrspace(1)\n"
-        f"{work}"
-        f"done:\n  %r = phi {held} [ {zero}, %entry ], [ {value}, %{last} ]\n  ret {held} %r\n"
-    )
-
-
-def _loop_text(kind: str, held: ir.Type, bf16: bool, scope: str) -> str:
-    """Compare-and-swap of the word until nobody else came between."""
-    bits = bits_of(held)
-    word = 32 if bits == 8 else bits
-    is_float = not isinstance(held, ir.IntType)
-    align = f"  %base = and i64 %a0, {-(word // 8)}\n" \
-            f"  %q = inttoptr i64 %base to ptr addrspace(1)\n"
-    if bits == 8:
-        align += (
-            "  %in = and i64 %a0, 3\n  %in8 = shl i64 %in, 3\n  %shift = trunc i64 %in8 to i32\n"
-            "  %hole = shl i32 255, %shift\n  %keep = xor i32 %hole, -1\n"
-        )
-    body = align + (
-        f"  %first = load i{word}, ptr addrspace(1) %q, align {word // 8}\n  br label %again\n"
-        f"again:\n  %seen = phi i{word} [ %first, %try ], [ %found, %again ]\n"
-    )
-    if bits == 8:
-        body += "  %moved = lshr i32 %seen, %shift\n  %have = trunc i32 %moved to i8\n"
-    elif is_float:
-        body += f"  %have = bitcast i{word} %seen to {held}\n"
-    else:
-        body += f"  %have = add i{word} %seen, 0\n"
-    body += _combine_text(kind, held, bf16)
-    if bits == 8:
-        body += (
-            "  %new32 = zext i8 %new to i32\n  %placed = shl i32 %new32, %shift\n"
-            "  %rest = and i32 %seen, %keep\n  %wanted = or i32 %rest, %placed\n"
-        )
-    elif is_float:
-        body += f"  %wanted = bitcast {held} %new to i{word}\n"
-    else:
-        body += f"  %wanted = add i{word} %new, 0\n"
-    syncscope = SCOPES[scope][0]
-    body += (
-        f"  %pair = cmpxchg ptr addrspace(1) %q, i{word} %seen, i{word} %wanted "
-        f'syncscope("{syncscope}") monotonic monotonic, align {word // 8}\n'
-        f"  %found = extractvalue {{ i{word}, i1 }} %pair, 0\n"
-        f"  %ok = extractvalue {{ i{word}, i1 }} %pair, 1\n"
-        "  br i1 %ok, label %done, label %again\n"
-    )
-    return _guarded(held, body, "again", "%have")
-
-
-def _combine_text(kind: str, held: ir.Type, bf16: bool) -> str:
-    if kind == "fadd":
-        return _BF16_SUM if bf16 else f"  %new = fadd {held} %have, %a1\n"
-    if kind == "exch":
-        same = "fadd" if not isinstance(held, ir.IntType) else "add"
-        zero = "-0.0" if same == "fadd" else "0"
-        return f"  %new = {same} {held} %a1, {zero}\n"
-    if kind in _COMPARE:
-        return (
-            f"  %takes = icmp {_COMPARE[kind]} {held} %have, %a1\n"
-            f"  %new = select i1 %takes, {held} %have, {held} %a1\n"
-        )
-    return f"  %new = {_NATIVE[kind]} {held} %have, %a1\n"
-
-
-_BF16_SUM = """\
-  %x32 = zext i16 %have to i32
-  %xs = shl i32 %x32, 16
-  %x = bitcast i32 %xs to float
-  %y32 = zext i16 %a1 to i32
-  %ys = shl i32 %y32, 16
-  %y = bitcast i32 %ys to float
-  %sum = fadd float %x, %y
-  %bits = bitcast float %sum to i32
-  %odd1 = lshr i32 %bits, 16
-  %odd = and i32 %odd1, 1
-  %half = add i32 %odd, 32767
-  %up = add i32 %bits, %half
-  %top = lshr i32 %up, 16
-  %rounded = trunc i32 %top to i16
-  %nan = fcmp uno float %sum, 0.0
-  %new = select i1 %nan, i16 32704, i16 %rounded
-"""
-
-
-def cas_text(held: ir.Type, scope: str) -> str:
-    """The body of `old(i64 address, expected, wanted, i1 active)` on integers."""
-    size = bits_of(held) // 8
-    return (
-        "entry:\n  br i1 %a3, label %try, label %done\n"
-        "try:\n  %p = inttoptr i64 %a0 to ptr addrspace(1)\n"
-        f"  %pair = cmpxchg ptr addrspace(1) %p, {held} %a1, {held} %a2 "
-        f'syncscope("{SCOPES[scope][0]}") monotonic monotonic, align {size}\n'
-        f"  %old = extractvalue {{ {held}, i1 }} %pair, 0\n  br label %done\n"
-        f"done:\n  %r = phi {held} [ 0, %entry ], [ %old, %try ]\n  ret {held} %r\n"
-    )
-
-
-def _read_text(held: ir.Type, scope: str, into: str) -> str:
-    """Reads %p into `into`: `or` with 0, or compare-and-swap of 0 with 0.
-
-    LLVM's atomic loads become plain ones on the way to the GPU.
-    """
-    size, name = bits_of(held) // 8, SCOPES[scope][0]
-    if size >= 4:
-        return (
-            f"  {into} = atomicrmw or ptr addrspace(1) %p, {held} 0 "
-            f'syncscope("{name}") monotonic, align {size}\n'
-        )
-    return (
-        f"  %pair = cmpxchg ptr addrspace(1) %p, {held} 0, {held} 0 "
-        f'syncscope("{name}") monotonic monotonic, align {size}\n'
-        f"  {into} = extractvalue {{ {held}, i1 }} %pair, 0\n"
-    )
-
-
-def load_text(held: ir.Type, scope: str) -> str:
-    """The body of `value(i64 address, i1 active)`."""
-    return (
-        "entry:\n  br i1 %a1, label %try, label %done\n"
-        "try:\n  %p = inttoptr i64 %a0 to ptr addrspace(1)\n"
-        f"{_read_text(held, scope, '%old')}  br label %done\n"
-        f"done:\n  %r = phi {held} [ 0, %entry ], [ %old, %try ]\n  ret {held} %r\n"
-    )
-
-
-def poll_text(held: ir.Type, scope: str) -> str:
-    """The body of `i1 met(i64 address, expected, i64 timeout, i1 active)`.
-
-    The time is counted in turns of the loop, each of which takes more than ten nanoseconds; a
-    negative timeout never ends.
-    """
-    return (
-        "entry:\n  %p = inttoptr i64 %a0 to ptr addrspace(1)\n"
-        "  br i1 %a3, label %again, label %done\n"
-        "again:\n  %left = phi i64 [ %a2, %entry ], [ %fewer, %wait ]\n"
-        f"{_read_text(held, scope, '%now')}"
-        f"  %met = icmp eq {held} %now, %a1\n  br i1 %met, label %done, label %late\n"
-        "late:\n  %over = icmp eq i64 %left, 0\n  br i1 %over, label %done, label %wait\n"
-        "wait:\n  %forever = icmp slt i64 %left, 0\n  %step = sub i64 %left, 10\n"
-        "  %out = icmp slt i64 %step, 0\n  %floor = select i1 %out, i64 0, i64 %step\n"
-        "  %fewer = select i1 %forever, i64 %left, i64 %floor\n  br label %again\n"
-        "done:\n  %r = phi i1 [ false, %entry ], [ true, %again ], [ false, %late ]\n"
-        "  ret i1 %r\n"
-    )
-
-
-# -- one access of every lane ----------------------------------------------------------------------
 
 Access = Callable[[ir.Value, Sequence[ir.Value], ir.Value], Any]
 """Writes one access: address, values, whether the lane takes part; returns the old value."""
 
 
-def fence(em: Emitter, op: Operation, *, before: bool) -> None:
+def fence(em: Emitter, op: AtomicOp, *, before: bool) -> None:
     """The fence that the op's ordering asks for before or after it."""
-    sem, scope = attribute(op, "sem").data, attribute(op, "scope").data
+    sem, scope = _keyword(op, "sem"), _keyword(op, "scope")
     wanted = _RELEASE if before else _ACQUIRE
     if sem == "relaxed" or sem == ("acquire" if before else "release"):
         return
@@ -233,12 +57,11 @@ def gpu_barrier(em: Emitter) -> None:
 
 
 def run(
-    em: Emitter, op: Operation, pointer: SSAValue, operands: Sequence[SSAValue],
+    em: Emitter, op: AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
     """Write the accesses of an atomic operation and bind its result, if it has one."""
-    if mask is not None and constant_of(mask) in (1, -1):
-        mask = None
+    mask = needed_mask(mask)
     if isinstance(pointer.type, TensorType):
         _tensor(em, op, pointer, operands, mask, access, used)
     else:
@@ -246,7 +69,7 @@ def run(
 
 
 def _tensor(
-    em: Emitter, op: Operation, pointer: SSAValue, operands: Sequence[SSAValue],
+    em: Emitter, op: AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
     view = em.view(pointer)
@@ -294,11 +117,11 @@ def shared_copies(em: Emitter, view: View, scalars: Sequence[ir.Value]) -> Regis
 
 
 def _scalar(
-    em: Emitter, op: Operation, pointer: SSAValue, operands: Sequence[SSAValue],
+    em: Emitter, op: AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
     """Once per work-group, by lane 0 of warp 0; all others are told the result."""
-    sem = attribute(op, "sem").data
+    sem = _keyword(op, "sem")
     if sem in ("release", "acq_rel"):
         gpu_barrier(em)
     fence(em, op, before=True)
@@ -317,11 +140,6 @@ def _scalar(
             gpu_barrier(em)
 
 
-def first_lane(em: Emitter) -> ir.Value:
-    """True in one lane of the work-group."""
-    return em.b.icmp_unsigned("==", em.b.or_(em.lane_id(), em.warp_id()), I32(0))
-
-
 def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
     """The value that lane 0 of warp 0 has, in every lane."""
     value = uniform(em, value)
@@ -334,16 +152,19 @@ def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
     return uniform(em, exchange.read(I32(0), value.type))
 
 
-def _as_integer(em: Emitter, value: ir.Value) -> ir.Value:
-    if isinstance(value.type, ir.PointerType):
-        return em.address(value)
-    if isinstance(value.type, ir.IntType):
-        return value
-    return em.b.bitcast(value, ir.IntType(bits_of(value.type)))
+def _keyword(op: AtomicOp, name: str) -> str:
+    held = op.properties[name]
+    assert isinstance(held, StringAttr)
+    return held.data
+
+
+def _integer(em: Emitter, value: ir.Value) -> ir.Value:
+    pointer = isinstance(value.type, ir.PointerType)
+    return em.address(value) if pointer else Term(em, value).bits.value
 
 
 def _back(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
-    return value if value.type == kind else em.b.bitcast(value, kind)
+    return Term(em, value).bitcast(kind).value
 
 
 # -- the operations --------------------------------------------------------------------------------
@@ -351,95 +172,69 @@ def _back(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
 
 @lowers(AtomicRMWOp)
 def lower_atomic_rmw(em: Emitter, op: AtomicRMWOp) -> None:
-    pointer, value, *rest = op.operands
-    kind, scope = attribute(op, "atomic_rmw_op").data, attribute(op, "scope").data
-    bf16 = is_bf16(value.type)
-    held = scalar_type(value.type)
+    kind, scope = _keyword(op, "atomic_rmw_op"), _keyword(op, "scope")
+    held, bf16 = scalar_type(op.val.type), is_bf16(op.val.type)
     if held == I1:
         raise UnsupportedError("atomic operations on i1 elements")
-    if kind == "exch" and not isinstance(held, ir.IntType):
-        name_of, working = f"i{bits_of(held)}", ir.IntType(bits_of(held))
-    else:
-        name_of, working = ("bf16" if bf16 and kind == "fadd" else str(held)), held
-    text = rmw_text(kind, working, bf16, scope)
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        given = values[0] if values[0].type == working else _as_integer(em, values[0])
-        name = f"{LANE}atomic_{kind}_{name_of}_{scope}"
-        return _back(em, call_text(em, name, working, [address, given, active], text), held)
+        pointer = isinstance(values[0].type, ir.PointerType)
+        given = em.address(values[0]) if pointer else values[0]
+        return lane_atomics.rmw(em, kind, address, given, active, scope,
+                                bf16=bf16 and kind == "fadd")
 
-    run(em, op, pointer, [value], rest[0] if rest else None, access)
+    run(em, op, op.ptr, [op.val], op.mask, access)
 
 
 @lowers(AtomicCASOp)
 def lower_atomic_cas(em: Emitter, op: AtomicCASOp) -> None:
-    pointer, expected, wanted = op.operands
-    scope = attribute(op, "scope").data
-    held = scalar_type(wanted.type)
-    word = ir.IntType(bits_of(held))
-    text = cas_text(word, scope)
-
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        given = [_as_integer(em, v) for v in values]
-        name = f"{LANE}atomic_cas_{word}_{scope}"
-        return _back(em, call_text(em, name, word, [address, *given, active], text), held)
+        expected, wanted = (_integer(em, v) for v in values)
+        old = lane_atomics.compare_and_exchange(
+            em, address, expected, wanted, active, _keyword(op, "scope"))
+        return _back(em, old, scalar_type(op.val.type))
 
-    run(em, op, pointer, [expected, wanted], None, access)
+    run(em, op, op.ptr, [op.cmp, op.val], None, access)
 
 
 @lowers(AtomicLoadOp)
 def lower_atomic_load(em: Emitter, op: AtomicLoadOp) -> None:
-    pointer, *rest = op.operands
-    scope = attribute(op, "scope").data
-    held = scalar_type(op.results[0].type)
-    word = ir.IntType(bits_of(held))
+    held = scalar_type(op.result.type)
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        name = f"{LANE}atomic_load_{word}_{scope}"
-        old = call_text(em, name, word, [address, active], load_text(word, scope))
-        return _back(em, old, held)
+        word = ir.IntType(bits_of(held))
+        return _back(em, lane_atomics.load(em, word, address, active, _keyword(op, "scope")), held)
 
-    run(em, op, pointer, [], rest[0] if rest else None, access)
+    run(em, op, op.ptr, [], op.mask, access)
 
 
 @lowers(AtomicStoreOp)
 def lower_atomic_store(em: Emitter, op: AtomicStoreOp) -> None:
     """An exchange whose result nobody wants."""
-    pointer, value, *rest = op.operands
-    scope = attribute(op, "scope").data
-    word = ir.IntType(bits_of(scalar_type(value.type)))
-    text = rmw_text("exch", word, False, scope)
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        name = f"{LANE}atomic_store_{word}_{scope}"
-        given = [address, _as_integer(em, values[0]), active]
-        return call_text(em, name, word, given, text)
+        return lane_atomics.rmw(em, "exch", address, _integer(em, values[0]), active,
+                                _keyword(op, "scope"), name="store")
 
-    run(em, op, pointer, [value], rest[0] if rest else None, access)
+    run(em, op, op.ptr, [op.value], op.mask, access)
 
 
 @lowers(AtomicPollOp)
 def lower_atomic_poll(em: Emitter, op: AtomicPollOp) -> None:
-    pointer, expected, *rest = op.operands
-    scope = attribute(op, "scope").data
-    word = scalar_type(expected.type)
-    timeout = em.scalar(rest[0]) if rest else I64(-1)
+    limited = op.timeout is not None
+    timeout = I64(-1) if op.timeout is None else em.scalar(op.timeout)
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
-        name = f"{LANE}atomic_poll_{word}_{scope}"
-        text = poll_text(word, scope)
-        return call_text(em, name, I1, [address, values[0], timeout, active], text)
+        return lane_atomics.poll(em, address, values[0], timeout, active, _keyword(op, "scope"))
 
-    if rest:
-        run(em, op, pointer, [expected], None, access)
+    run(em, op, op.ptr, [op.expected], None, access, used=limited)
+    if limited:
         return
-    run(em, op, pointer, [expected], None, access, used=False)
-    (result,) = op.results
-    met = Splat(len(em.view(result).registers), I1(1)) if isinstance(
-        result.type, TensorType) else I1(1)
-    em.bind(result, met)
-    if attribute(op, "sem").data == "relaxed" or isinstance(met, Splat):
+    met = Splat(len(em.view(op.result).registers), I1(1)) if isinstance(
+        op.result.type, TensorType) else I1(1)
+    em.bind(op.result, met)
+    if _keyword(op, "sem") == "relaxed" or isinstance(met, Splat):
         gpu_barrier(em)
 
 
-__all__ = ["first_lane", "from_first_lane", "shared_copies"]
+__all__ = ["from_first_lane", "shared_copies"]

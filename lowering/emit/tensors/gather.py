@@ -6,10 +6,11 @@ from llvmlite import ir
 
 from triton_xe.dialects.tt.ops import GatherOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
-from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
-from triton_xe.lowering.emit.types import I32, bits_of
+from triton_xe.lowering.emit.tensors.registers import Splat, from_scalars
+from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 
 
@@ -35,19 +36,11 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
     out = []
     for register in range(len(view.registers)):
         at = [
-            _index(em, indices, register) if d == axis else held[d].register(em, register)
-            for d in range(len(shape))
+            Term(em, indices.register(em, register)).resized(I32).value if d == axis
+            else held[d].register(em, register) for d in range(len(shape))
         ]
         wanted: ir.Value = I32(0)
         for coord, size in zip(at, shape, strict=True):
             wanted = em.b.add(em.b.mul(wanted, I32(size)), coord)
         out.append(exchange.read(wanted, source.kind))
     em.bind(result, from_scalars(em, source.kind, out))
-
-
-def _index(em: Emitter, indices: Registers, register: int) -> ir.Value:
-    value = indices.register(em, register)
-    bits = bits_of(value.type)
-    if bits == 32:
-        return value
-    return em.b.trunc(value, I32) if bits > 32 else em.b.zext(value, I32)

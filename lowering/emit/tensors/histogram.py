@@ -6,23 +6,20 @@ from llvmlite import ir
 
 from triton_xe.dialects.tt.ops import HistogramOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.helpers import LANE, call_text
+from triton_xe.lowering.emit.helpers import call_lane, conditional
+from triton_xe.lowering.emit.instructions import atomic_rmw
+from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange
 from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.types import I32, bits_of, scalar_type
+from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.surfaces.affine import shape_of
 
-_COUNT = """\
-entry:
-  br i1 %a1, label %add, label %done
-add:
-  %old = atomicrmw add ptr addrspace(3) %a0, i32 1 syncscope("workgroup") monotonic, align 4
-  br label %done
-done:
-  ret void
-"""
+
+def _count(w: Writer, counter: ir.Value, active: ir.Value) -> None:
+    conditional(w, active, lambda _: atomic_rmw(w.b, "add", counter, I32(1), "workgroup"))
 
 
 @lowers(HistogramOp)
@@ -45,18 +42,10 @@ def lower_histogram(em: Emitter, op: HistogramOp) -> None:
         for condition in (None if mask is None else mask.register(em, register), once):
             if condition is not None:
                 counted = em.b.and_(counted, condition)
-        pointer = exchange.pointer(_narrow(em, value), 4)
-        call_text(em, f"{LANE}count", ir.VoidType(), [pointer, counted], _COUNT)
+        pointer = exchange.pointer(Term(em, value).resized(I32).value, 4)
+        call_lane(em, "count", ir.VoidType(), [pointer, counted], _count)
     exchange.meet()
     kind = scalar_type(result.type)
     counts = [exchange.read(place, I32) for place in positions(em, into)]
-    if bits_of(kind) == 64:
-        counts = [em.b.zext(c, kind) for c in counts]
+    counts = [Term(em, c).resized(kind).value for c in counts]
     em.bind(result, from_scalars(em, kind, counts))
-
-
-def _narrow(em: Emitter, value: ir.Value) -> ir.Value:
-    bits = bits_of(value.type)
-    if bits == 32:
-        return value
-    return em.b.trunc(value, I32) if bits > 32 else em.b.zext(value, I32)

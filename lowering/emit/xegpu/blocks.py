@@ -24,6 +24,7 @@ from triton_xe.hardware.block_2d import BlockShape, cache_code
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.lane_access import Where, hinted_load, hinted_store
 from triton_xe.lowering.emit.tensors.exchange import kept_region
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import (
@@ -35,7 +36,6 @@ from triton_xe.lowering.emit.types import (
     bits_of,
     vector_of,
 )
-from triton_xe.lowering.emit.xegpu.lanes import Where, hinted_load, hinted_store
 from triton_xe.lowering.emit.xegpu.mapping import (
     Access,
     Choice,

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from triton_xe.dialects.xegpu.scattered import (
     AtomicRmwOp,
@@ -23,13 +22,24 @@ from triton_xe.dialects.xegpu.scattered import (
     UpdateOffsetOp,
 )
 from triton_xe.dialects.xegpu.types import TensorDescType
-from triton_xe.errors import LegalityError
+from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware.block_2d import cache_code
 from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.lane_access import Where, hinted_load, hinted_store, pointer_at
+from triton_xe.lowering.emit.lane_atomics import rmw
 from triton_xe.lowering.emit.tensors.registers import Registers
-from triton_xe.lowering.emit.types import I32, I64, POINTER, bits_of, vector_of
-from triton_xe.lowering.emit.xegpu.atomics import atomic
+from triton_xe.lowering.emit.types import (
+    DOUBLE,
+    I1,
+    I32,
+    I64,
+    POINTER,
+    bits_of,
+    is_bf16,
+    scalar_type,
+    vector_of,
+)
 from triton_xe.lowering.emit.xegpu.blocks import (
     check_lanes,
     lane_prefetch,
@@ -37,7 +47,6 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     scaled,
     slm_base,
 )
-from triton_xe.lowering.emit.xegpu.lanes import Where, hinted_load, hinted_store, pointer_at
 from triton_xe.lowering.emit.xegpu.vectors import (
     from_lane,
     from_list,
@@ -205,18 +214,35 @@ def lower_prefetch(em: Emitter, op: PrefetchOp) -> None:
         lane_prefetch(em, pointer_at(em, _where(em, held, offset, desc.element_bits)), code)
 
 
+RMW = {
+    "addi": "add", "addf": "fadd", "muli": "mul", "mulf": "fmul", "maxs": "max", "maxu": "umax",
+    "mins": "min", "minu": "umin", "ori": "or", "andi": "and", "xori": "xor", "assign": "exch",
+}
+"""XeGPU's kinds where `lane_atomics` calls them otherwise."""
+
+
 @lowers(AtomicRmwOp)
 def lower_atomic_rmw(em: Emitter, op: AtomicRmwOp) -> None:
-    desc = op.desc_type
-    assert isinstance(op.value.type, VectorType)
+    desc, element = op.desc_type, op.desc_type.element_type
+    _check_atomic(em, element)
+    kind, bf16 = RMW.get(op.kind.data, op.kind.data), is_bf16(element)
     spread = spread_of(em, op.value)
     held = em.registers(op.value)
     typed, _ = held_type(op.value.type, spread)
     found: dict[int, ir.Value] = {}
     for item in _items(em, desc, em.get(op.desc), op.mask, spread.own, False, single=True):
         (register,) = item.registers
-        value = held.register(em, register)
-        found[register] = atomic(em, op.kind.data, desc.element_type,
-                                 pointer_at(em, item.where), value,
-                                 item.condition)
+        value, active = held.register(em, register), item.condition
+        found[register] = rmw(em, kind, pointer_at(em, item.where), value,
+                              I1(1) if active is None else active, bf16=bf16)
     em.bind(op.old, from_list(em, typed, [found[r] for r in sorted(found)]))
+
+
+def _check_atomic(em: Emitter, element: Attribute) -> None:
+    held = scalar_type(element)
+    if bits_of(held) < 16:
+        raise UnsupportedError(
+            f"xegpu.atomic_rmw on {element}: atomics have 16 to 64 bits; use a larger type"
+        )
+    if held == DOUBLE and not em.target.has_fp64:
+        raise UnsupportedError(f"xegpu.atomic_rmw on {element}: {em.target.name} has no f64")

@@ -13,6 +13,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.errors import OutOfResources
+from xdsl.dialects.arith import AddfOp
 
 from examples.vector_add import add, add_kernel
 from triton_xe.backend import notes, source_hash
@@ -190,7 +191,7 @@ def test_an_unsupported_operation_names_kernel_place_and_reason(cache, monkeypat
     from triton_xe.lowering.emit import module  # noqa: F401  (fills the table)
     from triton_xe.lowering.emit.emitter import LOWERINGS
 
-    monkeypatch.delitem(LOWERINGS, "arith.addf")
+    monkeypatch.delitem(LOWERINGS, AddfOp)
     with pytest.raises(UnsupportedError) as caught:
         triton.compile(source(), target=BMG)
     message = str(caught.value)

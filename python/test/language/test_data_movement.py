@@ -12,14 +12,15 @@ from llvmlite import ir
 from triton_xe.hardware.target import target
 from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
 from triton_xe.lowering.emit.control import Frame
-from triton_xe.lowering.emit.emitter import Emitter, ModuleState
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.lane_access import store
 from triton_xe.lowering.emit.module import Function, _resize_slm
 from triton_xe.lowering.emit.tensors.convert import relaid, without_copies
 from triton_xe.lowering.emit.tensors.exchange import settle_slm
-from triton_xe.lowering.emit.tensors.memory import store
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.emit.types import I16, I32, POINTER
+from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
 
@@ -120,7 +121,7 @@ def convert_on_simulator(old, new, kind, dtype):
     function.set_metadata("intel_reqd_sub_group_size", module.add_metadata([I32(16)]))
     sizes = [I32(16 * WARPS), I32(1), I32(1)]
     function.set_metadata("reqd_work_group_size", module.add_metadata(sizes))
-    em = Emitter(state, function)
+    em = Emitter(state, function, None)
     em.frames.append(Frame("k"))
     lane = em.b.add(em.b.mul(em.warp_id(), I32(16)), em.lane_id())
 

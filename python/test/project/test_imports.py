@@ -29,11 +29,6 @@ MAX_FILES = 26
 # being cut
 OLD_CYCLES = [
     {"runtime.simulator.sanitizer.checks", "runtime.simulator.sanitizer.lanes"},
-    {"lowering.emit.emitter", "lowering.emit.tensors.registers"},
-    {"lowering.emit.maths.floats", "lowering.emit.maths.fp8"},
-    {f"lowering.emit.{name}" for name in (
-        "arithmetic", "xegpu.blocks", "xegpu.messages", "xegpu.scattered", "xegpu.vectors")},
-    {"lowering.emit.tensors.convert", "lowering.emit.tensors.shape"},
 ]
 TOPS = ("triton_xe", *MAPPED, "python/test", "examples", "benchmarks", "docs")
 SUFFIXES = {".py", ".cpp", ".c", ".h", ".mlir", ".md"}

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from llvmlite.ir import IntType
+from llvmlite import ir
+from xdsl.dialects.builtin import ModuleOp
 
 from triton_xe.errors import SimulatorTrap
-from triton_xe.lowering.emit.tensors.atomics import cas_text, load_text, rmw_text
+from triton_xe.hardware.target import target
+from triton_xe.lowering.emit import lane_atomics
+from triton_xe.lowering.emit.types import I1, I32, I64
+from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
 
@@ -44,12 +48,20 @@ def steps(text: str) -> list[Step]:
     return [tuple(part.split()) for part in text.split(";") if part.strip()]
 
 
-HELPERS = "\n".join(
-    f"define internal i32 @__xe_lane_atomic_{name}({arguments}) {{\n{body}}}"
-    for name, arguments, body in (
-        ("or_i32_gpu", "i64 %a0, i32 %a1, i1 %a2", rmw_text("or", IntType(32), False, "gpu")),
-        ("cas_i32_gpu", "i64 %a0, i32 %a1, i32 %a2, i1 %a3", cas_text(IntType(32), "gpu")),
-        ("load_i32_gpu", "i64 %a0, i1 %a1", load_text(IntType(32), "gpu"))))
+
+def helpers() -> str:
+    """The functions that compiled kernels call for these accesses."""
+    module = ir.Module()
+    caller = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64]), "caller")
+    state = ModuleState(module, target("bmg"), 1, 16, ModuleOp([]))
+    w, address, active = Writer(state, caller.append_basic_block()), caller.args[0], I1(1)
+    lane_atomics.rmw(w, "or", address, I32(0), active, "gpu")
+    lane_atomics.compare_and_exchange(w, address, I32(0), I32(1), active, "gpu")
+    lane_atomics.load(w, I32, address, active, "gpu")
+    return "\n".join(str(f) for f in module.functions if f is not caller)
+
+
+HELPERS = helpers()
 CALLS = {"read": ("load", ""), "add": ("or", "i32 0, "), "take": ("cas", "i32 0, i32 1, "),
          "fail": ("cas", "i32 7, i32 9, ")}
 

@@ -1,0 +1,71 @@
+"""Instructions that llvmlite lacks: volatile loads, and atomics with scope and alignment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir import instructions
+
+from triton_xe.lowering.emit.types import bits_of
+
+
+class VolatileLoad(ir.LoadInstr):
+    """A load that compilers leave where it is."""
+
+    def descr(self, buf: list[str]) -> None:
+        text: list[str] = []
+        super().descr(text)
+        buf.append(text[0].replace("load ", "load volatile ", 1))
+
+
+class _Monotonic(ir.Instruction):
+    """An atomic access without an order, as one scope sees it; all of them without a scope."""
+
+    scope = ""
+
+    def descr(self, buf: list[str]) -> None:
+        text: list[str] = []
+        super().descr(text)
+        scope = f'syncscope("{self.scope}") ' if self.scope else ""
+        before, order, after = text[0].rstrip("\n").partition("monotonic")
+        align = max(bits_of(self.operands[1].type) // 8, 1)
+        buf.append(f"{before}{scope}{order}{after.rstrip()}, align {align}\n")
+
+
+class AtomicRmw(_Monotonic, instructions.AtomicRMW):
+    """Combine a value with memory and return what was there."""
+
+
+class CompareAndSwap(_Monotonic, instructions.CmpXchg):
+    """Write a value where memory holds what was expected; returns what was there, and whether."""
+
+
+def volatile_load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, align: int) -> ir.Value:
+    """Read memory every time."""
+    made = VolatileLoad(b.block, pointer, typ=kind)
+    made.align = align
+    b._insert(made)
+    return made
+
+
+def atomic_rmw(
+    b: ir.IRBuilder, operation: str, pointer: ir.Value, value: ir.Value, scope: str
+) -> ir.Value:
+    """`atomicrmw`, monotonic."""
+    return _inserted(b, scope, AtomicRmw(b.block, operation, pointer, value, "monotonic", ""))
+
+
+def compare_and_swap(
+    b: ir.IRBuilder, pointer: ir.Value, expected: ir.Value, wanted: ir.Value, scope: str
+) -> ir.Value:
+    """`cmpxchg`, monotonic: the pair of what was there and whether it was swapped."""
+    order = "monotonic"
+    return _inserted(
+        b, scope, CompareAndSwap(b.block, pointer, expected, wanted, order, order, ""))
+
+
+def _inserted(b: ir.IRBuilder, scope: str, made: Any) -> ir.Value:
+    made.scope = scope
+    b._insert(made)
+    return made
