@@ -18,7 +18,7 @@ from typing import Any
 from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
-from triton_xe.backend import arch, front_passes, kernel_cache, notes
+from triton_xe.backend import arch, debug, front_passes, kernel_cache, notes
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
@@ -88,7 +88,7 @@ class XeBackend(BaseBackend):
     ) -> None:
         namer = KernelNamer()
         for name, stage in self._stages(options, language, namer):
-            stages[name] = paused_collector()(namer.wrap(name, stage))
+            stages[name] = paused_collector()(debug.printed(name, namer.wrap(name, stage)))
         if knobs.runtime.add_stages_inspection_hook is not None:
             knobs.runtime.add_stages_inspection_hook(self, stages, options, language, None)
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from triton_xe.runtime.device import Device
+
 SMALLEST_MS = 1e-6
 """Callers divide by the time."""
 
@@ -35,7 +37,7 @@ def bench_simulated(
 class DeviceInterface:
     """Stands for `torch.xpu` where the program does not use torch: one device, its own queue."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
 
     def current_device(self) -> int:
@@ -51,30 +53,26 @@ class DeviceInterface:
 class DeviceEvent:
     """A point in the device's queue, with the device's time; `record` it before anything else."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
         self._mark: Any = None
 
     def record(self) -> None:
-        has_events = hasattr(self._device, "record_event")
-        self._mark = self._device.record_event() if has_events else self._device.now_ms()
+        self._mark = self._device.record_event()
 
     def elapsed_time(self, end: DeviceEvent) -> float:
         """Milliseconds from here to `end`, never 0."""
         if self._mark is None or end._mark is None:
             raise ValueError("elapsed_time needs two events that were recorded")
-        if hasattr(self._device, "elapsed_ms"):
-            return max(float(self._device.elapsed_ms(self._mark, end._mark)), SMALLEST_MS)
-        return max(float(end._mark - self._mark), SMALLEST_MS)
+        return max(self._device.elapsed_ms(self._mark, end._mark), SMALLEST_MS)
 
 
 class DeviceCache:
     """Memory as large as the last-level cache; `zero_` pushes everything else out of it."""
 
-    def __init__(self, device: Any, nbytes: int) -> None:
+    def __init__(self, device: Device, nbytes: int) -> None:
         self._device = device
         self._buffer = device.allocate(nbytes)
 
     def zero_(self) -> None:
-        if hasattr(self._device, "fill"):
-            self._device.fill(self._buffer.pointer, 0, self._buffer.nbytes)
+        self._device.fill(self._buffer.pointer, 0, self._buffer.nbytes)

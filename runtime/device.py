@@ -56,7 +56,15 @@ class Device(Protocol):
         self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0
     ) -> None: ...
 
+    def fill(self, pointer: int, byte: int, nbytes: int) -> None: ...
+
     def synchronize(self) -> None: ...
+
+    def record_event(self) -> Any:
+        """A point in what was launched so far, with the device's time, for `elapsed_ms`."""
+
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        """Milliseconds between two events; waits for both."""
 
     def properties(self) -> dict[str, Any]: ...
 

@@ -67,13 +67,8 @@ def get(device: Device, buffer: Buffer, shape: Any, dtype: Any) -> NDArray[Any]:
     return array
 
 
-def time_ms(device: Any, action: Callable[[], Any]) -> float:
+def time_ms(device: Device, action: Callable[[], Any]) -> float:
     """Milliseconds that the launches of `action` take, on the device's clock."""
-    if hasattr(device, "record_event"):
-        start = device.record_event()
-        action()
-        return float(device.elapsed_ms(start, device.record_event()))
-    begin = device.now_ms()
+    start = device.record_event()
     action()
-    device.synchronize()
-    return float(device.now_ms() - begin)
+    return device.elapsed_ms(start, device.record_event())

@@ -3,7 +3,7 @@
 | variable | meaning |
 |---|---|
 | `TRITON_XE_DEVICE` | `gpu`, `sim`, `sim:pvc`, `sim:bmg,pvc`; default: see `runtime/selection.py` |
-| `TRITON_XE_DEBUG` | 0-6: 1 plan summaries, 2 remarks, 3 stages, 4 LLVM, 5 SPIR-V, 6 rewrites |
+| `TRITON_XE_DEBUG` | prints what is compiled: 1 plans, 2 remarks, 3 xetile and xegpu, 4 LLVM IR |
 | `TRITON_XE_CACHE` | folder of the native and host code caches; default `~/.cache/triton-xe` |
 | `TRITON_XE_THREADS` | host threads of the simulator; default: all cores |
 | `TRITON_XE_NATIVE` | 0: launch in Python, without the parts of this package that are in C |
