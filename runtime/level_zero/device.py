@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import threading
@@ -353,15 +352,6 @@ class LevelZeroDevice:
         mask = (1 << (properties.kernelTimestampValidBits or 64)) - 1
         ticks = (end.ticks() - start.ticks()) & mask
         return float(ticks * properties.timerResolution / 1e6)
-
-    def now_ms(self) -> float:
-        """The device's clock."""
-        host, device = ctypes.c_uint64(), ctypes.c_uint64()
-        raw.api().call(
-            "zeDeviceGetGlobalTimestamps", self.physical.handle, ctypes.byref(host),
-            ctypes.byref(device),
-        )
-        return device.value * self.physical.properties.timerResolution / 1e6
 
     def check_pointer(self, pointer: int) -> None:
         """`DeviceError` unless a kernel on this device can use the address."""

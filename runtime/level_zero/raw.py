@@ -7,6 +7,7 @@ Importing needs no driver.  Names, field order and types are those of the specif
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Mapping
 from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
@@ -235,134 +236,103 @@ class ze_group_count_t(ctypes.Structure):
     _fields_ = [("groupCountX", c_uint32), ("groupCountY", c_uint32), ("groupCountZ", c_uint32)]
 
 
-_COUNT, _SIZE, _BYTES = POINTER(c_uint32), POINTER(c_size_t), c_void_p
-_SIGNAL = (EventHandle, c_uint32, POINTER(EventHandle))
-
-PROTOTYPES: Mapping[str, tuple[Any, ...]] = {
-    # zeInit(flags)
-    "zeInit": (c_uint32,),
-    # zeInitDrivers(pCount, phDrivers, desc)
-    "zeInitDrivers": (_COUNT, POINTER(DriverHandle), POINTER(ze_init_driver_type_desc_t)),
-    # zeDriverGet(pCount, phDrivers)
-    "zeDriverGet": (_COUNT, POINTER(DriverHandle)),
-    # zeDriverGetProperties(hDriver, pDriverProperties)
-    "zeDriverGetProperties": (DriverHandle, POINTER(ze_driver_properties_t)),
-    # zeDriverGetApiVersion(hDriver, version)
-    "zeDriverGetApiVersion": (DriverHandle, POINTER(c_uint32)),
-    # zeDriverGetLastErrorDescription(hDriver, ppString)
-    "zeDriverGetLastErrorDescription": (DriverHandle, POINTER(c_char_p)),
-    # zeDeviceGet(hDriver, pCount, phDevices)
-    "zeDeviceGet": (DriverHandle, _COUNT, POINTER(DeviceHandle)),
-    # zeDeviceGetSubDevices(hDevice, pCount, phSubdevices)
-    "zeDeviceGetSubDevices": (DeviceHandle, _COUNT, POINTER(DeviceHandle)),
-    # zeDeviceGetProperties(hDevice, pDeviceProperties)
-    "zeDeviceGetProperties": (DeviceHandle, POINTER(ze_device_properties_t)),
-    # zeDeviceGetComputeProperties(hDevice, pComputeProperties)
-    "zeDeviceGetComputeProperties": (DeviceHandle, POINTER(ze_device_compute_properties_t)),
-    # zeDeviceGetModuleProperties(hDevice, pModuleProperties)
-    "zeDeviceGetModuleProperties": (DeviceHandle, POINTER(ze_device_module_properties_t)),
-    # zeDeviceGetMemoryProperties(hDevice, pCount, pMemProperties)
-    "zeDeviceGetMemoryProperties": (DeviceHandle, _COUNT, POINTER(ze_device_memory_properties_t)),
-    # zeDeviceGetCommandQueueGroupProperties(hDevice, pCount, pCommandQueueGroupProperties)
-    "zeDeviceGetCommandQueueGroupProperties": (
-        DeviceHandle, _COUNT, POINTER(ze_command_queue_group_properties_t),
-    ),
-    # zeDeviceGetGlobalTimestamps(hDevice, hostTimestamp, deviceTimestamp)
-    "zeDeviceGetGlobalTimestamps": (DeviceHandle, POINTER(c_uint64), POINTER(c_uint64)),
-    # zeContextCreate(hDriver, desc, phContext)
-    "zeContextCreate": (DriverHandle, POINTER(ze_context_desc_t), POINTER(ContextHandle)),
-    # zeContextDestroy(hContext)
-    "zeContextDestroy": (ContextHandle,),
-    # zeModuleCreate(hContext, hDevice, desc, phModule, phBuildLog)
-    "zeModuleCreate": (
-        ContextHandle, DeviceHandle, POINTER(ze_module_desc_t), POINTER(ModuleHandle),
-        POINTER(BuildLogHandle),
-    ),
-    # zeModuleDestroy(hModule)
-    "zeModuleDestroy": (ModuleHandle,),
-    # zeModuleBuildLogGetString(hModuleBuildLog, pSize, pBuildLog)
-    "zeModuleBuildLogGetString": (BuildLogHandle, _SIZE, c_char_p),
-    # zeModuleBuildLogDestroy(hModuleBuildLog)
-    "zeModuleBuildLogDestroy": (BuildLogHandle,),
-    # zeModuleGetNativeBinary(hModule, pSize, pModuleNativeBinary)
-    "zeModuleGetNativeBinary": (ModuleHandle, _SIZE, _BYTES),
-    # zeModuleGetKernelNames(hModule, pCount, pNames)
-    "zeModuleGetKernelNames": (ModuleHandle, _COUNT, POINTER(c_char_p)),
-    # zeKernelCreate(hModule, desc, phKernel)
-    "zeKernelCreate": (ModuleHandle, POINTER(ze_kernel_desc_t), POINTER(KernelHandle)),
-    # zeKernelDestroy(hKernel)
-    "zeKernelDestroy": (KernelHandle,),
-    # zeKernelGetProperties(hKernel, pKernelProperties)
-    "zeKernelGetProperties": (KernelHandle, POINTER(ze_kernel_properties_t)),
-    # zeKernelSetGroupSize(hKernel, groupSizeX, groupSizeY, groupSizeZ)
-    "zeKernelSetGroupSize": (KernelHandle, c_uint32, c_uint32, c_uint32),
-    # zeKernelSetArgumentValue(hKernel, argIndex, argSize, pArgValue)
-    "zeKernelSetArgumentValue": (KernelHandle, c_uint32, c_size_t, c_void_p),
-    # zeCommandListCreateImmediate(hContext, hDevice, altdesc, phCommandList)
-    "zeCommandListCreateImmediate": (
-        ContextHandle, DeviceHandle, POINTER(ze_command_queue_desc_t), POINTER(CommandListHandle),
-    ),
-    # zeCommandListDestroy(hCommandList)
-    "zeCommandListDestroy": (CommandListHandle,),
-    # zeCommandListHostSynchronize(hCommandList, timeout)
-    "zeCommandListHostSynchronize": (CommandListHandle, c_uint64),
-    # zeCommandListAppendLaunchKernel(hCommandList, hKernel, pLaunchFuncArgs, hSignalEvent,
-    #                                 numWaitEvents, phWaitEvents)
-    "zeCommandListAppendLaunchKernel": (
-        CommandListHandle, KernelHandle, POINTER(ze_group_count_t), *_SIGNAL,
-    ),
-    # zeCommandListAppendMemoryCopy(hCommandList, dstptr, srcptr, size, hSignalEvent, numWaitEvents,
-    #                               phWaitEvents)
-    "zeCommandListAppendMemoryCopy": (CommandListHandle, c_void_p, c_void_p, c_size_t, *_SIGNAL),
-    # zeCommandListAppendMemoryFill(hCommandList, ptr, pattern, pattern_size, size, hSignalEvent,
-    #                               numWaitEvents, phWaitEvents)
-    "zeCommandListAppendMemoryFill": (
-        CommandListHandle, c_void_p, c_void_p, c_size_t, c_size_t, *_SIGNAL,
-    ),
-    # zeCommandListAppendBarrier(hCommandList, hSignalEvent, numWaitEvents, phWaitEvents)
-    "zeCommandListAppendBarrier": (CommandListHandle, *_SIGNAL),
-    # zeEventPoolCreate(hContext, desc, numDevices, phDevices, phEventPool)
-    "zeEventPoolCreate": (
-        ContextHandle, POINTER(ze_event_pool_desc_t), c_uint32, POINTER(DeviceHandle),
-        POINTER(EventPoolHandle),
-    ),
-    # zeEventPoolDestroy(hEventPool)
-    "zeEventPoolDestroy": (EventPoolHandle,),
-    # zeEventCreate(hEventPool, desc, phEvent)
-    "zeEventCreate": (EventPoolHandle, POINTER(ze_event_desc_t), POINTER(EventHandle)),
-    # zeEventDestroy(hEvent)
-    "zeEventDestroy": (EventHandle,),
-    # zeEventHostSynchronize(hEvent, timeout)
-    "zeEventHostSynchronize": (EventHandle, c_uint64),
-    # zeEventQueryStatus(hEvent)
-    "zeEventQueryStatus": (EventHandle,),
-    # zeEventHostReset(hEvent)
-    "zeEventHostReset": (EventHandle,),
-    # zeEventQueryKernelTimestamp(hEvent, dstptr)
-    "zeEventQueryKernelTimestamp": (EventHandle, POINTER(ze_kernel_timestamp_result_t)),
-    # zeMemAllocDevice(hContext, device_desc, size, alignment, hDevice, pptr)
-    "zeMemAllocDevice": (
-        ContextHandle, POINTER(ze_device_mem_alloc_desc_t), c_size_t, c_size_t, DeviceHandle,
-        POINTER(c_void_p),
-    ),
-    # zeMemAllocShared(hContext, device_desc, host_desc, size, alignment, hDevice, pptr)
-    "zeMemAllocShared": (
-        ContextHandle, POINTER(ze_device_mem_alloc_desc_t), POINTER(ze_host_mem_alloc_desc_t),
-        c_size_t, c_size_t, DeviceHandle, POINTER(c_void_p),
-    ),
-    # zeMemAllocHost(hContext, host_desc, size, alignment, pptr)
-    "zeMemAllocHost": (
-        ContextHandle, POINTER(ze_host_mem_alloc_desc_t), c_size_t, c_size_t, POINTER(c_void_p),
-    ),
-    # zeMemFree(hContext, ptr)
-    "zeMemFree": (ContextHandle, c_void_p),
-    # zeMemGetAllocProperties(hContext, ptr, pMemAllocProperties, phDevice)
-    "zeMemGetAllocProperties": (
-        ContextHandle, c_void_p, POINTER(ze_memory_allocation_properties_t), POINTER(DeviceHandle),
-    ),
-    # zeMemGetAddressRange(hContext, ptr, pBase, pSize)
-    "zeMemGetAddressRange": (ContextHandle, c_void_p, POINTER(c_void_p), POINTER(c_size_t)),
+_C_TYPES: dict[str, Any] = {
+    "uint32_t": c_uint32, "uint64_t": c_uint64, "size_t": c_size_t, "void*": c_void_p,
+    "uint8_t*": c_void_p, "char*": c_char_p,
+    **{str(each.__doc__): each for each in Handle.__subclasses__()},
+    **{each.__name__: each for each in _Described.__subclasses__()},
+    **{each.__name__: each for each in (ze_group_count_t, ze_kernel_timestamp_result_t)},
 }
+
+
+def _c_type(text: str) -> Any:
+    """The type of a C declaration; flags and enumerations have 32 bits."""
+    if text in _C_TYPES or not text.endswith("*"):
+        return _C_TYPES.get(text, c_uint32)
+    return POINTER(_c_type(text[:-1]))
+
+
+def _prototypes(declarations: str) -> dict[str, tuple[Any, ...]]:
+    return {
+        name: tuple(_c_type(each.split()[0]) for each in parameters.split(","))
+        for name, parameters in re.findall(r"(\w+)\(([^)]*)\)", declarations)
+    }
+
+
+PROTOTYPES: Mapping[str, tuple[Any, ...]] = _prototypes("""
+zeInit(ze_init_flags_t flags)
+zeInitDrivers(uint32_t* pCount, ze_driver_handle_t* phDrivers, ze_init_driver_type_desc_t* desc)
+zeDriverGet(uint32_t* pCount, ze_driver_handle_t* phDrivers)
+zeDriverGetProperties(ze_driver_handle_t hDriver, ze_driver_properties_t* pDriverProperties)
+zeDriverGetApiVersion(ze_driver_handle_t hDriver, ze_api_version_t* version)
+zeDeviceGet(ze_driver_handle_t hDriver, uint32_t* pCount, ze_device_handle_t* phDevices)
+zeDeviceGetSubDevices(ze_device_handle_t hDevice, uint32_t* pCount,
+    ze_device_handle_t* phSubdevices)
+zeDeviceGetProperties(ze_device_handle_t hDevice, ze_device_properties_t* pDeviceProperties)
+zeDeviceGetComputeProperties(ze_device_handle_t hDevice,
+    ze_device_compute_properties_t* pComputeProperties)
+zeDeviceGetModuleProperties(ze_device_handle_t hDevice,
+    ze_device_module_properties_t* pModuleProperties)
+zeDeviceGetMemoryProperties(ze_device_handle_t hDevice, uint32_t* pCount,
+    ze_device_memory_properties_t* pMemProperties)
+zeDeviceGetCommandQueueGroupProperties(ze_device_handle_t hDevice, uint32_t* pCount,
+    ze_command_queue_group_properties_t* pCommandQueueGroupProperties)
+zeContextCreate(ze_driver_handle_t hDriver, ze_context_desc_t* desc,
+    ze_context_handle_t* phContext)
+zeContextDestroy(ze_context_handle_t hContext)
+zeModuleCreate(ze_context_handle_t hContext, ze_device_handle_t hDevice, ze_module_desc_t* desc,
+    ze_module_handle_t* phModule, ze_module_build_log_handle_t* phBuildLog)
+zeModuleDestroy(ze_module_handle_t hModule)
+zeModuleBuildLogGetString(ze_module_build_log_handle_t hModuleBuildLog, size_t* pSize,
+    char* pBuildLog)
+zeModuleBuildLogDestroy(ze_module_build_log_handle_t hModuleBuildLog)
+zeModuleGetNativeBinary(ze_module_handle_t hModule, size_t* pSize, uint8_t* pModuleNativeBinary)
+zeModuleGetKernelNames(ze_module_handle_t hModule, uint32_t* pCount, char** pNames)
+zeKernelCreate(ze_module_handle_t hModule, ze_kernel_desc_t* desc, ze_kernel_handle_t* phKernel)
+zeKernelDestroy(ze_kernel_handle_t hKernel)
+zeKernelGetProperties(ze_kernel_handle_t hKernel, ze_kernel_properties_t* pKernelProperties)
+zeKernelSetGroupSize(ze_kernel_handle_t hKernel, uint32_t groupSizeX, uint32_t groupSizeY,
+    uint32_t groupSizeZ)
+zeKernelSetArgumentValue(ze_kernel_handle_t hKernel, uint32_t argIndex, size_t argSize,
+    void* pArgValue)
+zeCommandListCreateImmediate(ze_context_handle_t hContext, ze_device_handle_t hDevice,
+    ze_command_queue_desc_t* altdesc, ze_command_list_handle_t* phCommandList)
+zeCommandListDestroy(ze_command_list_handle_t hCommandList)
+zeCommandListHostSynchronize(ze_command_list_handle_t hCommandList, uint64_t timeout)
+zeCommandListAppendLaunchKernel(ze_command_list_handle_t hCommandList, ze_kernel_handle_t hKernel,
+    ze_group_count_t* pLaunchFuncArgs, ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
+    ze_event_handle_t* phWaitEvents)
+zeCommandListAppendMemoryCopy(ze_command_list_handle_t hCommandList, void* dstptr, void* srcptr,
+    size_t size, ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
+    ze_event_handle_t* phWaitEvents)
+zeCommandListAppendMemoryFill(ze_command_list_handle_t hCommandList, void* ptr, void* pattern,
+    size_t pattern_size, size_t size, ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
+    ze_event_handle_t* phWaitEvents)
+zeCommandListAppendBarrier(ze_command_list_handle_t hCommandList, ze_event_handle_t hSignalEvent,
+    uint32_t numWaitEvents, ze_event_handle_t* phWaitEvents)
+zeEventPoolCreate(ze_context_handle_t hContext, ze_event_pool_desc_t* desc, uint32_t numDevices,
+    ze_device_handle_t* phDevices, ze_event_pool_handle_t* phEventPool)
+zeEventPoolDestroy(ze_event_pool_handle_t hEventPool)
+zeEventCreate(ze_event_pool_handle_t hEventPool, ze_event_desc_t* desc,
+    ze_event_handle_t* phEvent)
+zeEventDestroy(ze_event_handle_t hEvent)
+zeEventHostSynchronize(ze_event_handle_t hEvent, uint64_t timeout)
+zeEventQueryStatus(ze_event_handle_t hEvent)
+zeEventHostReset(ze_event_handle_t hEvent)
+zeEventQueryKernelTimestamp(ze_event_handle_t hEvent, ze_kernel_timestamp_result_t* dstptr)
+zeMemAllocDevice(ze_context_handle_t hContext, ze_device_mem_alloc_desc_t* device_desc,
+    size_t size, size_t alignment, ze_device_handle_t hDevice, void** pptr)
+zeMemAllocShared(ze_context_handle_t hContext, ze_device_mem_alloc_desc_t* device_desc,
+    ze_host_mem_alloc_desc_t* host_desc, size_t size, size_t alignment,
+    ze_device_handle_t hDevice, void** pptr)
+zeMemAllocHost(ze_context_handle_t hContext, ze_host_mem_alloc_desc_t* host_desc, size_t size,
+    size_t alignment, void** pptr)
+zeMemFree(ze_context_handle_t hContext, void* ptr)
+zeMemGetAllocProperties(ze_context_handle_t hContext, void* ptr,
+    ze_memory_allocation_properties_t* pMemAllocProperties, ze_device_handle_t* phDevice)
+zeMemGetAddressRange(ze_context_handle_t hContext, void* ptr, void** pBase, size_t* pSize)
+""")
+"""As in the header, without `const`; every function answers a `ze_result_t`."""
 
 
 class Api:

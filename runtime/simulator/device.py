@@ -279,10 +279,17 @@ class SimulatedDevice:
     def synchronize(self) -> None:
         """Launches have ended when `launch` returns."""
 
-    def now_ms(self) -> float:
-        """Device time; strictly increasing."""
+    def fill(self, pointer: int, byte: int, nbytes: int) -> None:
+        """Set memory to one byte."""
+        ctypes.memset(pointer, byte, nbytes)
+
+    def record_event(self) -> float:
+        """Device time in milliseconds; strictly increasing."""
         self._last_ms = max(time.perf_counter() * 1e3, self._last_ms + 1e-6)
         return self._last_ms
+
+    def elapsed_ms(self, start: float, end: float) -> float:
+        return end - start
 
     def properties(self) -> dict[str, Any]:
         return triton_properties(self.name, self.target)
