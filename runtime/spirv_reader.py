@@ -1,4 +1,4 @@
-"""What a SPIR-V module says about its kernels: parameters, subgroup size, work-group size, SLM.
+"""What a SPIR-V module says about its kernels: parameters, subgroup size, work-group size.
 
 Source of the numbers: SPIR-V specification 1.6, sections 3.49 (instructions), 3.6 (execution
 modes), 3.7 (storage classes).
@@ -6,7 +6,6 @@ modes), 3.7 (storage classes).
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass, field
 
@@ -14,9 +13,8 @@ from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.spirv import instructions, is_spirv
 
 _ENTRY_POINT, _EXECUTION_MODE = 15, 16
-_TYPE_BOOL, _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR = 20, 21, 22, 23
-_TYPE_ARRAY, _TYPE_STRUCT, _TYPE_POINTER, _TYPE_FUNCTION = 28, 30, 32, 33
-_CONSTANT, _FUNCTION, _VARIABLE = 43, 54, 59
+_TYPE_BOOL, _TYPE_INT, _TYPE_FLOAT, _TYPE_POINTER, _TYPE_FUNCTION = 20, 21, 22, 32, 33
+_FUNCTION = 54
 _KERNEL_MODEL = 6
 _LOCAL_SIZE, _SUBGROUP_SIZE = 17, 35
 _WORKGROUP_STORAGE, _CROSS_WORKGROUP_STORAGE = 4, 5
@@ -42,11 +40,9 @@ class EntryPoint:
 @dataclass
 class _Module:
     types: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    constants: dict[int, int] = field(default_factory=dict)
     functions: dict[int, int] = field(default_factory=dict)
     entries: dict[int, str] = field(default_factory=dict)
     modes: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
-    workgroup_variables: list[int] = field(default_factory=list)
 
 
 def entry_points(binary: bytes) -> dict[str, EntryPoint]:
@@ -73,12 +69,6 @@ def entry_point(binary: bytes, name: str) -> EntryPoint:
     return found[name]
 
 
-def slm_bytes(binary: bytes) -> int:
-    """Bytes of shared local memory that the module's work-group variables take."""
-    module = _read(binary)
-    return sum(_size(module, module.types[t][1][1]) for t in module.workgroup_variables)
-
-
 def _read(binary: bytes) -> _Module:
     module = _Module()
     _check_version(binary)
@@ -92,10 +82,6 @@ def _read(binary: bytes) -> _Module:
             module.modes.setdefault(words[0], {})[words[1]] = words[2:]
         elif _TYPE_BOOL <= opcode <= _TYPE_FUNCTION:
             module.types[words[0]] = (opcode, words[1:])
-        elif opcode == _CONSTANT:
-            module.constants[words[1]] = words[2]
-        elif opcode == _VARIABLE and words[2] == _WORKGROUP_STORAGE:
-            module.workgroup_variables.append(words[0])
     return module
 
 
@@ -130,18 +116,6 @@ def _type_name(module: _Module, type_id: int, kernel: str, index: int) -> str:
         f"parameter {index} of kernel {kernel!r} has a type that cannot be passed at launch "
         f"(SPIR-V type opcode {opcode}); pass pointers, integers or floats"
     )
-
-
-def _size(module: _Module, type_id: int) -> int:
-    opcode, operands = module.types[type_id]
-    if opcode == _TYPE_ARRAY:
-        return _size(module, operands[0]) * module.constants[operands[1]]
-    if opcode == _TYPE_VECTOR:
-        count = 4 if operands[1] == 3 else operands[1]
-        return _size(module, operands[0]) * count
-    if opcode == _TYPE_STRUCT:
-        return sum(_size(module, each) for each in operands)
-    return 8 if opcode == _TYPE_POINTER else math.ceil(operands[0] / 8) if operands else 1
 
 
 def _text(binary: bytes, start: int, end: int) -> str:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from triton_xe.errors import DeviceError, UnsupportedError
-from triton_xe.runtime.spirv_reader import EntryPoint, entry_point, entry_points, slm_bytes
+from triton_xe.runtime.spirv_reader import EntryPoint, entry_point, entry_points
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
 TEXT = """
@@ -39,12 +39,10 @@ def test_every_argument_type() -> None:
     assert found == EntryPoint("every_type", types, subgroup_size=16, group_size=(64, 2, 1))
 
 
-def test_kernels_without_sizes_and_shared_memory() -> None:
+def test_kernels_without_sizes() -> None:
     spirv = to_spirv(TEXT.replace("<4 x i32>", "i64"))
     assert list(entry_points(spirv)) == ["every_type", "plain", "vector"]
     assert entry_points(spirv)["plain"] == EntryPoint("plain", ("i32",))
-    assert slm_bytes(spirv) == 4096
-    assert slm_bytes(to_spirv(vector_add())) == 0
 
 
 def test_parameter_that_cannot_be_passed() -> None:

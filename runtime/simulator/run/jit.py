@@ -1,18 +1,14 @@
 """Compile host modules with LLVM, keep the objects on disk, load them into the process.
 
 Object cache: `<cache>/simulator/<key>.o`; the key hashes the module text, the host CPU, llvmlite's
-version and the sources of this package and of the device table.  Files are written aside and
-renamed, carry a checksum, and a damaged one is compiled again.
+version and the sources of this package and of the device table.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
 import struct
-import tempfile
 import threading
 from functools import cache
 from pathlib import Path
@@ -22,6 +18,7 @@ import llvmlite.binding as llvm
 
 from triton_xe import hardware, knobs
 from triton_xe.errors import DeviceError
+from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator import library
 from triton_xe.runtime.simulator.library import half as library_half
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
@@ -60,32 +57,12 @@ def object_key(text: str, kind: str) -> str:
 def compile_object(text: str, kind: str) -> bytes:
     """The object code of a host module; `kind` is kernel, coroutine or library."""
     path = knobs.cache_dir() / "simulator" / f"{object_key(text, kind)}.o"
-    found = read_cached(path)
+    found = checked_files.read(path)
     if found is not None:
         return found
     data = _compile(text, kind)
-    write_cached(path, data)
+    checked_files.write(path, data)
     return data
-
-
-def read_cached(path: Path) -> bytes | None:
-    """The cached bytes, or None when absent or damaged."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    body, digest = data[:-32], data[-32:]
-    return body if hashlib.sha256(body).digest() == digest else None
-
-
-def write_cached(path: Path, data: bytes) -> None:
-    """Write aside and rename; a cache that cannot be written is no error."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data + hashlib.sha256(data).digest())
-        os.replace(name, path)
 
 
 def _compile(text: str, kind: str) -> bytes:

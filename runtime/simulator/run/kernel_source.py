@@ -14,10 +14,11 @@ import llvmlite.binding as llvm
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target
+from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.run.jit import object_key, read_cached, write_cached
+from triton_xe.runtime.simulator.run.jit import object_key
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.host import HostKernel, find_kernel, translate
 from triton_xe.runtime.simulator.widen.lsc import plain_accesses
@@ -46,11 +47,11 @@ class KernelSource:
             return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer)
         key = object_key("\0".join([self.target.name, self.name, self.text]), part.value)
         path = knobs.cache_dir() / "simulator" / f"{key}.json"
-        found = read_cached(path)
+        found = checked_files.read(path)
         if found is not None:
             return _read(found)
         made = translate(self.module, self.name, self.target, part=part)
-        write_cached(path, _written(made))
+        checked_files.write(path, _written(made))
         return made
 
 

@@ -1,0 +1,42 @@
+"""Cache files that carry a digest: what is damaged is taken as missing.
+
+Files are written aside and renamed, so that a reader sees a whole file or none, whoever else
+writes.  A folder that cannot be written is no error: what was to be kept is only made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+_DIGEST_BYTES = 32
+
+
+def read(path: Path) -> bytes | None:
+    """The bytes that were written; None when they are absent or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    return content if hashlib.sha256(content).digest() == digest else None
+
+
+def write(path: Path, content: bytes) -> bool:
+    """Keep the bytes; False when the folder cannot be written."""
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content + hashlib.sha256(content).digest())
+        os.replace(temporary, path)
+    except OSError:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        return False
+    return True
