@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.access_attributes import sg_map
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp
-from triton_xe.dialects.xegpu.operand_sg_maps import dpas_sg_map
+from triton_xe.dialects.xegpu.operand_sg_maps import operand_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
 from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp
 from triton_xe.dialects.xetile.types import TileType
-from triton_xe.lowering.rewriting import detach
+from triton_xe.lowering.rewriting import detach, last_of
 from triton_xe.lowering.surfaces.affine import attribute
-from triton_xe.lowering.tiles.tile_roles import Cut, Role, Span
+from triton_xe.lowering.tiles.tile_operands import Cut, Span, TileOperand
 from triton_xe.plan import BlockPlan
 
 Hints = dict[str, Attribute]
@@ -53,7 +54,7 @@ class Rectangle:
     columns: Span
     start: tuple[int, int]
     plan: BlockPlan
-    role: Role
+    part: TileOperand
 
 
 def is_transposed(op: Operation, kind: TileType) -> bool:
@@ -82,15 +83,11 @@ def mark_valid(op: LoadNdOp | StoreNdOp, rows: Cut, columns: Cut) -> None:
         op.valid = DenseArrayBase.from_list(i32, [rows.valid, columns.valid])
 
 
-def gather_kind(role: Role, row: int, kind: TileType, transposed: bool) -> Kind:
+def gather_kind(tile: TileOperand, row: int, kind: TileType, transposed: bool) -> Kind:
     """The descriptor of one operand that gathers move."""
-    made = role.dpas_at(row)
-    size = {"a": (made.repeat_count, made.k), "b": (made.k, made.execution_size),
-            "c": (made.repeat_count, made.execution_size)}[role.operand]
-    types = {"a": (made.a, made.b), "b": (made.b, made.a), "c": (made.accumulator, None)}
-    element, other = types[role.operand]
-    lanes = dpas_sg_map(role.operand, element, made.execution_size, other)
-    return (tensor_desc(size, kind.element_type, sg_map=lanes),
+    shape = tile.shape_at(row)
+    lanes = operand_sg_map(tile.operand, tile.bits, shape.execution_size, shape.k)
+    return (tensor_desc(shape.size(tile.operand), kind.element_type, sg_map=lanes),
             AccessMode.GATHER_TRANSPOSED if transposed else AccessMode.GATHER)
 
 
@@ -158,15 +155,13 @@ def is_gathered(desc: SSAValue) -> bool:
     return False
 
 
-def kept_alike(op: Operation) -> list[list[SSAValue]]:
-    """Groups of tiles of registers that must be kept alike."""
-    if op.name == "scf.for":
-        body = op.regions[0].block
-        last = body.last_op
-        assert last is not None
-        return [[op.operands[3 + i], body.args[1 + i], last.operands[i], result]
-                for i, result in enumerate(op.results) if isinstance(result.type, VectorType)]
-    if op.name.startswith(("arith.", "math.")):
+def same_layout_groups(op: Operation) -> list[list[SSAValue]]:
+    """Groups of tiles of registers that must have the same layout."""
+    if isinstance(op, scf.ForOp):
+        body = op.body.block
+        carried = zip(op.iter_args, body.args[1:], last_of(body).operands, op.res, strict=True)
+        return [list(group) for group in carried if isinstance(group[0].type, VectorType)]
+    if op.dialect_name() in ("arith", "math"):
         tiles = [v for v in (*op.operands, *op.results)
                  if isinstance(v.type, VectorType) and len(v.type.get_shape()) in (2, 4)]
         return [tiles] if len(tiles) > 1 else []
@@ -179,9 +174,3 @@ def made_for_gathers(op: Operation) -> bool:
         source = op.tile.owner
         return isinstance(source, Operation) and made_for_gathers(source)
     return isinstance(op, InitTileOp) and op.gather is not None
-
-
-def is_ragged(role: Role) -> bool:
-    """Whether the sum runs over a part of the last instruction's K, the rest of which must be 0."""
-    last = {"a": role.column_cuts[-1], "b": role.row_cuts[-1]}.get(role.operand)
-    return last is not None and last.valid < last.size

@@ -64,6 +64,40 @@ class Fragment:
 
 
 @dataclass(frozen=True)
+class DpasShape:
+    """M, N and K of one DPAS: what decides where the elements of its operands are.
+
+    >>> DpasShape(8, 16, 16).fragment("a", 16)
+    Fragment(registers=8, packed=1, outer_dim=0)
+    """
+
+    repeat_count: int
+    execution_size: int
+    k: int
+
+    def size(self, operand: str) -> tuple[int, int]:
+        """Rows and columns of operand "a", "b" or "c"."""
+        return {"a": (self.repeat_count, self.k), "b": (self.k, self.execution_size),
+                "c": (self.repeat_count, self.execution_size)}[operand]
+
+    def a_element_bits(self, bits: int) -> int:
+        """Bits of a vector element of A, per lane: a row is one element where that is a byte or
+        more, and two rows are where it is not (tf32, 2 bits by 8 bits)."""
+        return max(self.k * bits // self.execution_size, bits, 8)
+
+    def fragment(self, operand: str, bits: int) -> Fragment:
+        """Registers of an operand with elements of `bits`, with one element per register."""
+        if operand == "a":
+            count = max(1, self.repeat_count * self.k // self.execution_size)
+            return Fragment(count, max(1, self.a_element_bits(bits) // bits), 0)
+        if operand == "b":
+            return Fragment(self.k, 32 // bits, 1)
+        if operand == "c":
+            return Fragment(self.repeat_count, 1, 0)
+        raise LegalityError(f"DPAS has operands a, b and c, not {operand!r}")
+
+
+@dataclass(frozen=True)
 class Dpas:
     """One DPAS: operand types, accumulator (and result) type, M and N.
 
@@ -116,10 +150,8 @@ class Dpas:
 
     @property
     def a_element_bits(self) -> int:
-        """Bits of a vector element of A, per lane: a row is one element where that is a byte or
-        more, and two rows are where it is not (tf32, 2 bits by 8 bits)."""
-        row = self.k * ELEMENT_BITS[self.a] // self.execution_size
-        return max(row, ELEMENT_BITS[self.a], 8)
+        """Bits of a vector element of A, per lane."""
+        return self.shape.a_element_bits(ELEMENT_BITS[self.a])
 
     @property
     def llvm_types(self) -> tuple[str, str, str]:
@@ -130,19 +162,19 @@ class Dpas:
         b_elements = 8 * self.b_bytes // (32 * self.execution_size)
         return acc, f"<{a_elements} x i{self.a_element_bits}>", f"<{b_elements} x i32>"
 
+    @property
+    def shape(self) -> DpasShape:
+        return DpasShape(self.repeat_count, self.execution_size, self.k)
+
+    def bits_of(self, operand: str) -> int:
+        """Bits of an element of operand "a", "b" or "c"."""
+        if operand == "c":
+            return {"f32": 32, "i32": 32}.get(self.accumulator, 16)
+        return ELEMENT_BITS[self.a if operand == "a" else self.b]
+
     def fragment(self, operand: str) -> Fragment:
         """Registers of "a", "b" or "c" in a layout with one element per register."""
-        lanes = self.execution_size
-        if operand == "a":
-            bits = ELEMENT_BITS[self.a]
-            return Fragment(
-                max(1, self.repeat_count * self.k // lanes), max(1, self.a_element_bits // bits), 0
-            )
-        if operand == "b":
-            return Fragment(self.k, 32 // ELEMENT_BITS[self.b], 1)
-        if operand == "c":
-            return Fragment(self.repeat_count, 1, 0)
-        raise LegalityError(f"DPAS has operands a, b and c, not {operand!r}")
+        return self.shape.fragment(operand, self.bits_of(operand))
 
     def coordinates(self, operand: str) -> dict[tuple[int, int], tuple[int, int]]:
         """(register, lane) -> (row, column), registers numbered as `fragment` says.

@@ -74,14 +74,19 @@ def dpas_sg_map(operand: str, element: str, lanes: int, other: str | None = None
     (4-bit integers, fp8, 16-bit accumulators) follow the rule that the tables follow: a row of A
     is dealt out in order, B is packed into 32 bits, C has one column per work-item.
     """
-    row = TABLES[lanes].get((operand, element))
-    if row is not None and other in (None, element):
-        return sg_map(row[0], row[1])
+    if operand == "c":
+        return operand_sg_map("c", 32, lanes, 0)
+    k = SYSTOLIC_DEPTH * operations_per_channel(element, other or element)
+    return operand_sg_map(operand, ELEMENT_BITS[element], lanes, k)
+
+
+@lru_cache(maxsize=256)
+def operand_sg_map(operand: str, bits: int, lanes: int, k: int) -> SgMapAttr:
+    """The map of an operand with elements of `bits`, of an instruction that sums over `k`."""
     if operand == "c":
         return sg_map((1, lanes), (1, 1))
     if operand == "b":
-        return sg_map((1, lanes), (32 // ELEMENT_BITS[element], 1))
-    k = SYSTOLIC_DEPTH * operations_per_channel(element, other or element)
+        return sg_map((1, lanes), (32 // bits, 1))
     if k < lanes:
         return sg_map((lanes // k, k), (1, 1))
     return sg_map((1, lanes), (1, k // lanes))

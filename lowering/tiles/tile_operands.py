@@ -8,17 +8,18 @@ are numbered as the layouts of DPAS keep them: A column by column, B and C row b
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
+from triton_xe.dialects.xe import FromTileOp, ToTileOp
 from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
+from triton_xe.dialects.xetile.mma import TileMmaOp
 from triton_xe.errors import LegalityError, UnsupportedError
-from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, Fragment
+from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, DpasShape, Fragment
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearLayout, to_linear_layout
-from triton_xe.lowering.layouts.dpas_choice import operand_encoding
 
 MAX_ROWS = 8
 
@@ -40,31 +41,30 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Role:
-    """A tile as operand "a", "b" or result "c" of the instruction `dpas`."""
+class TileOperand:
+    """A tile as operand "a", "b" or result "c" of instructions, with elements of `bits` there."""
 
     operand: str
-    dpas: Dpas
+    shape: DpasShape
+    bits: int
     rows: int
     columns: int
 
     @property
     def unit(self) -> tuple[int, int]:
         """Rows and columns of one operand."""
-        d = self.dpas
-        return {"a": (d.repeat_count, d.k), "b": (d.k, d.execution_size),
-                "c": (d.repeat_count, d.execution_size)}[self.operand]
+        return self.shape.size(self.operand)
 
     @property
-    def kept(self) -> tuple[object, ...]:
-        """What decides where elements are: tiles with equal `kept` are in the same registers."""
+    def layout_key(self) -> tuple[object, ...]:
+        """What decides where elements are: tiles with equal keys have the same layout."""
         return (self.operand, self.rows, self.columns, self.unit,
-                self.dpas.fragment(self.operand))
+                self.shape.fragment(self.operand, self.bits))
 
     @property
     def row_cuts(self) -> tuple[Cut, ...]:
         """The blocks of rows."""
-        least = 2 if self.dpas.a == "tf32" and self.dpas.execution_size == 16 else 1
+        least = 2 if self.shape.k < self.shape.execution_size else 1
         return cuts(self.rows, self.unit[0], self.operand != "b", least)
 
     @property
@@ -86,37 +86,49 @@ class Role:
         rows, columns = self.grid
         return column * rows + row if self.operand == "a" else row * columns + column
 
-    def dpas_at(self, row: int) -> Dpas:
+    def row_of(self, number: int) -> int:
+        """The row in the grid of the operand with a number."""
+        rows, columns = self.grid
+        return number % rows if self.operand == "a" else number // columns
+
+    def shape_at(self, row: int) -> DpasShape:
         """The instruction for a block of rows of A or C."""
         if self.operand == "b":
-            return self.dpas
-        return replace(self.dpas, repeat_count=self.row_cuts[row].size)
+            return self.shape
+        return replace(self.shape, repeat_count=self.row_cuts[row].size)
 
     def fragment_at(self, row: int) -> Fragment:
         """One work-item's part of an operand in a block of rows."""
-        return self.dpas_at(row).fragment(self.operand)
+        return self.shape_at(row).fragment(self.operand, self.bits)
 
-    def part(self, rows: Span, columns: Span) -> Role:
-        """The role of a rectangle of blocks."""
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the sum runs over a part of the last instruction's K, whose rest must be 0."""
+        last = {"a": self.column_cuts[-1], "b": self.row_cuts[-1]}.get(self.operand)
+        return last is not None and last.valid < last.size
+
+    def part(self, rows: Span, columns: Span) -> TileOperand:
+        """A rectangle of blocks."""
         height = sum(c.size for c in self.row_cuts[rows.first : rows.first + rows.count])
         width = columns.count * self.unit[1]
-        return Role(self.operand, self.dpas_at(rows.first), height, width)
+        return replace(self, shape=self.shape_at(rows.first), rows=height, columns=width)
 
     @property
     def layout(self) -> LinearLayout:
         """Where one subgroup keeps the tile (powers of 2 only): operands in order of `index`."""
         m, n = (self.grid[0] if self.operand != "b" else 1,
                 self.grid[1] if self.operand != "a" else 1)
-        d = self.dpas
+        d = self.shape
         parent = DpasEncoding(
-            d.repeat_count, SYSTOLIC_DEPTH, d.execution_size, d.operations_per_channel,
+            d.repeat_count, SYSTOLIC_DEPTH, d.execution_size, d.k // SYSTOLIC_DEPTH,
             d.execution_size, (1, 1), (m, n),
         )
         shape = (self.rows, self.columns)
         if self.operand == "c":
             return to_linear_layout(parent, shape)
-        encoding: DotOperandEncoding = operand_encoding("ab".index(self.operand), parent, d)
-        return to_linear_layout(encoding, shape)
+        packed = d.fragment(self.operand, self.bits).packed
+        return to_linear_layout(
+            DotOperandEncoding("ab".index(self.operand), parent, packed), shape)
 
 
 def cuts(total: int, unit: int, shrink: bool, least: int = 1) -> tuple[Cut, ...]:
@@ -165,15 +177,9 @@ def plane(kind: Attribute) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def vector_fragment(role: Role, row: int, element: Attribute) -> VectorType[Any]:
-    """The type of one operand: [vector elements, values packed in each]."""
-    fragment = role.fragment_at(row)
-    return VectorType(element, (fragment.elements, fragment.packed))
-
-
-def dpas_of(op: Operation, target: Target) -> Dpas:
+def dpas_of(op: TileMmaOp, target: Target) -> Dpas:
     """The instruction that a tile_mma is made of; refused where there is none."""
-    kinds = [v.type for v in (op.operands[0], op.operands[1], op.results[0])]
+    kinds = [v.type for v in (op.a, op.b, op.result)]
     elements = [k.element_type for k in kinds]  # type: ignore[attr-defined]
     rows = plane(kinds[0])[0]
     if not target.has_dpas:
@@ -188,22 +194,36 @@ def dpas_of(op: Operation, target: Target) -> Dpas:
         ) from error
 
 
-def plain_role(rows: int, columns: int, target: Target) -> Role:
+def operand_of(name: str, dpas: Dpas, kind: Attribute) -> TileOperand:
+    """A tile of some type as operand "a", "b" or "c" of an instruction."""
+    return TileOperand(name, dpas.shape, dpas.bits_of(name), *plane(kind))
+
+
+def operand_of_tensor(op: ToTileOp | FromTileOp) -> TileOperand:
+    """The tile that a tensor with a layout of DPAS is viewed as."""
+    encoding = op.tensor.type.encoding.encoding  # type: ignore[attr-defined]
+    name, parent = "c", encoding
+    if isinstance(encoding, DotOperandEncoding):
+        name, parent = "ab"[encoding.op_idx], encoding.parent
+    if not isinstance(parent, DpasEncoding):
+        raise UnsupportedError(f"a tile of a tensor with layout {encoding}")
+    shape = DpasShape(
+        parent.repeat_count, parent.execution_size, SYSTOLIC_DEPTH * parent.ops_per_channel
+    )
+    return TileOperand(name, shape, 32 // parent.ops_per_channel, *plane(op.tile.type))
+
+
+def plain_tile(kind: Attribute, target: Target) -> TileOperand:
     """A tile that no matrix instruction uses: a column for each lane, rows by up to eight."""
+    rows, columns = plane(kind)
     count = MAX_ROWS if rows >= MAX_ROWS else power_of_2(rows)
-    return Role("c", Dpas("f16", "f16", "f32", count, target.subgroup_size), rows, columns)
+    shape = DpasShape(count, target.subgroup_size, 2 * SYSTOLIC_DEPTH)
+    return TileOperand("c", shape, 32, rows, columns)
 
 
-def fragment_for(role: Role, row: int, bits: int) -> Fragment:
+def fragment_for(tile: TileOperand, row: int, bits: int) -> Fragment:
     """The operand's registers, unpacked where the elements are not those of the instruction."""
-    fragment = role.fragment_at(row)
-    of = {"a": role.dpas.a, "b": role.dpas.b}.get(role.operand)
-    if of is None or ELEMENT_BITS[of] == bits:
+    fragment = tile.fragment_at(row)
+    if tile.operand == "c" or tile.bits == bits:
         return fragment
     return Fragment(fragment.registers, 1, fragment.outer_dim)
-
-
-
-
-__all__ = ["Cut", "Role", "Span", "cuts", "dpas_of", "fragment_for", "plain_role", "plane",
-           "spans", "vector_fragment"]

@@ -1,0 +1,216 @@
+"""What every tile of a function is, before any of them is rewritten.
+
+A tile of registers is an operand of matrix instructions, or plain; tiles that loops and
+element-wise operations connect have the same layout.  A tile in memory needs a descriptor for each
+shape of message that its accesses use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from triton_xe.dialects import xe
+from triton_xe.dialects.xegpu.types import bit_width, tensor_desc
+from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
+from triton_xe.dialects.xetile.mma import TileMmaOp
+from triton_xe.dialects.xetile.tiles import UpdateTileOffsetOp
+from triton_xe.dialects.xetile.types import TileType
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.rewriting import last_of
+from triton_xe.lowering.tiles.tile_descriptors import (
+    AccessMode,
+    Kind,
+    Needs,
+    Rectangle,
+    descriptor_type,
+    gather_kind,
+    in_memory,
+    is_transposed,
+    made_for_gathers,
+    same_layout_groups,
+)
+from triton_xe.lowering.tiles.tile_operands import (
+    TileOperand,
+    dpas_of,
+    fragment_for,
+    operand_of,
+    operand_of_tensor,
+    plain_tile,
+    power_of_2,
+    spans,
+)
+from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_store
+from triton_xe.plan.block_load import Objective
+
+
+class TileAnalysis:
+    """The tiles of registers, the needs of those in memory, and the messages of each access."""
+
+    def __init__(self, function: Operation, target: Target) -> None:
+        self.target = target
+        self.operands: dict[SSAValue, TileOperand] = {}
+        self.needs: dict[SSAValue, Needs] = {}
+        self.rectangles: dict[Operation, list[Rectangle]] = {}
+        self.plans: list[dict[str, Any]] = []
+        ops = list(function.walk())
+        self._find_operands(ops)
+        for op in ops:
+            if isinstance(op, LoadTileOp | StoreTileOp):
+                self._plan(op)
+            elif isinstance(op, PrefetchTileOp):
+                self._needs(op.tile).kinds[self.prefetch_kind(op.tile)] = None
+
+    # -- tiles of registers ----------------------------------------------------------------------
+
+    def _find_operands(self, ops: list[Operation]) -> None:
+        for op in ops:
+            if isinstance(op, TileMmaOp):
+                dpas = dpas_of(op, self.target)
+                for value, name in zip((*op.operands, op.result), _names(op), strict=True):
+                    self._note(value, operand_of(name, dpas, value.type))
+        groups = [group for op in ops for group in same_layout_groups(op)]
+        for op in ops:
+            if isinstance(op, xe.ToTileOp | xe.FromTileOp) and op.tile not in self.operands:
+                self.operands[op.tile] = operand_of_tensor(op)
+        self._spread(groups)
+        for op in ops:
+            if isinstance(op, LoadTileOp | StoreTileOp) and op.value not in self.operands:
+                self.operands[op.value] = plain_tile(op.value.type, self.target)
+                self._spread(groups)
+
+    def _note(self, value: SSAValue, operand: TileOperand) -> None:
+        if self.operands.setdefault(value, operand) != operand:
+            raise UnsupportedError(
+                "one tile is used as two different operands of xetile.tile_mma; load it twice"
+            )
+
+    def _spread(self, groups: list[list[SSAValue]]) -> None:
+        """Give what a group connects one layout, until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for group in groups:
+                found = [self.operands[v] for v in group if v in self.operands]
+                if len({operand.layout_key for operand in found}) > 1:
+                    raise UnsupportedError(
+                        "a tile is used both as a factor and as the result of xetile.tile_mma,"
+                        " which keep it differently in registers; store it and load it again"
+                    )
+                for value in group if found else ():
+                    if value not in self.operands:
+                        self.operands[value] = found[0]
+                        changed = True
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def _plan(self, op: LoadTileOp | StoreTileOp) -> None:
+        """Plan the messages of a load or store, and note the descriptors they need."""
+        operand, kind = self.operands[op.value], op.tile.type
+        assert isinstance(kind, TileType)
+        if kind.scope != "global":
+            raise UnsupportedError(
+                f"{op.name}: tiles lie in global memory; use xegpu ops for shared local memory"
+            )
+        needs = self._needs(op.tile)
+        transposed = is_transposed(op, kind)
+        found = None if needs.gather or operand.is_ragged else (
+            self._rectangles(op, operand, kind, transposed))
+        if found is None:
+            kinds = [gather_kind(operand, row, kind, transposed) for row in range(operand.grid[0])]
+        else:
+            self.rectangles[op] = found
+            kinds = [(descriptor_type(kind, r.plan), AccessMode.MESSAGE) for r in found]
+        needs.kinds.update(dict.fromkeys(kinds))
+
+    def _rectangles(
+        self, op: LoadTileOp | StoreTileOp, operand: TileOperand, kind: TileType, transposed: bool
+    ) -> list[Rectangle] | None:
+        """Plans that cover the tile; None where only gathers can."""
+        loads = isinstance(op, LoadTileOp)
+        cuts = (*operand.row_cuts, *operand.column_cuts)
+        if not loads and any(c.valid < c.size for c in cuts):
+            return None
+        surface = SurfaceFacts(contiguous_dim=0 if transposed else 1)
+        make = plan_block_load if loads else plan_block_store
+        bits = bit_width(kind.element_type)
+        out = []
+        for rows in spans(operand.row_cuts):
+            for columns in spans(operand.column_cuts):
+                part = operand.part(rows, columns)
+                plan = make(part.layout, surface, bits, self.target,
+                            fragment=fragment_for(operand, rows.first, bits),
+                            objective=Objective.INSTRUCTIONS)
+                if isinstance(plan, Refusal):
+                    self._refused(op, plan)
+                    return None
+                start = (operand.row_cuts[rows.first].start,
+                         operand.column_cuts[columns.first].start)
+                out.append(Rectangle(rows, columns, start, plan, part))
+        self.plans += [
+            {"operand": r.part.operand.upper(), "tile": [r.part.rows, r.part.columns],
+             **r.plan.summary()} for r in out
+        ]
+        return out
+
+    def _refused(self, op: Operation, why: Refusal) -> None:
+        """Tensors need the plan; tiles written by hand are gathered, which the summary tells."""
+        if any(isinstance(u.operation, xe.FromTileOp) for r in op.results for u in r.uses):
+            raise UnsupportedError(f"{op.name}: {why}")
+        self.plans.append({"op": "gather", "because": str(why)})
+
+    # -- tiles in memory -------------------------------------------------------------------------
+
+    def prefetch_kind(self, tile: SSAValue) -> Kind:
+        """Rows of up to 64 bytes, up to 32 of them."""
+        kind = tile.type
+        assert isinstance(kind, TileType)
+        rows, columns = in_memory(kind, (kind.rows, kind.columns))
+        widest = 8 * block_2d.MAX_ROW_BYTES // bit_width(kind.element_type)
+        shape = min(32, power_of_2(rows)), min(widest, power_of_2(columns))
+        mode = AccessMode.GATHER if self._needs(tile).gather else AccessMode.MESSAGE
+        return tensor_desc(shape, kind.element_type), mode
+
+    def _needs(self, tile: SSAValue) -> Needs:
+        """The needs of a tile, shared by all values that are this tile at some time."""
+        if tile not in self.needs:
+            found = Needs(gather=not self.target.has_block_2d)
+            for link in _same_tile(tile):
+                self.needs[link] = found
+                op = link.owner
+                if isinstance(op, Operation) and made_for_gathers(op):
+                    found.gather = True
+        return self.needs[tile]
+
+
+def _names(op: TileMmaOp) -> str:
+    return "abc" if op.acc is None else "abcc"
+
+
+def _same_tile(tile: SSAValue) -> list[SSAValue]:
+    """Every SSA value that is this tile at some time: moved, and carried by loops."""
+    seen: dict[SSAValue, None] = {}
+    work = [tile]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen[value] = None
+        op = value.owner
+        if isinstance(op, UpdateTileOffsetOp):
+            work.append(op.tile)
+        elif isinstance(op, scf.ForOp):
+            index = list(op.results).index(value)  # type: ignore[arg-type]
+            work += [op.iter_args[index], op.body.block.args[1 + index]]
+        elif isinstance(value, BlockArgument):
+            loop = value.block.parent_op()
+            if isinstance(loop, scf.ForOp):
+                index = value.index - 1
+                work += [loop.iter_args[index], last_of(value.block).operands[index]]
+        work += [u.operation.moved for u in value.uses
+                 if isinstance(u.operation, UpdateTileOffsetOp)]
+    return list(seen)
