@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
+
+from triton_xe.intrinsics import find
+from triton_xe.intrinsics.definitions import block_2d, dpas, memory
 
 _LABEL = re.compile(r'^"?([\w.$-]+)"?:')
 _BRANCH = re.compile(r'label %"?([\w.$-]+)"?')
+_CALLEE = re.compile(r'@"?([\w.]+)"?\(')
 _KINDS = {
-    "dpas": re.compile(r"@\"?llvm\.genx\.GenISA\.sub\.group\.dpas"),
-    "block_loads": re.compile(r"@\"?llvm\.genx\.GenISA\.LSC2DBlockRead"),
-    "prefetches": re.compile(r"@\"?llvm\.genx\.GenISA\.LSC2DBlockPrefetch"),
-    "gathers": re.compile(
-        r"@\"?llvm\.genx\.GenISA\.(?:PredicatedLoad|LSCLoad)|= load .*addrspace\(1\)"),
+    dpas.dpas: "dpas", block_2d.block_read: "block_loads", block_2d.block_prefetch: "prefetches",
+    memory.masked_load: "gathers", memory.load: "gathers",
 }
+_GATHER = re.compile(r"= load .*addrspace\(1\)")
 
 
 @dataclass(frozen=True)
@@ -57,5 +60,11 @@ def _within(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def _count(lines: list[str]) -> LoopCounts:
-    found = {k: sum(bool(p.search(line)) for line in lines) for k, p in _KINDS.items()}
-    return LoopCounts(**found)
+    kinds = ("gathers" if _GATHER.search(line) else _kind(line) for line in lines)
+    return LoopCounts(**Counter(kind for kind in kinds if kind))
+
+
+def _kind(line: str) -> str | None:
+    called = _CALLEE.search(line)
+    definition = find(called[1]).definition if called is not None else None
+    return None if definition is None else _KINDS.get(definition)

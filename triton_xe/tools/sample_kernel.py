@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from triton_xe.intrinsics import genisa, opencl
 from triton_xe.spirv import attach_llvm_ir
 
 GROUP_SIZE = 64
 """Work-items per work-group of every kernel here, as one x dimension."""
 
-_HEAD = """
+_POINTER = "ptr addrspace(1)"
+_GROUP_ID = opencl.GROUP_ID.symbol("i64", ["i32"])
+_LOCAL_ID = opencl.LOCAL_ID.symbol("i64", ["i32"])
+_LOAD = genisa.PREDICATED_LOAD.symbol("float", [_POINTER, "i64", "i1", "float"])
+_STORE = genisa.PREDICATED_STORE.symbol("void", [_POINTER, "float", "i64", "i1"])
+_HEAD = f"""
 target triple = "spirv64-unknown-unknown"
-declare spir_func i64 @_Z12get_group_idj(i32)
-declare spir_func i64 @_Z12get_local_idj(i32)
+declare spir_func i64 @{_GROUP_ID}(i32)
+declare spir_func i64 @{_LOCAL_ID}(i32)
 """
 _INDEX = f"""
-  %group = call spir_func i64 @_Z12get_group_idj(i32 0)
-  %local = call spir_func i64 @_Z12get_local_idj(i32 0)
+  %group = call spir_func i64 @{_GROUP_ID}(i32 0)
+  %local = call spir_func i64 @{_LOCAL_ID}(i32 0)
   %first = mul i64 %group, {GROUP_SIZE}
   %i = add i64 %first, %local
 """
-_LOAD = "llvm.genx.GenISA.PredicatedLoad.f32.p1.f32"
-_STORE = "llvm.genx.GenISA.PredicatedStore.p1.f32"
 _ATTRIBUTES = "!intel_reqd_sub_group_size !0 !reqd_work_group_size !1"
 
 
