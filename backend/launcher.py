@@ -18,7 +18,7 @@ from triton.runtime import _allocation
 
 from triton_xe.backend import devices
 from triton_xe.errors import DeviceError, UnsupportedError
-from triton_xe.runtime.arguments import bf16_bits
+from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime.debug_buffer import DebugBuffer
 
 Launch = Callable[..., None]

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import operator
-import struct
 from typing import Any
 
 from triton_xe.errors import DeviceError
-
-
-def bf16_bits(value: float) -> int:
-    """The nearest bfloat16, ties to even, as an integer.
-
-    >>> hex(bf16_bits(1.0))
-    '0x3f80'
-    """
-    if value != value:
-        return 0x7FC0
-    (bits,) = struct.unpack("<I", struct.pack("<f", float(value)))
-    return int((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
 
 
 def integer_bits(kernel: str, index: int, kind: str, value: Any) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.arguments import bf16_bits
+from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime.device import Device, Grid, Kernel
 from triton_xe.runtime.opening import open_device
 from triton_xe.runtime.spirv_reader import EntryPoint

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import native
-from triton_xe.runtime.arguments import bf16_bits, integer_bits
+from triton_xe.runtime.arguments import integer_bits
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError
 from triton_xe.runtime.level_zero.objects import describe_pointer

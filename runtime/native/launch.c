@@ -293,7 +293,7 @@ static int read_float(PyObject *o, char type, uint64_t *to)
     } else if (type == 'f') {
         *to = bits;
     } else if (type == 'E') {
-        *to = isnan(value) ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        *to = isnan(value) ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     } else {
 #ifdef __FLT16_MAX__
         _Float16 half = (_Float16)value;

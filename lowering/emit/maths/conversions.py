@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.lowering.emit.maths import floats, fp8
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.types import (
@@ -32,7 +33,7 @@ def constant(kind: Any, value: Any) -> ir.Constant:
     """An LLVM constant of one element of `kind`."""
     held = scalar_type(kind)
     if is_bf16(kind):
-        return ir.Constant(held, floats.bf16_bits(float(value)))
+        return ir.Constant(held, bf16_bits(float(value)))
     if is_fp8(kind):
         return ir.Constant(held, fp8.format_of(element(kind).name).nearest(float(value)))
     if isinstance(held, ir.IntType):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 from llvmlite import ir
 
 from triton_xe.intrinsics import genisa
@@ -11,14 +9,6 @@ from triton_xe.lowering.emit.maths.terms import Term, shaped, where
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32
 
 _SIZE_OF_DOUBLE = (1 << 63) - 1
-
-
-def bf16_bits(value: float) -> int:
-    """The bits of a number rounded to bf16, ties to even."""
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    if value != value:
-        return int(bits >> 16) | 0x40
-    return int((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF
 
 
 def from_bf16(x: Term) -> Term:

@@ -8,8 +8,9 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from triton_xe.backend import devices
-from triton_xe.backend.launcher import XeLauncher, bf16_bits, make_launch
+from triton_xe.backend.launcher import XeLauncher, make_launch
 from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.hardware.rounding import bf16_bits
 
 
 class Hooks:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.intrinsics import ROWS, Family, genisa, opencl
 from triton_xe.intrinsics.definitions import ids, maths, subgroup
+from triton_xe.intrinsics.definitions.conversions import float_to_bf16
 from triton_xe.intrinsics.definitions.memory import COMBINE
 from triton_xe.intrinsics.intrinsic import Intrinsic
 from triton_xe.runtime.simulator.device import SimulatedDevice
@@ -385,3 +387,14 @@ define spir_kernel void @k({P} %out) {SIZES} {{
         for k, (row, axis) in enumerate(asked):
             want = row.definition(at, *([] if axis is None else [axis]))  # type: ignore[misc]
             np.testing.assert_array_equal(got[z, y, x, warp, :, k], want, err_msg=row.name)
+
+
+def test_bf16_is_rounded_in_one_way() -> None:
+    """One number, and an array; NaN keeps its sign."""
+    bits = np.random.default_rng(8).integers(0, 2**32, 4096, dtype=np.uint64).astype(np.uint32)
+    bits[:6] = [0x7F800001, 0xFF800001, 0xFFC00000, 0xFFFFFFFF, 0x3F808000, 0x3F818000]
+    values = bits.view(np.float32)
+    kept = ~np.isnan(values) | (bits >> 22 & 1 == 1)  # Python makes signaling NaN quiet
+    single = [bf16_bits(float(v)) for v in values]
+    np.testing.assert_array_equal(np.array(single)[kept], float_to_bf16(values)[kept])
+    assert bf16_bits(float("-nan")) == 0xFFC0

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import LegalityError, UnsupportedError
+from triton_xe.intrinsics.definitions.conversions import bf16_to_float, float_to_bf16
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
-from triton_xe.tools.commands.run import from_bf16, run_program, to_bf16
+from triton_xe.tools.commands.run import run_program
 
 RANDOM = np.random.default_rng(5)
 
@@ -36,11 +37,11 @@ func.func @k(%a: memref<32x64xbf16>, %b: memref<32x64xbf16>, %c: memref<32x64xf3
 
 @pytest.mark.parametrize(("target", "lanes"), [("pvc", 16), ("bmg", 16), ("dg2", 8)])
 def test_the_2d_load_example(target, lanes):
-    a, b = (to_bf16(RANDOM.integers(-5, 6, (32, 64)).astype(np.float32)) for _ in range(2))
+    a, b = (float_to_bf16(RANDOM.integers(-5, 6, (32, 64)).astype(np.float32)) for _ in range(2))
     c = np.zeros((32, 64), np.float32)
     run_program(TWO_D.format(lanes=lanes, da=16 // lanes), [a, b, c, 8], target=target)
     expected = np.zeros((32, 64))
-    expected[8:16, :lanes] = 2 * (from_bf16(a)[8:16, :16] @ from_bf16(b)[:16, :lanes])
+    expected[8:16, :lanes] = 2 * (bf16_to_float(a)[8:16, :16] @ bf16_to_float(b)[:16, :lanes])
     np.testing.assert_array_equal(c, expected)
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from python.test.intel import isa_stats
+from triton_xe.intrinsics.definitions.conversions import bf16_to_float
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
 from triton_xe.tools import intel
-from triton_xe.tools.commands.run import from_bf16, made_array, run_program
+from triton_xe.tools.commands.run import made_array, run_program
 
 SOURCE = (Path(__file__).parents[3] / "examples" / "xetile_gemm.mlir").read_text()
 INT8 = (
@@ -31,7 +32,7 @@ def source_for(kind):
 
 
 def numbers(array, kind):
-    return (from_bf16(array) if kind == "bf16" else array).astype(np.float64)
+    return (bf16_to_float(array) if kind == "bf16" else array).astype(np.float64)
 
 
 @pytest.mark.parametrize(

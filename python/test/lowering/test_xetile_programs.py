@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.tools.commands.run import from_bf16, run_program, to_bf16
+from triton_xe.intrinsics.definitions.conversions import bf16_to_float, float_to_bf16
+from triton_xe.tools.commands.run import run_program
 
 RANDOM = np.random.default_rng(3)
 TYPES = {
@@ -15,11 +16,13 @@ TYPES = {
 
 def matrix(kind, rows, columns):
     values = RANDOM.integers(-6, 7, (rows, columns))
-    return to_bf16(values.astype(np.float32)) if kind == "bf16" else values.astype(TYPES[kind][0])
+    if kind == "bf16":
+        return float_to_bf16(values.astype(np.float32))
+    return values.astype(TYPES[kind][0])
 
 
 def numbers(array, kind):
-    return (from_bf16(array) if kind == "bf16" else array).astype(np.float64)
+    return (bf16_to_float(array) if kind == "bf16" else array).astype(np.float64)
 
 
 def product(kind, m, n, k, a_form="", b_form="", transposed=(False, False)):

@@ -5,7 +5,7 @@ Each entry is made for a number of lanes: `program(lanes)` answers (text, arrays
 
 import numpy as np
 
-from triton_xe.tools.commands.run import from_bf16, to_bf16
+from triton_xe.intrinsics.definitions.conversions import bf16_to_float, float_to_bf16
 
 RANDOM = np.random.default_rng(7)
 LOAD_HINTS = "L1_hint = cached, L3_hint = uncached"
@@ -290,11 +290,11 @@ def atomic(kind, element, dtype, slm=False):
 
 
 def encoded(values, element, dtype):
-    return to_bf16(values.astype(np.float32)) if element == "bf16" else values.astype(dtype)
+    return float_to_bf16(values.astype(np.float32)) if element == "bf16" else values.astype(dtype)
 
 
 def decoded(values, element):
-    return from_bf16(values).copy() if element == "bf16" else values.copy()
+    return bf16_to_float(values).copy() if element == "bf16" else values.copy()
 
 
 def shared_sum(lanes):

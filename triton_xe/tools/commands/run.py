@@ -103,6 +103,8 @@ def made_array(text: str) -> np.ndarray[Any, Any]:
     """The array that `shape:64x64:f16:seed=1` stands for."""
     import numpy as np
 
+    from triton_xe.intrinsics.definitions.conversions import float_to_bf16
+
     parts = text.split(":")
     if len(parts) not in (3, 4) or parts[2] not in _TYPES:
         raise ValueError(f"{text!r} is not shape:SIZES:TYPE[:seed=N]; types: {', '.join(_TYPES)}")
@@ -114,28 +116,13 @@ def made_array(text: str) -> np.ndarray[Any, Any]:
     random = np.random.default_rng(int(fill.removeprefix("seed=")) if fill != "ones" else 0)
     if parts[2] == "bf16":
         drawn = np.ones(shape) if fill == "ones" else random.standard_normal(shape)
-        return to_bf16(drawn.astype(np.float32))
+        return float_to_bf16(drawn.astype(np.float32))
     if fill == "ones":
         return np.ones(shape, kind)
     if kind.kind == "f":
         return random.standard_normal(shape).astype(kind)
     low = 0 if kind.kind == "u" else -8
     return random.integers(low, 8, shape).astype(kind)
-
-
-def to_bf16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """float32 as the bits of bf16, ties to even."""
-    import numpy as np
-
-    bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def from_bf16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The numbers that bits of bf16 stand for."""
-    import numpy as np
-
-    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 @dataclass
