@@ -16,9 +16,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from triton_xe.dialects.arith_ext import (
+    CmpiOp,
+    ExtSIOp,
+    ExtUIOp,
+    IndexCastOp,
+    SelectOp,
+    TruncIOp,
+)
+from triton_xe.dialects.tt.ops import (
+    AddPtrOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    MakeRangeOp,
+    ReshapeOp,
+    SplatOp,
+    TransOp,
+)
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.surfaces.poly import Poly, Symbol, at_least
 
@@ -86,10 +106,9 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def constant_of(value: SSAValue) -> int | None:
     """The integer a scalar or splat constant holds."""
-    op = value.owner
-    if not isinstance(op, Operation) or op.name != "arith.constant":
+    if not isinstance(value.owner, arith.ConstantOp):
         return None
-    held = attribute(op, "value")
+    held = value.owner.value
     if isinstance(held, IntegerAttr):
         return held.value.data
     if isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat():
@@ -103,19 +122,37 @@ def declared_multiple(value: SSAValue) -> int:
     if not isinstance(value, BlockArgument):
         return 1
     function = value.block.parent_op()
-    if function is None or function.name != "tt.func":
+    if not isinstance(function, FuncOp) or function.arg_attrs is None:
         return 1
-    attributes = attribute(function, "arg_attrs")
-    if attributes is None:
-        return 1
-    stated = attributes.data[value.index].data.get("tt.divisibility")
-    return 1 if stated is None else int(stated.value.data)
+    stated = function.arg_attrs.data[value.index].data.get("tt.divisibility")
+    return stated.value.data if isinstance(stated, IntegerAttr) else 1
 
 
-SLT = 2
-"""The predicate "signed less than" of arith.cmpi."""
-_TRANSPARENT = frozenset({"arith.extsi", "arith.extui", "arith.index_cast", "arith.trunci"})
-_SAME_VALUES = frozenset({"ttg.convert_layout", *_TRANSPARENT})
+Reshape = ExpandDimsOp | ReshapeOp | BroadcastOp | TransOp
+"""Operations that only move elements to other positions."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A value that a loop carries: what it starts from, and what an iteration makes of it."""
+
+    loop: scf.ForOp
+    start: SSAValue
+    end: SSAValue
+
+
+def carried(value: SSAValue) -> Carried | None:
+    """How a loop carries a block argument; None of what no loop does."""
+    loop = value.block.parent_op() if isinstance(value, BlockArgument) else None
+    if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument) or not value.index:
+        return None
+    place = value.index - 1
+    last = loop.body.block.last_op
+    assert last is not None
+    return Carried(loop, loop.iter_args[place], last.operands[place])
+
+
+Arithmetic = arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.RemSIOp | arith.RemUIOp
 
 
 class Affine:
@@ -133,55 +170,50 @@ class Affine:
         return known
 
     def _scalar(self, value: SSAValue) -> Poly:
-        op = value.owner
-        if not isinstance(op, Operation):
-            return self._block_argument(value, op)
         constant = constant_of(value)
         if constant is not None:
             return Poly.constant(constant)
-        match op.name:
-            case "arith.addi":
-                return self.scalar(op.operands[0]) + self.scalar(op.operands[1])
-            case "arith.subi":
-                return self.scalar(op.operands[0]) - self.scalar(op.operands[1])
-            case "arith.muli":
-                return self.scalar(op.operands[0]) * self.scalar(op.operands[1])
-            case "arith.shli" if (bits := constant_of(op.operands[1])) is not None:
-                return self.scalar(op.operands[0]) * (1 << bits)
-            case "arith.extsi" | "arith.index_cast":
-                return self.scalar(op.operands[0])
+        match value.owner:
+            case Block():
+                return self._block_argument(value)
+            case arith.AddiOp(lhs=left, rhs=right):
+                return self.scalar(left) + self.scalar(right)
+            case arith.SubiOp(lhs=left, rhs=right):
+                return self.scalar(left) - self.scalar(right)
+            case arith.MuliOp(lhs=left, rhs=right):
+                return self.scalar(left) * self.scalar(right)
+            case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None:
+                return self.scalar(left) * (1 << bits)
+            case ExtSIOp(input=source) | IndexCastOp(input=source):
+                return self.scalar(source)
         return Poly.symbol(value)
 
-    def _block_argument(self, value: SSAValue, block: Any) -> Poly:
-        loop = block.parent_op()
-        if loop is None or loop.name != "scf.for" or not isinstance(value, BlockArgument):
+    def _block_argument(self, value: SSAValue) -> Poly:
+        found = carried(value)
+        if found is not None:
+            growth = self._induction_step(value, found)
+            if growth is None:
+                return Poly.symbol(value)
+            return self.scalar(found.start) + growth * Poly.symbol(Iteration(found.loop))
+        loop = value.owner.parent_op()
+        if not isinstance(loop, scf.ForOp):
             return Poly.symbol(value)
-        if value.index == 0:
-            low, step = constant_of(loop.operands[0]), constant_of(loop.operands[2])
-            if step is not None and low is not None:
-                return Poly.symbol(Iteration(loop)) * step + low
+        low, step = constant_of(loop.lb), constant_of(loop.step)
+        if step is None or low is None:
             return Poly.symbol(value)
-        step_poly = self._induction_step(value, loop)
-        if step_poly is None:
-            return Poly.symbol(value)
-        return self.scalar(loop.operands[2 + value.index]) + step_poly * Poly.symbol(
-            Iteration(loop)
-        )
+        return Poly.symbol(Iteration(loop)) * step + low
 
-    def _induction_step(self, value: BlockArgument, loop: Operation) -> Poly | None:
+    def _induction_step(self, value: SSAValue, found: Carried) -> Poly | None:
         """The invariant amount by which a loop-carried scalar grows in each iteration."""
-        last = loop.regions[0].block.last_op
-        assert last is not None
-        grown, total = last.operands[value.index - 1], Poly({})
+        grown, total = found.end, Poly({})
         while grown is not value:
-            op = grown.owner
-            if not isinstance(op, Operation) or op.name != "arith.addi":
+            if not isinstance(grown.owner, arith.AddiOp):
                 return None
-            by = self.scalar(op.operands[1])
-            if not invariant_in(by, loop):
+            by = self.scalar(grown.owner.rhs)
+            if not invariant_in(by, found.loop):
                 return None
             total += by
-            grown = op.operands[0]
+            grown = grown.owner.lhs
         return total
 
     def index(self, value: SSAValue) -> Index:
@@ -204,148 +236,143 @@ class Affine:
             return None
 
     def _index(self, value: SSAValue) -> Index:
-        shape = shape_of(value)
-        zero = (Poly({}),) * len(shape)
+        zero = (Poly({}),) * len(shape_of(value))
         constant = constant_of(value)
         if constant is not None:
             return Index(Poly.constant(constant), zero)
-        op = value.owner
-        if not isinstance(op, Operation):
-            return self._carried_index(value, op)
-        if op.name in _SAME_VALUES:
-            return self.index(op.operands[0])
-        match op.name:
-            case "tt.make_range":
-                return Index(Poly.constant(attribute(op, "start").value.data), (Poly.constant(1),))
-            case "tt.splat":
-                return Index(self.scalar(op.operands[0]), zero)
-            case "tt.expand_dims" | "tt.reshape" | "tt.broadcast" | "tt.trans":
-                return reshape_index(self.index(op.operands[0]), op)
-            case "arith.addi" | "arith.subi" | "arith.muli" | "arith.remsi" | "arith.remui":
+        match value.owner:
+            case Block():
+                return self._carried_index(value)
+            case ConvertLayoutOp(src=source):
+                return self.index(source)
+            case (ExtSIOp(input=source) | ExtUIOp(input=source) | IndexCastOp(input=source)
+                  | TruncIOp(input=source)):
+                return self.index(source)
+            case MakeRangeOp(start=start):
+                return Index(Poly.constant(start.value.data), (Poly.constant(1),))
+            case SplatOp(src=source):
+                return Index(self.scalar(source), zero)
+            case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
+                return reshape_index(self.index(op.src), op)
+            case (arith.AddiOp() | arith.SubiOp() | arith.MuliOp() | arith.RemSIOp()
+                  | arith.RemUIOp()) as op:
                 return self._arithmetic(op)
-            case "arith.select":
+            case SelectOp() as op:
                 return self._selected(op)
-        raise Unknown(f"{op.name} has no affine form")
+        raise Unknown(f"{value.owner.name} has no affine form")
 
-    def _selected(self, op: Operation) -> Index:
+    def _selected(self, op: SelectOp) -> Index:
         """`where(x < bound, x, y)`: x, as long as the whole block is below the bound."""
-        compare = op.operands[0].owner
-        if not isinstance(compare, Operation) or compare.name != "arith.cmpi":
+        compare = op.cond.owner
+        if not isinstance(compare, CmpiOp):
             raise Unknown("a choice of positions by something else than a comparison")
-        chosen, left = self.index(op.operands[1]), self.index(compare.operands[0])
-        bound = self._index_if_known(compare.operands[1])
-        if attribute(compare, "predicate").value.data != SLT or bound is None:
+        chosen, left = self.index(op.lhs), self.index(compare.lhs)
+        bound = self._index_if_known(compare.rhs)
+        if compare.comparison != "slt" or bound is None:
             raise Unknown("a choice of positions by another comparison than x < bound")
         strides = [s.as_constant for s in left.strides]
         if bound.varying or any(s is None or s < 0 for s in strides):
             raise Unknown("a choice between positions of which any may be taken")
         last = left.start
-        for stride, size in zip(strides, shape_of(op.results[0]), strict=True):
+        for stride, size in zip(strides, shape_of(op.result), strict=True):
             last = last + (stride or 0) * (size - 1)
         below = at_least(bound.start, last + 1, "the whole block is below the bound")
         return replace(chosen, conditions=(*chosen.conditions, *left.conditions, below))
 
-    def _arithmetic(self, op: Operation) -> Index:
-        left, right = self.index(op.operands[0]), self.index(op.operands[1])
+    def _arithmetic(self, op: Arithmetic) -> Index:
+        left, right = self.index(op.lhs), self.index(op.rhs)
         conditions = left.conditions + right.conditions
-        if op.name in ("arith.addi", "arith.subi"):
-            sign = 1 if op.name == "arith.addi" else -1
+        if isinstance(op, arith.AddiOp | arith.SubiOp):
+            sign = 1 if isinstance(op, arith.AddiOp) else -1
             strides = tuple(
                 a + b * sign for a, b in zip(left.strides, right.strides, strict=True)
             )
             return Index(left.start + right.start * sign, strides, conditions)
-        if op.name == "arith.muli":
+        if isinstance(op, arith.MuliOp):
             if left.varying and right.varying:
                 raise Unknown("a product of two block positions is not affine")
             vary, by = (left, right.start) if left.varying else (right, left.start)
             return Index(vary.start * by, tuple(s * by for s in vary.strides), conditions)
-        return _wrapped(left, right, shape_of(op.results[0]), conditions)
+        return _wrapped(left, right, shape_of(op.result), conditions)
 
-    def _carried_index(self, value: SSAValue, block: Any) -> Index:
-        loop = block.parent_op()
-        if loop is None or loop.name != "scf.for" or not isinstance(value, BlockArgument):
+    def _carried_index(self, value: SSAValue) -> Index:
+        found = carried(value)
+        if found is None:
             raise Unknown("a block argument that is not carried by a for loop")
-        start = self.index(loop.operands[2 + value.index])
-        return self._advance(value, loop, start)
+        return self._advance(value, found, self.index(found.start))
 
-    def _advance(self, value: BlockArgument, loop: Operation, start: Index) -> Index:
+    def _advance(self, value: SSAValue, found: Carried, start: Index) -> Index:
         """`start` plus the loop-carried growth, which must be one scalar step."""
-        last = loop.regions[0].block.last_op
-        assert last is not None
-        step = self._growth(last.operands[value.index - 1], value)
-        if not invariant_in(step, loop):
+        step = self._growth(found.end, value)
+        if not invariant_in(step, found.loop):
             raise Unknown("the step of a loop-carried tensor changes in the loop")
-        return replace(start, start=start.start + step * Poly.symbol(Iteration(loop)))
+        return replace(start, start=start.start + step * Poly.symbol(Iteration(found.loop)))
 
-    def _growth(self, value: SSAValue, carried: BlockArgument) -> Poly:
+    def _growth(self, value: SSAValue, start: SSAValue) -> Poly:
         total = Poly({})
-        while value is not carried:
-            op = value.owner
-            if not isinstance(op, Operation) or op.name not in ("tt.addptr", "arith.addi"):
-                raise Unknown("a loop-carried tensor is not advanced by additions alone")
-            by = self._index_if_known(op.operands[1])
+        while value is not start:
+            match value.owner:
+                case AddPtrOp(ptr=before, offset=step) | arith.AddiOp(lhs=before, rhs=step):
+                    by = self._index_if_known(step)
+                case _:
+                    raise Unknown("a loop-carried tensor is not advanced by additions alone")
             if by is None or by.varying:
                 raise Unknown("a loop-carried tensor is advanced by different steps")
             total += by.start
-            value = op.operands[0]
+            value = before
         return total
 
     def pointers(self, value: SSAValue) -> Pointers:
         """A tensor of pointers as one base and a formula in elements."""
-        op = value.owner
-        if not isinstance(op, Operation):
-            return self._carried_pointers(value, op)
-        match op.name:
-            case "tt.splat":
-                zero = (Poly({}),) * len(shape_of(value))
-                return Pointers(op.operands[0], Index(Poly({}), zero))
-            case "tt.addptr":
+        match value.owner:
+            case Block():
+                return self._carried_pointers(value)
+            case SplatOp(src=base):
+                return Pointers(base, Index(Poly({}), (Poly({}),) * len(shape_of(value))))
+            case AddPtrOp() as op:
                 return self._added(op)
-            case "tt.expand_dims" | "tt.reshape" | "tt.broadcast" | "tt.trans":
-                source = self.pointers(op.operands[0])
+            case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
+                source = self.pointers(op.src)
                 return Pointers(source.base, reshape_index(source.index, op))
-            case "ttg.convert_layout":
-                return self.pointers(op.operands[0])
-        raise Unknown(f"pointers come from {op.name}")
+            case ConvertLayoutOp(src=converted):
+                return self.pointers(converted)
+        raise Unknown(f"pointers come from {value.owner.name}")
 
-    def _added(self, op: Operation) -> Pointers:
-        source, by = self.pointers(op.operands[0]), self.index(op.operands[1])
+    def _added(self, op: AddPtrOp) -> Pointers:
+        source, by = self.pointers(op.ptr), self.index(op.offset)
         strides = tuple(a + b for a, b in zip(source.index.strides, by.strides, strict=True))
         conditions = source.index.conditions + by.conditions
         return Pointers(source.base, Index(source.index.start + by.start, strides, conditions))
 
-    def _carried_pointers(self, value: SSAValue, block: Any) -> Pointers:
-        loop = block.parent_op()
-        if loop is None or loop.name != "scf.for" or not isinstance(value, BlockArgument):
+    def _carried_pointers(self, value: SSAValue) -> Pointers:
+        found = carried(value)
+        if found is None:
             raise Unknown("pointers are a block argument that is not carried by a for loop")
-        start = self.pointers(loop.operands[2 + value.index])
-        return Pointers(start.base, self._advance(value, loop, start.index))
+        start = self.pointers(found.start)
+        return Pointers(start.base, self._advance(value, found, start.index))
 
     def mask(self, value: SSAValue | None) -> Mask:
         """A tensor of conditions as bounds on block positions."""
         if value is None or constant_of(value) in (1, -1):
             return Mask()
-        op = value.owner
-        if not isinstance(op, Operation):
-            raise Unknown("the mask is a block argument")
-        match op.name:
-            case "arith.andi":
-                return _both(self.mask(op.operands[0]), self.mask(op.operands[1]))
-            case "arith.cmpi":
+        match value.owner:
+            case Block():
+                raise Unknown("the mask is a block argument")
+            case arith.AndIOp(lhs=left, rhs=right):
+                return _both(self.mask(left), self.mask(right))
+            case CmpiOp() as op:
                 return self._bound(op)
-            case "ttg.convert_layout":
-                return self.mask(op.operands[0])
-            case "tt.broadcast" | "tt.expand_dims" | "tt.reshape" | "tt.trans":
-                return _reshape_mask(self.mask(op.operands[0]), op)
-        raise Unknown(f"the mask comes from {op.name}")
+            case ConvertLayoutOp(src=source):
+                return self.mask(source)
+            case ExpandDimsOp() | ReshapeOp() | BroadcastOp() | TransOp() as op:
+                return _reshape_mask(self.mask(op.src), op)
+        raise Unknown(f"the mask comes from {value.owner.name}")
 
-    def _bound(self, op: Operation) -> Mask:
-        left, right = (self._index_if_known(v) for v in op.operands)
+    def _bound(self, op: CmpiOp) -> Mask:
+        left, right = self._index_if_known(op.lhs), self._index_if_known(op.rhs)
         if left is None or right is None:
             raise Unknown("the mask compares values without an affine form")
-        kind = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")[
-            attribute(op, "predicate").value.data
-        ]
+        kind = op.comparison
         if kind in ("sgt", "sge"):
             left, right = right, left
             kind = {"sgt": "slt", "sge": "sle"}[kind]
@@ -380,30 +407,31 @@ def made_inside(symbol: Symbol, loop: Operation) -> bool:
     return loop.is_ancestor(owner) and owner is not loop
 
 
-def reshape_index(source: Index, op: Operation) -> Index:
+def reshape_index(source: Index, op: Reshape) -> Index:
     """The formula after a change of shape that adds, drops, stretches or permutes dims."""
     dims = dimension_map(op)
     strides = tuple(Poly({}) if d is None else source.strides[d] for d in dims)
     return replace(source, strides=strides)
 
 
-def dimension_map(op: Operation) -> tuple[int | None, ...]:
+def dimension_map(op: Reshape) -> tuple[int | None, ...]:
     """For each result dim the operand's dim it runs along, or None where it is constant."""
-    old, new = shape_of(op.operands[0]), shape_of(op.results[0])
-    if op.name == "tt.trans":
-        return tuple(int(d) for d in attribute(op, "order").get_values())
-    if op.name == "tt.broadcast":
-        return tuple(d if old[d] == new[d] else None for d in range(len(new)))
-    if op.name == "tt.expand_dims":
-        axis = attribute(op, "axis").value.data
-        return tuple(None if d == axis else d - (d > axis) for d in range(len(new)))
+    old, new = shape_of(op.src), shape_of(op.result)
+    match op:
+        case TransOp(order=order):
+            return tuple(int(d) for d in order.get_values())
+        case BroadcastOp():
+            return tuple(d if old[d] == new[d] else None for d in range(len(new)))
+        case ExpandDimsOp(axis=axis):
+            at = axis.value.data
+            return tuple(None if d == at else d - (d > at) for d in range(len(new)))
     kept = iter([d for d, size in enumerate(old) if size != 1])
     if [s for s in old if s != 1] != [s for s in new if s != 1]:
         raise Unknown("a reshape that splits or merges dimensions")
     return tuple(None if size == 1 else next(kept) for size in new)
 
 
-def _reshape_mask(source: Mask, op: Operation) -> Mask:
+def _reshape_mask(source: Mask, op: Reshape) -> Mask:
     dims = dimension_map(op)
     place = {d: new for new, d in enumerate(dims) if d is not None}
     bounded = set(source.low) | set(source.high)

@@ -11,17 +11,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, TensorType
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from triton_xe.dialects.arith_ext import (
+    CmpiOp,
+    ExtSIOp,
+    ExtUIOp,
+    IndexCastOp,
+    SelectOp,
+    TruncIOp,
+)
+from triton_xe.dialects.tt.ops import (
+    AddPtrOp,
+    BitcastOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    IntToPtrOp,
+    MakeRangeOp,
+    PtrToIntOp,
+    ReshapeOp,
+    SplatOp,
+    TransOp,
+)
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.surfaces.affine import (
+    Carried,
+    Reshape,
     Unknown,
-    attribute,
+    carried,
     constant_of,
     declared_multiple,
     dimension_map,
     shape_of,
 )
+
+Quotient = arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp
 
 BIG = 1 << 30
 
@@ -83,60 +110,62 @@ class AxisAnalysis:
             divides = power_of_two_divisor(constant)
             ones = (1,) * max(len(shape), 1)
             return AxisInfo(ones, shape or (1,), (divides,) * len(ones))
-        op = value.owner
-        if not isinstance(op, Operation):
-            return self._block_argument(value, op)
-        match op.name:
-            case "tt.make_range":
-                start = attribute(op, "start").value.data
-                return AxisInfo(shape, (1,), (power_of_two_divisor(start),))
-            case "tt.splat":
-                scalar = self.info(op.operands[0])
+        match value.owner:
+            case Block():
+                return self._block_argument(value)
+            case MakeRangeOp(start=start):
+                return AxisInfo(shape, (1,), (power_of_two_divisor(start.value.data),))
+            case SplatOp(src=source):
+                scalar = self.info(source)
                 return AxisInfo((1,) * len(shape), shape, (scalar.divisibility[0],) * len(shape))
-            case "arith.extsi" | "arith.extui" | "ttg.convert_layout" | "arith.index_cast":
-                return self.info(op.operands[0])
-            case "arith.trunci" | "tt.bitcast" | "tt.int_to_ptr" | "tt.ptr_to_int":
-                return self.info(op.operands[0])
-            case "tt.expand_dims" | "tt.broadcast" | "tt.reshape" | "tt.trans":
+            case (ExtSIOp(input=source) | ExtUIOp(input=source) | IndexCastOp(input=source)
+                  | TruncIOp(input=source)):
+                return self.info(source)
+            case (ConvertLayoutOp(src=source) | BitcastOp(src=source) | IntToPtrOp(src=source)
+                  | PtrToIntOp(src=source)):
+                return self.info(source)
+            case ExpandDimsOp() | BroadcastOp() | ReshapeOp() | TransOp() as op:
                 return self._reshaped(op, shape)
-            case "arith.addi" | "arith.subi" | "tt.addptr":
-                return self._sum(op, shape)
-            case "arith.muli":
+            case AddPtrOp(ptr=left, offset=right):
+                return self._sum(left, right, shape, scale=pointee_bytes(value))
+            case arith.AddiOp(lhs=left, rhs=right):
+                return self._sum(left, right, shape)
+            case arith.SubiOp(lhs=left, rhs=right):
+                return self._sum(left, right, shape, subtracts=True)
+            case arith.MuliOp() as op:
                 return self._product(op, shape)
-            case "arith.shli" if (bits := constant_of(op.operands[1])) is not None:
-                return _scaled(self.info(op.operands[0]), 1 << bits)
-            case "arith.cmpi":
+            case arith.ShLIOp(lhs=left, rhs=right) if (bits := constant_of(right)) is not None:
+                return _scaled(self.info(left), 1 << bits)
+            case CmpiOp() as op:
                 return self._comparison(op, shape)
-            case "arith.andi" | "arith.ori" | "arith.xori" | "arith.select":
+            case (arith.AndIOp() | arith.OrIOp() | arith.XOrIOp() | arith.MaxSIOp()
+                  | arith.MinSIOp() | SelectOp()) as op:
                 return self._pointwise(op, shape)
-            case "arith.divsi" | "arith.divui" | "arith.remsi" | "arith.remui":
-                return self._division(op, shape)
-            case "arith.maxsi" | "arith.minsi":
-                return self._pointwise(op, shape)
+            case arith.RemSIOp() | arith.RemUIOp() as op:
+                return self._division(op, shape, remainder=True)
+            case arith.DivSIOp() | arith.DivUIOp() as op:
+                return self._division(op, shape, remainder=False)
         return AxisInfo.unknown(len(shape))
 
-    def _block_argument(self, value: SSAValue, block: object) -> AxisInfo:
-        rank = len(shape_of(value))
-        assert isinstance(value, BlockArgument)
-        parent = value.block.parent_op()
-        if parent is not None and parent.name == "tt.func":
+    def _block_argument(self, value: SSAValue) -> AxisInfo:
+        found = carried(value)
+        if found is not None:
+            return self._carried(value, found)
+        parent = value.owner.parent_op()
+        if isinstance(parent, FuncOp):
             return AxisInfo((1,), (1,), (power_of_two_divisor(declared_multiple(value)),))
-        if parent is None or parent.name != "scf.for":
-            return AxisInfo.unknown(rank)
-        if value.index == 0:
-            low, step = self.info(parent.operands[0]), self.info(parent.operands[2])
-            return AxisInfo((1,), (1,), (min(low.divisibility[0], step.divisibility[0]),))
-        return self._carried(value, parent)
+        if not isinstance(parent, scf.ForOp):
+            return AxisInfo.unknown(len(shape_of(value)))
+        low, step = self.info(parent.lb), self.info(parent.step)
+        return AxisInfo((1,), (1,), (min(low.divisibility[0], step.divisibility[0]),))
 
-    def _carried(self, value: BlockArgument, loop: Operation) -> AxisInfo:
+    def _carried(self, value: SSAValue, found: Carried) -> AxisInfo:
         """Start from what holds before the loop, weaken by one turn of it until stable."""
-        guess = self.info(loop.operands[2 + value.index])
-        last = loop.regions[0].block.last_op
-        assert last is not None
+        guess = self.info(found.start)
         for _ in range(4):
             stale = dict(self._known)
             self._known[value] = guess
-            after = self.info(last.operands[value.index - 1])
+            after = self.info(found.end)
             self._known = stale
             weaker = _meet(guess, after)
             if weaker == guess:
@@ -144,8 +173,8 @@ class AxisAnalysis:
             guess = weaker
         return AxisInfo.unknown(len(shape_of(value)))
 
-    def _reshaped(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
-        source = self.info(op.operands[0])
+    def _reshaped(self, op: Reshape, shape: tuple[int, ...]) -> AxisInfo:
+        source = self.info(op.src)
         try:
             dims = dimension_map(op)
         except Unknown:
@@ -165,14 +194,17 @@ class AxisAnalysis:
             pick(source.divisibility, spread),
         )
 
-    def _sum(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
-        a, b = self.info(op.operands[0]), self.info(op.operands[1])
-        scale = pointee_bytes(op.results[0]) if op.name == "tt.addptr" else 1
+    def _sum(
+        self, left: SSAValue, right: SSAValue, shape: tuple[int, ...], *,
+        scale: int = 1, subtracts: bool = False,
+    ) -> AxisInfo:
+        """left + scale * right; of a difference only the left side makes runs."""
+        a, b = self.info(left), self.info(right)
         rank = max(len(shape), 1)
         contiguity, constancy, divisibility = [], [], []
         for d in range(rank):
             best = min(a.contiguity[d], b.constancy[d])
-            if op.name != "arith.subi":
+            if not subtracts:
                 best = max(best, min(a.constancy[d], b.contiguity[d]))
             contiguity.append(max(best, 1))
             constancy.append(min(a.constancy[d], b.constancy[d]))
@@ -181,9 +213,9 @@ class AxisAnalysis:
             divisibility.append(min(mine, _cut(b, d, run) * scale, BIG))
         return AxisInfo(tuple(contiguity), tuple(constancy), tuple(divisibility))
 
-    def _product(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
-        a, b = self.info(op.operands[0]), self.info(op.operands[1])
-        for one, other in ((a, op.operands[1]), (b, op.operands[0])):
+    def _product(self, op: arith.MuliOp, shape: tuple[int, ...]) -> AxisInfo:
+        a, b = self.info(op.lhs), self.info(op.rhs)
+        for one, other in ((a, op.rhs), (b, op.lhs)):
             if constant_of(other) == 1:
                 return one
         rank = max(len(shape), 1)
@@ -193,17 +225,16 @@ class AxisAnalysis:
             tuple(min(_every(a, d) * _every(b, d), BIG) for d in range(rank)),
         )
 
-    def _comparison(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
-        a, b = self.info(op.operands[0]), self.info(op.operands[1])
-        kind = attribute(op, "predicate").value.data
+    def _comparison(self, op: CmpiOp, shape: tuple[int, ...]) -> AxisInfo:
+        a, b = self.info(op.lhs), self.info(op.rhs)
         rank = max(len(shape), 1)
         constancy = []
         for d in range(rank):
             run = min(a.constancy[d], b.constancy[d])
             # range < bound: equal inside aligned runs as long as the bound is aligned as well
-            if kind in (2, 6, 5, 9) and b.constancy[d] >= a.contiguity[d]:
+            if op.comparison[1:] in ("lt", "ge") and b.constancy[d] >= a.contiguity[d]:
                 run = max(run, min(a.contiguity[d], a.divisibility[d], b.divisibility[d]))
-            if kind in (3, 4, 7, 8) and a.constancy[d] >= b.contiguity[d]:
+            if op.comparison[1:] in ("le", "gt") and a.constancy[d] >= b.contiguity[d]:
                 run = max(run, min(b.contiguity[d], a.divisibility[d], b.divisibility[d]))
             constancy.append(run)
         ones = (1,) * rank
@@ -217,10 +248,9 @@ class AxisAnalysis:
         )
         return AxisInfo((1,) * rank, constancy, (1,) * rank)
 
-    def _division(self, op: Operation, shape: tuple[int, ...]) -> AxisInfo:
-        a, b = self.info(op.operands[0]), self.info(op.operands[1])
+    def _division(self, op: Quotient, shape: tuple[int, ...], *, remainder: bool) -> AxisInfo:
+        a, b = self.info(op.lhs), self.info(op.rhs)
         rank = max(len(shape), 1)
-        remainder = op.name in ("arith.remsi", "arith.remui")
         contiguity, constancy, divisibility = [], [], []
         for d in range(rank):
             same = b.constancy[d] >= shape[d] if shape else True

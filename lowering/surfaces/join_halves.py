@@ -19,7 +19,9 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.tt.ops import SplitOp
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import ReshapeOp, SplitOp, TransOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.propagate_layouts import CASTS
@@ -31,7 +33,7 @@ from triton_xe.lowering.rewriting import (
     functions,
     is_pure,
 )
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, attribute, shape_of
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, shape_of
 from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.raise_surfaces import (
     in_slow_version,
@@ -49,7 +51,7 @@ class Halves:
 
     whole: SSAValue
     steps: tuple[tuple[Operation, ...], tuple[Operation, ...]]
-    stores: tuple[Operation, Operation]
+    stores: tuple[StoreOp, StoreOp]
 
     @property
     def columns(self) -> int:
@@ -87,38 +89,35 @@ def _join(split: SplitOp, target: Target) -> None:
         _store_whole(halves, left, [*left.guards, *right.guards])
 
 
-def _halves(split: Operation) -> Halves | None:
+def _halves(split: SplitOp) -> Halves | None:
     whole = _split_tile(split)
     if whole is None:
         return None
-    ways = [_to_store(result) for result in split.results]
-    if ways[0] is None or ways[1] is None:
+    left, right = _to_store(split.lhs), _to_store(split.rhs)
+    if left is None or right is None:
         return None
-    (first_steps, first), (last_steps, last) = ways[0], ways[1]
+    (first_steps, first), (last_steps, last) = left, right
     names = [[(s.name, _element(s)) for s in steps] for steps in (first_steps, last_steps)]
     if names[0] != names[1] or not _follows(first, last) or first.properties != last.properties:
         return None
     return Halves(whole, (first_steps, last_steps), (first, last))
 
 
-def _split_tile(split: Operation) -> SSAValue | None:
+def _split_tile(split: SplitOp) -> SSAValue | None:
     """The matrix whose left and right halves a tt.split gives."""
-    trans = before_conversions(split.operands[0]).owner
-    if not isinstance(trans, Operation) or trans.name != "tt.trans":
+    trans = before_conversions(split.src).owner
+    if not isinstance(trans, TransOp) or tuple(trans.order.get_values()) != (0, 2, 1):
         return None
-    if tuple(attribute(trans, "order").get_values()) != (0, 2, 1):
+    reshape = before_conversions(trans.src).owner
+    if not isinstance(reshape, ReshapeOp) or reshape.allow_reorder is not None:
         return None
-    reshape = before_conversions(trans.operands[0]).owner
-    if not isinstance(reshape, Operation) or reshape.name != "tt.reshape":
+    shape = shape_of(reshape.src)
+    if len(shape) != 2 or shape_of(reshape.result) != (shape[0], 2, shape[1] // 2):
         return None
-    (whole,) = reshape.operands
-    shape = shape_of(whole)
-    if len(shape) != 2 or shape_of(reshape.results[0]) != (shape[0], 2, shape[1] // 2):
-        return None
-    return None if attribute(reshape, "allow_reorder") is not None else whole
+    return reshape.src
 
 
-def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], Operation] | None:
+def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], StoreOp] | None:
     """The casts that alone use a half, and the store of what they make."""
     steps: list[Operation] = []
     while True:
@@ -126,11 +125,11 @@ def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], Operation] | None
         if len(uses) != 1:
             return None
         user = uses[0].operation
-        if user.name == "tt.store":
-            return (tuple(steps), user) if uses[0].index == 1 else None
-        if user.name not in CASTS and user.name != "ttg.convert_layout":
-            return None
-        if user.name != "ttg.convert_layout":
+        if isinstance(user, StoreOp):
+            return (tuple(steps), user) if user.value is value else None
+        if not isinstance(user, ConvertLayoutOp):
+            if user.name not in CASTS:
+                return None
             steps.append(user)
         value = user.results[0]
 
@@ -145,7 +144,7 @@ def _follows(first: Operation, last: Operation) -> bool:
     """Whether only arithmetic stands between two stores of one block."""
     op = first.next_op
     while op is not None and op is not last:
-        if not is_pure(op) or op.name == "tt.load":
+        if not is_pure(op) or isinstance(op, LoadOp):
             return False
         op = op.next_op
     return op is last
@@ -193,7 +192,7 @@ def _sink(choice: Operation, first: Operation | None) -> None:
         before = op.prev_op
         users = [use.operation for result in op.results for use in result.uses]
         inside = all(choice.regions[1].block.find_ancestor_op_in_block(u) for u in users)
-        if users and inside and is_pure(op) and op.name != "tt.load":
+        if users and inside and is_pure(op) and not isinstance(op, LoadOp):
             detach(op)
             Rewriter.insert_op(op, InsertPoint.before(first))
             first = op

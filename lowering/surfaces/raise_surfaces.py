@@ -13,16 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
-from triton_xe.dialects.tt.memory import StoreOp
+from triton_xe.dialects.arith_ext import (
+    ExtFOp,
+    ExtSIOp,
+    SIToFPOp,
+    TruncFOp,
+    TruncIOp,
+    UIToFPOp,
+)
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
@@ -54,9 +64,9 @@ RUNS = "xe.runs"
 VERSIONS = "xe.versions"
 """Attribute of an scf.if whose first side is the fast version of the second."""
 
-_PASS_THROUGH = frozenset(
-    {"ttg.convert_layout", "tt.trans", "arith.truncf", "arith.extf", "tt.fp_to_fp", "tt.bitcast",
-     "arith.sitofp", "arith.uitofp", "arith.extsi", "arith.trunci", "arith.bitcast"}
+_PASS_THROUGH = (
+    ConvertLayoutOp, TransOp, TruncFOp, ExtFOp, FpToFpOp, BitcastOp, SIToFPOp, UIToFPOp, ExtSIOp,
+    TruncIOp, arith.BitcastOp,
 )
 
 
@@ -99,28 +109,22 @@ class RaiseSurfacesPass(TargetedPass):
             erase_dead(function)
 
 
-def _by_dpas(op: Operation, target: Target) -> bool:
-    return op.name == "tt.dot" and not isinstance(instruction_of(op, target), str)
+def _by_dpas(op: Operation | Block, target: Target) -> bool:
+    return isinstance(op, DotOp) and not isinstance(instruction_of(op, target), str)
 
 
-def _dot_loads(function: Operation, target: Target) -> list[Operation]:
-    """tt.load operations whose values reach an operand of a dot for the matrix unit."""
-    found: dict[Operation, None] = {}
-    for op in function.walk():
-        if not _by_dpas(op, target):
-            continue
-        for value in op.operands[:2]:
-            source = _source(value)
-            if source is not None and source.name == "tt.load":
-                found[source] = None
-    return list(found)
+def _dot_loads(function: Operation, target: Target) -> list[LoadOp]:
+    """The loads whose values reach an operand of a dot for the matrix unit."""
+    dots = [op for op in function.walk() if isinstance(op, DotOp) and _by_dpas(op, target)]
+    sources = [_source(value) for dot in dots for value in (dot.a, dot.b)]
+    return list(dict.fromkeys(op for op in sources if isinstance(op, LoadOp)))
 
 
-def _source(value: SSAValue) -> Operation | None:
+def _source(value: SSAValue) -> Operation | Block:
     op = value.owner
-    while isinstance(op, Operation) and op.name in _PASS_THROUGH:
+    while isinstance(op, _PASS_THROUGH):
         op = op.operands[0].owner
-    return op if isinstance(op, Operation) else None
+    return op
 
 
 @dataclass
@@ -129,7 +133,7 @@ class Site:
 
     anchor: Operation
     loop: scf.ForOp | None
-    accesses: dict[Operation, tuple[Surface, Motion, Motion]]
+    accesses: dict[LoadOp, tuple[Surface, Motion, Motion]]
 
     @property
     def guards(self) -> list[Guard]:
@@ -165,9 +169,9 @@ def values_of(amount: object) -> set[SSAValue]:
     return set()
 
 
-def _sites(loads: list[Operation], affine: Affine) -> list[Site]:
+def _sites(loads: list[LoadOp], affine: Affine) -> list[Site]:
     """The loads that can be raised, by the block they stand in."""
-    groups: dict[Block, list[Operation]] = {}
+    groups: dict[Block, list[LoadOp]] = {}
     for load in loads:
         assert load.parent is not None
         groups.setdefault(load.parent, []).append(load)
@@ -216,7 +220,7 @@ def _apart(site: Site) -> list[Site]:
 
 
 def _access(
-    op: Operation, affine: Affine, loop: Operation | None
+    op: LoadOp, affine: Affine, loop: Operation | None
 ) -> tuple[Surface, Motion, Motion]:
     surface = surface_access(op, affine, loop)
     return surface, _motion(surface.y, loop), _motion(surface.x, loop)
@@ -232,7 +236,7 @@ def _motion(at: Poly, loop: Operation | None) -> Motion:
     return Motion(still, step)
 
 
-def _first(ops: list[Operation]) -> Operation:
+def _first(ops: Sequence[Operation]) -> Operation:
     block = ops[0].parent
     assert block is not None
     return next(op for op in block.ops if op in ops)
@@ -245,14 +249,16 @@ def _version(sites: list[Site]) -> None:
     loops = [site.loop for site in sites if site.loop is not None]
     runs = {loop for loop in loops if loop.attributes.get(RUNS) is not None or _runs(loop)}
     if len(loops) == 1 and not runs:
-        low, high = (Affine().scalar(v) for v in loops[0].operands[:2])
+        low, high = (Affine().scalar(v) for v in (loops[0].lb, loops[0].ub))
         guards.append(at_least(high - low, Poly.constant(1), "the loop runs at least once"))
         runs = set(loops)
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():
             remark(op, "2D block load" + only_if(surface.guards))
     condition = Scalars(InsertPoint.before(anchor)).all_hold(guards)
-    everything = [op for site in sites for op in (site.loop, *site.accesses) if op is not None]
+    everything: list[Operation] = [
+        op for site in sites for op in (site.loop, *site.accesses) if op is not None
+    ]
     copies = dict(zip(everything, everything, strict=True))
     if condition is not None:
         copies = _split(anchor, condition, everything)
@@ -261,14 +267,14 @@ def _version(sites: list[Site]) -> None:
         assert loop is None or isinstance(loop, scf.ForOp)
         if loop is not None and site.loop in runs:
             loop.attributes[RUNS] = UnitAttr()
-        accesses = {copies[op]: access for op, access in site.accesses.items()}
+        accesses = {cast(LoadOp, copies[op]): access for op, access in site.accesses.items()}
         first = loop if loop is not None else _first(list(accesses))
         _place_cursors(first, loop, accesses)
 
 
-def _runs(loop: Operation) -> bool:
+def _runs(loop: scf.ForOp) -> bool:
     """Whether a loop certainly runs at least once."""
-    low, high = (Affine().scalar(v) for v in loop.operands[:2])
+    low, high = (Affine().scalar(v) for v in (loop.lb, loop.ub))
     return nonnegative(high - low - 1)
 
 
@@ -323,18 +329,12 @@ def _split(
 def _place_cursors(
     first: Operation,
     loop: scf.ForOp | None,
-    accesses: dict[Operation, tuple[Surface, Motion, Motion]],
+    accesses: dict[LoadOp, tuple[Surface, Motion, Motion]],
 ) -> None:
     scalars = Scalars(InsertPoint.before(first))
     cursors = []
     for op, (surface, y, x) in accesses.items():
-        element = op.results[0].type.element_type  # type: ignore[attr-defined]
-        cursor = xe.CursorOp(
-            surface.base, scalars.poly32(surface.height), scalars.poly32(surface.width),
-            scalars.poly32(surface.pitch), scalars.poly32(y.start), scalars.poly32(x.start),
-            element, surface.base_alignment,
-        )
-        cursors.append(scalars.insert(cursor))
+        cursors.append(_cursor(scalars, surface, y.start, x.start, op.result))
     steps = [
         (scalars.poly32(y.step), scalars.poly32(x.step)) for _, y, x in accesses.values()
     ]
@@ -343,16 +343,27 @@ def _place_cursors(
         loop, added = extend_for(loop, cursors)
         at = list(added)
     for (op, (surface, _, _)), cursor_value in zip(accesses.items(), at, strict=True):
-        load = xe.BlockLoadOp(cursor_value, op.results[0].type, surface.transposed)
+        load = xe.BlockLoadOp(cursor_value, op.result.type, surface.transposed)
         placed(op, load)
         Rewriter.replace_op(op, load)
     if loop is not None:
-        end = loop.regions[0].block.last_op
+        end = loop.body.block.last_op
         assert end is not None
         moved = [xe.AdvanceOp(c, dy, dx) for c, (dy, dx) in zip(at, steps, strict=True)]
-        for op in moved:
-            Rewriter.insert_op(op, InsertPoint.before(end))
-        yield_more(loop, [op.results[0] for op in moved])
+        for advance in moved:
+            Rewriter.insert_op(advance, InsertPoint.before(end))
+        yield_more(loop, [advance.moved for advance in moved])
+
+
+def _cursor(scalars: Scalars, surface: Surface, y: Poly, x: Poly, tile: SSAValue) -> SSAValue:
+    """A cursor at (y, x) of a surface that has the elements of a tile."""
+    kind = tile.type
+    assert isinstance(kind, TensorType)
+    return scalars.insert(xe.CursorOp(
+        surface.base, scalars.poly32(surface.height), scalars.poly32(surface.width),
+        scalars.poly32(surface.pitch), scalars.poly32(y), scalars.poly32(x),
+        kind.element_type, surface.base_alignment,
+    ))
 
 
 def stores_dot(stored: SSAValue, target: Target) -> bool:
@@ -364,15 +375,15 @@ def stores_dot(stored: SSAValue, target: Target) -> bool:
             continue
         seen.add(value)
         op = value.owner
-        if not isinstance(op, Operation):
-            continue
         if _by_dpas(op, target):
             return True
-        if op.name == "scf.for":
-            last = op.regions[0].block.last_op
+        if isinstance(op, scf.ForOp):
+            last = op.body.block.last_op
             assert last is not None
             work.append(last.operands[op.results.index(value)])
-        elif op.name.startswith(("arith.", "math.", "tt.fp_to_fp", "ttg.convert")):
+        elif isinstance(op, FpToFpOp | ConvertLayoutOp) or (
+            isinstance(op, Operation) and op.name.startswith(("arith.", "math."))
+        ):
             work.extend(op.operands)
     return False
 
@@ -390,7 +401,7 @@ def in_slow_version(op: Operation) -> bool:
     return False
 
 
-def _raise_store(store: Operation, affine: Affine) -> None:
+def _raise_store(store: StoreOp, affine: Affine) -> None:
     try:
         surface = surface_access(store, affine, None)
     except Unknown as reason:
@@ -400,7 +411,7 @@ def _raise_store(store: Operation, affine: Affine) -> None:
         remark(store, "stays a scatter: 2D block stores do not transpose")
         return
     remark(store, "2D block store" + only_if(surface.guards))
-    store_block([store], store.operands[1], surface, surface.guards)
+    store_block([store], store.value, surface, surface.guards)
 
 
 def only_if(guards: Iterable[Guard]) -> str:
@@ -444,14 +455,6 @@ def store_block(
 def _block_store(store: Operation, value: SSAValue, surface: Surface, at: InsertPoint) -> None:
     """Store a tile where a surface says, in place of `store`."""
     scalars = Scalars(at)
-    element = value.type.element_type  # type: ignore[attr-defined]
-    cursor = scalars.insert(
-        xe.CursorOp(
-            surface.base, scalars.poly32(surface.height), scalars.poly32(surface.width),
-            scalars.poly32(surface.pitch), scalars.poly32(surface.y), scalars.poly32(surface.x),
-            element, surface.base_alignment,
-        )
-    )
-    made = xe.BlockStoreOp(value, cursor)
+    made = xe.BlockStoreOp(value, _cursor(scalars, surface, surface.y, surface.x, value))
     placed(store, made)
     Rewriter.insert_op(made, at)

@@ -11,8 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.dialects.arith_ext import ExtSIOp, SelectOp
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp, SplatOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import (
@@ -23,7 +28,6 @@ from triton_xe.lowering.surfaces.affine import (
     Pointers,
     Remainder,
     Unknown,
-    attribute,
     constant_of,
     declared_multiple,
     invariant_in,
@@ -62,19 +66,18 @@ class Surface:
     guards: tuple[Guard, ...]
 
 
-def surface_access(op: Operation, affine: Affine, loop: Operation | None) -> Surface:
+def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
     """The surface that a tt.load or tt.store touches.
 
     All facts about it, but not its position, must be known before `loop` begins.
     """
-    pointer, mask_value, fill = _operands(op)
-    if len(shape_of(pointer)) != 2:
+    if len(shape_of(op.ptr)) != 2:
         raise Unknown("only accesses of rank 2 can be 2D blocks")
-    zeros = _zero_unless(fill)
-    pointers, mask = affine.pointers(pointer), affine.mask(mask_value)
+    zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)
+    pointers, mask = affine.pointers(op.ptr), affine.mask(op.mask)
     if any(loop is not None and loop.is_ancestor(z.amount.owner) for z in zeros):
         raise Unknown("what fills masked elements changes in the loop")
-    surface = _surface(pointers, mask, pointer, loop)
+    surface = _surface(pointers, mask, op.ptr, loop)
     return replace(surface, guards=(*surface.guards, *zeros))
 
 
@@ -82,34 +85,22 @@ def _zero_unless(fill: SSAValue | None) -> list[Guard]:
     """What must be false so that masked elements are filled with zero."""
     if fill is None or constant_of(fill) == 0 or _is_zero(fill):
         return []
-    op = fill.owner
-    if isinstance(op, Operation) and op.name == "arith.select" and _is_zero(op.operands[2]):
-        choice = op.operands[0]
-        if not shape_of(choice):
+    match fill.owner:
+        case SelectOp(cond=choice, rhs=other) if _is_zero(other) and not shape_of(choice):
             return [Guard(choice, Relation.FALSE, what="the descriptor pads with zero")]
     raise Unknown("masked elements are filled with something else than zero")
 
 
-def _operands(op: Operation) -> tuple[SSAValue, SSAValue | None, SSAValue | None]:
-    operands = list(op.operands)
-    if op.name == "tt.load":
-        return operands[0], *(operands[1:3] + [None] * (3 - len(operands)))  # type: ignore[return-value]
-    return operands[0], operands[2] if len(operands) > 2 else None, None
-
-
 def _is_zero(value: SSAValue) -> bool:
-    op = value.owner
-    if not isinstance(op, Operation):
-        return False
-    if op.name == "tt.splat":
-        return _is_zero(op.operands[0])
-    if op.name != "arith.constant":
-        return False
-    held = attribute(op, "value")
-    values = held.get_values() if hasattr(held, "get_values") else (held.value.data,)
-    return all(v == 0 and str(v)[0] != "-" for v in values[:1]) and (
-        len(values) == 1 or held.is_splat()
-    )
+    match value.owner:
+        case SplatOp(src=source):
+            return _is_zero(source)
+        case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as held):
+            first = held.get_values()[0]
+            return first == 0 and str(first)[0] != "-" and (len(held) == 1 or held.is_splat())
+        case arith.ConstantOp(value=IntegerAttr() | FloatAttr() as held):
+            return held.value.data == 0 and str(held.value.data)[0] != "-"
+    return False
 
 
 def _surface(
@@ -306,24 +297,21 @@ def _value_nonnegative(value: SSAValue, depth: int) -> bool:
     constant = constant_of(value)
     if constant is not None:
         return constant >= 0
-    op = value.owner
-    if not isinstance(op, Operation) or depth == 0:
+    if depth == 0:
         return False
 
-    def of(*operands: int) -> bool:
-        return all(_value_nonnegative(op.operands[i], depth - 1) for i in operands)
+    def of(*values: SSAValue) -> bool:
+        return all(_value_nonnegative(v, depth - 1) for v in values)
 
-    match op.name:
-        case "tt.get_program_id" | "tt.get_num_programs":
+    match value.owner:
+        case GetProgramIdOp() | GetNumProgramsOp():
             return True
-        case "arith.remsi" | "arith.extsi":
-            return of(0)
-        case "arith.divsi" | "arith.minsi" | "arith.addi" | "arith.muli":
-            return of(0, 1)
-        case "arith.maxsi":
-            return of(0) or of(1)
-        case "arith.select":
-            return of(1, 2)
+        case arith.RemSIOp(lhs=source) | ExtSIOp(input=source):
+            return of(source)
+        case arith.DivSIOp() | arith.MinSIOp() | arith.AddiOp() | arith.MuliOp() | SelectOp() as op:
+            return of(op.lhs, op.rhs)
+        case arith.MaxSIOp(lhs=left, rhs=right):
+            return of(left) or of(right)
     return False
 
 
@@ -346,10 +334,8 @@ def _symbol_multiple(symbol: Symbol) -> int:
 
 def base_multiple(base: SSAValue) -> int:
     """A number of bytes that certainly divides a scalar pointer."""
-    op = base.owner
-    if not isinstance(op, Operation):
-        return declared_multiple(base)
-    if op.name != "tt.addptr":
-        return 1
-    step = multiple_of(Affine().scalar(op.operands[1])) * pointee_bytes(op.results[0])
-    return gcd(base_multiple(op.operands[0]), step)
+    match base.owner:
+        case AddPtrOp(ptr=source, offset=offset):
+            step = multiple_of(Affine().scalar(offset)) * pointee_bytes(base)
+            return gcd(base_multiple(source), step)
+    return declared_multiple(base)
