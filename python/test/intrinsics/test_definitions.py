@@ -6,12 +6,14 @@ Blocks, DPAS and atomics have tests of their own (`python/test/simulator`).
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from triton_xe.errors import SimulatorTrap
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.intrinsics import ROWS, Family, genisa, opencl
 from triton_xe.intrinsics.definitions import ids, maths, subgroup
@@ -170,6 +172,25 @@ def test_functions_between_types() -> None:
     ]
     for case, got in zip(cases, run(cases, {n: values[n] for n in "xsd"}), strict=True):
         np.testing.assert_array_equal(got, case[3](), err_msg=case[0])
+
+
+@pytest.mark.parametrize(("row", "result", "arguments", "device"), [
+    (genisa.FLOAT_TO_BF16, "i16", ["float 1.0", "i32 0"], "mtl"),
+    (genisa.FLOAT_TO_TF32, "float", ["float 1.0", "i32 0"], "dg2"),
+    (genisa.NAMED_BARRIER_WAIT, "void", ["i8 1"], "dg2"),
+])
+def test_what_a_device_lacks_is_refused(
+    row: Intrinsic, result: str, arguments: list[str], device: str
+) -> None:
+    types = [a.split(" ")[0] for a in arguments]
+    symbol = row.symbol(result, types)
+    named = "" if result == "void" else "%r = "
+    text = (f"define spir_kernel void @k() {SIZES} {{\n"
+            f"  {named}call {result} @{symbol}({', '.join(arguments)})\n  ret void\n}}\n"
+            f"declare {result} @{symbol}({', '.join(types)})\n"
+            "!0 = !{i32 8}\n!1 = !{i32 8, i32 1, i32 1}\n")
+    with pytest.raises(SimulatorTrap, match=f"{device} has no {re.escape(row.name)}"):
+        SimulatedDevice(device).load(text.encode(), "k")
 
 
 def test_reductions_of_vectors() -> None:

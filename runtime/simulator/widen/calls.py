@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from triton_xe.errors import SimulatorTrap
 from triton_xe.intrinsics import Family, definitions, find
 from triton_xe.intrinsics.definitions import block_1d, ids
 from triton_xe.runtime.simulator import ir
@@ -77,6 +78,8 @@ def call(w: Widener, i: Instruction) -> None:
     if target is not None:
         (lane_call if is_lane_helper(target.name) else function_call)(w, i, target)
         return
+    if known.family not in _CHECKED and not known.available(w.context.target):
+        raise SimulatorTrap(f"{w.where(i)}: {w.context.target.name} has no {known.name}")
     if is_barrier(i):
         barrier(w, i)
         return
@@ -91,6 +94,8 @@ def call(w: Widener, i: Instruction) -> None:
         w.fail(f"unknown function {callee}")
 
 
+_CHECKED = (Family.BLOCK_2D, Family.PAYLOAD, Family.DPAS)
+"""What they refuse, they say in more words."""
 _DONE = (Family.BARRIER, Family.FENCE, Family.HINT)
 """Nothing else is to be done, also where a named barrier is signalled: subgroups run the same way
 through a kernel, so waiting for all of them waits for enough."""
