@@ -1,13 +1,15 @@
 /* Launch kernels on Level Zero: read the Python arguments, check them, hand them to the driver.
 
-   Whatever is unusual about a launch, a wrong argument first of all, is left to a function in Python
-   (`level_zero/launcher.py`), which is called with the same arguments.  Python's lock is held from the
-   first argument that is set to the append: that makes both one step for every other thread.
+   Whatever is unusual about a launch, a wrong argument first of all, is left to a function in
+   Python (`level_zero/launcher.py`), which is called with the same arguments.  Python's lock is
+   held from the first argument that is set to the append: that makes both one step for every other
+   thread.
 
    Only the limited API is used, so that one build serves every CPython from 3.11 on.
 
-   A format has one letter for each value that a launch is given: those of Python's `struct`, 'P' for
-   a pointer, 'E' for bfloat16, 's' for bytes of shared local memory, 'x' for what is no argument. */
+   A format has one letter for each value that a launch is given: those of Python's `struct`, 'P'
+   for a pointer, 'E' for bfloat16, 's' for bytes of shared local memory, 'x' for what is no
+   argument. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -34,7 +36,7 @@ typedef struct {
     ze_device_handle_t device;
     uint64_t stream; /* a queue whose work is all in the list `stream_list` */
     ze_command_list_handle_t stream_list;
-    int dlpack_type, dlpack_id; /* what DLPack calls this device; 0 when its memory is asked about */
+    int dlpack_type, dlpack_id; /* DLPack's name of this device; 0 when its memory is asked about */
     __typeof__(zeKernelSetArgumentValue) *set_argument;
     __typeof__(zeCommandListAppendLaunchKernel) *append;
     __typeof__(zeMemGetAllocProperties) *describe;
@@ -84,22 +86,23 @@ static void remember(Device *d, uint64_t begin, uint64_t end)
     d->allocations[at].end = end;
 }
 
-static PyObject *device_remember(PyObject *self, PyObject *args)
+static PyObject *change(PyObject *self, PyObject *span, void (*how)(Device *, uint64_t, uint64_t))
 {
     unsigned long long begin, end;
-    if (!PyArg_ParseTuple(args, "KK", &begin, &end))
+    if (!PyArg_ParseTuple(span, "KK", &begin, &end))
         return NULL;
-    remember((Device *)self, begin, end);
+    how((Device *)self, begin, end);
     Py_RETURN_NONE;
 }
 
-static PyObject *device_forget(PyObject *self, PyObject *args)
+static PyObject *device_remember(PyObject *self, PyObject *span)
 {
-    unsigned long long begin, end;
-    if (!PyArg_ParseTuple(args, "KK", &begin, &end))
-        return NULL;
-    forget((Device *)self, begin, end);
-    Py_RETURN_NONE;
+    return change(self, span, remember);
+}
+
+static PyObject *device_forget(PyObject *self, PyObject *span)
+{
+    return change(self, span, forget);
 }
 
 static PyObject *device_knows(PyObject *self, PyObject *address)
@@ -410,13 +413,6 @@ static int run(Kernel *k, const char *format, const ze_command_list_handle_t *li
            !k->device->append(*list, k->handle, &groups, NULL, 0, NULL);
 }
 
-/* What a launch function is bound to; a direct one is called as Triton calls a launcher. */
-typedef struct {
-    Kernel *kernel; /* NULL for a direct one */
-    PyObject *general;
-    char format[MOST_ARGUMENTS + 1];
-} Plan;
-
 static int has_hooks(PyObject *chain)
 {
     if (Py_IsNone(chain))
@@ -428,18 +424,17 @@ static int has_hooks(PyObject *chain)
 }
 
 /* (list, x, y, z, *values) */
-static int launch_bound(const Plan *plan, PyObject *const *args)
+static int launch_bound(Kernel *k, const char *format, PyObject *const *args)
 {
     uint64_t given;
     if (!read_wide(args[0], &given))
         return 0;
     ze_command_list_handle_t list = (ze_command_list_handle_t)(uintptr_t)given;
-    return run(plan->kernel, plan->format, list ? &list : &plan->kernel->device->list, args + 1,
-               args + 4);
+    return run(k, format, list ? &list : &k->device->list, args + 1, args + 4);
 }
 
 /* (x, y, z, stream, function, packed, metadata, enter hook, exit hook, *values) */
-static int launch_direct(const Plan *plan, PyObject *const *args)
+static int launch_direct(const char *format, PyObject *const *args)
 {
     uint64_t stream;
     if (has_hooks(args[7]) || has_hooks(args[8]) || !read_wide(args[3], &stream))
@@ -448,53 +443,41 @@ static int launch_direct(const Plan *plan, PyObject *const *args)
     Kernel *k = (Kernel *)state;
     int is_done =
         state && Py_IS_TYPE(state, kernel_type) && (!stream || stream == k->device->stream) &&
-        run(k, plan->format, stream ? &k->device->stream_list : &k->device->list, args, args + 9);
+        run(k, format, stream ? &k->device->stream_list : &k->device->list, args, args + 9);
     Py_XDECREF(state);
     return is_done;
 }
 
+/* `self` is what `make_launcher` was given. */
 static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    const Plan *plan = PyCapsule_GetPointer(self, NULL);
-    if (count == (plan->kernel ? 4 : 9) + (Py_ssize_t)strlen(plan->format) &&
-        (plan->kernel ? launch_bound(plan, args) : launch_direct(plan, args)))
+    PyObject *kernel = PyTuple_GetItem(self, 0), *format = PyTuple_GetItem(self, 1);
+    const char *letters = PyBytes_AsString(format);
+    int is_direct = Py_IsNone(kernel);
+    if (count == (is_direct ? 9 : 4) + PyBytes_Size(format) &&
+        (is_direct ? launch_direct(letters, args) : launch_bound((Kernel *)kernel, letters, args)))
         Py_RETURN_NONE;
     PyErr_Clear();
     PyObject *all = PyTuple_New(count);
     for (Py_ssize_t n = 0; all && n < count; n++)
         PyTuple_SetItem(all, n, Py_NewRef(args[n]));
-    PyObject *answer = all ? PyObject_CallObject(plan->general, all) : NULL;
+    PyObject *answer = all ? PyObject_CallObject(PyTuple_GetItem(self, 2), all) : NULL;
     Py_XDECREF(all);
     return answer;
 }
 
-static void plan_release(PyObject *capsule)
-{
-    Plan *plan = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF((PyObject *)plan->kernel);
-    Py_DECREF(plan->general);
-    PyMem_Free(plan);
-}
-
-/* make_launcher(kernel or None, format, general) */
+/* make_launcher(kernel, format, general); without a kernel it is called as Triton calls one. */
 static PyObject *make_launcher(PyObject *self, PyObject *args)
 {
     static PyMethodDef method = {
         "launch", (PyCFunction)(void (*)(void))launch, METH_FASTCALL, NULL};
-    PyObject *kernel, *general;
-    const char *format;
-    if (!PyArg_ParseTuple(args, "OyO", &kernel, &format, &general))
+    PyObject *kernel, *format, *general;
+    if (!PyArg_ParseTuple(args, "OSO", &kernel, &format, &general))
         return NULL;
-    Plan *plan = PyMem_Calloc(1, sizeof *plan);
-    if (!plan)
-        return PyErr_NoMemory();
-    plan->kernel = Py_IsNone(kernel) ? NULL : (Kernel *)Py_NewRef(kernel);
-    plan->general = Py_NewRef(general);
-    strncpy(plan->format, format, MOST_ARGUMENTS);
-    PyObject *capsule = PyCapsule_New(plan, NULL, plan_release);
-    PyObject *made = capsule ? PyCFunction_NewEx(&method, capsule, NULL) : NULL;
-    Py_XDECREF(capsule);
-    return made;
+    if (Py_IsNone(kernel) || Py_IS_TYPE(kernel, kernel_type))
+        return PyCFunction_NewEx(&method, args, NULL);
+    PyErr_SetString(PyExc_TypeError, "not a kernel");
+    return NULL;
 }
 
 /* ---- Shared pointers of libstdc++ ---- */

@@ -2,8 +2,8 @@
    the handler that makes a wild access of a kernel an error, not the end of the process.
 
    After a launch a thread spins for `SPIN_NS`, since kernels often follow each other, and then
-   sleeps: waking up can take longer than a small launch.  Who launches runs work-groups too; a thread
-   that did not wake up in time is not waited for.
+   sleeps: waking up can take longer than a small launch.  Who launches runs work-groups too; a
+   thread that did not wake up in time is not waited for.
 
    A thread's state goes from IDLE to POSTED (by the launch), then either to RUNNING (by the thread)
    and back, or back to IDLE at once (by a launch that found nothing left to do). */
@@ -39,7 +39,7 @@ struct job {
     void (*run)(void *kernel, void *launch, void *memory);
     void *kernel, *launch;
     struct need need;
-    _Atomic int64_t *error; /* after a wild access: `fault` when it is 0, and two words on the address */
+    _Atomic int64_t *error; /* a wild access sets it to `fault` if it is 0, and error[2] to where */
     int64_t fault;
 };
 
@@ -133,7 +133,10 @@ static int64_t now(void)
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
-static bool is_ready(struct worker *w, bool idle) { return (atomic_load(&w->state) == IDLE) == idle; }
+static bool is_ready(struct worker *w, bool idle)
+{
+    return (atomic_load(&w->state) == IDLE) == idle;
+}
 
 static bool spin(struct worker *w, bool idle)
 {
@@ -233,8 +236,9 @@ struct pool *xe_pool_new(void)
     return pool;
 }
 
-/* Call run(kernel, launch, memory) on up to `threads` threads, this one included; the answer is 0 or
-   an `errno`.  A launch that finds the others at work for another one runs on its own thread alone. */
+/* Call run(kernel, launch, memory) on up to `threads` threads, this one included; the answer is 0
+   or an `errno`.  A launch that finds the others at work for another one runs on its own thread
+   alone. */
 int xe_pool_run(struct pool *pool, int threads, void (*run)(void *, void *, void *), void *kernel,
                 void *launch, size_t size, size_t zero_from, size_t zero_size,
                 _Atomic int64_t *error, int64_t fault)
