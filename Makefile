@@ -43,7 +43,7 @@ wheel: $(VENV)/ready
 	$(BIN)/python -m build --outdir dist .
 
 # torch first: whatever build is installed stays, and nothing below pulls in another one
-$(VENV)/ready: setup.py pyproject.toml
+$(VENV)/ready: setup.py pyproject.toml runtime/native/launch.c runtime/native/threads.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'triton-xe needs Python 3.11 or later; set PYTHON=/path/to/python3.11'; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \

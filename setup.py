@@ -3,6 +3,7 @@
 What the distribution says of itself is in `pyproject.toml`.
 """
 
+import hashlib
 import sysconfig
 from pathlib import Path
 
@@ -25,10 +26,16 @@ def packages() -> list[str]:
 
 
 def native(name: str) -> Extension:
-    """A part in C; without a compiler, or Python's headers, the package is built without it."""
+    """A part in C; without a compiler, or Python's headers, the package is built without it.
+
+    What was built knows its source, so that it is not used with another.
+    """
+    source = f"runtime/native/{name}.c"
+    digest = hashlib.sha256((HERE / source).read_bytes()).hexdigest()
     return Extension(
-        f"triton_xe.runtime.native.{name}", [f"runtime/native/{name}.c"], include_dirs=[HEADERS],
-        depends=[f"{HEADERS}/ze_api.h"], extra_compile_args=["-std=gnu11", "-O2"],
+        f"triton_xe.runtime.native.{name}", [source], include_dirs=[HEADERS],
+        define_macros=[("XE_SOURCE", f'"{digest}"')], depends=[f"{HEADERS}/ze_api.h"],
+        extra_compile_args=["-std=gnu11", "-O2"],
         py_limited_api=LIMITED, optional=True,
     )
 
@@ -36,7 +43,7 @@ def native(name: str) -> Extension:
 setup(
     packages=packages(),
     package_dir={f"triton_xe.{folder}": folder for folder in OUTER},
-    package_data={"": ["py.typed", "*.cpp", "*.h", "*.json"]},
+    package_data={"": ["py.typed", "*.c", "*.cpp", "*.h", "*.json"]},
     ext_modules=[native("launch"), native("threads")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

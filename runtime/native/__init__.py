@@ -4,35 +4,46 @@
 - `threads.c`, a library without Python: the simulator's threads, and its handler of wild accesses.
 
 `launch` and `threads` are None where they are missing: no compiler when the package was built from
-source, a Python without its global lock, or `TRITON_XE_NATIVE=0`.
+source, a source that changed since, a Python without its global lock, or `TRITON_XE_NATIVE=0`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from triton_xe import knobs
 
+HERE = Path(__file__).parent
+
+
+def _built_from(name: str) -> str:
+    """The digest of a source as it is now; `setup.py` compiles the same into what it builds."""
+    return hashlib.sha256((HERE / f"{name}.c").read_bytes()).hexdigest()
+
 
 def _launch() -> Any:
     try:
-        return import_module(f"{__name__}.launch") if knobs.native() else None
+        module = import_module(f"{__name__}.launch")
     except ImportError:
         return None
+    return module if getattr(module, "source", "") == _built_from("launch") else None
 
 
 def _threads() -> ctypes.CDLL | None:
-    found = sorted(Path(__file__).parent.glob("threads.*so")) if knobs.native() else []
     try:
-        return ctypes.CDLL(str(found[0])) if found else None
-    except OSError:
+        library = ctypes.CDLL(str(next(HERE.glob("threads.*so"))))
+        source = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "xe_source")))
+    except (OSError, StopIteration, ValueError):
         return None
+    return library if source.decode() == _built_from("threads") else None
 
 
-launch, threads = _launch(), _threads()
+launch: Any = _launch() if knobs.native() else None
+threads: ctypes.CDLL | None = _threads() if knobs.native() else None
 
 
 def describe() -> str:

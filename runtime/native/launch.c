@@ -525,6 +525,7 @@ PyMODINIT_FUNC PyInit_launch(void)
         PyModule_AddObjectRef(module, "Device", (PyObject *)device_type);
         PyModule_AddObjectRef(module, "Kernel", (PyObject *)kernel_type);
         PyModule_AddIntMacro(module, MOST_ARGUMENTS);
+        PyModule_AddStringConstant(module, "source", XE_SOURCE);
     }
     return module;
 }

@@ -277,6 +277,8 @@ void xe_pool_end(struct pool *pool)
     pthread_mutex_unlock(&pool->busy);
 }
 
+const char xe_source[] = XE_SOURCE;
+
 /* How long a thread without work spins, in nanoseconds. */
 int64_t xe_spin(void)
 {
