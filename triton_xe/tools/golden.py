@@ -318,8 +318,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit code: 1 when something differs."""
-    a = arguments
+    """The exit code: 1 when something differs, or nothing was compared."""
+    a, unrecorded = arguments, 0
     if a.command == "gather":
         if a.program:
             add_program(a.corpus, Path(a.program[0]), a.program[1], a.kind or "programs")
@@ -331,14 +331,18 @@ def run(arguments: argparse.Namespace) -> int:
         cases = [c for c in cases if not (a.missing and c.recorded(a.out).exists())]
         count = record(cases, a.out, a.jobs)
     else:
-        cases = [c for c in cases if c.recorded(a.out).exists()
-                 and (not a.slow or read(c, a.out)[1] <= a.slow)]
+        recorded = [c for c in cases if c.recorded(a.out).exists()]
+        unrecorded = len(cases) - len(recorded)
+        cases = [c for c in recorded if not a.slow or read(c, a.out)[1] <= a.slow]
         count = compare(cases, a.out, a.jobs, a.stages.split(","), a.show)
     kernels = len({case.source for case in cases})
     figures = ", ".join(f"{name} {count[name]}" for name in _outcomes(a.command))
     print(f"{kernels} kernels, {len(cases)} compilations in "
           f"{time.perf_counter() - started:.0f} s: {figures}")
-    return 1 if count["differ"] else 0
+    if unrecorded:
+        print(f"not compared: {unrecorded} compilations have no recording")
+    nothing = a.command == "compare" and not cases
+    return 1 if count["differ"] or nothing else 0
 
 
 def _outcomes(command: str) -> tuple[str, ...]:

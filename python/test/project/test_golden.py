@@ -80,6 +80,11 @@ def test_planted_difference_is_found(corpus, tmp_path, capsys):
     assert "twice" not in printed
 
 
+def test_comparing_with_nothing_is_no_success(corpus, tmp_path, capsys):
+    assert golden_command("compare", corpus, tmp_path / "empty", "--devices", "bmg") == 1
+    assert "2 compilations have no recording" in capsys.readouterr().out
+
+
 def test_refusal_is_recorded(corpus, tmp_path):
     (corpus / "kernels" / "twice.json").write_text('{"num_warps": 3}')
     case = golden.Case(corpus / "kernels" / "twice.ttir", "bmg")
