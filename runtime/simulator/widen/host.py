@@ -418,13 +418,10 @@ class _FunctionWriter:
         first = len(b.function.blocks) - 1
         w.matrices.in_loop = any(map(is_dpas, block.instructions)) and self._repeats(block)
         waiting: list[tuple[Instruction, Value]] = []
-        begun = 0
         for i in block.instructions:
             w.current = i
-            length = self._length(first)
-            if length - begun > LONG_BLOCK:
+            if len(b.block.instructions) > LONG_BLOCK:
                 self._stop_when_told()
-                begun = self._length(first)
             if i.opcode == "phi":
                 waiting.append(self._phi(i))
                 continue
@@ -435,11 +432,6 @@ class _FunctionWriter:
         w.current = None
         group_dpas(w, b.function.blocks[first:])
         self.ends[block.label] = last, terminator
-
-    def _length(self, first: int) -> int:
-        """Host instructions and labels of the current source block."""
-        blocks = self.w.b.function.blocks[first:]
-        return sum(len(x.instructions) for x in blocks) + len(blocks) - 1
 
     def _repeats(self, block: Block) -> bool:
         """Whether control can come back to a block."""

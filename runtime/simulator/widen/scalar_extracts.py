@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
 
 _BINARY = frozenset("add sub mul and or xor shl lshr ashr".split())
 _CASTS = frozenset("sext zext trunc".split())
@@ -85,7 +86,7 @@ class _Rewrite:
         if source.elements:
             return source.elements[index]
         if source.is_undefined or source.local is None:
-            return Operand(scalar, source.text if source.is_undefined else "0")
+            return source._replace(type=scalar) if source.is_undefined else ir.zero(scalar)
         key = (source.local, index)
         found = self.known.get(key)
         if found is None:
@@ -104,25 +105,22 @@ class _Rewrite:
         if made is not None and made.opcode in _BINARY | _CASTS:
             operands = [self.element(o, index, at) for o in made.operands]
             return self._new(replace(made, type=made.type.scalar, operands=operands), at)
-        position = Operand(_index_type(at), str(index))
+        position = ir.constant(at.operands[1].type, index)
         return self._new(replace(at, operands=[source, position], type=source.type.scalar), at)
 
     def _shuffled(self, made: Instruction, index: int, at: Instruction) -> Operand:
         source = made.indices[index]
         if source < 0:
-            return Operand(made.type.scalar, "undef")
+            return ir.poison(made.type.scalar)
         length = made.operands[0].type.count
         return self.element(made.operands[source // length], source % length, at)
 
     def _new(self, made: Instruction, at: Instruction) -> Operand:
+        """Append a new instruction."""
         self.count += 1
-        name = f"%xe.e{self.count}"
-        self.out.append(replace(made, result=name, line=at.line, debug=at.debug))
-        return Operand(made.type, name)
-
-
-def _index_type(extract: Instruction) -> Type:
-    return extract.operands[1].type
+        made.result, made.line, made.debug = f"%xe.e{self.count}", at.line, at.debug
+        self.out.append(made)
+        return made.value
 
 
 def _without_unused(blocks: list[Block]) -> list[Block]:
