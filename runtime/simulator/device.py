@@ -17,6 +17,7 @@ import numpy as np
 from triton_xe import knobs
 from triton_xe.collector import paused_collector
 from triton_xe.errors import DeviceError, SimulatorTrap
+from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.runtime.device import triton_properties
@@ -115,24 +116,22 @@ class SimulatedDevice:
 
     def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> SimulatedKernel:
         """Compile a kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
-        started = time.perf_counter()
         text = attached_llvm_ir(binary) if is_spirv(binary) else binary.decode()
-        source = KernelSource(text, kernel_name, self.target)
-        return self._compile(source, build_flags, started, Part.COMMON)
+        made = self._compile(KernelSource(text, kernel_name, self.target), Part.COMMON)
+        made.n_registers = RegisterFile.of_flags(build_flags).registers or made.n_registers
+        return made
 
     @paused_collector()
     def _compile(
-        self, source: KernelSource, build_flags: str, started: float, part: Part,
-        sanitizer: Instrumentation | None = None,
+        self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None
     ) -> SimulatedKernel:
+        started = time.perf_counter()
         host = source.translated(part, sanitizer)
         code = load_kernel(host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
-        large = "256" in build_flags or "large-register" in build_flags
         return SimulatedKernel(
             source.name, source, host, code, code.address(ENTRY),
             (time.perf_counter() - started) * 1e3,
-            n_registers=256 if large else 128, max_threads=self.target.max_work_group_size,
-            argument_types=host.argument_types,
+            max_threads=self.target.max_work_group_size, argument_types=host.argument_types,
         )
 
     def launch(
@@ -182,9 +181,7 @@ class SimulatedDevice:
         found = kernel.checked.get(key)
         if found is None:
             shadow.prepare()
-            found = kernel.checked[key] = self._compile(
-                kernel.source, "", time.perf_counter(), part, plan
-            )
+            found = kernel.checked[key] = self._compile(kernel.source, part, plan)
         return found
 
     def _needs_fallback(
@@ -197,9 +194,7 @@ class SimulatedDevice:
         if kernel.host.is_whole or not kernel.source.has_known_guards:
             return False
         if kernel.guards is None:
-            kernel.guards = self._compile(
-                kernel.source, "", time.perf_counter(), Part.GUARDS
-            )
+            kernel.guards = self._compile(kernel.source, Part.GUARDS)
         launch = self._launch(kernel.guards, grid, args)
         cold = bytearray(math.prod(grid) * launch.sub_groups)
         try:
@@ -261,9 +256,7 @@ class SimulatedDevice:
 
     def _whole(self, kernel: SimulatedKernel) -> SimulatedKernel:
         if kernel.whole is None:
-            kernel.whole = self._compile(
-                kernel.source, "", time.perf_counter(), Part.WHOLE
-            )
+            kernel.whole = self._compile(kernel.source, Part.WHOLE)
         return kernel.whole
 
     @staticmethod

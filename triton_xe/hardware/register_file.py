@@ -24,6 +24,16 @@ class RegisterFile:
     registers: int | None = None
     automatic: bool = False
 
+    @classmethod
+    def of_flags(cls, build_flags: str) -> RegisterFile:
+        """The file that flags for Intel's compiler name; the last one counts.
+
+        >>> RegisterFile.of_flags("-ze-intel-enable-auto-large-GRF-mode").automatic
+        True
+        """
+        known = {file.flag: file for file in (cls(automatic=True), *map(cls, range(32, 257, 32)))}
+        return next((known[f] for f in reversed(build_flags.split()) if f in known), cls())
+
     @property
     def flag(self) -> str:
         """How Intel's compiler is told."""
