@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from python.test.simulator.test_simulated_matmul import P, matmul_text
+from python.test.simulator.widen.test_simulated_matmul import P, matmul_text
 from triton_xe.runtime.simulator.analysis import tile_tables
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
 
