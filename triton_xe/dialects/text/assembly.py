@@ -33,6 +33,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     AttrConstraint,
+    BaseAttr,
     IRDLOperation,
     IRDLOption,
     ParsePropInAttrDict,
@@ -110,6 +111,8 @@ def _keyword_type(op: type[IRDLOperation], field: str) -> Callable[[str], Attrib
 
 ANY = VarConstraint("T", AnyAttr())
 """The same type wherever an op's definition says `ANY`."""
+TENSOR = VarConstraint("T", BaseAttr(TensorType))
+"""As `ANY`, where it is a tensor."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.text.assembly import (
     ANY,
+    TENSOR,
     FieldOp,
     Follows,
     Keyword,
@@ -181,7 +182,7 @@ class UnsplatOp(FieldOp):
     """The scalar in a tensor of one element."""
 
     name = "tt.unsplat"
-    src = operand_def(ANY)
+    src = operand_def(TENSOR)
     result = result_def(Follows(element_type, "the result is an element of the source"))
     traits = traits_def(Pure())
     assembly_format = "$src attr-dict `:` type($src)"
@@ -251,8 +252,8 @@ class SplitOp(FieldOp):
 
     name = "tt.split"
     src = operand_def(TensorType)
-    lhs = result_def(ANY)
-    rhs = result_def(ANY)
+    lhs = result_def(TENSOR)
+    rhs = result_def(TENSOR)
     traits = traits_def(Pure())
     assembly_format = "$src attr-dict `:` type($src) `->` type($lhs)"
 
@@ -293,7 +294,7 @@ class HistogramOp(FieldOp):
     """Counts of the values 0 .. bins-1; bins is the result's size."""
 
     name = "tt.histogram"
-    src = operand_def(ANY)
+    src = operand_def(TENSOR)
     mask = opt_operand_def(Follows(bool_like, "the mask has the source's shape and layout"))
     result = result_def(TensorType)
     traits = traits_def(Pure())
@@ -310,14 +311,14 @@ class DotOp(FieldOp):
     name = "tt.dot"
     a = operand_def(TensorType)
     b = operand_def(TensorType)
-    c = operand_def(ANY)
+    c = operand_def(TENSOR)
     input_precision = prop_def(
         KeywordConstraint(("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")),
         default_value=StringAttr("ieee"),
         prop_name="inputPrecision",
     )
     max_num_imprecise_acc = opt_prop_def(IntegerAttr, prop_name="maxNumImpreciseAcc")
-    d = result_def(ANY)
+    d = result_def(TENSOR)
     traits = traits_def(Pure())
     custom_directives = (Keyword,)
     assembly_format = (
@@ -342,7 +343,7 @@ class DotScaledOp(FieldOp):
     name = "tt.dot_scaled"
     a = operand_def(TensorType)
     b = operand_def(TensorType)
-    c = operand_def(ANY)
+    c = operand_def(TENSOR)
     a_scale = opt_operand_def(TensorType)
     b_scale = opt_operand_def(TensorType)
     a_elem_type = prop_def(KeywordConstraint(SCALE_DOT_ELEMENTS))
@@ -350,7 +351,7 @@ class DotScaledOp(FieldOp):
     fast_math = prop_def(IntegerAttr, prop_name="fastMath")
     lhs_k_pack = opt_prop_def(IntegerAttr)
     rhs_k_pack = opt_prop_def(IntegerAttr)
-    d = result_def(ANY)
+    d = result_def(TENSOR)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
     custom_directives = (Keyword,)
