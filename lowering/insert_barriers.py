@@ -84,7 +84,7 @@ class InsertBarriersPass(ModulePass):
 
 
 def _is_dpas(op: Operation) -> bool:
-    return isinstance(op, DotOp) and isinstance(op.d.type.encoding, DpasAttr)  # type: ignore[attr-defined]
+    return isinstance(op, DotOp) and isinstance(op.d.type.encoding, DpasAttr)
 
 
 def _wait_before_stores(function: Operation) -> None:

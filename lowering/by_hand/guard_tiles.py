@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, IndexCastOp
 from triton_xe.dialects.tt.ops import PtrToIntOp
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.dialects.xetile.tiles import InitTileOp
+from triton_xe.dialects.xetile.ops import InitTileOp
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation

@@ -39,7 +39,7 @@ from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xe import WarpIdOp
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.dialects.xetile.tiles import InitTileOp
+from triton_xe.dialects.xetile.ops import InitTileOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.module_facts import WARPS, module_warps
 from triton_xe.lowering.surfaces.affine import attribute
@@ -131,7 +131,7 @@ def _memref(value: SSAValue, kind: MemRefType[Any]) -> None:
         elif isinstance(op, CreateNdTdescOp) and not op.shape and len(shape) == 2:
             _need(known, op, kind)
             made = CreateNdTdescOp(
-                base=op.base, offsets=op.offsets, shape=shape, strides=strides,  # type: ignore[arg-type]
+                base=op.base, offsets=op.offsets, shape=shape, strides=strides,
                 desc_type=op.desc_type,
             )
         else:

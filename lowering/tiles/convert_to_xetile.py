@@ -38,9 +38,15 @@ from triton_xe.dialects.xe import (
     ToTileOp,
     WarpIdOp,
 )
-from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
-from triton_xe.dialects.xetile.mma import TileMmaOp
-from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp, UpdateTileOffsetOp
+from triton_xe.dialects.xetile.ops import (
+    InitCoopTileOp,
+    InitTileOp,
+    LoadTileOp,
+    PrefetchTileOp,
+    StoreTileOp,
+    TileMmaOp,
+    UpdateTileOffsetOp,
+)
 from triton_xe.dialects.xetile.types import TileType, tile_type
 from triton_xe.hardware.target import Target
 from triton_xe.layout import LinearLayout, to_linear_layout

@@ -47,9 +47,15 @@ from triton_xe.dialects.xegpu.nd import (
 )
 from triton_xe.dialects.xegpu.operand_sg_maps import dpas_sg_map
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
-from triton_xe.dialects.xetile.mma import TileMmaOp
-from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp, UpdateTileOffsetOp
+from triton_xe.dialects.xetile.ops import (
+    InitCoopTileOp,
+    InitTileOp,
+    LoadTileOp,
+    PrefetchTileOp,
+    StoreTileOp,
+    TileMmaOp,
+    UpdateTileOffsetOp,
+)
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.module_facts import note_plans

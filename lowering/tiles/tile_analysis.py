@@ -14,9 +14,13 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects import xe
 from triton_xe.dialects.xegpu.types import bit_width, tensor_desc
-from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
-from triton_xe.dialects.xetile.mma import TileMmaOp
-from triton_xe.dialects.xetile.tiles import UpdateTileOffsetOp
+from triton_xe.dialects.xetile.ops import (
+    LoadTileOp,
+    PrefetchTileOp,
+    StoreTileOp,
+    TileMmaOp,
+    UpdateTileOffsetOp,
+)
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d

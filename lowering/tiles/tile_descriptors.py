@@ -16,7 +16,7 @@ from triton_xe.dialects.access_attributes import sg_map
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp
 from triton_xe.dialects.xegpu.operand_sg_maps import operand_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
-from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp
+from triton_xe.dialects.xetile.ops import InitCoopTileOp, InitTileOp
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.lowering.rewriting import detach, last_of
 from triton_xe.lowering.surfaces.affine import attribute

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 from triton_xe.dialects.xe import FromTileOp, ToTileOp
 from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
-from triton_xe.dialects.xetile.mma import TileMmaOp
+from triton_xe.dialects.xetile.ops import TileMmaOp
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, DpasShape, Fragment
 from triton_xe.hardware.target import Target

@@ -12,12 +12,8 @@ from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.dialects.vector import Vector as Stock
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
-
-from triton_xe.dialects.text.tile_syntax import parse_arrow
 
 
 @irdl_op_definition
@@ -28,6 +24,7 @@ class ShapeCastOp(IRDLOperation):
     source = operand_def(VectorType)
     result = result_def(VectorType)
     traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def __init__(self, source: SSAValue, result_type: Attribute) -> None:
         super().__init__(operands=[source], result_types=[result_type])
@@ -41,22 +38,6 @@ class ShapeCastOp(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: keeps the number and type of the elements; {source} became {result}"
             )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ShapeCastOp:
-        source = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        kind = parser.parse_type()
-        parse_arrow(parser)
-        return cls(parser.resolve_operand(source, kind), parser.parse_type())
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.source)
-        printer.print_string(" : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition

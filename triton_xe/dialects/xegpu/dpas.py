@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -20,26 +20,12 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.access_attributes import SgMapAttr
-from triton_xe.dialects.text.assembly import (
-    parse_operand_list,
-    parse_type_list,
-    print_type_after,
-    resolve,
-)
-from triton_xe.dialects.text.tile_syntax import (
-    parse_arrow,
-    parse_attr_dict,
-    print_attr_dict,
-    print_types,
-    show_vector,
-)
 from triton_xe.dialects.xegpu.operand_sg_maps import sg_map_reason
+from triton_xe.dialects.xegpu.syntax import TileOp, show_vector
 from triton_xe.dialects.xegpu.types import bit_width, vnni_factor
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.dpas import Dpas
@@ -171,7 +157,7 @@ def _distributed(a: Vector, b: Vector, result: Vector, maps: Maps) -> Dpas:
 
 
 @irdl_op_definition
-class DpasOp(IRDLOperation):
+class DpasOp(TileOp):
     """D = C + A * B on the systolic array; without `acc`, C is zero.
 
     Whole-vector flavour: A is MxK or M x K/v x v, B is KxN or, in VNNI layout, K/v x N x v, with
@@ -184,6 +170,7 @@ class DpasOp(IRDLOperation):
     """
 
     name = "xegpu.dpas"
+    LAST_AS_RESULT: ClassVar = True
     a = operand_def(VectorType)
     b = operand_def(VectorType)
     acc = opt_operand_def(VectorType)
@@ -208,15 +195,8 @@ class DpasOp(IRDLOperation):
             if acc is None:
                 raise LegalityError("xegpu.dpas without acc needs a result type")
             result_type = acc.type
-        properties: dict[str, Attribute] = {}
-        if sg_maps is not None:
-            properties = dict(zip(_MAPS, sg_maps, strict=True))
-        Operation.__init__(
-            self,
-            operands=(a, b) if acc is None else (a, b, acc),
-            result_types=(result_type,),
-            properties=properties,
-        )
+        maps = {} if sg_maps is None else dict(zip(_MAPS, sg_maps, strict=True))
+        super().__init__(a=a, b=b, acc=acc, result_type=result_type, **maps)
 
     @property
     def sg_maps(self) -> Maps | None:
@@ -247,29 +227,3 @@ class DpasOp(IRDLOperation):
                 f" {self.result.type}"
             )
         _ = self.instruction
-
-    @classmethod
-    def parse(cls, parser: Parser) -> DpasOp:
-        operands = parse_operand_list(parser)
-        properties, attributes = parse_attr_dict(parser, cls)
-        parser.parse_punctuation(":")
-        types = parse_type_list(parser)
-        parse_arrow(parser)
-        result = parser.parse_type()
-        if len(operands) == 3 and len(types) == 2:
-            types.append(result)
-        if len(operands) not in (2, 3):
-            parser.raise_error(f"{cls.name} takes A, B and optionally C")
-        return cls.create(
-            operands=resolve(parser, operands, types),
-            result_types=(result,),
-            properties=properties,
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        print_attr_dict(printer, self)
-        print_types(printer, *(operand.type for operand in self.operands))
-        print_type_after(printer, "->", self.result.type)

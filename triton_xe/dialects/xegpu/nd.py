@@ -7,7 +7,7 @@ update_nd_offset.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -16,53 +16,51 @@ from xdsl.dialects.builtin import (
     MemRefType,
     UnitAttr,
     VectorType,
-    i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.access_attributes import LOAD_HINTS, STORE_HINTS, MemoryScopeAttr
-from triton_xe.dialects.text.assembly import parse_type_list, print_type_after
-from triton_xe.dialects.text.tile_syntax import (
-    AddressConstraint,
+from triton_xe.dialects.xegpu.syntax import (
+    ADDRESS,
+    HintedOp,
     Index,
-    IndexConstraint,
-    join_indices,
-    parse_arrow,
-    parse_attr_dict,
-    parse_index_list,
-    print_attr_dict,
-    print_indices,
-    print_types,
-    resolve_indices,
-    split_indices,
+    IndexedOp,
+    TileOp,
     static_array,
     static_values,
-    verify_value_count,
     verify_vector,
 )
-from triton_xe.dialects.xegpu.hints import HintedOp, hint_properties
 from triton_xe.dialects.xegpu.types import TensorDescType, value_shapes, vnni_factor
 
 TRANSPOSED = static_array((1, 0))
-_UNIT = UnitAttr()
+
+
+class DescriptorOp(TileOp):
+    """An op that makes a tensor descriptor, or takes one."""
+
+    @property
+    def desc_type(self) -> TensorDescType:
+        types = (*self.operand_types, *self.result_types)
+        return next(type_ for type_ in types if isinstance(type_, TensorDescType))
+
+
+class AccessOp(HintedOp, DescriptorOp):
+    """An access through a tensor descriptor."""
 
 
 @irdl_op_definition
-class CreateNdTdescOp(IRDLOperation):
+class CreateNdTdescOp(IndexedOp, DescriptorOp):
     """Describe a block of an n-dimensional tensor, n = 1 or 2.
 
     Offsets, shape and strides count elements, outermost dimension first.  The base tensor is a
@@ -77,8 +75,9 @@ class CreateNdTdescOp(IRDLOperation):
     """
 
     name = "xegpu.create_nd_tdesc"
-    base = operand_def(AddressConstraint())
-    indices = var_operand_def(IndexConstraint())
+    LISTS: ClassVar = ("offsets", "shape", "strides")
+    HIDDEN: ClassVar = ("static_offsets", "static_shape", "static_strides")
+    base = operand_def(ADDRESS)
     static_offsets = prop_def(DenseArrayBase)
     static_shape = prop_def(DenseArrayBase)
     static_strides = prop_def(DenseArrayBase)
@@ -88,52 +87,17 @@ class CreateNdTdescOp(IRDLOperation):
     desc = result_def(TensorDescType)
     traits = traits_def(Pure())
 
-    def __init__(
-        self,
-        *,
-        base: SSAValue,
-        offsets: Sequence[Index],
-        shape: Sequence[Index] = (),
-        strides: Sequence[Index] = (),
-        desc_type: TensorDescType,
-    ) -> None:
-        operands = [base]
-        properties: dict[str, Attribute] = {
-            "static_offsets": split_indices(offsets, operands),
-            "static_shape": split_indices(shape, operands),
-            "static_strides": split_indices(strides, operands),
-        }
-        Operation.__init__(
-            self, operands=operands, result_types=(desc_type,), properties=properties
-        )
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
-
-    def _groups(self) -> tuple[tuple[Index, ...], ...]:
-        values = iter(self.indices)
-        arrays = (self.static_offsets, self.static_shape, self.static_strides)
-        return tuple(join_indices(array, values) for array in arrays)
-
-    @property
-    def offsets(self) -> tuple[Index, ...]:
-        return self._groups()[0]
-
     @property
     def shape(self) -> tuple[Index, ...]:
         """Of the base tensor; empty when the memref says it or a 1D block needs none."""
-        return self._groups()[1]
+        return self.index_lists[1]
 
     @property
     def strides(self) -> tuple[Index, ...]:
-        return self._groups()[2]
+        return self.index_lists[2]
 
     def verify_(self) -> None:
-        arrays = (self.static_offsets, self.static_shape, self.static_strides)
-        verify_value_count(self.name, self.indices, *arrays)
+        self.verify_indices()
         desc = self.desc_type
         if desc.scattered:
             raise VerifyException(
@@ -147,7 +111,7 @@ class CreateNdTdescOp(IRDLOperation):
         verify_alignment(self.name, self.base_alignment)
         if self.gather_transposed is not None and self.gather is None:
             raise VerifyException(f"{self.name}: only gathers take xe.transposed")
-        offsets, shape, strides = (static_values(array) for array in arrays)
+        offsets, shape, strides = self.static_lists
         if len(offsets) != desc.rank:
             raise VerifyException(
                 f"{self.name}: a {desc.rank}D descriptor takes {desc.rank} offsets,"
@@ -177,44 +141,20 @@ class CreateNdTdescOp(IRDLOperation):
         )
 
     @classmethod
-    def parse(cls, parser: Parser) -> CreateNdTdescOp:
-        base = parser.parse_unresolved_operand()
-        indices = parse_index_list(parser)
-        properties, attributes = parse_attr_dict(parser, cls)
-        parser.parse_punctuation(":")
-        types = parse_type_list(parser)
-        parse_arrow(parser)
-        desc = parser.parse_type()
-        if not isinstance(desc, TensorDescType):
-            parser.raise_error(f"{cls.name} makes a !xegpu.tensor_desc, not {desc}")
-        flat = resolve_indices(parser, indices, types[1:])
-        if desc.rank == 2 and len(flat) == 5:
+    def lists_of(
+        cls, parser: Parser, flat: list[Index], result: Attribute
+    ) -> Sequence[Sequence[Index]]:
+        if not isinstance(result, TensorDescType):
+            parser.raise_error(f"{cls.name} makes a !xegpu.tensor_desc, not {result}")
+        n = result.rank
+        if n == 2 and len(flat) == 5:
             flat.append(1)
-        if len(flat) not in (desc.rank, 3 * desc.rank):
+        if len(flat) not in (n, 3 * n):
             parser.raise_error(
-                f"{cls.name} takes {desc.rank} offsets, alone or with {desc.rank} sizes and"
-                f" {desc.rank} strides; these are {len(flat)} numbers"
+                f"{cls.name} takes {n} offsets, alone or with {n} sizes and {n} strides; these are"
+                f" {len(flat)} numbers"
             )
-        n = desc.rank
-        op = cls(
-            base=parser.resolve_operand(base, types[0]),
-            offsets=flat[:n],
-            shape=flat[n : 2 * n],
-            strides=flat[2 * n :],
-            desc_type=desc,
-        )
-        op.properties.update(properties)
-        op.attributes.update(attributes)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.base)
-        for group in self._groups():
-            print_indices(printer, group)
-        print_attr_dict(printer, self, ("static_offsets", "static_shape", "static_strides"))
-        print_types(printer, *(operand.type for operand in self.operands))
-        print_type_after(printer, "->", self.desc.type)
+        return flat[:n], flat[n : 2 * n], flat[2 * n :]
 
 
 def verify_alignment(name: str, alignment: IntegerAttr | None) -> None:
@@ -248,7 +188,7 @@ def verify_memref(name: str, memref: MemRefType[Attribute], rank: int, element: 
 
 
 @irdl_op_definition
-class LoadNdOp(HintedOp):
+class LoadNdOp(AccessOp):
     """Read a block; elements outside the base tensor read as zero.
 
     packed: rows are packed into 32 bits (VNNI).  transpose = [1, 0] swaps the dimensions, in
@@ -265,39 +205,20 @@ class LoadNdOp(HintedOp):
     transpose_bit_width = opt_prop_def(IntegerAttr)
     valid = opt_prop_def(DenseArrayBase, prop_name="xe.valid")
     at_use = opt_prop_def(UnitAttr, prop_name="xe.at_use")
-    l1_hint, l2_hint, l3_hint = hint_properties()
     value = result_def(VectorType)
     traits = traits_def(MemoryReadEffect())
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
 
     def __init__(
-        self,
-        *,
-        desc: SSAValue,
-        value_type: Attribute,
-        packed: bool = False,
-        transpose: bool = False,
-        transpose_bit_width: int = 0,
-        l1_hint: str | None = None,
-        l2_hint: str | None = None,
-        l3_hint: str | None = None,
-    ) -> None:
-        properties = self.hints(l1_hint, l2_hint, l3_hint)
-        if packed:
-            properties["packed"] = _UNIT
-        if transpose:
-            properties["transpose"] = TRANSPOSED
-        if transpose_bit_width:
-            properties["transpose_bit_width"] = IntegerAttr(transpose_bit_width, i32)
-        Operation.__init__(
-            self, operands=(desc,), result_types=(value_type,), properties=properties
+        self, *, packed: bool = False, transpose: bool = False, transpose_bit_width: int = 0,
+        **given: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            packed=packed,
+            transpose=TRANSPOSED if transpose else None,
+            transpose_bit_width=transpose_bit_width or None,
+            **given,
         )
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
 
     @property
     def unit_bits(self) -> int:
@@ -378,7 +299,7 @@ def verify_block(name: str, desc: TensorDescType) -> None:
 
 
 @irdl_op_definition
-class StoreNdOp(HintedOp):
+class StoreNdOp(AccessOp):
     """Write a block; elements outside the base tensor are dropped.
 
     Ours: of the rows and columns only `xe.valid` are written.
@@ -388,28 +309,8 @@ class StoreNdOp(HintedOp):
     value = operand_def(VectorType)
     desc = operand_def(TensorDescType)
     valid = opt_prop_def(DenseArrayBase, prop_name="xe.valid")
-    l1_hint, l2_hint, l3_hint = hint_properties()
     traits = traits_def(MemoryWriteEffect())
     ALLOWED_HINTS: ClassVar = STORE_HINTS
-
-    def __init__(
-        self,
-        *,
-        value: SSAValue,
-        desc: SSAValue,
-        l1_hint: str | None = None,
-        l2_hint: str | None = None,
-        l3_hint: str | None = None,
-    ) -> None:
-        Operation.__init__(
-            self, operands=(value, desc), properties=self.hints(l1_hint, l2_hint, l3_hint)
-        )
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
 
     def verify_(self) -> None:
         desc = self.desc_type
@@ -423,31 +324,14 @@ class StoreNdOp(HintedOp):
 
 
 @irdl_op_definition
-class PrefetchNdOp(HintedOp):
+class PrefetchNdOp(AccessOp):
     """Bring a block into the cache; what lies outside the base tensor is ignored."""
 
     name = "xegpu.prefetch_nd"
     desc = operand_def(TensorDescType)
-    l1_hint, l2_hint, l3_hint = hint_properties()
     memory_scope = opt_prop_def(MemoryScopeAttr)
     traits = traits_def(MemoryWriteEffect())
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
-
-    def __init__(
-        self,
-        *,
-        desc: SSAValue,
-        l1_hint: str | None = None,
-        l2_hint: str | None = None,
-        l3_hint: str | None = None,
-    ) -> None:
-        Operation.__init__(self, operands=(desc,), properties=self.hints(l1_hint, l2_hint, l3_hint))
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
 
     def verify_(self) -> None:
         verify_block(self.name, self.desc_type)
@@ -463,69 +347,29 @@ def verify_memory_scope(name: str, scope: MemoryScopeAttr | None, desc: TensorDe
 
 
 @irdl_op_definition
-class UpdateNdOffsetOp(IRDLOperation):
+class UpdateNdOffsetOp(IndexedOp, DescriptorOp):
     """The same block, moved by a number of elements in each dimension."""
 
     name = "xegpu.update_nd_offset"
     desc = operand_def(TensorDescType)
-    indices = var_operand_def(IndexConstraint())
     static_offsets = prop_def(DenseArrayBase)
     moved = result_def(TensorDescType)
     traits = traits_def(Pure())
 
     def __init__(self, *, desc: SSAValue, offsets: Sequence[Index]) -> None:
-        operands = [desc]
-        properties: dict[str, Attribute] = {"static_offsets": split_indices(offsets, operands)}
-        Operation.__init__(
-            self, operands=operands, result_types=(desc.type,), properties=properties
-        )
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
-
-    @property
-    def offsets(self) -> tuple[Index, ...]:
-        return join_indices(self.static_offsets, iter(self.indices))
+        super().__init__(desc=desc, offsets=offsets, moved_type=desc.type)
 
     def verify_(self) -> None:
         desc = self.desc_type
         verify_block(self.name, desc)
-        verify_value_count(self.name, self.indices, self.static_offsets)
+        self.verify_indices()
         verify_same_desc(self.name, desc, self.moved.type)
-        count = len(static_values(self.static_offsets))
-        if count != desc.rank:
+        (offsets,) = self.static_lists
+        if len(offsets) != desc.rank:
             raise VerifyException(
-                f"{self.name}: a {desc.rank}D descriptor moves by {desc.rank} offsets, not {count}"
+                f"{self.name}: a {desc.rank}D descriptor moves by {desc.rank} offsets,"
+                f" not {len(offsets)}"
             )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> UpdateNdOffsetOp:
-        desc = parser.parse_unresolved_operand()
-        indices = parse_index_list(parser)
-        _, attributes = parse_attr_dict(parser, cls)
-        parser.parse_punctuation(":")
-        types = parse_type_list(parser)
-        parse_arrow(parser)
-        moved = parser.parse_type()
-        operands = [parser.resolve_operand(desc, types[0])]
-        offsets = split_indices(resolve_indices(parser, indices, types[1:]), operands)
-        return cls.create(
-            operands=operands,
-            result_types=(moved,),
-            properties={"static_offsets": offsets},
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.desc)
-        print_indices(printer, self.offsets)
-        print_attr_dict(printer, self, ("static_offsets",))
-        print_types(printer, *(operand.type for operand in self.operands))
-        print_type_after(printer, "->", self.moved.type)
 
 
 def verify_same_desc(name: str, before: Attribute, after: Attribute) -> None:

@@ -11,21 +11,19 @@ update_offset and atomic_rmw.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
-    IndexType,
     IntegerAttr,
     IntegerType,
     MemRefType,
     VectorType,
     i1,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -46,21 +44,15 @@ from triton_xe.dialects.access_attributes import (
     AtomicKindAttr,
     MemoryScopeAttr,
 )
-from triton_xe.dialects.text.tile_syntax import (
-    AddressConstraint,
-    UsualSyntax,
-    parse_usual,
-    print_usual,
-    static_values,
-    verify_vector,
-)
-from triton_xe.dialects.xegpu.hints import HintedOp, hint_properties
 from triton_xe.dialects.xegpu.nd import (
     TRANSPOSED,
+    AccessOp,
+    DescriptorOp,
     verify_memory_scope,
     verify_memref,
     verify_same_desc,
 )
+from triton_xe.dialects.xegpu.syntax import ADDRESS, is_index, static_values, verify_vector
 from triton_xe.dialects.xegpu.types import TensorDescType, value_shapes
 
 
@@ -71,16 +63,6 @@ def verify_scattered(name: str, type_: Attribute) -> TensorDescType:
             f"{name}: takes a scattered descriptor from xegpu.create_tdesc, not the block {type_}"
         )
     return type_
-
-
-def _is_offset(element: Attribute) -> bool:
-    return isinstance(element, IndexType) or (
-        isinstance(element, IntegerType) and element.bitwidth in (16, 32, 64)
-    )
-
-
-def _is_mask(element: Attribute) -> bool:
-    return element == i1
 
 
 def _verify_per_lane(
@@ -106,16 +88,20 @@ def _verify_per_lane(
     )
 
 
+def _is_offset(element: Attribute) -> bool:
+    return is_index(element, (16, 32, 64))
+
+
 def _verify_offsets(name: str, type_: Attribute, desc: TensorDescType) -> None:
     _verify_per_lane(name, "the offsets", type_, desc, "index, i16, i32 or i64", _is_offset)
 
 
 def _verify_mask(name: str, type_: Attribute, desc: TensorDescType) -> None:
-    _verify_per_lane(name, "the mask", type_, desc, "i1", _is_mask)
+    _verify_per_lane(name, "the mask", type_, desc, "i1", lambda element: element == i1)
 
 
 @irdl_op_definition
-class CreateTdescOp(UsualSyntax):
+class CreateTdescOp(DescriptorOp):
     """Describe one chunk of memory per work-item: base plus that work-item's offset.
 
     %t = xegpu.create_tdesc %base, %offsets : ui64, vector<16xindex>
@@ -123,20 +109,11 @@ class CreateTdescOp(UsualSyntax):
     """
 
     name = "xegpu.create_tdesc"
-    base = operand_def(AddressConstraint())
+    base = operand_def(ADDRESS)
     offsets = operand_def()
     chunk_size_per_lane = opt_prop_def(IntegerAttr)
     desc = result_def(TensorDescType)
     traits = traits_def(Pure())
-
-    def __init__(self, *, base: SSAValue, offsets: SSAValue, desc_type: TensorDescType) -> None:
-        Operation.__init__(self, operands=(base, offsets), result_types=(desc_type,))
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
 
     def verify_(self) -> None:
         desc = self.desc_type
@@ -157,7 +134,7 @@ class CreateTdescOp(UsualSyntax):
 
 
 @irdl_op_definition
-class LoadGatherOp(HintedOp):
+class LoadGatherOp(AccessOp):
     """Read each work-item's chunk where its mask is set; elsewhere the value is undefined.
 
     With chunks of more than one element the value is transposed: [chunk, work-items].
@@ -167,35 +144,15 @@ class LoadGatherOp(HintedOp):
     desc = operand_def(TensorDescType)
     mask = operand_def()
     transpose = opt_prop_def(DenseArrayBase)
-    l1_hint, l2_hint, l3_hint = hint_properties()
     value = result_def(VectorType)
     traits = traits_def(MemoryReadEffect())
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
 
-    def __init__(
-        self,
-        *,
-        desc: SSAValue,
-        mask: SSAValue,
-        value_type: Attribute,
-        l1_hint: str | None = None,
-        l2_hint: str | None = None,
-        l3_hint: str | None = None,
-    ) -> None:
+    def __init__(self, *, desc: SSAValue, **given: Any) -> None:
         """`transpose` is set where the descriptor has chunks, as the verifier demands."""
-        properties = self.hints(l1_hint, l2_hint, l3_hint)
         type_ = desc.type
-        if isinstance(type_, TensorDescType) and type_.chunk_size_per_lane > 1:
-            properties["transpose"] = TRANSPOSED
-        Operation.__init__(
-            self, operands=(desc, mask), result_types=(value_type,), properties=properties
-        )
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
+        chunks = isinstance(type_, TensorDescType) and type_.chunk_size_per_lane > 1
+        super().__init__(desc=desc, transpose=TRANSPOSED if chunks else None, **given)
 
     def verify_(self) -> None:
         desc = verify_scattered(self.name, self.desc.type)
@@ -223,7 +180,7 @@ def _verify_transpose(name: str, transpose: DenseArrayBase | None, desc: TensorD
 
 
 @irdl_op_definition
-class StoreScatterOp(HintedOp):
+class StoreScatterOp(AccessOp):
     """Write each work-item's chunk where its mask is set.
 
     Chunks are [work-items, chunk], or [chunk, work-items] with transpose = [1, 0].
@@ -234,32 +191,12 @@ class StoreScatterOp(HintedOp):
     desc = operand_def(TensorDescType)
     mask = operand_def()
     transpose = opt_prop_def(DenseArrayBase)
-    l1_hint, l2_hint, l3_hint = hint_properties()
     memory_scope = opt_prop_def(MemoryScopeAttr)
     traits = traits_def(MemoryWriteEffect())
     ALLOWED_HINTS: ClassVar = STORE_HINTS
 
-    def __init__(
-        self,
-        *,
-        value: SSAValue,
-        desc: SSAValue,
-        mask: SSAValue,
-        transpose: bool = False,
-        l1_hint: str | None = None,
-        l2_hint: str | None = None,
-        l3_hint: str | None = None,
-    ) -> None:
-        properties = self.hints(l1_hint, l2_hint, l3_hint)
-        if transpose:
-            properties["transpose"] = TRANSPOSED
-        Operation.__init__(self, operands=(value, desc, mask), properties=properties)
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
+    def __init__(self, *, transpose: bool = False, **given: Any) -> None:
+        super().__init__(transpose=TRANSPOSED if transpose else None, **given)
 
     def verify_(self) -> None:
         desc = verify_scattered(self.name, self.desc.type)
@@ -274,30 +211,13 @@ class StoreScatterOp(HintedOp):
 
 
 @irdl_op_definition
-class PrefetchOp(HintedOp):
+class PrefetchOp(AccessOp):
     """Bring each work-item's chunk into the cache."""
 
     name = "xegpu.prefetch"
     desc = operand_def(TensorDescType)
-    l1_hint, l2_hint, l3_hint = hint_properties()
     traits = traits_def(MemoryWriteEffect())
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
-
-    def __init__(
-        self,
-        *,
-        desc: SSAValue,
-        l1_hint: str | None = None,
-        l2_hint: str | None = None,
-        l3_hint: str | None = None,
-    ) -> None:
-        Operation.__init__(self, operands=(desc,), properties=self.hints(l1_hint, l2_hint, l3_hint))
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
 
     def verify_(self) -> None:
         verify_scattered(self.name, self.desc.type)
@@ -305,7 +225,7 @@ class PrefetchOp(HintedOp):
 
 
 @irdl_op_definition
-class UpdateOffsetOp(UsualSyntax):
+class UpdateOffsetOp(DescriptorOp):
     """The same descriptor, each work-item moved by its own number of elements."""
 
     name = "xegpu.update_offset"
@@ -315,13 +235,7 @@ class UpdateOffsetOp(UsualSyntax):
     traits = traits_def(Pure())
 
     def __init__(self, *, desc: SSAValue, offsets: SSAValue) -> None:
-        Operation.__init__(self, operands=(desc, offsets), result_types=(desc.type,))
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
+        super().__init__(desc=desc, offsets=offsets, moved_type=desc.type)
 
     def verify_(self) -> None:
         desc = verify_scattered(self.name, self.desc.type)
@@ -330,7 +244,7 @@ class UpdateOffsetOp(UsualSyntax):
 
 
 @irdl_op_definition
-class AtomicRmwOp(IRDLOperation):
+class AtomicRmwOp(DescriptorOp):
     """Combine the value with memory atomically where the mask is set; returns what was there.
 
     %old = xegpu.atomic_rmw "addf", %value, %desc, %mask
@@ -339,6 +253,7 @@ class AtomicRmwOp(IRDLOperation):
     """
 
     name = "xegpu.atomic_rmw"
+    HIDDEN: ClassVar = ("kind",)
     value = operand_def(VectorType)
     desc = operand_def(TensorDescType)
     mask = operand_def()
@@ -346,19 +261,8 @@ class AtomicRmwOp(IRDLOperation):
     old = result_def(VectorType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
-    def __init__(self, *, kind: str, value: SSAValue, desc: SSAValue, mask: SSAValue) -> None:
-        Operation.__init__(
-            self,
-            operands=(value, desc, mask),
-            result_types=(value.type,),
-            properties={"kind": AtomicKindAttr(kind)},
-        )
-
-    @property
-    def desc_type(self) -> TensorDescType:
-        type_ = self.desc.type
-        assert isinstance(type_, TensorDescType)
-        return type_
+    def __init__(self, *, value: SSAValue, **given: Any) -> None:
+        super().__init__(value=value, old_type=value.type, **given)
 
     def verify_(self) -> None:
         desc = verify_scattered(self.name, self.desc.type)
@@ -385,11 +289,11 @@ class AtomicRmwOp(IRDLOperation):
             )
 
     @classmethod
-    def parse(cls, parser: Parser) -> AtomicRmwOp:
+    def parse(cls, parser: Parser) -> Self:
         kind = AtomicKindAttr(AtomicKindAttr.parse_keyword(parser))
         parser.parse_optional_punctuation(",")
-        return parse_usual(cls, parser, {"kind": kind})
+        return cls.parse_rest(parser, {"kind": kind})
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f' "{self.kind.data}",')
-        print_usual(printer, self, ("kind",))
+        super().print(printer)

@@ -29,9 +29,15 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from triton_xe.dialects.xetile.memory import LoadTileOp, PrefetchTileOp, StoreTileOp
-from triton_xe.dialects.xetile.mma import TileMmaOp
-from triton_xe.dialects.xetile.tiles import InitCoopTileOp, InitTileOp, UpdateTileOffsetOp
+from triton_xe.dialects.xetile.ops import (
+    InitCoopTileOp,
+    InitTileOp,
+    LoadTileOp,
+    PrefetchTileOp,
+    StoreTileOp,
+    TileMmaOp,
+    UpdateTileOffsetOp,
+)
 from triton_xe.dialects.xetile.types import TileType, register_shape, tile_type
 
 __all__ = [
