@@ -18,23 +18,14 @@ def accumulator_slots(function: Function) -> dict[str, int]:
     candidates = _candidates(function)
     if not candidates:
         return {}
-    interference = _Interference(function, candidates)
-    parent = {name: name for name in candidates}
-    members = {name: {name} for name in candidates}
-
-    def root(name: str) -> str:
-        while parent[name] != name:
-            name = parent[name]
-        return name
-
-    for a, b in _wishes(function, candidates):
-        a, b = root(a), root(b)
-        if a == b or interference.between(members[a], members[b]):
-            continue
-        parent[b] = a
-        members[a] |= members.pop(b)
-    numbers: dict[str, int] = {}
-    return {name: numbers.setdefault(root(name), len(numbers)) for name in candidates}
+    clashes = _clashes(function, candidates)
+    slots = {name: {name} for name in candidates}
+    for a, b in _pairs(function, candidates):
+        if slots[a] is not slots[b] and not any(clashes[x] & slots[b] for x in slots[a]):
+            slots[a] |= slots[b]
+            slots |= dict.fromkeys(slots[b], slots[a])
+    numbers: dict[int, int] = {}
+    return {name: numbers.setdefault(id(slots[name]), len(numbers)) for name in candidates}
 
 
 def _candidates(function: Function) -> set[str]:
@@ -56,7 +47,8 @@ def _candidates(function: Function) -> set[str]:
     return found
 
 
-def _wishes(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]]:
+def _pairs(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]]:
+    """Values that would rather share a slot."""
     for i in function.instructions():
         if i.result not in candidates or i.result is None:
             continue
@@ -66,78 +58,52 @@ def _wishes(function: Function, candidates: set[str]) -> Iterable[tuple[str, str
                 yield i.result, operand.local
 
 
-class _Interference:
-    def __init__(self, function: Function, candidates: set[str]) -> None:
-        self.function = function
-        self.candidates = candidates
-        self.clash: dict[str, set[str]] = {name: set() for name in candidates}
-        self.by_label = {b.label: b for b in function.blocks}
-        self.live_in: dict[str, set[str]] = {b.label: set() for b in function.blocks}
-        self._solve()
-        for block in function.blocks:
-            self._note(block)
+def _clashes(function: Function, candidates: set[str]) -> dict[str, set[str]]:
+    """For each value those that are live where it is written; a phi is written by each branch."""
+    found: dict[str, set[str]] = {name: set() for name in candidates}
+    by_label = {b.label: b for b in function.blocks}
+    live_in: dict[str, set[str]] = {b.label: set() for b in function.blocks}
 
-    def between(self, a: set[str], b: set[str]) -> bool:
-        return any(self.clash[x] & b for x in a)
+    def write(name: str | None, live: set[str]) -> None:
+        for other in live - {name} if name in candidates else ():
+            found[name or ""].add(other)
+            found[other].add(name or "")
 
-    def live_out(self, block: Block) -> set[str]:
+    def incoming(phi: Instruction, block: Block) -> set[str]:
+        pairs = zip(phi.operands, phi.labels, strict=True)
+        return {o.local for o, source in pairs if source == block.label and o.local in candidates}
+
+    def live_out(block: Block) -> set[str]:
         live: set[str] = set()
         for label in block.successors:
-            successor = self.by_label[label]
-            phis = successor.phis
-            live |= self.live_in[label] - {p.result for p in phis if p.result}
-            for phi in phis:
-                for operand, source in zip(phi.operands, phi.labels, strict=True):
-                    if source == block.label and operand.local in self.candidates:
-                        live.add(operand.local or "")
+            phis = by_label[label].phis
+            live |= live_in[label] - {p.result for p in phis}
+            live = live.union(*(incoming(p, block) for p in phis))
         return live
 
-    def _step(self, live: set[str], i: Instruction) -> None:
-        live.discard(i.result or "")
-        live.update(n for n in i.locals() if n in self.candidates)
+    def live_before(block: Block, note: bool) -> set[str]:
+        """Live after the phis of a block; `note` the clashes on the way."""
+        live = live_out(block)
+        for i in reversed(block.instructions[len(block.phis) :]):
+            if note:
+                write(i.result, live)
+            live.discard(i.result or "")
+            live.update(candidates.intersection(i.locals()))
+        return live
 
-    def _solve(self) -> None:
-        changed = True
-        while changed:
-            changed = False
-            for block in reversed(self.function.blocks):
-                live = self.live_out(block)
-                for i in reversed(block.instructions):
-                    if i.opcode != "phi":
-                        self._step(live, i)
-                if live != self.live_in[block.label]:
-                    self.live_in[block.label] = live
-                    changed = True
-
-    def _note(self, block: Block) -> None:
-        live = self.live_out(block)
-        self._note_copies(block, live)
-        for i in reversed(block.instructions):
-            if i.opcode == "phi":
-                break
-            self._define(i.result, live)
-            self._step(live, i)
-        phis = {p.result for p in block.phis if p.result in self.candidates and p.result}
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(function.blocks):
+            live = live_before(block, False)
+            changed |= live != live_in[block.label]
+            live_in[block.label] = live
+    for block in function.blocks:
+        live = live_out(block)
+        for phi in (p for label in block.successors for p in by_label[label].phis):
+            write(phi.result, live - incoming(phi, block))
+        live = live_before(block, True)
+        phis = candidates.intersection(p.result for p in block.phis if p.result)
         for name in phis:
-            self._define(name, live | phis)
-
-    def _note_copies(self, block: Block, live: set[str]) -> None:
-        """A phi's slot is written at the end of each predecessor."""
-        for label in block.successors:
-            for phi in self.by_label[label].phis:
-                if phi.result not in self.candidates:
-                    continue
-                sources = {
-                    o.local
-                    for o, source in zip(phi.operands, phi.labels, strict=True)
-                    if source == block.label
-                }
-                self._define(phi.result, {n for n in live if n not in sources})
-
-    def _define(self, name: str | None, live: set[str]) -> None:
-        if name is None or name not in self.candidates:
-            return
-        for other in live:
-            if other != name:
-                self.clash[name].add(other)
-                self.clash[other].add(name)
+            write(name, live | phis)
+    return found

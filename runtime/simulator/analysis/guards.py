@@ -101,7 +101,7 @@ def _test_of_divisor(divisor: Operand, number: int) -> list[Instruction]:
 
 def _without(function: Function, cut: set[tuple[str, str]]) -> list[Block]:
     blocks = [_cut_block(b, cut) for b in function.blocks]
-    reachable = _reachable(function.blocks[0].label, {b.label: b for b in blocks})
+    reachable = replace(function, blocks=blocks).reachable([blocks[0].label])
     return [_pruned(b, reachable, cut) for b in blocks if b.label in reachable]
 
 
@@ -183,21 +183,11 @@ def _cold_edges(function: Function) -> set[tuple[str, str]]:
         if last.fallback is None or not _nothing_written_before(function, block):
             continue
         (fast,) = (label for label in last.labels if label != last.fallback)
-        from_fast, from_slow = (_reachable(x, by_label) for x in (fast, last.fallback))
+        from_fast, from_slow = (function.reachable([x]) for x in (fast, last.fallback))
         if block.label in from_fast or block.label in from_slow:
             continue
         if sum(len(by_label[x].instructions) for x in from_slow - from_fast) >= SMALLEST:
             found.add((block.label, last.fallback))
-    return found
-
-
-def _reachable(label: str, by_label: dict[str, Block]) -> set[str]:
-    found, todo = set(), [label]
-    while todo:
-        x = todo.pop()
-        if x not in found and x in by_label:
-            found.add(x)
-            todo += by_label[x].successors
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.analysis.shapes import gep_constant, gep_scales
+from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir import Function, Instruction
 
 
@@ -24,8 +24,9 @@ def private_pointers(function: Function) -> dict[str, tuple[str, int | None]]:
 def _literal_offset(i: Instruction, start: int | None) -> int | None:
     if i.opcode != "getelementptr" or start is None:
         return start
-    total = start + gep_constant(i)
-    for k, scale in gep_scales(i):
+    fields, scales = gep_steps(i)
+    total = start + fields
+    for k, scale in scales:
         index = i.operands[k].integer_value()
         if index is None:
             return None

@@ -10,7 +10,10 @@ The lattice is bottom (unknown yet) > uniform or tabled > wide; loops are solved
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -507,51 +510,42 @@ def _pointer_step(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     if any(o.type.lanes != 1 for o in i.operands):
         return _all_uniform(shapes)
     table = _parts(shapes[0], i.type, lanes)[0]
-    for k, scale in gep_scales(i):
+    for k, scale in gep_steps(i)[1]:
         table = table + _parts(shapes[k], i.operands[k].type, lanes)[0] * scale
     return tabled(table, mask_of(i.type), i.type)
 
 
-def gep_scales(i: Instruction) -> list[tuple[int, int]]:
-    """(operand number, bytes per unit) of every index; struct fields are left out."""
-    found: list[tuple[int, int]] = []
-    t = i.element
+def gep_steps(i: Instruction) -> tuple[int, list[tuple[int, int]]]:
+    """Bytes that fields of structs add, and (operand number, bytes per unit) of every index."""
+    total, scales, t = 0, list[tuple[int, int]](), i.element
     for k in range(1, len(i.operands)):
-        if t is None:
-            break
-        if k == 1:
-            found.append((k, t.size))
-            continue
-        if t.kind == "struct":
-            field = i.operands[k].integer_value() or 0
-            t = t.fields[field]
-            continue
-        t = t.elem
-        if t is not None:
-            found.append((k, t.size))
-    return found
-
-
-def gep_constant(i: Instruction) -> int:
-    """Bytes added by the struct fields of a getelementptr."""
-    t, total = i.element, 0
-    for k in range(2, len(i.operands)):
-        if t is not None and t.kind == "struct":
+        if t is not None and t.kind == "struct" and k > 1:
             field = i.operands[k].integer_value() or 0
             total += ir.struct_offsets(t)[field]
             t = t.fields[field]
-        elif t is not None:
-            t = t.elem
-    return total
+            continue
+        t = t if k == 1 or t is None else t.elem
+        if t is not None:
+            scales.append((k, t.size))
+    return total, scales
+
+
+def _pieces(
+    operands: Sequence[Operand], shapes: Sequence[Shape], lanes: int
+) -> tuple[list[Table], int]:
+    """Tables, and bits of the bases together; where all are known, exactly and without bases."""
+    pairs = list(zip(shapes, operands, strict=True))
+    if all(s.pure for s in shapes):
+        return [_table(s, o.type.lanes, lanes) for s, o in pairs], 0
+    parts = [_parts(s, o.type, lanes) for s, o in pairs]
+    return [table for table, _ in parts], reduce(or_, (bits for _, bits in parts))
 
 
 def _extract(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     index = i.operands[1].integer_value()
     if index is None:
         return _all_uniform(shapes)
-    if shapes[0].pure and shapes[0].table is not None:
-        return Shape(False, shapes[0].table[index : index + 1], 0)
-    table, bits = _parts(shapes[0], i.operands[0].type, lanes)
+    (table,), bits = _pieces(i.operands[:1], shapes[:1], lanes)
     return tabled(table[index : index + 1], bits, i.type)
 
 
@@ -560,42 +554,23 @@ def _insert(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     if index is None:
         return _all_uniform(shapes)
     vector = Shape(False, None, 0) if i.operands[0].is_undefined else shapes[0]
-    if vector.pure and shapes[1].pure:
-        table = _table(vector, i.type.lanes, lanes).copy()
-        table[index] = _table(shapes[1], 1, lanes)[0]
-        return Shape(False, table, 0)
-    table, bits = _parts(vector, i.type, lanes)
+    (table, row), bits = _pieces(i.operands[:2], [vector, shapes[1]], lanes)
     table = table.copy()
-    row, row_bits = _parts(shapes[1], i.type.scalar, lanes)
     table[index] = row[0]
-    return tabled(table, bits | row_bits, i.type)
+    return tabled(table, bits, i.type)
 
 
 def _shuffle(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
-    chosen = [max(0, k) for k in i.indices]
-    if all(s.pure for s in shapes):
-        return Shape(False, np.concatenate(_tables(i, shapes, lanes))[chosen], 0)
-    parts = [_parts(s, o.type, lanes) for s, o in zip(shapes, i.operands, strict=True)]
-    table = np.concatenate([p[0] for p in parts])[chosen]
-    return tabled(table, parts[0][1] | parts[1][1], i.type)
+    tables, bits = _pieces(i.operands, shapes, lanes)
+    return tabled(np.concatenate(tables)[[max(0, k) for k in i.indices]], bits, i.type)
 
 
 _RULES = {
-    **dict.fromkeys(
-        "add sub mul udiv sdiv urem srem shl lshr ashr and or xor".split(), _binary
-    ),
-    "icmp": _compare,
-    "select": _select,
-    "zext": _extension,
-    "sext": _extension,
-    "trunc": _extension,
-    "freeze": _same,
-    "ptrtoint": _same,
-    "inttoptr": _same,
-    "addrspacecast": _same,
-    "bitcast": _same,
-    "getelementptr": _pointer_step,
-    "extractelement": _extract,
-    "insertelement": _insert,
-    "shufflevector": _shuffle,
+    name: rule for names, rule in (
+        ("add sub mul udiv sdiv urem srem shl lshr ashr and or xor", _binary),
+        ("icmp", _compare), ("select", _select), ("zext sext trunc", _extension),
+        ("freeze ptrtoint inttoptr addrspacecast bitcast", _same),
+        ("getelementptr", _pointer_step), ("extractelement", _extract),
+        ("insertelement", _insert), ("shufflevector", _shuffle),
+    ) for name in names.split()
 }

@@ -78,7 +78,7 @@ def tile_tables(
     """A table for each matrix and tile shape among the reads that may share."""
     if not direct or not function.is_kernel or any(map(_orders, function.instructions())):
         return NO_TABLES
-    late = _reachable(function, [
+    late = function.reachable([
         b.label for b in function.blocks if any(_writes(i, pointers) for i in b.instructions)
     ])
     readers: dict[tuple[str, ...], list[Instruction]] = {}
@@ -87,7 +87,7 @@ def tile_tables(
             if find(i.callee) is not LSC_2D_BLOCK_READ or block.label in late:
                 continue
             array = _filled_alone(function, block, position, pointers, uses)
-            if array in direct and block.label in _reachable(function, block.successors):
+            if array in direct and block.label in function.reachable(block.successors):
                 form = (o.text for o in (i.operands[0], *i.operands[6:13]))
                 readers.setdefault((direct[array], *form), []).append(i)
     return _placed(list(readers.values()), lanes)
@@ -141,16 +141,3 @@ def _writes(i: Instruction, pointers: Pointers) -> bool:
         address = i.operands[1]
         return address.type.space != 3 and address.local not in pointers
     return i.opcode == "call" and Effect.WRITES in find(i.callee).effects
-
-
-def _reachable(function: Function, labels: list[str]) -> set[str]:
-    """Those blocks, and all that may run after them."""
-    by_label = {b.label: b for b in function.blocks}
-    seen: set[str] = set()
-    todo = list(labels)
-    while todo:
-        label = todo.pop()
-        if label not in seen:
-            seen.add(label)
-            todo += by_label[label].successors
-    return seen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct as packing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -246,6 +246,18 @@ class Function:
     def instructions(self) -> Iterator[Instruction]:
         for block in self.blocks:
             yield from block.instructions
+
+    def reachable(self, labels: Iterable[str]) -> set[str]:
+        """Those blocks, and all that may run after them."""
+        following = {b.label: b.successors for b in self.blocks}
+        found: set[str] = set()
+        todo = list(labels)
+        while todo:
+            label = todo.pop()
+            if label not in found and label in following:
+                found.add(label)
+                todo += following[label]
+        return found
 
     @cached_property
     def predecessors(self) -> dict[str, list[str]]:

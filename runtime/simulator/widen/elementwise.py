@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.shapes import Shape, gep_constant, gep_scales
+from triton_xe.runtime.simulator.analysis.shapes import Shape, gep_steps
 from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
@@ -178,8 +178,8 @@ def getelementptr(w: Widener, i: Instruction) -> None:
 
 def constant_offset(w: Widener, i: Instruction) -> int:
     """Bytes a getelementptr with constant indices adds."""
-    total = gep_constant(i)
-    for k, scale in gep_scales(i):
+    total, scales = gep_steps(i)
+    for k, scale in scales:
         shape = w.shape(i.operands[k])
         if not (shape.pure and shape.same_in_all_lanes and shape.table is not None):
             w.fail("a private array with an index that is not a constant")
