@@ -1,12 +1,11 @@
 """Which loads are 2D surface accesses, what is tested at run time for that, and what is refused."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 from xdsl.ir import SSAValue
 
+from python.test.lowering.module_text import module_of, named, operation, poly_text
 from triton_xe.hardware.block_2d import Guard, Relation, check_surface
 from triton_xe.lowering.surfaces.affine import Affine, Unknown
 from triton_xe.lowering.surfaces.poly import Poly
@@ -16,10 +15,6 @@ from triton_xe.lowering.surfaces.surfaces import (
     nonnegative,
     surface_access,
 )
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from module_text import module_of, named, operation, poly_text
 
 GOOD = "%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}, "
 PLANE = """

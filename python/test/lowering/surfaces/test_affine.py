@@ -1,16 +1,11 @@
 """Formulas of indices, pointers and masks; what has none is refused with the reason."""
 
-import sys
-from pathlib import Path
 
 import pytest
 
+from python.test.lowering.module_text import module_of, named, poly_text
 from triton_xe.lowering.surfaces.affine import Affine, Index, Mask, Pointers, Unknown
 from triton_xe.lowering.surfaces.poly import Poly
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from module_text import module_of, named, poly_text
 
 RANGE = "%r = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32, #rows>"
 SPLATS = f"""{RANGE}
