@@ -67,28 +67,28 @@ def _expand(op: Operation) -> None:
             "tt.make_tensor_descriptor can be compiled; use pointers, or write it in Python"
         )
     block = op.result if isinstance(op, DescriptorLoadOp) else op.src
-    kind = block.type
-    assert isinstance(kind, TensorType)
-    if kind.get_shape() != made.result.type.get_shape():
-        raise UnsupportedError(f"{op.name} of {kind} through {made.result.type}")
-    write = _Writer(op, kind)
+    type_ = block.type
+    assert isinstance(type_, TensorType)
+    if type_.get_shape() != made.result.type.get_shape():
+        raise UnsupportedError(f"{op.name} of {type_} through {made.result.type}")
+    write = _Writer(op, type_)
     pointers, mask = write.accesses(made, op.indices)
     if isinstance(op, DescriptorStoreOp):
         Rewriter.replace_op(op, StoreOp(operands=[pointers, block, [mask]]))
         return
     padding = math.nan if made.pads_with_nan else 0
-    other = write.constant(kind, padding)
-    load = LoadOp(operands=[pointers, [mask], [other]], result_types=[kind])
+    other = write.constant(type_, padding)
+    load = LoadOp(operands=[pointers, [mask], [other]], result_types=[type_])
     Rewriter.replace_op(op, load)
 
 
 class _Writer:
     """Writes operations on tensors that lie like one block, before an access to it."""
 
-    def __init__(self, op: Operation, kind: TensorType[Attribute]) -> None:
+    def __init__(self, op: Operation, type_: TensorType[Attribute]) -> None:
         self.at = InsertPoint.before(op)
-        self.shape: Sequence[int] = kind.get_shape()
-        self.encoding = kind.encoding
+        self.shape: Sequence[int] = type_.get_shape()
+        self.encoding = type_.encoding
 
     def accesses(
         self, descriptor: MakeTensorDescOp, indices: Sequence[SSAValue]
@@ -98,18 +98,18 @@ class _Writer:
         pointers = self.splat(base)
         mask: SSAValue | None = None
         for dim, index in enumerate(indices):
-            place = self.place(dim, index)
-            moved = self.put(arith.MuliOp(place, self.splat(descriptor.strides[dim])))
+            coordinate = self.coordinate(dim, index)
+            moved = self.put(arith.MuliOp(coordinate, self.splat(descriptor.strides[dim])))
             pointers = self.put(AddPtrOp(operands=[pointers, moved], result_types=[pointers.type]))
             size = self.splat(self.put(ExtSIOp(descriptor.shape[dim], i64)))
-            for test in (CmpiOp(place, self.constant(self.like(i64), 0), "sge"),
-                         CmpiOp(place, size, "slt")):
+            for test in (CmpiOp(coordinate, self.constant(self.like(i64), 0), "sge"),
+                         CmpiOp(coordinate, size, "slt")):
                 found = self.put(test)
                 mask = found if mask is None else self.put(arith.AndIOp(mask, found))
         assert mask is not None
         return pointers, mask
 
-    def place(self, dim: int, index: SSAValue) -> SSAValue:
+    def coordinate(self, dim: int, index: SSAValue) -> SSAValue:
         """Coordinate `dim` of every element, in i64."""
         others = [d for d in range(len(self.shape)) if d != dim]
         layouts = [self.encoding]
@@ -138,9 +138,9 @@ class _Writer:
     def splat(self, value: SSAValue) -> SSAValue:
         return self.put(SplatOp(operands=[value], result_types=[self.like(value.type)]))
 
-    def constant(self, kind: TensorType[Attribute], value: float) -> SSAValue:
-        number = value if isinstance(kind.element_type, AnyFloat) else int(value)
-        return self.put(arith.ConstantOp(splat_attr(kind, number), kind))
+    def constant(self, type_: TensorType[Attribute], value: float) -> SSAValue:
+        number = value if isinstance(type_.element_type, AnyFloat) else int(value)
+        return self.put(arith.ConstantOp(splat_attr(type_, number), type_))
 
     def put(self, op: IRDLOperation) -> SSAValue:
         Rewriter.insert_op(op, self.at)

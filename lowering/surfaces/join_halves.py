@@ -6,7 +6,7 @@
 
 Splitting the result of a dot moves data between warps through shared local memory, and stores of
 the halves are scatters.  Epilogues do it to spare shared memory, which a block store does not need.
-What is stored, and the order of stores to other places, stays the same.
+What is stored, and the order of other stores, stays the same.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], StoreOp] | None:
 
 
 def _element(op: Operation) -> str:
-    kind = op.results[0].type
-    assert isinstance(kind, TensorType)
-    return str(kind.element_type) + str(sorted((k, str(v)) for k, v in op.properties.items()))
+    type_ = op.results[0].type
+    assert isinstance(type_, TensorType)
+    return str(type_.element_type) + str(sorted((k, str(v)) for k, v in op.properties.items()))
 
 
 def _follows(first: Operation, last: Operation) -> bool:
@@ -166,14 +166,14 @@ def _store_whole(halves: Halves, surface: Surface, guards: list[Guard]) -> None:
     at = InsertPoint.before(last)
     remark(last, "both halves as one 2D block store" + only_if(guards))
     value = halves.whole
-    kind = value.type
-    assert isinstance(kind, TensorType)
+    type_ = value.type
+    assert isinstance(type_, TensorType)
     for step in halves.steps[0]:
         made = step.results[0].type
         assert isinstance(made, TensorType)
         copy = type(step).create(
             operands=[value], properties=dict(step.properties), attributes=dict(step.attributes),
-            result_types=[TensorType(made.element_type, kind.get_shape(), kind.encoding)],
+            result_types=[TensorType(made.element_type, type_.get_shape(), type_.encoding)],
         )
         Rewriter.insert_op(copy, at)
         value = copy.results[0]

@@ -406,9 +406,9 @@ def cache_code(policy: str, target: Target, *, write: bool = False) -> int:
     """The cache-control operand for `policy`; `LegalityError` lists what `target` has."""
     codes = cache_codes(target, write=write)
     if policy not in codes:
-        kind = "write" if write else "read"
+        access = "write" if write else "read"
         raise LegalityError(
-            f"{target.name} has no {kind} cache policy {policy!r}; known: {', '.join(codes)}"
+            f"{target.name} has no {access} cache policy {policy!r}; known: {', '.join(codes)}"
         )
     return codes[policy]
 

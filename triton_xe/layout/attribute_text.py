@@ -32,7 +32,7 @@ class Item:
 
 @dataclass
 class Fields:
-    """The entries of a `{...}`; what is asked for and not there, or of another kind, is an error.
+    """The entries of a `{...}`; what is asked for and not there, or of another type, is an error.
 
     Columns count from 1.
     """
@@ -186,7 +186,7 @@ class AttributeReader:
     ) -> None:
         self.text, self.aliases, self.builders, self.depth = text, aliases, builders, depth
         self.position = 0
-        self.kind, self.peek, self.column = "", "", 1
+        self.token, self.peek, self.column = "", "", 1
         self.advance()
 
     def advance(self) -> str:
@@ -198,18 +198,18 @@ class AttributeReader:
         if match is None:
             if rest.strip():
                 fail(self.column, "MLIR attribute text", repr(rest.strip()[0]))
-            self.kind, self.peek = "end", "the end"
+            self.token, self.peek = "end", "the end"
             return taken
-        self.kind = match.lastgroup or ""
-        self.peek = match.group(self.kind)
+        self.token = match.lastgroup or ""
+        self.peek = match.group(self.token)
         self.position = match.end()
         return taken
 
     def fail(self, expected: str) -> NoReturn:
-        fail(self.column, expected, self.peek if self.kind == "end" else repr(self.peek))
+        fail(self.column, expected, self.peek if self.token == "end" else repr(self.peek))
 
     def at(self, mark: str) -> bool:
-        return self.kind == "mark" and self.peek == mark
+        return self.token == "mark" and self.peek == mark
 
     def expect(self, mark: str) -> None:
         if not self.at(mark):
@@ -217,21 +217,21 @@ class AttributeReader:
         self.advance()
 
     def number(self) -> int:
-        if self.kind != "number":
+        if self.token != "number":
             self.fail("a number")
         return int(self.advance())
 
     def value(self) -> Item:
         column = self.column
-        if self.kind == "number":
+        if self.token == "number":
             return Item(int(self.advance()), column)
-        if self.kind == "string":
+        if self.token == "string":
             return Item(self.advance(), column)
-        if self.kind == "attribute":
+        if self.token == "attribute":
             return Item(self.attribute(), column)
-        if self.kind == "word" and self.peek in ("true", "false"):
+        if self.token == "word" and self.peek in ("true", "false"):
             return Item(self.advance() == "true", column)
-        if self.kind == "word" and re.fullmatch(r"[a-z]+[A-Z\d]\w*", self.peek):
+        if self.token == "word" and re.fullmatch(r"[a-z]+[A-Z\d]\w*", self.peek):
             return Item(self.advance(), column)
         if self.at("["):
             return Item(self.list(self.value), column)
@@ -265,7 +265,7 @@ class AttributeReader:
         return result
 
     def _entry(self, fields: Fields) -> None:
-        if self.kind != "word":
+        if self.token != "word":
             self.fail("a name")
         if self.peek in fields.entries:
             self.fail(f"{self.peek!r} only once")
@@ -282,7 +282,7 @@ class AttributeReader:
         return Item([first, Item(self.number(), self.column)], column)
 
     def attribute(self) -> Encoding:
-        if self.kind != "attribute":
+        if self.token != "attribute":
             self.fail("an attribute such as #ttg.blocked<...>")
         column, name = self.column, self.peek
         self.advance()
@@ -321,7 +321,7 @@ class AttributeReader:
         fields = Fields({}, self.column, mnemonic)
         if self.at(">"):
             return fields
-        if self.kind != "word":
+        if self.token != "word":
             return self.fields(mnemonic)
         self._entry(fields)
         return fields
@@ -340,6 +340,6 @@ class AttributeReader:
 
     def whole(self) -> Encoding:
         result = self.attribute()
-        if self.kind != "end":
+        if self.token != "end":
             self.fail("the end")
         return result

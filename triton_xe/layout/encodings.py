@@ -87,9 +87,9 @@ class Encoding(ABC):
 
     def parameters(self) -> Iterable[tuple[str, str]]:
         """Names and printed values, in printing order; defaults are not printed."""
-        for place in fields(self):  # type: ignore[arg-type]
-            spelling, value = place.metadata.get(SPELLING), getattr(self, place.name)
-            if spelling and (spelling.always or value != place.default):
+        for entry in fields(self):  # type: ignore[arg-type]
+            spelling, value = entry.metadata.get(SPELLING), getattr(self, entry.name)
+            if spelling and (spelling.always or value != entry.default):
                 yield spelling.name, spelled(value)
 
     def __str__(self) -> str:

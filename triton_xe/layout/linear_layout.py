@@ -55,7 +55,7 @@ class LinearLayout:
     >>> plain = LinearLayout.identity1d(4, "register", "row") * LinearLayout.identity1d(
     ...     4, "lane", "column")
 
-    `a.invert_and_compose(b)` tells where `b` keeps what `a` has at a place; here the data stays in
+    `a.invert_and_compose(b)` tells where `b` keeps what `a` has at an input; here the data stays in
     its register and moves to the lane xored with it:
 
     >>> layout.invert_and_compose(plain).apply({"register": 2, "lane": 1})
@@ -304,8 +304,8 @@ class LinearLayout:
     def invert(self) -> LinearLayout:
         """The inverse; `LayoutError` when outputs are repeated or missing."""
         if not self.is_invertible:
-            kind = "several inputs share an output" if self.is_surjective else "it has holes"
-            raise LayoutError(f"this layout has no inverse, {kind}:\n{self}")
+            why = "several inputs share an output" if self.is_surjective else "it has holes"
+            raise LayoutError(f"this layout has no inverse, {why}:\n{self}")
         return self.pseudo_inverse()
 
     def pseudo_inverse(self) -> LinearLayout:

@@ -106,19 +106,19 @@ def builders() -> Mapping[str, Builder]:
     return result
 
 
-def _built(kind: type[AnyEncoding], fields: Fields) -> AnyEncoding:
+def _built(encoding: type[AnyEncoding], fields: Fields) -> AnyEncoding:
     """An encoding whose fields say how they are spelled (`mlir`)."""
     values: dict[str, Any] = {}
-    for place in dataclasses.fields(kind):  # type: ignore[arg-type]
-        spelling = place.metadata[SPELLING]
-        if place.type == "BlockBases":
+    for entry in dataclasses.fields(encoding):  # type: ignore[arg-type]
+        spelling = entry.metadata[SPELLING]
+        if entry.type == "BlockBases":
             rank = next((len(v) for v in values.values() if isinstance(v, tuple)), 2)
-            values[place.name] = fields.block_bases(rank)
+            values[entry.name] = fields.block_bases(rank)
         elif spelling.absent is None or fields.has(spelling.name):
-            values[place.name] = _READERS[str(place.type)](fields, spelling.name)
+            values[entry.name] = _READERS[str(entry.type)](fields, spelling.name)
         else:
-            values[place.name] = spelling.absent
-    return kind(**values)
+            values[entry.name] = spelling.absent
+    return encoding(**values)
 
 
 def _shared_encoding(fields: Fields, name: str) -> SharedEncoding:

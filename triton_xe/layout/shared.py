@@ -265,7 +265,7 @@ class NvmmaSharedEncoding(SharedEncoding):
         tile = grow(tile, dict(zip(dim_names(self.rank), piece, strict=True)))
         return cover(tile, self.cga_layout, shape)
 
-    def _turned(self, box: list[int]) -> list[int]:
+    def _contiguous_last(self, box: list[int]) -> list[int]:
         """With the contiguous dim, which is the first one when transposed, at the end."""
         return [*box[1:], box[0]] if self.transposed else box
 
@@ -276,9 +276,9 @@ class NvmmaSharedEncoding(SharedEncoding):
         if not self.transposed:
             return identity("offset", box, order)
         result = LinearLayout.empty()
-        turned = self._turned(box)
+        sizes = self._contiguous_last(box)
         for size_of, dim in zip(order, [*order[1:], order[0]], strict=True):
-            result *= LinearLayout.identity1d(turned[size_of], "offset", dim_name(dim))
+            result *= LinearLayout.identity1d(sizes[size_of], "offset", dim_name(dim))
         return result.transpose_outs([dim_name(dim) for dim in order])
 
     def _swizzled(self, box: list[int]) -> LinearLayout:
@@ -296,7 +296,7 @@ class NvmmaSharedEncoding(SharedEncoding):
         tile = grow(tile, {"dim0": rows, "dim1": columns}).transpose_outs(["dim1", "dim0"])
         names = dim_names(self.rank)
         if self.transposed:
-            names, box = [*names[1:], names[0]], self._turned(box)
+            names, box = [*names[1:], names[0]], self._contiguous_last(box)
         return tile.reshape_outs(dict(reversed([*zip(names, box, strict=True)])))
 
     def _core_matrix(self) -> LinearLayout:

@@ -58,10 +58,10 @@ def copied_identity(
 
 def grow(layout: LinearLayout, sizes: Mapping[str, int]) -> LinearLayout:
     """Repeat in the first in-dim until no out-dim is smaller than `sizes`, minor out-dim first."""
-    kind = next(iter(layout.in_dims))
+    in_dim = next(iter(layout.in_dims))
     for name, size in layout.out_dims.items():
         if size < sizes[name]:
-            layout *= LinearLayout.identity1d(sizes[name] // size, kind, name)
+            layout *= LinearLayout.identity1d(sizes[name] // size, in_dim, name)
     return layout
 
 

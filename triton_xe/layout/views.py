@@ -73,24 +73,24 @@ def _register_lines(slots: Slots, warps: Sequence[int] | None, paint: Paint) -> 
         for warp in range(n_warps) if warps is None else warps:
             yield paint(warp, f"Warp{warp}:")
             for register in range(n_registers):
-                places = ((block, warp, lane, register) for lane in range(n_lanes))
-                yield ", ".join(_coordinate(slots, place, widths) for place in places)
+                slots_of_row = ((block, warp, lane, register) for lane in range(n_lanes))
+                yield ", ".join(_coordinate(slots, slot, widths) for slot in slots_of_row)
 
 
-def _coordinate(slots: Slots, place: tuple[int, ...], widths: Sequence[int]) -> str:
+def _coordinate(slots: Slots, slot: tuple[int, ...], widths: Sequence[int]) -> str:
     values = zip(slots.coordinates, widths, strict=True)
-    return f"({','.join(str(value[place]).rjust(width) for value, width in values)})"
+    return f"({','.join(str(value[slot]).rjust(width) for value, width in values)})"
 
 
 def _memory_lines(slots: Slots) -> Iterator[str]:
     widths = [len(str(size - 1)) for size in slots.shape]
     *outer, n_offsets = slots.element.shape
     last = slots.in_dims[-1].capitalize()
-    for place in np.ndindex(*outer):
-        names = zip(slots.in_dims, place, strict=False)
+    for slot in np.ndindex(*outer):
+        names = zip(slots.in_dims, slot, strict=False)
         yield " ".join(f"{name.capitalize()}: {index}:" for name, index in names)
         for offset in range(n_offsets):
-            yield f"{last}: {offset} -> {_coordinate(slots, (*place, offset), widths)}"
+            yield f"{last}: {offset} -> {_coordinate(slots, (*slot, offset), widths)}"
 
 
 def tensor_view(layout: LinearLayout, paint: Paint = plain) -> str:
@@ -99,8 +99,8 @@ def tensor_view(layout: LinearLayout, paint: Paint = plain) -> str:
     owners: list[list[str]] = [[] for _ in range(int(np.prod(slots.shape)))]
     in_memory = "register" not in layout.in_dims
     name = _offset_namer(slots) if in_memory else _thread_namer(slots, paint)
-    for place in np.ndindex(*slots.element.shape):
-        owners[slots.element[place]].append(name(place))
+    for slot in np.ndindex(*slots.element.shape):
+        owners[slots.element[slot]].append(name(slot))
     joined = ["|".join(names) for names in owners]
     separator = "," if in_memory else ", "
     return _nested(joined, slots.shape, 0, separator)
@@ -110,8 +110,8 @@ def _thread_namer(slots: Slots, paint: Paint) -> Callable[[tuple[int, ...]], str
     n_blocks, n_warps, n_lanes, n_registers = slots.element.shape
     width = len(f"T{n_warps * n_lanes - 1}:{n_registers - 1}")
 
-    def name(place: tuple[int, ...]) -> str:
-        block, warp, lane, register = place
+    def name(slot: tuple[int, ...]) -> str:
+        block, warp, lane, register = slot
         thread = f"T{warp * n_lanes + lane}:{register}".rjust(width)
         return paint(warp, f"B{block}:{thread}" if n_blocks > 1 else thread)
 
@@ -121,8 +121,8 @@ def _thread_namer(slots: Slots, paint: Paint) -> Callable[[tuple[int, ...]], str
 def _offset_namer(slots: Slots) -> Callable[[tuple[int, ...]], str]:
     widths = [len(str(size - 1)) for size in slots.element.shape]
 
-    def name(place: tuple[int, ...]) -> str:
-        values = zip(place, widths, strict=True)
+    def name(slot: tuple[int, ...]) -> str:
+        values = zip(slot, widths, strict=True)
         return f"({':'.join(str(value).rjust(width) for value, width in values)})"
 
     return name

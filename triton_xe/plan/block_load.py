@@ -47,7 +47,7 @@ AnyBlockPlan = TypeVar("AnyBlockPlan", bound=BlockPlan)
 
 
 def plan_block(
-    kind: type[AnyBlockPlan],
+    plan_type: type[AnyBlockPlan],
     layout: LinearLayout,
     surface: SurfaceFacts,
     element_bits: int,
@@ -71,10 +71,10 @@ def plan_block(
     if refusal:
         return refusal
     fragment = _fitted(fragment or Fragment(1), len(tile.register_bases))
-    messages_for = candidates(kind.operation, target, element_bits, tile.lane_bases)
+    messages_for = candidates(plan_type.operation, target, element_bits, tile.lane_bases)
     best = _best(tile, messages_for, fragment, objective)
     if best is None:
-        return _no_candidate(tile, kind.operation, element_bits, target)
+        return _no_candidate(tile, plan_type.operation, element_bits, target)
     guards = open_guards(surface, best.shape.element_bits, element_bits)
     if not isinstance(guards, tuple):
         return Refusal(
@@ -82,7 +82,7 @@ def plan_block(
             "pad the tensor in memory, or copy it to one that is",
         )
     messages, sources = tile.deliver(best)
-    return kind(
+    return plan_type(
         layout=layout,
         surface=surface,
         element_bits=element_bits,
@@ -104,7 +104,7 @@ plan_block_store = partial(plan_block, BlockStorePlan)
 
 
 def check_request(layout: LinearLayout, element_bits: int, target: Target) -> Refusal | None:
-    """What no surface and no layout of this kind could mend."""
+    """What no surface and no layout of this form could mend."""
     if not target.has_block_2d:
         return Refusal(
             f"{target.name} has no 2D block messages", "gathers or 1D block loads do the work"
@@ -160,7 +160,7 @@ class MemoryTile:
         return MemoryTile(registers, lanes, tuple(base for some in bases.values() for base in some))
 
     def check(self) -> Refusal | None:
-        """Why no rectangle can serve this layout: broadcast or swizzled lanes, mingled warps."""
+        """Why no rectangle fits this layout: broadcast or swizzled lanes, interleaved warps."""
         if 0 in self.lane_bases or len(set(self.lane_bases)) < len(self.lane_bases):
             return Refusal("several lanes hold the same element", "a gather can load it")
         lanes = union(self.lane_bases)
@@ -172,7 +172,7 @@ class MemoryTile:
             )
         if union(self.other_bases) & (lanes | registers):
             return Refusal(
-                "the tiles of two warps are mingled", "each warp needs a rectangle of its own"
+                "the tiles of two warps are interleaved", "each warp needs a rectangle of its own"
             )
         return None
 
@@ -199,18 +199,18 @@ class MemoryTile:
     def deliver(self, candidate: Candidate) -> tuple[tuple[Message, ...], tuple[Source, ...]]:
         """Messages in the order of the registers they fill, and the source of each register."""
         mask, parts = candidate.mask, candidate.sub_bits
-        place_of = {vector: 1 << i for i, vector in enumerate(candidate.slots) if vector}
-        places, origins = [0], [0]
+        slot_of = {vector: 1 << i for i, vector in enumerate(candidate.slots) if vector}
+        slots, origins = [0], [0]
         for base in self.register_bases:
-            place = sum(at for vector, at in place_of.items() if base & vector)
+            slot = sum(at for vector, at in slot_of.items() if base & vector)
             origin = base & ~mask
-            places += [place ^ other for other in places]
+            slots += [slot ^ other for other in slots]
             origins += [origin ^ other for other in origins]
         number = {origin: i for i, origin in enumerate(dict.fromkeys(origins))}
         low = (1 << parts) - 1
         sources = tuple(
-            Source(number[origin], place >> parts, place & low)
-            for place, origin in zip(places, origins, strict=True)
+            Source(number[origin], slot >> parts, slot & low)
+            for slot, origin in zip(slots, origins, strict=True)
         )
         return tuple(Message(*split(origin)) for origin in number), sources
 

@@ -101,7 +101,7 @@ class GatherPlan:
 
 
 def plan_access(
-    kind: type[AnyBlockPlan],
+    plan_type: type[AnyBlockPlan],
     layout: LinearLayout,
     surface: SurfaceFacts,
     element_bits: int,
@@ -112,11 +112,11 @@ def plan_access(
 ) -> AnyBlockPlan | GatherPlan:
     """2D blocks where they are legal, else the widest other access, with the reason."""
     plan = plan_block(
-        kind, layout, surface, element_bits, target, fragment=fragment, objective=objective
+        plan_type, layout, surface, element_bits, target, fragment=fragment, objective=objective
     )
     if not isinstance(plan, Refusal):
         return plan
-    is_load = kind.operation == "load"
+    is_load = plan_type.operation == "load"
     return plan_gather(layout, surface, element_bits, target, because=str(plan), blocks=is_load)
 
 
@@ -222,11 +222,11 @@ def _grouped(
     for base in tile.register_bases:
         where += [base ^ other for other in where]
     first: dict[int, int] = {}
-    same_as = tuple(first.setdefault(place, register) for register, place in enumerate(where))
+    same_as = tuple(first.setdefault(at, register) for register, at in enumerate(where))
     inside = union(tuple(order))
     offsets = [0]
     for vector in order:
         offsets += [vector ^ other for other in offsets]
-    starts = dict.fromkeys(place & ~inside for place in where)
+    starts = dict.fromkeys(at & ~inside for at in where)
     accesses = tuple(tuple(first[start ^ at] for at in offsets) for start in starts)
     return accesses, same_as

@@ -46,7 +46,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Swap:
-    """Registers q and q ^ `registers` change places in the lanes whose condition is odd.
+    """Registers q and q ^ `registers` are exchanged in the lanes whose condition is odd.
 
     The condition of lane l in warp w is the number of ones in l & `lanes` plus those in
     w & `warps`.  A swap costs one select per register.
@@ -155,14 +155,14 @@ def find_route(source: LinearLayout, result: LinearLayout) -> Route | None:
                 found[dim].append((0, 0))
                 continue
             own = have[dim][bit] if dim != "register" else 0
-            place = _place(registers, both, n_registers, target, own, bit if dim == "lane" else -1)
-            if place is None:
+            slot = _slot(registers, both, n_registers, target, own, bit if dim == "lane" else -1)
+            if slot is None:
                 return None
-            found[dim].append(place)
-    if any(place != (0, 0) for place in found["block"]):
+            found[dim].append(slot)
+    if any(slot != (0, 0) for slot in found["block"]):
         raise LayoutError("this conversion depends on the block, but kernels run one block each")
-    register = {dim: tuple(place[0] for place in found[dim]) for dim in SLOT_DIMS}
-    lane = {dim: tuple(place[1] for place in found[dim]) for dim in SLOT_DIMS}
+    register = {dim: tuple(slot[0] for slot in found[dim]) for dim in SLOT_DIMS}
+    lane = {dim: tuple(slot[1] for slot in found[dim]) for dim in SLOT_DIMS}
     return Route(
         register["register"],
         register["lane"],
@@ -174,7 +174,7 @@ def find_route(source: LinearLayout, result: LinearLayout) -> Route | None:
     )
 
 
-def _place(
+def _slot(
     registers: f2.Elimination,
     both: f2.Elimination,
     n_registers: int,

@@ -50,7 +50,7 @@ class Source(NamedTuple):
 class FragmentSource:
     """How one operand is made: registers `first_register`, ... from elements of one message.
 
-    `elements` are the message's vector elements in operand order, `order[i]` is the place of the
+    `elements` are the message's vector elements in operand order, `order[i]` is the position of the
     fragment's i-th register in the parts of those elements.  `message` is None where several
     messages make one operand; then the plan's `sources` tell the rest.
     """
@@ -63,7 +63,7 @@ class FragmentSource:
 
     @property
     def in_order(self) -> bool:
-        """Whether the elements, taken in turn, hold the registers in their order."""
+        """Whether the elements, one after the other, hold the registers in their order."""
         return self.message is not None and self.order == tuple(range(self.registers))
 
     @property

@@ -121,10 +121,10 @@ def _warps(plan: BlockPlan, panel: Panel) -> Iterator[str]:
     """Every message of every warp that moves a part of its own; those of warp 0 outlined last."""
     count = plan.layout.in_dims.get("warp", 1)
     shown = [warp for warp in range(count) if not warp & plan.redundant_warp_mask]
-    for place, warp in enumerate(shown):
+    for position, warp in enumerate(shown):
         for i, box in enumerate(_message_boxes(plan, warp)):
             name = f"warp {warp}, message #{i}: x {box[0]}, y {box[1]}, {box[2]} x {box[3]}"
-            yield _rect(panel, box, _colour(place, len(shown)), "white", hover=name)
+            yield _rect(panel, box, _colour(position, len(shown)), "white", hover=name)
     for i, box in enumerate(_message_boxes(plan, 0)):
         yield _rect(panel, box, "none", "#111", stroke_width=2)
         yield _label(panel, box, f"#{i}")
@@ -141,8 +141,8 @@ def _message_boxes(plan: BlockPlan, warp: int) -> Iterator[Box]:
 def _operands(plan: BlockPlan, panel: Panel) -> Iterator[str]:
     """The rectangles that the operands take from message 0, or its blocks where there are none."""
     boxes = list(_operand_boxes(plan)) if plan.fragment.registers > 1 else list(_blocks(plan))
-    for place, (box, name) in enumerate(boxes):
-        colour = _colour(place, len(boxes), lightness=86)
+    for position, (box, name) in enumerate(boxes):
+        colour = _colour(position, len(boxes), lightness=86)
         yield _rect(panel, box, colour, "#555", hover=name)
         yield _label(panel, box, name)
     block = _row_elements(plan) // plan.shape.blocks
@@ -161,8 +161,9 @@ def _operand_boxes(plan: BlockPlan) -> Iterator[tuple[Box, str]]:
         registers = np.arange(fragment.first_register, fragment.first_register + fragment.registers)
         lanes = np.arange(plan.layout.in_dims["lane"])[:, None]
         index = {name: np.zeros((1, 1), int) for name in plan.layout.in_dims}
-        places = plan.layout.apply_numpy(index | {"register": registers[None, :], "lane": lanes})
-        xs, ys = places[plan.x_dim], places[plan.y_dim]
+        index |= {"register": registers[None, :], "lane": lanes}
+        coordinates = plan.layout.apply_numpy(index)
+        xs, ys = coordinates[plan.x_dim], coordinates[plan.y_dim]
         x, y = int(xs.min()), int(ys.min())
         box = (x, y, int(xs.max()) + 1 - x, int(ys.max()) + 1 - y)
         yield box, f"operand {number}: {_elements(fragment.elements)}"

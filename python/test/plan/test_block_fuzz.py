@@ -276,7 +276,7 @@ def test_never_more_messages_than_the_greedy_baseline(store: bool) -> None:
         plan = (plan_block_store if store else plan_block_load)(layout, facts, bits, target(name))
         if isinstance(plan, Refusal):
             refused += 1
-            assert greedy is None or "warps are mingled" in plan.reason, (
+            assert greedy is None or "warps are interleaved" in plan.reason, (
                 f"case {case}: {plan}, but greedy finds {greedy}\n{layout}"
             )
             continue

@@ -154,7 +154,7 @@ def layout_of(registers: list[tuple[int, int]], lanes: list[tuple[int, int]]) ->
                 {"register": [(1, 0)], "lane": [(0, 1), (0, 2), (0, 4), (0, 8)], "warp": [(3, 0)]},
                 ["dim0", "dim1"],
             ),
-            "mingled",
+            "interleaved",
         ),
     ],
 )
