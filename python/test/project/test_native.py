@@ -1,0 +1,18 @@
+"""The parts in C are used when they were built from the sources that are there, else not."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_xe.runtime import native
+
+
+@pytest.mark.skipif(not (native.launch and native.threads), reason="the parts in C are not built")
+def test_parts_built_from_another_source_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert native._launch() is native.launch
+    assert native._threads() is not None
+    assert native.describe() == "launches on a GPU: C, the simulator's threads: C"
+    monkeypatch.setattr(native, "_built_from", lambda name: "another")
+    assert (native._launch(), native._threads()) == (None, None)
+    monkeypatch.setattr(native, "launch", None)
+    assert native.describe() == "launches on a GPU: Python, the simulator's threads: C"
