@@ -54,15 +54,15 @@ class XeBackend(BaseBackend):
         return f"{self.device.name}-{source_hash()}"
 
     def parse_options(self, opts: dict[str, Any]) -> XeOptions:
-        wishes = dict(opts)
-        wishes.setdefault("arch", knobs.runtime.override_arch)
-        device = TARGETS[arch.device_name(wishes["arch"] or self.device.name)]
-        wishes["arch"] = device.name
+        requested = dict(opts)
+        requested.setdefault("arch", knobs.runtime.override_arch)
+        device = TARGETS[arch.device_name(requested["arch"] or self.device.name)]
+        requested["arch"] = device.name
         fusion = opts.get("enable_fp_fusion")
-        wishes["enable_fp_fusion"] = knobs.language.fp_fusion_enabled(
+        requested["enable_fp_fusion"] = knobs.language.fp_fusion_enabled(
             knobs.language.default_fp_fusion if fusion is None else fusion
         )
-        return options_for(device, wishes)
+        return options_for(device, requested)
 
     def get_target_name(self, options: XeOptions) -> str:
         return front_passes.target_text(options)

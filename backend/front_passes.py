@@ -23,7 +23,7 @@ def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
     """Inline, fold and unroll.
 
     Tensor descriptors become pointers with masks, from which 2D surfaces are raised later: one
-    road for both, and its guards find out what a descriptor does not promise.
+    path for both, and its guards find out what a descriptor does not promise.
     """
     pm = ir.pass_manager(module.context)
     pm.enable_debug()

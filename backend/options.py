@@ -25,7 +25,7 @@ class XeOptions:
     `arch` is a name of `TARGETS`.  `grf_mode` is the register file per thread: `default` lets the
     compiler choose, `auto` leaves it to Intel's compiler, a number such as `256` fixes it, `small`
     and `large` stand for the least and the most of the device.
-    `maxnreg` is the CUDA spelling of the same wish and selects the next larger mode.  `sanitize`
+    `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.  `sanitize`
     checks every access of the launch, on a simulated device only.
     """
 
@@ -87,17 +87,17 @@ class XeOptions:
 FIELDS = tuple(f.name for f in dataclasses.fields(XeOptions))
 
 
-def options_for(device: Target, wishes: Mapping[str, Any]) -> XeOptions:
-    """Defaults of `device`, then `wishes`; keys that are no option and `None` values are ignored.
+def options_for(device: Target, requested: Mapping[str, Any]) -> XeOptions:
+    """Defaults of `device`, then what is requested; unknown keys and `None` values are ignored.
 
-    `warp_size` follows the device: a target's `warp_size` is not a wish (Inductor always says 32).
+    `warp_size` follows the device: a target's is no request (Inductor always says 32).
     Without tf32 in the matrix unit fp32 is multiplied exactly, also where `tf32` is asked for: the
     language takes it as leave to round, and says nothing about other operands.
     """
     values: dict[str, Any] = {"arch": device.name, "warp_size": device.subgroup_size}
     if not device.has_tf32_dpas:
         values["default_dot_input_precision"] = "ieee"
-    values.update({k: wishes[k] for k in FIELDS if wishes.get(k) is not None})
+    values.update({k: requested[k] for k in FIELDS if requested.get(k) is not None})
     for name in ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes",
                  "allowed_dot_input_precisions"):
         if name in values:

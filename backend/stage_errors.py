@@ -1,4 +1,4 @@
-"""Errors of the stages, told in the user's terms: which kernel, and which source line."""
+"""Errors of the stages in the user's terms: which kernel, and which source line."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def kernel_of(module_text: str) -> tuple[str, str]:
     ('add', '')
     """
     name = _KERNEL.search(module_text)
-    place = _DEFINITION.search(module_text)
-    return name.group(1) if name else "", f"{place.group(1)}:{place.group(2)}" if place else ""
+    line = _DEFINITION.search(module_text)
+    return name.group(1) if name else "", f"{line.group(1)}:{line.group(2)}" if line else ""

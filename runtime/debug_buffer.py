@@ -86,7 +86,7 @@ class DebugBuffer:
 
     def _failures(self, failed: Sequence[tuple[Site, Any]]) -> str:
         shown = list(dict.fromkeys(
-            f"{site['where'] or 'unknown place'}: program ({_numbers(record['pid'])})"
+            f"{site['where'] or 'unknown source location'}: program ({_numbers(record['pid'])})"
             f"{_element(site, int(record['index']))}: {site['text'] or 'assertion failed'}"
             for site, record in failed
         ))

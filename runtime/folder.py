@@ -137,17 +137,17 @@ def load_folder(folder: str | Path, device: Device | str = "") -> FolderKernel:
 
     `DeviceError` when the folder is damaged or was compiled for another device.
     """
-    place = Path(folder)
+    path = Path(folder)
     try:
-        description = Description.from_json((place / DESCRIPTION).read_text())
-        binary = (place / description.binary).read_bytes()
+        description = Description.from_json((path / DESCRIPTION).read_text())
+        binary = (path / description.binary).read_bytes()
     except OSError as error:
-        raise DeviceError(f"{place} holds no compiled kernel: {error}") from error
+        raise DeviceError(f"{path} holds no compiled kernel: {error}") from error
     _check_digest(description, binary)
     on = open_device(device) if isinstance(device, str) else device
     if on.target.name != description.target:
         raise DeviceError(
-            f"{place} was compiled for {description.target}, but {on.name} is {on.target.name}; "
+            f"{path} was compiled for {description.target}, but {on.name} is {on.target.name}; "
             f"compile it with --target {on.target.name}"
         )
     return FolderKernel(description, on, _load(description, binary, on))

@@ -1,11 +1,11 @@
 """Which device kernels run on: a real Intel GPU, simulated ones, or none.
 
-`decide` is the whole policy, a pure function of the user's wish and of what the machine has;
+`decide` is the whole policy, a pure function of the user's request and of what the machine has;
 `select` looks at the machine, cheaply: it imports neither torch nor triton and starts no process.
 
-The policy, first match wins (`TRITON_XE_DEVICE` is the user's wish):
+The policy, first match wins (`TRITON_XE_DEVICE` is the user's request):
 
-| wish | machine | answer |
+| request | machine | answer |
 |---|---|---|
 | `gpu` | any | the GPU (whoever uses it reports a missing one) |
 | `sim`, `sim:pvc`, `sim:bmg,pvc` | any | simulated devices, `bmg` when none is named |
@@ -57,16 +57,16 @@ class Selection:
             raise ValueError(f"kind {self.kind!r} does not go with targets {self.targets}")
 
 
-def decide(wish: str, machine: Machine) -> Selection:
-    """Apply the policy above.  `DeviceError` when `wish` is not a device.
+def decide(request: str, machine: Machine) -> Selection:
+    """Apply the policy above.  `DeviceError` when `request` is not a device.
 
     >>> decide("sim:bmg,pvc", Machine()).targets
     ('bmg', 'pvc')
     >>> decide("", Machine(other_gpu="NVIDIA")).kind
     'none'
     """
-    if wish:
-        return _as_asked(wish.strip())
+    if request:
+        return _as_asked(request.strip())
     if machine.intel_gpu and machine.torch != "other":
         return Selection("gpu", (), "this machine has an Intel GPU")
     if machine.other_gpu:
@@ -84,26 +84,26 @@ def decide(wish: str, machine: Machine) -> Selection:
     return Selection("sim", (DEFAULT_TARGET,), "this machine has no GPU")
 
 
-def _as_asked(wish: str) -> Selection:
-    kind, colon, names = wish.partition(":")
-    if wish == "gpu":
+def _as_asked(request: str) -> Selection:
+    kind, colon, names = request.partition(":")
+    if request == "gpu":
         return Selection("gpu", (), "TRITON_XE_DEVICE=gpu asks for it")
     if kind != "sim" or (colon and not names):
         raise DeviceError(
-            f"TRITON_XE_DEVICE={wish} names no device; use gpu, sim, sim:<name> or "
+            f"TRITON_XE_DEVICE={request} names no device; use gpu, sim, sim:<name> or "
             "sim:<name>,<name>")
     targets = tuple(names.split(",")) if names else (DEFAULT_TARGET,)
-    _check_targets(wish, targets)
-    return Selection("sim", targets, f"TRITON_XE_DEVICE={wish} asks for it")
+    _check_targets(request, targets)
+    return Selection("sim", targets, f"TRITON_XE_DEVICE={request} asks for it")
 
 
-def _check_targets(wish: str, targets: tuple[str, ...]) -> None:
+def _check_targets(request: str, targets: tuple[str, ...]) -> None:
     from triton_xe.hardware.target import TARGETS
 
     unknown = [name for name in targets if name not in TARGETS]
     if unknown:
         raise DeviceError(
-            f"TRITON_XE_DEVICE={wish} names an unknown device {unknown[0]!r}; known: "
+            f"TRITON_XE_DEVICE={request} names an unknown device {unknown[0]!r}; known: "
             + ", ".join(TARGETS))
     if len(targets) > MAX_DEVICES:
         raise DeviceError(
@@ -112,8 +112,8 @@ def _check_targets(wish: str, targets: tuple[str, ...]) -> None:
 
 def select() -> Selection:
     """The device choice for this process, from `TRITON_XE_DEVICE` and this machine."""
-    wish = knobs.device()
-    return decide(wish, Machine() if wish else look(Path("/")))
+    request = knobs.device()
+    return decide(request, Machine() if request else look(Path("/")))
 
 
 def look(root: Path) -> Machine:

@@ -131,9 +131,9 @@ def _is_in_use(adapter: str) -> bool:
 
 
 def _native_of(getter: str, native: str, queue: int) -> int:
-    place = ctypes.create_string_buffer(OBJECT_BYTES)
-    function(getter, None, ctypes.c_void_p, ctypes.c_void_p)(place, queue)
-    return int(function(native, ctypes.c_void_p, ctypes.c_void_p)(place) or 0)
+    room = ctypes.create_string_buffer(OBJECT_BYTES)
+    function(getter, None, ctypes.c_void_p, ctypes.c_void_p)(room, queue)
+    return int(function(native, ctypes.c_void_p, ctypes.c_void_p)(room) or 0)
 
 
 @functools.cache
@@ -142,7 +142,7 @@ def _location() -> _CodeLocation:
 
 
 def code_location() -> int:
-    """The address of the place in the source that SYCL notes for what is submitted here."""
+    """The address of the source location that SYCL notes for what is submitted here."""
     return ctypes.addressof(_location())
 
 
