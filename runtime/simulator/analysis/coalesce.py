@@ -25,7 +25,8 @@ def accumulator_slots(function: Function) -> dict[str, int]:
             slots[a] |= slots[b]
             slots |= dict.fromkeys(slots[b], slots[a])
     numbers: dict[int, int] = {}
-    return {name: numbers.setdefault(id(slots[name]), len(numbers)) for name in candidates}
+    ordered = [i.result for i in function.instructions() if i.result in candidates and i.result]
+    return {name: numbers.setdefault(id(slots[name]), len(numbers)) for name in ordered}
 
 
 def _candidates(function: Function) -> set[str]:

@@ -23,6 +23,7 @@ from triton_xe.runtime.simulator.ir.records import (
     integers,
     poison,
     splat,
+    substitute,
     undefined_calls,
     zero,
 )
@@ -57,6 +58,6 @@ __all__ = [
     "I64", "LABEL", "METADATA", "PTR", "TERMINATORS", "TOKEN", "TRUE", "VOID", "Block", "Builder",
     "Function", "Global", "Instruction", "Module", "Operand", "Type", "array", "constant",
     "constant_vector", "define", "floating", "function_address", "integer", "integers", "like",
-    "pointer", "poison", "splat", "struct", "struct_offsets", "undefined_calls", "vector",
-    "with_elements", "zero",
+    "pointer", "poison", "splat", "struct", "struct_offsets", "substitute", "undefined_calls",
+    "vector", "with_elements", "zero",
 ]

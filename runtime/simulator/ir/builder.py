@@ -19,7 +19,7 @@ every element of a vector).  Everything is appended to `b.block`; `start(label)`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -61,6 +61,14 @@ def define(
     made = Function(name, result, types, [Block("%entry")], is_internal=internal,
                     attributes=attributes, parameter_attributes=spelled)
     return Builder(made)
+
+
+def _binary(opcode: str) -> Callable[[Builder, Operand, Number], Operand]:
+    return lambda b, x, y: b.binary(opcode, x, y)
+
+
+def _cast(opcode: str) -> Callable[[Builder, Operand, Type], Operand]:
+    return lambda b, x, t: b.cast(opcode, x, t)
 
 
 class Builder:
@@ -114,53 +122,24 @@ class Builder:
     ) -> Operand:
         return self.emit(Instruction(opcode, x.type, [x, _like(y, x)], flags=flags))
 
-    def add(self, x: Operand, y: Number) -> Operand:
-        return self.binary("add", x, y)
-
-    def sub(self, x: Operand, y: Number) -> Operand:
-        return self.binary("sub", x, y)
-
-    def mul(self, x: Operand, y: Number) -> Operand:
-        return self.binary("mul", x, y)
-
-    def udiv(self, x: Operand, y: Number) -> Operand:
-        return self.binary("udiv", x, y)
-
-    def urem(self, x: Operand, y: Number) -> Operand:
-        return self.binary("urem", x, y)
-
-    def shl(self, x: Operand, y: Number) -> Operand:
-        return self.binary("shl", x, y)
-
-    def lshr(self, x: Operand, y: Number) -> Operand:
-        return self.binary("lshr", x, y)
-
-    def ashr(self, x: Operand, y: Number) -> Operand:
-        return self.binary("ashr", x, y)
-
-    def and_(self, x: Operand, y: Number) -> Operand:
-        return self.binary("and", x, y)
-
-    def or_(self, x: Operand, y: Number) -> Operand:
-        return self.binary("or", x, y)
-
-    def xor(self, x: Operand, y: Number) -> Operand:
-        return self.binary("xor", x, y)
+    add = _binary("add")
+    sub = _binary("sub")
+    mul = _binary("mul")
+    udiv = _binary("udiv")
+    urem = _binary("urem")
+    shl = _binary("shl")
+    lshr = _binary("lshr")
+    ashr = _binary("ashr")
+    and_ = _binary("and")
+    or_ = _binary("or")
+    xor = _binary("xor")
+    fadd = _binary("fadd")
+    fsub = _binary("fsub")
+    fmul = _binary("fmul")
+    fdiv = _binary("fdiv")
 
     def not_(self, x: Operand) -> Operand:
         return self.binary("xor", x, -1)
-
-    def fadd(self, x: Operand, y: Number) -> Operand:
-        return self.binary("fadd", x, y)
-
-    def fsub(self, x: Operand, y: Number) -> Operand:
-        return self.binary("fsub", x, y)
-
-    def fmul(self, x: Operand, y: Number) -> Operand:
-        return self.binary("fmul", x, y)
-
-    def fdiv(self, x: Operand, y: Number) -> Operand:
-        return self.binary("fdiv", x, y)
 
     def fneg(self, x: Operand) -> Operand:
         return self.emit(Instruction("fneg", x.type, [x]))
@@ -193,20 +172,11 @@ class Builder:
             t = with_elements(x.type, t)
         return self.emit(Instruction(opcode, t, [x], flags=flags))
 
-    def trunc(self, x: Operand, t: Type) -> Operand:
-        return self.cast("trunc", x, t)
-
-    def zext(self, x: Operand, t: Type) -> Operand:
-        return self.cast("zext", x, t)
-
-    def sext(self, x: Operand, t: Type) -> Operand:
-        return self.cast("sext", x, t)
-
-    def fptrunc(self, x: Operand, t: Type) -> Operand:
-        return self.cast("fptrunc", x, t)
-
-    def fpext(self, x: Operand, t: Type) -> Operand:
-        return self.cast("fpext", x, t)
+    trunc = _cast("trunc")
+    zext = _cast("zext")
+    sext = _cast("sext")
+    fptrunc = _cast("fptrunc")
+    fpext = _cast("fpext")
 
     def ptrtoint(self, x: Operand, t: Type = I64) -> Operand:
         return self.cast("ptrtoint", x, t)

@@ -273,7 +273,6 @@ class _ModuleReader:
 
     def _function(self) -> None:
         header = _Line(self.lines[self.at], self.at + 1, self.types)
-        first = self.at
         words = header.tokens
         kernel, internal = "spir_kernel" in words, "internal" in words or "private" in words
         while not header.starts_type():
@@ -286,7 +285,6 @@ class _ModuleReader:
         function = Function(name, result, parameters, [], kernel, internal,
                             self._attachments(header))
         self._body(function)
-        function.text = "\n".join(self.lines[first : self.at + 1])
         self.module.functions[name] = function
 
     @staticmethod
@@ -387,16 +385,15 @@ def _compare(opcode: str, line: _Line) -> Instruction:
     return Instruction(opcode, t, [left, right], flags=flags, extra=predicate)
 
 
-def _unary(opcode: str, line: _Line) -> Instruction:
-    flags = line.take_while(_FLAGS)
-    operand = line.typed_operand()
-    return Instruction(opcode, operand.type, [operand], flags=flags)
+def _listed(opcode: str, result: Callable[[list[Operand]], Type]) -> Callable[[_Line], Instruction]:
+    """An instruction that is flags and operands."""
 
+    def read(line: _Line) -> Instruction:
+        flags = line.take_while(_FLAGS)
+        operands = _operand_list(line)
+        return Instruction(opcode, result(operands), operands, flags=flags)
 
-def _select(line: _Line) -> Instruction:
-    flags = line.take_while(_FLAGS)
-    operands = _operand_list(line)
-    return Instruction("select", operands[1].type, operands, flags=flags)
+    return read
 
 
 def _operand_list(line: _Line) -> list[Operand]:
@@ -417,24 +414,21 @@ def _alignment(line: _Line) -> int:
     return 0
 
 
-def _load(line: _Line) -> Instruction:
-    flags = line.take_while(frozenset({"atomic", "volatile"}))
-    t = line.type()
-    line.expect(",")
-    address = line.typed_operand()
-    if "atomic" in flags:
-        line.fail("an atomic load")
-    return Instruction("load", t, [address], flags=flags, align=_alignment(line))
+def _access(opcode: str) -> Callable[[_Line], Instruction]:
+    """A load or a store, which are not atomic in kernels."""
 
+    def read(line: _Line) -> Instruction:
+        flags = line.take_while(frozenset({"atomic", "volatile"}))
+        if "atomic" in flags:
+            line.fail(f"an atomic {opcode}")
+        t = ir.VOID
+        if opcode == "load":
+            t = line.type()
+            line.expect(",")
+        operands = _operand_list(line)
+        return Instruction(opcode, t, operands, flags=flags, align=_alignment(line))
 
-def _store(line: _Line) -> Instruction:
-    flags = line.take_while(frozenset({"atomic", "volatile"}))
-    value = line.typed_operand()
-    line.expect(",")
-    address = line.typed_operand()
-    if "atomic" in flags:
-        line.fail("an atomic store")
-    return Instruction("store", ir.VOID, [value, address], flags=flags, align=_alignment(line))
+    return read
 
 
 def _alloca(line: _Line) -> Instruction:
@@ -459,16 +453,6 @@ def _getelementptr(line: _Line) -> Instruction:
     return Instruction("getelementptr", operands[0].type, operands, flags=flags, element=element)
 
 
-def _extractelement(line: _Line) -> Instruction:
-    operands = _operand_list(line)
-    return Instruction("extractelement", operands[0].type.scalar, operands)
-
-
-def _insertelement(line: _Line) -> Instruction:
-    operands = _operand_list(line)
-    return Instruction("insertelement", operands[0].type, operands)
-
-
 def _shufflevector(line: _Line) -> Instruction:
     left, right, mask = _operand_list(line)
     indices = tuple(
@@ -480,23 +464,25 @@ def _shufflevector(line: _Line) -> Instruction:
 
 def _extractvalue(line: _Line) -> Instruction:
     operand = line.typed_operand()
-    indices = []
-    while line.accept(","):
-        indices.append(int(line.take()))
+    indices = _indices(line)
     t = operand.type
     for i in indices:
         t = t.fields[i] if t.kind == "struct" else t.elem or t
-    return Instruction("extractvalue", t, [operand], indices=tuple(indices))
+    return Instruction("extractvalue", t, [operand], indices=indices)
 
 
 def _insertvalue(line: _Line) -> Instruction:
     operand = line.typed_operand()
     line.expect(",")
     value = line.typed_operand()
-    indices = []
+    return Instruction("insertvalue", operand.type, [operand, value], indices=_indices(line))
+
+
+def _indices(line: _Line) -> tuple[int, ...]:
+    found = []
     while line.accept(","):
-        indices.append(int(line.take()))
-    return Instruction("insertvalue", operand.type, [operand, value], indices=tuple(indices))
+        found.append(int(line.take()))
+    return tuple(found)
 
 
 def _phi(line: _Line) -> Instruction:
@@ -565,27 +551,18 @@ def _call(line: _Line) -> Instruction:
     return Instruction("call", t, operands, flags=flags, callee=callee.strip("@").strip('"'))
 
 
-def _atomicrmw(line: _Line) -> Instruction:
-    line.accept("volatile")
-    operation = line.take()
-    address = line.typed_operand()
-    line.expect(",")
-    value = line.typed_operand()
-    scope, orderings = _ordering(line)
-    return Instruction("atomicrmw", value.type, [address, value], extra=operation, scope=scope,
-                       orderings=orderings, align=_alignment(line))
+def _atomic(opcode: str) -> Callable[[_Line], Instruction]:
+    def read(line: _Line) -> Instruction:
+        flags = line.take_while(frozenset({"weak", "volatile"}))
+        operation = line.take() if opcode == "atomicrmw" else ""
+        operands = _operand_list(line)
+        scope, orderings = _ordering(line)
+        t = operands[-1].type
+        return Instruction(
+            opcode, t if operation else ir.struct((t, ir.I1)), operands, flags=flags,
+            extra=operation, scope=scope, orderings=orderings, align=_alignment(line))
 
-
-def _cmpxchg(line: _Line) -> Instruction:
-    flags = line.take_while(frozenset({"weak", "volatile"}))
-    address = line.typed_operand()
-    line.expect(",")
-    expected = line.typed_operand()
-    line.expect(",")
-    value = line.typed_operand()
-    scope, orderings = _ordering(line)
-    return Instruction("cmpxchg", ir.struct((value.type, ir.I1)), [address, expected, value],
-                       flags=flags, scope=scope, orderings=orderings, align=_alignment(line))
+    return read
 
 
 def _ordering(line: _Line) -> tuple[str, tuple[str, ...]]:
@@ -605,15 +582,15 @@ def _fence(line: _Line) -> Instruction:
 _READERS: dict[str, Callable[[_Line], Instruction]] = {
     "icmp": lambda line: _compare("icmp", line),
     "fcmp": lambda line: _compare("fcmp", line),
-    "fneg": lambda line: _unary("fneg", line),
-    "freeze": lambda line: _unary("freeze", line),
-    "select": _select,
-    "load": _load,
-    "store": _store,
+    "fneg": _listed("fneg", lambda o: o[0].type),
+    "freeze": _listed("freeze", lambda o: o[0].type),
+    "select": _listed("select", lambda o: o[1].type),
+    "extractelement": _listed("extractelement", lambda o: o[0].type.scalar),
+    "insertelement": _listed("insertelement", lambda o: o[0].type),
+    "load": _access("load"),
+    "store": _access("store"),
     "alloca": _alloca,
     "getelementptr": _getelementptr,
-    "extractelement": _extractelement,
-    "insertelement": _insertelement,
     "shufflevector": _shufflevector,
     "extractvalue": _extractvalue,
     "insertvalue": _insertvalue,
@@ -622,8 +599,8 @@ _READERS: dict[str, Callable[[_Line], Instruction]] = {
     "switch": _switch,
     "ret": _ret,
     "call": _call,
-    "atomicrmw": _atomicrmw,
-    "cmpxchg": _cmpxchg,
+    "atomicrmw": _atomic("atomicrmw"),
+    "cmpxchg": _atomic("cmpxchg"),
     "fence": _fence,
     "unreachable": lambda line: Instruction("unreachable", ir.VOID, []),
 }

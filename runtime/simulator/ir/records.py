@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import struct as packing
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -222,6 +222,20 @@ class Block:
         return [i for i in self.instructions if i.opcode == "phi"]
 
 
+def substitute(blocks: Sequence[Block], values: Mapping[str, Operand]) -> None:
+    """Use other operands in the place of SSA values, by name; these may be replaced themselves."""
+
+    def final(operand: Operand) -> Operand:
+        while operand.text in values:
+            operand = values[operand.text]
+        return operand
+
+    for block in blocks:
+        for k, i in enumerate(block.instructions):
+            if any(name in values for name in i.locals()):
+                block.instructions[k] = replace(i, operands=[final(o) for o in i.operands])
+
+
 @dataclass
 class Function:
     """A function with a body; `metadata` maps attachment names to metadata numbers."""
@@ -237,7 +251,6 @@ class Function:
     """Of the function, as LLVM spells them."""
     parameter_attributes: dict[str, str] = field(default_factory=dict)
     """By name of the parameter: `noalias readonly`."""
-    text: str = ""
 
     @property
     def arguments(self) -> list[Operand]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, substitute
 
 _PURE = frozenset(
     "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem icmp fcmp "
@@ -50,8 +50,7 @@ def inline_helpers(function: Function, helpers: Mapping[str, Function]) -> Funct
             else:
                 body.append(i)
         blocks.append(Block(block.label, body))
-    for block in blocks:
-        block.instructions = [_renamed(i, values) for i in block.instructions]
+    substitute(blocks, values)
     return replace(function, blocks=blocks)
 
 
@@ -109,18 +108,6 @@ def _taken_apart(function: Function) -> set[str]:
              for name in i.locals()}
     structs = {i.result for i in function.instructions() if i.type.kind == "struct"}
     return {name for name in structs if name is not None} - whole
-
-
-def _renamed(i: Instruction, values: Names) -> Instruction:
-    if not any(name in values for name in i.locals()):
-        return i
-    return replace(i, operands=[_final(o, values) for o in i.operands])
-
-
-def _final(operand: Operand, values: Names) -> Operand:
-    while operand.local in values:
-        operand = values[operand.local or ""]
-    return operand
 
 
 class _Copy:
@@ -205,5 +192,3 @@ class _Copy:
             found = self._new("select", i.type, edges[source, label], value, found)
         self.values[i.result or ""] = found
 
-
-__all__ = ["can_inline", "inline_helpers"]

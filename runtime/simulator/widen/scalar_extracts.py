@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import replace
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, substitute
 
 _BINARY = frozenset("add sub mul and or xor shl lshr ashr".split())
 _CASTS = frozenset("sext zext trunc".split())
@@ -59,8 +59,7 @@ class _Rewrite:
                 else:
                     self.out.append(i)
             blocks.append(Block(block.label, self.out))
-        for block in blocks:
-            block.instructions = [self._with_new_names(i) for i in block.instructions]
+        substitute(blocks, self.renamed)
         return blocks
 
     def _replace(self, i: Instruction) -> None:
@@ -68,17 +67,6 @@ class _Rewrite:
         assert index is not None
         assert i.result is not None
         self.renamed[i.result] = self.element(i.operands[0], index, i)
-
-    def _with_new_names(self, i: Instruction) -> Instruction:
-        if not any(name in self.renamed for name in i.locals()):
-            return i
-        return replace(i, operands=[self._final(o) for o in i.operands])
-
-    def _final(self, operand: Operand) -> Operand:
-        """What stands for an operand in the end: elements may be elements of others."""
-        while operand.local in self.renamed:
-            operand = self.renamed[operand.local]
-        return operand
 
     def element(self, source: Operand, index: int, at: Instruction) -> Operand:
         """Element `index` of a vector, for use at `at` and later in its block."""
