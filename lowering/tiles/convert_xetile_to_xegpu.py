@@ -37,7 +37,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
 from triton_xe.dialects.arith_ext import ExtSIOp, IndexCastOp
-from triton_xe.dialects.xegpu.dpas import DpasOp
+from triton_xe.dialects.xegpu.dpas import DpasOp, dpas_sg_map
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -45,7 +45,6 @@ from triton_xe.dialects.xegpu.nd import (
     StoreNdOp,
     UpdateNdOffsetOp,
 )
-from triton_xe.dialects.xegpu.operand_sg_maps import dpas_sg_map
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.dialects.xetile.ops import (
     InitCoopTileOp,

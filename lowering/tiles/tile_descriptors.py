@@ -13,8 +13,8 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.access_attributes import sg_map
+from triton_xe.dialects.xegpu.dpas import operand_sg_map
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp
-from triton_xe.dialects.xegpu.operand_sg_maps import operand_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
 from triton_xe.dialects.xetile.ops import InitCoopTileOp, InitTileOp
 from triton_xe.dialects.xetile.types import TileType

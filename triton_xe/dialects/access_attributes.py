@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
-from xdsl.ir import Data, ParametrizedAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -241,29 +241,33 @@ class TdescAttr(ParametrizedAttribute):
                 "tdesc_attr: chunk_size_per_lane needs scattered = true; a block has no chunks"
             )
 
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The entries that differ from their defaults."""
+        values = {
+            "memory_scope": self.memory_scope.data,
+            "array_length": self.array_length.data,
+            "boundary_check": bool(self.boundary_check.data),
+            "scattered": bool(self.scattered.data),
+            "chunk_size_per_lane": self.chunk_size.data,
+        }
+        return {name: value for name, value in values.items() if value != _DEFAULTS[name]}
+
     def fields(self) -> list[str]:
-        """The entries that differ from their defaults, as text."""
-        shown = []
-        if self.memory_scope.data != "global":
-            shown.append(f"memory_scope = {self.memory_scope.data}")
-        if self.array_length.data != 1:
-            shown.append(f"array_length = {self.array_length.data}")
-        if not self.boundary_check.data:
-            shown.append("boundary_check = false")
-        if self.scattered.data:
-            shown.append("scattered = true")
-        if self.chunk_size.data:
-            shown.append(f"chunk_size_per_lane = {self.chunk_size.data}")
-        return shown
+        """The entries as text."""
+        return [
+            f"{name} = {str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in self.entries.items()
+        ]
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[MemoryScopeAttr | IntAttr]:
-        found: dict[str, str | int] = {}
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        found: dict[str, Any] = {}
         with parser.in_angle_brackets():
             while parse_optional_field(parser, found):
                 if parser.parse_optional_punctuation(",") is None:
                     break
-        return tdesc_attr(**found).parameters  # type: ignore[return-value]
+        return tdesc_attr(**found).parameters
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{', '.join(self.fields())}>")
@@ -287,25 +291,33 @@ def tdesc_attr(
     )  # fmt: skip
 
 
-def parse_optional_field(parser: AttrParser, found: dict[str, str | int]) -> bool:
+_DEFAULTS = {
+    "memory_scope": "global",
+    "array_length": 1,
+    "boundary_check": True,
+    "scattered": False,
+    "chunk_size_per_lane": 0,
+}
+
+
+def parse_optional_field(parser: AttrParser, found: dict[str, Any]) -> bool:
     """Read one `name = value` of a tdesc_attr into `found`; False if there is none."""
     name = parser.parse_optional_identifier()
     if name is None:
         return False
     if name in found:
         parser.raise_error(f"{name} is given twice")
-    if name in ("boundary_check", "scattered"):
-        parser.parse_punctuation("=")
-        found[name] = parser.parse_boolean()
-    elif name in ("array_length", "chunk_size_per_lane"):
-        parser.parse_punctuation("=")
-        found[name] = parser.parse_integer()
-    elif name == "memory_scope":
-        parser.parse_punctuation("=")
-        found[name] = MemoryScopeAttr.parse_keyword(parser)
-    else:
+    if name not in _DEFAULTS:
         parser.raise_error(
             f"a tensor_desc has memory_scope, array_length, boundary_check, scattered and"
             f" chunk_size_per_lane, not {name}"
         )
+    parser.parse_punctuation("=")
+    match _DEFAULTS[name]:
+        case bool():
+            found[name] = parser.parse_boolean()
+        case int():
+            found[name] = parser.parse_integer()
+        case _:
+            found[name] = MemoryScopeAttr.parse_keyword(parser)
     return True

@@ -66,73 +66,28 @@ def _encoding(text: str) -> Encoding:
 
 
 @irdl_attr_definition
-class BlockedAttr(LayoutAttr):
-    name = "ttg.blocked"
-
-
-@irdl_attr_definition
-class SliceAttr(LayoutAttr):
-    name = "ttg.slice"
-
-
-@irdl_attr_definition
-class DotOperandAttr(LayoutAttr):
-    name = "ttg.dot_op"
-
-
-@irdl_attr_definition
-class LinearAttr(LayoutAttr):
-    name = "ttg.linear"
-
-
-@irdl_attr_definition
-class GenericLinearAttr(LayoutAttr):
-    name = "ttg.generic_linear"
-
-
-@irdl_attr_definition
-class SwizzledSharedAttr(LayoutAttr):
-    name = "ttg.swizzled_shared"
-
-
-@irdl_attr_definition
-class PaddedSharedAttr(LayoutAttr):
-    name = "ttg.padded_shared"
-
-
-@irdl_attr_definition
-class SharedLinearAttr(LayoutAttr):
-    name = "ttg.shared_linear"
-
-
-@irdl_attr_definition
-class NvmmaSharedAttr(LayoutAttr):
-    """What stock passes may give a tensor descriptor; no message of this backend uses it."""
-
-    name = "ttg.nvmma_shared"
-
-
-@irdl_attr_definition
 class DpasAttr(LayoutAttr):
     """The layout of a DPAS accumulator; `#ttg.dot_op` with it as parent is that of an operand."""
 
     name = "xe.dpas"
 
 
-TTG_LAYOUTS: list[type[LayoutAttr]] = [
-    BlockedAttr,
-    SliceAttr,
-    DotOperandAttr,
-    LinearAttr,
-    GenericLinearAttr,
-    SwizzledSharedAttr,
-    PaddedSharedAttr,
-    SharedLinearAttr,
-    NvmmaSharedAttr,
-]
+def _layout(mnemonic: str) -> type[LayoutAttr]:
+    name = "".join(word.title() for word in mnemonic.split("_"))
+    return irdl_attr_definition(type(f"{name}Attr", (LayoutAttr,), {"name": f"ttg.{mnemonic}"}))
 
-_ALL: list[type[LayoutAttr]] = [*TTG_LAYOUTS, DpasAttr]
-_CLASSES: dict[str, type[LayoutAttr]] = {cls.name: cls for cls in _ALL}
+
+TTG_LAYOUTS: list[type[LayoutAttr]] = [
+    _layout(mnemonic)
+    for mnemonic in (
+        "blocked", "slice", "dot_op", "linear", "generic_linear", "swizzled_shared",
+        "padded_shared", "shared_linear", "nvmma_shared",
+    )
+]  # fmt: skip
+"""nvmma_shared is what stock passes may give a tensor descriptor; no message here uses it."""
+_CLASSES: dict[str, type[LayoutAttr]] = {
+    **{cls.name: cls for cls in TTG_LAYOUTS}, DpasAttr.name: DpasAttr
+}  # fmt: skip
 _TEXT = re.compile(r"#([\w.]+)<(.*)>", re.DOTALL)
 
 

@@ -15,8 +15,8 @@ from llvmlite import ir
 from xdsl.dialects.builtin import VectorType, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from triton_xe.dialects.xegpu.dpas import lanes_reason
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp
-from triton_xe.dialects.xegpu.operand_sg_maps import lanes_reason
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc, vnni_factor
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d

@@ -19,14 +19,7 @@ from xdsl.dialects.builtin import (
 )
 
 from triton_xe.dialects.xegpu import DpasOp, sg_map, tensor_desc
-from triton_xe.dialects.xegpu.operand_sg_maps import (
-    TABLES,
-    dpas_sg_map,
-    lanes_reason,
-    scattered_sg_map,
-    sg_map_reason,
-    transposed_sg_map,
-)
+from triton_xe.dialects.xegpu.dpas import dpas_sg_map, lanes_reason, sg_map_reason
 from triton_xe.dialects.xegpu.types import value_shapes
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import target
@@ -35,6 +28,40 @@ u8 = IntegerType(8, Signedness.UNSIGNED)
 ELEMENTS: dict[str, Attribute] = {
     "bf16": bf16, "f16": f16, "tf32": f32, "s8": i8, "u8": u8, "f32": f32, "i32": i32,
 }  # fmt: skip
+# The RFC's "Rules of sg_map setting on PVC and ARC".
+# (operand, element) -> (wi_layout, wi_data, tile that one DPAS takes, fragment of a work-item)
+PVC = {
+    ("a", "bf16"): ((1, 16), (1, 1), (8, 16), (8, 1)),
+    ("a", "f16"): ((1, 16), (1, 1), (8, 16), (8, 1)),
+    ("a", "tf32"): ((2, 8), (1, 1), (8, 8), (4, 1)),
+    ("a", "u8"): ((1, 16), (1, 2), (8, 32), (8, 2)),
+    ("a", "s8"): ((1, 16), (1, 2), (8, 32), (8, 2)),
+    ("b", "bf16"): ((1, 16), (2, 1), (16, 16), (8, 2)),
+    ("b", "f16"): ((1, 16), (2, 1), (16, 16), (8, 2)),
+    ("b", "tf32"): ((1, 16), (1, 1), (8, 16), (8, 1)),
+    ("b", "u8"): ((1, 16), (4, 1), (32, 16), (8, 4)),
+    ("b", "s8"): ((1, 16), (4, 1), (32, 16), (8, 4)),
+    ("c", "f32"): ((1, 16), (1, 1), (8, 16), (8, 1)),
+    ("c", "i32"): ((1, 16), (1, 1), (8, 16), (8, 1)),
+}
+ARC = {
+    ("a", "bf16"): ((1, 8), (1, 2), (8, 16), (8, 2)),
+    ("a", "f16"): ((1, 8), (1, 2), (8, 16), (8, 2)),
+    ("a", "tf32"): ((1, 8), (1, 1), (8, 8), (8, 1)),
+    ("a", "u8"): ((1, 8), (1, 4), (8, 32), (8, 4)),
+    ("a", "s8"): ((1, 8), (1, 4), (8, 32), (8, 4)),
+    ("b", "bf16"): ((1, 8), (2, 1), (16, 8), (8, 2)),
+    ("b", "f16"): ((1, 8), (2, 1), (16, 8), (8, 2)),
+    ("b", "tf32"): ((1, 8), (1, 1), (8, 8), (8, 1)),
+    ("b", "u8"): ((1, 8), (4, 1), (32, 8), (8, 4)),
+    ("b", "s8"): ((1, 8), (4, 1), (32, 8), (8, 4)),
+    ("c", "f32"): ((1, 8), (1, 1), (8, 8), (8, 1)),
+    ("c", "i32"): ((1, 8), (1, 1), (8, 8), (8, 1)),
+}
+TABLES = {
+    16: PVC,
+    8: ARC,
+}
 ROWS = [(lanes, *key, *row) for lanes, table in TABLES.items() for key, row in table.items()]
 
 
@@ -85,12 +112,6 @@ def test_types_outside_the_tables() -> None:
     assert dpas_sg_map("b", "s4", 16, "s8") == sg_map((1, 16), (8, 1))
     assert dpas_sg_map("a", "s8", 16, "s4") == sg_map((1, 16), (1, 2))
     assert dpas_sg_map("c", "f16", 8) == sg_map((1, 8), (1, 1))
-
-
-def test_maps_of_other_accesses() -> None:
-    assert transposed_sg_map(16) == sg_map((16, 1), (1, 1))
-    assert scattered_sg_map(8) == sg_map((1, 8), (1, 1))
-    assert scattered_sg_map(16, 4) == sg_map((16, 1), (1, 1))
 
 
 @pytest.mark.parametrize("lanes", [16, 8])

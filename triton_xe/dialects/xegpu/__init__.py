@@ -59,7 +59,7 @@ Rules
 - The "regular load" example stores a fragment vector<4xfp32> through a descriptor without sg_map.
   The text demands the map, so this is refused; with it, the example verifies.
 - dpas: f32 factors are tf32; signless integers are signed; sg_maps of types that the tables lack
-  follow the tables' rule (see `xegpu_sg_map`).
+  follow the tables' rule (see `xegpu.dpas`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""XeGPU's matrix multiplication, D = C + A * B, one instruction.
+"""XeGPU's matrix multiplication, D = C + A * B, one instruction, and the sg_maps of its operands.
 
 Source: the XeGPU RFC, section on dpas; the sizes and types are those of the DPAS instruction.
 """
@@ -23,12 +23,12 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.access_attributes import SgMapAttr
-from triton_xe.dialects.xegpu.operand_sg_maps import sg_map_reason
+from triton_xe.dialects.access_attributes import SgMapAttr, sg_map
 from triton_xe.dialects.xegpu.syntax import TileOp, show_vector
 from triton_xe.dialects.xegpu.types import bit_width, vnni_factor
 from triton_xe.errors import LegalityError
-from triton_xe.hardware.dpas import Dpas
+from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, operations_per_channel
+from triton_xe.hardware.target import Target
 
 _FLOATS: Mapping[str, str] = {
     "f16": "f16", "bf16": "bf16", "f32": "tf32", "tf32": "tf32", "f8E5M2": "bf8",
@@ -113,6 +113,67 @@ def _instruction(a: Vector, b: Vector, result: Vector, m: int, n: int) -> Dpas:
         return Dpas(*names, accumulator_name(result.element_type), m, n)
     except LegalityError as error:
         raise VerifyException(f"xegpu.dpas: {error}") from error
+
+
+PVC_LANES, ARC_LANES = 16, 8
+"""Work-items of a subgroup in the RFC's rules for PVC, whose DPAS is 16 wide, and for ARC: 8."""
+
+
+@lru_cache(maxsize=256)
+def dpas_sg_map(operand: str, element: str, lanes: int, other: str | None = None) -> SgMapAttr:
+    """The map of operand "a", "b" or "c" whose elements are `element` (names of hardware.dpas).
+
+    A row of A is dealt out in order, B is packed into 32 bits, C has one column per work-item: the
+    rule that the RFC's tables for PVC and ARC follow, for the types that they lack too.  `other` is
+    the element of the other factor where it differs.
+
+    >>> print(dpas_sg_map("b", "bf16", 16))
+    #xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>
+    """
+    if operand == "c":
+        return operand_sg_map("c", 32, lanes, 0)
+    k = SYSTOLIC_DEPTH * operations_per_channel(element, other or element)
+    return operand_sg_map(operand, ELEMENT_BITS[element], lanes, k)
+
+
+@lru_cache(maxsize=256)
+def operand_sg_map(operand: str, bits: int, lanes: int, k: int) -> SgMapAttr:
+    """The map of an operand with elements of `bits`, of an instruction that sums over `k`."""
+    if operand == "c":
+        return sg_map((1, lanes), (1, 1))
+    if operand == "b":
+        return sg_map((1, lanes), (32 // bits, 1))
+    if k < lanes:
+        return sg_map((lanes // k, k), (1, 1))
+    return sg_map((1, lanes), (1, k // lanes))
+
+
+def sg_map_reason(
+    operand: str, element: str, given: SgMapAttr, other: str | None = None
+) -> str | None:
+    """Why `given` is not the map that DPAS needs; None if it is."""
+    if given.lanes not in (PVC_LANES, ARC_LANES):
+        return f"DPAS needs subgroups of 16 (PVC) or 8 (ARC) work-items, not {given.lanes}"
+    needed = dpas_sg_map(operand, element, given.lanes, other)
+    if given == needed:
+        return None
+    device = "PVC" if given.lanes == PVC_LANES else "ARC"
+    return f"matrix {operand.upper()} of {element} needs {needed} on {device}, not {given}"
+
+
+def lanes_reason(given: SgMapAttr, target: Target) -> str | None:
+    """Why kernels for `target` cannot use the map; None if they can.
+
+    >>> from triton_xe.hardware.target import target
+    >>> lanes_reason(sg_map((1, 16), (1, 1)), target("dg2"))
+    'the sg_map has 16 work-items, subgroups on dg2 have 8'
+    """
+    if given.lanes == target.subgroup_size:
+        return None
+    return (
+        f"the sg_map has {given.lanes} work-items, subgroups on {target.name} have"
+        f" {target.subgroup_size}"
+    )
 
 
 Maps = tuple[SgMapAttr, SgMapAttr, SgMapAttr]

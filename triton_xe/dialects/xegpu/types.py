@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -136,7 +138,7 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute, ShapedType, Container
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        found: dict[str, str | int] = {}
+        found: dict[str, Any] = {}
         lanes: SgMapAttr | None = None
         attr: TdescAttr | None = None
         with parser.in_angle_brackets():
@@ -157,7 +159,7 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute, ShapedType, Container
                             f" #xegpu.scattered, not {other}"
                         )
         if attr is not None:
-            found = _fields_of(attr) | found
+            found = attr.entries | found
         chunk = int(found.pop("chunk_size_per_lane", 0))
         if chunk and chunk != (shape[1] if len(shape) == 2 else 1):
             parser.raise_error(
@@ -178,16 +180,6 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute, ShapedType, Container
             printer.print_string(", ")
             printer.print_attribute(self.lane_map)
         printer.print_string(">")
-
-
-def _fields_of(attr: TdescAttr) -> dict[str, str | int]:
-    return {
-        "memory_scope": attr.memory_scope.data,
-        "array_length": attr.array_length.data,
-        "boundary_check": bool(attr.boundary_check.data),
-        "scattered": bool(attr.scattered.data),
-        "chunk_size_per_lane": attr.chunk_size.data,
-    }
 
 
 @lru_cache(maxsize=1024)
@@ -293,11 +285,8 @@ def value_shapes(
 
 
 def _fragment_shapes(desc: TensorDescType, lanes: SgMapAttr) -> tuple[Shape, ...]:
-    total = 1
-    for size in desc.get_shape():
-        total *= size
-    steps, width, blocks = total // (lanes.lanes * lanes.data_size), lanes.data_size, 1
-    blocks = desc.array_length
+    width, blocks = lanes.data_size, desc.array_length
+    steps = prod(desc.get_shape()) // (lanes.lanes * width)
     if desc.rank == 1:
         return (steps * width,), (steps, width)
     if blocks == 1:
