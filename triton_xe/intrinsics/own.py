@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from triton_xe.intrinsics.intrinsic import Effect, Family, Uniformity
+from triton_xe.intrinsics.intrinsic import Effect, Family, Intrinsic, Uniformity
 from triton_xe.intrinsics.rows import row
 
 _MEMORY = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.ORDERS
 LANE_PREFIX = "__xe_lane_"
 """Begins the names of functions of the module that run on their own in each lane."""
-LANE_HELPER = row(
-    LANE_PREFIX, "R ()", Family.HELPER, "triton_xe.lowering.emit.helpers", effects=_MEMORY,
-    uniformity=Uniformity.LANE)
+
+
+def _helper(name: str, effects: Effect = _MEMORY, arguments: str = "") -> Intrinsic:
+    return row(
+        LANE_PREFIX + name, f"R ({arguments})", Family.HELPER, "triton_xe.lowering.emit.helpers",
+        effects=effects, uniformity=Uniformity.LANE)
+
+
+LANE_HELPER = _helper("")
+REPORT = _helper("report")
+_helper("atomic_", arguments="address: i64")
+_helper("atomic_store_", _MEMORY & ~Effect.READS, "address: i64")
+for _name in ("load", "poll"):
+    _helper(f"atomic_{_name}_", _MEMORY & ~Effect.WRITES, "address: i64")
+# as devices do it, by an instruction that reads and writes, but whose other half changes nothing
 
 SHADOW_PREFIX = "xe.shadow."
 """Begins the names of calls that the simulator's sanitizer adds; see its `definedness`."""

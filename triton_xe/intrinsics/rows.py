@@ -9,8 +9,8 @@ from triton_xe.intrinsics.intrinsic import UNKNOWN, Family, Intrinsic
 from triton_xe.intrinsics.mangling import builtin_name, prefixes
 
 ROWS: dict[str, Intrinsic] = {}
-PREFIXES = ("__xe_lane_", "convert_")
-"""Names of families whose members' names go on."""
+_OPEN = ("__xe_lane_", "convert_")
+"""Beginnings of names that go on after that of their row."""
 _OPENCL_IN_SPIRV = "__spirv_ocl_"
 """Before the name of an OpenCL function, where SPIR-V was translated back to LLVM IR."""
 
@@ -34,9 +34,10 @@ def find(symbol: str) -> Intrinsic:
     symbol = symbol.strip('"')
     builtin = builtin_name(symbol)
     name = symbol if builtin is None else builtin[0].removeprefix(_OPENCL_IN_SPIRV)
-    if builtin is None and not symbol.startswith(("llvm.", "xe.", *PREFIXES)):
+    if builtin is None and not symbol.startswith(("llvm.", "xe.", *_OPEN)):
         return UNKNOWN
-    name = next((prefix for prefix in PREFIXES if name.startswith(prefix)), name)
+    if name.startswith(_OPEN):
+        return ROWS[max((known for known in ROWS if name.startswith(known)), key=len)]
     if builtin is not None:
         return ROWS.get(name, UNKNOWN)
     return next((ROWS[prefix] for prefix in prefixes(name) if prefix in ROWS), UNKNOWN)

@@ -27,7 +27,6 @@ ORIGIN, USE, BLOCK, DPAS, SLM = (
     row.name for row in (own.SHADOW_ORIGIN, own.SHADOW_USE, own.SHADOW_BLOCK, own.SHADOW_DPAS,
                          own.SHADOW_SLM))
 _LOAD, _STORE = genisa.PREDICATED_LOAD, genisa.PREDICATED_STORE
-REPORT = "__xe_lane_report"
 Origins = frozenset[int]
 NONE: Origins = frozenset()
 _FROM_MEMORY = (Family.BLOCK_2D, Family.PAYLOAD, Family.ATOMIC)
@@ -506,9 +505,9 @@ class _Shadows:
         """A helper's last argument tells, where it is an i1, whether the lane takes part."""
         last = i.operands[-1]
         active = last if last.type == ir.I1 else None
-        what = "a report on" if i.callee == REPORT else "an atomic on"
+        what = "a report on" if find(i.callee) is own.REPORT else "an atomic on"
         self._use(i, what, last)
-        if i.callee != REPORT:
+        if find(i.callee) is not own.REPORT:
             for o in i.operands[:-1]:
                 self._use(i, what, o, active)
 

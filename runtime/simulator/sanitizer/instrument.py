@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from triton_xe.intrinsics import Family, find
+from triton_xe.intrinsics import Effect, Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.context import Context
@@ -44,8 +44,6 @@ from triton_xe.runtime.simulator.widen.values import (
 )
 from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, LANE, SG, SLM, Widener
 
-ATOMIC_HELPER = "__xe_lane_atomic_"
-"""Name of the helpers whose first operand is the address of an atomic."""
 DEVICE_SCOPE, WORK_GROUP_SCOPE = 1, 2
 """Of SPIR-V; lower ones are wider."""
 
@@ -238,7 +236,7 @@ def note_site(w: Widener, i: Instruction) -> None:
 def _lane_entry(w: Widener, i: Instruction) -> int:
     """The argument that the address of an atomic comes from, as `Instrumentation.entry`."""
     plan = w.context.sanitizer
-    if plan is None or not i.callee.startswith(ATOMIC_HELPER):
+    if plan is None or not is_atomic_helper(i.callee):
         return SEARCHED
     entry = plan.entry(w.function, i.operands[0])
     plan.note_write(w.function, i.operands[0])
@@ -328,15 +326,15 @@ def _not_finite(w: Widener, value: Value) -> Operand:
 # --- helper functions that run lane by lane -------------------------------------------------------
 
 
+def is_atomic_helper(name: str) -> bool:
+    """Whether a function is a lane helper whose first argument is the address of an atomic."""
+    return find(name).family is Family.HELPER and find(name).has("address")
+
+
 def helper_does(helper: Function) -> int:
     """What the read-modify-writes of a lane helper do."""
-    return next((bits for start, bits in _ONLY.items() if helper.name.startswith(start)),
-                READS | WRITES)
-
-
-_ONLY = {f"{ATOMIC_HELPER}{name}_": bits
-         for name, bits in (("load", READS), ("poll", READS), ("store", WRITES))}
-"""Helpers whose read-modify-writes stand for less: devices have no other atomics."""
+    effects = find(helper.name).effects
+    return READS * (Effect.READS in effects) | WRITES * (Effect.WRITES in effects)
 
 
 class LaneChecks:

@@ -44,7 +44,7 @@ from triton_xe.runtime.simulator.ir import (
 )
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
-from triton_xe.runtime.simulator.sanitizer.instrument import ATOMIC_HELPER, finite_result
+from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import STOPPED, SYNC
 from triton_xe.runtime.simulator.widen import elementwise, memory
@@ -174,7 +174,7 @@ def _lane_helper(context: ModuleContext, function: Function) -> Function:
     made = lane_helper(function, checked=checked, releases=plan is not None and plan.releases)
     if plan is not None and checked:
         writes = any(i.opcode in ("store", "atomicrmw", "cmpxchg") for i in function.instructions())
-        plan.writes_anywhere |= writes and not function.name.startswith(ATOMIC_HELPER)
+        plan.writes_anywhere |= writes and not is_atomic_helper(function.name)
         plan.synchronises |= any(i.callee == SYNC for i in made.instructions())
     return made
 

@@ -28,8 +28,8 @@ from triton_xe.runtime.simulator.ir import (
 )
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.instrument import (
-    ATOMIC_HELPER,
     helper_does,
+    is_atomic_helper,
     local_scope,
     order_of,
     site,
@@ -57,7 +57,7 @@ def lane_atomic(helper: Function) -> LaneAtomic | None:
     """None for helpers that do something else, or more, or have an ordering of their own."""
     accesses = [i for i in helper.instructions() if i.opcode in ACCESSES]
     atomics = [i for i in accesses if i.opcode in ATOMICS]
-    if not helper.name.startswith(ATOMIC_HELPER) or not atomics:
+    if not is_atomic_helper(helper.name) or not atomics:
         return None
     if not _in_active_lanes(helper) or any(i.opcode == "call" for i in helper.instructions()):
         return None
