@@ -82,166 +82,15 @@ class _Described(ctypes.Structure):
     """A structure that starts with `stype` and `pNext`; `stype` is set on construction."""
 
     STYPE = 0
-    stype: int
-    pNext: Any
 
     def __init__(self, **values: Any) -> None:
         super().__init__(stype=self.STYPE, **values)
 
 
-_HEAD: list[tuple[str, Any]] = [("stype", c_uint32), ("pNext", c_void_p)]
-
-
-class ze_init_driver_type_desc_t(_Described):
-    STYPE = 0x00020021
-    _fields_ = [*_HEAD, ("flags", c_uint32)]
-
-
-class ze_driver_properties_t(_Described):
-    STYPE = 0x1
-    _fields_ = [*_HEAD, ("uuid", c_uint8 * 16), ("driverVersion", c_uint32)]
-
-
-class ze_device_ip_version_ext_t(_Described):
-    STYPE = 0x1000F
-    _fields_ = [*_HEAD, ("ipVersion", c_uint32)]
-
-
-class ze_device_properties_t(_Described):
-    STYPE = 0x3
-    _fields_ = [
-        *_HEAD, ("type", c_uint32), ("vendorId", c_uint32), ("deviceId", c_uint32),
-        ("flags", c_uint32), ("subdeviceId", c_uint32), ("coreClockRate", c_uint32),
-        ("maxMemAllocSize", c_uint64), ("maxHardwareContexts", c_uint32),
-        ("maxCommandQueuePriority", c_uint32), ("numThreadsPerEU", c_uint32),
-        ("physicalEUSimdWidth", c_uint32), ("numEUsPerSubslice", c_uint32),
-        ("numSubslicesPerSlice", c_uint32), ("numSlices", c_uint32),
-        ("timerResolution", c_uint64), ("timestampValidBits", c_uint32),
-        ("kernelTimestampValidBits", c_uint32), ("uuid", c_uint8 * 16), ("name", c_char * 256),
-    ]
-
-
-class ze_device_compute_properties_t(_Described):
-    STYPE = 0x4
-    _fields_ = [
-        *_HEAD, ("maxTotalGroupSize", c_uint32), ("maxGroupSizeX", c_uint32),
-        ("maxGroupSizeY", c_uint32), ("maxGroupSizeZ", c_uint32), ("maxGroupCountX", c_uint32),
-        ("maxGroupCountY", c_uint32), ("maxGroupCountZ", c_uint32),
-        ("maxSharedLocalMemory", c_uint32), ("numSubGroupSizes", c_uint32),
-        ("subGroupSizes", c_uint32 * 8),
-    ]
-
-
-class ze_device_module_properties_t(_Described):
-    STYPE = 0x5
-    _fields_ = [
-        *_HEAD, ("spirvVersionSupported", c_uint32), ("flags", c_uint32), ("fp16flags", c_uint32),
-        ("fp32flags", c_uint32), ("fp64flags", c_uint32), ("maxArgumentsSize", c_uint32),
-        ("printfBufferSize", c_uint32), ("nativeKernelSupported", c_uint8 * 16),
-    ]
-
-
-class ze_device_memory_properties_t(_Described):
-    STYPE = 0x7
-    _fields_ = [
-        *_HEAD, ("flags", c_uint32), ("maxClockRate", c_uint32), ("maxBusWidth", c_uint32),
-        ("totalSize", c_uint64), ("name", c_char * 256),
-    ]
-
-
-class ze_command_queue_group_properties_t(_Described):
-    STYPE = 0x6
-    _fields_ = [
-        *_HEAD, ("flags", c_uint32), ("maxMemoryFillPatternSize", c_size_t),
-        ("numQueues", c_uint32),
-    ]
-
-
-class ze_context_desc_t(_Described):
-    STYPE = 0xD
-    _fields_ = [*_HEAD, ("flags", c_uint32)]
-
-
-class ze_command_queue_desc_t(_Described):
-    STYPE = 0xE
-    _fields_ = [
-        *_HEAD, ("ordinal", c_uint32), ("index", c_uint32), ("flags", c_uint32),
-        ("mode", c_uint32), ("priority", c_uint32),
-    ]
-
-
-class ze_event_pool_desc_t(_Described):
-    STYPE = 0x10
-    _fields_ = [*_HEAD, ("flags", c_uint32), ("count", c_uint32)]
-
-
-class ze_event_desc_t(_Described):
-    STYPE = 0x11
-    _fields_ = [*_HEAD, ("index", c_uint32), ("signal", c_uint32), ("wait", c_uint32)]
-
-
-class ze_kernel_timestamp_data_t(ctypes.Structure):
-    _fields_ = [("kernelStart", c_uint64), ("kernelEnd", c_uint64)]
-
-
-class ze_kernel_timestamp_result_t(ctypes.Structure):
-    _fields_ = [("global", ze_kernel_timestamp_data_t), ("context", ze_kernel_timestamp_data_t)]
-
-
-class ze_device_mem_alloc_desc_t(_Described):
-    STYPE = 0x15
-    _fields_ = [*_HEAD, ("flags", c_uint32), ("ordinal", c_uint32)]
-
-
-class ze_host_mem_alloc_desc_t(_Described):
-    STYPE = 0x16
-    _fields_ = [*_HEAD, ("flags", c_uint32)]
-
-
-class ze_memory_allocation_properties_t(_Described):
-    STYPE = 0x17
-    _fields_ = [*_HEAD, ("type", c_uint32), ("id", c_uint64), ("pageSize", c_uint64)]
-
-
-class ze_module_desc_t(_Described):
-    STYPE = 0x1B
-    _fields_ = [
-        *_HEAD, ("format", c_uint32), ("inputSize", c_size_t), ("pInputModule", c_void_p),
-        ("pBuildFlags", c_char_p), ("pConstants", c_void_p),
-    ]
-
-
-class ze_kernel_desc_t(_Described):
-    STYPE = 0x1D
-    _fields_ = [*_HEAD, ("flags", c_uint32), ("pKernelName", c_char_p)]
-
-
-class ze_kernel_max_group_size_properties_ext_t(_Described):
-    STYPE = 0x10013
-    _fields_ = [*_HEAD, ("maxGroupSize", c_uint32)]
-
-
-class ze_kernel_properties_t(_Described):
-    STYPE = 0x1E
-    _fields_ = [
-        *_HEAD, ("numKernelArgs", c_uint32), ("requiredGroupSizeX", c_uint32),
-        ("requiredGroupSizeY", c_uint32), ("requiredGroupSizeZ", c_uint32),
-        ("requiredNumSubGroups", c_uint32), ("requiredSubgroupSize", c_uint32),
-        ("maxSubgroupSize", c_uint32), ("maxNumSubgroups", c_uint32), ("localMemSize", c_uint32),
-        ("privateMemSize", c_uint32), ("spillMemSize", c_uint32), ("uuid", c_uint8 * 32),
-    ]
-
-
-class ze_group_count_t(ctypes.Structure):
-    _fields_ = [("groupCountX", c_uint32), ("groupCountY", c_uint32), ("groupCountZ", c_uint32)]
-
-
 _C_TYPES: dict[str, Any] = {
-    "uint32_t": c_uint32, "uint64_t": c_uint64, "size_t": c_size_t, "void*": c_void_p,
-    "uint8_t*": c_void_p, "char*": c_char_p,
+    "uint8_t": c_uint8, "uint64_t": c_uint64, "size_t": c_size_t, "char": c_char, "char*": c_char_p,
+    "void*": c_void_p, "uint8_t*": c_void_p,
     **{str(each.__doc__): each for each in Handle.__subclasses__()},
-    **{each.__name__: each for each in _Described.__subclasses__()},
-    **{each.__name__: each for each in (ze_group_count_t, ze_kernel_timestamp_result_t)},
 }
 
 
@@ -250,6 +99,73 @@ def _c_type(text: str) -> Any:
     if text in _C_TYPES or not text.endswith("*"):
         return _C_TYPES.get(text, c_uint32)
     return POINTER(_c_type(text[:-1]))
+
+
+def _structure(name: str, number: str, declarations: str) -> Any:
+    """A structure of the header; `number` is the `stype` of one that has it."""
+    fields: list[tuple[str, Any]] = [("stype", c_uint32), ("pNext", c_void_p)] if number else []
+    for kind, field, count in re.findall(r"(\S+) (\w+)(?:\[(\d+)\])?;", declarations):
+        fields.append((field, _c_type(kind) * int(count) if count else _c_type(kind)))
+    base = _Described if number else ctypes.Structure
+    return type(name, (base,), {"STYPE": int(number, 0), "_fields_": fields} if number else
+                {"_fields_": fields})
+
+
+def __getattr__(name: str) -> Any:
+    """The structures below, which are made from their declarations."""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_STRUCTURES = """
+ze_init_driver_type_desc_t 0x20021 { uint32_t flags; }
+ze_driver_properties_t 0x1 { uint8_t uuid[16]; uint32_t driverVersion; }
+ze_device_ip_version_ext_t 0x1000f { uint32_t ipVersion; }
+ze_device_properties_t 0x3 {
+    uint32_t type; uint32_t vendorId; uint32_t deviceId; uint32_t flags; uint32_t subdeviceId;
+    uint32_t coreClockRate; uint64_t maxMemAllocSize; uint32_t maxHardwareContexts;
+    uint32_t maxCommandQueuePriority; uint32_t numThreadsPerEU; uint32_t physicalEUSimdWidth;
+    uint32_t numEUsPerSubslice; uint32_t numSubslicesPerSlice; uint32_t numSlices;
+    uint64_t timerResolution; uint32_t timestampValidBits; uint32_t kernelTimestampValidBits;
+    uint8_t uuid[16]; char name[256]; }
+ze_device_compute_properties_t 0x4 {
+    uint32_t maxTotalGroupSize; uint32_t maxGroupSizeX; uint32_t maxGroupSizeY;
+    uint32_t maxGroupSizeZ; uint32_t maxGroupCountX; uint32_t maxGroupCountY;
+    uint32_t maxGroupCountZ; uint32_t maxSharedLocalMemory; uint32_t numSubGroupSizes;
+    uint32_t subGroupSizes[8]; }
+ze_device_module_properties_t 0x5 {
+    uint32_t spirvVersionSupported; uint32_t flags; uint32_t fp16flags; uint32_t fp32flags;
+    uint32_t fp64flags; uint32_t maxArgumentsSize; uint32_t printfBufferSize;
+    uint8_t nativeKernelSupported[16]; }
+ze_device_memory_properties_t 0x7 {
+    uint32_t flags; uint32_t maxClockRate; uint32_t maxBusWidth; uint64_t totalSize;
+    char name[256]; }
+ze_command_queue_group_properties_t 0x6 {
+    uint32_t flags; size_t maxMemoryFillPatternSize; uint32_t numQueues; }
+ze_context_desc_t 0xd { uint32_t flags; }
+ze_command_queue_desc_t 0xe {
+    uint32_t ordinal; uint32_t index; uint32_t flags; uint32_t mode; uint32_t priority; }
+ze_event_pool_desc_t 0x10 { uint32_t flags; uint32_t count; }
+ze_event_desc_t 0x11 { uint32_t index; uint32_t signal; uint32_t wait; }
+ze_kernel_timestamp_data_t { uint64_t kernelStart; uint64_t kernelEnd; }
+ze_kernel_timestamp_result_t {
+    ze_kernel_timestamp_data_t global; ze_kernel_timestamp_data_t context; }
+ze_device_mem_alloc_desc_t 0x15 { uint32_t flags; uint32_t ordinal; }
+ze_host_mem_alloc_desc_t 0x16 { uint32_t flags; }
+ze_memory_allocation_properties_t 0x17 { uint32_t type; uint64_t id; uint64_t pageSize; }
+ze_module_desc_t 0x1b {
+    uint32_t format; size_t inputSize; void* pInputModule; char* pBuildFlags; void* pConstants; }
+ze_kernel_desc_t 0x1d { uint32_t flags; char* pKernelName; }
+ze_kernel_max_group_size_properties_ext_t 0x10013 { uint32_t maxGroupSize; }
+ze_kernel_properties_t 0x1e {
+    uint32_t numKernelArgs; uint32_t requiredGroupSizeX; uint32_t requiredGroupSizeY;
+    uint32_t requiredGroupSizeZ; uint32_t requiredNumSubGroups; uint32_t requiredSubgroupSize;
+    uint32_t maxSubgroupSize; uint32_t maxNumSubgroups; uint32_t localMemSize;
+    uint32_t privateMemSize; uint32_t spillMemSize; uint8_t uuid[32]; }
+ze_group_count_t { uint32_t groupCountX; uint32_t groupCountY; uint32_t groupCountZ; }
+"""
+"""As in the header: name, the number of those that start with `stype` and `pNext`, other fields."""
+for _name, _number, _fields in re.findall(r"(\w+) (0x\w+ )?\{([^}]*)\}", _STRUCTURES):
+    _C_TYPES[_name] = globals()[_name] = _structure(_name, _number, _fields)
 
 
 def _prototypes(declarations: str) -> dict[str, tuple[Any, ...]]:
@@ -339,7 +255,7 @@ class Api:
     """The functions of one Level Zero loader, each looked up on first use.
 
     Appends to a command list keep Python's lock: the specification forbids two threads appending
-    to one list, and launches come from generated code that holds the lock too.
+    to one list, and launches come from compiled code that holds the lock too.
     """
 
     def __init__(self, path: str) -> None:
@@ -377,7 +293,7 @@ class Api:
         return hasattr(self._releasing, name)
 
     def address(self, name: str) -> int:
-        """The function's address, for generated code."""
+        """The function's address, for compiled code."""
         return ctypes.cast(self.function(name), c_void_p).value or 0
 
     def call(self, name: str, *arguments: Any) -> None:
