@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.level_zero import raw
@@ -18,6 +18,7 @@ from triton_xe.runtime.level_zero.raw import api
 
 _UNINITIALIZED = 0x78000001
 _UNSUPPORTED_FEATURE = 0x78000003
+_AnyHandle = TypeVar("_AnyHandle", bound=raw.Handle)
 _lock = threading.Lock()
 _drivers: dict[str, list[Driver]] = {}
 _owner = os.getpid()
@@ -175,16 +176,19 @@ class PhysicalDevice:
         raise DeviceError(f"{self.name} has no queue that runs kernels")
 
 
+def _created(handle: _AnyHandle, create: str, *arguments: Any) -> _AnyHandle:
+    """The handle after a call that fills it in as its last argument."""
+    refuse_after_fork()
+    api().call(create, *arguments, ctypes.byref(handle))
+    return handle
+
+
 class Context(_Owner):
     """Owner of memory, modules and command lists on one driver."""
 
     def __init__(self, driver: Driver) -> None:
-        refuse_after_fork()
-        handle = raw.ContextHandle()
         description = raw.ze_context_desc_t()
-        api().call(
-            "zeContextCreate", driver.handle, ctypes.byref(description), ctypes.byref(handle)
-        )
+        handle = _created(raw.ContextHandle(), "zeContextCreate", driver.handle, description)
         super().__init__(handle, "zeContextDestroy")
 
 
@@ -323,16 +327,12 @@ class CommandList(_Owner):
     """An immediate, in-order, asynchronous command list."""
 
     def __init__(self, context: Context, device: PhysicalDevice) -> None:
-        refuse_after_fork()
-        handle = raw.CommandListHandle()
         description = raw.ze_command_queue_desc_t(
-            ordinal=device.compute_ordinal(),
-            flags=raw.QUEUE_IN_ORDER,
-            mode=raw.QUEUE_ASYNCHRONOUS,
+            ordinal=device.compute_ordinal(), flags=raw.QUEUE_IN_ORDER, mode=raw.QUEUE_ASYNCHRONOUS
         )
-        api().call(
-            "zeCommandListCreateImmediate", context.handle, device.handle,
-            ctypes.byref(description), ctypes.byref(handle),
+        handle = _created(
+            raw.CommandListHandle(), "zeCommandListCreateImmediate", context.handle, device.handle,
+            description,
         )
         super().__init__(handle, "zeCommandListDestroy", context)
 
@@ -371,13 +371,11 @@ class EventPool(_Owner):
     """Room for `count` timestamp events, visible to the host."""
 
     def __init__(self, context: Context, count: int) -> None:
-        handle = raw.EventPoolHandle()
         description = raw.ze_event_pool_desc_t(
             flags=raw.EVENT_HOST_VISIBLE | raw.EVENT_TIMESTAMP, count=count
         )
-        api().call(
-            "zeEventPoolCreate", context.handle, ctypes.byref(description), 0, None,
-            ctypes.byref(handle),
+        handle = _created(
+            raw.EventPoolHandle(), "zeEventPoolCreate", context.handle, description, 0, None
         )
         super().__init__(handle, "zeEventPoolDestroy", context)
         self.count = count
@@ -387,11 +385,8 @@ class Event(_Owner):
     """A point in a command list, with the device's time when it was reached."""
 
     def __init__(self, pool: EventPool, index: int) -> None:
-        handle = raw.EventHandle()
-        description = raw.ze_event_desc_t(
-            index=index, signal=raw.SCOPE_HOST, wait=raw.SCOPE_HOST
-        )
-        api().call("zeEventCreate", pool.handle, ctypes.byref(description), ctypes.byref(handle))
+        description = raw.ze_event_desc_t(index=index, signal=raw.SCOPE_HOST, wait=raw.SCOPE_HOST)
+        handle = _created(raw.EventHandle(), "zeEventCreate", pool.handle, description)
         super().__init__(handle, "zeEventDestroy", pool)
 
     def is_done(self) -> bool:
