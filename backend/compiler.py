@@ -18,7 +18,8 @@ from typing import Any
 from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
-from triton_xe.backend import arch, debug, front_passes, kernel_cache, notes
+from triton_xe import knobs as xe_knobs
+from triton_xe.backend import arch, front_passes, kernel_cache, notes
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
@@ -88,7 +89,7 @@ class XeBackend(BaseBackend):
     ) -> None:
         namer = KernelNamer()
         for name, stage in self._stages(options, language, namer):
-            stages[name] = paused_collector()(debug.printed(name, namer.wrap(name, stage)))
+            stages[name] = paused_collector()(_printed(name, namer.wrap(name, stage)))
         if knobs.runtime.add_stages_inspection_hook is not None:
             knobs.runtime.add_stages_inspection_hook(self, stages, options, language, None)
 
@@ -113,6 +114,15 @@ class XeBackend(BaseBackend):
             ("llir", lambda source, metadata: _make_llir(source, metadata, options)),
             ("spv", lambda source, metadata: _make_spirv(source, metadata, options)),
         ]
+
+
+def _printed(name: str, stage: Stage) -> Stage:
+    """The stage, which prints what `TRITON_XE_DEBUG` asks for."""
+    if not xe_knobs.debug():
+        return stage
+    from triton_xe.backend import debug
+
+    return debug.printed(name, stage)
 
 
 def _make_xetile(

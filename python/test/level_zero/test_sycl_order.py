@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import re
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime import native
 from triton_xe.runtime.level_zero import device as device_module
 from triton_xe.runtime.level_zero.device import open_devices
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
@@ -276,3 +278,23 @@ def test_without_the_sycl_runtime_torch_waits_for_its_queue(
     assert steps == [
         "torch waits for 0", "zeCommandListAppendLaunchKernel", "zeCommandListHostSynchronize",
     ]
+
+
+@pytest.mark.skipif(native.launch is None, reason="launch.c was not built")
+def test_the_last_user_of_a_shared_pointer_ends_it() -> None:
+    """A control block as libstdc++ has it: table of functions, uses, weak uses."""
+    ended: list[str] = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    functions = [kind(lambda _, name=name: ended.append(name)) for name in "abcd"]
+    table = (ctypes.c_void_p * 4)(*(ctypes.cast(f, ctypes.c_void_p).value for f in functions))
+    block = (ctypes.c_uint64 * 2)(ctypes.addressof(table), 2 << 32 | 2)
+    release = native.launch.release_shared
+    release(ctypes.addressof(block))
+    assert (ended, block[1]) == ([], 2 << 32 | 1)
+    release(ctypes.addressof(block))
+    assert (ended, block[1]) == (["c"], 1 << 32)
+    block[1] = 1 << 32 | 1
+    release(ctypes.addressof(block))
+    assert ended == ["c", "c", "d"]
+    with pytest.raises(TypeError):
+        release("block")
