@@ -266,7 +266,7 @@ class SimulatedDevice:
         host = kernel.host
         arguments = launcher.pack_arguments(kernel.name, host.argument_types, args)
         return launcher.Launch(kernel.name, kernel.address, arguments, grid, host.sub_groups,
-                               host.slm_bytes, host.has_barrier, host.places, host.tile_heads,
+                               host.slm_bytes, host.has_barrier, host.locations, host.tile_heads,
                                host.tile_bytes)
 
     def synchronize(self) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from triton_xe.runtime.simulator.ir.types import I1, Type, pointer, vector
 
-_PLACE = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
+_LOCATION = re.compile(r'!\{!"(.*)", i32 (\d+), i32 (\d+)\}')
 _PLAIN = re.compile(r"[-\w.$]+")
 ASSEMBLY = "asm"
 """The callee of a call of inline assembly."""
@@ -305,7 +305,7 @@ class Module:
     metadata: dict[int, str] = field(default_factory=dict)
 
     @cached_property
-    def placed(self) -> dict[int, int]:
+    def _near(self) -> dict[int, int]:
         """Line of each instruction without a source location -> location of a neighbour."""
         found: dict[int, int] = {}
         for function in self.functions.values():
@@ -324,19 +324,19 @@ class Module:
     def kernels(self) -> list[Function]:
         return [f for f in self.functions.values() if f.is_kernel]
 
-    def place(self, line: int, debug: int | None) -> str:
+    def location(self, line: int, debug: int | None) -> str:
         """Source location of an instruction: in the kernel's source if known, else in the module.
 
         An instruction that has none is "near" the next one that has.
         """
         if debug is None:
-            following = self.placed.get(line)
+            following = self._near.get(line)
             if following is not None:
-                return f"near {self.place(0, following)}"
+                return f"near {self.location(0, following)}"
         text = self.metadata.get(-1 if debug is None else debug, "")
         if "DILocation(line: " in text:
             return f"source line {text.split('line: ')[1].split(',')[0]}"
-        found = _PLACE.match(text)
+        found = _LOCATION.match(text)
         if found is not None:
             return f"{found[1]}:{found[2]}:{found[3]}"
         return f"line {line} of its LLVM module"

@@ -63,7 +63,7 @@ def _read(data: bytes) -> HostKernel:
     fields = json.loads(data)
     for name in ("argument_types", "helpers", "work_group"):
         fields[name] = tuple(fields[name])
-    fields["places"] = {int(line): place for line, place in fields["places"].items()}
+    fields["locations"] = {int(line): text for line, text in fields["locations"].items()}
     return HostKernel(**fields)
 
 

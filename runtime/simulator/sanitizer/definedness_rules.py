@@ -44,7 +44,7 @@ def _lane_bits(w: Widener, flat: Operand, elements: int) -> Operand:
 
 
 def _report(w: Widener, i: Instruction, bad: Operand) -> None:
-    w.note_place(i)
+    w.note_location(i)
     w.call_helper(checks.UNDEFINED, VOID, [*site(i.line), bad, constant(I64, int(i.extra))])
 
 

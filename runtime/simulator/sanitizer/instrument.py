@@ -73,7 +73,7 @@ def guarded(
             kind = Kind.SCALAR
         if kind & Kind.WRITE:
             plan.note_write(w.function, operand)
-    w.note_place(i)
+    w.note_location(i)
     kind |= (align or t.scalar.size) << 8
     told = constant(I64, kind)
     if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
@@ -227,7 +227,7 @@ def _integer(i: Instruction, name: str) -> int | None:
 def note_site(w: Widener, i: Instruction) -> None:
     """The instruction that calls a lane helper, for the reports of accesses in it."""
     if checking(w):
-        w.note_place(i)
+        w.note_location(i)
         state = w.context_word(Context.STATE)
         w.b.store(constant(I32, i.line), w.at(state, 8 * Word.SITE))
         w.b.store(constant(I64, _lane_entry(w, i)), w.at(state, 8 * Word.ENTRY))
@@ -307,7 +307,7 @@ def finite_result(w: Widener, i: Instruction) -> None:
     for operand in i.operands:
         if operand.type.scalar.kind == "float" and not operand.is_undefined:
             bad = w.b.and_(bad, w.b.not_(_not_finite(w, w.value(operand))))
-    w.note_place(i)
+    w.note_location(i)
     w.call_helper(checks.NON_FINITE, VOID, [*site(i.line), bad])
 
 

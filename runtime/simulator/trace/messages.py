@@ -36,7 +36,7 @@ def _note(
     plan = w.context.sanitizer
     if plan is None or not plan.trace:
         return None
-    plan.sites[i.line] = Site(kind, nbytes, w.context.module.place(i.line, i.debug), detail)
+    plan.sites[i.line] = Site(kind, nbytes, w.context.module.location(i.line, i.debug), detail)
     return [CTX, SG, constant(I32, i.line)]
 
 

@@ -45,8 +45,8 @@ from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_call
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value, store_value
 from triton_xe.runtime.simulator.widen.conversions import conversion
-from triton_xe.runtime.simulator.widen.elementwise import scalarise, settle_pure
-from triton_xe.runtime.simulator.widen.lane_atomics import LaneAtomic, lane_atomic, tell, tried
+from triton_xe.runtime.simulator.widen.elementwise import define_known, scalarise
+from triton_xe.runtime.simulator.widen.lane_atomics import LaneAtomic, lane_atomic, record, tried
 from triton_xe.runtime.simulator.widen.lane_helpers import (
     host_name,
     lane_helper,
@@ -86,7 +86,7 @@ def call(w: Widener, i: Instruction) -> None:
     if known.family is Family.FENCE:
         w.b.fence()
         fence(w, i)
-    if known.family in _DONE or (i.result is not None and settle_pure(w, i, w.result_shape(i))):
+    if known.family in _DONE or define_known(w, i):
         return
     if known.definition in _RULES:
         _RULES[known.definition](w, i)
@@ -200,7 +200,7 @@ def cycle_counter(w: Widener, i: Instruction) -> None:
 def barrier(w: Widener, i: Instruction) -> None:
     """Suspend this subgroup; it resumes when all others have arrived (see `host.py`)."""
     b = w.b
-    w.note_place(i)
+    w.note_location(i)
     b.store(constant(I32, i.line), b.gep(I32, b.load(PTR, SITES_AT), SG))
     after = b.label()
     state = b.call("llvm.coro.suspend", I8, [Operand(TOKEN, "none"), ir.FALSE])
@@ -280,13 +280,13 @@ def _checked_atomic(
     """Without checks lane by lane where that of all lanes finds nothing."""
     plan = w.context.sanitizer
     assert plan is not None
-    told = plan.releases and atomic.swaps
-    _define(w, lane_helper(target, told=told, suffix=PASSED), lane_loop(target, w.lanes, PASSED))
+    noted = plan.releases and atomic.swaps
+    _define(w, lane_helper(target, noted=noted, suffix=PASSED), lane_loop(target, w.lanes, PASSED))
     good = tried(w, i, atomic)
     passed, all_checked = (
         ir.function_address(lane_loop_name(target, x)) for x in (PASSED, ""))
     w.b.call(w.b.select(good, passed, all_checked), VOID, arguments)
-    tell(w, i, atomic, good)
+    record(w, i, atomic, good)
 
 
 def _lane_result(w: Widener, pointer: Operand, t: Type) -> Value:

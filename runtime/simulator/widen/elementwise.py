@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.shapes import Shape, gep_steps
+from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
@@ -23,19 +23,21 @@ _ALWAYS_SAFE = frozenset("fast nnan ninf nsz arcp contract afn reassoc".split())
 _DIVISIONS = frozenset("sdiv udiv srem urem".split())
 
 
-def settle(w: Widener, i: Instruction, shape: Shape, base: Operand) -> None:
+def define_base(w: Widener, i: Instruction, base: Operand) -> None:
     """Define a result that is uniform or tabled, given its base."""
+    shape = w.result_shape(i)
     if shape.uniform or shape.table is None:
         w.define(i, Uniform(base, i.type))
     else:
         w.define(i, Tabled(None if shape.pure else base, shape.table, i.type))
 
 
-def settle_pure(w: Widener, i: Instruction, shape: Shape) -> bool:
+def define_known(w: Widener, i: Instruction) -> bool:
     """Define a result that is known completely; false when it is not."""
-    if not shape.pure or shape.table is None:
+    shape = w.result_shape(i)
+    if i.result is None or not shape.pure or shape.table is None:
         return False
-    if i.type.kind == "ptr" or i.type.scalar.kind == "ptr":
+    if i.type.scalar.kind == "ptr":
         w.define(i, Tabled(None, shape.table, i.type))
     else:
         w.define(i, known(shape.table, i.type))
@@ -44,10 +46,9 @@ def settle_pure(w: Widener, i: Instruction, shape: Shape) -> bool:
 
 def operation(w: Widener, i: Instruction) -> None:
     """Binary operations, comparisons, fneg."""
-    shape = w.result_shape(i)
-    if settle_pure(w, i, shape):
+    if define_known(w, i):
         return
-    if shape.wide:
+    if w.result_shape(i).wide:
         operands = [w.wide_of(o) for o in i.operands]
         w.define_wide(i, _computed(w, i, i.opcode, operands, i.flags))
         return
@@ -55,7 +56,7 @@ def operation(w: Widener, i: Instruction) -> None:
     flags = tuple(f for f in i.flags if exact or f in _ALWAYS_SAFE)
     opcode = "add" if "disjoint" in i.flags and not exact else i.opcode
     bases = [w.base(o) for o in i.operands]
-    settle(w, i, shape, _computed(w, i, opcode, bases, flags))
+    define_base(w, i, _computed(w, i, opcode, bases, flags))
 
 
 def _computed(
@@ -88,12 +89,11 @@ def cast(w: Widener, i: Instruction) -> None:
     if i.opcode == "addrspacecast" or (i.opcode == "bitcast" and source.kind == "ptr"):
         w.define(i, _retyped(value, target))
         return
-    shape = w.result_shape(i)
-    if settle_pure(w, i, shape):
+    if define_known(w, i):
         return
-    if not shape.wide:
+    if not w.result_shape(i).wide:
         flags = i.flags if isinstance(value, Uniform) else ()
-        settle(w, i, shape, w.b.cast(i.opcode, w.base(i.operands[0]), target, flags))
+        define_base(w, i, w.b.cast(i.opcode, w.base(i.operands[0]), target, flags))
         return
     if i.opcode == "bitcast" and source.scalar.bits != target.scalar.bits:
         w.define(i, rebit(w, value, target))
@@ -131,13 +131,12 @@ def rebit(w: Widener, value: Value, target: ir.Type) -> Value:
 
 
 def select(w: Widener, i: Instruction) -> None:
-    shape = w.result_shape(i)
-    if settle_pure(w, i, shape):
+    if define_known(w, i):
         return
     condition, a, b = i.operands
     chosen = w.value(condition)
-    if not shape.wide:
-        settle(w, i, shape, w.b.select(w.uniform(condition), w.base(a), w.base(b), i.flags))
+    if not w.result_shape(i).wide:
+        define_base(w, i, w.b.select(w.uniform(condition), w.base(a), w.base(b), i.flags))
         return
     if isinstance(w.value(a), Private) or isinstance(w.value(b), Private):
         w.fail("a private array is chosen at run time")
@@ -163,12 +162,11 @@ def getelementptr(w: Widener, i: Instruction) -> None:
     if isinstance(pointer, Private):
         w.define(i, Private(pointer.array, pointer.offset + constant_offset(w, i), pointer.type))
         return
-    shape = w.result_shape(i)
     values = [w.value(o) for o in i.operands]
-    if not shape.wide:
+    if not w.result_shape(i).wide:
         exact = all(isinstance(v, Uniform) for v in values)
         flags = tuple(f for f in i.flags if f != "inreg") if exact else ()
-        settle(w, i, shape, w.b.gep(i.element, *(w.base(o) for o in i.operands), flags=flags))
+        define_base(w, i, w.b.gep(i.element, *(w.base(o) for o in i.operands), flags=flags))
         return
     if any(o.type.lanes != 1 for o in i.operands):
         w.fail("a vector of pointers in one work-item")
@@ -188,8 +186,7 @@ def constant_offset(w: Widener, i: Instruction) -> int:
 
 
 def extractelement(w: Widener, i: Instruction) -> None:
-    shape = w.result_shape(i)
-    if settle_pure(w, i, shape):
+    if define_known(w, i):
         return
     value = w.value(i.operands[0])
     index = i.operands[1].integer_value()
@@ -208,14 +205,13 @@ def extractelement(w: Widener, i: Instruction) -> None:
 
 
 def insertelement(w: Widener, i: Instruction) -> None:
-    shape = w.result_shape(i)
-    if settle_pure(w, i, shape):
+    if define_known(w, i):
         return
     vector, item, at = i.operands
     index = at.integer_value()
-    if not shape.wide:
+    if not w.result_shape(i).wide:
         k = w.uniform(at)
-        settle(w, i, shape, w.b.insert(w.base(vector), w.base(item), k))
+        define_base(w, i, w.b.insert(w.base(vector), w.base(item), k))
         return
     if index is None:
         w.fail("an element is written at an index that is not a constant")
@@ -232,13 +228,12 @@ def _lazy_parts(w: Widener, value: Value) -> list[Value]:
 
 
 def shufflevector(w: Widener, i: Instruction) -> None:
-    shape = w.result_shape(i)
-    if settle_pure(w, i, shape):
+    if define_known(w, i):
         return
     a, b = i.operands
     s, n = w.lanes, a.type.lanes
-    if not shape.wide:
-        settle(w, i, shape, w.b.shuffle(w.base(a), w.base(b), i.indices))
+    if not w.result_shape(i).wide:
+        define_base(w, i, w.b.shuffle(w.base(a), w.base(b), i.indices))
         return
     left, right = w.value(a), w.value(b)
     if isinstance(left, Pieces) or isinstance(right, Pieces):

@@ -94,7 +94,7 @@ class HostKernel:
     has_barrier: bool
     is_whole: bool
     """Nothing was left out."""
-    places: Mapping[int, str]
+    locations: Mapping[int, str]
     """Where the instructions are that may trap, by line of the LLVM module."""
     sanitizer: Instrumentation | None = None
     tile_heads: int = 0
@@ -165,7 +165,7 @@ def translate(
     return HostKernel(kernel_name, print_module(functions, _globals(module)), types,
                       tuple(sorted(helpers)), lanes, work_group,
                       context.slm_bytes, kernel.name in context.barriers, partial_kernel is None,
-                      context.places, sanitizer, tables.head_bytes, tables.nbytes)
+                      context.locations, sanitizer, tables.head_bytes, tables.nbytes)
 
 
 def _lane_helper(context: ModuleContext, function: Function) -> Function:
@@ -421,7 +421,7 @@ class _FunctionWriter:
         for i in block.instructions:
             w.current = i
             if len(b.block.instructions) > LONG_BLOCK:
-                self._stop_when_told()
+                self._stop_when_asked()
             if i.opcode == "phi":
                 waiting.append(self._phi(i))
                 continue
@@ -519,7 +519,7 @@ class _FunctionWriter:
     def _branch(self, i: Instruction) -> None:
         w = self.w
         if any(self.number[x] <= self.number[self.source.label] for x in i.labels):
-            self._stop_when_told(i)
+            self._stop_when_asked(i)
         operands = list(i.operands)
         if operands:
             value = w.value(operands[0])
@@ -528,14 +528,14 @@ class _FunctionWriter:
             operands[0] = value.value
         w.b.append(Instruction(i.opcode, VOID, operands, labels=[self._label(x) for x in i.labels]))
 
-    def _stop_when_told(self, back: Instruction | None = None) -> None:
+    def _stop_when_asked(self, back: Instruction | None = None) -> None:
         """Leave a long block, or a loop at `back`, once the launch has failed or is to end."""
         w, b = self.w, self.w.b
         bad = b.icmp("ne", b.load(I64, ERROR, volatile=True), 0)
         after, left = b.label(), b.label() if back is not None else "%xe.stopped"
         b.cond_br(bad, left, after)
         if back is not None:
-            w.note_place(back)
+            w.note_location(back)
             b.start(left)
             w.call_helper(STOPPED, VOID, [CTX, SG, constant(I64, back.line)])
             b.br("%xe.stopped")

@@ -1,7 +1,7 @@
 """Atomics that helpers do lane by lane, checked for all lanes of a subgroup at once.
 
 Where the check of all lanes finds nothing to say, the lanes run a helper without checks, and what
-they read and wrote is told afterwards, in one call.  Else each lane is checked on its own.
+they read and wrote is recorded afterwards, in one call.  Else each lane is checked on its own.
 """
 
 from __future__ import annotations
@@ -106,16 +106,16 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
         constant(I64, atomic.kind | atomic.size << 8), lanes])
 
 
-def tell(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> None:
+def record(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> None:
     """What the lanes of a call of a helper without checks did."""
     plan = w.context.sanitizer
     assert plan is not None
     if not plan.releases or atomic.kind & Kind.LOCAL:
         return
     lanes = w.b.select(good, w.wide_of(i.operands[-1]), 0)
-    told = 0 if atomic.swaps and atomic.does == READS | WRITES else atomic.does
+    noted = 0 if atomic.swaps and atomic.does == READS | WRITES else atomic.does
     w.call_helper(checks.sync_lanes_name(w.lanes), VOID, [
-        CTX, SG, w.wide_of(i.operands[0]), lanes, constant(I32, told)])
+        CTX, SG, w.wide_of(i.operands[0]), lanes, constant(I32, noted)])
 
 
 def releases(function: Function) -> bool:

@@ -38,12 +38,12 @@ def host_name(function: Function, suffix: str = "") -> str:
 
 
 def lane_helper(
-    function: Function, *, checked: bool = False, releases: bool = True, told: bool = False,
+    function: Function, *, checked: bool = False, releases: bool = True, noted: bool = False,
     suffix: str = "",
 ) -> Function:
     """The scalar helper as a host function, which takes its ids as arguments.
 
-    `checked`: every access is; `told`: none is, but compare-and-swaps note what they did.
+    `checked`: every access is; `noted`: none is, but compare-and-swaps note what they did.
     """
     parameters = [("%ctx", PTR), ("%sg", I32), ("%lane", I32), *function.parameters]
     made = Function(host_name(function, suffix), function.result, parameters, [], is_internal=True)
@@ -52,12 +52,12 @@ def lane_helper(
     for block in function.blocks:
         b.start(block.label)
         for i in block.instructions:
-            _instruction(b, i, checks, told=told)
-    _stop_when_told(b, noted=checked or bool(suffix))
+            _instruction(b, i, checks, noted=noted)
+    _stop_when_asked(b, has_state=checked or bool(suffix))
     return made
 
 
-def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, told: bool) -> None:
+def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, noted: bool) -> None:
     if i.opcode == "call":
         _call(b, i, checks)
         return
@@ -65,7 +65,7 @@ def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, told:
         checks.access(i)
         return
     b.append(replace(i, scope=""))
-    if told and i.opcode == "cmpxchg":
+    if noted and i.opcode == "cmpxchg":
         _note_swap(b, i.value)
 
 
@@ -107,10 +107,10 @@ def loop_ends(function: Function) -> set[str]:
             if any(number[x] <= k for x in b.successors)}
 
 
-def _stop_when_told(b: Builder, *, noted: bool) -> None:
+def _stop_when_asked(b: Builder, *, has_state: bool) -> None:
     """Look at the error word before each branch back, and leave where the launch is to end.
 
-    `noted`: the launch has a state, which holds the line of the call.
+    `has_state`: the launch has one, which holds the line of the call.
     """
     function = b.function
     ends = loop_ends(function)
@@ -133,7 +133,7 @@ def _stop_when_told(b: Builder, *, noted: bool) -> None:
             phi.labels = [renamed.get(x, x) for x in phi.labels]
     b.start("%xe.stopped")
     line = constant(I64, 0)
-    if noted:
+    if has_state:
         state = b.load(PTR, b.at(CTX, Context.STATE.offset))
         line = b.zext(b.load(I32, b.at(state, 8 * Word.SITE)), I64)
     b.call(STOPPED, VOID, [CTX, SG, line])

@@ -137,7 +137,7 @@ def _from_payload(w: Widener, i: Instruction) -> tuple[Operand, ...]:
 
 
 def block_arguments(w: Widener, i: Instruction) -> BlockArguments:
-    """The surface, place and shape that an `LSC2DBlock*` message names."""
+    """The surface, position and shape that an `LSC2DBlock*` message names."""
     if find(i.callee).has("payload"):
         surface = _from_payload(w, i)
     else:
@@ -152,7 +152,7 @@ def _message(action: str) -> Rule:
     def rule(w: Widener, i: Instruction) -> None:
         arguments = block_arguments(w, i)
         check_block(w, action, arguments, i)
-        w.note_place(i)
+        w.note_location(i)
         if action != "Prefetch":
             arguments = guarded_surface(w, i, arguments, Kind.WRITE if action == "Write" else 0)
         traced_block(w, i, arguments, action)

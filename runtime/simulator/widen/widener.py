@@ -70,7 +70,7 @@ class ModuleContext:
     shapes: ShapeAnalysis
     definitions: dict[str, Function] = field(default_factory=dict)
     """Host functions besides those of the module, by name."""
-    places: dict[int, str] = field(default_factory=dict)
+    locations: dict[int, str] = field(default_factory=dict)
     """Line of the LLVM module -> source location, of instructions that may trap."""
     slm_offsets: dict[str, int] = field(default_factory=dict)
     slm_bytes: int = 0
@@ -124,11 +124,11 @@ class Widener:
         name = self.function.name
         if i is None:
             return f"kernel {name}"
-        return f"kernel {name}, {self.context.module.place(i.line, i.debug)}"
+        return f"kernel {name}, {self.context.module.location(i.line, i.debug)}"
 
-    def note_place(self, i: Instruction) -> None:
+    def note_location(self, i: Instruction) -> None:
         """Remember where an instruction is that may trap when it runs."""
-        self.context.places[i.line] = self.context.module.place(i.line, i.debug)
+        self.context.locations[i.line] = self.context.module.location(i.line, i.debug)
 
     # --- host code --------------------------------------------------------------------------
 
