@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -116,8 +117,7 @@ class Writer:
 
     def shuffle(self, first: ir.Value, second: ir.Value, mask: Sequence[int]) -> ir.Value:
         """Elements of two vectors picked by constant positions."""
-        kind = ir.VectorType(I32, len(mask))
-        return self.b.shuffle_vector(first, second, ir.Constant(kind, list(mask)))
+        return self.b.shuffle_vector(first, second, _mask(tuple(mask)))
 
     def pack(self, kind: ir.Type, scalars: Sequence[ir.Value]) -> ir.Value:
         """A vector of the given scalars."""
@@ -181,6 +181,12 @@ class Writer:
         if isinstance(pointer.type, ir.PointerType):
             return self.remember(("address", pointer), lambda: self.b.ptrtoint(pointer, I64))
         return pointer
+
+
+@cache
+def _mask(positions: tuple[int, ...]) -> ir.Constant:
+    """The constant, which keeps its text."""
+    return ir.Constant(ir.VectorType(I32, len(positions)), list(positions))
 
 
 def _identity(value: ir.Value) -> Hashable:

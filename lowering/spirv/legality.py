@@ -39,21 +39,26 @@ def problem(
     return next((what for name, what in _FORBIDDEN.items() if callee.startswith(name)), None)
 
 
+_ON_BITS = ("sitofp", "uitofp", "icmp")
+
+
 def check_written(module: ir.Module, device: Target) -> None:
-    """Refuse what the emitter wrote where the target, or the device, lacks it."""
+    """Refuse what the emitter wrote where the target, or the device, lacks it.
+
+    Every value is an argument, a constant or a result; calls are of known functions.
+    """
     for function in module.functions:
         for value in (*function.args, *(i for b in function.blocks for i in b.instructions)):
-            operands = getattr(value, "operands", ())
-            kinds = [value.type, *(v.type for v in operands)]
-            if not device.has_fp64 and any(_is_double(kind) for kind in kinds):
+            opcode = getattr(value, "opname", "")
+            kind = _scalar(value.operands[0].type if opcode == "store" else value.type)
+            if isinstance(kind, ir.DoubleType) and not device.has_fp64:
                 raise UnsupportedError(
                     f"fp64 is not supported on {device.name}, whose hardware has no doubles: use"
                     f" fp32, or compile for another device; first use: {str(value).strip()[:100]}"
                 )
-            if isinstance(value, ir.Instruction):
-                called = isinstance(value, ir.CallInstr) and isinstance(value.callee, ir.Function)
-                _refuse(problem(value.opname, kinds[0], kinds[1:], getattr(value, "op", ""),
-                                value.callee.name if called else ""))
+            operands = [value.operands[0].type] if opcode in _ON_BITS else []
+            if operands or isinstance(kind, ir.IntType) and kind.width not in _WIDTHS:
+                _refuse(problem(opcode, kind, operands, getattr(value, "op", "")))
 
 
 def check_parsed(module: llvm.ModuleRef) -> None:
@@ -80,10 +85,6 @@ def _as_ir(kind: llvm.TypeRef) -> Any:
 def _predicate(compare: llvm.ValueRef) -> str:
     """How a comparison compares, which llvmlite tells as text only."""
     return str(compare).partition(" icmp ")[2].split()[0]
-
-
-def _is_double(kind: ir.Type) -> bool:
-    return isinstance(_scalar(kind), ir.DoubleType)
 
 
 def _scalar(kind: ir.Type) -> ir.Type:
