@@ -6,43 +6,37 @@ memory inside a callee needs to be seen by the kernel's plan, so `noinline` is n
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
-
-from triton_xe.dialects.tt.structure import CallOp
+from triton_xe.dialects.tt.structure import CallOp, FuncOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.control import Frame, write_blocks
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.rewriting import functions
-from triton_xe.lowering.surfaces.affine import attribute
 
 
-def callee_of(em: Emitter, op: Operation) -> Operation:
+def callee_of(em: Emitter, op: CallOp) -> FuncOp:
     """The function that is called."""
-    name = op.callee_name  # type: ignore[attr-defined]
     for function in functions(em.state.module):
-        if attribute(function, "sym_name").data == name:
+        if function.sym_name.data == op.callee_name:
             return function
-    raise UnsupportedError(f"a call of {name}, which has no body in this module")
+    raise UnsupportedError(f"a call of {op.callee_name}, which has no body in this module")
 
 
 @lowers(CallOp)
 def lower_call(em: Emitter, op: CallOp) -> None:
     callee = callee_of(em, op)
-    name = attribute(callee, "sym_name").data
+    name = callee.sym_name.data
     if any(frame.name == name for frame in em.frames):
         raise UnsupportedError(
             f"{name} calls itself; Triton functions must not be recursive on Xe GPUs: use a loop"
         )
-    region = callee.regions[0]
-    for arg, value in zip(region.blocks[0].args, op.operands, strict=True):
-        held = em.get(value)
-        parts, rebuild = flatten(em, held)
+    for arg, value in zip(callee.body.blocks[0].args, op.arguments, strict=True):
+        parts, rebuild = flatten(em, em.get(value))
         em.bind(arg, rebuild(parts))
     frame = Frame(name)
     em.frames.append(frame)
     caller, em.source = em.source, callee
-    write_blocks(em, region)
+    write_blocks(em, callee.body)
     em.source = caller
     em.frames.pop()
-    for result, value in zip(op.results, frame.results(em), strict=True):
+    for result, value in zip(op.res, frame.results(em), strict=True):
         em.bind(result, value)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects import cf, gpu, scf
+from xdsl.dialects import arith, cf, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from triton_xe.dialects import llvm_ext, ttg
@@ -49,50 +49,88 @@ def _annotate(em: Emitter, op: Operation, branch: ir.Instruction) -> None:
 
 Parts = list[ir.Value]
 Rebuild = Callable[[Parts], Any]
+Flat = tuple[Parts, Rebuild]
+"""A bound value as LLVM values, and how to make it again from others like them."""
 
 
-def yielded(op: Operation) -> Operation:
-    """The terminator of the last region of a structured operation."""
-    last = op.regions[-1].block.last_op
-    assert last is not None
+def _flat(em: Emitter, values: Iterable[SSAValue]) -> list[Flat]:
+    return [flatten(em, em.get(v)) for v in values]
+
+
+def _merged(em: Emitter, sides: Sequence[tuple[ir.Block, Sequence[Flat]]]) -> list[Any]:
+    """Values that come from several blocks, where these meet."""
+    if len(sides) == 1:
+        return [rebuild(parts) for parts, rebuild in sides[0][1]]
+    out = []
+    for index, (first, rebuild) in enumerate(sides[0][1]):
+        phis = []
+        for place, part in enumerate(first):
+            phi = em.b.phi(part.type)
+            for block, flats in sides:
+                phi.add_incoming(flats[index][0][place], block)
+            phis.append(phi)
+        out.append(rebuild(phis))
+    return out
+
+
+def _carried(
+    em: Emitter, args: Iterable[SSAValue], starts: Sequence[Flat], before: ir.Block
+) -> list[list[Any]]:
+    """Bind what a loop carries to phis, whose other side `_close` gives."""
+    held = []
+    for arg, (parts, rebuild) in zip(args, starts, strict=True):
+        phis = [em.b.phi(part.type) for part in parts]
+        for phi, part in zip(phis, parts, strict=True):
+            phi.add_incoming(part, before)
+        em.bind(arg, rebuild(phis))
+        held.append(phis)
+    return held
+
+
+def _close(held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None:
+    for phis, (parts, _) in zip(held, ends, strict=True):
+        for phi, part in zip(phis, parts, strict=True):
+            phi.add_incoming(part, latch)
+
+
+def _straight(em: Emitter, block: Block) -> Operation:
+    """Write what stands before a block's terminator, and return that."""
+    last = block.last_op
+    assert isinstance(last, scf.YieldOp | scf.ConditionOp)
+    for op in block.ops:
+        if op is not last:
+            em.operation(op)
     return last
 
 
 @lowers(scf.ForOp)
 def lower_for(em: Emitter, op: scf.ForOp) -> None:
     """A bottom-tested loop; a test before it unless it is known to run."""
-    low, high, step = (em.scalar(v) for v in op.operands[:3])
-    starts = [flatten(em, em.get(v)) for v in op.operands[3:]]
-    body_args = op.regions[0].block.args
+    low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
+    starts = _flat(em, op.iter_args)
+    induction, *carried = op.body.block.args
+    runs = op.attributes.get(RUNS) is not None
     before = em.b.block
-    body = em.function.append_basic_block("loop")
-    after = em.function.append_basic_block("after")
-    if op.attributes.get(RUNS) is None:
-        em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
-    else:
+    body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
+    if runs:
         em.b.branch(body)
+    else:
+        em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
     em.b.position_at_end(body)
     counter = em.b.phi(low.type)
     counter.add_incoming(low, before)
-    phis = [_phis(em, parts, before) for parts, _ in starts]
-    em.bind(body_args[0], counter)
-    for arg, (_, rebuild), held in zip(body_args[1:], starts, phis, strict=True):
-        em.bind(arg, rebuild(held))
+    phis = _carried(em, carried, starts, before)
+    em.bind(induction, counter)
     outer = em.enter()
     em.loop_depth += 1
-    for inner in op.regions[0].block.ops:
-        if inner.name != "scf.yield":
-            em.operation(inner)
-    ends = [flatten(em, em.get(v)) for v in yielded(op).operands]
+    ends = _flat(em, _straight(em, op.body.block).operands)
     _note_carried(em, [part for parts, _ in ends for part in parts])
     em.loop_depth -= 1
     em.leave(outer)
     latch = em.b.block
-    walker = None
-    if op.attributes.get(RUNS) is not None and not body_args[0].uses.get_length():
-        walker = _walker(phis, ends)
-    if walker is not None:
-        following, start, by = walker
+    found = _induction(phis, ends) if runs and not induction.uses.get_length() else None
+    if found is not None:
+        following, start, by = found
         end = _last_position(before, start, by, _trips(before, op, low, high, step))
         back = em.b.cbranch(em.b.icmp_unsigned("!=", following, end), body, after)
         body.instructions.remove(counter)
@@ -101,21 +139,11 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
         back = em.b.cbranch(em.b.icmp_signed("<", following, high), body, after)
         counter.add_incoming(following, latch)
     _annotate(em, op, back)
-    for held, (parts, _) in zip(phis, ends, strict=True):
-        for phi, part in zip(held, parts, strict=True):
-            phi.add_incoming(part, latch)
+    _close(phis, ends, latch)
     em.b.position_at_end(after)
-    for result, (first, _), (parts, rebuild) in zip(op.results, starts, ends, strict=True):
-        if op.attributes.get(RUNS) is not None:
-            em.bind(result, rebuild(parts))
-            continue
-        merged = []
-        for early, late in zip(first, parts, strict=True):
-            phi = em.b.phi(early.type)
-            phi.add_incoming(early, before)
-            phi.add_incoming(late, latch)
-            merged.append(phi)
-        em.bind(result, rebuild(merged))
+    sides = [(latch, ends)] if runs else [(before, starts), (latch, ends)]
+    for result, value in zip(op.results, _merged(em, sides), strict=True):
+        em.bind(result, value)
 
 
 def _note_carried(em: Emitter, parts: list[ir.Value]) -> None:
@@ -128,9 +156,8 @@ def _note_carried(em: Emitter, parts: list[ir.Value]) -> None:
     em.state.facts["carried_bytes"] = max(em.state.facts.get("carried_bytes", 0), total)
 
 
-
-def _walker(
-    phis: list[list[Any]], ends: list[tuple[Parts, Any]]
+def _induction(
+    phis: list[list[Any]], ends: Sequence[Flat]
 ) -> tuple[ir.Value, ir.Value, ir.Constant] | None:
     """A carried i32 that grows by a constant: (its next value, its start, the constant).
 
@@ -147,10 +174,10 @@ def _walker(
 
 
 def _trips(
-    before: ir.Block, op: Operation, low: ir.Value, high: ir.Value, step: ir.Value
+    before: ir.Block, op: scf.ForOp, low: ir.Value, high: ir.Value, step: ir.Value
 ) -> ir.Value:
     """How often a loop that runs at least once runs, written before it."""
-    if constant_of(op.operands[0]) == 0 and constant_of(op.operands[2]) == 1:
+    if constant_of(op.lb) == 0 and constant_of(op.step) == 1:
         return high
     builder = ir.IRBuilder(before)
     builder.position_before(before.terminator)
@@ -168,105 +195,67 @@ def _last_position(
     return builder.add(start, builder.mul(narrow, by))
 
 
-def _phis(em: Emitter, parts: list[ir.Value], before: ir.Block) -> list[Any]:
-    made = []
-    for part in parts:
-        phi = em.b.phi(part.type)
-        phi.add_incoming(part, before)
-        made.append(phi)
-    return made
-
-
 @lowers(scf.IfOp)
 def lower_if(em: Emitter, op: scf.IfOp) -> None:
     """Two sides and, where there are results, phis after them."""
     then_block, after = (em.function.append_basic_block(n) for n in ("then", "after"))
-    has_else = bool(op.regions[1].blocks) and bool(list(op.regions[1].block.ops))
+    other = op.false_region
+    has_else = bool(other.blocks) and other.block.first_op is not None
     else_block = em.function.append_basic_block("else") if has_else else after
-    condition, inverted = _condition(em, op.operands[0])
+    condition, inverted = _condition(em, op.cond)
     targets = (else_block, then_block) if inverted else (then_block, else_block)
     branch = em.b.cbranch(condition, *targets)
     if VERSIONS in op.attributes:
         node = em.state.llvm.add_metadata([I32(targets.index(else_block))])
         branch.set_metadata(FALLBACK_NODE, node)
     sides = []
-    for region, block in zip(op.regions, (then_block, else_block), strict=True):
+    for region, block in ((op.true_region, then_block), (other, else_block)):
         if block is after:
             continue
         em.b.position_at_end(block)
         outer = em.enter()
-        for inner in region.block.ops:
-            if inner.name != "scf.yield":
-                em.operation(inner)
-        last = region.block.last_op
-        results = [] if last is None or last.name != "scf.yield" else last.operands
-        ends = [flatten(em, em.get(v)) for v in results]
+        ends = _flat(em, _straight(em, region.block).operands)
         em.leave(outer)
         sides.append((em.b.block, ends))
         em.b.branch(after)
     em.b.position_at_end(after)
-    for index, result in enumerate(op.results):
-        (first_block, first), (second_block, second) = (
-            (block, ends[index]) for block, ends in sides
-        )
-        merged = []
-        for left, right in zip(first[0], second[0], strict=True):
-            phi = em.b.phi(left.type)
-            phi.add_incoming(left, first_block)
-            phi.add_incoming(right, second_block)
-            merged.append(phi)
-        em.bind(result, first[1](merged))
+    if op.results:
+        for result, value in zip(op.results, _merged(em, sides), strict=True):
+            em.bind(result, value)
 
 
 def _condition(em: Emitter, value: SSAValue) -> tuple[ir.Value, bool]:
     """The bit to branch on, and whether it says the opposite: `xor %x, true` is not computed."""
     op = value.owner
-    if isinstance(op, Operation) and op.name == "arith.xori" and constant_of(op.operands[1]) in (
-        1, -1,
-    ):
-        return em.scalar(op.operands[0]), True
+    if isinstance(op, arith.XOrIOp) and constant_of(op.rhs) in (1, -1):
+        return em.scalar(op.lhs), True
     return em.scalar(value), False
 
 
 @lowers(scf.WhileOp)
 def lower_while(em: Emitter, op: scf.WhileOp) -> None:
     """The before region decides, the after region is the body."""
-    before_region, after_region = op.regions
-    starts = [flatten(em, em.get(v)) for v in op.operands]
-    came_from = em.b.block
-    head = em.function.append_basic_block("while")
-    body = em.function.append_basic_block("body")
-    done = em.function.append_basic_block("done")
+    starts, came_from = _flat(em, op.arguments), em.b.block
+    head, body, done = (
+        em.function.append_basic_block(name) for name in ("while", "body", "done"))
     em.b.branch(head)
     em.b.position_at_end(head)
-    phis = [_phis(em, parts, came_from) for parts, _ in starts]
-    for arg, (_, rebuild), held in zip(before_region.block.args, starts, phis, strict=True):
-        em.bind(arg, rebuild(held))
+    phis = _carried(em, op.before_region.block.args, starts, came_from)
     em.loop_depth += 1
     head_scope = em.enter()
-    condition = None
-    for inner in before_region.block.ops:
-        if inner.name == "scf.condition":
-            condition = inner
-        else:
-            em.operation(inner)
-    assert condition is not None
-    passed = [flatten(em, em.get(v)) for v in condition.operands[1:]]
-    em.b.cbranch(em.scalar(condition.operands[0]), body, done)
+    condition = _straight(em, op.before_region.block)
+    assert isinstance(condition, scf.ConditionOp)
+    passed = _flat(em, condition.args)
+    em.b.cbranch(em.scalar(condition.condition), body, done)
     em.b.position_at_end(body)
-    for arg, (parts, rebuild) in zip(after_region.block.args, passed, strict=True):
+    for arg, (parts, rebuild) in zip(op.after_region.block.args, passed, strict=True):
         em.bind(arg, rebuild(parts))
     body_scope = em.enter()
-    for inner in after_region.block.ops:
-        if inner.name != "scf.yield":
-            em.operation(inner)
-    ends = [flatten(em, em.get(v)) for v in yielded(op).operands]
+    ends = _flat(em, _straight(em, op.after_region.block).operands)
     em.leave(body_scope)
     latch = em.b.block
     _annotate(em, op, em.b.branch(head))
-    for held, (parts, _) in zip(phis, ends, strict=True):
-        for phi, part in zip(held, parts, strict=True):
-            phi.add_incoming(part, latch)
+    _close(phis, ends, latch)
     em.leave(head_scope)
     em.loop_depth -= 1
     em.b.position_at_end(done)
@@ -276,29 +265,20 @@ def lower_while(em: Emitter, op: scf.WhileOp) -> None:
 
 @dataclass
 class Frame:
-    """A function that is being written; `returns` are the places that leave it, with values."""
+    """A function that is being written; `returns` are the blocks that leave it, with values."""
 
     name: str
-    returns: list[tuple[ir.Block, list[tuple[Parts, Rebuild]]]] = field(default_factory=list)
+    returns: list[tuple[ir.Block, Sequence[Flat]]] = field(default_factory=list)
 
     def results(self, em: Emitter) -> list[Any]:
         """Go on after the function: its results where all its returns meet."""
-        if len(self.returns) == 1:
-            block, values = self.returns[0]
-            em.b.position_at_end(block)
-            return [rebuild(parts) for parts, rebuild in values]
-        after = em.function.append_basic_block("returned")
-        for block, _ in self.returns:
-            ir.IRBuilder(block).branch(after)
+        after = self.returns[0][0]
+        if len(self.returns) > 1:
+            after = em.function.append_basic_block("returned")
+            for block, _ in self.returns:
+                ir.IRBuilder(block).branch(after)
         em.b.position_at_end(after)
-        out = []
-        for index, (first, rebuild) in enumerate(self.returns[0][1]):
-            merged = [em.b.phi(part.type) for part in first]
-            for block, values in self.returns:
-                for phi, part in zip(merged, values[index][0], strict=True):
-                    phi.add_incoming(part, block)
-            out.append(rebuild(merged))
-        return out
+        return _merged(em, self.returns)
 
 
 def write_body(em: Emitter, region: Region) -> None:
@@ -362,18 +342,14 @@ def _enter_block(em: Emitter, block: Block, values: Sequence[Any]) -> None:
 
 @lowers(cf.BranchOp)
 def lower_branch(em: Emitter, op: cf.BranchOp) -> None:
-    (target,) = op.successors
-    _enter_block(em, target, [em.get(v) for v in op.operands])
-    em.b.branch(em.targets[target])
+    _enter_block(em, op.successor, [em.get(v) for v in op.arguments])
+    em.b.branch(em.targets[op.successor])
 
 
 @lowers(cf.ConditionalBranchOp)
 def lower_conditional_branch(em: Emitter, op: cf.ConditionalBranchOp) -> None:
-    condition = em.scalar(op.operands[0])
-    then, other = op.successors
-    count = len(then.args)
-    held = [em.get(v) for v in op.operands[1:]]
-    sides = (held[:count], held[count:])
+    condition, then, other = em.scalar(op.cond), op.then_block, op.else_block
+    sides = [[em.get(v) for v in side] for side in (op.then_arguments, op.else_arguments)]
     if then is other:
         _enter_block(em, then, [_chosen(em, condition, a, b) for a, b in zip(*sides, strict=True)])
         em.b.branch(em.targets[then])
@@ -392,20 +368,19 @@ def _chosen(em: Emitter, condition: ir.Value, a: Any, b: Any) -> Any:
 @lowers(ReturnOp)
 def lower_return(em: Emitter, op: ReturnOp) -> None:
     """Leave the function that is being written."""
-    values = [flatten(em, em.get(v)) for v in op.operands]
-    em.frames[-1].returns.append((em.b.block, values))
+    em.frames[-1].returns.append((em.b.block, _flat(em, op.arguments)))
 
 
 @lowers(llvm_ext.AssumeOp)
 def lower_assume(em: Emitter, op: llvm_ext.AssumeOp) -> None:
     """A fact that the program states; the analyses have read it, the compiler gets it as well."""
-    held = em.get(op.operands[0])
+    held = em.get(op.condition)
     if isinstance(held, ir.Value):
         em.call(llvm.ASSUME, [held])
 
 
-@lowers(ttg.BarrierOp, gpu.BarrierOp)
-def lower_barrier(em: Emitter, op: Operation) -> None:
+@lowers(ttg.BarrierOp)
+def lower_barrier(em: Emitter, op: ttg.BarrierOp) -> None:
     """All subgroups of the work-group meet; memory written before is visible after."""
     if em.state.num_warps > 1:
         barrier(em, global_memory=True)

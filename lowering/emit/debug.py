@@ -23,7 +23,6 @@ from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, bits_of, element, is_pointer
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.surfaces.affine import attribute
 
 REPORTING = (PrintOp, AssertOp)
 RECORD_BYTES = 32
@@ -102,19 +101,19 @@ def _each(em: Emitter, value: SSAValue) -> list[tuple[ir.Value, ir.Value, ir.Val
 
 @lowers(PrintOp)
 def lower_print(em: Emitter, op: PrintOp) -> None:
-    prefix, as_hex = attribute(op, "prefix").data, bool(attribute(op, "hex").value.data)
-    signed = [bool(v) for v in attribute(op, "isSigned").get_values()]
+    prefix, as_hex = op.prefix.data, bool(op.hex.value.data)
+    signed = [bool(v) for v in op.is_signed.get_values()]
     debug = em.state.debug
-    if not op.operands:
+    if not op.arguments:
         site = debug.add(what="print", text=prefix, type="none", where=place_of(op))
         record(em, site, I32(-1), I64(0), I1(1))
-    for number, value in enumerate(op.operands):
+    for number, value in enumerate(op.arguments):
         kind = element(value.type)
         site = debug.add(
             what="print", text=prefix, where=place_of(op), hex=as_hex, signed=signed[number],
             type="ptr" if is_pointer(kind) else str(kind),
             shape=list(value.type.get_shape()) if isinstance(value.type, TensorType) else None,
-            operand=number if len(op.operands) > 1 else None,
+            operand=number if len(op.arguments) > 1 else None,
         )
         for index, held, active in _each(em, value):
             record(em, site, index, _bits(em, held), active)
@@ -122,12 +121,12 @@ def lower_print(em: Emitter, op: PrintOp) -> None:
 
 @lowers(AssertOp)
 def lower_assert(em: Emitter, op: AssertOp) -> None:
-    (value,) = op.operands
-    shape = list(value.type.get_shape()) if isinstance(value.type, TensorType) else None
+    kind = op.condition.type
+    shape = list(kind.get_shape()) if isinstance(kind, TensorType) else None
     site = em.state.debug.add(
-        what="assert", text=attribute(op, "message").data, shape=shape, where=place_of(op)
+        what="assert", text=op.message.data, shape=shape, where=place_of(op)
     )
-    for index, held, active in _each(em, value):
+    for index, held, active in _each(em, op.condition):
         if held.type != I1:
             held = em.b.icmp_unsigned("!=", held, ir.Constant(held.type, 0))
         record(em, site, index, I64(0), em.b.and_(active, em.b.not_(held)))

@@ -157,7 +157,7 @@ def _locate(error: XeError, op: Operation) -> None:
         error.location = f"{source.file}:{source.line}"
 
 
-def encoding_of(kind: TensorType[Any]) -> Any:
+def encoding_of(kind: Attribute) -> Any:
     """The layout encoding of a tensor type, as `triton_xe.layout` knows it."""
     return kind.encoding.encoding  # type: ignore[attr-defined]
 

@@ -13,36 +13,35 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.types import scalar_type
-from triton_xe.lowering.surfaces.affine import attribute
 
 
 @lowers(ElementwiseInlineAsmOp)
 def lower_inline_assembly(em: Emitter, op: ElementwiseInlineAsmOp) -> None:
-    packed = int(attribute(op, "packed_element").value.data)
+    packed = int(op.packed_element.value.data)
     if packed != 1:
         raise UnsupportedError(
             f"tl.inline_asm_elementwise with pack={packed}: vISA text works on whole subgroups, "
             "so give one element at a time (pack=1)"
         )
-    if len(op.results) != 1:
+    if len(op.res) != 1:
         raise UnsupportedError(
-            f"tl.inline_asm_elementwise with {len(op.results)} results: inline assembly has one "
+            f"tl.inline_asm_elementwise with {len(op.res)} results: inline assembly has one "
             "result in SPIR-V as LLVM writes it; write the text once for each result"
         )
-    kinds = [scalar_type(v.type) for v in op.operands]
-    (result,) = op.results
+    kinds = [scalar_type(v.type) for v in op.arguments]
+    (result,) = op.res
     returned = scalar_type(result.type)
-    text, constraints = attribute(op, "asm_string").data, attribute(op, "constraints").data
-    pure = bool(attribute(op, "pure").value.data)
+    text, constraints = op.asm_string.data, op.constraints.data
+    pure = bool(op.pure.value.data)
     assembly = ir.InlineAsm(ir.FunctionType(returned, kinds), text, constraints, not pure)
 
     def write(values: list[ir.Value]) -> ir.Value:
         return em.b.call(assembly, values)
 
     if not isinstance(result.type, TensorType):
-        em.bind(result, write([em.scalar(v) for v in op.operands]))
+        em.bind(result, write([em.scalar(v) for v in op.arguments]))
         return
-    sources = [em.registers(v) for v in op.operands]
+    sources = [em.registers(v) for v in op.arguments]
     made = [write([s.register(em, r) for s in sources])
             for r in range(len(em.view(result).registers))]
     em.bind(result, from_scalars(em, returned, made))

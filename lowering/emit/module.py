@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 from xdsl.ir import Operation
 
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.allocate_slm import SlmPlan
 from triton_xe.lowering.emit import (
@@ -38,7 +39,6 @@ from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.emit.xegpu import messages as xegpu
 from triton_xe.lowering.rewriting import functions
 from triton_xe.lowering.spirv.legality import check_written
-from triton_xe.lowering.surfaces.affine import attribute
 
 _TABLES = (
     arithmetic, atomics, calls, control, convert, debug, dot, fp4, gather, histogram,
@@ -62,7 +62,7 @@ def emit_module(
     llvm.triple = TRIPLE
     state = ModuleState(llvm, target, num_warps, lanes, module, contract)
     for op in functions(module):
-        if is_kernel(op):
+        if op.is_kernel:  # others are written where they are called
             _function(state, op)
     if state.slm is not None:
         _resize_slm(state)
@@ -71,14 +71,12 @@ def emit_module(
     return state
 
 
-def _function(state: ModuleState, op: Operation) -> None:
-    name = attribute(op, "sym_name").data
-    first = op.regions[0].blocks[0]
-    kinds = list(first.arg_types)
-    arguments = [argument_type(kind) for kind in kinds]
+def _function(state: ModuleState, op: FuncOp) -> None:
+    first = op.body.blocks[0]
+    arguments = [argument_type(kind) for kind in first.arg_types]
     if uses_debug_buffer(state.module):
         arguments.append(POINTER)
-    function = Function(state.llvm, ir.FunctionType(ir.VoidType(), arguments), name)
+    function = Function(state.llvm, ir.FunctionType(ir.VoidType(), arguments), op.sym_name.data)
     function.calling_convention = "spir_kernel"
     threads = state.num_warps * state.lanes
     function.set_metadata("intel_reqd_sub_group_size", state.llvm.add_metadata([I32(state.lanes)]))
@@ -89,15 +87,9 @@ def _function(state: ModuleState, op: Operation) -> None:
     em = Emitter(state, function, op)
     for value, held in zip(first.args, function.args, strict=False):
         em.bind(value, held)
-    write_body(em, op.regions[0])
+    write_body(em, op.body)
     settle_slm(em)
     em.allocas.branch(em.body)
-
-
-def is_kernel(op: Operation) -> bool:
-    """Functions that are not public are written where they are called."""
-    visibility = attribute(op, "sym_visibility")
-    return visibility is None or visibility.data == "public"
 
 
 def _resize_slm(state: ModuleState) -> None:

@@ -5,23 +5,65 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.ir import Region, SSAValue
 
+from triton_xe.dialects.tt.structure import (
+    CallOp,
+    MapElementwiseReturnOp,
+    ReduceReturnOp,
+    ScanReturnOp,
+)
 from triton_xe.intrinsics.own import LANE_PREFIX
 from triton_xe.lowering.emit.control import Frame, write_blocks
-from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.helpers import lane_function as new_function
-from triton_xe.lowering.emit.types import argument_type
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.helpers import lane_function
+from triton_xe.lowering.emit.types import argument_type, scalar_type
 
 Values = list[ir.Value]
 Scalar = Callable[[Sequence[ir.Value]], Values]
 
 
+RETURNS = (ReduceReturnOp, ScanReturnOp, MapElementwiseReturnOp)
+
+
 def branches(region: Region) -> bool:
     """Whether the region has control flow."""
     return len(region.blocks) > 1 or any(
-        op.regions or op.name == "tt.call" for block in region.blocks for op in block.ops
+        op.regions or isinstance(op, CallOp) for block in region.blocks for op in block.ops
     )
+
+
+def scalar_code(em: Emitter, region: Region) -> Scalar:
+    """The region as a function on LLVM values: written in place, or one that lanes run."""
+    if branches(region):
+        return _as_function(em, region)
+
+    def write(arguments: Sequence[ir.Value]) -> Values:
+        outer = em.enter()
+        for arg, value in zip(region.block.args, arguments, strict=True):
+            em.bind(arg, value)
+        made: Values = []
+        for op in region.block.ops:
+            if isinstance(op, RETURNS):
+                made = [em.scalar(v) for v in op.arguments]
+            else:
+                em.operation(op)
+        em.leave(outer)
+        return made
+
+    return write
+
+
+@lowers(*RETURNS)
+def lower_region_return(
+    em: Emitter, op: ReduceReturnOp | ScanReturnOp | MapElementwiseReturnOp
+) -> None:
+    """The end of scalar code that runs lane by lane."""
+    em.frames[-1].returns.append((em.b.block, [([em.scalar(v)], _only) for v in op.arguments]))
+
+
+def _only(parts: Values) -> ir.Value:
+    return parts[0]
 
 
 def captured(region: Region) -> list[SSAValue]:
@@ -33,17 +75,15 @@ def captured(region: Region) -> list[SSAValue]:
     return list(dict.fromkeys(v for v in used if v not in inside))
 
 
-def lane_function(em: Emitter, region: Region, kinds: Sequence[ir.Type]) -> Scalar:
-    """The region as a function on scalars that differ from lane to lane.
-
-    `kinds` are the types of the region's arguments.
-    """
+def _as_function(em: Emitter, region: Region) -> Scalar:
+    """The region as a function on scalars that differ from lane to lane."""
+    kinds = [scalar_type(arg.type) for arg in region.blocks[0].args]
     outside = captured(region)
     extra = [em.scalar(v) for v in outside]
     types = [*kinds, *(v.type for v in extra)]
     name = em.state.llvm.get_unique_name(f"{LANE_PREFIX}code").removeprefix(LANE_PREFIX)
     results = _result_types(region)
-    function = new_function(em.state, name, _returned(results), types)
+    function = lane_function(em.state, name, _returned(results), types)
     inner = Emitter(em.state, function, em.source)
     for value, arg in zip([*region.blocks[0].args, *outside], function.args, strict=True):
         inner.bind(value, arg)
@@ -64,10 +104,8 @@ def lane_function(em: Emitter, region: Region, kinds: Sequence[ir.Type]) -> Scal
 
 
 def _result_types(region: Region) -> list[ir.Type]:
-    last = next(
-        op for block in region.blocks for op in block.ops if op.name.endswith(".return")
-    )
-    return [argument_type(v.type) for v in last.operands]
+    last = next(op for block in region.blocks for op in block.ops if isinstance(op, RETURNS))
+    return [argument_type(v.type) for v in last.arguments]
 
 
 def _returned(results: Sequence[ir.Type]) -> ir.Type:
@@ -91,6 +129,4 @@ def _return(em: Emitter, values: Values) -> None:
     em.b.ret(whole)
 
 
-def is_return(op: Operation) -> bool:
-    """Whether an operation ends a region of scalar code."""
-    return op.name.endswith(".return")
+__all__ = ["branches", "scalar_code"]

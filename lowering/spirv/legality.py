@@ -57,7 +57,7 @@ def check_written(module: ir.Module, device: Target) -> None:
                     f" fp32, or compile for another device; first use: {str(value).strip()[:100]}"
                 )
             operands = [value.operands[0].type] if opcode in _ON_BITS else []
-            if operands or isinstance(kind, ir.IntType) and kind.width not in _WIDTHS:
+            if operands or (isinstance(kind, ir.IntType) and kind.width not in _WIDTHS):
                 _refuse(problem(opcode, kind, operands, getattr(value, "op", "")))
 
 

@@ -32,10 +32,8 @@ Scalars = list[ir.Value]
 
 @lowers(ttg.ConvertLayoutOp)
 def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
-    (result,) = op.results
-    source = em.registers(op.operands[0])
-    old, new = em.layout(op.operands[0].type), em.layout(result.type)
-    em.bind(result, relaid(em, source, old, new))
+    old, new = em.layout(op.src.type), em.layout(op.result.type)
+    em.bind(op.result, relaid(em, em.registers(op.src), old, new))
 
 
 def relaid(em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout) -> Registers:

@@ -11,7 +11,7 @@ from functools import cache
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, TensorType, f32, f64
-from xdsl.ir import Operation
+from xdsl.ir import SSAValue
 
 from triton_xe.dialects import xe
 from triton_xe.dialects.tt.ops import DotOp
@@ -40,16 +40,15 @@ from triton_xe.lowering.surfaces.affine import shape_of
 
 @lowers(DotOp)
 def lower_dot(em: Emitter, op: DotOp) -> None:
-    if isinstance(_encoding(op), DpasEncoding):
+    if isinstance(encoding_of(op.d.type), DpasEncoding):
         _by_dpas(em, op)
         return
-    a, b, c = (em.registers(v) for v in op.operands[:3])
-    a_view, b_view, view = (em.view(v) for v in (*op.operands[:2], op.results[0]))
-    depth = shape_of(op.operands[0])[-1]
-    kind = scalar_type(op.results[0].type)
+    a, b, c = (em.registers(v) for v in (op.a, op.b, op.c))
+    a_view, b_view, view = (em.view(v) for v in (op.a, op.b, op.d))
+    depth, kind = shape_of(op.a)[-1], scalar_type(op.d.type)
     if any(x != (*y[:-1], 0) for x, y in zip(a_view.lanes, view.lanes, strict=True)):
         raise UnsupportedError("a dot whose first operand is spread over lanes along K")
-    wide = _wide(em, op, 0, a), _wide(em, op, 1, b)
+    wide = _wide(em, op, op.a, a), _wide(em, op, op.b, b)
     a_index, b_index = a_view.index, b_view.index
     width = min(len(view.registers), 8)
     starts = range(0, len(view.registers), width)
@@ -60,26 +59,18 @@ def lower_dot(em: Emitter, op: DotOp) -> None:
             left = join(em, wide[0], [a_index[(*r[:-1], k)] for r in some])
             right = join(em, wide[1], [b_index[(*r[:-2], k, r[-1])] for r in some])
             totals[i] = _multiply_add(em, totals[i], left, right)
-    chunks = [
-        narrowed(em, op.results[0].type, _end(em, total, kind)) for total in totals
-    ]
-    em.bind(op.results[0], eager(kind, chunks, width))
+    chunks = [narrowed(em, op.d.type, _end(em, total, kind)) for total in totals]
+    em.bind(op.d, eager(kind, chunks, width))
 
 
-def _encoding(op: Operation) -> object:
-    kind = op.results[0].type
-    assert isinstance(kind, TensorType)
-    return encoding_of(kind)
-
-
-def _by_dpas(em: Emitter, op: Operation) -> None:
+def _by_dpas(em: Emitter, op: DotOp) -> None:
     """One DPAS per matrix of the batch, rows, columns and K of an instruction."""
     dpas = instruction_of(op, em.target)
     assert isinstance(dpas, Dpas)
-    sources = [em.registers(v) for v in op.operands[:3]]
+    sources = [em.registers(v) for v in (op.a, op.b, op.c)]
     units = {"a": dpas.a_element_bits, "b": 32}
     starts: dict[str, dict[tuple[int, ...], int]] = {}
-    for value, name in zip(op.operands, "abc", strict=False):
+    for value, name in zip((op.a, op.b, op.c), "abc", strict=True):
         per = dpas.fragment(name).registers
         places = em.view(value).registers[::per]
         starts[name] = {place: i * per for i, place in enumerate(places)}
@@ -92,7 +83,7 @@ def _by_dpas(em: Emitter, op: Operation) -> None:
             return source.slice(em, start, per)
         return packed(em, source, units[name], start, per)
 
-    depth = shape_of(op.operands[0])[-1]
+    depth = shape_of(op.a)[-1]
     totals: dict[tuple[int, ...], ir.Value | None] = dict.fromkeys(starts["c"])
     for one in dict.fromkeys(batch for batch, _, _ in totals):
         mine = [(m, n) for batch, m, n in totals if batch == one]
@@ -102,7 +93,7 @@ def _by_dpas(em: Emitter, op: Operation) -> None:
                 left, right = piece("a", (one, m, k)), piece("b", (one, k, n))
                 totals[one, m, n] = multiply(em, dpas, total, left, right)
     chunks = [total for total in totals.values() if total is not None]
-    em.bind(op.results[0], eager(sources[2].kind, chunks, dpas.repeat_count))
+    em.bind(op.d, eager(sources[2].kind, chunks, dpas.repeat_count))
 
 
 def multiply(em: Emitter, dpas: Dpas, acc: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -117,8 +108,8 @@ def _accumulator(kind: ir.Type) -> ir.Type:
     return FLOAT if isinstance(kind, ir.HalfType) else kind
 
 
-def _start(em: Emitter, op: Operation, c: Registers, start: int, width: int) -> ir.Value:
-    held = widened(em, op.results[0].type, c.slice(em, start, width))
+def _start(em: Emitter, op: DotOp, c: Registers, start: int, width: int) -> ir.Value:
+    held = widened(em, op.d.type, c.slice(em, start, width))
     scalar = scalar_of(held.type)
     into = _accumulator(scalar)
     return held if into == scalar else em.b.fpext(held, shaped(held.type, into))
@@ -130,10 +121,9 @@ def _end(em: Emitter, total: ir.Value, kind: ir.Type) -> ir.Value:
     return total
 
 
-def _wide(em: Emitter, op: Operation, index: int, source: Registers) -> Registers:
+def _wide(em: Emitter, op: DotOp, operand: SSAValue, source: Registers) -> Registers:
     """An operand in the type that is multiplied: that of the sum."""
-    kind = op.operands[index].type
-    result = op.results[0].type
+    kind, result = operand.type, op.d.type
     assert isinstance(kind, TensorType)
     into = FLOAT if is_bf16(result) else _accumulator(scalar_type(result))
 
@@ -159,9 +149,9 @@ def _multiply_add(em: Emitter, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.
 
 @lowers(xe.RoundTf32Op)
 def lower_round_tf32(em: Emitter, op: xe.RoundTf32Op) -> None:
-    source = em.registers(op.operands[0])
+    source = em.registers(op.value)
 
     def write(value: ir.Value) -> ir.Value:
         return em.call(genisa.FLOAT_TO_TF32, [value, I32(0)], value.type)
 
-    em.bind(op.results[0], mapped(em, source.kind, [source], write))
+    em.bind(op.rounded, mapped(em, source.kind, [source], write))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from llvmlite import ir
 
 from triton_xe.dialects.tt.ops import GatherOp
@@ -11,27 +13,23 @@ from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
 from triton_xe.lowering.emit.tensors.registers import Splat, from_scalars
 from triton_xe.lowering.emit.types import I32
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.surfaces.affine import shape_of
 
 
 @lowers(GatherOp)
 def lower_gather(em: Emitter, op: GatherOp) -> None:
     """result[i, j] = source[index[i, j], j] along axis 0, and so on."""
-    axis = int(attribute(op, "axis").value.data)
-    source, indices = (em.registers(v) for v in op.operands)
-    (result,) = op.results
+    axis = int(op.axis.value.data)
+    source, indices = em.registers(op.src), em.registers(op.indices)
     if isinstance(source, Splat):
-        em.bind(result, Splat(len(em.view(result).registers), source.scalar))
+        em.bind(op.result, Splat(len(em.view(op.result).registers), source.scalar))
         return
-    shape = shape_of(op.operands[0])
-    total = 1
-    for size in shape:
-        total *= size
-    exchange = Exchange(em, total * element_bytes(source.kind))
-    for register, place in enumerate(positions(em, em.view(op.operands[0]))):
+    shape = shape_of(op.src)
+    exchange = Exchange(em, prod(shape) * element_bytes(source.kind))
+    for register, place in enumerate(positions(em, em.view(op.src))):
         exchange.write(place, source.register(em, register))
     exchange.meet()
-    view = em.view(op.operands[1])
+    view = em.view(op.indices)
     held = [coordinate(em, view, d) for d in range(len(shape))]
     out = []
     for register in range(len(view.registers)):
@@ -43,4 +41,4 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
         for coord, size in zip(at, shape, strict=True):
             wanted = em.b.add(em.b.mul(wanted, I32(size)), coord)
         out.append(exchange.read(wanted, source.kind))
-    em.bind(result, from_scalars(em, source.kind, out))
+    em.bind(op.result, from_scalars(em, source.kind, out))

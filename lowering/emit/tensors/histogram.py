@@ -25,15 +25,14 @@ def _count(w: Writer, counter: ir.Value, active: ir.Value) -> None:
 @lowers(HistogramOp)
 def lower_histogram(em: Emitter, op: HistogramOp) -> None:
     """Elements outside the bins are not counted."""
-    (result,) = op.results
-    (bins,) = shape_of(result)
+    (bins,) = shape_of(op.result)
     exchange = Exchange(em, 4 * bins)
-    into = em.view(result)
+    into = em.view(op.result)
     for place in positions(em, into):
         exchange.write(place, I32(0))
     exchange.meet()
-    view, source = em.view(op.operands[0]), em.registers(op.operands[0])
-    mask = em.registers(op.operands[1]) if len(op.operands) > 1 else None
+    view, source = em.view(op.src), em.registers(op.src)
+    mask = None if op.mask is None else em.registers(op.mask)
     once = owns_copy(em, view)
     for register in range(len(view.registers)):
         value = source.register(em, register)
@@ -45,7 +44,7 @@ def lower_histogram(em: Emitter, op: HistogramOp) -> None:
         pointer = exchange.pointer(Term(em, value).resized(I32).value, 4)
         call_lane(em, "count", ir.VoidType(), [pointer, counted], _count)
     exchange.meet()
-    kind = scalar_type(result.type)
+    kind = scalar_type(op.result.type)
     counts = [exchange.read(place, I32) for place in positions(em, into)]
     counts = [Term(em, c).resized(kind).value for c in counts]
-    em.bind(result, from_scalars(em, kind, counts))
+    em.bind(op.result, from_scalars(em, kind, counts))

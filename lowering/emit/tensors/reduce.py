@@ -6,101 +6,84 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from llvmlite import ir
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-from triton_xe.dialects.tt.structure import ReduceOp
+from triton_xe.dialects import arith_ext
+from triton_xe.dialects.tt.structure import FoldOp, ReduceOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import LinearLayout
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import narrowed, widened
-from triton_xe.lowering.emit.scalar_code import branches, lane_function
+from triton_xe.lowering.emit.scalar_code import RETURNS, branches, scalar_code
 from triton_xe.lowering.emit.tensors.convert import inside_warp
 from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.exchange import Exchange, layout_bytes
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars, join, mapped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor, uniform
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import FLOAT, I32, POINTER, is_bf16, is_pointer, scalar_type
-from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.emit.types import FLOAT, I32, POINTER, is_bf16, is_pointer
 from triton_xe.plan.lane_reduction import LaneStep, plan_lane_reduction
 
 Values = list[ir.Value]
 Combine = Callable[[Values, Values], Values]
+_ARITHMETIC = frozenset(arith_ext.Arith.operations)
 
 
-def combiner(em: Emitter, op: Operation) -> Combine:
+def combiner(em: Emitter, op: FoldOp) -> Combine:
     """The combine region as a function on LLVM values, one per reduced tensor.
 
     Values may be vectors where `vectorizable`: the operations of the region then work element by
-    element.  A region with branches becomes a function that runs lane by lane.
+    element.
     """
-    region = op.regions[0]
-    if branches(region):
-        call = lane_function(em, region, [scalar_type(a.type) for a in region.blocks[0].args])
-        return lambda left, right: call([*left, *right])
-    block = region.block
     wide = widened_sum(op)
-
-    def combine(left: Values, right: Values) -> Values:
-        if wide is not None:
-            return [wide(em, left[0], right[0])]
-        outer = em.enter()
-        for arg, value in zip(block.args, [*left, *right], strict=True):
-            em.bind(arg, value)
-        results: Values = []
-        for inner in block.ops:
-            if inner.name.endswith(".return"):
-                results = [em.scalar(v) for v in inner.operands]
-            else:
-                em.operation(inner)
-        em.leave(outer)
-        return results
-
-    return combine
+    if wide is not None:
+        return lambda left, right: [wide(em, left[0], right[0])]
+    call = scalar_code(em, op.combine)
+    return lambda left, right: call([*left, *right])
 
 
-_WIDE = {"arith.addf": "fadd", "arith.mulf": "fmul"}
+_WIDE: dict[type[Operation], str] = {arith.AddfOp: "fadd", arith.MulfOp: "fmul"}
 
 
-def widened_sum(op: Operation) -> Callable[[Emitter, ir.Value, ir.Value], ir.Value] | None:
+def widened_sum(op: FoldOp) -> Callable[[Emitter, ir.Value, ir.Value], ir.Value] | None:
     """Sums and products of bf16 are computed in float, and rounded once at the end.
 
     The instruction that does it; None for every other region.
     """
-    ops = list(op.regions[0].blocks[0].ops)
-    if len(ops) != 2 or len(op.operands) != 1 or ops[0].name not in _WIDE:
+    block = op.combine.blocks[0]
+    first, *rest = block.ops
+    if len(rest) != 1 or len(op.srcs) != 1 or type(first) not in _WIDE:
         return None
-    if not is_bf16(op.operands[0].type) or ops[1].operands[0] is not ops[0].results[0]:
+    if not is_bf16(op.srcs[0].type) or rest[0].operands[0] is not first.results[0]:
         return None
-    if set(ops[0].operands) != set(op.regions[0].blocks[0].args):
+    if set(first.operands) != set(block.args):
         return None
-    name = _WIDE[ops[0].name]
+    name = _WIDE[type(first)]
     return lambda em, a, b: getattr(em.b, name)(a, b)
 
 
-def combined_sources(em: Emitter, op: Operation) -> list[Registers]:
+def combined_sources(em: Emitter, op: FoldOp) -> list[Registers]:
     """The registers to combine, in the type in which they are combined."""
-    sources = [em.registers(v) for v in op.operands]
+    sources = [em.registers(v) for v in op.srcs]
     if widened_sum(op) is None:
         return sources
-    kind = op.operands[0].type
+    kind = op.srcs[0].type
     return [mapped(em, FLOAT, sources, lambda a: widened(em, kind, a))]
 
 
-def narrowed_results(em: Emitter, op: Operation, scalars: Values, index: int) -> Values:
+def narrowed_results(em: Emitter, op: FoldOp, scalars: Values, index: int) -> Values:
     """Combined values in the type of the result."""
     if widened_sum(op) is None:
         return scalars
-    return [narrowed(em, op.operands[index].type, x) for x in scalars]
+    return [narrowed(em, op.srcs[index].type, x) for x in scalars]
 
 
-def vectorizable(op: Operation) -> bool:
+def vectorizable(op: FoldOp) -> bool:
     """Whether the combine region may work on vectors: straight arithmetic only."""
-    return not branches(op.regions[0]) and all(
-        inner.name.startswith(("arith.", "math.maximum", "math.minimum"))
-        or inner.name.endswith(".return")
-        for inner in op.regions[0].block.ops
+    return not branches(op.combine) and all(
+        isinstance(inner, RETURNS) or type(inner) in _ARITHMETIC for inner in op.combine.block.ops
     )
 
 
@@ -110,8 +93,8 @@ def without(c: Coordinates, axis: int) -> Coordinates:
 
 @lowers(ReduceOp)
 def lower_reduce(em: Emitter, op: ReduceOp) -> None:
-    axis = int(attribute(op, "axis").value.data)
-    view, source = em.view(op.operands[0]), em.layout(op.operands[0].type)
+    axis = int(op.axis.value.data)
+    view, source = em.view(op.srcs[0]), em.layout(op.srcs[0].type)
     _check_axis(view, axis)
     combine = combiner(em, op)
     kept = list(dict.fromkeys(without(c, axis) for c in view.registers))
@@ -119,7 +102,7 @@ def lower_reduce(em: Emitter, op: ReduceOp) -> None:
     plan = plan_lane_reduction(source, axis)
     values = _across_lanes(em, values, plan.steps, combine)
     values = _across_warps(em, values, view, axis, plan.layout, combine)
-    for index, result in enumerate(op.results):
+    for index, result in enumerate(op.res):
         scalars = narrowed_results(em, op, [v[index] for v in values], index)
         if not isinstance(result.type, TensorType):
             held = uniform(em, scalars[0])
@@ -140,7 +123,7 @@ def _check_axis(view: View, axis: int) -> None:
 
 
 def _within_lane(
-    em: Emitter, op: Operation, sources: Sequence[Registers], view: View, axis: int,
+    em: Emitter, op: FoldOp, sources: Sequence[Registers], view: View, axis: int,
     kept: list[Coordinates], combine: Combine,
 ) -> list[Values]:
     """One value per kept coordinate and tensor: registers along the axis put together."""

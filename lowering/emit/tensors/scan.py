@@ -33,7 +33,6 @@ from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import I32
-from triton_xe.lowering.surfaces.affine import attribute
 
 Fetch = Callable[[Coordinates], Values]
 
@@ -71,10 +70,9 @@ def _position(value: int) -> int:
 
 @lowers(ScanOp)
 def lower_scan(em: Emitter, op: ScanOp) -> None:
-    axis = int(attribute(op, "axis").value.data)
-    held = attribute(op, "reverse")
-    reverse = held is not None and bool(held.value.data)
-    view = em.view(op.operands[0])
+    axis = int(op.axis.value.data)
+    reverse = op.reverse is not None and bool(op.reverse.value.data)
+    view = em.view(op.srcs[0])
     sources = combined_sources(em, op)
     values = [[s.register(em, r) for s in sources] for r in range(len(view.registers))]
     combine = combiner(em, op)
@@ -85,7 +83,7 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
         block = Block(view, axis, bits, bit, max(count, 1), reverse)
         values = (_across_registers if count else _across_lanes)(em, values, block, combine)
         bit += block.count
-    for index, result in enumerate(op.results):
+    for index, result in enumerate(op.res):
         scalars = narrowed_results(em, op, [v[index] for v in values], index)
         em.bind(result, from_scalars(em, scalars[0].type, scalars))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from llvmlite import ir
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from triton_xe.dialects import xe
 from triton_xe.dialects.tt.ops import (
@@ -35,59 +35,51 @@ from triton_xe.lowering.emit.tensors.coordinates import (
 )
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, permuted
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import I32, POINTER, scalar_type
+from triton_xe.lowering.emit.types import I32, POINTER, is_pointer
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 
 
 @lowers(MakeRangeOp)
 def lower_make_range(em: Emitter, op: MakeRangeOp) -> None:
-    (result,) = op.results
-    start = attribute(op, "start").value.data
-    counted = coordinate(em, em.view(result), 0)
+    start = op.start.value.data
+    counted = coordinate(em, em.view(op.result), 0)
     if start:
-        em.bind(result, Registers(counted.count, I32, lambda i: em.b.add(
+        em.bind(op.result, Registers(counted.count, I32, lambda i: em.b.add(
             counted.chunk(em, i), em.splat(I32(start), counted.width))))
     else:
-        em.bind(result, counted)
+        em.bind(op.result, counted)
 
 
 @lowers(SplatOp)
 def lower_splat(em: Emitter, op: SplatOp) -> None:
-    (result,) = op.results
-    scalar = em.get(op.operands[0])
+    scalar = em.get(op.src)
     if isinstance(scalar.type, ir.PointerType):
         scalar = em.address(scalar)
-    em.bind(result, Splat(len(em.view(result).registers), scalar))
+    em.bind(op.result, Splat(len(em.view(op.result).registers), scalar))
 
 
 @lowers(UnsplatOp)
 def lower_unsplat(em: Emitter, op: UnsplatOp) -> None:
-    value = em.registers(op.operands[0]).register(em, 0)
-    (result,) = op.results
-    em.bind(result, em.b.inttoptr(value, POINTER) if result.type.name == "tt.ptr" else value)
+    value = em.registers(op.src).register(em, 0)
+    em.bind(op.result, em.b.inttoptr(value, POINTER) if is_pointer(op.result.type) else value)
 
 
 def rearranged(
-    em: Emitter, op: Operation, origin: Callable[[Coordinates], Coordinates]
+    em: Emitter, operand: SSAValue, result: SSAValue, origin: Callable[[Coordinates], Coordinates]
 ) -> None:
     """Bind a result whose element at c is the operand's element at origin(c), a linear map.
 
     Triton's verifier makes the layouts of operand and result agree on lanes and warps most of the
     time; where they do not, the operand is converted first.
     """
-    (result,) = op.results
-    source = em.registers(op.operands[0])
+    source = em.registers(operand)
     new = em.view(result)
     if isinstance(source, Splat):
         em.bind(result, Splat(len(new.registers), source.scalar))
         return
-    old = em.view(op.operands[0])
-    if any(
-        a != origin(b)
-        for mine, theirs in ((old.lanes, new.lanes), (old.warps, new.warps))
-        for a, b in zip(mine, theirs, strict=True)
-    ) or any(origin(c) not in old.index for c in new.registers):
-        have = em.layout(op.operands[0].type)
+    old = em.view(operand)
+    if not in_place(old, new, origin):
+        have = em.layout(operand.type)
         wanted = moved_back(em.layout(result.type), origin, have)
         source, old = relaid(em, source, have, wanted), view_of(wanted)
     index = old.index
@@ -106,40 +98,39 @@ def moved_back(
 
 @lowers(ExpandDimsOp)
 def lower_expand_dims(em: Emitter, op: ExpandDimsOp) -> None:
-    axis = attribute(op, "axis").value.data
-    rearranged(em, op, lambda c: c[:axis] + c[axis + 1 :])
+    axis = op.axis.value.data
+    rearranged(em, op.src, op.result, lambda c: c[:axis] + c[axis + 1 :])
 
 
 @lowers(BroadcastOp)
 def lower_broadcast(em: Emitter, op: BroadcastOp) -> None:
-    old = shape_of(op.operands[0])
-    rearranged(em, op, lambda c: tuple(0 if s == 1 else x for x, s in zip(c, old, strict=True)))
+    old = shape_of(op.src)
+    rearranged(em, op.src, op.result, lambda c: tuple(
+        0 if s == 1 else x for x, s in zip(c, old, strict=True)))
 
 
 @lowers(TransOp)
 def lower_trans(em: Emitter, op: TransOp) -> None:
-    order = [int(d) for d in attribute(op, "order").get_values()]
-    rearranged(em, op, lambda c: tuple(c[order.index(d)] for d in range(len(c))))
+    order = [int(d) for d in op.order.get_values()]
+    rearranged(em, op.src, op.result, lambda c: tuple(c[order.index(d)] for d in range(len(c))))
 
 
 @lowers(ReshapeOp)
 def lower_reshape(em: Emitter, op: ReshapeOp) -> None:
-    old, new = shape_of(op.operands[0]), shape_of(op.results[0])
-    rearranged(em, op, lambda c: unflatten(flatten_index(c, new), old))
+    old, new = shape_of(op.src), shape_of(op.result)
+    rearranged(em, op.src, op.result, lambda c: unflatten(flatten_index(c, new), old))
 
 
 @lowers(JoinOp)
 def lower_join(em: Emitter, op: JoinOp) -> None:
     """result[..., s] = operand s[...]."""
-    (result,) = op.results
-    sides = [em.registers(v) for v in op.operands]
-    old, new = em.view(op.operands[0]), em.view(result)
-    index = old.index
+    sides = [em.registers(v) for v in (op.lhs, op.rhs)]
+    old, new = em.view(op.lhs), em.view(op.result)
     if not in_place(old, new, lambda c: c[:-1]) or any(c[-1] for c in (*new.lanes, *new.warps)):
         _joined_through_memory(em, op, sides, 2, 1)
         return
-    picks = [(sides[c[-1]], index[c[:-1]]) for c in new.registers]
-    em.bind(result, picked(em, sides[0].kind, picks))
+    picks = [(sides[c[-1]], old.index[c[:-1]]) for c in new.registers]
+    em.bind(op.result, picked(em, sides[0].kind, picks))
 
 
 def in_place(old: View, new: View, origin: Callable[[Coordinates], Coordinates]) -> bool:
@@ -165,43 +156,34 @@ def picked(
 
 
 def _joined_through_memory(
-    em: Emitter, op: Operation, sides: Sequence[Registers], stride: int, offset: int
+    em: Emitter, op: JoinOp | CatOp, sides: Sequence[Registers], stride: int, offset: int
 ) -> None:
     """Operand s goes to row-major positions p * stride + s * offset of the result."""
-    (result,) = op.results
     writes = []
-    for number, (side, value) in enumerate(zip(sides, op.operands, strict=True)):
+    for number, (side, value) in enumerate(zip(sides, (op.lhs, op.rhs), strict=True)):
         for r, place in enumerate(positions(em, em.view(value))):
             at = em.b.mul(place, I32(stride)) if stride > 1 else place
             at = em.b.add(at, I32(number * offset)) if number else at
             writes.append((at, side.register(em, r)))
-    count = 1
-    for size in shape_of(result):
-        count *= size
-    reads = positions(em, em.view(result))
-    em.bind(result, through_positions(em, sides[0].kind, count, writes, reads))
+    reads, count = positions(em, em.view(op.result)), prod(shape_of(op.result))
+    em.bind(op.result, through_positions(em, sides[0].kind, count, writes, reads))
 
 
 @lowers(SplitOp)
 def lower_split(em: Emitter, op: SplitOp) -> None:
     """result s[...] = operand[..., s]."""
-    source = em.registers(op.operands[0])
-    old = em.view(op.operands[0])
-    new = em.view(op.results[0])
+    source = em.registers(op.src)
+    old, new = em.view(op.src), em.view(op.lhs)
     spread = any(c[-1] for c in (*old.lanes, *old.warps))
-    index = old.index
     if not spread and in_place(_first_half(old), new, lambda c: c):
         for side, result in enumerate(op.results):
-            order = [index[(*c, side)] for c in new.registers]
+            order = [old.index[(*c, side)] for c in new.registers]
             em.bind(result, permuted(em, source, order))
         return
     writes = [(p, source.register(em, r)) for r, p in enumerate(positions(em, old))]
-    count = 1
-    for size in old.shape:
-        count *= size
     doubled = [em.b.mul(p, I32(2)) for p in positions(em, new)]
     reads = [*doubled, *(em.b.add(p, I32(1)) for p in doubled)]
-    both = through_positions(em, source.kind, count, writes, reads)
+    both = through_positions(em, source.kind, prod(old.shape), writes, reads)
     for side, result in enumerate(op.results):
         order = [side * len(doubled) + r for r in range(len(doubled))]
         em.bind(result, permuted(em, both, order))
@@ -218,54 +200,43 @@ def _first_half(view: View) -> View:
 @lowers(CatOp)
 def lower_cat(em: Emitter, op: CatOp) -> None:
     """Concatenation along dimension 0.  Triton lets `can_reorder` change the order; it is kept."""
-    (result,) = op.results
-    left, right = (em.registers(v) for v in op.operands)
-    new, shape = em.view(result), shape_of(op.operands[0])
-    views = [em.view(v) for v in op.operands]
+    left, right = em.registers(op.lhs), em.registers(op.rhs)
+    new, shape = em.view(op.result), shape_of(op.lhs)
+    views = [em.view(op.lhs), em.view(op.rhs)]
 
     def inner(c: Coordinates) -> Coordinates:
         return (c[0] % shape[0], *c[1:])
 
     split = any(c[0] & shape[0] for c in (*new.lanes, *new.warps))
     if split or not all(in_place(view, new, inner) for view in views):
-        half = 1
-        for size in shape:
-            half *= size
-        _joined_through_memory(em, op, [left, right], 1, half)
+        _joined_through_memory(em, op, [left, right], 1, prod(shape))
         return
     picks = [
         (right, views[1].index[inner(c)]) if c[0] & shape[0] else (left, views[0].index[inner(c)])
         for c in new.registers
     ]
-    em.bind(result, picked(em, left.kind, picks))
+    em.bind(op.result, picked(em, left.kind, picks))
 
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
-def _axis(op: Operation) -> int:
-    held = attribute(op, "axis")
-    return _AXES[str(held.data)]
+def _axis(op: GetProgramIdOp | GetNumProgramsOp) -> int:
+    return _AXES[attribute(op, "axis").data]
 
 
 @lowers(GetProgramIdOp)
 def lower_program_id(em: Emitter, op: GetProgramIdOp) -> None:
     wide = em.call(opencl.GROUP_ID, [I32(_axis(op))], pure=True)
-    em.bind(op.results[0], em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32)))
+    em.bind(op.result, em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32)))
 
 
 @lowers(GetNumProgramsOp)
 def lower_num_programs(em: Emitter, op: GetNumProgramsOp) -> None:
     wide = em.call(opencl.NUM_GROUPS, [I32(_axis(op))], pure=True)
-    em.bind(op.results[0], em.b.trunc(wide, I32))
+    em.bind(op.result, em.b.trunc(wide, I32))
 
 
 @lowers(xe.WarpIdOp)
 def lower_warp_id(em: Emitter, op: xe.WarpIdOp) -> None:
-    em.bind(op.results[0], em.warp_id())
-
-
-def register_kind(value: SSAValue) -> ir.Type:
-    """The LLVM type of one register of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    return scalar_type(value.type)
+    em.bind(op.id, em.warp_id())

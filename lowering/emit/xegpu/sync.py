@@ -51,7 +51,7 @@ class NamedBarrier:
 @lowers(AllocNbarrierOp)
 def lower_alloc_nbarrier(em: Emitter, op: AllocNbarrierOp) -> None:
     """The highest number that is used says how many there are; only their limit is checked."""
-    count = constant_of(op.operands[0])
+    count = constant_of(op.count)
     if count is not None and not 1 <= count <= MAX_BARRIERS:
         raise LegalityError(f"{op.name}: 1 to {MAX_BARRIERS} barriers, not {count}")
 
@@ -87,7 +87,7 @@ def _byte(em: Emitter, value: SSAValue) -> ir.Value:
 
 @lowers(NbarrierArriveOp)
 def lower_nbarrier_arrive(em: Emitter, op: NbarrierArriveOp) -> None:
-    held = em.get(op.operands[0])
+    held = em.get(op.nbarrier)
     if held.number is None:
         return
     em.call(genisa.NAMED_BARRIER_SIGNAL,
@@ -96,7 +96,7 @@ def lower_nbarrier_arrive(em: Emitter, op: NbarrierArriveOp) -> None:
 
 @lowers(NbarrierWaitOp)
 def lower_nbarrier_wait(em: Emitter, op: NbarrierWaitOp) -> None:
-    held = em.get(op.operands[0])
+    held = em.get(op.nbarrier)
     if held.number is None:
         em.call(spirv.CONTROL_BARRIER, [I32(WORK_GROUP), I32(WORK_GROUP), I32(0)])
         return
