@@ -267,8 +267,7 @@ class LevelZeroDevice:
         launcher.read_tensors(torch.Tensor, torch.nn.Parameter)
         is_same = any(isinstance(queue, SyclQueue) for queue in self._queues.values())
         if has_xpu and is_same and not self.state.dlpack_type:
-            sample = torch.empty(1, device=f"xpu:{self.index}")
-            self.state.dlpack_type, self.state.dlpack_id = map(int, sample.__dlpack_device__())
+            launcher.trust_device_of(self.state, torch.empty(1, device=f"xpu:{self.index}"))
 
     def _queue(self, address: int) -> SyclQueue | TorchStream:
         """The queue at an address; the last one that keeps order is known to the launch code."""

@@ -145,6 +145,12 @@ def read_tensors(tensor: type, parameter: type) -> None:
         native.launch.read_tensors(tensor, parameter, exchange)
 
 
+def trust_device_of(state: DeviceState, tensor: Any) -> None:
+    """Do not ask the driver about the memory of tensors on this tensor's device."""
+    if native.launch is not None:
+        state.dlpack_type, state.dlpack_id = native.launch.device_of(tensor)
+
+
 def _is_plain(device: DeviceState) -> bool:
     return isinstance(device, DeviceState)
 
@@ -241,15 +247,6 @@ class _Launch:
 
     def _check_memory(self, index: int, value: Any, address: int) -> None:
         where = f"argument {index}"
-        elsewhere = (
-            f"{where} points to the memory of another GPU; copy the tensor to this device first"
-        )
-        if self.device.dlpack_type and hasattr(value, "__dlpack_device__"):
-            kind, number = map(int, value.__dlpack_device__())
-            if kind == self.device.dlpack_type and number != self.device.dlpack_id:
-                self._refuse(elsewhere)
-            if kind == self.device.dlpack_type:
-                return
         found = describe_pointer(raw.ContextHandle(self.device.context), address)
         if found.kind == "unknown":
             shown = hex(value) if isinstance(value, int) else value
@@ -258,7 +255,9 @@ class _Launch:
                 "to freed memory; pass a tensor on device 'xpu', or memory allocated for the device"
             )
         if found.kind == "device" and found.device != self.device.device:
-            self._refuse(elsewhere)
+            self._refuse(
+                f"{where} points to the memory of another GPU; copy the tensor to this device first"
+            )
 
     def _refuse(self, why: str) -> NoReturn:
         raise DeviceError(f"cannot launch kernel {self.name!r}: {why}")

@@ -36,7 +36,7 @@ typedef struct {
     ze_device_handle_t device;
     uint64_t stream; /* a queue whose work is all in the list `stream_list` */
     ze_command_list_handle_t stream_list;
-    int dlpack_type, dlpack_id; /* DLPack's name of this device; 0 when its memory is asked about */
+    int dlpack_type, dlpack_id; /* DLPack's name of this device, whose tensors are not asked about */
     __typeof__(zeKernelSetArgumentValue) *set_argument;
     __typeof__(zeCommandListAppendLaunchKernel) *append;
     __typeof__(zeMemGetAllocProperties) *describe;
@@ -260,6 +260,23 @@ static PyObject *read_tensors(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static int view(PyObject *o, DLTensor *to)
+{
+    PyObject *type = (PyObject *)Py_TYPE(o);
+    int is_read = (type == tensor_types[0] || type == tensor_types[1]) && !exchange->view(o, to);
+    if (!is_read)
+        PyErr_Clear();
+    return is_read;
+}
+
+/* device_of(tensor): what DLPack calls its device; (0, 0) when it is not read through DLPack. */
+static PyObject *device_of(PyObject *self, PyObject *tensor)
+{
+    DLTensor found;
+    int is_read = view(tensor, &found);
+    return Py_BuildValue("ii", is_read ? found.device.type : 0, is_read ? found.device.id : 0);
+}
+
 /* ---- Values of a launch; what reads one answers whether it could ---- */
 
 static PyObject *data_ptr_name, *calls_name, *state_name;
@@ -312,20 +329,18 @@ static int read_float(PyObject *o, char type, uint64_t *to)
 
 static int read_pointer(Device *d, PyObject *o, uint64_t *to)
 {
-    PyObject *type = (PyObject *)Py_TYPE(o);
-    DLTensor view;
+    DLTensor tensor;
     *to = 0;
     if (Py_IsNone(o))
         return 1;
     if (PyLong_CheckExact(o))
         return read_wide(o, to) && may_use(d, *to);
-    if ((type == tensor_types[0] || type == tensor_types[1]) && !exchange->view(o, &view)) {
-        *to = (uintptr_t)view.data + view.byte_offset;
-        if (d->dlpack_type && d->dlpack_type == view.device.type)
-            return d->dlpack_id == view.device.id;
+    if (view(o, &tensor)) {
+        *to = (uintptr_t)tensor.data + tensor.byte_offset;
+        if (d->dlpack_type == tensor.device.type && d->dlpack_id == tensor.device.id)
+            return 1;
         return may_use(d, *to);
     }
-    PyErr_Clear();
     PyObject *answer = PyObject_CallMethodObjArgs(o, data_ptr_name, NULL);
     int is_read = answer && read_wide(answer, to);
     Py_XDECREF(answer);
@@ -507,6 +522,7 @@ static PyObject *release_shared(PyObject *self, PyObject *address)
 static PyMethodDef functions[] = {
     {"make_launcher", make_launcher, METH_VARARGS, NULL},
     {"read_tensors", read_tensors, METH_VARARGS, NULL},
+    {"device_of", device_of, METH_O, NULL},
     {"release_shared", release_shared, METH_O, NULL},
     {NULL},
 };

@@ -384,19 +384,22 @@ def test_torch_tensors_are_read_through_dlpack(fake: Any) -> None:
 
 
 @needs_torch
+@pytest.mark.compiled
 def test_torch_tells_where_its_xpu_tensors_are(fake: Any) -> None:
     launch, here = Launch("ptr"), torch.zeros(8, device="xpu")
     launcher.read_tensors(torch.Tensor, torch.nn.Parameter)
     fake.memory_type = lambda pointer: raw.UNKNOWN_MEMORY
     assert "plain host memory" in launch.why(here)
     asked(fake)
-    kind, number = map(int, here.__dlpack_device__())
-    launch.device.dlpack_type, launch.device.dlpack_id = kind, number
+    launcher.trust_device_of(launch.device, here)
+    assert (launch.device.dlpack_type, launch.device.dlpack_id) == (14, here.device.index)
     assert launch(here) == launch(here[3:]) == launch(torch.nn.Parameter(here)) == 0
     assert asked(fake) == 0
     assert "plain host memory" in launch.why(torch.zeros(8))
-    launch.device.dlpack_id = number + 1
+    launch.device.dlpack_id += 1
+    fake.memory_type, fake.memory_owner = lambda pointer: raw.DEVICE_MEMORY, 3
     assert "the memory of another GPU" in launch.why(here)
+    assert native.launch.device_of(b"") == (0, 0)
 
 
 @pytest.mark.compiled

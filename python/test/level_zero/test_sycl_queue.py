@@ -133,10 +133,10 @@ def test_the_first_kernel_adopts_the_queue_of_a_loaded_torch(
 
 
 @pytest.mark.parametrize(("xpu", "can_look", "trusted"), [
-    ("20260200", True, (14, 3)), ("20260200", False, (0, 0)), (None, True, (0, 0)),
+    ("20260200", True, ["xpu:0"]), ("20260200", False, []), (None, True, []),
 ])
 def test_tensors_are_trusted_where_torchs_queue_was_found_on_the_device(
-    xpu: str | None, can_look: bool, trusted: tuple[int, int], fake: Any,
+    xpu: str | None, can_look: bool, trusted: list[str], fake: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def look(address: int) -> sycl_queue.SyclQueue:
@@ -146,20 +146,19 @@ def test_tensors_are_trusted_where_torchs_queue_was_found_on_the_device(
 
     given: list[Any] = []
     stream = SimpleNamespace(sycl_queue=QUEUE)
-    tensor = SimpleNamespace(__dlpack_device__=lambda: (14, 3))
     torch = SimpleNamespace(
         version=SimpleNamespace(xpu=xpu), xpu=SimpleNamespace(current_stream=lambda index: stream),
-        nn=SimpleNamespace(Parameter=bytearray), Tensor=bytes, empty=lambda *_, **__: tensor,
+        nn=SimpleNamespace(Parameter=bytearray), Tensor=bytes, empty=lambda *_, device: device,
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(device_module, "sycl_queue", look)
     monkeypatch.setattr(launcher, "read_tensors", lambda *values: given.append(values))
+    monkeypatch.setattr(launcher, "trust_device_of", lambda state, tensor: given.append(tensor))
     (device,) = open_devices()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         device.load(SPIRV, "vector_add")
-    assert given == [(bytes, bytearray)]
-    assert (device.state.dlpack_type, device.state.dlpack_id) == trusted
+    assert given == [(bytes, bytearray), *trusted]
 
 
 @pytest.mark.skipif(
