@@ -1,4 +1,4 @@
-"""The context of a work-group, which all functions of the host code share."""
+"""The records that Python and the host code share: of a launch, and of a work-group of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Context(IntEnum):
-    """Words of 8 bytes; `library.run` fills them, kernels and library functions read them."""
+    """Words of a work-group, 8 bytes each: the runner fills them, other host code reads them."""
 
     GROUP_ID = 0
     """Three words."""
@@ -33,3 +33,39 @@ class Context(IntEnum):
     def offset(self) -> int:
         """In bytes."""
         return 8 * self
+
+
+class Launch(IntEnum):
+    """Words of 8 bytes of a launch: `run.launch` fills them, the runner of `library` reads them.
+
+    What threads write has cache lines of its own.
+    """
+
+    ARGUMENTS = 0
+    """Address of the arguments of the kernel."""
+    GRID = 1
+    """Three words."""
+    TOTAL = 4
+    """How many work-groups to run."""
+    CHUNK = 5
+    """How many a thread takes at once."""
+    SUBGROUPS = 6
+    SLM_BYTES = 7
+    ERROR = 8
+    """Address of the error record."""
+    COLD = 9
+    GROUPS = 10
+    """Address of the numbers of the work-groups to run, or 0 for the first ones."""
+    STATE = 11
+    NEXT = 16
+    """The next work-group that nobody has taken."""
+    ERROR_RECORD = 32
+    """16 words: code, line, numbers that depend on the code."""
+    COUNT = 48
+
+
+HEAD_BYTES = 64
+PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)
+"""Offsets at the start of a table of tiles, see `analysis.tile_tables`."""
+WINDOW = 8
+"""Keys of such a table that are compared together."""

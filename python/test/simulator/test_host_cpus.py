@@ -25,10 +25,10 @@ from triton.compiler import ASTSource
 from python.test.simulator import host_kernels
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
-from triton_xe.runtime.simulator import library
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.library import half as library_half
-from triton_xe.runtime.simulator.library.maths import function as maths_function
+from triton_xe.runtime.simulator.library import sources
+from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
+from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 from triton_xe.runtime.simulator.run.kernel_source import canonical
@@ -75,20 +75,20 @@ def test_a_host_with_avx2_computes_the_same(
 
 def test_no_vector_function_is_less_accurate_than_opencl_allows() -> None:
     haswell = HostCpu("x86_64-unknown-linux-gnu", "haswell", "+avx2,-avx512f")
-    text, _ = maths_function(haswell, "cbrt", "f32", "16")
+    text = sources.source(symbol("math", "cbrt", "f32", 16), haswell).text
     assert "@cbrtf(" in text
     assert "_ZGV" not in text
 
 
 @pytest.mark.parametrize("form", [
-    "xe_dpas_f32_float_8x16x16_one2", "xe_dpas_f32_float_6x16x16_one2_ahead",
-    "xe_dpas_f32_half_8x16x16_one1"])
+    "xe.dpas.f32.float.8.16.16.one.2", "xe.dpas.f32.float.6.16.16.one.2.ahead",
+    "xe.dpas.f32.half.8.16.16.one.1"])
 def test_sums_of_dpas_stay_in_registers_without_avx512(form: str) -> None:
     llvm.initialize_all_asmprinters()
     haswell = HostCpu("x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,-avx512f")
     machine = llvm.Target.from_triple(haswell.triple).create_target_machine(
         cpu=haswell.name, features=haswell.features, opt=2)
-    module = llvm.parse_assembly(library.source(form, haswell).text)
+    module = llvm.parse_assembly(sources.source(form, haswell).text)
     jit._optimise(module, machine)
     text = machine.emit_assembly(module)
     assert "vfmadd" in text
@@ -101,7 +101,7 @@ def test_sums_of_dpas_stay_in_registers_without_avx512(form: str) -> None:
 def converted(name: str, source: str, result: str, values: Any, dtype: Any) -> Any:
     """`values` through a library function, loaded under a name that nothing else has."""
     own = f"tested{name}"
-    text = library.source(name, host_cpu()).text.replace(f"@{name}(", f"@{own}(")
+    text = sources.source(name, host_cpu()).text.replace(f"@{name}(", f"@{own}(")
     text += f"""
 define void @all(ptr %in, ptr %out, i64 %count) {{
 entry:
@@ -207,7 +207,7 @@ def compile_all(texts: list[str], names: set[str], compiler: Compile) -> set[str
     while names - done:
         name = (names - done).pop()
         done.add(name)
-        made = library.source(name, ARM)
+        made = sources.source(name, ARM)
         names |= {*made.helpers, *(n for n in compiler(made.text) if not is_there(n))}
     return done
 
@@ -240,8 +240,8 @@ def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -
     module = plain_accesses(parse_module(text), target("bmg"))
     sanitizer = Instrumentation() if checked else None
     host = translate(module, made.name, target("bmg"), sanitizer=sanitizer)
-    runner = "xe_run_barrier" if host.has_barrier else "xe_run_plain"
+    runner = symbol("run", "barrier" if host.has_barrier else "plain")
     names = {*host.helpers, runner + "_checked" * checked}
     done = compile_all([host.text], names, for_arm)
     assert done >= names
-    assert not done & set(library_half._TEXTS)
+    assert not done & set(NAMED_BY_LLVM)

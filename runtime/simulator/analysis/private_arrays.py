@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir import Function, Instruction
+
+Pointers = Mapping[str, tuple[str, int | None]]
+"""What points into private arrays: the array, and the offset in bytes where it is constant."""
+
+
+def accessed(i: Instruction, pointers: Pointers) -> str | None:
+    """The private array that a load or store touches."""
+    if i.opcode not in ("load", "store"):
+        return None
+    found = pointers.get(i.operands[-1].local or "")
+    return found[0] if found else None
 
 
 def private_pointers(function: Function) -> dict[str, tuple[str, int | None]]:

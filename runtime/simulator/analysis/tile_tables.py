@@ -15,17 +15,12 @@ from dataclasses import dataclass, replace
 
 from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.genisa import LSC_2D_BLOCK_READ
+from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
+from triton_xe.runtime.simulator.context import HEAD_BYTES, WINDOW
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
-from triton_xe.runtime.simulator.widen.direct import accessed
 
 ALL_BYTES = 1 << 20
 """Memory for the tiles of a thread: half of the L2 cache of a large core."""
-HEAD_BYTES = 64
-PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)
-"""Words at the start of a table."""
-WINDOW = 8
-"""Keys looked at together."""
-Pointers = Mapping[str, tuple[str, int | None]]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Only what a triton-xe module, or the host code made of it, may contain.
 """
 
-from triton_xe.runtime.simulator.ir.builder import Builder, define
+from triton_xe.runtime.simulator.ir.builder import Builder, Parameter, define
 from triton_xe.runtime.simulator.ir.records import (
     ACCESSES,
     ASSEMBLY,
@@ -56,8 +56,8 @@ from triton_xe.runtime.simulator.ir.types import (
 __all__ = [
     "ACCESSES", "ASSEMBLY", "ATOMICS", "F16", "F32", "F64", "FALSE", "I1", "I8", "I16", "I32",
     "I64", "LABEL", "METADATA", "PTR", "TERMINATORS", "TOKEN", "TRUE", "VOID", "Block", "Builder",
-    "Function", "Global", "Instruction", "Module", "Operand", "Type", "array", "constant",
-    "constant_vector", "define", "floating", "function_address", "integer", "integers", "like",
-    "pointer", "poison", "splat", "struct", "struct_offsets", "substitute", "undefined_calls",
-    "vector", "with_elements", "zero",
+    "Function", "Global", "Instruction", "Module", "Operand", "Parameter", "Type", "array",
+    "constant", "constant_vector", "define", "floating", "function_address", "integer",
+    "integers", "like", "pointer", "poison", "splat", "struct", "struct_offsets", "substitute",
+    "undefined_calls", "vector", "with_elements", "zero",
 ]

@@ -46,11 +46,13 @@ from triton_xe.runtime.simulator.ir.types import (
 )
 
 Number = Operand | int | float
+Parameter = tuple[str, Type] | tuple[str, Type, str]
+"""Name without %, type, attributes."""
 
 
 def define(
-    name: str, result: Type, parameters: Sequence[tuple[str, Type] | tuple[str, Type, str]] = (),
-    *, attributes: str = "", internal: bool = False,
+    name: str, result: Type, parameters: Sequence[Parameter] = (),
+    *, attributes: str = "nounwind", internal: bool = False,
 ) -> Builder:
     """A builder at the entry of a new function; a parameter is name, type and perhaps attributes.
 

@@ -1,43 +1,73 @@
-"""Names of library functions; each spells out everything its code depends on."""
+"""Symbols of library functions: the family, and all that a function's code depends on.
+
+    >>> symbol("block_read", 16, 32, 8, 2, "vnni")
+    'xe.block_read.16.32.8.2.vnni'
+    >>> parts("xe.block_read.16.32.8.2.vnni")
+    ('block_read', (16, 32, 8, 2, 'vnni'))
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 from triton_xe.hardware.dpas import Dpas
 
-
-def block_read_name(bits: int, width: int, height: int, blocks: int, mode: str) -> str:
-    return f"xe_block_read_{bits}_{width}x{height}x{blocks}_{mode}"
-
-
-def tile_name(bits: int, width: int, height: int, blocks: int, mode: str) -> str:
-    return f"xe_tile_{bits}_{width}x{height}x{blocks}_{mode}"
+_PREFIX = "xe."
+Parameter = int | str
 
 
-def block_write_name(bits: int, width: int, height: int) -> str:
-    return f"xe_block_write_{bits}_{width}x{height}"
+def symbol(family: str, *parameters: Parameter) -> str:
+    return _PREFIX + ".".join([family, *map(str, parameters)])
 
 
-def prepare_name(role: str) -> str:
-    return f"xe_prepare_{role}"
+def is_symbol(name: str) -> bool:
+    return name.startswith(_PREFIX)
 
 
-def dpas_roles(shape: Dpas) -> tuple[str, str]:
-    """How A and B are prepared: rows of fp32 or i16, and rows of fp32 or pairs of i16.
+def parts(name: str) -> tuple[str, tuple[Parameter, ...]]:
+    """What `symbol` was given."""
+    family, *rest = name.removeprefix(_PREFIX).split(".")
+    return family, tuple(int(word) if word.isdigit() else word for word in rest)
 
-    `<a or b>_<type>_<rows>x<columns>_<bytes prepared>`
+
+TRAP, STOPPED, COLD, FRAME = (symbol(name) for name in ("trap", "stopped", "cold", "frame"))
+
+
+@dataclass(frozen=True, order=True)
+class Preparation:
+    """How an operand of a DPAS is brought into host memory: `rows` x `columns` elements.
+
+    A becomes rows of fp32, or of i16; B rows of fp32, or of pairs of i16.
     """
-    rows, k, columns, unit = (
-        shape.repeat_count, shape.k, shape.execution_size, 4 if shape.is_float else 2)
-    return (f"a_{shape.a}_{rows}x{k}_{rows * k * unit}",
-            f"b_{shape.b}_{k}x{columns}_{k * columns * unit}")
+
+    operand: Literal["a", "b"]
+    element: str
+    rows: int
+    columns: int
+
+    @property
+    def symbol(self) -> str:
+        return symbol(f"prepare_{self.operand}", self.element, self.rows, self.columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of what is prepared."""
+        return self.rows * self.columns * (2 if self.element[0] in "su" else 4)
 
 
-def dpas_name(
+def preparations(shape: Dpas) -> tuple[Preparation, Preparation]:
+    """What A and B of a DPAS need."""
+    return (Preparation("a", shape.a, shape.repeat_count, shape.k),
+            Preparation("b", shape.b, shape.k, shape.execution_size))
+
+
+def dpas_symbol(
     shape: Dpas, accumulator: str, form: str, steps: int, ahead: bool = False
 ) -> str:
-    kind = "f32" if shape.is_float else "i16"
-    size = f"{shape.repeat_count}x{shape.k}x{shape.execution_size}"
-    return f"xe_dpas_{kind}_{accumulator}_{size}_{form}{steps}{'_ahead' if ahead else ''}"
+    """See `dpas.dpas`, which takes the same."""
+    return symbol("dpas", "f32" if shape.is_float else "i16", accumulator, shape.repeat_count,
+                  shape.k, shape.execution_size, form, steps, *(["ahead"] if ahead else []))
 
 
 DPAS_UNROLLED = 4

@@ -7,7 +7,6 @@ version and the sources of this package and of the device table.
 from __future__ import annotations
 
 import hashlib
-import re
 import struct
 import threading
 from functools import cache
@@ -19,8 +18,8 @@ import llvmlite.binding as llvm
 from triton_xe import hardware, knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files
-from triton_xe.runtime.simulator import library
-from triton_xe.runtime.simulator.library import half as library_half
+from triton_xe.runtime.simulator.library import sources
+from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 
 _lock = threading.RLock()
@@ -131,7 +130,7 @@ def _provide(names: list[str]) -> None:
     for name in names:
         if llvm.address_of_symbol(name):
             continue
-        if re.fullmatch(library_half.PATTERN, name) is None:
+        if name not in NAMED_BY_LLVM:
             raise DeviceError(
                 f"the simulator's code for this CPU ({host_cpu().name}) calls {name}, which this "
                 "process does not have"
@@ -153,7 +152,7 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
     """The address of a library function, compiled and loaded once per process."""
     with _lock:
         if name not in _loaded:
-            made = library.source(name, host or host_cpu())
+            made = sources.source(name, host or host_cpu())
             for needed in made.helpers:
                 helper_address(needed)
             code = NativeCode(compile_object(made.text, "library"))

@@ -18,7 +18,10 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware import block_2d
 from triton_xe.runtime.arguments import integer_bits
 from triton_xe.runtime.simulator.analysis.tile_tables import tiles_offset
+from triton_xe.runtime.simulator.context import Launch as Record
 from triton_xe.runtime.simulator.library.blocks import SURFACE_TRAP
+from triton_xe.runtime.simulator.library.launches import BARRIER_TRAP
+from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.thread_pool import FAULT, pool
 from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
@@ -26,11 +29,7 @@ from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, explain, p
 from triton_xe.runtime.simulator.sanitizer.state import Code, Word
 
 Arguments = ctypes.Array[ctypes.c_char]
-BARRIER_TRAP = 2
-_RECORD = ctypes.c_int64 * 48
-_ERROR_ADDRESS, _ERROR = 8, 32
-"""Words of the record: where the error record of 16 words is, and that record.  It has cache lines
-of its own, as has the counter that hands out work-groups (see `library`)."""
+_RECORD = ctypes.c_int64 * Record.COUNT
 GROUPS_PER_CHUNK = 32
 """Least number of chunks per thread: work-groups may differ in cost."""
 
@@ -40,8 +39,8 @@ _LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f1
 
 
 @cache
-def _runner(kind: str) -> int:
-    return jit.helper_address(f"xe_run_{kind}")
+def _runner(*kind: str) -> int:
+    return jit.helper_address(symbol("run", *kind))
 
 
 def pack_arguments(
@@ -138,22 +137,22 @@ def _run_groups(
         0 if launch.state is None else launch.state.address,
     )
     address = ctypes.addressof(record)
-    record[_ERROR_ADDRESS] = address + 8 * _ERROR
+    record[Record.ERROR] = address + 8 * Record.ERROR_RECORD
     kind = "barrier" if launch.has_barrier else "plain"
-    runner = _runner(kind if launch.state is None else f"{kind}_checked")
+    runner = _runner(kind) if launch.state is None else _runner(kind, "checked")
     tiles = tiles_offset(launch.slm_bytes)
-    watch(record, _ERROR, knobs.time_limit(), Code.TIME)
+    watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
     if launch.state is not None:
         use(launch.state)
     try:
         memory = (tiles + launch.tile_bytes, tiles, launch.tile_heads)
-        pool().run(threads, runner, launch.address, address, record[_ERROR_ADDRESS], memory)
+        pool().run(threads, runner, launch.address, address, record[Record.ERROR], memory)
     finally:
         if launch.state is not None:
             use(None)
         unwatch(record)
-    if record[_ERROR]:
-        raise _trap(launch, record[_ERROR:])
+    if record[Record.ERROR_RECORD]:
+        raise _trap(launch, record[Record.ERROR_RECORD:])
 
 
 def _address(flags: bytearray) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
 from triton_xe.runtime.simulator.sanitizer.lists import (
@@ -55,7 +56,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     PTR,
     SEVERAL,
     SEVERAL_GROUPS,
-    STOPPED,
     SUBGROUP,
     UNDEFINED,
     WALK,

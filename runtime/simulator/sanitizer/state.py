@@ -181,8 +181,6 @@ ROOM = "xe_san_room"
 """Of the host: makes room for more records, if it can."""
 NON_FINITE = "xe_san_non_finite"
 UNDEFINED = "xe_san_undefined"
-STOPPED = "xe_stopped"
-"""Notes who was still running when the time was up."""
 MISS = "xe_san_miss"
 """Of the host: the index of a new entry for the block that holds an address, or -1."""
 

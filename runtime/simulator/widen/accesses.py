@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import VOID, Operand, Type, constant, vector, zero
+from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.values import Pieces, Uniform, Value, Wide, contiguous_start
 from triton_xe.runtime.simulator.widen.widener import Widener
@@ -148,7 +149,7 @@ def _gather(
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
         other = zero(word) if other.text == "zeroinitializer" else w.b.bitcast(other, word)
-        x = w.call_helper(f"xe_gather_{word.scalar}_{s}", word, [addresses, lanes, other])
+        x = w.call_helper(symbol("gather", word.scalar.bits, s), word, [addresses, lanes, other])
         return w.b.bitcast(x, flat)
     return w.b.call(f"llvm.masked.gather.{flat.mangled}.v{s}p0", flat, [addresses, lanes, other],
                     aligns=(t.size, 0, 0))
@@ -159,7 +160,7 @@ def _scatter(w: Widener, addresses: Operand, value: Operand, mask: Value | None)
     lanes = constant(vector(s, ir.I1), 1) if mask is None else w.mask(mask)
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
-        w.call_helper(f"xe_scatter_{word.scalar}_{s}", VOID,
+        w.call_helper(symbol("scatter", word.scalar.bits, s), VOID,
                       [addresses, lanes, w.b.bitcast(value, word)])
         return
     w.b.call(f"llvm.masked.scatter.{value.type.mangled}.v{s}p0", VOID, [value, addresses, lanes],

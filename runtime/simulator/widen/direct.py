@@ -12,16 +12,17 @@ from collections.abc import Mapping
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions.block_2d import block_read
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
+from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+from triton_xe.runtime.simulator.library.names import Preparation
 
-Pointers = Mapping[str, tuple[str, int | None]]
 _KINDS = ("f16", "bf16")
 
 
 def direct_arrays(
     function: Function,
     pointers: Pointers,
-    roles: Mapping[str, set[str]],
+    roles: Mapping[str, set[Preparation]],
     uses: Mapping[str, list[Instruction]],
     lanes: int,
 ) -> dict[str, str]:
@@ -53,16 +54,8 @@ def direct_arrays(
     }
 
 
-def accessed(i: Instruction, pointers: Pointers) -> str | None:
-    """The private array that a load or store touches."""
-    if i.opcode not in ("load", "store"):
-        return None
-    found = pointers.get(i.operands[-1].local or "")
-    return found[0] if found else None
-
-
 def _load_kind(
-    block: Block, position: int, pointers: Pointers, roles: Mapping[str, set[str]],
+    block: Block, position: int, pointers: Pointers, roles: Mapping[str, set[Preparation]],
     uses: Mapping[str, list[Instruction]],
 ) -> str | None:
     """The element kind of a load used only as one operand role, before the array changes."""
@@ -72,9 +65,10 @@ def _load_kind(
     found = roles.get(name, set())
     if len(found) != 1 or offset is None:
         return None
-    operand, kind, shape, _ = next(iter(found)).split("_")
-    is_a = operand == "a" and i.type.scalar.size == 2 and shape.endswith("x16")
-    is_b = operand == "b" and i.type.scalar.size == 4 and shape == "16x16"
+    role, size = next(iter(found)), i.type.scalar.size
+    kind = role.element
+    is_a = role.operand == "a" and size == 2 and role.columns == 16
+    is_b = role.operand == "b" and size == 4 and (role.rows, role.columns) == (16, 16)
     if kind not in _KINDS or not (is_a or is_b) or offset % i.type.scalar.size:
         return None
     waiting = {id(u) for u in uses.get(name, ())}
@@ -142,15 +136,15 @@ def _tile(i: Instruction) -> str | None:
 
 def _one_form(
     function: Function, array: str, pointers: Pointers,
-    producers: Mapping[str | None, Instruction], roles: Mapping[str, set[str]],
+    producers: Mapping[str | None, Instruction], roles: Mapping[str, set[Preparation]],
 ) -> bool:
     """Plain reads feed A only, VNNI reads B only."""
-    forms = set()
+    forms: set[str] = set()
     for i in function.instructions():
         if accessed(i, pointers) != array:
             continue
         if i.opcode == "load":
-            forms |= {role[0] for role in roles[i.result or ""]}
+            forms |= {role.operand for role in roles[i.result or ""]}
         else:
             forms.add(_tile(producers[i.operands[0].local]) or "")
     return len(forms) == 1

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
-from triton_xe.runtime.simulator.analysis.tile_tables import READ_NOW
+from triton_xe.runtime.simulator.context import READ_NOW
 from triton_xe.runtime.simulator.ir import I64, VOID, Block, Instruction, Operand, constant
-from triton_xe.runtime.simulator.library.names import dpas_name, dpas_rows_ahead
+from triton_xe.runtime.simulator.library.names import dpas_rows_ahead, dpas_symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.parts import Ahead, Dpas, Matrices
 from triton_xe.runtime.simulator.widen.widener import Widener
@@ -162,7 +162,7 @@ def _calls(run: list[Dpas]) -> Iterator[_Call]:
 
 def _call(w: Widener, call: _Call, ahead: tuple[Operand, ...] = ()) -> None:
     like = call.like
-    name = dpas_name(like.shape, like.accumulator, call.form, call.steps, bool(ahead))
+    name = dpas_symbol(like.shape, like.accumulator, call.form, call.steps, bool(ahead))
     w.call_helper(name, VOID, [*call.pointers, *ahead])
 
 

@@ -43,10 +43,11 @@ from triton_xe.runtime.simulator.ir import (
     zero,
 )
 from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.sanitizer.state import STOPPED, SYNC
+from triton_xe.runtime.simulator.sanitizer.state import SYNC
 from triton_xe.runtime.simulator.widen import elementwise, memory
 from triton_xe.runtime.simulator.widen.calls import call, host_type
 from triton_xe.runtime.simulator.widen.direct import direct_arrays
@@ -366,7 +367,7 @@ class _FunctionWriter:
             null = constant(PTR, 0)
             token = b.call("llvm.coro.id", TOKEN, [constant(I32, 64), null, null, null])
             size = b.call("llvm.coro.size.i64", I64)
-            frame = b.call("xe_frame", PTR, [CTX, SG, size])
+            frame = b.call(FRAME, PTR, [CTX, SG, size])
             self.handle = b.call("llvm.coro.begin", PTR, [token, frame])
         offset = tiles_offset(context.slm_bytes)
         name(SLM, "load", b.at(CTX, Context.SLM.offset))
@@ -511,7 +512,7 @@ class _FunctionWriter:
         elif i.opcode == "unreachable":
             w.b.unreachable()
         elif i.opcode == "cold":
-            w.call_helper("xe_cold", VOID, [CTX, SG])
+            w.call_helper(COLD, VOID, [CTX, SG])
             self._return(i)
         else:
             w.fail(f"unknown instruction {i.opcode}")

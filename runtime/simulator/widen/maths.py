@@ -17,6 +17,7 @@ from triton_xe.runtime.simulator.ir import (
     integer,
     with_elements,
 )
+from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.widen.subgroup import combine
 from triton_xe.runtime.simulator.widen.values import Uniform, Wide
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
@@ -83,7 +84,7 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
         if t.name == "half":
             operands = [b.fpext(x, F32) for x in operands]
         first = operands[0].type
-        x = w.call_helper(f"xe_{name}_{first.scalar.mangled}_{w.lanes}", first, operands)
+        x = w.call_helper(symbol("math", name, first.scalar.mangled, w.lanes), first, operands)
         results.append(b.fptrunc(x, t) if t.name == "half" else x)
     if w.result_shape(i).wide:
         w.define_parts(i, [Wide(r, t) for r in results])

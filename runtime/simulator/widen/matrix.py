@@ -26,13 +26,7 @@ from triton_xe.runtime.simulator.ir import (
     constant,
     zero,
 )
-from triton_xe.runtime.simulator.library.names import (
-    block_read_name,
-    block_write_name,
-    dpas_roles,
-    prepare_name,
-    tile_name,
-)
+from triton_xe.runtime.simulator.library.names import Preparation, preparations, symbol
 from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
@@ -44,13 +38,13 @@ from triton_xe.runtime.simulator.widen.values import Slot, Uniform, Value
 from triton_xe.runtime.simulator.widen.widener import ERROR, TILES, Rule, Widener
 
 
-def operand_roles(function: Function, target: Target) -> dict[str, set[str]]:
+def operand_roles(function: Function, target: Target) -> dict[str, set[Preparation]]:
     """For every value used as A or B of a DPAS, the preparations it needs."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[Preparation]] = {}
     for i in function.instructions():
         if is_dpas(i):
             try:
-                roles = dpas_roles(dpas_of(i, target))
+                roles = preparations(dpas_of(i, target))
             except LegalityError:
                 continue  # `dpas` refuses it, and says where
             for operand, role in zip(i.operands[1:3], roles, strict=True):
@@ -74,24 +68,25 @@ def prepare_roles(w: Widener, name: str, value: Value) -> None:
     """Prepare a value for each of its uses as a matrix operand."""
     first = len(w.b.block.instructions)
     image = w.to_memory(value)
+    preparing = {role.symbol for role in w.matrices.roles[name]}
     for role in sorted(w.matrices.roles[name]):
         w.matrices.prepared[name, role] = _prepare(w, image, role)
     if not isinstance(value, Slot):
         made = w.b.block.instructions[first:]
         w.matrices.own_memory.update(
-            i for i in made if i.opcode == "store" or i.callee.startswith("xe_prepare_"))
+            i for i in made if i.opcode == "store" or i.callee in preparing)
 
 
-def _prepare(w: Widener, image: Operand, role: str) -> Operand:
-    target = w.temporary(int(role.rsplit("_", 1)[1]))
-    w.call_helper(prepare_name(role), VOID, [target, image])
+def _prepare(w: Widener, image: Operand, role: Preparation) -> Operand:
+    target = w.temporary(role.nbytes)
+    w.call_helper(role.symbol, VOID, [target, image])
     return target
 
 
 def dpas(w: Widener, i: Instruction) -> None:
     assert i.result is not None
     shape = check_dpas(w, i)
-    roles = dpas_roles(shape)
+    roles = preparations(shape)
     accumulator = w.value(i.operands[0]) if not i.operands[0].is_undefined else Uniform(
         zero(i.type), i.type
     )
@@ -107,7 +102,7 @@ def dpas(w: Widener, i: Instruction) -> None:
     w.define(i, Slot(slot, i.type))
 
 
-def _prepared(w: Widener, operand: Operand, role: str) -> Operand:
+def _prepared(w: Widener, operand: Operand, role: Preparation) -> Operand:
     if operand.local is not None:
         return w.matrices.prepared[operand.local, role]
     return _prepare(w, w.to_memory(w.value(operand)), role)
@@ -161,7 +156,8 @@ def _message(action: str) -> Rule:
             _read(w, i, arguments, tail)
         elif action == "Write":
             image = w.to_memory(w.value(argument(i, "value")))
-            name = block_write_name(arguments.bits, arguments.tile_width, arguments.tile_height)
+            name = symbol("block_write", arguments.bits, arguments.tile_width,
+                          arguments.tile_height)
             w.call_helper(name, VOID, [image, *arguments.surface, *tail])
 
     return rule
@@ -171,7 +167,7 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
     assert i.result is not None
     target, kind = _redirect(w, i)
     mode = f"rows_{kind}" if kind else arguments.mode
-    name = block_read_name(arguments.bits, arguments.tile_width, arguments.tile_height,
+    name = symbol("block_read", arguments.bits, arguments.tile_width, arguments.tile_height,
                            arguments.blocks, mode)
     pointer = target if target is not None else w.temporary(i.type.size * w.lanes)
     note_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
@@ -190,7 +186,7 @@ def _tile(
     table = w.arrays.tables.of[id(i)]
     (store,) = w.uses[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]
-    name = tile_name(arguments.bits, arguments.tile_width, arguments.tile_height,
+    name = symbol("tile", arguments.bits, arguments.tile_width, arguments.tile_height,
                      arguments.blocks, f"rows_{w.arrays.direct_kinds[array]}")
     group = w.context_word(Context.GROUP, I64)
     head = w.at(TILES, table.head)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from triton_xe.hardware import dpas
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
 from triton_xe.runtime.simulator.ir import Instruction, Operand
+from triton_xe.runtime.simulator.library.names import Preparation
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,11 @@ class Ahead:
 class Matrices:
     """Matrix operands and accumulators, and what the host's instructions mean for them."""
 
-    roles: Mapping[str, set[str]] = field(default_factory=dict)
+    roles: Mapping[str, set[Preparation]] = field(default_factory=dict)
     """The preparations that a value needs, by its name."""
     slots: Mapping[str, Operand] = field(default_factory=dict)
     """Memory of accumulators."""
-    prepared: dict[tuple[str, str], Operand] = field(default_factory=dict)
+    prepared: dict[tuple[str, Preparation], Operand] = field(default_factory=dict)
     """Memory of operands, by name of the value and role."""
     calls: dict[Instruction, Dpas] = field(default_factory=dict)
     """Calls that are one DPAS; `dpas_groups` merges them."""

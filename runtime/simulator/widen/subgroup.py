@@ -23,6 +23,7 @@ from triton_xe.runtime.simulator.ir import (
     splat,
     vector,
 )
+from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.widen.values import Tabled, Uniform, Value, Wide, slice_mask
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
@@ -170,7 +171,7 @@ def _dynamic(w: Widener, piece: Value, index: Operand) -> Wide:
         t.kind, ("zext", "trunc") if t.bits == 1 else ("", ""))
     word = vector(s, I8 if t.bits == 1 else integer(t.bits))
     x = w.wide(piece)
-    moved = w.call_helper(f"xe_shuffle_{word.scalar}_{s}", word,
+    moved = w.call_helper(symbol("shuffle", word.scalar.bits, s), word,
                           [b.cast(to, x, word) if to else x, index])
     return Wide(b.cast(back, moved, vector(s, t)) if back else moved, t)
 

@@ -1,0 +1,70 @@
+"""The support library: one small LLVM module per function, made when first called.
+
+A function's symbol says all its code depends on (`names`), so each is compiled once per host and
+cached (`run.jit`).  `source(symbol, host)` gives the module's text and the functions it calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.runtime.simulator.ir import Function, undefined_calls
+from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.runtime.simulator.library import blocks, dpas, half, lanes, launches, maths, tiles
+from triton_xe.runtime.simulator.library.names import is_symbol, parts
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu
+from triton_xe.runtime.simulator.sanitizer import checks, state
+from triton_xe.runtime.simulator.trace import library as trace
+
+
+@dataclass(frozen=True)
+class Source:
+    """LLVM text of a library function and the library functions it calls."""
+
+    text: str
+    helpers: tuple[str, ...] = ()
+
+
+_FAMILIES: dict[str, Callable[..., list[Function]]] = {
+    "gather": lanes.gather,
+    "scatter": lanes.scatter,
+    "shuffle": lanes.shuffle,
+    "trap": launches.trap,
+    "stopped": launches.stopped,
+    "cold": launches.cold,
+    "frame": launches.frame,
+    "run": launches.run,
+    "block_read": blocks.block_read,
+    "block_write": blocks.block_write,
+    "tile": tiles.tile,
+    "prepare_a": dpas.prepare_a,
+    "prepare_b": dpas.prepare_b,
+    "dpas": dpas.dpas,
+    "math": maths.function,
+}
+_INSTRUMENTS: tuple[tuple[str, Any], ...] = (
+    (checks.PATTERN, checks.function), (trace.PATTERN, trace.function))
+
+
+def source(name: str, host: HostCpu) -> Source:
+    """The module that defines `name`."""
+    if name in half.NAMED_BY_LLVM:
+        return _printed(half.NAMED_BY_LLVM[name](host))
+    for pattern, make in _INSTRUMENTS:
+        found = re.fullmatch(pattern, name)
+        if found is not None:
+            return Source(*make(host, *found.groups()))
+    family, parameters = parts(name)
+    if not is_symbol(name) or family not in _FAMILIES:
+        raise UnsupportedError(f"the simulator has no library function {name}")
+    return _printed(_FAMILIES[family](host, *parameters))
+
+
+def _printed(functions: list[Function]) -> Source:
+    called = undefined_calls(functions)
+    helpers = tuple(name for name in sorted(called) if is_symbol(name) or name == state.NEW_GROUP)
+    return Source(print_module(functions), helpers)
