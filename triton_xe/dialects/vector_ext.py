@@ -50,10 +50,10 @@ class StepOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($result)"
 
     def verify_(self) -> None:
-        kind = self.result.type
-        assert isinstance(kind, VectorType)
-        if len(kind.get_shape()) != 1 or not isinstance(kind.element_type, IndexType):
-            raise VerifyException(f"{self.name}: makes a vector<Nxindex>, not {kind}")
+        type_ = self.result.type
+        assert isinstance(type_, VectorType)
+        if len(type_.get_shape()) != 1 or not isinstance(type_.element_type, IndexType):
+            raise VerifyException(f"{self.name}: makes a vector<Nxindex>, not {type_}")
 
 
 Vector = Dialect("vector", [*Stock.operations, ShapeCastOp, StepOp], list(Stock.attributes))

@@ -71,14 +71,17 @@ class FieldOp(IRDLOperation):
             super().__init__(**given)
             return
         fields = self.get_irdl_definition()
+        operands = [given.pop(name, None) for name, _ in fields.operands]
+        result_types = [given.pop(f"{name}_type", None) for name, _ in fields.results]
+        regions = [given.pop(name) for name, _ in fields.regions]
+        if unknown := given.keys() - fields.accessor_names.keys():
+            raise TypeError(f"{self.name} has no {', '.join(sorted(unknown))}")
+        properties = {
+            fields.accessor_names[field][0]: _as_attribute(type(self), field, value)
+            for field, value in given.items()
+        }
         super().__init__(
-            operands=[given.pop(name, None) for name, _ in fields.operands],
-            result_types=[given.pop(f"{name}_type", None) for name, _ in fields.results],
-            regions=[given.pop(name) for name, _ in fields.regions],
-            properties={
-                fields.accessor_names[field][0]: _as_attribute(type(self), field, value)
-                for field, value in given.items()
-            },
+            operands=operands, result_types=result_types, properties=properties, regions=regions
         )
 
 

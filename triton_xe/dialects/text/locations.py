@@ -1,8 +1,8 @@
 """Where in the user's Python an operation comes from.
 
-Every op carries xDSL's `op.location`; `source_of(op)` reads it.  libtriton gives a place
-(`"file":line:column`), the name of the Python variable around it (`"acc"(place)`), and for code
-inlined from another function the place of the call (`callsite(place at place)`).
+Every op carries xDSL's `op.location`; `source_of(op)` reads it.  libtriton gives a source location
+(`"file":line:column`), the name of the Python variable around it (`"acc"(location)`), and for code
+inlined from another function the location of the call (`callsite(location at location)`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 @dataclass(frozen=True)
 class Source:
-    """A place in a Python file; `name` is the variable assigned there, `caller` who called it."""
+    """A location in Python; `name` is the variable assigned there, `caller` who called it."""
 
     file: str
     line: int
@@ -24,17 +24,17 @@ class Source:
     caller: Source | None = None
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}"
-        return place if self.caller is None else f"{place} (called from {self.caller})"
+        here = f"{self.file}:{self.line}:{self.column}"
+        return here if self.caller is None else f"{here} (called from {self.caller})"
 
     @property
     def outermost(self) -> Source:
-        """The place in the kernel itself: the caller of all inlined functions."""
+        """The location in the kernel itself: the caller of all inlined functions."""
         return self if self.caller is None else self.caller.outermost
 
 
 def source_of(thing: Operation | SSAValue) -> Source | None:
-    """The place an op or value comes from; None when libtriton did not know it."""
+    """Where an op or value comes from; None when libtriton did not know it."""
     if isinstance(thing, SSAValue) and not isinstance(thing, BlockArgument):
         owner = thing.owner
         return source_of(owner) if isinstance(owner, Operation) else None
@@ -56,13 +56,13 @@ def source_of_location(location: Attribute, name: str = "") -> Source | None:
                 return caller
             return Source(callee.file, callee.line, callee.column, callee.name, caller)
         case FusedLoc():
-            places = (source_of_location(part, name) for part in parts_of(location))
-            return next((place for place in places if place is not None), None)
+            sources = (source_of_location(part, name) for part in parts_of(location))
+            return next((source for source in sources if source is not None), None)
         case _:
             return None
 
 
 def parts_of(location: FusedLoc) -> tuple[Attribute, ...]:
-    """The places an op was fused from."""
+    """The locations an op was fused from."""
     parts = location.locations
     return parts.data if isinstance(parts, ArrayAttr) else ()

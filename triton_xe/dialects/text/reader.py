@@ -1,4 +1,4 @@
-"""Reads a module's text: xDSL's parser, with faster tokens and types, and aliases of locations.
+"""Read a module's text: xDSL's parser, with faster tokens and types, and aliases of locations.
 
 The grammar is that of xDSL and of the ops' own syntax.  Tokens come from one regular expression, a
 type that was read before is taken from a table by its text, and so are whole lines of the most
@@ -11,16 +11,19 @@ module; they are read first and end in `op.location`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.arith import AddfOp, AddiOp, AndIOp
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    IntAttr,
     IntegerType,
     LocationAttr,
     ModuleOp,
-    UnknownLoc,
+    StringAttr,
 )
 from xdsl.ir import Operation, TypeAttribute
 from xdsl.parser import Parser
@@ -106,7 +109,9 @@ _REGULAR = frozenset(
 """The syntax of most ops: operands, then a type for all or for each, then maybe the result's."""
 _SPLAT = re.compile(r"<([^\[\"<>]+)>")
 _REFERENCE = re.compile(r"loc\((#loc[0-9]*)\)")
-_LOCATION = re.compile(r"^#loc[0-9]* = loc\(.*\)$", re.MULTILINE)
+_LOCATION = re.compile(r"^(#loc[0-9]*) = loc\((.*)\)$", re.MULTILINE)
+_LINE_OF_FILE = re.compile(r'"([^"\\]*)":([0-9]+):([0-9]+)')
+_string = lru_cache(maxsize=64)(StringAttr)
 
 
 class Reader(Parser):
@@ -116,10 +121,9 @@ class Reader(Parser):
         super().__init__(ctx, "", name)
         self._types: dict[str, TypeAttribute] = {}
         self._locations: dict[str, LocationAttr] = {}
-        self._read("\n".join(_LOCATION.findall(text)), name)
-        while (alias := self._parse_optional_token(Kind.HASH_IDENT)) is not None:
-            self.parse_punctuation("=")
-            self._locations[alias.text] = self.parse_optional_location() or UnknownLoc()
+        for alias, location in _LOCATION.findall(text):
+            self._read(location, name)
+            self._locations[alias] = self._parse_location()
         self._read(_LOCATION.sub("", text.replace("scf.while :", "scf.while () :")), name)
 
     @property
@@ -201,6 +205,11 @@ class Reader(Parser):
         return self._locations[match[1]]
 
     def _parse_location(self) -> LocationAttr:
+        line = _LINE_OF_FILE.match(self.lexer.input.content, self.pos)
+        if line is not None:
+            self._resume_from(line.end())
+            file, *numbers = line.groups()
+            return FileLineColLoc(_string(file), *(IntAttr(int(number)) for number in numbers))
         location = self._locations.get(self._current_token.text)
         if location is None:
             return super()._parse_location()

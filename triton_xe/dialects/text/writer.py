@@ -1,4 +1,4 @@
-"""Writes a module as text: xDSL's printer, with aliases for layouts and locations.
+"""Write a module as text: xDSL's printer, with aliases for layouts and locations.
 
     #blocked = #ttg.blocked<{...}>
     module attributes {...} {
@@ -36,12 +36,12 @@ _PARENT = re.compile(r"(.*?\bparent = )(#.*>)(.*)", re.DOTALL)
 
 
 class Writer(Printer):
-    """A printer that collects alias definitions: `layouts` go above the module, `places` below."""
+    """A printer that collects aliases: of `layouts` for above the module, of `locations` below."""
 
     def __init__(self, *, locations: bool) -> None:
         super().__init__(stream=StringIO(), print_debuginfo=locations)
         self.layouts: dict[str, str] = {}
-        self.places: dict[str, str] = {}
+        self.locations: dict[str, str] = {}
         self._texts: dict[int, tuple[Attribute, str]] = {}
         self._counts: dict[str, int] = {}
 
@@ -53,7 +53,7 @@ class Writer(Printer):
         self.print_string(known[1])
 
     def print_operation_type(self, op: Operation) -> None:
-        """xDSL prints the place here, but an op's own `print` calls this in mid-line."""
+        """xDSL prints the location here, but an op's own `print` calls this in mid-line."""
         self.print_function_type(op.operand_types, op.result_types)
         if self.print_debuginfo and type(op).print is Operation.print:
             self.print_string(" ")
@@ -69,7 +69,7 @@ class Writer(Printer):
         if isinstance(attribute, LayoutAttr):
             return self._layout(attribute)
         if isinstance(attribute, _LOCATIONS):
-            return f"loc({self._place(attribute)})"
+            return f"loc({self._location(attribute)})"
         outer, self.stream = self.stream, StringIO()
         super().print_attribute(attribute)
         text = self.stream.getvalue()
@@ -88,27 +88,27 @@ class Writer(Printer):
             self.layouts[layout.text] = alias
         return alias
 
-    def _place(self, location: Attribute) -> str:
+    def _location(self, location: Attribute) -> str:
         if isinstance(location, UnknownLoc | NoneAttr):
             return "unknown"
-        text = self._place_text(location)
-        alias = self.places.get(text)
+        text = self._location_text(location)
+        alias = self.locations.get(text)
         if alias is None:
-            alias = self.places[text] = self._fresh("loc")
+            alias = self.locations[text] = self._fresh("loc")
         return alias
 
-    def _place_text(self, location: Attribute) -> str:
+    def _location_text(self, location: Attribute) -> str:
         match location:
             case FileLineColLoc():
-                place = f'"{location.filename.data}"'
-                return f"{place}:{location.line.data}:{location.column.data}"
+                file = location.filename.data
+                return f'"{file}":{location.line.data}:{location.column.data}'
             case NameLoc():
-                return f'"{location.desc.data}"({self._place(location.location)})'
+                return f'"{location.desc.data}"({self._location(location.location)})'
             case CallSiteLoc():
-                callee, caller = self._place(location.callee), self._place(location.caller)
+                callee, caller = self._location(location.callee), self._location(location.caller)
                 return f"callsite({callee} at {caller})"
             case FusedLoc():
-                return f"fused[{', '.join(self._place(part) for part in parts_of(location))}]"
+                return f"fused[{', '.join(self._location(part) for part in parts_of(location))}]"
             case _:
                 return "unknown"
 
@@ -119,11 +119,11 @@ class Writer(Printer):
 
 
 def write_module(module: ModuleOp, *, locations: bool = False) -> str:
-    """The module's text; `locations` adds each op's place in Python."""
+    """The module's text; `locations` adds where each op comes from in Python."""
     writer = Writer(locations=locations)
     writer.print_op(module)
     body = writer.stream
     assert isinstance(body, StringIO)
     above = "".join(f"{alias} = {text}\n" for text, alias in writer.layouts.items())
-    below = "".join(f"{alias} = loc({text})\n" for text, alias in writer.places.items())
+    below = "".join(f"{alias} = loc({text})\n" for text, alias in writer.locations.items())
     return f"{above}{body.getvalue()}\n{below}"
