@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from triton_xe.errors import LegalityError
-from triton_xe.intrinsics import ROWS, Family, find, genisa, opencl, spirv
+from triton_xe.intrinsics import ROWS, Family, Uniformity, find, genisa, opencl, spirv
+from triton_xe.intrinsics.definitions import subgroup
 from triton_xe.intrinsics.intrinsic import Intrinsic
 
 NOTHING_TO_DEFINE = {
@@ -30,6 +34,35 @@ def test_names_lead_back_to_their_row(row: Intrinsic) -> None:
     symbol = row.symbol(result, arguments)
     assert find(symbol) is row
     row.check(result, arguments)
+
+
+OVER_LANES = [
+    r for r in ROWS.values() if r.family in (Family.SHUFFLE, Family.REDUCTION, Family.VOTE)]
+
+
+@pytest.mark.parametrize("row", OVER_LANES, ids=lambda r: r.name)
+def test_uniformity_is_that_of_the_definition(row: Intrinsic) -> None:
+    """One value for all lanes, of different values, or of equal ones, or with an equal index."""
+    rest: list[Any] = [np.add] if row.family is Family.REDUCTION else []
+    if row.has("size") and row.definition is not subgroup.group_operation:
+        rest.append(4)
+    if row.definition is subgroup.exclusive_scan:
+        rest.append(0)
+
+    def same(value: Any, *more: Any) -> bool:
+        assert row.definition is not None
+        return np.unique(row.definition(value, *more)).size == 1
+
+    lanes, ones = np.arange(1, 17), np.ones(16, int)
+    if row.uniformity is Uniformity.OPERATION:
+        assert same(lanes, *rest, spirv.REDUCE)
+        assert not same(lanes, *rest, spirv.INCLUSIVE_SCAN)
+    elif row.family is Family.SHUFFLE:
+        assert same(ones, 3)
+        assert same(lanes, 3) == (row.uniformity in (Uniformity.SUBGROUP, Uniformity.INDEXED))
+    else:
+        assert same(lanes > 3 if row.family is Family.VOTE else lanes, *rest) == (
+            row.uniformity is Uniformity.SUBGROUP)
 
 
 @pytest.mark.parametrize(("symbol", "row"), [
