@@ -19,6 +19,7 @@ from triton.language.extra import libdevice
 
 from triton_xe.backend import devices
 from triton_xe.errors import SimulatorTrap
+from triton_xe.intrinsics.definitions.conversions import float_to_bf16
 from triton_xe.runtime import native
 from triton_xe.runtime.simulator.run import host_cpu
 
@@ -196,8 +197,7 @@ def rounded():
         h, wide = x.astype(np.float16), d.astype(np.float16)
         fused = (h.astype(float) ** 2 + wide.astype(float)).astype(np.float16)
     yield "half", half.array, np.stack([h, wide, fused]), 0
-    bits = x.view(np.uint32)
-    yield "brain", brain.array, (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, 0
+    yield "brain", brain.array, float_to_bf16(x), 0
     yield "back", back.array, h.astype(np.float32), 0
 
 
