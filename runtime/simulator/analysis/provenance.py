@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triton_xe.intrinsics import Effect, find
-from triton_xe.runtime.simulator.ir import Function, Instruction
+from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
@@ -44,19 +44,33 @@ def _shared_words(function: Function) -> tuple[list[str], list[Instruction]]:
     """
     stored, loaded = [], []
     for i in function.instructions():
-        shared = any(o.type.kind == "ptr" and o.type.space == 3 for o in i.operands)
-        if i.opcode == "call" and (shared or not find(i.callee).known):
+        shared = any(map(_is_shared, i.operands))
+        unknown = i.opcode == "call" and not find(i.callee).known
+        if unknown or any(map(_escapes, i.operands)) or (shared and i.opcode not in _KNOWN_USES):
             return [], []
-        if not shared or i.opcode not in ("load", "store", "atomicrmw", "cmpxchg"):
+        if not shared or i.opcode not in ("load", "store"):
             continue
         t = i.operands[0].type if i.opcode == "store" else i.type
-        if i.opcode not in ("load", "store") or (t.kind == "ptr" and t.space == 3):
+        if t.kind == "ptr" and t.space == 3:
             return [], []
         if t.scalar.bits == 64 and i.opcode == "load":
             loaded.append(i)
         elif t.scalar.bits == 64:
             stored.append(i.operands[0].local or "")
     return stored, loaded
+
+
+_KNOWN_USES = ("load", "store", "getelementptr", "phi", "select", "icmp", "freeze")
+
+
+def _is_shared(o: Operand) -> bool:
+    return o.type.kind == "ptr" and o.type.space == 3
+
+
+def _escapes(o: Operand) -> bool:
+    """Whether a constant expression makes something else of a pointer to shared memory."""
+    return o.expression is not None and not _is_shared(o) and any(
+        _is_shared(x) or _escapes(x) for x in o.expression.operands)
 
 
 def _reads(i: Instruction) -> bool:

@@ -19,6 +19,9 @@ G, S = "ptr addrspace(1)", "ptr addrspace(3)"
     ([f"store i64 %x, {S} @slm", f"call void @other({S} @slm)"], set()),
     ([f"store i64 %x, {S} @slm", "call void @mine()"], set()),
     (["%u = add i64 %x, 1"], set()),
+    ([f"store i64 %x, {S} @slm", f"%u = ptrtoint {S} @slm to i64"], set()),
+    ([f"store i64 %x, {S} @slm", f"%u = add i64 ptrtoint ({S} @slm to i64), 8"], set()),
+    ([f"store i64 %x, {S} @slm", f"%u = getelementptr i8, {S} @slm, i64 8"], {0}),
 ])
 def test_words_of_shared_memory(lines: list[str], roots: set[int]) -> None:
     text = "\n".join([
