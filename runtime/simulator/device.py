@@ -30,7 +30,8 @@ from triton_xe.runtime.simulator.sanitizer import shadow
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import Word
 from triton_xe.runtime.simulator.trace import tracing
-from triton_xe.runtime.simulator.widen.host import ENTRY, HostKernel
+from triton_xe.runtime.simulator.widen.function import ENTRY
+from triton_xe.runtime.simulator.widen.host import HostKernel
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 

@@ -29,6 +29,7 @@ from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 from triton_xe.runtime.simulator.run.kernel_source import canonical
@@ -36,7 +37,6 @@ from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MISS, ROOM
 from triton_xe.runtime.simulator.widen import accesses, dpas_groups
 from triton_xe.runtime.simulator.widen.host import translate
-from triton_xe.runtime.simulator.widen.lsc import plain_accesses
 from triton_xe.spirv import attached_llvm_ir
 
 needs_avx2 = pytest.mark.skipif(

@@ -348,8 +348,7 @@ class Module:
 
     def integers(self, number: int) -> tuple[int, ...]:
         """The integers of a metadata node."""
-        words = self.metadata.get(number, "").replace(",", " ").replace("}", " ").split()
-        return tuple(int(w) for w in words if w.lstrip("-").isdigit())
+        return tuple(map(int, re.findall(r"i\d+ (-?\d+)", self.metadata.get(number, ""))))
 
 
 def undefined_calls(functions: Sequence[Function]) -> dict[str, Instruction]:

@@ -18,10 +18,10 @@ from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run.jit import object_key
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.host import HostKernel, find_kernel, translate
-from triton_xe.runtime.simulator.widen.lsc import plain_accesses
 
 
 @dataclass(frozen=True)

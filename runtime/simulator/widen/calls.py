@@ -44,7 +44,7 @@ from triton_xe.runtime.simulator.sanitizer.records import READS, WRITES
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_call
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value, store_value
-from triton_xe.runtime.simulator.widen.conversions import conversion
+from triton_xe.runtime.simulator.widen.conversions import CONVERSION_RULES
 from triton_xe.runtime.simulator.widen.elementwise import define_known, scalarise
 from triton_xe.runtime.simulator.widen.lane_atomics import LaneAtomic, lane_atomic, record, tried
 from triton_xe.runtime.simulator.widen.lane_helpers import (
@@ -54,7 +54,7 @@ from triton_xe.runtime.simulator.widen.lane_helpers import (
     lane_loop_name,
     result_fields,
 )
-from triton_xe.runtime.simulator.widen.maths import CONVERSION_RULES, math_call
+from triton_xe.runtime.simulator.widen.maths import math_call
 from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas
 from triton_xe.runtime.simulator.widen.subgroup import SUBGROUP_RULES
 from triton_xe.runtime.simulator.widen.values import Aggregate, Tabled, Uniform, Value, Wide
@@ -312,7 +312,6 @@ _RULES: dict[Callable[..., object] | None, Rule] = {
     definitions.memory.masked_store: predicated_store,
     definitions.memory.atomic_load: atomic_load,
     definitions.memory.atomic_store: atomic_store,
-    definitions.maths.convert: conversion,
     **CONVERSION_RULES,
     **BLOCK_RULES,
     **SUBGROUP_RULES,

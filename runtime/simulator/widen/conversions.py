@@ -1,4 +1,4 @@
-"""OpenCL's `convert_*` builtins, as an independent translator spells casts of SPIR-V.
+"""Conversions: of GenISA, and OpenCL's `convert_*`, as a translator spells casts of SPIR-V.
 
 Mangled name: `_Z<n>convert_<type><count>[_sat][_rt?]<argument>`; the last letter of the argument is
 its type in the Itanium C++ ABI's spelling (h t j m unsigned; c s i l signed; Dh f d floating).
@@ -7,14 +7,17 @@ its type in the Itanium C++ ABI's spelling (h t j m unsigned; c s i l signed; Dh
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
-from triton_xe.runtime.simulator.ir import Instruction
+from triton_xe.intrinsics import definitions
+from triton_xe.intrinsics.mangling import is_unsigned
+from triton_xe.runtime.simulator.ir import I32, Instruction, Operand, integer, with_elements
 from triton_xe.runtime.simulator.widen.elementwise import cast
-from triton_xe.runtime.simulator.widen.widener import Widener
+from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 _NAME = re.compile(r"_Z\d+convert_(u?)(char|short|int|long|half|float|double)\d*(_\w+?)?(?:Dv\d+_)?"
-                   r"(Dh|[a-z])$")
+                   r"(?:Dh|[a-z])$")
 
 
 def conversion(w: Widener, i: Instruction) -> None:
@@ -22,13 +25,13 @@ def conversion(w: Widener, i: Instruction) -> None:
     found = _NAME.match(i.callee)
     if found is None:
         w.fail(f"unknown function {i.callee}")
-    unsigned_result, _, mode, letter = found.groups()
+    unsigned_result, _, mode = found.groups()
     source, target = i.operands[0].type.scalar, i.type.scalar
-    unsigned = letter in "htjm"
     if source.kind == target.kind == "int":
-        opcode = "trunc" if target.bits < source.bits else "zext" if unsigned else "sext"
+        extend = "zext" if is_unsigned(i.callee) else "sext"
+        opcode = "trunc" if target.bits < source.bits else extend
     elif source.kind == "int":
-        opcode = "uitofp" if unsigned else "sitofp"
+        opcode = "uitofp" if is_unsigned(i.callee) else "sitofp"
     elif target.kind == "int":
         opcode = "fptoui" if unsigned_result else "fptosi"
     else:
@@ -42,4 +45,29 @@ def conversion(w: Widener, i: Instruction) -> None:
     cast(w, replace(i, opcode=opcode, flags=(), operands=i.operands[:1]))
 
 
-__all__ = ["conversion"]
+def _rounded(w: Widener, i: Instruction, dropped: int) -> Operand:
+    """Bits of the fp32 operand rounded to nearest even at bit `dropped`; NaN stays NaN."""
+    (x,) = w.host_operands(i)[:1]
+    b = w.b
+    bits = b.bitcast(x, with_elements(x.type, I32))
+    odd = b.and_(b.lshr(bits, dropped), 1)
+    rounded = b.add(bits, b.add(odd, (1 << (dropped - 1)) - 1))
+    quiet = b.or_(bits, 1 << 22)
+    return b.select(b.fcmp("uno", x, x), quiet, rounded)
+
+
+def _float_to_bf16(w: Widener, i: Instruction) -> None:
+    words = w.b.trunc(w.b.lshr(_rounded(w, i, 16), 16), integer(16))
+    w.define_like(i, w.b.bitcast(words, with_elements(words.type, i.type.scalar)))
+
+
+def _float_to_tf32(w: Widener, i: Instruction) -> None:
+    kept = w.b.and_(_rounded(w, i, 13), -(1 << 13))
+    w.define_like(i, w.b.bitcast(kept, with_elements(kept.type, i.type.scalar)))
+
+
+CONVERSION_RULES: dict[Callable[..., object] | None, Rule] = {
+    definitions.maths.convert: conversion,
+    definitions.conversions.float_to_bf16: _float_to_bf16,
+    definitions.conversions.float_to_tf32: _float_to_tf32,
+}

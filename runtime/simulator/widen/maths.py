@@ -1,25 +1,20 @@
-"""Mathematical functions: LLVM intrinsics, OpenCL builtins, conversions of GenISA."""
+"""Mathematical functions: LLVM intrinsics, OpenCL builtins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from triton_xe.intrinsics import Family, find
-from triton_xe.intrinsics.definitions import conversions
 from triton_xe.intrinsics.mangling import is_unsigned
 from triton_xe.runtime.simulator.ir import (
     F32,
     I1,
-    I32,
     Instruction,
-    Operand,
     constant,
     integer,
     with_elements,
 )
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.widen.subgroup import combine
-from triton_xe.runtime.simulator.widen.values import Uniform, Wide
+from triton_xe.runtime.simulator.widen.values import Wide
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 # OpenCL builtin -> native intrinsic
@@ -68,7 +63,7 @@ def _native(w: Widener, i: Instruction, name: str) -> None:
         for k, o in enumerate(i.operands)
     ]
     result = with_elements(operands[0].type, i.type.scalar)
-    _define(w, i, w.b.intrinsic(name, *operands, result=result, flags=i.flags))
+    w.define_like(i, w.b.intrinsic(name, *operands, result=result, flags=i.flags))
 
 
 def _library(w: Widener, i: Instruction, name: str) -> None:
@@ -93,43 +88,32 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
     w.define_uniform(i, scalars[0] if i.type.lanes == 1 else b.pack(i.type, scalars))
 
 
-def _operands(w: Widener, i: Instruction) -> list[Operand]:
-    """Host values: scalar where the result is uniform, else wide."""
-    if w.result_shape(i).wide:
-        return [w.wide_of(o) for o in i.operands]
-    return [w.uniform(o) for o in i.operands]
-
-
-def _define(w: Widener, i: Instruction, x: Operand) -> None:
-    w.define(i, Wide(x, i.type) if w.result_shape(i).wide else Uniform(x, i.type))
-
-
 def _reciprocal(w: Widener, i: Instruction, name: str) -> None:
-    x, *rest = _operands(w, i)
+    x, *rest = w.host_operands(i)
     if name == "divide":
-        _define(w, i, w.b.fdiv(x, rest[0]))
+        w.define_like(i, w.b.fdiv(x, rest[0]))
         return
     if name == "rsqrt":
         x = w.b.intrinsic("sqrt", x)
-    _define(w, i, w.b.fdiv(constant(x.type, 1.0), x))
+    w.define_like(i, w.b.fdiv(constant(x.type, 1.0), x))
 
 
 def _multiply_high(w: Widener, i: Instruction) -> None:
     bits = i.type.scalar.bits
     double = integer(2 * bits)
     extend = "zext" if is_unsigned(i.callee) else "sext"
-    a, b = (w.b.cast(extend, x, double) for x in _operands(w, i))
-    _define(w, i, w.b.trunc(w.b.lshr(w.b.mul(a, b), bits), i.type.scalar))
+    a, b = (w.b.cast(extend, x, double) for x in w.host_operands(i))
+    w.define_like(i, w.b.trunc(w.b.lshr(w.b.mul(a, b), bits), i.type.scalar))
 
 
 def _count_leading_zeros(w: Widener, i: Instruction) -> None:
-    (x,) = _operands(w, i)
-    _define(w, i, w.b.intrinsic("ctlz", x, constant(I1, 0)))
+    (x,) = w.host_operands(i)
+    w.define_like(i, w.b.intrinsic("ctlz", x, constant(I1, 0)))
 
 
 def _is_nan(w: Widener, i: Instruction) -> None:
-    (x,) = _operands(w, i)
-    _define(w, i, w.b.zext(w.b.fcmp("uno", x, x), i.type.scalar))
+    (x,) = w.host_operands(i)
+    w.define_like(i, w.b.zext(w.b.fcmp("uno", x, x), i.type.scalar))
 
 
 def _vector_reduce(w: Widener, i: Instruction, name: str) -> None:
@@ -144,31 +128,5 @@ def _vector_reduce(w: Widener, i: Instruction, name: str) -> None:
         w.define_uniform(i, w.b.extract(total, 0))
 
 
-# --- conversions of GenISA --------------------------------------------------------------------
-
-
-def _rounded(w: Widener, i: Instruction, dropped: int) -> Operand:
-    """Bits of the fp32 operand rounded to nearest even at bit `dropped`; NaN stays NaN."""
-    (x,) = _operands(w, i)[:1]
-    b = w.b
-    bits = b.bitcast(x, with_elements(x.type, I32))
-    odd = b.and_(b.lshr(bits, dropped), 1)
-    rounded = b.add(bits, b.add(odd, (1 << (dropped - 1)) - 1))
-    quiet = b.or_(bits, 1 << 22)
-    return b.select(b.fcmp("uno", x, x), quiet, rounded)
-
-
-def _float_to_bf16(w: Widener, i: Instruction) -> None:
-    words = w.b.trunc(w.b.lshr(_rounded(w, i, 16), 16), integer(16))
-    _define(w, i, w.b.bitcast(words, with_elements(words.type, i.type.scalar)))
-
-
-def _float_to_tf32(w: Widener, i: Instruction) -> None:
-    kept = w.b.and_(_rounded(w, i, 13), -(1 << 13))
-    _define(w, i, w.b.bitcast(kept, with_elements(kept.type, i.type.scalar)))
-
-
 _BUILTINS: dict[str, Rule] = {
     "mul_hi": _multiply_high, "clz": _count_leading_zeros, "isnan": _is_nan}
-CONVERSION_RULES: dict[Callable[..., object] | None, Rule] = {
-    conversions.float_to_bf16: _float_to_bf16, conversions.float_to_tf32: _float_to_tf32}

@@ -210,6 +210,15 @@ class Widener:
         """The result is a vector of these elements, or the only one itself."""
         self.define(i, parts[0] if i.type.lanes == 1 else Pieces(tuple(parts), i.type))
 
+    def define_like(self, i: Instruction, value: Operand) -> None:
+        """The result is `value`: uniform or the flat vector, as the analysis of shapes says."""
+        self.define(i, Wide(value, i.type) if self.result_shape(i).wide else Uniform(value, i.type))
+
+    def host_operands(self, i: Instruction) -> list[Operand]:
+        """Host values: flat vectors where the result is one, else scalars."""
+        host = self.wide_of if self.result_shape(i).wide else self.uniform
+        return [host(o) for o in i.operands]
+
     def uniform(self, operand: Operand) -> Operand:
         """Host value of an operand that must be the same in all lanes."""
         value = self.value(operand)

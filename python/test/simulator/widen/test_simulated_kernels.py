@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.widen import accesses, host
+from triton_xe.runtime.simulator.widen import accesses, function, host
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -477,7 +477,7 @@ NAMES = ("mul", "xor")
 
 @pytest.mark.parametrize("barrier", ["", BARRIER])
 def test_a_long_block_is_cut_and_computes_the_same(run: Run, kernel: Text, barrier: str) -> None:
-    steps = 3 * host.LONG_BLOCK
+    steps = 3 * function.LONG_BLOCK
     lines = [f"  %v{k + 1} = {NAMES[k % 2]} i32 %v{k}, {2 * k + 1}\n" for k in range(steps)]
     body = (LANE + "  %v0 = add i32 %lane, 1\n" + "".join(lines) + barrier
             + f"  %p = getelementptr i32, {P} %out, i32 %lane\n"
@@ -491,7 +491,7 @@ def test_a_long_block_is_cut_and_computes_the_same(run: Run, kernel: Text, barri
     assert out.tolist() == expected.tolist()
     made = host.translate(parse_module(text), "k", target("bmg")).text
     longest = max(len(part.splitlines()) for part in re.split(r"^\S+:$", made, flags=re.MULTILINE))
-    assert longest < 1.1 * host.LONG_BLOCK
+    assert longest < 1.1 * function.LONG_BLOCK
 
 
 def test_inline_assembly_is_refused_with_a_reason(run: Run, kernel: Text) -> None:

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.widen.scalar_extracts import scalar_extracts
+from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 
 P = "ptr addrspace(1)"
 MASK = ", ".join(f"i32 {k}" for k in (0, 1, 3, 2, 0, 0, 1, 1))

@@ -1,0 +1,1 @@
+"""What is rewritten in a kernel before it is widened."""

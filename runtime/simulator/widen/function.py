@@ -1,0 +1,405 @@
+"""The host function of one function: parameters, blocks, branches, phis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from triton_xe.runtime.simulator.analysis.calls import is_dpas
+from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
+from triton_xe.runtime.simulator.analysis.shapes import Shape
+from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables, tiles_offset
+from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.ir import (
+    FALSE,
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    TERMINATORS,
+    TOKEN,
+    TRUE,
+    VOID,
+    Block,
+    Function,
+    Instruction,
+    Operand,
+    Type,
+    constant,
+    poison,
+    zero,
+)
+from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
+from triton_xe.runtime.simulator.sanitizer.instrument import finite_result
+from triton_xe.runtime.simulator.widen import elementwise, memory
+from triton_xe.runtime.simulator.widen.calls import call, host_type
+from triton_xe.runtime.simulator.widen.direct import direct_arrays
+from triton_xe.runtime.simulator.widen.dpas_groups import group_dpas
+from triton_xe.runtime.simulator.widen.lane_helpers import host_name
+from triton_xe.runtime.simulator.widen.matrix import assign_slots, operand_roles, prepare_roles
+from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices
+from triton_xe.runtime.simulator.widen.values import Aggregate, Slot, Tabled, Uniform, Value, Wide
+from triton_xe.runtime.simulator.widen.widener import (
+    ARGS,
+    CTX,
+    ERROR,
+    SG,
+    SITES_AT,
+    SLM,
+    TILES,
+    ModuleContext,
+    Rule,
+    Widener,
+    known,
+)
+
+ENTRY = "xe_kernel"
+LONG_BLOCK = 400
+"""Instructions after which a block is cut: LLVM's work on one block grows with the square of its
+length (its x86 target compares each constant vector with all others that the block loads)."""
+
+
+class FunctionWriter:
+    """One function, widened."""
+
+    def __init__(self, context: ModuleContext, function: Function) -> None:
+        self.context = context
+        self.function = function
+        self.is_coroutine = function.name in context.barriers
+        matrices = Matrices(operand_roles(function, context.target))
+        self.w = Widener(context, function, Arrays(), matrices, prepare_roles)
+        self.w.arrays = self._arrays()
+        self.by_label = {b.label: b for b in function.blocks}
+        self.order = self._reverse_postorder()
+        self.number = {b.label: k for k, b in enumerate(self.order)}
+        self.source = self.order[0]
+        self.ends: dict[str, tuple[Block, Instruction]] = {}
+        """Of each source block: the last host block, and its terminator."""
+        self.phis: dict[str, tuple[Instruction, Shape]] = {}
+        """Phis of the host, by result in the source."""
+        self.stops = False
+        self.casts: dict[tuple[str, str, Type], str] = {}
+        """First result of each bitcast: block, operand, type."""
+
+    def _arrays(self) -> Arrays:
+        function, w = self.function, self.w
+        pointers = private_pointers(function)
+        kinds = direct_arrays(function, pointers, w.matrices.roles, w.uses, w.lanes)
+        tables = NO_TABLES
+        if self.context.sanitizer is None:
+            tables = tile_tables(function, pointers, kinds, w.uses, w.lanes)
+        return Arrays(pointers, find_granules(function, pointers), kinds, tables)
+
+    def _reverse_postorder(self) -> list[Block]:
+        seen: set[str] = set()
+        order: list[Block] = []
+        stack: list[tuple[Block, int]] = [(self.function.blocks[0], 0)]
+        seen.add(self.function.blocks[0].label)
+        while stack:
+            block, k = stack.pop()
+            if k < len(block.successors):
+                stack.append((block, k + 1))
+                following = block.successors[k]
+                if following not in seen:
+                    seen.add(following)
+                    stack.append((self.by_label[following], 0))
+            else:
+                order.append(block)
+        return order[::-1]
+
+    def written(self) -> Function:
+        """The host function."""
+        w, b = self.w, self.w.b
+        assign_slots(w)
+        self._head(b.function)
+        entry = b.block
+        arguments = b.block = Block("")
+        self._parameters()
+        for block in self.order:
+            self._block(block)
+        for block in self.order:
+            self._outgoing(block)
+        for last, terminator in self.ends.values():
+            last.instructions.append(terminator)
+        if self.stops:
+            b.start("%xe.stopped")
+            self._leave()
+        b.block = entry
+        self._prologue()
+        entry.instructions += [*w.frame, *arguments.instructions]
+        b.br(self._label(self.order[0].label))
+        if self.is_coroutine:
+            self._epilogue()
+        return b.function
+
+    def _label(self, label: str) -> str:
+        """The host block where a source block begins."""
+        return f"%s{self.number[label]}"
+
+    def _is_uniform(self, shape: Shape | None) -> bool:
+        return shape is not None and shape.uniform
+
+    @property
+    def _result(self) -> Type:
+        shape = self.context.shapes.returns[self.function.name]
+        return host_type(self.w, self.function.result, self._is_uniform(shape))
+
+    def _head(self, made: Function) -> None:
+        made.attributes = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+        made.parameters = [(CTX.text, PTR), (SG.text, I32)]
+        if self.function.is_kernel:
+            made.name, made.result = ENTRY, PTR if self.is_coroutine else VOID
+            made.parameters.insert(0, (ARGS.text, PTR))
+            made.parameter_attributes = {ARGS.text: "noalias", CTX.text: "noalias"}
+            made.attributes += " presplitcoroutine" if self.is_coroutine else ""
+            return
+        made.name, made.result, made.is_internal = host_name(self.function), self._result, True
+        shapes = self.context.shapes.arguments[self.function.name]
+        made.parameters += [
+            (f"%p{k}", host_type(self.w, t, self._is_uniform(shape)))
+            for k, ((_, t), shape) in enumerate(zip(self.function.parameters, shapes, strict=True))
+        ]
+
+    def _prologue(self) -> None:
+        """Make ready what `widener` names; memory of a coroutine's frame."""
+
+        def name(result: Operand, opcode: str, *operands: Operand) -> None:
+            b.append(Instruction(opcode, PTR, list(operands), result.text, element=I8))
+
+        b, context = self.w.b, self.context
+        if self.is_coroutine:
+            null = constant(PTR, 0)
+            token = b.call("llvm.coro.id", TOKEN, [constant(I32, 64), null, null, null])
+            size = b.call("llvm.coro.size.i64", I64)
+            frame = b.call(FRAME, PTR, [CTX, SG, size])
+            self.handle = b.call("llvm.coro.begin", PTR, [token, frame])
+        offset = tiles_offset(context.slm_bytes)
+        name(SLM, "load", b.at(CTX, Context.SLM.offset))
+        name(TILES, "getelementptr", SLM, constant(I64, offset))
+        name(ERROR, "load", b.at(CTX, Context.ERROR.offset))
+        name(SITES_AT, "getelementptr", CTX, constant(I64, Context.SITES.offset))
+
+    def _epilogue(self) -> None:
+        b = self.w.b
+        b.start("%coro.final")
+        none = Operand(TOKEN, "none")
+        last = b.call("llvm.coro.suspend", I8, [none, TRUE])
+        b.switch(last, "%coro.leave", [(0, "%coro.trap"), (1, "%coro.cleanup")])
+        b.start("%coro.trap")
+        b.unreachable()
+        b.start("%coro.cleanup")
+        b.br("%coro.leave")
+        b.start("%coro.leave")
+        b.call("llvm.coro.end", VOID, [self.handle, FALSE, none])
+        b.ret(self.handle)
+
+    def _leave(self) -> None:
+        """End the subgroup; other functions return some value."""
+        b = self.w.b
+        if self.is_coroutine:
+            b.br("%coro.final")
+        else:
+            b.ret(None if self.function.is_kernel or self._result is VOID else zero(self._result))
+
+    def _parameters(self) -> None:
+        w = self.w
+        shapes = self.context.shapes.arguments[self.function.name]
+        for k, ((name, t), shape) in enumerate(
+            zip(self.function.parameters, shapes, strict=True)
+        ):
+            if self.function.is_kernel:
+                x = w.b.load(I8 if t is I1 else t, w.at(ARGS, 8 * k), align=8)
+                w.values[name] = Uniform(w.b.trunc(x, I1) if t is I1 else x, t)
+                continue
+            uniform = self._is_uniform(shape)
+            x = Operand(host_type(w, t, uniform), f"%p{k}")
+            w.values[name] = Uniform(x, t) if uniform else Wide(x, t)
+
+    def _block(self, block: Block) -> None:
+        w, b = self.w, self.w.b
+        self.source = block
+        w.source_label = block.label
+        b.start(self._label(block.label))
+        first = len(b.function.blocks) - 1
+        w.matrices.in_loop = any(map(is_dpas, block.instructions)) and self._repeats(block)
+        waiting: list[tuple[Instruction, Value]] = []
+        for i in block.instructions:
+            w.current = i
+            if len(b.block.instructions) > LONG_BLOCK:
+                self._stop_when_asked()
+            if i.opcode == "phi":
+                waiting.append(self._phi(i))
+                continue
+            self._define_phis(waiting)
+            (self._terminate if i.opcode in TERMINATORS else self._instruction)(i)
+        last = b.block
+        terminator = last.instructions.pop()
+        w.current = None
+        group_dpas(w, b.function.blocks[first:])
+        self.ends[block.label] = last, terminator
+
+    def _repeats(self, block: Block) -> bool:
+        """Whether control can come back to a block."""
+        seen: set[str] = set()
+        todo = list(block.successors)
+        while todo:
+            label = todo.pop()
+            if label not in seen:
+                seen.add(label)
+                todo += self.by_label[label].successors
+        return block.label in seen
+
+    def _define_phis(self, waiting: list[tuple[Instruction, Value]]) -> None:
+        for i, value in waiting:
+            self.w.define(i, value)
+        waiting.clear()
+
+    def _phi(self, i: Instruction) -> tuple[Instruction, Value]:
+        w = self.w
+        assert i.result is not None
+        shape = w.result_shape(i)
+        value: Value
+        if i.result in w.matrices.slots:
+            value = Slot(w.matrices.slots[i.result], i.type)
+        elif shape.pure and shape.table is not None and i.type.scalar.kind != "ptr":
+            value = known(shape.table, i.type)
+        elif i.type.kind == "struct":
+            w.fail("a phi of a struct")
+        else:
+            phi = w.b.phi(w.type_of(i.type) if shape.wide else i.type)
+            self.phis[i.result] = phi, shape
+            if shape.wide:
+                value = Wide(phi.value, i.type)
+            elif shape.uniform or shape.table is None:
+                value = Uniform(phi.value, i.type)
+            else:
+                value = Tabled(phi.value, shape.table, i.type)
+        w.values[i.result] = value
+        return i, value
+
+    def _instruction(self, i: Instruction) -> None:
+        w = self.w
+        if i.opcode == "call":
+            call(w, i)
+        else:
+            rule = RULES.get(i.opcode)
+            if rule is None:
+                w.fail(f"unknown instruction {i.opcode}")
+            if i.opcode == "bitcast" and self._known_cast(i):
+                return
+            rule(w, i)
+        finite_result(w, i)
+
+    def _known_cast(self, i: Instruction) -> bool:
+        """Whether this block made the same cast before, with all that is needed of it."""
+        w = self.w
+        assert i.result is not None
+        key = (self.source.label, i.operands[0].text, i.type)
+        first = self.casts.setdefault(key, i.result)
+        roles = w.matrices.roles.get(i.result, set())
+        if first == i.result or first not in w.values or not all(
+            (first, role) in w.matrices.prepared for role in roles
+        ):
+            return False
+        w.values[i.result] = w.values[first]
+        for role in roles:
+            w.matrices.prepared[i.result, role] = w.matrices.prepared[first, role]
+        return True
+
+    def _terminate(self, i: Instruction) -> None:
+        """Append the terminator of a source block."""
+        w = self.w
+        if i.opcode in ("br", "switch"):
+            self._branch(i)
+        elif i.opcode == "ret":
+            self._return(i)
+        elif i.opcode == "unreachable":
+            w.b.unreachable()
+        elif i.opcode == "cold":
+            w.call_helper(COLD, VOID, [CTX, SG])
+            self._return(i)
+        else:
+            w.fail(f"unknown instruction {i.opcode}")
+
+    def _branch(self, i: Instruction) -> None:
+        w = self.w
+        if any(self.number[x] <= self.number[self.source.label] for x in i.labels):
+            self._stop_when_asked(i)
+        operands = list(i.operands)
+        if operands:
+            value = w.value(operands[0])
+            if not isinstance(value, Uniform):
+                w.fail("a branch on a condition that differs between lanes")
+            operands[0] = value.value
+        w.b.append(Instruction(i.opcode, VOID, operands, labels=[self._label(x) for x in i.labels]))
+
+    def _stop_when_asked(self, back: Instruction | None = None) -> None:
+        """Leave a long block, or a loop at `back`, once the launch has failed or is to end."""
+        w, b = self.w, self.w.b
+        bad = b.icmp("ne", b.load(I64, ERROR, volatile=True), 0)
+        after, left = b.label(), b.label() if back is not None else "%xe.stopped"
+        b.cond_br(bad, left, after)
+        if back is not None:
+            w.note_location(back)
+            b.start(left)
+            w.call_helper(STOPPED, VOID, [CTX, SG, constant(I64, back.line)])
+            b.br("%xe.stopped")
+        b.start(after)
+        self.stops = True
+
+    def _return(self, i: Instruction) -> None:
+        if self.function.is_kernel or not i.operands:
+            self._leave()
+        else:
+            self.w.b.ret(self._packed(self.w.value(i.operands[0]), self._result))
+
+    def _packed(self, value: Value, t: Type) -> Operand:
+        w = self.w
+        if not isinstance(value, Aggregate):
+            if isinstance(value, Uniform) and value.value.type is t:
+                return value.value
+            return w.wide(value)
+        x = poison(t)
+        for k, (part, field) in enumerate(zip(value.parts, t.fields, strict=True)):
+            x = w.b.insert_value(x, self._packed(part, field), k)
+        return x
+
+    # --- phis, once every block is written ----------------------------------------------------
+
+    def _outgoing(self, block: Block) -> None:
+        """Compute, at the end of `block`, what the phis of its successors receive."""
+        w = self.w
+        last, _ = self.ends[block.label]
+        w.b.block, w.source_label = last, block.label
+        stores: list[tuple[Operand, Operand]] = []
+        for label in dict.fromkeys(block.successors):
+            for phi in self.by_label[label].phis:
+                for operand, source in zip(phi.operands, phi.labels, strict=True):
+                    if source != block.label:
+                        continue
+                    if phi.result in w.matrices.slots:
+                        self._slot_copy(phi, operand, stores)
+                    elif phi.result in self.phis:
+                        made, shape = self.phis[phi.result]
+                        w.b.meet(made, self._incoming(operand, made.type, shape), last.label)
+        for x, pointer in stores:
+            w.b.store(x, pointer, align=64)
+
+    def _slot_copy(
+        self, phi: Instruction, operand: Operand, stores: list[tuple[Operand, Operand]]
+    ) -> None:
+        w = self.w
+        assert phi.result is not None
+        slot = w.matrices.slots[phi.result]
+        value = w.value(operand)
+        if operand.is_undefined or (isinstance(value, Slot) and value.pointer == slot):
+            return
+        stores.append((w.wide(value), slot))
+
+    def _incoming(self, operand: Operand, t: Type, shape: Shape) -> Operand:
+        if operand.is_undefined:
+            return poison(t)
+        return self.w.wide_of(operand) if shape.wide else self.w.base(operand)
+
+
+RULES: Mapping[str, Rule] = {**elementwise.RULES, **memory.RULES}
