@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -51,11 +52,16 @@ from triton_xe.dialects.tt.structure import CallOp, FuncOp
 from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp
 from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
 from triton_xe.layout import to_linear_layout
-from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.rewriting import all_of, functions
 
-_LOADS = (LoadOp, BlockLoadOp)
-_ATOMICS = (AtomicRMWOp, AtomicCASOp, AtomicStoreOp)
-_ORDERED = (StoreOp, BlockStoreOp, *_ATOMICS, AtomicLoadOp, AtomicPollOp)
+_POINTER, _CURSOR = attrgetter("ptr"), attrgetter("cursor")
+_LOADS = {LoadOp: _POINTER, BlockLoadOp: _CURSOR}
+_STORED = {StoreOp: _POINTER, AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER, AtomicStoreOp: _POINTER,
+           BlockStoreOp: _CURSOR}
+_LOADED = {**_LOADS, AtomicLoadOp: _POINTER, AtomicPollOp: _POINTER}
+_ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
+"""What waits for all warps where dots share operands."""
+_CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 _DERIVED = (AddPtrOp, SplatOp, BroadcastOp, ExpandDimsOp, ConvertLayoutOp, BitcastOp, ReshapeOp,
             TransOp, CursorOp, AdvanceOp)
 """Operations whose first operand is the address that they compute another one from."""
@@ -77,14 +83,14 @@ class InsertBarriersPass(ModulePass):
         if op.attributes["ttg.num-warps"].value.data == 1:  # type: ignore[attr-defined]
             return
         for function in functions(op):
-            if any(_is_dpas(inner) for inner in function.walk()):
+            if any(_is_dpas(dot) for dot in all_of(function, DotOp)):
                 _wait_before_stores(function)
             for order in ORDERS:
                 _insert(function, order)
 
 
-def _is_dpas(op: Operation) -> bool:
-    return isinstance(op, DotOp) and isinstance(op.d.type.encoding, DpasAttr)
+def _is_dpas(dot: DotOp) -> bool:
+    return isinstance(dot.d.type.encoding, DpasAttr)
 
 
 def _wait_before_stores(function: Operation) -> None:
@@ -94,29 +100,27 @@ def _wait_before_stores(function: Operation) -> None:
     from, must not be seen by the load of another.
     """
     for op in list(function.walk()):
-        if not isinstance(op, _ORDERED):
+        if type(op) not in _ORDERED:
             continue
         before = op.prev_op
         while before is not None and not before.regions and not isinstance(before, BarrierOp):
-            before = None if isinstance(before, _LOADS) else before.prev_op
+            before = None if type(before) in _LOADS else before.prev_op
         if not isinstance(before, BarrierOp):
             _barrier(op)
 
 
 def _stored(op: Operation) -> SSAValue | None:
-    if isinstance(op, (StoreOp, *_ATOMICS)):
-        return op.ptr
-    return op.cursor if isinstance(op, BlockStoreOp) else None
+    address = _STORED.get(type(op))
+    return None if address is None else address(op)
 
 
 def _loaded(op: Operation) -> SSAValue | None:
-    if isinstance(op, (LoadOp, AtomicLoadOp, AtomicPollOp)):
-        return op.ptr
-    return op.cursor if isinstance(op, BlockLoadOp) else None
+    address = _LOADED.get(type(op))
+    return None if address is None else address(op)
 
 
 def _loaded_by_several(op: Operation) -> SSAValue | None:
-    return _loaded(op) if isinstance(op, _LOADS) and _has_copies(op.results[0]) else None
+    return _loaded(op) if type(op) in _LOADS and _has_copies(op.results[0]) else None
 
 
 def _has_copies(value: SSAValue) -> bool:
@@ -197,9 +201,9 @@ def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
 
 def _block(block: Block, pending: Bases, order: Order) -> Bases:
     for op in list(block.ops):
-        if isinstance(op, BarrierOp):
+        if type(op) is BarrierOp:
             pending = NOTHING
-        elif isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
+        elif type(op) in _CONTROL:
             pending = _nested(op, pending, order)
         else:
             pending = _access(op, pending, order)
@@ -225,7 +229,7 @@ def _nested(op: Operation, pending: Bases, order: Order) -> Bases:
 def _access(op: Operation, pending: Bases, order: Order) -> Bases:
     if _may_alias(op, pending, order):
         pending = _barrier(op)
-    if isinstance(op, CallOp):
+    if type(op) is CallOp:
         return pending | {(None, None)}
     address = order.earlier(op)
     if address is None:
@@ -244,7 +248,7 @@ def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:
     """Whether an operation may access one of the bases."""
     if not pending:
         return False
-    if isinstance(op, CallOp):
+    if type(op) is CallOp:
         return True
     address = order.later(op)
     if address is None:

@@ -216,7 +216,7 @@ def erase_dead(root: Operation) -> None:
         for op in list(root.walk(reverse=True)):
             if op.parent is None or op is root:
                 continue
-            if isinstance(op, scf.ForOp):
+            if type(op) is scf.ForOp:
                 changed |= drop_dead_carries(op)
             elif op.results and is_pure(op) and not any(r.uses.get_length() for r in op.results):
                 Rewriter.erase_op(op)
@@ -301,8 +301,11 @@ _Op = TypeVar("_Op", bound=Operation)
 
 
 def all_of(root: Operation, *kinds: type[_Op]) -> list[_Op]:
-    """The operations of some classes below `root`, in order."""
-    return [op for op in root.walk() if isinstance(op, kinds)]
+    """The operations of some classes below `root`, in order.
+
+    Asks for the class itself, which is several times as fast as `isinstance` of abstract classes.
+    """
+    return [op for op in root.walk() if type(op) in kinds]  # type: ignore[misc]
 
 
 def if_else(condition: SSAValue, results: Sequence[Attribute]) -> scf.IfOp:

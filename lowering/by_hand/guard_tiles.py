@@ -29,7 +29,7 @@ from triton_xe.dialects.xetile.ops import InitTileOp
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.lowering.rewriting import detach, functions, if_else
+from triton_xe.lowering.rewriting import all_of, detach, functions, if_else
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -48,7 +48,7 @@ class GuardTilesPass(TargetedPass):
         if not self.device(op).has_block_2d:
             return
         for function in functions(op):
-            tiles = [inner for inner in function.walk() if isinstance(inner, InitTileOp)]
+            tiles = all_of(function, InitTileOp)
             asked = [tile for tile in tiles if tile.base_alignment is None]
             if asked and len(function.regions[0].blocks) == 1:
                 _Guard(function).run(asked)

@@ -36,7 +36,7 @@ from triton_xe.lowering.layouts.dpas_choice import (
 from triton_xe.lowering.layouts.propagate_layouts import CASTS, propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
 from triton_xe.lowering.module_facts import module_warps, remark
-from triton_xe.lowering.rewriting import erase_dead, functions, place, placed, retyped
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions, place, placed, retyped
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -57,7 +57,7 @@ class AssignDpasPass(TargetedPass):
 
 
 def _assign_function(function: Operation, target: Target, num_warps: int) -> None:
-    dots = {op: instruction_of(op, target) for op in function.walk() if isinstance(op, DotOp)}
+    dots = {op: instruction_of(op, target) for op in all_of(function, DotOp)}
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
     first = _chains(list(made))
     for dot, dpas in dots.items():

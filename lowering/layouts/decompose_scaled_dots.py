@@ -52,7 +52,7 @@ from triton_xe.layout import (
     to_linear_layout,
 )
 from triton_xe.lowering.layouts.rematerialize import converted
-from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.rewriting import all_of, functions
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -68,7 +68,7 @@ class DecomposeScaledDotsPass(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            for dot in [o for o in function.walk() if isinstance(o, DotScaledOp)]:
+            for dot in all_of(function, DotScaledOp):
                 _Decomposition(dot).run()
 
 

@@ -28,6 +28,7 @@ from triton_xe.lowering.layouts.propagate_layouts import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
+    all_of,
     detach,
     erase_dead,
     functions,
@@ -70,7 +71,7 @@ class JoinHalvesPass(TargetedPass):
         if target is None or not target.has_block_2d:
             return
         for function in functions(op):
-            for split in [o for o in function.walk() if isinstance(o, SplitOp)]:
+            for split in all_of(function, SplitOp):
                 _join(split, target)
             erase_dead(function)
 

@@ -39,6 +39,7 @@ from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.module_facts import module_lanes, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
+    all_of,
     detach,
     erase_dead,
     extend_for,
@@ -103,7 +104,7 @@ class RaiseSurfacesPass(TargetedPass):
                     remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
             erase_dead(function)
             affine = Affine()
-            for store in [o for o in function.walk() if isinstance(o, StoreOp)]:
+            for store in all_of(function, StoreOp):
                 if stores_dot(store.value, target) and not in_slow_version(store):
                     _raise_store(store, affine)
             erase_dead(function)

@@ -52,7 +52,7 @@ class SinkLoadsPass(TargetedPass):
         for function in functions(op):
             blocks = [b for o in function.walk() for region in o.regions for b in region.blocks]
             for block in blocks:
-                loads = [o for o in block.ops if isinstance(o, (LoadNdOp, LoadOp))]
+                loads = [o for o in block.ops if type(o) in (LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
                     _sink(block, target)
                 _multiply_at_use(block, target)
@@ -106,7 +106,7 @@ def _multiply_at_use(block: Block, target: Target) -> None:
 
     Each of their fragments is computed when it is stored or converted, unless a loop carries it.
     """
-    products = [op for op in block.ops if isinstance(op, DpasOp)]
+    products = [op for op in block.ops if type(op) is DpasOp]
     chains = {op: _chain(op) for op in products if not _continues(op)}
     factors = {value for op in products for value in (op.a, op.b)}
     room = HELD * target.grf_bytes
