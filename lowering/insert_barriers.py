@@ -51,7 +51,7 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import CallOp, FuncOp
 from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp
 from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
-from triton_xe.layout import to_linear_layout
+from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, functions
 
 _POINTER, _CURSOR = attrgetter("ptr"), attrgetter("cursor")
@@ -125,12 +125,9 @@ def _loaded_by_several(op: Operation) -> SSAValue | None:
 
 def _has_copies(value: SSAValue) -> bool:
     """Whether several warps hold the same element; every warp holds a scalar."""
-    kind = value.type
-    if not isinstance(kind, TensorType):
+    if not isinstance(value.type, TensorType):
         return True
-    layout = to_linear_layout(
-        kind.encoding.encoding, tuple(kind.get_shape()))  # type: ignore[attr-defined]
-    return bool(layout.free_variable_masks().get("warp", 0))
+    return bool(layout_of(value.type).free_variable_masks().get("warp", 0))
 
 
 @dataclass(frozen=True)

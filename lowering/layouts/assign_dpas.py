@@ -14,21 +14,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import BlockLoadOp
+from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
 from triton_xe.lowering.layouts.dpas_choice import (
     batched_encoding,
-    dot_precision,
     dpas_encoding,
     instruction_of,
     operand_encoding,
@@ -40,7 +39,7 @@ from triton_xe.lowering.rewriting import all_of, erase_dead, functions, place, p
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
-_CHAINED = ("arith.", "math.", "ttg.convert_layout")
+_CHAINED = ("arith", "math")
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,9 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
     legalize_block_layouts(function, target, num_warps)
 
 
-def _chains(dots: list[Operation]) -> dict[Operation, str]:
+def _chains(dots: list[DotOp]) -> dict[DotOp, str]:
     """Dots whose result is an operand of another: the dimension that warps share first."""
-    first: dict[Operation, str] = {}
+    first: dict[DotOp, str] = {}
     for dot in dots:
         for user, index in _reached(dot):
             if user in dots:
@@ -81,7 +80,7 @@ def _chains(dots: list[Operation]) -> dict[Operation, str]:
     return first
 
 
-def _reached(dot: Operation) -> list[tuple[Operation, int]]:
+def _reached(dot: DotOp) -> list[tuple[DotOp, int]]:
     """(dot, operand) pairs that the result of a dot reaches through element-wise operations."""
     found = []
     work, seen = list(dot.results), set[SSAValue]()
@@ -92,26 +91,26 @@ def _reached(dot: Operation) -> list[tuple[Operation, int]]:
         seen.add(value)
         for use in value.uses:
             user = use.operation
-            if user.name == "tt.dot" and use.index < 2:
+            if isinstance(user, DotOp) and use.index < 2:
                 found.append((user, use.index))
-            elif user.name.startswith(_CHAINED) or user.name in CASTS:
+            elif type(user) in (*CASTS, ConvertLayoutOp) or user.dialect_name() in _CHAINED:
                 work += user.results
     return found
 
 
-def _assign(dot: Operation, dpas: Dpas, num_warps: int, first: str) -> None:
-    parent = batched_encoding(shape_of(dot.operands[2]), num_warps, dpas, first)
-    precision = dot_precision(dot)
+def _assign(dot: DotOp, dpas: Dpas, num_warps: int, first: str) -> None:
+    parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first)
+    precision = dot.precision
     operands = Operands(dpas, precision)
     terms = []
-    for index, name in enumerate((dpas.a, dpas.b)):
-        source = before_conversions(dot.operands[index])
+    for index, (operand, name) in enumerate(((dot.a, dpas.a), (dot.b, dpas.b))):
+        source = before_conversions(operand)
         encoding = layout_attr(operand_encoding(index, parent, dpas))
         value = converted(source, encoding, _as_early(source, dot))
         terms.append(operands.terms(value, name, _as_early(value, dot)))
     at, before = InsertPoint.before(dot), dot.prev_op
     kind = layout_attr(parent)
-    acc = converted(before_conversions(dot.operands[2]), kind, at)
+    acc = converted(before_conversions(dot.c), kind, at)
     small = PRODUCTS.get(precision, ()) if len(terms[0]) > 1 else ()
     total = zeros(acc.type, at) if small else acc
     for left, right in small:
@@ -121,26 +120,25 @@ def _assign(dot: Operation, dpas: Dpas, num_warps: int, first: str) -> None:
     result = _multiplied(dot, terms[0][0], terms[1][0], total, at)
     if small:
         result = add(result, acc, at)
-    back = ConvertLayoutOp(operands=[result], result_types=[dot.results[0].type])
+    back = ConvertLayoutOp(operands=[result], result_types=[dot.d.type])
     place(before, dot)
     Rewriter.replace_op(dot, back)
 
 
 def _multiplied(
-    dot: Operation, a: SSAValue, b: SSAValue, acc: SSAValue, at: InsertPoint
+    dot: DotOp, a: SSAValue, b: SSAValue, acc: SSAValue, at: InsertPoint
 ) -> SSAValue:
-    properties = dict(dot.properties)
-    if "inputPrecision" in properties and properties["inputPrecision"].data in PRODUCTS:  # type: ignore[attr-defined]
-        properties["inputPrecision"] = StringAttr("tf32")
-    copy = type(dot).create(
-        operands=[a, b, acc], result_types=[acc.type], properties=properties,
+    copy = DotOp.create(
+        operands=[a, b, acc], result_types=[acc.type], properties=dict(dot.properties),
         attributes=dict(dot.attributes),
     )
+    if dot.precision in PRODUCTS:
+        copy.input_precision = StringAttr("tf32")
     Rewriter.insert_op(copy, at)
-    return copy.results[0]
+    return copy.d
 
 
-def _as_early(value: SSAValue, dot: Operation) -> InsertPoint:
+def _as_early(value: SSAValue, dot: DotOp) -> InsertPoint:
     """Where an operand of a dot is made: outside of the loops that do not change it."""
     op = value.owner
     if isinstance(op, Operation):
@@ -152,21 +150,19 @@ def _as_early(value: SSAValue, dot: Operation) -> InsertPoint:
 
 def legalize_block_layouts(function: Operation, target: Target, num_warps: int) -> None:
     """Give block loads and stores that no dot gave a layout one that blocks can have."""
-    for op in [o for o in function.walk() if o.name in ("xe.block_load", "xe.block_store")]:
-        value = op.results[0] if op.name == "xe.block_load" else op.operands[0]
-        kind = value.type
-        assert isinstance(kind, TensorType)
-        held = kind.encoding.encoding  # type: ignore[attr-defined]
+    accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
+    for op in accesses:
+        kind = op.value.type
+        held = encoding_of(kind)
         parent = held.parent if isinstance(held, DotOperandEncoding) else held
         if isinstance(parent, DpasEncoding):
             continue
-        encoding = layout_attr(_block_layout(shape_of(value), target, num_warps))
-        if op.name == "xe.block_store":
-            op.operands[0] = converted(value, encoding, InsertPoint.before(op))
+        encoding = layout_attr(_block_layout(shape_of(op.value), target, num_warps))
+        if isinstance(op, BlockStoreOp):
+            op.operands[0] = converted(op.value, encoding, InsertPoint.before(op))
             continue
-        transposed = op.properties.get("transposed") is not None
-        new = BlockLoadOp(op.operands[0], retyped(kind, encoding), transposed)
-        back = ConvertLayoutOp(operands=[new.results[0]], result_types=[kind])
+        new = BlockLoadOp(op.cursor, retyped(kind, encoding), op.transposed is not None)
+        back = ConvertLayoutOp(operands=[new.value], result_types=[kind])
         placed(op, new, back)
         Rewriter.replace_op(op, [new, back])
     erase_dead(function)

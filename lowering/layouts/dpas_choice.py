@@ -9,14 +9,15 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     IntegerType,
-    TensorType,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
+from xdsl.utils.type import get_element_type_or_self
 
+from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, check_dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.surfaces.affine import shape_of
 
 _F32: dict[str, str] = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16"}
 _FP8: dict[str, str] = {"f8E5M2": "bf8", "f8E4M3FN": "hf8"}
@@ -49,25 +50,15 @@ def accumulator_type(element: Attribute) -> str:
     return {"f16": "f16", "bf16": "bf16"}.get(str(element), str(element))
 
 
-def dot_precision(dot: Operation) -> str:
-    """The input precision of a tt.dot: tf32, ieee, ..."""
-    held = attribute(dot, "inputPrecision") or attribute(dot, "input_precision")
-    return str(held.data) if held is not None and hasattr(held, "data") else "ieee"
-
-
-def instruction_of(dot: Operation, target: Target) -> Dpas | str:
+def instruction_of(dot: DotOp, target: Target) -> Dpas | str:
     """The DPAS that a dot is made of, or why it cannot be."""
-    a_kind, b_kind, c_kind = (v.type for v in dot.operands[:3])
-    assert isinstance(a_kind, TensorType)
-    assert isinstance(b_kind, TensorType)
-    assert isinstance(c_kind, TensorType)
-    precision = dot_precision(dot)
-    a, b = (operand_type(k.element_type, precision, target) for k in (a_kind, b_kind))
+    left, right, result = (get_element_type_or_self(v.type) for v in (dot.a, dot.b, dot.c))
+    a, b = (operand_type(kind, dot.precision, target) for kind in (left, right))
     if a is None or b is None:
-        return f"no DPAS of {a_kind.element_type} by {b_kind.element_type}"
-    m, n = shape_of(dot.operands[2])[-2:]
-    k = shape_of(dot.operands[0])[-1]
-    accumulator = accumulator_type(c_kind.element_type)
+        return f"no DPAS of {left} by {right}"
+    m, n = shape_of(dot.c)[-2:]
+    k = shape_of(dot.a)[-1]
+    accumulator = accumulator_type(result)
     reason = check_dpas(a, b, accumulator, target)
     if reason is not None:
         return reason

@@ -9,34 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects import arith_ext
+from triton_xe.dialects.layouts import encoding_of, layout_attr
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import (
+    BitcastOp,
+    BroadcastOp,
+    ClampFOp,
+    ExpandDimsOp,
+    FpToFpOp,
+    MulhiUIOp,
+    PreciseDivFOp,
+    PreciseSqrtOp,
+    TransOp,
+)
+from triton_xe.dialects.tt.structure import ExternElementwiseOp, ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import BlockLoadOp
-from triton_xe.layout import DpasEncoding, SliceEncoding, to_linear_layout
+from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp, RoundTf32Op
+from triton_xe.layout import DpasEncoding, SliceEncoding
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
+    is_volatile,
+    layout_held,
+    layout_of,
     rematerialize,
     replace_converted,
     slice_of,
     with_encoding,
 )
-from triton_xe.lowering.rewriting import detach, erase_dead, placed, retyped
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.rewriting import all_of, detach, erase_dead, last_of, placed, retyped
+from triton_xe.lowering.surfaces.affine import shape_of
 
-_ELEMENTWISE = ("arith.", "math.")
-CASTS = frozenset(
-    {"arith.truncf", "arith.extf", "tt.fp_to_fp", "arith.sitofp", "arith.uitofp", "arith.extsi",
-     "arith.trunci", "arith.extui", "arith.bitcast", "tt.bitcast", "xe.round_tf32"}
+CASTS = (
+    arith_ext.TruncFOp, arith_ext.ExtFOp, arith_ext.SIToFPOp, arith_ext.UIToFPOp,
+    arith_ext.ExtSIOp, arith_ext.ExtUIOp, arith_ext.TruncIOp, arith.BitcastOp, FpToFpOp, BitcastOp,
+    RoundTf32Op,
 )
-_MORE_ELEMENTWISE = frozenset(
-    {"tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.mulhiui", "tt.extern_elementwise"}
-)
-Rule = Callable[[Operation], bool]
+_ELEMENTWISE = (*CASTS, ClampFOp, PreciseSqrtOp, PreciseDivFOp, MulhiUIOp, ExternElementwiseOp)
+Rule = Callable[[ConvertLayoutOp], bool]
 ROUNDS = 200
 
 
@@ -52,155 +68,137 @@ def propagate(function: Operation) -> int:
     changed = True
     while changed and rounds < ROUNDS:
         rounds, changed = rounds + 1, False
-        for op in [o for o in function.walk() if o.name == "ttg.convert_layout"]:
-            if op.parent is None or not op.results[0].uses.get_length():
-                continue
-            changed |= any(rule(op) for rule in rules)
+        for op in all_of(function, ConvertLayoutOp):
+            if op.parent is not None and op.result.uses.get_length():
+                changed |= any(rule(op) for rule in rules)
     erase_dead(function)
-    for op in [o for o in function.walk() if o.name == "ttg.convert_layout"]:
+    for op in all_of(function, ConvertLayoutOp):
         into_branch(op)
     return rounds
 
 
 def same_layout(left: Attribute, right: Attribute) -> bool:
-    """Whether two tensor types place their elements alike, whatever the spelling."""
-    if left == right:
-        return True
-    assert isinstance(left, TensorType)
-    assert isinstance(right, TensorType)
-    shape = tuple(left.get_shape())
-    layouts = [to_linear_layout(t.encoding.encoding, shape) for t in (left, right)]  # type: ignore[attr-defined]
-    return layouts[0] == layouts[1]
+    """Whether two tensor types have the same layout, whatever the spelling."""
+    return left == right or layout_of(left) == layout_of(right)
 
 
 def is_dpas(kind: Attribute) -> bool:
     """Whether a tensor has the layout of a DPAS result, or of a slice of one."""
     if not isinstance(kind, TensorType):
         return False
-    encoding = kind.encoding.encoding  # type: ignore[attr-defined]
+    encoding = encoding_of(kind)
     while isinstance(encoding, SliceEncoding):
         encoding = encoding.parent
     return isinstance(encoding, DpasEncoding)
 
 
-def fold_conversions(op: Operation) -> bool:
+def fold_conversions(op: ConvertLayoutOp) -> bool:
     """cvt(cvt x) -> cvt x ; cvt x -> x where the types are the same."""
-    inner = op.operands[0].owner
-    if isinstance(inner, Operation) and inner.name == "ttg.convert_layout":
-        op.operands[0] = inner.operands[0]
+    inner = op.src.owner
+    if type(inner) is ConvertLayoutOp:
+        op.operands[0] = inner.src
         return True
-    if op.operands[0].type == op.results[0].type:
-        op.results[0].replace_all_uses_with(op.operands[0])
-        return True
-    return False
+    return op.src.type == op.result.type and _replaced(op, op.src)
 
 
-def into_constant(op: Operation) -> bool:
-    """cvt(constant) -> constant, and the same for all that is computed from scalars alone."""
-    if not is_cheap(op.operands[0]):
-        return False
-    new = rematerialize(op.operands[0], _encoding(op.results[0]), {})
-    op.results[0].replace_all_uses_with(new)
+def _replaced(op: ConvertLayoutOp, value: SSAValue) -> bool:
+    """Use a value in place of a conversion."""
+    op.result.replace_all_uses_with(value)
     return True
 
 
-def _encoding(value: SSAValue) -> Attribute:
-    assert isinstance(value.type, TensorType)
-    return value.type.encoding
+def into_constant(op: ConvertLayoutOp) -> bool:
+    """cvt(constant) -> constant, and the same for all that is computed from scalars alone."""
+    return is_cheap(op.src) and _replaced(op, rematerialize(op.src, layout_held(op.result), {}))
 
 
-def into_block_load(op: Operation) -> bool:
+def into_block_load(op: ConvertLayoutOp) -> bool:
     """cvt(block_load) -> block_load ; cvt(trans(block_load)) -> block_load transposed."""
-    inner = op.operands[0].owner
-    if not isinstance(inner, Operation):
+    inner = op.src.owner
+    swapped = type(inner) is TransOp
+    load = inner.src.owner if isinstance(inner, TransOp) else inner
+    if not isinstance(load, BlockLoadOp):
         return False
-    swapped = inner.name == "tt.trans"
-    load = inner.operands[0].owner if swapped else inner
-    if not isinstance(load, Operation) or load.name != "xe.block_load":
-        return False
-    transposed = (load.properties.get("transposed") is not None) != swapped
-    new = BlockLoadOp(load.operands[0], op.results[0].type, transposed)
+    transposed = (load.transposed is not None) != swapped
+    new = BlockLoadOp(load.cursor, op.result.type, transposed)
     placed(load, new)
     Rewriter.insert_op(new, InsertPoint.after(load))
-    op.results[0].replace_all_uses_with(new.results[0])
-    return True
+    return _replaced(op, new.value)
 
 
-def through_cast(op: Operation) -> bool:
+def through_cast(op: ConvertLayoutOp) -> bool:
     """cvt(cast x) -> cast(cvt x), towards a block load."""
-    inner = op.operands[0].owner
-    if not isinstance(inner, Operation) or inner.name not in CASTS:
+    inner = op.src.owner
+    if not isinstance(inner, Operation) or type(inner) not in CASTS:
         return False
     if not _from_block_load(inner.operands[0]):
         return False
-    encoding = _encoding(op.results[0])
-    before = converted(inner.operands[0], encoding, InsertPoint.before(inner))
+    encoding = layout_held(op.result)
+    return _convert_before(op, inner, encoding, encoding)
+
+
+def _convert_before(
+    op: ConvertLayoutOp, inner: Operation, source: Attribute, encoding: Attribute
+) -> bool:
+    """cvt(f x) -> f(cvt x), x in layout `source`."""
+    before = converted(inner.operands[0], source, InsertPoint.before(inner))
     copy = with_encoding(inner, encoding, InsertPoint.after(inner), [before])
-    op.results[0].replace_all_uses_with(copy.results[0])
-    return True
+    return _replaced(op, copy.results[0])
 
 
 def _from_block_load(value: SSAValue) -> bool:
     op = value.owner
-    while isinstance(op, Operation) and (op.name in CASTS or op.name == "tt.trans"):
+    while isinstance(op, Operation) and type(op) in (*CASTS, TransOp):
         op = op.operands[0].owner
-    return isinstance(op, Operation) and op.name == "xe.block_load"
+    return type(op) is BlockLoadOp
 
 
-def through_shape(op: Operation) -> bool:
+def through_shape(op: ConvertLayoutOp) -> bool:
     """cvt(broadcast x) -> broadcast(cvt x) ; cvt(expand_dims x) -> expand_dims(cvt x)."""
-    if not is_dpas(op.results[0].type):
+    inner, encoding = op.src.owner, layout_held(op.result)
+    if not is_dpas(op.result.type) or not isinstance(inner, BroadcastOp | ExpandDimsOp):
         return False
-    inner = op.operands[0].owner
-    if not isinstance(inner, Operation) or inner.name not in ("tt.broadcast", "tt.expand_dims"):
-        return False
-    encoding = _encoding(op.results[0])
-    source = encoding if inner.name == "tt.broadcast" else slice_of(inner, encoding)
-    before = converted(inner.operands[0], source, InsertPoint.before(inner))
-    copy = with_encoding(inner, encoding, InsertPoint.after(inner), [before])
-    op.results[0].replace_all_uses_with(copy.results[0])
-    return True
+    source = encoding if isinstance(inner, BroadcastOp) else slice_of(inner, encoding)
+    return _convert_before(op, inner, source, encoding)
 
 
-def reload(op: Operation) -> bool:
+def reload(op: ConvertLayoutOp) -> bool:
     """cvt(load p) -> load p' for a row or column of values: cheaper than an exchange."""
-    load = op.operands[0].owner
-    if not isinstance(load, Operation) or load.name != "tt.load":
+    load = op.src.owner
+    if not isinstance(load, LoadOp) or is_volatile(load):
         return False
-    if not is_dpas(op.results[0].type) or len(shape_of(op.results[0])) != 1:
-        return False
-    if attribute(load, "isVolatile") is not None and attribute(load, "isVolatile").value.data:
+    if not is_dpas(op.result.type) or len(shape_of(op.result)) != 1:
         return False
     if not all(is_cheap(v) for v in load.operands):
         return False
-    encoding, made = _encoding(op.results[0]), dict[tuple[SSAValue, Attribute], SSAValue]()
+    encoding, made = layout_held(op.result), dict[tuple[SSAValue, Attribute], SSAValue]()
     operands = [rematerialize(v, encoding, made) for v in load.operands]
-    copy = with_encoding(load, encoding, InsertPoint.after(load), operands)
-    op.results[0].replace_all_uses_with(copy.results[0])
-    return True
+    return _replaced(
+        op, with_encoding(load, encoding, InsertPoint.after(load), operands).results[0])
 
 
-def out_of_loop(op: Operation) -> bool:
+def out_of_loop(op: ConvertLayoutOp) -> bool:
     """for (%c) { ... ; yield (cvt %x) } -> for (cvt %c) { cvt back ; ... ; yield %x }."""
-    if not is_dpas(op.operands[0].type):
+    if not is_dpas(op.src.type):
         return False
-    for use in list(op.results[0].uses):
+    for use in list(op.result.uses):
         last, loop = use.operation, use.operation.parent_op()
-        if last.name == "scf.yield" and loop is not None and loop.name == "scf.for":
-            _carry(loop, use.index, _encoding(op.operands[0]))
+        if isinstance(last, scf.YieldOp) and isinstance(loop, scf.ForOp):
+            _carry(loop, use.index, layout_held(op.src))
             return True
     return False
 
 
-def _carry(loop: Operation, index: int, encoding: Attribute) -> None:
+def _convert_operand(op: Operation, index: int, encoding: Attribute) -> None:
+    op.operands[index] = converted(op.operands[index], encoding, InsertPoint.before(op))
+
+
+def _carry(loop: scf.ForOp, index: int, encoding: Attribute) -> None:
     """Carry value `index` of a loop in another layout; its users see the old one."""
-    body = loop.regions[0].block
-    last = body.last_op
-    assert last is not None
+    body = loop.body.block
     old = loop.results[index].type
-    at = 3 + index
-    loop.operands[at] = converted(loop.operands[at], encoding, InsertPoint.before(loop))
-    last.operands[index] = converted(last.operands[index], encoding, InsertPoint.before(last))
+    _convert_operand(loop, 3 + index, encoding)
+    _convert_operand(last_of(body), index, encoding)
     first = body.first_op
     assert first is not None
     _retype(body.args[index + 1], encoding, old, InsertPoint.before(first))
@@ -215,24 +213,20 @@ def _retype(value: SSAValue, encoding: Attribute, old: Attribute, at: InsertPoin
     Rewriter.insert_op(back, at)
 
 
-def out_of_if(op: Operation) -> bool:
+def out_of_if(op: ConvertLayoutOp) -> bool:
     """if { yield (cvt %x) } else { yield (cvt %y) } -> cvt(if { yield %x } else { yield %y })."""
-    kind = op.operands[0].type
-    if not is_dpas(kind):
+    if not is_dpas(op.src.type):
         return False
-    for use in list(op.results[0].uses):
+    for use in list(op.result.uses):
         choice = use.operation.parent_op()
-        if use.operation.name != "scf.yield" or choice is None or choice.name != "scf.if":
+        if not isinstance(use.operation, scf.YieldOp) or not isinstance(choice, scf.IfOp):
             continue
-        encoding = _encoding(op.operands[0])
-        yields = [r.block.last_op for r in choice.regions]
-        if not all(y is not None and _is_free(y.operands[use.index], encoding) for y in yields):
+        encoding = layout_held(op.src)
+        yields = [last_of(region.block) for region in choice.regions]
+        if not all(_is_free(last.operands[use.index], encoding) for last in yields):
             continue
         for last in yields:
-            assert last is not None
-            last.operands[use.index] = converted(
-                last.operands[use.index], encoding, InsertPoint.before(last)
-            )
+            _convert_operand(last, use.index, encoding)
         result = choice.results[use.index]
         _retype(result, encoding, result.type, InsertPoint.after(choice))
         return True
@@ -241,39 +235,37 @@ def out_of_if(op: Operation) -> bool:
 
 def _is_free(value: SSAValue, encoding: Attribute) -> bool:
     """Whether a value is had in a layout without moving data."""
-    assert isinstance(value.type, TensorType)
-    if value.type.encoding == encoding or is_cheap(value):
+    if layout_held(value) == encoding or is_cheap(value):
         return True
     op = value.owner
-    if not isinstance(op, Operation) or op.name != "ttg.convert_layout":
-        return False
-    return same_layout(op.operands[0].type, retyped(value.type, encoding))
+    return isinstance(op, ConvertLayoutOp) and same_layout(
+        op.src.type, retyped(value.type, encoding))
 
 
 def is_elementwise(op: Operation) -> bool:
-    named = op.name.startswith(_ELEMENTWISE) or op.name in CASTS or op.name in _MORE_ELEMENTWISE
-    return named and len(op.results) == 1 and not op.regions
+    """Whether an operation computes each element of its one result from those of its operands."""
+    known = type(op) in _ELEMENTWISE or op.dialect_name() in ("arith", "math")
+    return known and len(op.results) == 1 and not op.regions
 
 
 def _through(
-    op: Operation, copied: Callable[[Operation, SSAValue, Attribute], Operation | None]
+    op: ConvertLayoutOp, copied: Callable[[Operation, SSAValue, Attribute], Operation | None]
 ) -> bool:
     """Let one user of a conversion work on the converted value x itself, which has a DPAS layout.
 
     `copied` makes the user's copy from (user, x, layout of x), or says None for users it leaves.
     """
-    source = op.operands[0]
-    if not is_dpas(source.type):
+    if not is_dpas(op.src.type):
         return False
-    for use in op.results[0].uses:
-        copy = copied(use.operation, source, _encoding(source))
+    for use in op.result.uses:
+        copy = copied(use.operation, op.src, layout_held(op.src))
         if copy is not None:
             replace_converted(use.operation, copy)
             return True
     return False
 
 
-def through_elementwise(op: Operation) -> bool:
+def through_elementwise(op: ConvertLayoutOp) -> bool:
     """f(cvt x, y) -> cvt(f(x, cvt y)) when x has a DPAS layout.
 
     Where y has another DPAS layout, its conversion would come back by the same rule.
@@ -293,62 +285,60 @@ def _elementwise(user: Operation, source: SSAValue, encoding: Attribute) -> Oper
     return with_encoding(user, encoding, at, operands)
 
 
-def through_reduction(op: Operation) -> bool:
+def through_reduction(op: ConvertLayoutOp) -> bool:
     """reduce(cvt x) -> cvt(reduce x) when x has a DPAS layout."""
     return _through(op, _reduction)
 
 
 def _reduction(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
-    if user.name != "tt.reduce" or not shape_of(user.results[0]):
+    if not isinstance(user, ReduceOp) or not shape_of(user.results[0]):
         return None
     at = InsertPoint.before(user)
-    operands = [converted(v, encoding, at) for v in user.operands]
-    axis = attribute(user, "axis").value.data
+    operands = [converted(v, encoding, at) for v in user.srcs]
+    axis = user.axis.value.data
     sliced = layout_attr(SliceEncoding(axis, encoding.encoding))  # type: ignore[attr-defined]
     return with_encoding(user, sliced, at, operands)
 
 
-def under_shape(op: Operation) -> bool:
+def under_shape(op: ConvertLayoutOp) -> bool:
     """broadcast(cvt x) -> cvt(broadcast x) ; expand_dims(cvt x) -> cvt(expand_dims x).
 
     Between two DPAS layouts `through_shape` says the opposite, and converts fewer values.
     """
-    return not is_dpas(op.results[0].type) and _through(op, _shape_change)
+    return not is_dpas(op.result.type) and _through(op, _shape_change)
 
 
 def _shape_change(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
-    if user.name == "tt.broadcast":
+    if isinstance(user, BroadcastOp):
         outer = encoding
-    elif user.name == "tt.expand_dims" and _fits(user, encoding):
+    elif isinstance(user, ExpandDimsOp) and _fits(user, encoding):
         outer = layout_attr(encoding.encoding.parent)  # type: ignore[attr-defined]
     else:
         return None
     return with_encoding(user, outer, InsertPoint.before(user), [source])
 
 
-def _fits(expand: Operation, encoding: Attribute) -> bool:
+def _fits(expand: ExpandDimsOp, encoding: Attribute) -> bool:
     """Whether a slice lacks the dim that a tt.expand_dims adds."""
     held = encoding.encoding  # type: ignore[attr-defined]
-    return isinstance(held, SliceEncoding) and held.dim == attribute(expand, "axis").value.data
+    return isinstance(held, SliceEncoding) and held.dim == expand.axis.value.data
 
 
-def into_branch(op: Operation) -> bool:
+def into_branch(op: ConvertLayoutOp) -> bool:
     """cvt x ; if { ... use } -> if { ... cvt x ; use } where only one side uses it."""
     block = op.parent
     assert block is not None
     moved = False
     while True:
-        users = [use.operation for use in op.results[0].uses]
+        users = [use.operation for use in op.result.uses]
         here = {block.find_ancestor_op_in_block(user) for user in users}
         if len(here) != 1:
             return moved
         (choice,) = here
-        if choice is None or choice.name != "scf.if":
+        if not isinstance(choice, scf.IfOp):
             return moved
         sides = [r.block for r in choice.regions if r.blocks]
-        inside = [
-            [s.find_ancestor_op_in_block(u) for u in users] for s in sides
-        ]
+        inside = [[s.find_ancestor_op_in_block(u) for u in users] for s in sides]
         held = [i for i, found in enumerate(inside) if all(found)]
         if not held:
             return moved
@@ -360,39 +350,30 @@ def into_branch(op: Operation) -> bool:
         moved = True
 
 
-def into_block_store(op: Operation) -> bool:
+def into_block_store(op: ConvertLayoutOp) -> bool:
     """block_store(cvt x) -> block_store(x)."""
-    kind = op.operands[0].type
-    if not is_dpas(kind) or len(shape_of(op.operands[0])) != 2:
+    if not is_dpas(op.src.type) or len(shape_of(op.src)) != 2:
         return False
-    changed = False
-    for use in list(op.results[0].uses):
-        if use.operation.name == "xe.block_store":
-            use.operation.operands[use.index] = op.operands[0]
-            changed = True
-    return changed
+    stores = [use for use in op.result.uses if isinstance(use.operation, BlockStoreOp)]
+    for use in stores:
+        use.operation.operands[use.index] = op.src
+    return bool(stores)
 
 
-def into_scatter(op: Operation) -> bool:
+def into_scatter(op: ConvertLayoutOp) -> bool:
     """store p, (cvt x), m -> store p', x, m' with addresses and mask made anew in x's layout."""
-    source = op.operands[0]
-    if not is_dpas(source.type) or len(shape_of(source)) < 2:
+    if not is_dpas(op.src.type) or len(shape_of(op.src)) < 2:
         return False
     changed = False
-    for use in list(op.results[0].uses):
+    for use in list(op.result.uses):
         store = use.operation
-        if store.name != "tt.store" or use.index != 1:
+        if not isinstance(store, StoreOp) or store.value is not op.result:
             continue
-        if not all(is_cheap(v) for i, v in enumerate(store.operands) if i != 1):
+        if not all(is_cheap(v) for v in (store.ptr, *store.operands[2:])):
             continue
         made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
-        encoding = _encoding(source)
-        store.operands = [
-            source if i == 1 else rematerialize(v, encoding, made)
-            for i, v in enumerate(store.operands)
-        ]
+        encoding = layout_held(op.src)
+        ptr, *rest = (rematerialize(v, encoding, made) for v in (store.ptr, *store.operands[2:]))
+        store.operands = [ptr, op.src, *rest]
         changed = True
     return changed
-
-
-__all__ = ["propagate", "same_layout"]

@@ -17,15 +17,17 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.type import get_element_type_or_self
 
-from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.layouts import LayoutAttr, layout_attr
 from triton_xe.dialects.tt.ops import ReshapeOp
-from triton_xe.layout import LinearEncoding, to_linear_layout
-from triton_xe.lowering.layouts.rematerialize import before_conversions
-from triton_xe.lowering.rewriting import erase_dead, functions, placed
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.dialects.tt.structure import ReduceOp
+from triton_xe.layout import LinearEncoding, LinearLayout
+from triton_xe.lowering.layouts.rematerialize import before_conversions, layout_held, layout_of
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions, placed
+from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 
@@ -42,14 +44,12 @@ class ReduceInPlacePass(TargetedPass):
             erase_dead(function)
 
 
-def _reductions(function: Operation) -> Iterator[tuple[Operation, list[SSAValue]]]:
+def _reductions(function: Operation) -> Iterator[tuple[ReduceOp, list[SSAValue]]]:
     """Reductions of flattened tensors that share a layout, with those tensors."""
-    for op in function.walk():
-        if op.name != "tt.reduce":
-            continue
-        sources = [_before_reshape(value) for value in op.operands]
+    for op in all_of(function, ReduceOp):
+        sources = [_before_reshape(value) for value in op.srcs]
         found = [source for source in sources if source is not None]
-        layouts = {source.type.encoding for source in found}  # type: ignore[attr-defined]
+        layouts = {layout_held(source) for source in found}
         shapes = {shape_of(source) for source in found}
         if len(found) == len(sources) and len(layouts) == len(shapes) == 1:
             yield op, found
@@ -58,11 +58,9 @@ def _reductions(function: Operation) -> Iterator[tuple[Operation, list[SSAValue]
 def _before_reshape(value: SSAValue) -> SSAValue | None:
     """What is flattened into a tensor, before it was laid out for that."""
     op = value.owner
-    if not isinstance(op, Operation) or op.name != "tt.reshape":
+    if not isinstance(op, ReshapeOp) or op.allow_reorder is None or len(shape_of(value)) != 1:
         return None
-    if attribute(op, "allow_reorder") is None or len(shape_of(value)) != 1:
-        return None
-    return before_conversions(op.operands[0])
+    return before_conversions(op.src)
 
 
 def _flat(op: Operation, source: SSAValue) -> SSAValue:
@@ -70,20 +68,16 @@ def _flat(op: Operation, source: SSAValue) -> SSAValue:
     shape = shape_of(source)
     if len(shape) == 1:
         return source
-    kind = source.type
-    assert isinstance(kind, TensorType)
-    flat = TensorType(kind.element_type, [prod(shape)], _flat_layout(kind.encoding, shape))
+    element = get_element_type_or_self(source.type)
+    flat = TensorType(element, [prod(shape)], _flat_layout(layout_of(source.type)))
     made = ReshapeOp.create(operands=[source], result_types=[flat])
     placed(op, made)
     Rewriter.insert_op(made, InsertPoint.before(op))
-    return made.results[0]
+    return made.result
 
 
-def _flat_layout(encoding: Attribute, shape: tuple[int, ...]) -> Attribute:
-    layout = to_linear_layout(encoding.encoding, shape)  # type: ignore[attr-defined]
+def _flat_layout(layout: LinearLayout) -> LayoutAttr:
     minor_first = list(reversed(layout.out_dims))
-    flat = layout.transpose_outs(minor_first).reshape_outs({"dim0": prod(shape)})
+    size = prod(layout.out_dims.values())
+    flat = layout.transpose_outs(minor_first).reshape_outs({"dim0": size})
     return layout_attr(LinearEncoding(flat))
-
-
-__all__ = ["ReduceInPlacePass"]

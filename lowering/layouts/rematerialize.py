@@ -4,30 +4,48 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.layouts import layout_attr
-from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.layout import SliceEncoding
-from triton_xe.lowering.rewriting import placed, retyped
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
-
-_CHEAP = frozenset(
-    {"tt.splat", "arith.constant", "tt.make_range", "tt.expand_dims", "tt.broadcast", "tt.addptr",
-     "tt.reshape", "ttg.convert_layout"}
+from triton_xe.dialects.layouts import LayoutAttr, encoding_of, layout_attr
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import (
+    AddPtrOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    MakeRangeOp,
+    ReshapeOp,
+    SplatOp,
 )
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.layout import LinearLayout, SliceEncoding, to_linear_layout
+from triton_xe.lowering.rewriting import placed, retyped
+from triton_xe.lowering.surfaces.affine import shape_of
+
+_CHEAP = (SplatOp, MakeRangeOp, ExpandDimsOp, BroadcastOp, AddPtrOp, ReshapeOp, ConvertLayoutOp)
 DEPTH = 60
+
+
+def layout_held(value: SSAValue) -> LayoutAttr:
+    """The layout of a tensor, as its type spells it."""
+    assert isinstance(value.type, TensorType)
+    assert isinstance(value.type.encoding, LayoutAttr)
+    return value.type.encoding
+
+
+def layout_of(kind: Attribute) -> LinearLayout:
+    """The linear layout of a tensor type."""
+    assert isinstance(kind, TensorType)
+    return to_linear_layout(encoding_of(kind), tuple(kind.get_shape()))
 
 
 def converted(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
     """The tensor in a layout; converted at `at` unless it has it."""
-    kind = value.type
-    assert isinstance(kind, TensorType)
-    if kind.encoding == encoding:
+    if layout_held(value) == encoding:
         return value
-    op = ConvertLayoutOp(operands=[value], result_types=[retyped(kind, encoding)])
+    op = ConvertLayoutOp(operands=[value], result_types=[retyped(value.type, encoding)])
     Rewriter.insert_op(op, at)
     return op.results[0]
 
@@ -64,10 +82,14 @@ def replace_converted(op: Operation, copy: Operation) -> None:
 def before_conversions(value: SSAValue) -> SSAValue:
     """The tensor as it was made, in whatever layout that was."""
     op = value.owner
-    while isinstance(op, Operation) and op.name == "ttg.convert_layout":
-        value = op.operands[0]
+    while isinstance(op, ConvertLayoutOp):
+        value = op.src
         op = value.owner
     return value
+
+
+def is_volatile(load: LoadOp) -> bool:
+    return load.is_volatile is not None and bool(load.is_volatile.value.data)
 
 
 def is_cheap(value: SSAValue, depth: int = DEPTH) -> bool:
@@ -77,19 +99,18 @@ def is_cheap(value: SSAValue, depth: int = DEPTH) -> bool:
     op = value.owner
     if not isinstance(op, Operation) or depth == 0:
         return False
-    if op.name == "tt.reshape" and not adds_unit_dim(op):
+    if isinstance(op, ReshapeOp) and not adds_unit_dim(op):
         return False
-    if op.name == "arith.constant":
-        held = attribute(op, "value")
-        return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat()
-    if op.name not in _CHEAP and not op.name.startswith("arith."):
+    if isinstance(op, arith.ConstantOp):
+        return isinstance(op.value, DenseIntOrFPElementsAttr) and op.value.is_splat()
+    if type(op) not in _CHEAP and op.dialect_name() != "arith":
         return False
     return all(is_cheap(v, depth - 1) for v in op.operands)
 
 
-def adds_unit_dim(op: Operation) -> bool:
+def adds_unit_dim(op: ReshapeOp) -> bool:
     """Whether a tt.reshape is a tt.expand_dims."""
-    old, new = shape_of(op.operands[0]), shape_of(op.results[0])
+    old, new = shape_of(op.src), shape_of(op.result)
     return len(new) == len(old) + 1 and [s for s in new if s != 1] == [s for s in old if s != 1]
 
 
@@ -108,22 +129,20 @@ def rematerialize(
         return known
     op = value.owner
     assert isinstance(op, Operation)
-    if op.name == "ttg.convert_layout":
-        return rematerialize(op.operands[0], encoding, made)
-    inner = encoding
-    if op.name in ("tt.expand_dims", "tt.reshape"):
-        inner = slice_of(op, encoding)
+    if isinstance(op, ConvertLayoutOp):
+        return rematerialize(op.src, encoding, made)
+    inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp | ReshapeOp) else encoding
     operands = [rematerialize(v, inner, made) for v in op.operands]
     copy = with_encoding(op, encoding, InsertPoint.after(op), operands)
     made[value, encoding] = copy.results[0]
     return copy.results[0]
 
 
-def slice_of(op: Operation, encoding: Attribute) -> Attribute:
+def slice_of(op: ExpandDimsOp | ReshapeOp, encoding: Attribute) -> Attribute:
     """The layout of the operand of an operation that adds a unit dim to get `encoding`."""
-    old, new = shape_of(op.operands[0]), shape_of(op.results[0])
-    if op.name == "tt.expand_dims":
-        axis = attribute(op, "axis").value.data
+    old, new = shape_of(op.src), shape_of(op.result)
+    if isinstance(op, ExpandDimsOp):
+        axis = op.axis.value.data
     else:
         axis = next(d for d in range(len(new)) if new[:d] + new[d + 1 :] == old)
     return layout_attr(SliceEncoding(axis, encoding.encoding))  # type: ignore[attr-defined]

@@ -20,20 +20,21 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from triton_xe.layout import to_linear_layout
+from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     is_cheap,
+    layout_held,
+    layout_of,
     rematerialize,
     replace_converted,
     with_encoding,
 )
-from triton_xe.lowering.rewriting import erase_dead, functions
-from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 from triton_xe.lowering.targeted_pass import TargetedPass
 
-SCATTERS = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
+Scatter = StoreOp | AtomicRMWOp | AtomicCASOp
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,15 @@ class ScatterInPlacePass(TargetedPass):
 
 def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operation, Attribute]]:
     """Stores and atomics with the layout that their addresses come from, if all can have it."""
-    for op in function.walk():
-        if op.name not in SCATTERS:
-            continue
-        addresses = before_conversions(op.operands[0])
-        if addresses is op.operands[0] or is_cheap(addresses):
+    scatters: list[Scatter] = all_of(function, StoreOp, AtomicRMWOp, AtomicCASOp)
+    for op in scatters:
+        addresses = before_conversions(op.ptr)
+        if addresses is op.ptr or is_cheap(addresses):
             continue
         if any(run > 1 for run in facts.info(addresses).contiguity):
             continue
-        encoding = addresses.type.encoding  # type: ignore[attr-defined]
-        once = to_linear_layout(encoding.encoding, shape_of(addresses)).is_injective
-        if once and all(_has(v, encoding) for v in op.operands):
+        encoding = layout_held(addresses)
+        if layout_of(addresses.type).is_injective and all(_has(v, encoding) for v in op.operands):
             yield op, encoding
 
 
@@ -76,6 +75,3 @@ def _move(op: Operation, encoding: Attribute) -> None:
     made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
     operands = [rematerialize(v, encoding, made) for v in op.operands]
     replace_converted(op, with_encoding(op, encoding, InsertPoint.before(op), operands))
-
-
-__all__ = ["ScatterInPlacePass"]

@@ -17,24 +17,34 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
+from xdsl.dialects import cf, scf
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.layouts import layout_attr
-from triton_xe.layout import DpasEncoding, LinearEncoding, to_linear_layout
+from triton_xe.dialects.layouts import encoding_of, layout_attr
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import AddPtrOp
+from triton_xe.dialects.tt.structure import ReduceOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.layout import DpasEncoding, LinearEncoding
 from triton_xe.lowering.layouts.propagate_layouts import is_elementwise
-from triton_xe.lowering.layouts.rematerialize import converted, is_cheap, rematerialize
-from triton_xe.lowering.rewriting import functions, retyped
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.layouts.rematerialize import (
+    converted,
+    is_cheap,
+    layout_held,
+    layout_of,
+    rematerialize,
+)
+from triton_xe.lowering.rewriting import all_of, functions, retyped
+from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.lane_reduction import plan_lane_reduction
 
 FEWEST_ROWS = 4
-_CONTROL = frozenset(
-    {"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "cf.br", "cf.cond_br"}
-)
-_ANY_LAYOUT = frozenset({"tt.addptr", "tt.load", "tt.store", "ttg.convert_layout"})
+_CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, cf.BranchOp,
+            cf.ConditionalBranchOp)
+_ANY_LAYOUT = (AddPtrOp, LoadOp, StoreOp, ConvertLayoutOp)
 """Operations that, besides element-wise ones, work in any layout that their tensors share."""
 
 
@@ -52,18 +62,13 @@ class SpreadRowsPass(TargetedPass):
 
 def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
     """(layout of the rows, the same spread over the lanes) of reductions of DPAS results."""
-    for op in function.walk():
-        if op.name != "tt.reduce" or len(shape_of(op.operands[0])) != 2:
+    for op in all_of(function, ReduceOp):
+        kind = op.srcs[0].type
+        if len(shape_of(op.srcs[0])) != 2 or not isinstance(encoding_of(kind), DpasEncoding):
             continue
-        kind = op.operands[0].type
-        assert isinstance(kind, TensorType)
-        held = kind.encoding.encoding  # type: ignore[attr-defined]
-        if not isinstance(held, DpasEncoding):
-            continue
-        source = to_linear_layout(held, shape_of(op.operands[0]))
-        plan = plan_lane_reduction(source, int(attribute(op, "axis").value.data))
+        plan = plan_lane_reduction(layout_of(kind), op.axis.value.data)
         if plan.spreads and plan.rows >= FEWEST_ROWS:
-            yield op.results[0].type.encoding, layout_attr(LinearEncoding(plan.layout))  # type: ignore[attr-defined]
+            yield layout_held(op.res[0]), layout_attr(LinearEncoding(plan.layout))
 
 
 def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
@@ -82,20 +87,20 @@ def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
     for op in list(function.walk()):
         if not takes_any_layout(op):
             _give_back(op, spread, old)
-        elif op.name in _CONTROL or any(v in spread for v in (*op.operands, *op.results)):
+        elif type(op) in _CONTROL or any(v in spread for v in (*op.operands, *op.results)):
             _spread_operands(op, old, new, made)
 
 
 def _keeps(owner: object, function: Operation) -> bool:
     """Whether what makes a value makes it in one layout only: calls, reshapes, arguments, ..."""
     if isinstance(owner, Operation):
-        return owner.name != "tt.reduce" and not takes_any_layout(owner)
+        return not isinstance(owner, ReduceOp) and not takes_any_layout(owner)
     return owner is function.regions[0].first_block
 
 
 def takes_any_layout(op: Operation) -> bool:
     """Whether an operation is right in every layout, as long as all its tensors share it."""
-    return op.name in _ANY_LAYOUT or op.name in _CONTROL or is_elementwise(op)
+    return type(op) in (*_ANY_LAYOUT, *_CONTROL) or is_elementwise(op)
 
 
 def _values(function: Operation) -> Iterator[SSAValue]:
@@ -121,7 +126,7 @@ def _spread_operands(
     op: Operation, old: Attribute, new: Attribute, made: dict[tuple[SSAValue, Attribute], SSAValue]
 ) -> None:
     """Have every operand of layout `old` in layout `new`; a conversion reads either."""
-    if op.name == "ttg.convert_layout":
+    if isinstance(op, ConvertLayoutOp):
         return
     for index, value in enumerate(op.operands):
         if not _has(value, old):
@@ -130,6 +135,3 @@ def _spread_operands(
             op.operands[index] = rematerialize(value, new, made)
         else:
             op.operands[index] = converted(value, new, InsertPoint.before(op))
-
-
-__all__ = ["SpreadRowsPass"]

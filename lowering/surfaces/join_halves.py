@@ -128,10 +128,10 @@ def _to_store(value: SSAValue) -> tuple[tuple[Operation, ...], StoreOp] | None:
         user = uses[0].operation
         if isinstance(user, StoreOp):
             return (tuple(steps), user) if user.value is value else None
-        if not isinstance(user, ConvertLayoutOp):
-            if user.name not in CASTS:
-                return None
+        if type(user) in CASTS:
             steps.append(user)
+        elif not isinstance(user, ConvertLayoutOp):
+            return None
         value = user.results[0]
 
 

@@ -49,7 +49,7 @@ from triton_xe.dialects.xetile.ops import (
 )
 from triton_xe.dialects.xetile.types import TileType, tile_type
 from triton_xe.hardware.target import Target
-from triton_xe.layout import LinearLayout, to_linear_layout
+from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_warps
 from triton_xe.lowering.rewriting import (
     Scalars,
@@ -79,12 +79,6 @@ class ConvertToXeTilePass(TargetedPass):
         for function in functions(op):
             _Conversion(function, target, module_warps(op), self.num_stages).run()
             erase_dead(function)
-
-
-def layout_of(kind: Attribute) -> LinearLayout:
-    """The linear layout of a tensor type."""
-    assert isinstance(kind, TensorType)
-    return to_linear_layout(kind.encoding.encoding, tuple(kind.get_shape()))  # type: ignore[attr-defined]
 
 
 def subgroup_shape(kind: Attribute) -> tuple[int, int]:

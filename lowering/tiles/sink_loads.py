@@ -23,9 +23,9 @@ from triton_xe.dialects.xe import FragmentOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import LoadNdOp
 from triton_xe.hardware.target import Target
-from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import detach, functions
 from triton_xe.lowering.surfaces.affine import attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -62,16 +62,12 @@ def _bytes(value: SSAValue, target: Target) -> int:
     """What one subgroup holds of a value."""
     kind: Any = value.type
     if isinstance(kind, TensorType):
-        count = len(view_of(_layout(kind)).registers)
+        count = len(view_of(layout_of(kind)).registers)
     elif isinstance(kind, VectorType):
         count = prod(kind.get_shape())
     else:
         return 0
     return count * max(bits_of(scalar_type(kind.element_type)), 8) // 8 * target.subgroup_size
-
-
-def _layout(kind: Any) -> LinearLayout:
-    return to_linear_layout(kind.encoding.encoding, tuple(kind.get_shape()))
 
 
 def _sink(block: Block, target: Target) -> None:
@@ -147,7 +143,7 @@ def _meets(op: Operation, target: Target) -> bool:
     if op.name != "ttg.convert_layout":
         return False
     source: Any = op.operands[0].type
-    old, new = (without_copies(_layout(v.type)) for v in (op.operands[0], op.results[0]))
+    old, new = (without_copies(layout_of(v.type)) for v in (op.operands[0], op.results[0]))
     if old == new:
         return False
     bits = bits_of(scalar_type(source.element_type))
