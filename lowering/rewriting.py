@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import TypeVar, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, UnknownLoc, i1, i32, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator, MemoryEffect, MemoryFreeEffect, MemoryWriteEffect
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
-from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.structure import ExternElementwiseOp, FuncOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import Iteration, Remainder
 from triton_xe.lowering.surfaces.poly import Poly, Symbol
 from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
-
-_SIDE_EFFECTS = ("store", "atomic", "print", "assert", "barrier", "call", "inline_asm", "return",
-                 "prefetch", "reduce_return", "local_dealloc", "descriptor_")
 
 
 def detach(op: Operation) -> None:
@@ -173,15 +172,25 @@ def retyped(value: Attribute, encoding: Attribute | None) -> TensorType[Attribut
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether an operation can be dropped when nothing uses it."""
-    return _pure_name(op.name) and not op.regions
+    """Whether an operation can be dropped when nothing uses it: at most it reads."""
+    if isinstance(op, ExternElementwiseOp):
+        return bool(op.pure.value.data)
+    return _only_reads(type(op)) and not op.regions
 
 
-@lru_cache(maxsize=1024)
-def _pure_name(name: str) -> bool:
-    if name in ("tt.load", "scf.yield", "tt.func", "builtin.module"):
-        return name == "tt.load"
-    return not any(word in name for word in _SIDE_EFFECTS)
+@cache
+def _only_reads(kind: type[Operation]) -> bool:
+    """Whether operations of a class say that they do no more; of an unknown one nothing is said."""
+    if kind is arith.RemUIOp:  # xDSL's says nothing
+        return True
+    effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
+    writes = any(isinstance(trait, MemoryWriteEffect | MemoryFreeEffect) for trait in effects)
+    return bool(effects) and not writes and not kind.has_trait(IsTerminator)
+
+
+def is_unused(op: Operation) -> bool:
+    """Whether nothing uses any result."""
+    return all(result.first_use is None for result in op.results)
 
 
 def hoist(values: Iterable[SSAValue], anchor: Operation) -> bool:
@@ -198,7 +207,7 @@ def hoist(values: Iterable[SSAValue], anchor: Operation) -> bool:
         op = work.pop()
         if not isinstance(op, Operation) or op in needed or place.get(op, -1) < place[anchor]:
             continue
-        if not is_pure(op) or op.name == "tt.load" or op is anchor:
+        if not is_pure(op) or isinstance(op, LoadOp) or op is anchor:
             return False
         needed.add(op)
         work += [v.owner for v in op.operands]
@@ -218,7 +227,7 @@ def erase_dead(root: Operation) -> None:
                 continue
             if type(op) is scf.ForOp:
                 changed |= drop_dead_carries(op)
-            elif op.results and is_pure(op) and not any(r.uses.get_length() for r in op.results):
+            elif op.results and is_unused(op) and is_pure(op):
                 Rewriter.erase_op(op)
 
 
@@ -245,7 +254,7 @@ def last_of(block: Block) -> Operation:
 
 
 def _is_dead_carry(loop: scf.ForOp, last: Operation, i: int) -> bool:
-    if loop.results[i].uses.get_length():
+    if loop.results[i].first_use is not None:
         return False
     seen: set[Operation] = {last}
     work: list[SSAValue] = [loop.body.block.args[i + 1]]

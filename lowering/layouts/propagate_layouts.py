@@ -43,7 +43,15 @@ from triton_xe.lowering.layouts.rematerialize import (
     slice_of,
     with_encoding,
 )
-from triton_xe.lowering.rewriting import all_of, detach, erase_dead, last_of, placed, retyped
+from triton_xe.lowering.rewriting import (
+    all_of,
+    detach,
+    erase_dead,
+    is_unused,
+    last_of,
+    placed,
+    retyped,
+)
 from triton_xe.lowering.surfaces.affine import shape_of
 
 CASTS = (
@@ -69,7 +77,7 @@ def propagate(function: Operation) -> int:
     while changed and rounds < ROUNDS:
         rounds, changed = rounds + 1, False
         for op in all_of(function, ConvertLayoutOp):
-            if op.parent is not None and op.result.uses.get_length():
+            if op.parent is not None and not is_unused(op):
                 changed |= any(rule(op) for rule in rules)
     erase_dead(function)
     for op in all_of(function, ConvertLayoutOp):

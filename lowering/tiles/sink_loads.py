@@ -17,16 +17,19 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
 
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.xe import FragmentOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
-from triton_xe.dialects.xegpu.nd import LoadNdOp
+from triton_xe.dialects.xegpu.nd import LoadNdOp, PrefetchNdOp
+from triton_xe.dialects.xegpu.scattered import PrefetchOp
+from triton_xe.dialects.xetile.ops import PrefetchTileOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.rewriting import detach, functions
+from triton_xe.lowering.rewriting import detach, functions, is_pure
 from triton_xe.lowering.surfaces.affine import attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
@@ -35,10 +38,7 @@ HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
-_STAY_BEFORE = (
-    "store", "atomic", "fence", "barrier", "nbarrier", "call", "scatter", "descriptor_reduce",
-    "inline_asm", "print", "assert",
-)
+_PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)
 
 
 @dataclass(frozen=True)
@@ -163,4 +163,6 @@ def _move(op: Operation, users: set[Operation]) -> None:
 
 def orders_memory(op: Operation) -> bool:
     """Whether a read must not move past an operation."""
-    return bool(op.regions) or any(word in op.name for word in _STAY_BEFORE)
+    if op.regions:
+        return True
+    return not is_pure(op) and not isinstance(op, _PREFETCHES) and not op.has_trait(IsTerminator)
