@@ -489,9 +489,10 @@ static PyObject *make_launcher(PyObject *self, PyObject *args)
     PyObject *kernel, *format, *general;
     if (!PyArg_ParseTuple(args, "OSO", &kernel, &format, &general))
         return NULL;
-    if (Py_IsNone(kernel) || Py_IS_TYPE(kernel, kernel_type))
+    if ((Py_IsNone(kernel) || Py_IS_TYPE(kernel, kernel_type)) &&
+        PyBytes_Size(format) <= MOST_ARGUMENTS)
         return PyCFunction_NewEx(&method, args, NULL);
-    PyErr_SetString(PyExc_TypeError, "not a kernel");
+    PyErr_SetString(PyExc_TypeError, "not a kernel, or too many values");
     return NULL;
 }
 

@@ -89,7 +89,7 @@ def test_launches_after_the_workers_fell_asleep(
 def test_a_launch_waits_for_the_group_that_takes_long(
     device: SimulatedDevice, kernel: Text, threads: Callable[[int], None]
 ) -> None:
-    """Longer than either side looks on before it sleeps."""
+    """Longer than either side spins before it sleeps."""
     body = SPIN + f"""
   %at = getelementptr i32, {P} %out, i32 %g
   store i32 1, {P} %at"""
