@@ -71,7 +71,7 @@ def _write_record(w: Writer, buffer: ir.Value, *words: ir.Value) -> None:
 
 
 def _program_id(em: Emitter, dim: int) -> ir.Value:
-    wide = em.call(opencl.GROUP_ID, [I32(dim)], pure=True)
+    wide = em.call(opencl.GROUP_ID, [I32(dim)])
     return em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32))
 
 

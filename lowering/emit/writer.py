@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
-from triton_xe.intrinsics import Intrinsic, opencl
+from triton_xe.intrinsics import Family, Intrinsic, opencl
 from triton_xe.lowering.allocate_slm import Region, SlmPlan
 from triton_xe.lowering.emit.debug_sites import DebugSites
 from triton_xe.lowering.emit.source_locations import PlacingBuilder
@@ -130,24 +130,23 @@ class Writer:
 
     def call(
         self, row: Intrinsic, arguments: Sequence[ir.Value], result: ir.Type | None = None,
-        *, pure: bool = False, unsigned: bool = False,
+        *, unsigned: bool = False,
     ) -> ir.Value:
-        """Call a function of the table; a pure one once per scope for equal arguments."""
+        """Call a function of the table; ids and sizes are asked for once per scope."""
         types = [a.type for a in arguments]
         function = self.state.declare(row, types, result, unsigned=unsigned)
-
-        if not pure:
+        if row.family is not Family.ID or not row.pure:
             return self.b.call(function, arguments)
         key = ("call", function.name, *map(_identity, arguments))
         return self.remember(key, lambda: self.b.call(function, arguments))
 
     def lane_id(self) -> ir.Value:
-        return self.call(opencl.LANE_ID, [], pure=True)
+        return self.call(opencl.LANE_ID, [])
 
     def warp_id(self) -> ir.Value:
         if self.state.num_warps == 1:
             return I32(0)
-        return self.call(opencl.SUB_GROUP_ID, [], pure=True)
+        return self.call(opencl.SUB_GROUP_ID, [])
 
     def bits_to_coordinate(
         self, value: ir.Value, bases: Sequence[int], what: str

@@ -227,13 +227,13 @@ def _axis(op: GetProgramIdOp | GetNumProgramsOp) -> int:
 
 @lowers(GetProgramIdOp)
 def lower_program_id(em: Emitter, op: GetProgramIdOp) -> None:
-    wide = em.call(opencl.GROUP_ID, [I32(_axis(op))], pure=True)
+    wide = em.call(opencl.GROUP_ID, [I32(_axis(op))])
     em.bind(op.result, em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32)))
 
 
 @lowers(GetNumProgramsOp)
 def lower_num_programs(em: Emitter, op: GetNumProgramsOp) -> None:
-    wide = em.call(opencl.NUM_GROUPS, [I32(_axis(op))], pure=True)
+    wide = em.call(opencl.NUM_GROUPS, [I32(_axis(op))])
     em.bind(op.result, em.b.trunc(wide, I32))
 
 
