@@ -333,6 +333,3 @@ def lower_poison(em: Emitter, op: ub.PoisonOp) -> None:
         em.bind(op.result, Splat(len(em.view(op.result).registers), zero))
     else:
         em.bind(op.result, ir.Constant(argument_type(kind), None))
-
-
-__all__ = ["compare", "elementwise", "is_bit", "spread"]

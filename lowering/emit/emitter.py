@@ -196,8 +196,3 @@ def _union(values: Any) -> int:
     for value in values:
         out |= value
     return out
-
-
-__all__ = [
-    "Emitter", "Lowering", "disjoint", "encoding_of", "flatten", "lowers", "registers_of_type",
-]

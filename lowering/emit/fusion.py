@@ -92,6 +92,3 @@ def _fused(
         made.append(minus)
     function = state.declare(llvm.named("fma"), [kind] * 3)
     return [*made, instructions.CallInstr(block, function, [left, right, other])]
-
-
-__all__ = ["fuse_products"]

@@ -70,6 +70,3 @@ def conditional(
     merged.add_incoming(otherwise, entry)
     merged.add_incoming(value, last)
     return merged
-
-
-__all__ = ["call_lane", "conditional", "lane_function"]

@@ -268,6 +268,3 @@ def _elements(em: Writer, value: ir.Value) -> list[ir.Value]:
 
 def _cast(em: Writer, value: ir.Value, kind: ir.Type) -> ir.Value:
     return value if value.type == kind else em.b.bitcast(value, kind)
-
-
-__all__ = ["AccessMode", "Where", "hinted_load", "hinted_store", "load", "pointer_at", "store"]

@@ -206,6 +206,3 @@ def poll(
 
     return call_lane(em, f"atomic_poll_{expected.type}_{scope}", I1,
                      [address, expected, timeout, active], write)
-
-
-__all__ = ["SCOPES", "compare_and_exchange", "load", "poll", "rmw"]

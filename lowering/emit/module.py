@@ -97,6 +97,3 @@ def _resize_slm(state: ModuleState) -> None:
     kind = ir.ArrayType(I8, state.slm_bytes)
     state.slm.value_type = kind
     state.slm.initializer = ir.Constant(kind, ir.Undefined)
-
-
-__all__ = ["emit_module"]

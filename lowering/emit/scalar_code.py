@@ -127,6 +127,3 @@ def _return(em: Emitter, values: Values) -> None:
     for index, value in enumerate(values, 1):
         whole = em.b.insert_value(whole, value, index)
     em.b.ret(whole)
-
-
-__all__ = ["branches", "scalar_code"]

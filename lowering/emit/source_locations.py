@@ -84,6 +84,3 @@ class PlacingBuilder(ir.IRBuilder):
 
 def _nothing() -> None:
     """What to do before a block ends, usually."""
-
-
-__all__ = ["PlacingBuilder"]

@@ -208,6 +208,3 @@ def _runs(bases: Sequence[int]) -> list[tuple[int, int, int]]:
                     continue
             runs.append((bit, 1, shift))
     return runs
-
-
-__all__ = ["ModuleState", "Writer"]

@@ -106,6 +106,3 @@ def _converted(source: Any, target: Any, x: Term, toward_zero: bool) -> Term:
     if into == HALF:
         wide = floats.as_float(wide)
     return floats.truncated(wide, into) if toward_zero else wide.resized(into)
-
-
-__all__ = ["constant", "convert", "in_float", "narrowed", "widened", "widest"]

@@ -116,6 +116,3 @@ def _subnormal(kind: Format, size: Term, toward_zero: bool) -> Term:
         return (size * math.ldexp(1.0, step)).to_integer(I32, signed=False)
     anchor = size.of(math.ldexp(1.0, 23 - step))
     return (size + anchor).bits - anchor.bits
-
-
-__all__ = ["Format", "format_of", "from_float", "to_half"]

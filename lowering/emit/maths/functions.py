@@ -165,6 +165,3 @@ _INTEGER: dict[type[Operation], Formula] = {
 @lowers(*_INTEGER)
 def lower_integer(em: Emitter, op: Any) -> None:
     elementwise(em, op, written(em, _INTEGER[type(op)]))
-
-
-__all__ = ["absolute", "arcp_quotient", "high_product", "written"]

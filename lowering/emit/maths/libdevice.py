@@ -311,5 +311,3 @@ FUNCTIONS: dict[str, Function] = {
     "sad": partial(_distance_plus, signed=True), "usad": partial(_distance_plus, signed=False),
     "byte_perm": _picked_bytes,
 }
-
-__all__ = ["FUNCTIONS"]

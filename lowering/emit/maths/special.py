@@ -187,4 +187,3 @@ FUNCTIONS: dict[str, Callable[..., Term]] = {
     "cyl_bessel_i0": partial(bessel_i, order=0), "cyl_bessel_i1": partial(bessel_i, order=1),
     "erfcx": erfcx, "erfinv": erfinv, "erfcinv": erfcinv,
 }
-__all__ = ["FUNCTIONS", "erfcinv"]

@@ -197,6 +197,3 @@ def builtin(
 ) -> ir.Value:
     """Call an OpenCL builtin on scalars or vectors; `result` is its type, else the first's."""
     return em.call(ROWS[name], args, result, unsigned=unsigned)
-
-
-__all__ = ["Operand", "Term", "builtin", "filled", "scalar_of", "shaped", "where"]

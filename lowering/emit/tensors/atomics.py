@@ -235,6 +235,3 @@ def lower_atomic_poll(em: Emitter, op: AtomicPollOp) -> None:
     em.bind(op.result, met)
     if _keyword(op, "sem") == "relaxed" or isinstance(met, Splat):
         gpu_barrier(em)
-
-
-__all__ = ["from_first_lane", "shared_copies"]

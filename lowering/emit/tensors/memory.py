@@ -207,6 +207,3 @@ def _scalar_store(em: Emitter, op: StoreOp, mask: SSAValue | None) -> None:
     first = first_lane(em)
     condition = first if mask is None else em.b.and_(first, em.scalar(mask))
     store(em, em.scalar(op.ptr), held, condition, bits_of(held.type) // 8)
-
-
-__all__ = ["first_lane", "needed_mask", "owns_copy"]

@@ -46,6 +46,7 @@ from triton_xe.lowering.emit.xegpu.mapping import (
     lane_parts,
     wanted,
 )
+from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.vectors import (
     Image,
     from_list,
@@ -53,7 +54,6 @@ from triton_xe.lowering.emit.xegpu.vectors import (
     packed,
     pick,
     retyped,
-    spread_of,
 )
 from triton_xe.lowering.surfaces.affine import attribute, constant_of
 
@@ -63,9 +63,9 @@ SLM_BYTES = "xe.slm_bytes"
 
 @dataclass(frozen=True)
 class Block:
-    """A block's base tensor and position, in elements and rows; `hard` is how messages see it.
+    """A block's base tensor and position, in elements and rows; `encoded` as messages take it.
 
-    `low` is what the alignment of the base to 64 bytes adds to x, None where nothing.
+    `misalignment` is what the alignment of the base to 64 bytes adds to x, None where nothing.
     """
 
     base: ir.Value
@@ -74,8 +74,8 @@ class Block:
     pitch: ir.Value | None
     y: ir.Value
     x: ir.Value
-    hard: tuple[ir.Value, ir.Value, ir.Value, ir.Value] | None = None
-    low: ir.Value | None = None
+    encoded: tuple[ir.Value, ir.Value, ir.Value, ir.Value] | None = None
+    misalignment: ir.Value | None = None
     transposed: bool = False
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
@@ -110,7 +110,7 @@ def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
     made = Block(base, height, width, pitch, y, x, transposed=op.gather_transposed is not None)
     if op.gather is not None or not em.target.has_block_2d or _known_illegal(op):
         return made
-    return _hardened(em, op, made)
+    return _encoded(em, op, made)
 
 
 def check_lanes(em: Emitter, name: str, kind: TensorDescType) -> None:
@@ -142,7 +142,7 @@ def _known_illegal(op: CreateNdTdescOp) -> bool:
     return reason is not None
 
 
-def _hardened(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
+def _encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     """The surface as messages take it: lengths in bytes minus one, from an aligned base."""
     bits = op.desc_type.element_bits
     alignment = 1 if op.base_alignment is None else op.base_alignment.value.data
@@ -159,9 +159,8 @@ def _hardened(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
             here, I64(-block_2d.BASE_ALIGNMENT & ((1 << 64) - 1))))
         width = em.b.add(width, rest)
         low = em.b.udiv(em.b.mul(rest, I32(8)), I32(bits)) if bits != 8 else rest
-    hard = (base, em.b.sub(width, I32(1)), em.b.sub(block.height, I32(1)),
-            em.b.sub(pitch, I32(1)))
-    return replace(block, hard=hard, low=low)
+    lengths = (em.b.sub(length, I32(1)) for length in (width, block.height, pitch))
+    return replace(block, encoded=(base, *lengths), misalignment=low)
 
 
 def scaled(em: Emitter, elements: ir.Value, bits: int) -> ir.Value:
@@ -233,7 +232,7 @@ def load_block(em: Emitter, op: LoadNdOp, block: Block) -> Registers:
     inner = _byte_spread(kind, spread)
     if kind.rank == 1:
         made = _load_1d(em, op, block, access, inner)
-    elif block.hard is None or op.valid is not None:
+    elif block.encoded is None or op.valid is not None:
         made = load_elements(em, op, block, access, inner)
     else:
         choice = choose_load(access, inner, _may_pack(em, op))
@@ -261,17 +260,11 @@ def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
 def _message_load(
     em: Emitter, op: LoadNdOp, block: Block, choice: Choice, held: ir.Type, access: Access
 ) -> Registers:
-    reason = block_2d.check_load(choice.shape, em.target)
-    if reason is not None:
-        raise LegalityError(f"xegpu.load_nd of {op.desc_type}: {reason}")
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
     kind = vector_of(ir.IntType(choice.register_bits), count)
-    code = cache_code(op.cache_policy, em.target)
-    arguments = message(em, block, choice.shape, access.desc.element_bits, code)
-    value = em.call(genisa.LSC_2D_BLOCK_READ, arguments, kind)
+    value = block_read(em, op, block, choice.shape, access.desc.element_bits, kind)()
     memory = em.alloca(ir.IntType(choice.register_bits), count)
     em.b.store(value, memory).align = 64
-    em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
     total = count * choice.register_bits // bits_of(held)
     image = Image(em, held, memory, total)
     per = bits_of(held) // access.desc.element_bits
@@ -286,15 +279,44 @@ def message(
     em: Emitter, block: Block, shape: BlockShape, bits: int, cache: int
 ) -> list[ir.Value]:
     """The thirteen operands of a 2D block message."""
-    assert block.hard is not None
+    assert block.encoded is not None
     x = block.x
-    if block.low is not None:
-        x = em.b.add(x, block.low)
+    if block.misalignment is not None:
+        x = em.b.add(x, block.misalignment)
     if shape.element_bits != bits:
         x = em.b.ashr(x, I32((shape.element_bits // bits).bit_length() - 1))
-    base, width, height, pitch = block.hard
+    base, width, height, pitch = block.encoded
     return [base, width, height, pitch, x, block.y, I32(shape.element_bits), I32(shape.width),
             I32(shape.height), I32(shape.blocks), I1(shape.transpose), I1(shape.vnni), I32(cache)]
+
+
+def require(op: Operation, kind: TensorDescType, reason: str | None) -> None:
+    """Raise `LegalityError` with the reason why no message serves, if there is one."""
+    if reason is not None:
+        raise LegalityError(f"{op.name} of {kind}: {reason}")
+
+
+def block_read(
+    em: Emitter, op: LoadNdOp, block: Block, shape: BlockShape, bits: int, kind: ir.Type
+) -> Callable[[], ir.Value]:
+    """Writes the message that reads a block, when it is called."""
+    require(op, op.desc_type, block_2d.check_load(shape, em.target))
+    em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
+
+    def read() -> ir.Value:
+        code = cache_code(op.cache_policy, em.target)
+        return em.call(genisa.LSC_2D_BLOCK_READ, message(em, block, shape, bits, code), kind)
+
+    return read
+
+
+def block_write(
+    em: Emitter, op: StoreNdOp, block: Block, shape: BlockShape, bits: int, raw: ir.Value
+) -> None:
+    """Write a block by one message."""
+    require(op, op.desc_type, block_2d.check_store(shape, em.target))
+    code = cache_code(op.cache_policy, em.target, write=True)
+    em.call(genisa.LSC_2D_BLOCK_WRITE, [*message(em, block, shape, bits, code), raw])
 
 
 WORDS = {32: "i32", 64: "i64"}
@@ -546,13 +568,13 @@ def store_registers(
 ) -> None:
     """Write registers to a block: by messages, or by every lane for itself."""
     bits = access.desc.element_bits
-    code = cache_code(op.cache_policy, em.target, write=True)
+    cache_code(op.cache_policy, em.target, write=True)
     if bits_of(held.kind) > bits:
         held = retyped(em, held, ir.IntType(bits))
     if access.desc.rank == 1:
         _store_1d(em, op, block, access, inner, held)
         return
-    if block.hard is None or op.valid is not None:
+    if block.encoded is None or op.valid is not None:
         _store_elements(em, op, block, access, inner, held)
         return
     choice = choose_store(access, inner)
@@ -561,12 +583,9 @@ def store_registers(
             f"xegpu.store_nd of {op.value.type} to {op.desc_type}: no message of"
             f" {em.target.name} takes the elements from the lanes that hold them"
         )
-    reason = block_2d.check_store(choice.shape, em.target)
-    if reason is not None:
-        raise LegalityError(f"xegpu.store_nd of {op.desc_type}: {reason}")
     source = pick(em, held, _inverse(choice.order))
     raw = packed(em, source, choice.register_bits, 0, source.count)
-    em.call(genisa.LSC_2D_BLOCK_WRITE, [*message(em, block, choice.shape, bits, code), raw])
+    block_write(em, op, block, choice.shape, bits, raw)
 
 
 def _inverse(order: tuple[int, ...]) -> list[int]:
@@ -654,9 +673,3 @@ def _clamped(em: Emitter, value: ir.Value, size: ir.Value) -> ir.Value:
     last = em.b.sub(size, I32(1))
     low = em.call(llvm.named("smax"), [value, I32(0)])
     return em.call(llvm.named("smin"), [low, last])
-
-
-__all__ = [
-    "Block", "access_of", "create_block", "load_block", "load_elements",
-    "message", "prefetch_code", "prefetch_lanes", "store_block", "store_registers",
-]

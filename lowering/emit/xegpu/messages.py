@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from llvmlite import ir
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -27,7 +28,7 @@ from triton_xe.dialects.xegpu.nd import (
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
-from triton_xe.hardware.block_2d import BlockShape, cache_code
+from triton_xe.hardware.block_2d import BlockShape
 from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -45,6 +46,8 @@ from triton_xe.lowering.emit.xegpu import scattered as xegpu_scattered
 from triton_xe.lowering.emit.xegpu import sync as xegpu_sync
 from triton_xe.lowering.emit.xegpu.blocks import (
     access_of,
+    block_read,
+    block_write,
     create_block,
     index_value,
     load_block,
@@ -52,6 +55,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     message,
     prefetch_code,
     prefetch_lanes,
+    require,
     store_block,
     store_registers,
 )
@@ -62,11 +66,13 @@ from triton_xe.lowering.emit.xegpu.fragments import (
 )
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
-from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.surfaces.affine import attribute, constant_of
 
 VOID = ir.VoidType()
 X, Y = 5, 6
 """Fields of an address payload."""
+FIRST_CARRIED = 3
+"""Operands of scf.for before those that it carries."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +123,6 @@ class Loaded:
             self._em.b.store(self._load(), self._memory).align = 64
 
 
-def _descriptor_type(value: SSAValue) -> TensorDescType:
-    kind = value.type
-    assert isinstance(kind, TensorDescType)
-    return kind
-
-
 def block_shape(kind: TensorDescType, load: LoadNdOp | None) -> BlockShape:
     """The message that a descriptor, used by `load`, a store or a prefetch, stands for."""
     height, width = kind.get_shape()
@@ -137,45 +137,38 @@ def block_shape(kind: TensorDescType, load: LoadNdOp | None) -> BlockShape:
 
 @lowers(CreateNdTdescOp)
 def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
-    kind = _descriptor_type(op.results[0])
     made = create_block(em, op)
-    if made.hard is None or not _only_prefetches(op.results[0]):
-        em.bind(op.results[0], made)
+    if made.encoded is None or not _only_prefetches(op.desc, set()):
+        em.bind(op.desc, made)
         return
-    shape = block_shape(kind, None)
-    base, width, height, pitch = made.hard
-    x = made.x if made.low is None else em.b.add(made.x, made.low)
+    shape = block_shape(op.desc_type, None)
+    base, width, height, pitch = made.encoded
+    x = made.x if made.misalignment is None else em.b.add(made.x, made.misalignment)
     pointer = em.call(
         genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
         [base, width, height, pitch, x, made.y,
          I32(shape.width), I32(shape.height), I32(shape.blocks)],
     )
-    em.bind(op.results[0], Payload(pointer, shape))
+    em.bind(op.desc, Payload(pointer, shape))
 
 
-def _only_prefetches(value: SSAValue, seen: set[SSAValue] | None = None) -> bool:
+def _only_prefetches(value: SSAValue, seen: set[SSAValue]) -> bool:
     """Whether a descriptor, however it moves, serves prefetches alone, one after the other."""
-    seen = set() if seen is None else seen
     if value in seen:
         return True
     seen.add(value)
     for use in value.uses:
-        op = use.operation
-        if op.name == "xegpu.prefetch_nd":
-            continue
-        if op.name == "xegpu.update_nd_offset":
-            if not _only_prefetches(op.results[0], seen):
-                return False
-        elif op.name == "scf.for" and use.index >= 3:
-            index = use.index - 3
-            following = (op.regions[0].block.args[index + 1], op.results[index])
-            if not all(_only_prefetches(v, seen) for v in following):
-                return False
-        elif op.name == "scf.yield":
-            loop = op.parent_op()
-            if loop is None or loop.name != "scf.for":
-                return False
-        else:
+        op, following = use.operation, []
+        if isinstance(op, UpdateNdOffsetOp):
+            following = [op.moved]
+        elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
+            index = use.index - FIRST_CARRIED
+            following = [op.body.block.args[index + 1], op.res[index]]
+        elif not isinstance(op, PrefetchNdOp) and not (
+            isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp)
+        ):
+            return False
+        if not all(_only_prefetches(v, seen) for v in following):
             return False
     return True
 
@@ -191,19 +184,15 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
                     genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
                     [held.pointer, I32(field), index_value(em, by), I1(1)],
                 )
-        em.bind(op.results[0], held)
+        em.bind(op.moved, held)
         return
     y = held.y if _is_zero(rows) else em.b.add(held.y, index_value(em, rows))
     x = held.x if _is_zero(columns) else em.b.add(held.x, index_value(em, columns))
-    em.bind(op.results[0], replace(held, y=y, x=x))
+    em.bind(op.moved, replace(held, y=y, x=x))
 
 
 def _is_zero(value: SSAValue | int) -> bool:
-    if isinstance(value, int):
-        return value == 0
-    from triton_xe.lowering.surfaces.affine import constant_of
-
-    return constant_of(value) == 0
+    return (value if isinstance(value, int) else constant_of(value)) == 0
 
 
 @lowers(LoadNdOp)
@@ -212,26 +201,16 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     if not in_fragments(em):
         em.bind(op.value, load_block(em, op, block))
         return
-    if block.hard is None or op.valid is not None:
+    if block.encoded is None or op.valid is not None:
         access = access_of(kind, op.value.type, op)
         held = load_elements(em, op, block, access, Spread(em.state.lanes, own=True))
         em.bind(op.value, fragment_of_registers(em, held, op.value.type))
         return
-    shape = block_shape(kind, op)
-    reason = block_2d.check_load(shape, em.target)
-    if reason is not None:
-        raise LegalityError(f"xegpu.load_nd of {kind}: {reason}")
     elements, parts = op.value.type.get_shape()
     bits = parts * kind.element_bits
     vector = vector_of(ir.IntType(bits), elements)
-
-    def load() -> ir.Value:
-        code = cache_code(op.cache_policy, em.target)
-        arguments = message(em, block, shape, kind.element_bits, code)
-        return em.call(genisa.LSC_2D_BLOCK_READ, arguments, vector)
-
+    load = block_read(em, op, block, block_shape(kind, op), kind.element_bits, vector)
     em.bind(op.value, Loaded(em, elements, bits, load, at_use=op.at_use is not None))
-    em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
 
 
 @lowers(PrefetchNdOp)
@@ -240,13 +219,11 @@ def lower_prefetch_nd(em: Emitter, op: PrefetchNdOp) -> None:
     code = prefetch_code(em, op, op.cache_policy)
     if kind.memory_scope == "slm":
         raise LegalityError("xegpu.prefetch_nd: shared local memory is not cached")
-    if not isinstance(held, Payload) and held.hard is None:
+    if not isinstance(held, Payload) and held.encoded is None:
         prefetch_lanes(em, kind, held, code)
         return
     shape = block_shape(kind, None)
-    reason = block_2d.check_prefetch(shape, em.target)
-    if reason is not None:
-        raise LegalityError(f"xegpu.prefetch_nd of {kind}: {reason}")
+    require(op, kind, block_2d.check_prefetch(shape, em.target))
     if isinstance(held, Payload):
         em.call(
             genisa.LSC_2D_BLOCK_PREFETCH_PAYLOAD,
@@ -263,19 +240,13 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     if not in_fragments(em):
         store_block(em, op, block)
         return
-    if block.hard is None or op.valid is not None:
+    if block.encoded is None or op.valid is not None:
         held = fragment_registers(em, em.get(op.value), op.value.type)
         access = access_of(kind, op.value.type, None)
         store_registers(em, op, block, access, Spread(em.state.lanes, own=True), held)
         return
-    shape = block_shape(kind, None)
-    reason = block_2d.check_store(shape, em.target)
-    if reason is not None:
-        raise LegalityError(f"xegpu.store_nd of {kind}: {reason}")
     raw = as_integers(em, em.get(op.value).value)
-    code = cache_code(op.cache_policy, em.target, write=True)
-    arguments = message(em, block, shape, kind.element_bits, code)
-    em.call(genisa.LSC_2D_BLOCK_WRITE, [*arguments, raw])
+    block_write(em, op, block, block_shape(kind, None), kind.element_bits, raw)
 
 
 def fragment_of_registers(em: Emitter, held: Registers, kind: Attribute) -> FragmentValue:
@@ -301,7 +272,7 @@ def fragment_registers(em: Emitter, held: FragmentValue, kind: Attribute) -> Reg
 def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
     """Pick an instruction's operand; a run of elements is read from memory as it is."""
     made = LazyFragment(em, lambda: _fragment(em, op))
-    em.bind(op.results[0], made if used_here(op) else FragmentValue(made.value))
+    em.bind(op.value, made if used_here(op) else FragmentValue(made.value))
 
 
 def used_here(op: Operation) -> bool:
@@ -315,20 +286,20 @@ def used_once(op: Operation) -> bool:
         block = user.parent
         while block is not None and block is not op.parent:
             parent = block.parent_op()
-            block = parent.parent if parent is not None and parent.name == "scf.if" else None
+            block = parent.parent if isinstance(parent, scf.IfOp) else None
         if block is None:
             return False
     return True
 
 
-def _fragment(em: Emitter, op: Operation) -> ir.Value:
-    kind = op.results[0].type
+def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
+    kind = op.value.type
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
     bits = bits_of(scalar_type(kind.element_type))
     flat = [int(x) for x in attribute(op, "sources").get_values()]
     sources = [tuple(flat[i : i + 3]) for i in range(0, len(flat), 3)]
-    loads = [em.get(v) for v in op.operands]
+    loads = [em.get(v) for v in op.loads]
     first = sources[0]
     run = [(first[0], first[1] + i // parts, i % parts) for i in range(len(sources))]
     if isinstance(loads[first[0]], Loaded) and sources == run and first[2] == 0 and (
@@ -338,7 +309,7 @@ def _fragment(em: Emitter, op: Operation) -> ir.Value:
     else:
         value = _assemble(em, loads, sources, elements, parts, bits)
     typed = vector_of(scalar_type(kind.element_type), elements)
-    if parts == 1 and value.type != typed and not _serves_raw(op.results[0]):
+    if parts == 1 and value.type != typed and not _serves_raw(op.value):
         value = em.b.bitcast(value, typed)
     return value
 
@@ -346,8 +317,8 @@ def _fragment(em: Emitter, op: Operation) -> ir.Value:
 def _serves_raw(value: SSAValue) -> bool:
     """Whether all uses take a fragment as integers: factors of DPAS, stores, tensors."""
     return all(
-        use.operation.name in ("xegpu.store_nd", "xe.from_fragments", "xe.fragment")
-        or (use.operation.name == "xegpu.dpas" and use.index < 2)
+        isinstance(use.operation, StoreNdOp | xe.FromFragmentsOp | xe.FragmentOp)
+        or (isinstance(use.operation, DpasOp) and use.index < 2)
         for use in value.uses
     )
 

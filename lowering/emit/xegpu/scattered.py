@@ -47,12 +47,12 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     scaled,
     slm_base,
 )
+from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.vectors import (
     from_lane,
     from_list,
     held_type,
     packed,
-    spread_of,
 )
 
 

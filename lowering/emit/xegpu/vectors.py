@@ -1,17 +1,12 @@
-"""Vectors of XeGPU programs written by hand: where they lie, and the `vector` dialect on them.
+"""Vectors of XeGPU programs written by hand: their registers, and the `vector` dialect on them.
 
-A whole vector is spread over the lanes of its subgroup, a fragment belongs to one work-item; which
-of the two a value is, and by how many elements lanes take turns, follows from the ops it meets:
-descriptors, DPAS operands, and through element-wise ops and loops whatever those meet.  Both are
-bound as `Registers`.  Functions that pass convert-xetile-to-xegpu wrote hold fragments as
-`FragmentValue` instead.
+Whole vectors and fragments (`spreads`) are bound as `Registers`.  Functions that pass
+convert-xetile-to-xegpu wrote hold fragments as `FragmentValue` instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -27,9 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_xe.dialects import vector_ext
 from triton_xe.dialects.xe import FRAGMENTS
-from triton_xe.dialects.xegpu.types import TensorDescType, bit_width, vnni_factor
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.dpas import ELEMENT_BITS
 from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import constant
@@ -50,210 +43,13 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     fragment_value,
 )
 from triton_xe.lowering.emit.xegpu.mapping import Spread
+from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.surfaces.affine import attribute
-
-
-@dataclass
-class _Group:
-    """Values that lie alike; `own` and `unit` are None while nothing has said them."""
-
-    own: bool | None = None
-    unit: Fraction | None = None
-    because: str = ""
-
-
-@dataclass
-class Spreads:
-    """How every vector of a function lies, found once."""
-
-    function: Operation
-    lanes: int
-    _parent: dict[SSAValue, tuple[SSAValue, Fraction]] = field(default_factory=dict)
-    _groups: dict[SSAValue, _Group] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.has_fragments = FRAGMENTS in self.function.attributes
-        for op in self.function.walk():
-            self._constrain(op)
-
-    def of(self, value: SSAValue) -> Spread:
-        """Where the elements of a vector are."""
-        root, weight = self._root(value)
-        group = self._groups[root]
-        if group.own:
-            return Spread(self.lanes, own=True)
-        unit = weight if group.unit is None else group.unit * weight
-        if group.unit is None and unit < 1:
-            unit = Fraction(1)
-        if unit.denominator != 1:
-            raise UnsupportedError(
-                f"{value.type}: less than an element of it would lie in one lane; cast it where"
-                " its elements are as small"
-            )
-        return Spread(self.lanes, int(unit))
-
-    # -- union-find; a value's unit is its group's times its weight ------------------------------
-
-    def _root(self, value: SSAValue) -> tuple[SSAValue, Fraction]:
-        if value not in self._parent:
-            self._parent[value] = (value, Fraction(1))
-            self._groups[value] = _Group()
-        path = []
-        while (above := self._parent[value])[0] is not value:
-            path.append(value)
-            value = above[0]
-        weight = Fraction(1)
-        for below in reversed(path):
-            weight *= self._parent[below][1]
-            self._parent[below] = (value, weight)
-        return value, weight
-
-    def _alike(self, values: Sequence[SSAValue], ratio: Fraction = Fraction(1)) -> None:
-        """All values lie alike; the unit of the later ones is `ratio` times the first's."""
-        vectors = [v for v in values if isinstance(v.type, VectorType)]
-        for other in vectors[1:]:
-            self._join(vectors[0], other, ratio)
-
-    def _join(self, first: SSAValue, other: SSAValue, ratio: Fraction) -> None:
-        (a, wa), (b, wb) = self._root(first), self._root(other)
-        if a is b:
-            return
-        step = ratio * wa / wb
-        gone, kept = self._groups.pop(b), self._groups[a]
-        self._parent[b] = (a, step)
-        if gone.own is not None:
-            self._set_own(kept, gone.own, gone.because, first)
-        if gone.unit is not None:
-            self._set_unit(kept, gone.unit / step, gone.because, first)
-
-    def _demand(self, value: SSAValue, own: bool, unit: int | None, because: str) -> None:
-        if not isinstance(value.type, VectorType):
-            return
-        root, weight = self._root(value)
-        group = self._groups[root]
-        self._set_own(group, own, because, value)
-        if unit is not None and not own:
-            self._set_unit(group, Fraction(unit) / weight, because, value)
-
-    def _set_own(self, group: _Group, own: bool, because: str, value: SSAValue) -> None:
-        if group.own is not None and group.own != own:
-            raise UnsupportedError(
-                f"{value.type}: {because} needs a {'fragment' if own else 'whole vector'},"
-                f" {group.because} a {'whole vector' if own else 'fragment'};"
-                " use descriptors and dpas of one flavour"
-            )
-        group.own, group.because = own, because
-
-    def _set_unit(self, group: _Group, unit: Fraction, because: str, value: SSAValue) -> None:
-        if group.unit is not None and group.unit != unit:
-            raise UnsupportedError(
-                f"{value.type}: {because} and {group.because} keep it differently in the lanes;"
-                " load or make it twice"
-            )
-        group.unit, group.because = unit, because
-
-    # -- what the ops say ------------------------------------------------------------------------
-
-    def _constrain(self, op: Operation) -> None:
-        name = op.name
-        if name.startswith(("arith.", "math.")) or name == "vector.fma":
-            self._alike([*op.operands, *op.results])
-        elif name in ("vector.shape_cast", "vector.extract", "vector.insert", "vector.broadcast"):
-            self._alike([*op.operands, *op.results])
-        elif name == "vector.bitcast":
-            ratio = Fraction(_bits(op.operands[0]), _bits(op.results[0]))
-            self._alike([op.operands[0], op.results[0]], ratio)
-        elif name.startswith("scf."):
-            self._control(op)
-        elif name == "xegpu.dpas":
-            self._dpas(op)
-        elif name.startswith("xegpu."):
-            self._access(op)
-
-    def _control(self, op: Operation) -> None:
-        if op.name == "scf.for":
-            body = op.regions[0].block
-            last = body.last_op
-            assert last is not None
-            for i, result in enumerate(op.results):
-                self._alike([op.operands[3 + i], body.args[1 + i], last.operands[i], result])
-        elif op.name == "scf.if":
-            for region in op.regions:
-                last = region.block.last_op if region.blocks else None
-                if last is not None:
-                    for value, result in zip(last.operands, op.results, strict=True):
-                        self._alike([value, result])
-        elif op.name == "scf.while":
-            before, after = (region.block for region in op.regions)
-            test, last = before.last_op, after.last_op
-            assert test is not None
-            assert last is not None
-            for start, arg, back in zip(op.operands, before.args, last.operands, strict=True):
-                self._alike([start, arg, back])
-            for value, arg, result in zip(test.operands[1:], after.args, op.results, strict=True):
-                self._alike([value, arg, result])
-
-    def _dpas(self, op: Any) -> None:
-        own = op.sg_maps is not None
-        acc = [op.acc] if op.acc is not None else []
-        self._alike([op.result, *acc])
-        self._demand(op.result, own, 1, "C of xegpu.dpas")
-        made = op.instruction
-        self._demand(op.a, own, made.a_element_bits // ELEMENT_BITS[made.a], "A of xegpu.dpas")
-        three = len(op.b.type.get_shape()) == 3
-        unit = vnni_factor(op.b.type.element_type) if three else 1
-        if ELEMENT_BITS[made.b] < 8:
-            unit = 32 // ELEMENT_BITS[made.b]
-        self._demand(op.b, own, unit, "B of xegpu.dpas")
-
-    def _access(self, op: Operation) -> None:
-        desc = next((v.type for v in (*op.operands, *op.results)
-                     if isinstance(v.type, TensorDescType)), None)
-        if desc is None:
-            return
-        own = desc.lane_map is not None
-        for value in (*op.operands, *op.results):
-            kind = value.type
-            if not isinstance(kind, VectorType):
-                continue
-            if desc.scattered and value in _per_lane(op):
-                mine = own and kind.get_shape() == (1,) and desc.get_shape()[0] != 1
-                self._demand(value, mine, 1, op.name)
-            elif desc.scattered:
-                self._demand(value, own, _scattered_unit(op, desc), op.name)
-            else:
-                self._demand(value, own, None, op.name)
-
-
-def _per_lane(op: Operation) -> list[SSAValue]:
-    """The operands with one entry per work-item: offsets and masks."""
-    return {
-        "xegpu.create_tdesc": [*op.operands[1:]], "xegpu.update_offset": [*op.operands[1:]],
-        "xegpu.load_gather": [*op.operands[1:]], "xegpu.store_scatter": [*op.operands[2:]],
-        "xegpu.atomic_rmw": [*op.operands[2:]],
-    }.get(op.name, [])
-
-
-def _scattered_unit(op: Operation, desc: TensorDescType) -> int:
-    """Chunks stay together in a lane unless they are transposed."""
-    return 1 if op.properties.get("transpose") is not None else desc.chunk_size_per_lane
-
-
-def _bits(value: SSAValue) -> int:
-    kind = value.type
-    assert isinstance(kind, VectorType)
-    element = kind.element_type
-    return element.bitwidth if isinstance(element, IntegerType) else bit_width(element)
-
-
-def spread_of(em: Emitter, value: SSAValue) -> Spread:
-    """Where the elements of a vector are."""
-    return em.analysis(Spreads).of(value)
 
 
 def in_fragments(em: Emitter) -> bool:
     """Whether the function holds its vectors as operands of instructions (from XeTile)."""
-    return em.analysis(Spreads).has_fragments
+    return FRAGMENTS in em.source.attributes
 
 
 # -- registers ------------------------------------------------------------------------------------
@@ -633,7 +429,3 @@ def from_lane(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
     if bits == 1:
         return em.b.trunc(found, ir.IntType(1))
     return _cast(em, found, value.type)
-
-
-__all__ = ["Image", "Spreads", "from_lane", "from_list", "in_fragments", "packed", "pick",
-           "spread_of", "unpacked", "vector_constant", "vector_elementwise"]

@@ -1,0 +1,220 @@
+"""Where the vectors of XeGPU programs written by hand lie.
+
+A whole vector is spread over the lanes of its subgroup, a fragment belongs to one work-item; which
+of the two a value is, and by how many elements lanes take turns, follows from the ops it meets:
+descriptors, DPAS operands, and through element-wise ops and loops whatever those meet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from xdsl.dialects import math as maths
+from xdsl.dialects import scf, vector
+from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.ir import Operation, SSAValue
+
+from triton_xe.dialects.arith_ext import Arith
+from triton_xe.dialects.vector_ext import ShapeCastOp
+from triton_xe.dialects.xegpu.dpas import DpasOp
+from triton_xe.dialects.xegpu.nd import LoadNdOp, StoreNdOp
+from triton_xe.dialects.xegpu.scattered import (
+    AtomicRmwOp,
+    CreateTdescOp,
+    LoadGatherOp,
+    StoreScatterOp,
+    UpdateOffsetOp,
+)
+from triton_xe.dialects.xegpu.types import TensorDescType, bit_width, vnni_factor
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.dpas import ELEMENT_BITS
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.xegpu.mapping import Spread
+
+_SAME_LAYOUT = frozenset({
+    *Arith.operations, *maths.Math.operations, vector.FMAOp, vector.ExtractOp, vector.InsertOp,
+    vector.BroadcastOp, ShapeCastOp,
+})
+_PER_LANE: dict[type[Operation], str] = {
+    LoadNdOp: "", StoreNdOp: "", CreateTdescOp: "offsets", UpdateOffsetOp: "offsets",
+    LoadGatherOp: "mask", StoreScatterOp: "mask", AtomicRmwOp: "mask",
+}
+"""Accesses, and the operand with one entry per work-item."""
+
+
+@dataclass(frozen=True)
+class _Demand:
+    """What an op wants of a vector: a fragment or a whole vector, its unit unless any serves."""
+
+    value: SSAValue
+    own: bool
+    unit: int | None
+    because: str
+
+
+@dataclass(frozen=True)
+class _Place:
+    """How a vector lies; None while nothing says it."""
+
+    own: bool | None = None
+    unit: Fraction = Fraction(1)
+
+
+class Spreads:
+    """How every vector of a function lies, found once."""
+
+    def __init__(self, function: Operation, lanes: int) -> None:
+        self.lanes = lanes
+        self._edges: dict[SSAValue, list[tuple[SSAValue, Fraction]]] = defaultdict(list)
+        self._demands: list[_Demand] = []
+        for op in function.walk():
+            self._constrain(op)
+        self._places: dict[SSAValue, _Place] = {}
+        for demand in self._demands:
+            self._edges[demand.value] += []
+        for value in self._edges:
+            if value not in self._places:
+                self._solve(self._reached(value))
+
+    def of(self, value: SSAValue) -> Spread:
+        """Where the elements of a vector are."""
+        place = self._places.get(value, _Place())
+        if place.own:
+            return Spread(self.lanes, own=True)
+        if place.unit.denominator != 1:
+            raise UnsupportedError(
+                f"{value.type}: less than an element of it would lie in one lane; cast it where"
+                " its elements are as small"
+            )
+        return Spread(self.lanes, int(place.unit))
+
+    def _reached(self, start: SSAValue) -> dict[SSAValue, Fraction]:
+        """The values of the same layout, and how many times the unit of `start` theirs is."""
+        found, waiting = {start: Fraction(1)}, [start]
+        while waiting:
+            value = waiting.pop()
+            for other, ratio in self._edges[value]:
+                if other not in found:
+                    found[other] = found[value] * ratio
+                    waiting.append(other)
+        return found
+
+    def _solve(self, times: dict[SSAValue, Fraction]) -> None:
+        """Find the unit that all demands on a group of values agree on."""
+        mine = [d for d in self._demands if d.value in times]
+        for demand in mine:
+            if demand.own != mine[0].own:
+                raise UnsupportedError(
+                    f"{demand.value.type}: {demand.because} needs a {_flavour(demand)},"
+                    f" {mine[0].because} a {_flavour(mine[0])};"
+                    " use descriptors and dpas of one flavour"
+                )
+        own = mine[0].own if mine else None
+        units = [(Fraction(d.unit) / times[d.value], d) for d in mine
+                 if d.unit is not None and not own]
+        for unit, demand in units:
+            if unit != units[0][0]:
+                raise UnsupportedError(
+                    f"{demand.value.type}: {demand.because} and {units[0][1].because} keep it"
+                    " differently in the lanes; load or make it twice"
+                )
+        for value, ratio in times.items():
+            unit = units[0][0] * ratio if units else max(ratio, Fraction(1))
+            self._places[value] = _Place(own, unit)
+
+    # -- what the ops say ------------------------------------------------------------------------
+
+    def _same(self, values: Iterable[SSAValue], ratio: Fraction = Fraction(1)) -> None:
+        """Note the same layout; the unit of the later ones is `ratio` times the first's."""
+        vectors = [v for v in values if isinstance(v.type, VectorType)]
+        for other in vectors[1:]:
+            self._edges[vectors[0]].append((other, ratio))
+            self._edges[other].append((vectors[0], 1 / ratio))
+
+    def _demand(self, value: SSAValue, own: bool, unit: int | None, because: str) -> None:
+        if isinstance(value.type, VectorType):
+            self._demands.append(_Demand(value, own, unit, because))
+
+    def _constrain(self, op: Operation) -> None:
+        if type(op) in _SAME_LAYOUT:
+            self._same([*op.operands, *op.results])
+        elif isinstance(op, vector.BitcastOp):
+            self._same([op.source, op.result], Fraction(_bits(op.source), _bits(op.result)))
+        elif isinstance(op, DpasOp):
+            self._dpas(op)
+        elif type(op) in _PER_LANE:
+            self._access(op)
+        else:
+            for group in _carried(op):
+                self._same(group)
+
+    def _dpas(self, op: DpasOp) -> None:
+        own, made = op.sg_maps is not None, op.instruction
+        self._same([op.result] if op.acc is None else [op.result, op.acc])
+        self._demand(op.result, own, 1, "C of xegpu.dpas")
+        self._demand(op.a, own, made.a_element_bits // ELEMENT_BITS[made.a], "A of xegpu.dpas")
+        kind = op.b.type
+        assert isinstance(kind, VectorType)
+        unit = vnni_factor(kind.element_type) if len(kind.get_shape()) == 3 else 1
+        if ELEMENT_BITS[made.b] < 8:
+            unit = 32 // ELEMENT_BITS[made.b]
+        self._demand(op.b, own, unit, "B of xegpu.dpas")
+
+    def _access(self, op: Operation) -> None:
+        values = (*op.operands, *op.results)
+        desc = next(v.type for v in values if isinstance(v.type, TensorDescType))
+        own, per_lane = desc.lane_map is not None, getattr(op, _PER_LANE[type(op)], None)
+        for value in values:
+            kind = value.type
+            if not isinstance(kind, VectorType):
+                continue
+            if per_lane is not None and value is per_lane:
+                mine = own and kind.get_shape() == (1,) and desc.get_shape()[0] != 1
+                self._demand(value, mine, 1, op.name)
+            else:
+                self._demand(value, own, _unit(op, desc), op.name)
+
+
+def _carried(op: Operation) -> Iterable[Iterable[SSAValue]]:
+    """The groups of values that are one value at different times of a loop, or on its sides."""
+    if isinstance(op, scf.ForOp):
+        body = op.body.block
+        assert body.last_op is not None
+        return zip(op.iter_args, body.args[1:], body.last_op.operands, op.res, strict=True)
+    if isinstance(op, scf.WhileOp):
+        before, after = op.before_region.block, op.after_region.block
+        test, last = before.last_op, after.last_op
+        assert isinstance(test, scf.ConditionOp)
+        assert last is not None
+        return [*zip(op.arguments, before.args, last.operands, strict=True),
+                *zip(test.args, after.args, op.res, strict=True)]
+    if isinstance(op, scf.YieldOp) and isinstance(branch := op.parent_op(), scf.IfOp):
+        return zip(op.operands, branch.results, strict=True)
+    return ()
+
+
+def _flavour(demand: _Demand) -> str:
+    return "fragment" if demand.own else "whole vector"
+
+
+def _unit(op: Operation, desc: TensorDescType) -> int | None:
+    """Chunks stay together in a lane unless they are transposed; blocks lie as they are used."""
+    if not desc.scattered:
+        return None
+    transposed = isinstance(op, LoadGatherOp | StoreScatterOp) and op.transpose is not None
+    return 1 if transposed else desc.chunk_size_per_lane
+
+
+def _bits(value: SSAValue) -> int:
+    kind = value.type
+    assert isinstance(kind, VectorType)
+    element = kind.element_type
+    return element.bitwidth if isinstance(element, IntegerType) else bit_width(element)
+
+
+def spread_of(em: Emitter, value: SSAValue) -> Spread:
+    """Where the elements of a vector are."""
+    return em.analysis(Spreads).of(value)
