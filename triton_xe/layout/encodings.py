@@ -74,7 +74,6 @@ class Encoding(ABC):
 
     mnemonic: ClassVar[str]
     """What follows `#`, such as `ttg.blocked`."""
-    is_shared: ClassVar[bool] = False
 
     @property
     @abstractmethod

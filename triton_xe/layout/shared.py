@@ -42,8 +42,6 @@ SHARED_DIMS = ("offset", "block")
 class SharedEncoding(Encoding):
     """A layout of shared (local) memory."""
 
-    is_shared: ClassVar[bool] = True
-
 
 @dataclass(frozen=True)
 class SwizzledSharedEncoding(SharedEncoding):
@@ -359,7 +357,6 @@ class SharedMemorySpace(NamedEncoding):
     """`#ttg.shared_memory`: not a layout, but where a memory descriptor's data lives."""
 
     mnemonic: ClassVar[str] = "ttg.shared_memory"
-    is_shared: ClassVar[bool] = True
     why: ClassVar[str] = "names a memory, it does not say how data lies in it"
 
 

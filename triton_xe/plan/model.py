@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -137,14 +136,6 @@ class BlockPlan:
     def message_x(self, x: int) -> int:
         """x in units of the message's elements, from tensor elements (a multiple of the unit)."""
         return x * self.element_bits // self.shape.element_bits
-
-    @cached_property
-    def register_of(self) -> Mapping[Source, tuple[int, ...]]:
-        """The registers (several where the layout keeps copies) a part of a result goes to."""
-        table: dict[Source, tuple[int, ...]] = {}
-        for register, source in enumerate(self.sources):
-            table[source] = (*table.get(source, ()), register)
-        return table
 
     @property
     def bytes_per_message(self) -> int:

@@ -17,6 +17,7 @@ from triton_xe.layout import (
     NvmmaSharedEncoding,
     PaddedSharedEncoding,
     PartitionedSharedEncoding,
+    SharedEncoding,
     SharedLinearEncoding,
     SliceEncoding,
     SwizzledSharedEncoding,
@@ -442,7 +443,9 @@ def tensor_memory_scales(rng):
 
 def libtriton_accepts(encoding, shape):
     """Its Python classes have no word for a shared layout without a single offset bit."""
-    return not encoding.is_shared or to_linear_layout(encoding, shape).in_dims["offset"] > 1
+    if not isinstance(encoding, SharedEncoding):
+        return True
+    return to_linear_layout(encoding, shape).in_dims["offset"] > 1
 
 
 GENERATORS = [
@@ -476,7 +479,7 @@ def draw(generator):
 def memory_of(encoding):
     if isinstance(encoding, TensorMemoryEncoding | TensorMemoryScalesEncoding):
         return "tensor"
-    return "shared" if encoding.is_shared else "registers"
+    return "shared" if isinstance(encoding, SharedEncoding) else "registers"
 
 
 def question(encoding, shape):

@@ -177,7 +177,7 @@ def test_copies_share_a_source(model) -> None:
     assert isinstance(plan, BlockLoadPlan)
     model.check_delivery(plan)
     assert plan.redundant_warp_mask == 1
-    assert plan.register_of[plan.sources[0]] == (0, 2)
+    assert [r for r, source in enumerate(plan.sources) if source == plan.sources[0]] == [0, 2]
 
 
 def test_stores(model) -> None:
