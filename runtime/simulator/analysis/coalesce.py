@@ -49,7 +49,7 @@ def _candidates(function: Function) -> set[str]:
 
 
 def _pairs(function: Function, candidates: set[str]) -> Iterable[tuple[str, str]]:
-    """Values that would rather share a slot."""
+    """Coalescing candidates: values that an instruction or a branch would copy otherwise."""
     for i in function.instructions():
         if i.result not in candidates or i.result is None:
             continue
