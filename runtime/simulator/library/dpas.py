@@ -28,6 +28,7 @@ from triton_xe.runtime.simulator.ir import (
     with_elements,
 )
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, ROWS_PER_PASS, symbol
+from triton_xe.runtime.simulator.library.rounding import bf16_bits
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 _WIDE = 'nounwind "prefer-vector-width"="512"'
@@ -329,11 +330,7 @@ def _rounded(b: Builder, x: Operand, accumulator: str) -> Operand:
     """fp32 to the bits of half or bf16, nearest even, NaN kept."""
     if accumulator == "half":
         return b.bitcast(b.fptrunc(x, F16), with_elements(x.type, I16))
-    bits = b.bitcast(x, with_elements(x.type, I32))
-    odd = b.and_(b.lshr(bits, 16), 1)
-    rounded = b.add(bits, b.add(odd, 32767))
-    chosen = b.select(b.fcmp("uno", x, x), b.or_(bits, 1 << 22), rounded)
-    return b.trunc(b.lshr(chosen, 16), I16)
+    return bf16_bits(b, x)
 
 
 def _pair_products(host: HostCpu, n: int) -> _MultiplyAdd:

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from triton_xe.intrinsics import definitions
 from triton_xe.intrinsics.mangling import is_unsigned
-from triton_xe.runtime.simulator.ir import I32, Instruction, Operand, integer, with_elements
+from triton_xe.runtime.simulator.ir import Instruction, with_elements
+from triton_xe.runtime.simulator.library.rounding import bf16_bits, rounded
 from triton_xe.runtime.simulator.widen.elementwise import cast
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
@@ -45,24 +46,13 @@ def conversion(w: Widener, i: Instruction) -> None:
     cast(w, replace(i, opcode=opcode, flags=(), operands=i.operands[:1]))
 
 
-def _rounded(w: Widener, i: Instruction, dropped: int) -> Operand:
-    """Bits of the fp32 operand rounded to nearest even at bit `dropped`; NaN stays NaN."""
-    (x,) = w.host_operands(i)[:1]
-    b = w.b
-    bits = b.bitcast(x, with_elements(x.type, I32))
-    odd = b.and_(b.lshr(bits, dropped), 1)
-    rounded = b.add(bits, b.add(odd, (1 << (dropped - 1)) - 1))
-    quiet = b.or_(bits, 1 << 22)
-    return b.select(b.fcmp("uno", x, x), quiet, rounded)
-
-
 def _float_to_bf16(w: Widener, i: Instruction) -> None:
-    words = w.b.trunc(w.b.lshr(_rounded(w, i, 16), 16), integer(16))
+    words = bf16_bits(w.b, w.host_operands(i)[0])
     w.define_like(i, w.b.bitcast(words, with_elements(words.type, i.type.scalar)))
 
 
 def _float_to_tf32(w: Widener, i: Instruction) -> None:
-    kept = w.b.and_(_rounded(w, i, 13), -(1 << 13))
+    kept = w.b.and_(rounded(w.b, w.host_operands(i)[0], 13), -(1 << 13))
     w.define_like(i, w.b.bitcast(kept, with_elements(kept.type, i.type.scalar)))
 
 
