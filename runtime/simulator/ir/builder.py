@@ -73,6 +73,15 @@ def _cast(opcode: str) -> Callable[[Builder, Operand, Type], Operand]:
     return lambda b, x, t: b.cast(opcode, x, t)
 
 
+@dataclass(frozen=True)
+class Routine:
+    """A function that code calls by its symbol; parameters are names and types."""
+
+    symbol: str
+    result: Type
+    parameters: tuple[tuple[str, Type], ...]
+
+
 class Builder:
     """Appends instructions to `block`, a block of `function`."""
 
@@ -310,6 +319,12 @@ class Builder:
             return self.emit(i)
         self.append(i)
         return Operand(VOID, "void")
+
+    def invoke(self, routine: Routine, *arguments: Number) -> Operand:
+        """Call a routine; numbers become constants of the parameters' types."""
+        operands = [a if isinstance(a, Operand) else constant(t, a)
+                    for a, (_, t) in zip(arguments, routine.parameters, strict=True)]
+        return self.call(routine.symbol, routine.result, operands)
 
     def intrinsic(
         self, name: str, *arguments: Operand, result: Type | None = None,

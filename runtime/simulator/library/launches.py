@@ -192,7 +192,7 @@ class _Run:
         _put(b, self.context, Context.GROUP, self.group)
         b.fill(self.slm, -1, slm_bytes)
         if checked:
-            b.call(NEW_GROUP, VOID, [self.context])
+            b.call(NEW_GROUP.symbol, VOID, [self.context])
 
     def subgroups(self) -> None:
         """Every subgroup from begin to end; those that are to run again, where only they are."""

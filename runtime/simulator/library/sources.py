@@ -6,10 +6,8 @@ cached (`run.jit`).  `source(symbol, host)` gives the module's text and the func
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.simulator.ir import Function, undefined_calls
@@ -17,7 +15,7 @@ from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.library import blocks, dpas, half, lanes, launches, maths, tiles
 from triton_xe.runtime.simulator.library.names import is_symbol, parts
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.sanitizer import checks, state
+from triton_xe.runtime.simulator.sanitizer import functions as sanitizer
 from triton_xe.runtime.simulator.trace import library as trace
 
 
@@ -45,19 +43,15 @@ _FAMILIES: dict[str, Callable[..., list[Function]]] = {
     "prepare_b": dpas.prepare_b,
     "dpas": dpas.dpas,
     "math": maths.function,
+    "san": sanitizer.function,
+    "trace": trace.function,
 }
-_INSTRUMENTS: tuple[tuple[str, Any], ...] = (
-    (checks.PATTERN, checks.function), (trace.PATTERN, trace.function))
 
 
 def source(name: str, host: HostCpu) -> Source:
     """The module that defines `name`."""
     if name in half.NAMED_BY_LLVM:
         return _printed(half.NAMED_BY_LLVM[name](host))
-    for pattern, make in _INSTRUMENTS:
-        found = re.fullmatch(pattern, name)
-        if found is not None:
-            return Source(*make(host, *found.groups()))
     family, parameters = parts(name)
     if not is_symbol(name) or family not in _FAMILIES:
         raise UnsupportedError(f"the simulator has no library function {name}")
@@ -66,5 +60,5 @@ def source(name: str, host: HostCpu) -> Source:
 
 def _printed(functions: list[Function]) -> Source:
     called = undefined_calls(functions)
-    helpers = tuple(name for name in sorted(called) if is_symbol(name) or name == state.NEW_GROUP)
+    helpers = tuple(name for name in sorted(called) if is_symbol(name))
     return Source(print_module(functions), helpers)

@@ -1,249 +1,197 @@
-"""What the running work-group has learnt of what others released, for `library_sanitizer_sync`."""
+"""What the running work-group has acquired of what others released; see `sync`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
-from llvmlite import ir
-
-from triton_xe.runtime.simulator.sanitizer.records import (
-    Item,
-    Known,
-    Node,
-    Published,
-    Records,
-    known,
-)
-from triton_xe.runtime.simulator.sanitizer.state import (
-    FULL,
-    GROUP_WORD,
-    I32,
-    I64,
-    LEARN,
-    WALK,
-    Text,
-    Word,
-    Writer,
-)
+from triton_xe.runtime.simulator.ir import I1, I64
+from triton_xe.runtime.simulator.ir.values import Value, Variable
+from triton_xe.runtime.simulator.sanitizer import state as s
+from triton_xe.runtime.simulator.sanitizer.records import Checks
+from triton_xe.runtime.simulator.sanitizer.state import Item, Known, Node, Published, Word
 
 MOST_STEPS = 1 << 12
 SOON = 16
-"""Records that are walked at once when something is acquired and nothing is left from before."""
+"""Records that are visited at once when something is acquired and nothing is left from before."""
 AT_A_TIME = 64
-"""Records that are walked before another look whether an access has been acquired."""
+"""Records that are visited before another look whether an access has been acquired."""
 
 
-def covers(
-    w: Writer, state: Any, group: Any, epoch: Any, phase: Any, warp: Any, lenient: Any
-) -> Any:
-    """Whether the running work-group has acquired an access of another one."""
-    b = w.b
-    words = known(w, state, group)
-    mine = b.add(w.word(w["ctx"], GROUP_WORD), I64(1))
-    seen = b.icmp_unsigned("==", w.word(words, Known.BY), mine)
-    fresh = b.icmp_signed("<", epoch, w.word(words, Known.EPOCH))
-    warps = b.lshr(w.word(words, Known.WARPS), b.and_(warp, I64(63)))
-    own = b.icmp_unsigned("!=", b.and_(warps, I64(1)), I64(0))
-    before = b.icmp_unsigned("!=", phase, w.word(words, Known.PHASE))
-    direct = b.and_(b.and_(seen, fresh), b.or_(b.or_(own, before), lenient))
-    below = b.icmp_unsigned("<=", group, w.word(state, Word.FLOOR))
-    last = b.icmp_signed("<", epoch, w.word(words, Known.LAST_EPOCH))
-    return b.or_(direct, b.and_(below, last))
+def _happens_before(
+    w: Checks, group: Value, epoch: Value, phase: Value, warp: Value, lenient: Value
+) -> Value:
+    """Whether the running work-group is known to have acquired an access of another one."""
+    known = w.known(group)
+    fresh = epoch.compare("slt", known[Known.EPOCH])
+    own = (known[Known.WARPS] >> (warp & 63)).has(1)
+    direct = (known[Known.BY] == w.group) & fresh & (own | (phase != known[Known.PHASE]) | lenient)
+    last = epoch.compare("slt", known[Known.LAST_EPOCH])
+    return direct | (group <= w.state[Word.FLOOR]) & last
 
 
-def has_acquired(w: Writer, state: Any, access: tuple[Any, Any, Any, Any], lenient: Any) -> Any:
-    """`covers`, after as much has been walked as it takes."""
-    b = w.b
-    found = w.variable(covers(w, state, *access, lenient))
-
-    def open_() -> Any:
-        more = b.icmp_unsigned("!=", w.word(state, Word.UNWALKED), I64(0))
-        return b.zext(b.and_(more, b.not_(w.get(found))), I32)
-
-    with w.chain(open_()) as (_, going):
-        w.call(WALK, ir.VoidType(), [w["ctx"], I64(AT_A_TIME)])
-        b.store(covers(w, state, *access, lenient), found)
-        b.store(open_(), going)
-    return w.get(found)
+def has_acquired(w: Checks, access: tuple[Value, Value, Value, Value], lenient: Value) -> Value:
+    """Whether it has acquired an access, after as much has been visited as that takes."""
+    found = w.variable(_happens_before(w, *access, lenient))
+    with w.loop(lambda: (w.state[Word.UNVISITED] != 0) & ~found.value):
+        w.call(s.VISIT, w["ctx"], AT_A_TIME)
+        found.value = _happens_before(w, *access, lenient)
+    return found.value
 
 
-def make_learn() -> Text:
+def knows_all(w: Checks, floor: Value) -> Value:
+    return floor + 1 >= w.group
+
+
+def acquire(w: Checks, ctx: Value, listed: Value) -> None:
     """The running work-group acquires what a list holds."""
-    w = Records(LEARN)
-    b = w.b
-    first = w["entry"]
-    own = w.is_own(first)
-    fresh = b.not_(is_held(w, first))
-    news = b.or_(own, b.not_(knows_all(w, w.now(Word.FLOOR))))
-    with b.if_then(b.and_(b.and_(w.some(first), fresh), news)):
-        walked = b.not_(w.some(w.now(Word.UNWALKED)))
+    own = w.is_own(listed)
+    news = own | ~knows_all(w, w.state[Word.FLOOR])
+    with w.when((listed != 0) & ~is_held(w, listed) & news), visited_soon(w):
         acquires_more(w, own)
-        hold(w, w.new({Item.ENTRY: first}))
-        with b.if_then(walked):
-            w.call(WALK, ir.VoidType(), [w["ctx"], I64(SOON)])
-    b.ret_void()
-    return w.text(), (FULL, WALK)
+        hold(w, w.pool.new({Item.ENTRY: listed}))
 
 
-def is_held(w: Records, entry: Any) -> Any:
+@contextmanager
+def visited_soon(w: Checks) -> Iterator[None]:
+    """Visit some of what is acquired inside at once, if nothing else waits."""
+    idle = w.state[Word.UNVISITED] == 0
+    yield
+    with w.when(idle):
+        w.call(s.VISIT, w["ctx"], SOON)
+
+
+def is_held(w: Checks, entry: Value) -> Value:
     """Whether the running work-group has acquired an entry."""
-    fields = (w.of(entry, Published.HELD), w.of(entry, Published.SEEN))
-    return w.b.or_(*(w.b.icmp_unsigned("==", x, w.stamp) for x in fields))
+    held, seen = (w.pool[entry, field] == w.stamp for field in (Published.HELD, Published.SEEN))
+    return held | seen
 
 
-def acquires_more(w: Records, own: Any) -> None:
+def acquires_more(w: Checks, own: Value) -> None:
     """`own`: from a subgroup of the same work-group, too."""
-    b = w.b
-    w.note(Word.ACQUIRED, I64(1))
-    w.note(Word.WITHIN, b.or_(w.now(Word.WITHIN), b.zext(own, I64)))
-    w.note(Word.LEARNT, b.add(w.now(Word.LEARNT), I64(1)))
+    w.state[Word.ACQUIRED] = 1
+    w.state[Word.WITHIN] |= own.to(I64)
+    w.state[Word.ACQUISITIONS] += 1
 
 
-def hold(w: Records, item: Any) -> None:
-    """Note what was acquired, to be walked."""
-    b = w.b
-    entry = w.of(item, Item.ENTRY)
-    one = b.icmp_unsigned("==", w.of(item, Item.END), I32(0))
-    with b.if_then(one):
-        w.put(entry, Published.HELD, w.stamp)
-    w.put(item, Item.NEXT, w.index(Word.LEARNT_LIST))
-    w.note_index(Word.LEARNT_LIST, item)
-    _see_item(w, item)
+def hold(w: Checks, item: Value) -> None:
+    """Record what was acquired, to be visited."""
+    entry = w.pool[item, Item.ENTRY]
+    with w.when(w.pool[item, Item.END] == 0):
+        w.pool[entry, Published.HELD] = w.stamp
+    w.pool[item, Item.NEXT] = w.index(Word.ACQUIRED_LIST)
+    w.state[Word.ACQUIRED_LIST] = item
+    w.pool[item, Item.SEEN] = w.stamp
+    w.pool[item, Item.LINK] = w.index(Word.ITEMS)
+    w.state[Word.ITEMS] = item
+    w.state[Word.UNVISITED] = 1
 
 
-def _see_item(w: Records, item: Any) -> None:
-    w.put(item, Item.SEEN, w.stamp)
-    w.put(item, Item.LINK, w.index(Word.ITEMS))
-    w.note_index(Word.ITEMS, item)
-    w.note(Word.UNWALKED, I64(1))
+def visit(w: Checks, ctx: Value, steps: Value) -> None:
+    """Acquire what up to so many records tell that the running work-group has acquired."""
+    state, pool = w.state, w.pool
+    most, first = w.group * MOST_STEPS, state[Word.STEPS]
+    end = w.select(first + steps < most, first + steps, most)
+    done = w.variable(first)
+    words = (Word.ENTRIES, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST)
+    slots = entries, items, at, last = [w.variable(w.index(word)) for word in words]
 
-
-def make_walk() -> Text:
-    """Learn from up to so many records that the running work-group has acquired."""
-    w = Records(WALK)
-    b = w.b
-    most = b.mul(w.group, I64(MOST_STEPS))
-    first = w.now(Word.STEPS)
-    soon = b.add(first, w["steps"])
-    end = b.select(b.icmp_unsigned("<", soon, most), soon, most)
-    steps = w.variable(first)
-    entries, items = w.variable(w.index(Word.ENTRIES)), w.variable(w.index(Word.ITEMS))
-    at, last = w.variable(w.index(Word.RANGE_AT)), w.variable(w.index(Word.RANGE_LAST))
-
-    def see(record: Any, fields: type[Published | Item], waiting: Any) -> None:
+    def see(record: Value, fields: type[Published | Item], waiting: Variable) -> None:
         """Put a record that was not seen yet in front of those that wait."""
-        new = b.icmp_unsigned("!=", w.of(record, fields.SEEN), w.stamp)
-        with b.if_then(b.and_(w.some(record), new)):
-            w.put(record, fields.SEEN, w.stamp)
-            w.put(record, fields.LINK, w.get(waiting))
-            b.store(record, waiting)
+        with w.when((record != 0) & (pool[record, fields.SEEN] != w.stamp)):
+            pool[record, fields.SEEN] = w.stamp
+            pool[record, fields.LINK] = waiting.value
+            waiting.value = record
 
     see_entry = partial(see, fields=Published, waiting=entries)
     see_item = partial(see, fields=Item, waiting=items)
-
-    with w.chain(I32(1)) as (_, going):
-        b.store(b.add(w.get(steps), I64(1)), steps)
-        inside = b.icmp_unsigned("<", w.get(at), w.get(last))
-        with b.if_else(w.some(w.get(entries))) as (waiting, others):
-            with waiting:
-                entry = w.get(entries)
-                b.store(w.of(entry, Published.LINK), entries)
-                _visit(w, entry, see_entry, see_item)
-            with others, b.if_else(inside) as (several, listed):
-                with several:
-                    entry = w.get(at)
-                    b.store(b.add(entry, I32(1)), at)
-                    see_entry(w.of(entry, Published.NEXT))
-                with listed, b.if_then(w.some(w.get(items))):
-                    item = w.get(items)
-                    b.store(w.of(item, Item.LINK), items)
-                    see_item(w.of(item, Item.NEXT))
-                    entry, stop = w.of(item, Item.ENTRY), w.of(item, Item.END)
-                    b.store(entry, at)
-                    b.store(stop, last)
-                    with b.if_then(b.not_(w.some(stop))):
-                        see_entry(entry)
-        over = b.icmp_unsigned(">=", w.get(steps), most)
-        with b.if_then(over):
-            w.note(Word.FLOOR, b.sub(w.group, I64(1)))
-        with b.if_then(knows_all(w, w.now(Word.FLOOR))):
-            for slot in (entries, items, at, last):
-                b.store(I32(0), slot)
-        inside = b.icmp_unsigned("<", w.get(at), w.get(last))
-        more = b.or_(b.or_(w.some(w.get(entries)), w.some(w.get(items))), inside)
-        w.note(Word.UNWALKED, b.zext(more, I64))
-        more = b.and_(more, b.icmp_unsigned("<", w.get(steps), end))
-        b.store(b.zext(more, I32), going)
-    for word, slot in ((Word.ENTRIES, entries), (Word.ITEMS, items), (Word.RANGE_AT, at),
-                       (Word.RANGE_LAST, last)):
-        w.note_index(word, w.get(slot))
-    w.note(Word.STEPS, w.get(steps))
-    with b.if_then(b.icmp_unsigned("==", w.now(Word.UNWALKED), I64(0))):
+    going = w.variable(1, I1)
+    with w.loop(lambda: going.value):
+        done.value += 1
+        inside = at.value < last.value
+        with w.when(entries.value != 0):
+            entry = entries.value
+            entries.value = pool[entry, Published.LINK]
+            _visit_entry(w, entry, see_entry, see_item)
+        with w.otherwise():
+            with w.when(inside):
+                entry = at.value
+                at.value = entry + 1
+                see_entry(pool[entry, Published.NEXT])
+            with w.otherwise(), w.when(items.value != 0):
+                item = items.value
+                items.value = pool[item, Item.LINK]
+                see_item(pool[item, Item.NEXT])
+                entry, stop = pool[item, Item.ENTRY], pool[item, Item.END]
+                at.value, last.value = entry, stop
+                with w.when(stop == 0):
+                    see_entry(entry)
+        with w.when(done.value >= most):
+            state[Word.FLOOR] = w.group - 1
+        with w.when(knows_all(w, state[Word.FLOOR])):
+            for slot in slots:
+                slot.value = 0
+        more = (entries.value != 0) | (items.value != 0) | (at.value < last.value)
+        state[Word.UNVISITED] = more
+        going.value = more & (done.value < end)
+    for word, slot in zip(words, slots, strict=True):
+        state[word] = slot.value
+    state[Word.STEPS] = done.value
+    with w.when(state[Word.UNVISITED] == 0):
         _raise_floor(w)
-    b.ret_void()
-    return w.text(), ()
 
 
-def _visit(
-    w: Records, entry: Any, see: Callable[[Any], None], see_item: Callable[[Any], None]
+def _visit_entry(
+    w: Checks, entry: Value, see: Callable[[Value], None], see_item: Callable[[Value], None]
 ) -> None:
-    """Learn from one entry, unless all that its work-group released is known."""
-    b = w.b
-    node = w.of(entry, Published.NODE)
-    group = b.zext(w.of(node, Node.GROUP), I64)
-    with b.if_then(b.icmp_unsigned(">", group, w.now(Word.FLOOR))):
-        with b.if_then(b.icmp_unsigned("!=", w.of(node, Node.SEEN), w.stamp)):
-            _meet(w, node, see_item)
-        floor = b.zext(w.of(entry, Published.FLOOR), I64)
-        w.note(Word.FLOOR, w.most(w.now(Word.FLOOR), floor))
-        see(w.of(entry, Published.NEXT))
+    """Acquire one entry, unless all that its work-group released is known."""
+    node = w.pool[entry, Published.NODE]
+    with w.when(w.pool[node, Node.GROUP].to(I64) > w.state[Word.FLOOR]):
+        with w.when(w.pool[node, Node.SEEN] != w.stamp):
+            _acquire_node(w, node, see_item)
+        raise_to(w, w.pool[entry, Published.FLOOR])
+        see(w.pool[entry, Published.NEXT])
 
 
-def _meet(w: Records, node: Any, see_item: Callable[[Any], None]) -> None:
+def raise_to(w: Checks, floor: Value) -> None:
+    w.state[Word.FLOOR] = w.largest(w.state[Word.FLOOR], floor.to(I64))
+
+
+def _acquire_node(w: Checks, node: Value, see_item: Callable[[Value], None]) -> None:
     """Acquire one release, and leave what its work-group had acquired to do."""
-    b = w.b
-    w.put(node, Node.SEEN, w.stamp)
-    group = w.of(node, Node.GROUP)
-    words = known(w, w.state_, b.zext(group, I64))
-    epoch = b.zext(w.of(node, Node.EPOCH), I64)
-    phase = b.zext(w.of(node, Node.PHASE), I64)
-    bit = b.shl(I64(1), b.zext(b.and_(w.of(node, Node.WARP), I32(63)), I64))
-    before = b.icmp_unsigned("==", w.word(words, Known.BY), w.group)
-    held = b.select(before, w.word(words, Known.EPOCH), I64(0))
-    warps = b.select(before, w.word(words, Known.WARPS), I64(0))
-    when = b.select(before, w.word(words, Known.PHASE), I64(0))
-    same = b.and_(b.icmp_unsigned("==", epoch, held), b.icmp_unsigned(">", phase, when))
-    later = b.or_(b.icmp_unsigned(">", epoch, held), same)
-    w.set_word(words, Known.BY, w.group)
-    w.set_word(words, Known.EPOCH, w.most(held, epoch))
-    w.set_word(words, Known.PHASE, b.select(later, phase, when))
-    w.set_word(words, Known.WARPS, b.or_(warps, bit))
-    floor = w.of(node, Node.FLOOR)
-    w.note(Word.FLOOR, w.most(w.now(Word.FLOOR), b.zext(floor, I64)))
-    all_below = b.icmp_unsigned(">=", b.add(floor, I32(1)), group)
-    see_item(b.select(all_below, I32(0), w.of(node, Node.ACQUIRED)))
+    pool = w.pool
+    pool[node, Node.SEEN] = w.stamp
+    group = pool[node, Node.GROUP]
+    known = w.known(group.to(I64))
+    epoch, phase = (pool[node, field].to(I64) for field in (Node.EPOCH, Node.PHASE))
+    before = known[Known.BY] == w.group
+    held, warps, when = (w.select(before, known[word], 0)
+                         for word in (Known.EPOCH, Known.WARPS, Known.PHASE))
+    later = (epoch > held) | (epoch == held) & (phase > when)
+    known[Known.BY] = w.group
+    known[Known.EPOCH] = w.largest(held, epoch)
+    known[Known.PHASE] = w.select(later, phase, when)
+    known[Known.WARPS] = warps | warp_bit(pool[node, Node.WARP])
+    floor = pool[node, Node.FLOOR]
+    raise_to(w, floor)
+    see_item(w.select(floor + 1 >= group, 0, pool[node, Node.ACQUIRED]))
 
 
-def knows_all(w: Records, floor: Any) -> Any:
-    return w.b.icmp_unsigned(">=", w.b.add(floor, I64(1)), w.group)
+def warp_bit(warp: Value) -> Value:
+    return warp.w.term(1, I64) << (warp & 63).to(I64)
 
 
-def _raise_floor(w: Records) -> None:
+def _raise_floor(w: Checks) -> None:
     """Count the first work-groups all of whose releases are known."""
-    b = w.b
-    floor = w.variable(b.add(w.now(Word.FLOOR), I64(1)))
-    going = w.variable(I32(1))
-    with w.chain(w.get(going)) as (_, slot):
-        group = w.get(floor)
-        words = known(w, w.state_, group)
-        last, warps = w.word(words, Known.LAST_EPOCH), w.word(words, Known.LAST_WARPS)
-        mine = b.icmp_unsigned("==", w.word(words, Known.BY), w.group)
-        newest = b.icmp_unsigned(">=", w.word(words, Known.EPOCH), last)
-        whole = b.icmp_unsigned("==", b.and_(warps, w.word(words, Known.WARPS)), warps)
-        all_known = b.or_(b.and_(b.and_(mine, newest), whole), b.icmp_unsigned("==", last, I64(0)))
-        more = b.and_(all_known, b.icmp_unsigned("<", group, w.group))
-        b.store(b.add(group, b.zext(more, I64)), floor)
-        b.store(b.zext(more, I32), slot)
-    w.note(Word.FLOOR, b.sub(w.get(floor), I64(1)))
+    floor, going = w.variable(w.state[Word.FLOOR] + 1), w.variable(1, I1)
+    with w.loop(lambda: going.value):
+        group = floor.value
+        known = w.known(group)
+        last, warps = known[Known.LAST_EPOCH], known[Known.LAST_WARPS]
+        newest = (known[Known.BY] == w.group) & (known[Known.EPOCH] >= last)
+        whole = warps & known[Known.WARPS] == warps
+        more = (newest & whole | (last == 0)) & (group < w.group)
+        floor.value = group + more.to(I64)
+        going.value = more
+    w.state[Word.FLOOR] = floor.value - 1

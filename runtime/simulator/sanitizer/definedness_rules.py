@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import I64, VOID, Instruction, Operand, constant, vector
+from triton_xe.runtime.simulator.ir import I64, Instruction, Operand, constant, vector
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.definedness import BLOCK, DPAS, ORIGIN, SLM, USE
 from triton_xe.runtime.simulator.sanitizer.instrument import site, state_word
@@ -45,7 +45,7 @@ def _lane_bits(w: Widener, flat: Operand, elements: int) -> Operand:
 
 def _report(w: Widener, i: Instruction, bad: Operand) -> None:
     w.note_location(i)
-    w.call_helper(checks.UNDEFINED, VOID, [*site(i.line), bad, constant(I64, int(i.extra))])
+    w.b.invoke(checks.UNDEFINED, *site(i), bad, int(i.extra))
 
 
 def use(w: Widener, i: Instruction) -> None:

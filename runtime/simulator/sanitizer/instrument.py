@@ -19,7 +19,6 @@ from triton_xe.runtime.simulator.ir import (
     I32,
     I64,
     PTR,
-    VOID,
     Builder,
     Function,
     Instruction,
@@ -29,8 +28,7 @@ from triton_xe.runtime.simulator.ir import (
 )
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
-from triton_xe.runtime.simulator.sanitizer.records import READS, WRITES
-from triton_xe.runtime.simulator.sanitizer.state import Kind, Order, Word
+from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Order, Word
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments
@@ -86,9 +84,9 @@ def guarded(
     return replace(i, operands=operands)
 
 
-def site(line: int) -> list[Operand]:
+def site(i: Instruction) -> tuple[Operand, Operand, int]:
     """The first arguments of a check: context, subgroup, line of the LLVM module."""
-    return [CTX, SG, constant(I32, line)]
+    return CTX, SG, i.line
 
 
 def state_word(w: Widener, word: Word) -> Operand:
@@ -151,19 +149,18 @@ def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
     kind: Operand,
 ) -> Value:
-    b, size = w.b, constant(I64, t.size)
+    b = w.b
     if isinstance(pointer, Uniform):
         active = ir.TRUE
         if mask is not None:
             active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
         address = b.ptrtoint(pointer.value)
-        fine = w.call_helper(checks.CHECK_ONE, I1, [
-            *site(i.line), constant(I32, -1), constant(I64, entry), address, size, kind, active])
+        fine = b.invoke(checks.CHECK_ONE, *site(i), -1, entry, address, t.size, kind, active)
         return Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
     lanes = _all_or(w, mask)
     wide = w.wide(pointer)
-    fine = w.call_helper(checks.check_lanes_name(w.lanes), I1, [
-        *site(i.line), constant(I64, entry), b.ptrtoint(wide), size, kind, lanes])
+    fine = b.invoke(checks.check_lanes(w.lanes), *site(i), entry, b.ptrtoint(wide), t.size, kind,
+                    lanes)
     start = contiguous_start(pointer, t.size)
     if start is not None:
         row = np.arange(w.lanes, dtype=np.int64)[None, :] * t.size
@@ -196,10 +193,8 @@ def guarded_surface(
         plan.note_write(w.function, i.operands[0])
     element = arguments.bits // 8
     row_bytes = element * arguments.tile_width * arguments.blocks
-    numbers = [constant(I64, n) for n in (
-        entry, row_bytes, arguments.tile_height, element, kind | 1 << 8)]
-    fine = w.call_helper(checks.CHECK_BLOCK, I1, [
-        *site(i.line), numbers[0], *arguments.surface, *numbers[1:]])
+    fine = b.invoke(checks.CHECK_BLOCK, *site(i), entry, *arguments.surface, row_bytes,
+                    arguments.tile_height, element, kind | 1 << 8)
     at = state_word(w, Word.SUBGROUP)
     clean = b.icmp("eq", b.load(I64, ERROR), 0)
     first = b.load(I64, at)
@@ -214,9 +209,7 @@ def fence(w: Widener, i: Instruction) -> None:
         scope, semantics = (_integer(i, name) for name in ("scope", "semantics"))
         if semantics is None:
             scope, semantics = None, int(Order.FULL)
-        told = DEVICE_SCOPE if scope is None else scope
-        w.call_helper(checks.FENCE, VOID, [
-            CTX, SG, constant(I32, told), constant(I32, semantics)])
+        w.b.invoke(checks.FENCE, CTX, SG, DEVICE_SCOPE if scope is None else scope, semantics)
 
 
 def _integer(i: Instruction, name: str) -> int | None:
@@ -249,7 +242,7 @@ def after_barrier(w: Widener, i: Instruction) -> None:
         return
     flags = _integer(i, "flags") or 0
     semantics = _integer(i, "semantics") or (256 * (flags & 1) | 512 * (flags >> 1 & 1))
-    w.call_helper(checks.BARRIER, VOID, [CTX, SG, constant(I32, semantics)])
+    w.b.invoke(checks.BARRIER, CTX, SG, semantics)
 
 
 def synchronises(w: Widener, i: Instruction, pointer: Operand, what: int | Operand) -> None:
@@ -263,10 +256,9 @@ def synchronises(w: Widener, i: Instruction, pointer: Operand, what: int | Opera
     if not plan.releases:
         return
     plan.synchronises = True
-    told = _integer(i, "semantics")
-    semantics = constant(I32, order_of(i) if told is None else told)
-    does = constant(I32, what) if isinstance(what, int) else what
-    w.call_helper(checks.SYNC, VOID, [CTX, SG, semantics, w.b.ptrtoint(pointer), does])
+    stated = _integer(i, "semantics")
+    semantics = order_of(i) if stated is None else stated
+    w.b.invoke(checks.SYNC, CTX, SG, semantics, w.b.ptrtoint(pointer), what)
 
 
 def local_scope(i: Instruction) -> int:
@@ -308,7 +300,7 @@ def finite_result(w: Widener, i: Instruction) -> None:
         if operand.type.scalar.kind == "float" and not operand.is_undefined:
             bad = w.b.and_(bad, w.b.not_(_not_finite(w, w.value(operand))))
     w.note_location(i)
-    w.call_helper(checks.NON_FINITE, VOID, [*site(i.line), bad])
+    w.b.invoke(checks.NON_FINITE, *site(i), bad)
 
 
 def _not_finite(w: Widener, value: Value) -> Operand:
@@ -354,10 +346,10 @@ class LaneChecks:
         """A load whose address and order the builtin names."""
         address = self._access(i, 0, i.type, Kind.ATOMIC)
         if self.releases:
-            self._sync(address, order, constant(I32, READS))
+            self._sync(address, order, READS)
 
     def fence(self, scope: int, semantics: int) -> None:
-        self.b.call(checks.FENCE, VOID, [CTX, SG, constant(I32, scope), constant(I32, semantics)])
+        self.b.invoke(checks.FENCE, CTX, SG, scope, semantics)
 
     def access(self, i: Instruction) -> None:
         """A load, store or atomic."""
@@ -372,10 +364,10 @@ class LaneChecks:
         address = self._access(i, at, t, kind | (Kind.SLM if space == 3 else 0))
         if not self.releases or i.opcode not in ir.ATOMICS or space != 1 or local_scope(i):
             return
-        what = constant(I32, self.only)
+        what: Operand | int = self.only
         if i.opcode == "cmpxchg":
             met = self.b.extract_value(i.value, 1)
-            what = self.b.select(met, what, self.only & READS)
+            what = self.b.select(met, constant(I32, self.only), self.only & READS)
         self._sync(address, order_of(i), what)
 
     def _access(self, i: Instruction, at: int, t: Type, kind: int) -> Operand:
@@ -385,14 +377,13 @@ class LaneChecks:
         state = b.load(PTR, b.at(CTX, Context.STATE.offset))
         line = b.load(I32, b.at(state, 8 * Word.SITE))
         entry = b.load(I64, b.at(state, 8 * Word.ENTRY))
-        fine = b.call(checks.CHECK_ONE, I1, [
-            CTX, SG, line, LANE, entry, address, constant(I64, t.size),
-            constant(I64, kind | t.scalar.size << 8), ir.TRUE])
+        fine = b.invoke(checks.CHECK_ONE, CTX, SG, line, LANE, entry, address, t.size,
+                        kind | t.scalar.size << 8, 1)
         safe = b.select(fine, pointer, b.load(PTR, b.at(state, 8 * Word.SCRATCH)))
         operands = list(i.operands)
         operands[at] = safe
         b.append(replace(i, operands=operands, scope=""))
         return address
 
-    def _sync(self, address: Operand, order: int, what: Operand) -> None:
-        self.b.call(checks.SYNC, VOID, [CTX, SG, constant(I32, order), address, what])
+    def _sync(self, address: Operand, order: int, what: Operand | int) -> None:
+        self.b.invoke(checks.SYNC, CTX, SG, order, address, what)

@@ -1,219 +1,168 @@
-"""The records of what programs release and acquire, for `library_sanitizer_sync`."""
+"""A writer of functions on the state of a launch, and the lists of cells with several accesses.
+
+A cell has room for one access.  Readers of several programs since the last write, and stores of
+several programs to different bytes of a dword, are a list of cells instead; the cell has its index
+where others have epoch and phase.  Dwords that the same programs access share their lists.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any
 
-from llvmlite import ir
-
-from triton_xe.runtime.simulator.sanitizer.state import (
-    ERROR_WORD,
-    FULL,
-    GROUP_WORD,
-    I32,
-    I64,
-    ROOM,
-    SIGNATURES,
-    Code,
-    Order,
-    Text,
-    Word,
-    Writer,
-)
-
-FIELDS = 8
-READS, WRITES = 1, 2
-"""What an atomic does; a compare-and-swap that fails only reads."""
+from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.ir import I32, I64, constant, vector
+from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
+from triton_xe.runtime.simulator.sanitizer import state as s
+from triton_xe.runtime.simulator.sanitizer.state import Joined, Reader, Word
 
 
-class Published(IntEnum):
-    """An entry of the list of a location."""
+class Checks(Writer):
+    """A function of the sanitizer; `pool[record, field]` are its records."""
 
-    NODE = 0
-    NEXT = 1
-    FLOOR = 2
-    """All that work-groups below this one ever released is in the rest of the list."""
-    HELD = 3
-    """The work-group, + 1, that has acquired it."""
-    PENDING = 4
-    """The work-group, + 1, that has read it and may acquire it by a fence."""
-    SEEN = 6
-    """The work-group, + 1, that walks it, or did."""
-    LINK = 7
+    def __init__(self, routine: Routine) -> None:
+        super().__init__(routine)
+        self.ctx = Memory(self, self["ctx"])
+        self.state = self.ctx.follow(Context.STATE)
+        self.pool = Pool(self)
+        self.group = self.ctx[Context.GROUP] + 1
+        self.stamp = self.group.to(I32)
 
+    @property
+    def error(self) -> Memory:
+        return self.ctx.follow(Context.ERROR)
 
-class Node(IntEnum):
-    """One release."""
+    def clean(self) -> Value:
+        """Whether the launch has no fault yet."""
+        return self.error[0] == 0
 
-    GROUP = 0
-    EPOCH = 1
-    PHASE = 2
-    WARP = 3
-    ACQUIRED = 4
-    FLOOR = 5
-    SEEN = 6
-    LEARNT = 7
+    def flag(self, kind: s.Kind) -> Value:
+        """Whether the access is of that kind."""
+        return self["kind"].has(kind)
 
+    def index(self, word: Word) -> Value:
+        """A word of the state that is the index of a record."""
+        return self.state[word].to(I32)
 
-class Item(IntEnum):
-    """One element of a list of what was acquired, or read: an entry, or what follows several."""
+    def block(self, row: Value) -> Memory:
+        """An entry of the block table."""
+        return self.state.follow(Word.TABLE).row(row, s.Entry.WORDS)
 
-    ENTRY = 0
-    NEXT = 1
-    END = 2
-    """One past the last of the entries that follow one another, if they are several; else 0."""
-    SEEN = 6
-    LINK = 7
+    def known(self, group: Value) -> Memory:
+        """What is known of a work-group, by number + 1."""
+        return self.state.follow(Word.RELEASED).row(group, s.Known.WORDS)
 
+    def release(self, subgroup: Value) -> Memory:
+        """Of one subgroup, or, after the last, of an atomic that releases itself."""
+        return self.state.follow(Word.RELEASABLE).row(subgroup, s.Release.WORDS)
 
-class Release(IntEnum):
-    """64-bit words of what the last release fence of a subgroup covers."""
+    def is_own(self, entry: Value) -> Value:
+        """Whether the last release that a list has is of the running work-group."""
+        return entry >= self.index(Word.OWN_RECORDS)
 
-    NODE = 0
-    EPOCH = 1
-    PHASE = 2
-    ACQUIRED = 3
-    FLOOR = 4
-    LEARNT = 5
-    WORDS = 8
+    def has(self, *orders: s.Order) -> Value:
+        """Whether the semantics have one of the bits."""
+        return self["semantics"].has(sum(orders))
 
+    def acquires(self) -> Value:
+        return self.has(s.Order.ACQUIRE, s.Order.BOTH, s.Order.SEQUENTIAL)
 
-class Known(IntEnum):
-    """64-bit words of what is known of a work-group: by the running one, and at all."""
-
-    BY = 0
-    """The running work-group + 1, if it knows anything."""
-    EPOCH = 1
-    PHASE = 2
-    WARPS = 3
-    LAST_EPOCH = 4
-    """Of the last release; 0 is none."""
-    LAST_WARPS = 5
-    WORDS = 6
+    def releases(self) -> Value:
+        return self.has(s.Order.RELEASE, s.Order.BOTH, s.Order.SEQUENTIAL)
 
 
-def known(w: Writer, state: Any, group: Any) -> Any:
-    """Where the words of a work-group, by number + 1, are."""
-    words = w.pointer(state, Word.RELEASED)
-    return w.b.gep(words, [w.b.mul(group, I64(8 * Known.WORDS))], source_etype=ir.IntType(8))
+class Pool:
+    """The records of a launch; where they are may change when one is made."""
 
+    def __init__(self, w: Checks) -> None:
+        self.w = w
 
-def publisher(w: Writer, state: Any, listed: Any) -> Any:
-    """The number + 1 of the work-group that released last, by what a location has."""
-    pool = w.pointer(state, Word.RECORDS)
+    def _memory(self, record: Value) -> Memory:
+        return self.w.state.follow(Word.RECORDS, I32).row(record.to(I64), s.FIELDS)
 
-    def field(record: Any, number: IntEnum) -> Any:
-        at = w.b.add(w.b.mul(w.b.zext(record, I64), I64(FIELDS)), I64(int(number)))
-        return w.word(pool, at, I32)
+    def __getitem__(self, key: tuple[Value, IntEnum]) -> Value:
+        return self._memory(key[0])[key[1]]
 
-    return field(field(listed, Published.NODE), Node.GROUP)
+    def __setitem__(self, key: tuple[Value, IntEnum], value: Term) -> None:
+        self._memory(key[0])[key[1]] = value
 
-
-class Records(Writer):
-    """A function about records; what it looks up once."""
-
-    def __init__(
-        self, name: str, signature: tuple[ir.Type, list[tuple[str, ir.Type]]] | None = None
-    ) -> None:
-        super().__init__(name, *(signature or SIGNATURES[name]))
-        self.state_ = self.state()
-        self.group = self.b.add(self.word(self["ctx"], GROUP_WORD), I64(1))
-        self.stamp = self.b.trunc(self.group, I32)
-
-    def now(self, word: Word) -> Any:
-        return self.word(self.state_, word)
-
-    def note(self, word: Word, value: Any) -> None:
-        self.set_word(self.state_, word, value)
-
-    def index(self, word: Word) -> Any:
-        return self.b.trunc(self.now(word), I32)
-
-    def note_index(self, word: Word, value: Any) -> None:
-        self.note(word, self.b.zext(value, I64))
-
-    def at(self, record: Any, field: IntEnum) -> Any:
-        b = self.b
-        offset = b.mul(b.zext(record, I64), I64(4 * FIELDS))
-        pool = self.pointer(self.state_, Word.RECORDS)
-        return b.gep(pool, [b.add(offset, I64(4 * int(field)))], source_etype=ir.IntType(8))
-
-    def of(self, record: Any, field: IntEnum) -> Any:
-        return self.b.load(self.at(record, field), typ=I32)
-
-    def put(self, record: Any, field: IntEnum, value: Any) -> None:
-        self.b.store(value, self.at(record, field))
-
-    def new(self, fields: Mapping[IntEnum, Any]) -> Any:
+    def new(self, fields: Mapping[IntEnum, Value]) -> Value:
         """The index of a new record; what `fields` leaves out is 0."""
-        b = self.b
-        used = self.now(Word.RECORDS_USED)
-        with b.if_then(b.icmp_unsigned(">=", used, self.now(Word.RECORDS_ROOM)), likely=False):
-            self.call(FULL, ir.VoidType(), [self["ctx"]])
-        self.note(Word.RECORDS_USED, b.add(used, I64(1)))
-        record = b.trunc(used, I32)
-        whole: Any = ir.Constant(ir.VectorType(I32, FIELDS), [0] * FIELDS)
+        w = self.w
+        used = w.state[Word.RECORDS_USED]
+        with w.when(w.unlikely(used >= w.state[Word.RECORDS_ROOM])):
+            w.call(s.FULL, w["ctx"])
+        w.state[Word.RECORDS_USED] = used + 1
+        whole = constant(vector(s.FIELDS, I32), 0)
         for field, value in fields.items():
-            whole = b.insert_element(whole, value, I32(int(field)))
-        b.store(whole, self.at(record, Node.GROUP), align=4 * FIELDS)
+            whole = w.b.insert(whole, value.operand, int(field))
+        record = used.to(I32)
+        w.store(Value(w, whole), self._memory(record).base, align=4 * s.FIELDS)
         return record
 
-    def is_own(self, entry: Any) -> Any:
-        """Whether the last release that a list has is of the running work-group."""
-        return self.b.icmp_unsigned(">=", entry, self.index(Word.OWN_RECORDS))
-
-    def some(self, record: Any) -> Any:
-        return self.b.icmp_unsigned("!=", record, record.type(0))
-
-    def most(self, *values: Any) -> Any:
-        first, *rest = values
-        for other in rest:
-            first = self.b.select(self.b.icmp_unsigned(">", first, other), first, other)
-        return first
-
-    def has(self, *orders: Order) -> Any:
-        """Whether the semantics have one of the bits."""
-        bits = self.b.and_(self["semantics"], I32(sum(orders)))
-        return self.b.icmp_unsigned("!=", bits, I32(0))
-
-    def acquires(self) -> Any:
-        return self.has(Order.ACQUIRE, Order.BOTH, Order.SEQUENTIAL)
-
-    def releases(self) -> Any:
-        return self.has(Order.RELEASE, Order.BOTH, Order.SEQUENTIAL)
-
-    def release(self) -> Any:
-        """The words of what the last release fence of the subgroup covers."""
-        return release_of(self, self.state_, self.b.zext(self["sg"], I64))
-
-    def clean(self) -> Any:
-        error = self.pointer(self["ctx"], ERROR_WORD)
-        return self.b.icmp_unsigned("==", self.word(error, 0), I64(0))
+    def read(self, reader: Value) -> tuple[Value, Value]:
+        """The cell of an element of a list of accesses, and the next element."""
+        memory = self._memory(reader)
+        low, high, following = (memory[field] for field in Reader)
+        return low.to(I64) | high.to(I64) << 32, following
 
 
-def release_of(w: Writer, state: Any, subgroup: Any) -> Any:
-    """The words of one subgroup, or, after the last, those of an atomic that releases itself."""
-    offset = w.b.mul(subgroup, I64(8 * Release.WORDS))
-    return w.b.gep(w.pointer(state, Word.RELEASABLE), [offset], source_etype=ir.IntType(8))
-
-
-def make_full() -> Text:
+def full(w: Checks, ctx: Value) -> None:
     """Ask the host for room for more records.
 
     Where the host has none left, the launch stops; the last records serve until it has.
     """
-    w = Records(FULL)
-    b = w.b
-    w.call(ROOM, ir.VoidType(), [])
-    full = b.icmp_unsigned(">=", w.now(Word.RECORDS_USED), w.now(Word.RECORDS_ROOM))
-    with b.if_then(b.and_(full, w.clean())):
-        error = w.pointer(w["ctx"], ERROR_WORD)
-        for k in range(2, 9):
-            w.set_word(error, k, I64(0))
-        w.set_word(error, 1, b.and_(w.now(Word.SITE), I64(0xFFFFFFFF)))
-        w.set_word(error, 8, w.word(w["ctx"], GROUP_WORD))
-        w.set_word(error, 0, I64(Code.RECORDS))
-    b.ret_void()
-    return w.text(), ()
+    w.call(s.ROOM)
+    with w.when((w.state[Word.RECORDS_USED] >= w.state[Word.RECORDS_ROOM]) & w.clean()):
+        for k in range(2, 8):
+            w.error[k] = 0
+        w.error[1] = w.state[Word.SITE] & 0xFFFFFFFF
+        w.error[8] = w.ctx[Context.GROUP]
+        w.error[0] = s.Code.RECORDS
+
+
+def list_of(w: Checks, cell: Value) -> Value:
+    """The list of accesses that a cell of several programs has; 0 is none."""
+    several = s.GROUP.of(cell) == s.SEVERAL_GROUPS
+    return w.select(several, s.LIST.of(cell), 0).to(I32)
+
+
+def joined_in_group(w: Checks, old: Value, new: Value) -> Value:
+    """The cell of two readers of one work-group: bytes of both, atomic if both are, as of now."""
+    several = w.select((old ^ new).has(s.WARP.full), s.WARP.full, 0)
+    plain = new & ~s.ATOMIC.full | old & s.BYTES.full
+    return plain | old & new & s.ATOMIC.full | several
+
+
+def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
+    """The cell of an access and those before it, of which one at least is of another program.
+
+    Stores (`writes`) are kept apart by subgroup.
+    """
+    hashed = ((old * 0x9E3779B97F4A7C15) ^ new) * 0x9E3779B97F4A7C15 >> 56
+    kept = w.state.follow(Word.JOINED).row(hashed, Joined.WORDS)
+    same = (kept[Joined.OLD] == old) & (kept[Joined.NEW] == new)
+    with w.when(same & (kept[Joined.WRITES] == writes.to(I64))):
+        w.ret(kept[Joined.MADE])
+
+    def element(cell: Value, following: Value) -> Value:
+        return w.pool.new({Reader.LOW: cell.to(I32), Reader.HIGH: (cell >> 32).to(I32),
+                           Reader.NEXT: following})
+
+    listed = w.variable(list_of(w, old))
+    with w.when(listed.value == 0):
+        listed.value = element(old, w.term(0, I32))
+    first, following = w.pool.read(listed.value)
+    owner = w.select(writes, s.WARP.first, s.GROUP.first)
+    again = first >> owner == new >> owner
+    cell = w.select(again, joined_in_group(w, first, new), new)
+    made = element(cell, w.select(again, following, listed.value))
+    index = made.to(I64) << s.LIST.first
+    result = index | s.SEVERAL_OWNERS | (old | new) & s.BYTES.full
+    for word, value in ((Joined.OLD, old), (Joined.NEW, new), (Joined.MADE, result),
+                        (Joined.WRITES, writes)):
+        kept[word] = value
+    return result
+
+

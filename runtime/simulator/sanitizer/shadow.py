@@ -18,10 +18,18 @@ from numpy.typing import NDArray
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.sanitizer import state as checks
-from triton_xe.runtime.simulator.sanitizer.lists import JOINED_KEPT, Joined
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.sanitizer.records import FIELDS, Known, Release
-from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Kind, Word
+from triton_xe.runtime.simulator.sanitizer.state import (
+    FIELDS,
+    JOINED_KEPT,
+    Code,
+    Entry,
+    Joined,
+    Kind,
+    Known,
+    Release,
+    Word,
+)
 from triton_xe.runtime.simulator.trace.library import RECORD_WORDS
 from triton_xe.runtime.simulator.trace.tracing import MOST_RECORDS
 
@@ -259,7 +267,7 @@ _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 def prepare() -> tuple[Callable[[int], int], Callable[[], None]]:
     """Make the host's part of the checks known to the code that calls it."""
     answer, room = _MISS(_answer), _ROOM(_more_room)
-    for name, callback in ((checks.MISS, answer), (checks.ROOM, room)):
+    for name, callback in ((checks.MISS.symbol, answer), (checks.ROOM.symbol, room)):
         llvm.add_symbol(name, ctypes.cast(callback, ctypes.c_void_p).value)
     return answer, room
 
@@ -433,8 +441,8 @@ def _race(
     error: Sequence[int], grid: tuple[int, int, int],
 ) -> str:
     other, site, writes = error[9] & (1 << 64) - 1, error[10], error[11]
-    group, warp = (other >> checks.GROUP) - 1, other >> checks.SUBGROUP & 127
-    verb = ("atomic" if other >> checks.ATOMIC & 1 else "store") if writes else "load"
+    group, warp = checks.GROUP.of(other) - 1, checks.WARP.of(other)
+    verb = ("atomic" if checks.ATOMIC.of(other) else "store") if writes else "load"
     if group == checks.SEVERAL_GROUPS - 1:
         who = "several programs"
     elif warp == checks.SEVERAL:

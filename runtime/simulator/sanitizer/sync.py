@@ -3,12 +3,12 @@
 The memory model is that of C++ and LLVM, between work-groups ("programs"):
 
 - a release publishes, at the location it writes, what its program did and has itself acquired; an
-  atomic that reads the location and acquires learns it.  A release is an atomic with that order, or
+  atomic that reads the location and acquires has them.  A release is an atomic with that order, or
   a release fence and any later atomic write of the same subgroup; an acquire is an atomic with that
   order, or any atomic read and a later acquire fence.  Relaxed atomics alone order nothing;
 - a read-modify-write keeps what is published and adds its own; a store of the same program keeps
   it; an atomic or plain store of another program ends it;
-- a release covers what its own subgroup did before it, and what the others stored before the last
+- a release orders what its own subgroup did before it, and what the others stored before the last
   barrier; what a subgroup acquires, its whole work-group has;
 - fences and atomics of the scope of a work-group order nothing between work-groups.
 
@@ -23,463 +23,348 @@ is a list of entries, the last release first; a node is one release of one subgr
 work-group had acquired.  Each word of a tracked block has the index of its list in a third shadow
 (`Entry.SYNC`).
 
-To acquire is to note which lists were read; for atomics that publish something themselves, those
-are what follows the entries that they made.  The lists are walked a few records at a time, and as
+To acquire is to record which lists were read; for atomics that publish something themselves, those
+are what follows the entries that they made.  The lists are visited a few records at a time, and as
 far as it takes when an access of another work-group must be looked up.  What is below a floor need
-not be walked: there, all that was released is known.  Where a launch would walk more than
+not be visited: there, all that was released is known.  Where a launch would visit more than
 `MOST_STEPS` records per work-group, the one that does counts as knowing all that was released
 before it, which only ever hides a race.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Any
-
-from llvmlite import ir
-
+from triton_xe.runtime.simulator.ir import I8, I32, I64
+from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
+from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import (
-    SOON,
     acquires_more,
     hold,
     is_held,
     knows_all,
-    make_learn,
-    make_walk,
+    visited_soon,
+    warp_bit,
 )
-from triton_xe.runtime.simulator.sanitizer.records import (
+from triton_xe.runtime.simulator.sanitizer.records import Checks
+from triton_xe.runtime.simulator.sanitizer.state import (
     READS,
     WRITES,
+    Entry,
     Item,
     Known,
     Node,
-    Published,
-    Records,
-    Release,
-    known,
-    make_full,
-    release_of,
-)
-from triton_xe.runtime.simulator.sanitizer.state import (
-    FENCE,
-    FIND,
-    FULL,
-    I1,
-    I8,
-    I32,
-    I64,
-    LEARN,
-    PHASE_MOST,
-    PTR,
-    PUBLISH,
-    SYNC,
-    SYNC_ROW,
-    WALK,
-    Entry,
     Order,
-    Text,
+    Published,
+    Release,
     Word,
-    Writer,
-    block_of,
-    sync_lanes_name,
 )
 
 MADE_LATER = -1
 """In place of a node that is made when it is first published."""
 
 
-def next_epoch(w: Writer, state: Any) -> Any:
-    """The epoch of the accesses after this point, which is new if there was one before it."""
-    noted = w.word(state, Word.NOTED)
-    epoch = w.b.add(w.word(state, Word.EPOCH), noted)
-    w.set_word(state, Word.EPOCH, epoch)
-    w.set_word(state, Word.NOTED, I64(0))
-    return epoch
+def _prepare(w: Checks, release: Memory) -> None:
+    """Let the later atomic writes of a subgroup release what was done up to now.
 
-
-def _floor_held(w: Writer, state: Any) -> Any:
-    """The floor of a release; none if one subgroup has acquired from another of its own."""
-    alone = w.b.icmp_unsigned("==", w.word(state, Word.WITHIN), I64(0))
-    return w.b.select(alone, w.word(state, Word.FLOOR), I64(0))
-
-
-def cover(w: Writer, state: Any, release: Any) -> None:
-    """Let the later atomic writes of a subgroup release what was done up to now."""
-    phase = w.b.and_(w.word(state, Word.GLOBAL_PHASE), I64(PHASE_MOST))
+    The accesses after this point are of a new epoch, if there was one before it.  There is no floor
+    where one subgroup has acquired from another of its own work-group.
+    """
+    state = w.state
+    state[Word.EPOCH] += state[Word.ACCESSED]
+    state[Word.ACCESSED] = 0
+    alone = state[Word.WITHIN] == 0
     for word, value in (
-        (Release.NODE, I64(MADE_LATER)), (Release.EPOCH, next_epoch(w, state)),
-        (Release.PHASE, phase), (Release.ACQUIRED, w.word(state, Word.LEARNT_LIST)),
-        (Release.FLOOR, _floor_held(w, state)), (Release.LEARNT, w.word(state, Word.LEARNT)),
+        (Release.NODE, MADE_LATER), (Release.EPOCH, state[Word.EPOCH]),
+        (Release.PHASE, state[Word.GLOBAL_PHASE] & s.PHASE.most),
+        (Release.ACQUIRED, state[Word.ACQUIRED_LIST]),
+        (Release.FLOOR, w.select(alone, state[Word.FLOOR], 0)),
+        (Release.ACQUISITIONS, state[Word.ACQUISITIONS]),
     ):
-        w.set_word(release, word, value)
+        release[word] = value
 
 
-def make_sync() -> Text:
+def sync(
+    w: Checks, ctx: Value, sg: Value, semantics: Value, address: Value, what: Value
+) -> None:
     """An atomic on global memory, just done: reads what is published there, writes, or both."""
-    w = Records(SYNC)
-    b = w.b
-    with b.if_then(w.clean()):
-        block = block_of(w, w.state_, w.now(Word.SYNC_ROW))
-        with b.if_then(_is_away(w, block, w["address"])):
-            w.call(SYNC_ROW, ir.VoidType(), [w["ctx"], w["address"]])
-        block = block_of(w, w.state_, w.now(Word.SYNC_ROW))
-        with b.if_then(w.some(w.word(block, Entry.SYNC))):
-            _synchronise(w, _place(w, block, w["address"]))
-    b.ret_void()
-    return w.text(), (FULL, LEARN, PUBLISH, SYNC_ROW)
+    with w.when(w.clean()):
+        with w.when(_is_away(w, w.block(w.state[Word.SYNC_ROW]), address)):
+            w.call(s.SYNC_ROW, ctx, address)
+        block = w.block(w.state[Word.SYNC_ROW])
+        with w.when(block[Entry.SYNC] != 0):
+            _synchronise(w, _list_at(w, block, address))
 
 
-def make_sync_row() -> Text:
+def sync_row(w: Checks, ctx: Value, address: Value) -> None:
     """Look up the block that an atomic was in."""
-    w = Records(SYNC_ROW)
-    found = w.call(FIND, I64, [w["ctx"], w["address"]])
-    here = w.b.icmp_signed(">=", found, I64(0))
-    w.note(Word.SYNC_ROW, w.b.select(here, found, w.now(Word.EMPTY_ROW)))
-    w.b.ret_void()
-    return w.text(), (FIND,)
+    found = w.call(s.FIND, ctx, address)
+    here = found.compare("sge", 0)
+    w.state[Word.SYNC_ROW] = w.select(here, found, w.state[Word.EMPTY_ROW])
 
 
-def _is_away(w: Writer, block: Any, address: Any) -> Any:
-    b = w.b
-    return b.or_(b.icmp_unsigned("<", address, w.word(block, Entry.LOW)),
-                 b.icmp_unsigned(">=", address, w.word(block, Entry.HIGH)))
+def _is_away(w: Checks, block: Memory, address: Value) -> Value:
+    return (address < block[Entry.LOW]) | (address >= block[Entry.HIGH])
 
 
-def _place(w: Writer, block: Any, address: Any) -> Any:
+def _list_at(w: Checks, block: Memory, address: Value) -> Memory:
     """Where the list of a dword is."""
-    b = w.b
-    low = b.and_(w.word(block, Entry.LOW), I64(-4))
-    dword = b.lshr(b.sub(address, low), I64(2))
-    return b.inttoptr(b.add(w.word(block, Entry.SYNC), b.shl(dword, I64(2))), PTR)
+    dword = address - (block[Entry.LOW] & -4) >> 2
+    return Memory(w, (block[Entry.SYNC] + (dword << 2)).pointer(), I32)
 
 
-def _synchronise(w: Records, at: Any) -> None:
-    b = w.b
-    listed = b.load(at, typ=I32)
-    reads, writes = (w.some(b.and_(w["what"], I32(bit))) for bit in (READS, WRITES))
-    with b.if_then(b.and_(b.and_(reads, w.acquires()), w.some(listed))):
-        w.call(LEARN, ir.VoidType(), [w["ctx"], listed])
-    node = w.variable(I32(0))
-    with b.if_then(writes), b.if_else(w.releases()) as (itself, fenced):
-        with itself:
-            own = release_of(w, w.state_, w.now(Word.SUBGROUPS))
-            cover(w, w.state_, own)
-            b.store(_make_node(w, own), node)
-        with fenced:
-            b.store(_fenced_node(w), node)
-    arguments = [w["ctx"], listed, w.get(node), w["what"], b.not_(w.acquires())]
-    after = w.call(PUBLISH, I32, arguments)
-    with b.if_then(writes):
-        b.store(after, at)
+def _synchronise(w: Checks, at: Memory) -> None:
+    listed, what = at[0], w["what"]
+    reads, writes = what.has(READS), what.has(WRITES)
+    with w.when(reads & w.acquires() & (listed != 0)):
+        w.call(s.ACQUIRE, w["ctx"], listed)
+    node = w.variable(0, I32)
+    with w.when(writes):
+        with w.when(w.releases()):
+            own = w.release(w.state[Word.SUBGROUPS])
+            _prepare(w, own)
+            node.value = _make_node(w, own)
+        with w.otherwise():
+            node.value = _fenced_node(w)
+    after = w.call(s.PUBLISH, w["ctx"], listed, node.value, what, ~w.acquires())
+    with w.when(writes):
+        at[0] = after
 
 
-def make_syncs(lanes: int) -> Text:
+def syncs(
+    w: Checks, ctx: Value, sg: Value, addresses: Value, mask: Value, did: Value
+) -> None:
     """Atomics without an order of their own, just done by the lanes of a subgroup.
 
-    `did` is what all of them did; 0 if each has noted that.
+    `did` is what all of them did; 0 if each has recorded that.
     """
-    vector, masks = ir.VectorType(I64, lanes), ir.VectorType(I1, lanes)
-    w = Records(sync_lanes_name(lanes), (ir.VoidType(), [
-        ("ctx", PTR), ("sg", I32), ("addresses", vector), ("mask", masks), ("did", I32)]))
-    b = w.b
-    memory = w.space(vector)
-    b.store(w["addresses"], memory)
-    noted = b.gep(w.state_, [I64(8 * Word.DID)], source_etype=I8)
-    block = w.variable(block_of(w, w.state_, w.now(Word.SYNC_ROW)))
-    released = b.icmp_unsigned("!=", w.word(w.release(), Release.NODE), I64(0))
-    node = w.variable(I32(0))
-    last, last_did, made = (w.variable(I32(-1)) for _ in range(3))
-    bits = ir.IntType(lanes)
-    quiet = b.and_(b.not_(released), _nothing_listed(w, lanes, w.get(block)))
-    active = b.select(b.and_(w.clean(), b.not_(quiet)), b.bitcast(w["mask"], bits), bits(0))
-    with w.chain(active) as (rest, slot):
-        k = b.zext(b.cttz(rest, I1(1)), I64)
-        b.store(b.and_(rest, b.sub(rest, rest.type(1))), slot)
-        address = w.word(memory, k)
-        own = b.zext(w.word(noted, k, I8), I32)
-        did = b.select(w.some(w["did"]), w["did"], own)
-        with b.if_then(_is_away(w, w.get(block), address), likely=False):
-            w.call(SYNC_ROW, ir.VoidType(), [w["ctx"], address])
-            b.store(block_of(w, w.state_, w.now(Word.SYNC_ROW)), block)
-        places = w.word(w.get(block), Entry.SYNC)
-        with b.if_then(w.some(places)):
-            at = _place(w, w.get(block), address)
-            listed = b.load(at, typ=I32)
-            writes = w.some(b.and_(did, I32(WRITES)))
-            publishes = b.and_(writes, released)
-            again = b.and_(b.icmp_unsigned("==", listed, w.get(last)),
-                           b.icmp_unsigned("==", did, w.get(last_did)))
-            with b.if_then(b.and_(publishes, b.not_(w.some(w.get(node))))):
-                b.store(_fenced_node(w), node)
-            with b.if_then(b.and_(b.or_(publishes, w.some(listed)), b.not_(again))):
-                given = b.select(writes, w.get(node), I32(0))
-                arguments = [w["ctx"], listed, given, did, I1(1)]
-                b.store(w.call(PUBLISH, I32, arguments), made)
-                b.store(listed, last)
-                b.store(did, last_did)
-            changes = b.and_(writes, b.or_(publishes, w.some(listed)))
-            with b.if_then(changes):
-                b.store(w.get(made), at)
-    b.ret_void()
-    return w.text(), (FULL, PUBLISH, SYNC_ROW)
+    space = w.space(addresses.type)
+    w.store(addresses, space)
+    memory = Memory(w, space)
+    recorded = Memory(w, w.state.address(Word.DID), I8)
+    row = w.variable(w.block(w.state[Word.SYNC_ROW]).base)
+    released = w.release(sg.to(I64))[Release.NODE] != 0
+    node = w.variable(0, I32)
+    last, last_did, made = (w.variable(-1, I32) for _ in range(3))
+    quiet = ~released & _nothing_listed(w, Memory(w, row.value))
+    with w.chain(w.select(w.clean() & ~quiet, mask.bits, 0)) as (rest, slot):
+        k = rest.lowest()
+        slot.value = rest & rest - 1
+        address = memory[k]
+        does = w.select(did != 0, did, recorded[k].to(I32))
+        with w.when(w.unlikely(_is_away(w, Memory(w, row.value), address))):
+            w.call(s.SYNC_ROW, ctx, address)
+            row.value = w.block(w.state[Word.SYNC_ROW]).base
+        block = Memory(w, row.value)
+        with w.when(block[Entry.SYNC] != 0):
+            at = _list_at(w, block, address)
+            listed = at[0]
+            writes = does.has(WRITES)
+            publishes = writes & released
+            affects = publishes | (listed != 0)
+            with w.when(publishes & (node.value == 0)):
+                node.value = _fenced_node(w)
+            with w.when(affects & ~((listed == last.value) & (does == last_did.value))):
+                made.value = w.call(
+                    s.PUBLISH, ctx, listed, w.select(writes, node.value, 0), does, 1)
+                last.value, last_did.value = listed, does
+            with w.when(writes & affects):
+                at[0] = made.value
 
 
-def _nothing_listed(w: Records, lanes: int, block: Any) -> Any:
-    """Whether the active lanes are all in a block, where nothing is published at their places.
+def _nothing_listed(w: Checks, block: Memory) -> Value:
+    """Whether the active lanes are all in a block, where nothing is published at their addresses.
 
-    All places are read at once: the processor has them, then, when each lane needs its own.
+    All lists are read at once: the processor has them, then, when each lane needs its own.
     """
-    b, longs = w.b, ir.VectorType(I64, lanes)
-    words, pointers = ir.VectorType(I32, lanes), ir.VectorType(PTR, lanes)
-
-    def spread(value: Any) -> Any:
-        one = b.insert_element(ir.Constant(longs, ir.Undefined), value, I32(0))
-        return b.shuffle_vector(one, one, ir.Constant(words, [0] * lanes))
-
-    low, high = w.word(block, Entry.LOW), w.word(block, Entry.HIGH)
-    inside = b.and_(b.icmp_unsigned(">=", w["addresses"], spread(low)),
-                    b.icmp_unsigned("<", w["addresses"], spread(high)))
-    lists = w.word(block, Entry.SYNC)
-    here = b.and_(b.and_(inside, w["mask"]), b.icmp_unsigned("!=", spread(lists), spread(I64(0))))
-    offsets = b.sub(w["addresses"], spread(b.and_(low, I64(-4))))
-    dwords = b.and_(offsets, ir.Constant(longs, [-4] * lanes))
-    at = b.inttoptr(b.add(spread(lists), dwords), pointers)
-    none = ir.Constant(words, [0] * lanes)
-    name = f"llvm.masked.gather.v{lanes}i32.v{lanes}p0"
-    listed = w.call(name, words, [at, here, none])
-    empty = b.and_(inside, b.icmp_unsigned("==", listed, none))
-    idle = b.bitcast(b.or_(empty, b.not_(w["mask"])), ir.IntType(lanes))
-    return b.icmp_signed("==", idle, idle.type(-1))
+    addresses, mask, lists = w["addresses"], w["mask"], block[Entry.SYNC]
+    inside = (addresses >= block[Entry.LOW]) & (addresses < block[Entry.HIGH])
+    dwords = addresses - (block[Entry.LOW] & -4) & -4
+    listed = w.gather(I32, (dwords + lists).pointer(), inside & mask & (lists != 0))
+    return (inside & (listed == 0) | ~mask).every()
 
 
-def _read(w: Records, listed: Any) -> None:
+def _read(w: Checks, listed: Value) -> None:
     """A later acquire fence acquires it."""
-    b = w.b
-    waits = b.icmp_unsigned("==", w.of(listed, Published.PENDING), w.stamp)
-    with b.if_then(b.not_(b.or_(is_held(w, listed), waits))):
-        w.put(listed, Published.PENDING, w.stamp)
-        _note_own(w, listed)
-        slot = w.variable(w.index(Word.FREE))
-        with b.if_else(w.some(w.get(slot))) as (again, fresh):
-            with again:
-                w.note_index(Word.FREE, w.of(w.get(slot), Item.NEXT))
-            with fresh:
-                b.store(w.new({}), slot)
-        item = w.get(slot)
-        w.put(item, Item.ENTRY, listed)
-        w.put(item, Item.END, I32(0))
-        w.put(item, Item.NEXT, w.index(Word.PENDING))
-        w.note_index(Word.PENDING, item)
+    waits = w.pool[listed, Published.PENDING] == w.stamp
+    with w.when(~(is_held(w, listed) | waits)):
+        w.pool[listed, Published.PENDING] = w.stamp
+        _record_own(w, listed)
+        item = w.variable(w.index(Word.FREE))
+        with w.when(item.value != 0):
+            w.state[Word.FREE] = w.pool[item.value, Item.NEXT]
+        with w.otherwise():
+            item.value = w.pool.new({})
+        w.pool[item.value, Item.ENTRY] = listed
+        w.pool[item.value, Item.END] = 0
+        w.pool[item.value, Item.NEXT] = w.index(Word.PENDING)
+        w.state[Word.PENDING] = item.value
 
 
-def _note_own(w: Records, listed: Any) -> None:
-    own = w.b.zext(w.is_own(listed), I64)
-    w.note(Word.READ_OWN, w.b.or_(w.now(Word.READ_OWN), own))
+def _record_own(w: Checks, listed: Value) -> None:
+    w.state[Word.READ_OWN] |= w.is_own(listed).to(I64)
 
 
-def _read_before(w: Records, entry: Any, rest: Any) -> None:
+def _read_before(w: Checks, entry: Value, rest: Value) -> None:
     """A later acquire fence acquires what follows an entry just made."""
-    b = w.b
-    _note_own(w, rest)
-    follows = b.icmp_unsigned("==", entry, w.index(Word.READ_END))
-    with b.if_then(b.not_(follows)):
+    _record_own(w, rest)
+    with w.when(entry != w.index(Word.READ_END)):
         _end_range(w)
-        w.note_index(Word.READ_FIRST, entry)
-    w.note_index(Word.READ_END, b.add(entry, I32(1)))
+        w.state[Word.READ_FIRST] = entry
+    w.state[Word.READ_END] = entry + 1
 
 
-def _end_range(w: Records) -> None:
+def _end_range(w: Checks) -> None:
     """Put entries that follow one another, if there are any, into the list of what was read."""
-    with w.b.if_then(w.some(w.now(Word.READ_END))):
-        w.note_index(Word.PENDING, w.new({
+    with w.when(w.state[Word.READ_END] != 0):
+        w.state[Word.PENDING] = w.pool.new({
             Item.ENTRY: w.index(Word.READ_FIRST), Item.END: w.index(Word.READ_END),
-            Item.NEXT: w.index(Word.PENDING)}))
-    w.note(Word.READ_END, I64(0))
+            Item.NEXT: w.index(Word.PENDING)})
+    w.state[Word.READ_END] = 0
 
 
-def _fenced_node(w: Records) -> Any:
+def _fenced_node(w: Checks) -> Value:
     """The node of the last release fence of the subgroup; 0 without one."""
-    release = w.release()
-    late = w.b.icmp_signed("<", w.word(release, Release.NODE), I64(0))
-    with w.b.if_then(late):
-        w.set_word(release, Release.NODE, w.b.zext(_make_node(w, release), I64))
-    return w.b.trunc(w.word(release, Release.NODE), I32)
+    release = w.release(w["sg"].to(I64))
+    with w.when(release[Release.NODE].compare("slt", 0)):
+        release[Release.NODE] = _make_node(w, release)
+    return release[Release.NODE].to(I32)
 
 
-def _make_node(w: Records, release: Any) -> Any:
+def _make_node(w: Checks, release: Memory) -> Value:
     """The node of a release, which is about to be published."""
-    b = w.b
-    fields: dict[IntEnum, Any] = {
-        field: b.trunc(w.word(release, word), I32) for field, word in (
-            (Node.EPOCH, Release.EPOCH), (Node.PHASE, Release.PHASE),
-            (Node.ACQUIRED, Release.ACQUIRED), (Node.FLOOR, Release.FLOOR),
-            (Node.LEARNT, Release.LEARNT))
-    }
-    node = w.new({**fields, Node.GROUP: w.stamp, Node.WARP: w["sg"]})
-    words = known(w, w.state_, w.group)
-    last = w.most(w.word(words, Known.LAST_EPOCH), w.word(release, Release.EPOCH))
-    w.set_word(words, Known.LAST_EPOCH, last)
-    bit = b.shl(I64(1), b.zext(b.and_(w["sg"], I32(63)), I64))
-    w.set_word(words, Known.LAST_WARPS, b.or_(w.word(words, Known.LAST_WARPS), bit))
+    same = ("EPOCH", "PHASE", "ACQUIRED", "FLOOR", "ACQUISITIONS")
+    node = w.pool.new({**{Node[n]: release[Release[n]].to(I32) for n in same},
+                       Node.GROUP: w.stamp, Node.WARP: w["sg"]})
+    known = w.known(w.group)
+    known[Known.LAST_EPOCH] = w.largest(known[Known.LAST_EPOCH], release[Release.EPOCH])
+    known[Known.LAST_WARPS] |= warp_bit(w["sg"])
     return node
 
 
-def make_publish() -> Text:
-    """What is published at a place after an atomic, which does `what` and releases `node`, or 0.
+def publish(
+    w: Checks, ctx: Value, listed: Value, node: Value, what: Value, waits: Value
+) -> Value:
+    """What is published at a location after an atomic, which does `what` and releases `node`, or 0.
 
     `waits`: a later acquire fence acquires what it reads.
     """
-    w = Records(PUBLISH)
-    b = w.b
-    listed, node = w["listed"], w["node"]
-    reads, writes = (w.some(b.and_(w["what"], I32(bit))) for bit in (READS, WRITES))
-    with b.if_then(b.not_(w.some(node)), likely=False):
-        with b.if_then(b.and_(b.and_(reads, w["waits"]), w.some(listed))):
+    pool = w.pool
+    reads = what.has(READS)
+    with w.when(w.unlikely(node == 0)):
+        with w.when(reads & waits & (listed != 0)):
             _read(w, listed)
-        keeps = b.or_(b.or_(reads, b.not_(writes)), w.is_own(listed))
-        b.ret(b.select(keeps, listed, I32(0)))
-    tail = b.select(reads, listed, I32(0))
+        keeps = reads | ~what.has(WRITES) | w.is_own(listed)
+        w.ret(w.select(keeps, listed, 0))
+    tail = w.select(reads, listed, 0)
     rest = w.variable(tail)
-    with b.if_then(w.is_own(tail)):
-        holder = w.of(tail, Published.NODE)
-        mine = b.icmp_unsigned("==", w.of(holder, Node.WARP), w.of(node, Node.WARP))
-        with b.if_then(b.and_(mine, _newer(w, holder, node))):
-            b.ret(tail)
-        b.store(b.select(mine, w.of(tail, Published.NEXT), tail), rest)
-    all_known = knows_all(w, b.zext(w.of(node, Node.FLOOR), I64))
-    with b.if_then(b.and_(all_known, b.not_(w.is_own(w.get(rest))))):
-        b.store(I32(0), rest)
-    same = b.and_(b.icmp_unsigned("==", w.index(Word.PUSHED_NODE), node),
-                  b.icmp_unsigned("==", w.index(Word.PUSHED_ON), w.get(rest)))
-    with b.if_then(same):
-        b.ret(w.index(Word.PUSHED))
-    entry = w.new({Published.NODE: node, Published.NEXT: w.get(rest),
-                   Published.FLOOR: _floor_of(w, w.get(rest))})
-    with b.if_then(b.and_(w["waits"], w.some(w.get(rest)))):
-        _read_before(w, entry, w.get(rest))
-    for word, value in ((Word.PUSHED_NODE, node), (Word.PUSHED_ON, w.get(rest)),
+    with w.when(w.is_own(tail)):
+        holder = pool[tail, Published.NODE]
+        mine = pool[holder, Node.WARP] == pool[node, Node.WARP]
+        with w.when(mine & _newer(w, holder, node)):
+            w.ret(tail)
+        rest.value = w.select(mine, pool[tail, Published.NEXT], tail)
+    all_known = knows_all(w, pool[node, Node.FLOOR].to(I64))
+    with w.when(all_known & ~w.is_own(rest.value)):
+        rest.value = 0
+    with w.when((w.index(Word.PUSHED_NODE) == node) & (w.index(Word.PUSHED_ON) == rest.value)):
+        w.ret(w.index(Word.PUSHED))
+    entry = pool.new({Published.NODE: node, Published.NEXT: rest.value,
+                      Published.FLOOR: _floor_of(w, rest.value)})
+    with w.when(waits & (rest.value != 0)):
+        _read_before(w, entry, rest.value)
+    for word, value in ((Word.PUSHED_NODE, node), (Word.PUSHED_ON, rest.value),
                         (Word.PUSHED, entry)):
-        w.note_index(word, value)
-    b.ret(entry)
-    return w.text(), (FULL,)
+        w.state[word] = value
+    return entry
 
 
-def _newer(w: Records, node: Any, other: Any) -> Any:
+def _newer(w: Checks, node: Value, other: Value) -> Value:
     """Whether a release of one subgroup is not before another."""
-    b = w.b
-    epochs = [w.of(n, Node.EPOCH) for n in (node, other)]
-    phase = b.icmp_unsigned("==", w.of(node, Node.PHASE), w.of(other, Node.PHASE))
-    later = b.or_(b.icmp_unsigned(">", *epochs), b.and_(b.icmp_unsigned("==", *epochs), phase))
-    learnt = b.icmp_unsigned(">=", w.of(node, Node.LEARNT), w.of(other, Node.LEARNT))
-    return b.and_(later, learnt)
+    epoch, phase, acquisitions = ((w.pool[node, field], w.pool[other, field])
+                                  for field in (Node.EPOCH, Node.PHASE, Node.ACQUISITIONS))
+    later = (epoch[0] > epoch[1]) | (epoch[0] == epoch[1]) & (phase[0] == phase[1])
+    return later & (acquisitions[0] >= acquisitions[1])
 
 
-def _floor_of(w: Records, rest: Any) -> Any:
+def _floor_of(w: Checks, rest: Value) -> Value:
     """Up to which work-group an entry before the rest of a list has all that was released.
 
     Lists grow work-group by work-group if they have all; older ones are not worth the look.
     """
-    b = w.b
-    floor = w.variable(I32(0))
-    recent = b.icmp_unsigned(">=", rest, w.index(Word.LATE_RECORDS))
-    with b.if_then(recent):
-        node = w.of(rest, Published.NODE)
-        group = w.of(node, Node.GROUP)
-        b.store(w.most(w.of(rest, Published.FLOOR), w.of(node, Node.FLOOR)), floor)
-        next_ = b.icmp_unsigned("==", b.add(w.get(floor), I32(1)), group)
-        _count_ended(w, node, b.and_(next_, b.icmp_unsigned("!=", group, w.stamp)), floor)
-    return w.get(floor)
+    floor = w.variable(0, I32)
+    with w.when(rest >= w.index(Word.LATE_RECORDS)):
+        node = w.pool[rest, Published.NODE]
+        group = w.pool[node, Node.GROUP]
+        floor.value = w.largest(w.pool[rest, Published.FLOOR], w.pool[node, Node.FLOOR])
+        with w.when((floor.value + 1 == group) & (group != w.stamp)):
+            _count_ended(w, node, group, floor)
+    return floor.value
 
 
-def _count_ended(w: Records, node: Any, which: Any, floor: Any) -> None:
+def _count_ended(w: Checks, node: Value, group: Value, floor: Variable) -> None:
     """Raise a floor to a work-group that has ended, if the node is all it released."""
-    b = w.b
-    with b.if_then(which):
-        group = w.of(node, Node.GROUP)
-        words = known(w, w.state_, b.zext(group, I64))
-        epoch = b.zext(w.of(node, Node.EPOCH), I64)
-        last = b.icmp_unsigned("==", w.word(words, Known.LAST_EPOCH), epoch)
-        bit = b.shl(I64(1), b.zext(b.and_(w.of(node, Node.WARP), I32(63)), I64))
-        alone = b.icmp_unsigned("==", w.word(words, Known.LAST_WARPS), bit)
-        b.store(b.select(b.and_(last, alone), group, w.get(floor)), floor)
+    known = w.known(group.to(I64))
+    last = known[Known.LAST_EPOCH] == w.pool[node, Node.EPOCH].to(I64)
+    alone = known[Known.LAST_WARPS] == warp_bit(w.pool[node, Node.WARP])
+    floor.value = w.select(last & alone, group, floor.value)
 
 
-def make_fence() -> Text:
-    """A memory fence: what it covers is ordered by the next barrier.
+def fence(w: Checks, ctx: Value, sg: Value, scope: Value, semantics: Value) -> None:
+    """A memory fence: what it orders is ordered by the next barrier.
 
     In global memory, a release fence lets the atomics after it release the accesses before it; an
     acquire fence acquires what the atomics before it have read.
     """
-    w = Records(FENCE)
-    b = w.b
-    with b.if_then(w.has(Order.SLM)):
-        w.note(Word.FENCED_SLM, I64(1))
+    with w.when(w.has(Order.SLM)):
+        w.state[Word.FENCED_SLM] = 1
     everywhere = w.has(Order.GLOBAL)
-    with b.if_then(everywhere):
-        w.note(Word.FENCED_GLOBAL, I64(1))
-    between = b.and_(b.and_(everywhere, w.clean()), b.icmp_unsigned("<", w["scope"], I32(2)))
-    with b.if_then(b.and_(between, w.acquires())):
-        _acquire(w)
-    with b.if_then(b.and_(between, w.releases())):
-        cover(w, w.state_, w.release())
-        w.note(Word.RELEASING, I64(1))
-    b.ret_void()
-    return w.text(), (FULL, WALK)
+    with w.when(everywhere):
+        w.state[Word.FENCED_GLOBAL] = 1
+    between = everywhere & w.clean() & (scope < 2)
+    with w.when(between & w.acquires()):
+        _acquire_read(w)
+    with w.when(between & w.releases()):
+        _prepare(w, w.release(sg.to(I64)))
+        w.state[Word.RELEASING] = 1
 
 
-def _acquire(w: Records) -> None:
+def _acquire_read(w: Checks) -> None:
     """Acquire all that was read."""
-    b = w.b
-    own = w.some(w.now(Word.READ_OWN))
-    some = b.or_(w.some(w.now(Word.PENDING)), w.some(w.now(Word.READ_END)))
-    news = b.or_(own, b.not_(knows_all(w, w.now(Word.FLOOR))))
-    with b.if_then(b.and_(some, news)):
-        walked = b.not_(w.some(w.now(Word.UNWALKED)))
+    own = w.state[Word.READ_OWN] != 0
+    some = (w.state[Word.PENDING] != 0) | (w.state[Word.READ_END] != 0)
+    news = own | ~knows_all(w, w.state[Word.FLOOR])
+    with w.when(some & news), visited_soon(w):
         _end_range(w)
         acquires_more(w, own)
         with w.chain(w.index(Word.PENDING)) as (item, slot):
-            b.store(w.of(item, Item.NEXT), slot)
+            slot.value = w.pool[item, Item.NEXT]
             hold(w, item)
-        with b.if_then(walked):
-            w.call(WALK, ir.VoidType(), [w["ctx"], I64(SOON)])
-    with w.chain(b.select(news, I32(0), w.index(Word.PENDING))) as (item, slot):
-        b.store(w.of(item, Item.NEXT), slot)
-        w.put(item, Item.NEXT, w.index(Word.FREE))
-        w.note_index(Word.FREE, item)
+    with w.chain(w.select(news, 0, w.index(Word.PENDING))) as (item, slot):
+        slot.value = w.pool[item, Item.NEXT]
+        w.pool[item, Item.NEXT] = w.index(Word.FREE)
+        w.state[Word.FREE] = item
     for word in (Word.PENDING, Word.READ_END, Word.READ_OWN):
-        w.note(word, I64(0))
+        w.state[word] = 0
 
 
-def releases_before_barrier(w: Writer, state: Any) -> None:
+def releases_before_barrier(w: Checks) -> None:
     """After a barrier, what any subgroup has fenced before it, all of them may release."""
-    b = w.b
-    fenced = b.icmp_unsigned("!=", w.word(state, Word.RELEASING), I64(0))
-    w.set_word(state, Word.RELEASING, I64(0))
-    count = b.select(fenced, w.word(state, Word.SUBGROUPS), I64(0))
-    with w.loop(I64(0), count) as k:
-        cover(w, state, release_of(w, state, k))
+    fenced = w.state[Word.RELEASING] != 0
+    w.state[Word.RELEASING] = 0
+    with w.range(0, w.select(fenced, w.state[Word.SUBGROUPS], 0)) as k:
+        _prepare(w, w.release(k))
 
 
-def forget_releases(w: Writer, state: Any) -> None:
+_OF_A_GROUP = (
+    Word.EPOCH, Word.ACCESSED, Word.RELEASING, Word.PENDING, Word.FLOOR, Word.ACQUISITIONS,
+    Word.ACQUIRED_LIST, Word.PUSHED_NODE, Word.WITHIN, Word.ACQUIRED, Word.READ_END, Word.READ_OWN,
+    Word.ENTRIES, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST, Word.UNVISITED)
+
+
+def forget_releases(w: Checks) -> None:
     """A new work-group begins: it has released and acquired nothing."""
-    for word in (Word.EPOCH, Word.NOTED, Word.RELEASING, Word.PENDING, Word.FLOOR, Word.LEARNT,
-                 Word.LEARNT_LIST, Word.PUSHED_NODE, Word.WITHIN, Word.ACQUIRED, Word.READ_END,
-                 Word.READ_OWN, Word.ENTRIES, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST,
-                 Word.UNWALKED):
-        w.set_word(state, word, I64(0))
-    w.set_word(state, Word.LATE_RECORDS, w.word(state, Word.OWN_RECORDS))
-    w.set_word(state, Word.OWN_RECORDS, w.word(state, Word.RECORDS_USED))
-    fences = w.pointer(state, Word.RELEASABLE)
-    with w.loop(I64(0), w.word(state, Word.SUBGROUPS)) as k:
-        w.set_word(fences, w.b.mul(k, I64(Release.WORDS)), I64(0))
-
-
-MAKERS = {
-    "fence": make_fence,
-    "full": make_full,
-    "learn": make_learn,
-    "publish": make_publish,
-    "sync": make_sync,
-    "row": make_sync_row,
-    "walk": make_walk,
-}
+    for word in _OF_A_GROUP:
+        w.state[word] = 0
+    w.state[Word.LATE_RECORDS] = w.state[Word.OWN_RECORDS]
+    w.state[Word.OWN_RECORDS] = w.state[Word.RECORDS_USED]
+    with w.range(0, w.state[Word.SUBGROUPS]) as k:
+        w.release(k)[Release.NODE] = 0

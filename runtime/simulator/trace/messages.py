@@ -8,7 +8,6 @@ from triton_xe.runtime.simulator.ir import (
     I1,
     I32,
     I64,
-    VOID,
     Instruction,
     Operand,
     Type,
@@ -16,7 +15,7 @@ from triton_xe.runtime.simulator.ir import (
     vector,
 )
 from triton_xe.runtime.simulator.sanitizer.state import Kind
-from triton_xe.runtime.simulator.trace import library as library_trace
+from triton_xe.runtime.simulator.trace.library import RECORD, record_lanes
 from triton_xe.runtime.simulator.trace.tracing import Site
 from triton_xe.runtime.simulator.widen.parts import BlockArguments
 from triton_xe.runtime.simulator.widen.values import Uniform, Value
@@ -26,7 +25,6 @@ _KINDS = {
     Family.DPAS: "DPAS", Family.SHUFFLE: "shuffle", Family.REDUCTION: "shuffle",
     Family.HELPER: "lane by lane",
 }
-_ONE, _NONE = constant(I64, 1), constant(I64, 0)
 
 
 def _note(
@@ -49,12 +47,11 @@ def traced_access(
     if head is None:
         return
     if isinstance(pointer, Uniform):
-        w.call_helper(library_trace.NOTE, VOID, [*head, _ONE, _ONE])
+        w.b.invoke(RECORD, *head, 1, 1)
         return
     addresses = w.b.ptrtoint(w.wide(pointer))
     active = constant(vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
-    w.call_helper(library_trace.lanes_name(w.lanes), VOID,
-                  [*head, addresses, constant(I1, slm), active])
+    w.b.invoke(record_lanes(w.lanes), *head, addresses, constant(I1, slm), active)
 
 
 def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: str) -> None:
@@ -66,7 +63,7 @@ def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: 
     head = _note(w, i, f"2D block {action.lower()}", nbytes, shape)
     if head is not None:
         x, y = (w.b.sext(n, I64) for n in a.surface[4:])
-        w.call_helper(library_trace.NOTE, VOID, [*head, x, y])
+        w.b.invoke(RECORD, *head, x, y)
 
 
 def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
@@ -76,4 +73,4 @@ def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
         return
     head = _note(w, i, kind, 0, i.callee.removeprefix(PREFIX))
     if head is not None:
-        w.call_helper(library_trace.NOTE, VOID, [*head, _NONE, _NONE])
+        w.b.invoke(RECORD, *head, 0, 0)

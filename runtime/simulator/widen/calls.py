@@ -40,8 +40,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     note_site,
     synchronises,
 )
-from triton_xe.runtime.simulator.sanitizer.records import READS, WRITES
-from triton_xe.runtime.simulator.sanitizer.state import Kind
+from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind
 from triton_xe.runtime.simulator.trace.messages import traced_call
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value, store_value
 from triton_xe.runtime.simulator.widen.conversions import CONVERSION_RULES

@@ -129,7 +129,7 @@ def _lane_helper(context: ModuleContext, function: Function) -> Function:
     if plan is not None and checked:
         writes = any(i.opcode in ("store", "atomicrmw", "cmpxchg") for i in function.instructions())
         plan.writes_anywhere |= writes and not is_atomic_helper(function.name)
-        plan.synchronises |= any(i.callee == SYNC for i in made.instructions())
+        plan.synchronises |= any(i.callee == SYNC.symbol for i in made.instructions())
     return made
 
 

@@ -14,15 +14,10 @@ from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.ir import (
     ACCESSES,
     ATOMICS,
-    I1,
     I8,
-    I32,
-    I64,
-    VOID,
     Function,
     Instruction,
     Operand,
-    constant,
     vector,
     zero,
 )
@@ -35,8 +30,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     site,
     state_word,
 )
-from triton_xe.runtime.simulator.sanitizer.records import READS, WRITES
-from triton_xe.runtime.simulator.sanitizer.state import Kind, Order, Word
+from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Order, Word
 from triton_xe.runtime.simulator.widen.widener import CTX, SG, Widener
 
 _RELEASES = Order.RELEASE | Order.BOTH | Order.SEQUENTIAL
@@ -101,9 +95,8 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
     addresses, lanes = w.wide_of(i.operands[0]), w.wide_of(i.operands[-1])
     if atomic.swaps and plan.releases:
         w.b.store(zero(vector(s, I8)), state_word(w, Word.DID))
-    return w.call_helper(checks.try_lanes_name(s), I1, [
-        *site(i.line), constant(I64, entry), addresses, constant(I64, atomic.size),
-        constant(I64, atomic.kind | atomic.size << 8), lanes])
+    return w.b.invoke(checks.try_lanes(s), *site(i), entry, addresses, atomic.size,
+                      atomic.kind | atomic.size << 8, lanes)
 
 
 def record(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> None:
@@ -113,9 +106,8 @@ def record(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> Non
     if not plan.releases or atomic.kind & Kind.LOCAL:
         return
     lanes = w.b.select(good, w.wide_of(i.operands[-1]), 0)
-    noted = 0 if atomic.swaps and atomic.does == READS | WRITES else atomic.does
-    w.call_helper(checks.sync_lanes_name(w.lanes), VOID, [
-        CTX, SG, w.wide_of(i.operands[0]), lanes, constant(I32, noted)])
+    did = 0 if atomic.swaps and atomic.does == READS | WRITES else atomic.does
+    w.b.invoke(checks.sync_lanes(w.lanes), CTX, SG, w.wide_of(i.operands[0]), lanes, did)
 
 
 def releases(function: Function) -> bool:

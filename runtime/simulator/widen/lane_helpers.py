@@ -26,8 +26,7 @@ from triton_xe.runtime.simulator.ir import (
 )
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer.instrument import LaneChecks
-from triton_xe.runtime.simulator.sanitizer.records import READS, WRITES
-from triton_xe.runtime.simulator.sanitizer.state import Word
+from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Word
 from triton_xe.runtime.simulator.widen.widener import CTX, LANE, SG
 
 _IDS = {LANE_ID: LANE, SUB_GROUP_ID: SG}

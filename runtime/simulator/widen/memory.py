@@ -11,8 +11,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     local_scope,
     synchronises,
 )
-from triton_xe.runtime.simulator.sanitizer.records import READS, WRITES
-from triton_xe.runtime.simulator.sanitizer.state import Kind
+from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind
 from triton_xe.runtime.simulator.widen.accesses import load_value, store_value
 from triton_xe.runtime.simulator.widen.elementwise import rebit, scalarise
 from triton_xe.runtime.simulator.widen.values import Private, Slot, Value, Wide

@@ -1,0 +1,97 @@
+"""Functions that are written as arithmetic do what they say."""
+
+from __future__ import annotations
+
+import ctypes
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Type, vector
+from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.runtime.simulator.ir.values import Memory, Value, Writer
+from triton_xe.runtime.simulator.run.jit import NativeCode, compile_object
+
+
+def writer(result: Type, **parameters: Type) -> Writer:
+    return Writer(Routine("f", result, tuple(parameters.items())))
+
+
+def run(w: Writer, *arguments: object) -> int:
+    text = print_module([w.function])
+    llvm.parse_assembly(text).verify()
+    code = NativeCode(compile_object(text, "library"))
+    result = None if w.routine.result is VOID else ctypes.c_int64
+    kinds = [ctypes.c_void_p if t is PTR else ctypes.c_int64 for _, t in w.routine.parameters]
+    given = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
+    return ctypes.CFUNCTYPE(result, *kinds)(code.address("f"))(*given)
+
+
+def test_the_example_of_the_docstring() -> None:
+    w = writer(I64, words=PTR, n=I64, word=I64)
+    words, found = Memory(w, w["words"]), w.variable(0)
+    with w.range(0, w["n"]) as k, w.when(words[k] == w["word"]):
+        found.value += 1
+    w.ret(found.value)
+    assert run(w, np.array([3, 5, 3, 3, 8]), 4, 3) == 3
+
+
+@pytest.mark.parametrize("x", [2, 7, -1])
+def test_branches_nest_and_may_return(x: int) -> None:
+    w = writer(I64, x=I64)
+    y = w.variable(0)
+    with w.when(w["x"] < 5):
+        with w.when(w["x"] == 2):
+            w.ret(-2)
+        with w.otherwise():
+            y.value = 10
+    with w.otherwise(), w.when(w["x"].compare("slt", 0)):
+        y.value = w["x"] >> 60
+    w.ret(y.value)
+    assert run(w, x) == {2: -2, 7: 0, -1: 15}[x]
+
+
+def test_scalars_beside_vectors_are_spread() -> None:
+    four = vector(4, I64)
+    w = writer(I64, p=PTR, x=I64)
+    row = w.load(four, w["p"], align=8)
+    low = row < w["x"]
+    w.store(w.select(low, w["x"], row + 1), w["p"], align=8)
+    w.ret(low.bits.to(I64) * 16 + low.bits.lowest())
+    memory = np.array([9, 2, 7, 1])
+    assert run(w, memory, 5) == 0b1010 * 16 + 1
+    assert memory.tolist() == [10, 5, 8, 5]
+
+
+def test_only_chosen_lanes_are_gathered_and_scattered() -> None:
+    w = writer(VOID, p=PTR)
+    lanes = vector(4, I64)
+    at = w.load(lanes, w["p"], align=8)
+    mask = at != 0
+    w.scatter(w.gather(I32, at.pointer(), mask) * 3, at.pointer(), mask)
+    w.ret()
+    numbers = np.array([1, 2, 3], np.int32)
+    run(w, np.array([numbers.ctypes.data + 8, 0, numbers.ctypes.data, 0]))
+    assert numbers.tolist() == [3, 2, 9]
+
+
+def test_chains_and_narrow_words() -> None:
+    w = writer(I64, p=PTR, first=I64)
+    following, steps = Memory(w, w["p"], I32), w.variable(0)
+    with w.chain(w["first"]) as (k, slot):
+        steps.value += 1
+        slot.value = following[k].to(I64)
+        following[k] = w.term(1, I1)
+    w.ret(steps.value)
+    links = np.array([0, 3, 0, 2], np.int32)
+    assert run(w, links, 1) == 3
+    assert links.tolist() == [0, 1, 1, 1]
+
+
+def test_a_value_is_not_known_to_python() -> None:
+    w = writer(VOID, x=I64)
+    with pytest.raises(TypeError, match="when it runs"):
+        bool(w["x"] == 1)
+    assert isinstance(w["x"] == 1, Value)
