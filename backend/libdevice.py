@@ -19,6 +19,7 @@ Conversions `<type>2<type>_<rounding>` and `<type>_as_<type>` exist as the names
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 from triton.language import core
@@ -98,38 +99,17 @@ def _table(name: str, rows: list[tuple[tuple[str, ...], str]]) -> _Table:
     }
 
 
-def _unary(table: _Table) -> Callable[..., Any]:
-    def function(arg0: Any, _semantic: Any = None) -> Any:
-        return core.extern_elementwise("", "", [arg0], table, is_pure=True, _semantic=_semantic)
+def _elementwise(arity: int, table: _Table) -> Callable[..., Any]:
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    operands = [Parameter(f"arg{n}", kind) for n in range(arity)]
+    signature = Signature([*operands, Parameter("_semantic", kind, default=None)])
 
+    def function(*args: Any, _semantic: Any = None, **named: Any) -> Any:
+        values = list(signature.bind(*args, **named).arguments.values())
+        return core.extern_elementwise("", "", values, table, is_pure=True, _semantic=_semantic)
+
+    function.__signature__ = signature  # type: ignore[attr-defined]
     return function
-
-
-def _binary(table: _Table) -> Callable[..., Any]:
-    def function(arg0: Any, arg1: Any, _semantic: Any = None) -> Any:
-        args = [arg0, arg1]
-        return core.extern_elementwise("", "", args, table, is_pure=True, _semantic=_semantic)
-
-    return function
-
-
-def _ternary(table: _Table) -> Callable[..., Any]:
-    def function(arg0: Any, arg1: Any, arg2: Any, _semantic: Any = None) -> Any:
-        args = [arg0, arg1, arg2]
-        return core.extern_elementwise("", "", args, table, is_pure=True, _semantic=_semantic)
-
-    return function
-
-
-def _quaternary(table: _Table) -> Callable[..., Any]:
-    def function(arg0: Any, arg1: Any, arg2: Any, arg3: Any, _semantic: Any = None) -> Any:
-        args = [arg0, arg1, arg2, arg3]
-        return core.extern_elementwise("", "", args, table, is_pure=True, _semantic=_semantic)
-
-    return function
-
-
-_BY_ARITY = {1: _unary, 2: _binary, 3: _ternary, 4: _quaternary}
 
 
 _Rows = dict[str, list[tuple[tuple[str, ...], str]]]
@@ -170,7 +150,7 @@ def _conversions() -> _Rows:
 
 
 def _define(name: str, rows: list[tuple[tuple[str, ...], str]]) -> Any:
-    function = _BY_ARITY[len(rows[0][0])](_table(name, rows))
+    function = _elementwise(len(rows[0][0]), _table(name, rows))
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
     return core.extern(function)
