@@ -117,10 +117,8 @@ def target(name: str) -> Target:
 
 
 _FIRST_XE = (12, 55)
-_BY_RELEASE = {
-    (12, 55): "dg2", (12, 56): "dg2", (12, 57): "dg2", (12, 60): "pvc", (12, 61): "pvc",
-    (12, 70): "mtl", (12, 71): "mtl", (12, 74): "arl-h",
-    (20, 1): "bmg", (20, 2): "bmg", (20, 4): "lnl",
+_BY_RELEASE = {t.ip_version: t.name for t in TARGETS.values()} | {
+    (12, 56): "dg2", (12, 57): "dg2", (12, 61): "pvc", (12, 71): "mtl", (20, 2): "bmg",
 }
 _WITHOUT_MATRIX_UNIT = ((12, 61),)
 _BY_GENERATION = {20: "lnl", 30: "ptl"}
