@@ -66,7 +66,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     flags = (registers.flag, EXACT_DIVISION if state.facts.get("precise") else "")
     return LlvmStage(text, verified(text)), {
         "shared": state.slm_bytes,
-        "debug_sites": state.debug.sites,
+        "debug_sites": state.debug_sites,
         "n_dpas": state.facts.get("dpas", 0),
         "n_block_loads": state.facts.get("block_loads", 0),
         "plan_summary": plans_of(module),

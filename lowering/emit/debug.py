@@ -8,6 +8,8 @@ A kernel goes on after a failed assertion: Intel GPUs have no instruction to end
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -35,6 +37,16 @@ def uses_debug_buffer(module: Operation) -> bool:
 def place_of(op: Operation) -> str:
     """Where the user's program says so."""
     return str(source_of(op) or "")
+
+
+def _site(em: Emitter, **site: Any) -> int:
+    """The number of a new place that reports, as the host needs to know it.
+
+    A JSON object: `what` ("print" or "assert"), `text`, `shape` (None for a scalar), `type`,
+    `signed`, `hex`, `operand` (None when it is the only one), `where`.
+    """
+    em.state.debug_sites.append(site)
+    return len(em.state.debug_sites) - 1
 
 
 def record(em: Emitter, site: int, index: ir.Value, bits: ir.Value, active: ir.Value) -> None:
@@ -103,13 +115,12 @@ def _each(em: Emitter, value: SSAValue) -> list[tuple[ir.Value, ir.Value, ir.Val
 def lower_print(em: Emitter, op: PrintOp) -> None:
     prefix, as_hex = op.prefix.data, bool(op.hex.value.data)
     signed = [bool(v) for v in op.is_signed.get_values()]
-    debug = em.state.debug
     if not op.arguments:
-        site = debug.add(what="print", text=prefix, type="none", where=place_of(op))
+        site = _site(em, what="print", text=prefix, type="none", where=place_of(op))
         record(em, site, I32(-1), I64(0), I1(1))
     for number, value in enumerate(op.arguments):
         kind = element(value.type)
-        site = debug.add(
+        site = _site(em,
             what="print", text=prefix, where=place_of(op), hex=as_hex, signed=signed[number],
             type="ptr" if is_pointer(kind) else str(kind),
             shape=list(value.type.get_shape()) if isinstance(value.type, TensorType) else None,
@@ -123,7 +134,7 @@ def lower_print(em: Emitter, op: PrintOp) -> None:
 def lower_assert(em: Emitter, op: AssertOp) -> None:
     kind = op.condition.type
     shape = list(kind.get_shape()) if isinstance(kind, TensorType) else None
-    site = em.state.debug.add(
+    site = _site(em,
         what="assert", text=op.message.data, shape=shape, where=place_of(op)
     )
     for index, held, active in _each(em, op.condition):

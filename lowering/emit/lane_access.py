@@ -9,7 +9,7 @@ in a helper that every lane runs on its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -127,7 +127,7 @@ def hinted_load(
     """What lies at a pointer, or zero where the condition does not hold."""
     shared, policy = _heeded(where, policy)
     align, zero = _alignment(kind), ir.Constant(kind, None)
-    if isinstance(condition, ir.Constant) and condition.constant == 0:
+    if _never(condition):
         return zero
     if condition is None:
         return _read(em, pointer_at(em, where), kind, align, policy)
@@ -163,6 +163,46 @@ def hinted_store(
 
 def _helper_name(verb: str, where: Where, kind: ir.Type, policy: str) -> str:
     return f"{verb}_{suffix(kind)}_p{where[0].type.addrspace}_{policy.replace('.', '_')}"
+
+
+@dataclass(frozen=True)
+class LaneAccess:
+    """One access of every lane: where, under which condition, which registers it moves."""
+
+    where: Where
+    condition: ir.Value | None
+    registers: tuple[int, ...]
+
+
+def load_each(
+    em: Writer, accesses: Iterable[LaneAccess], kind: ir.Type, policy: str, into: ir.Type
+) -> list[ir.Value]:
+    """The registers that accesses to elements of `kind` read, as scalars of type `into`."""
+    cache_code(policy, em.target)
+    found: dict[int, ir.Value] = {}
+    for access in accesses:
+        count = len(access.registers)
+        value = hinted_load(em, access.where, vector_of(kind, count), access.condition, policy)
+        for i, register in enumerate(access.registers):
+            one = em.b.extract_element(value, I32(i)) if count > 1 else value
+            found[register] = _cast(em, one, into)
+    return [found[r] for r in sorted(found)]
+
+
+def store_each(
+    em: Writer, accesses: Iterable[LaneAccess],
+    value_of: Callable[[tuple[int, ...]], ir.Value], policy: str,
+) -> None:
+    """Write registers, of which `value_of` makes one value, where the conditions hold."""
+    cache_code(policy, em.target, write=True)
+    for access in accesses:
+        if not _never(access.condition):
+            value = value_of(access.registers)
+            hinted_store(em, access.where, value, access.condition, policy)
+
+
+def _never(condition: ir.Value | None) -> bool:
+    return isinstance(condition, ir.Constant) and condition.constant == 0
 
 
 # -- messages with a cache policy: 1 to 4 words of 32 or 64 bits, or one of 8 or 16 bits -----------

@@ -14,7 +14,6 @@ from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import Family, Intrinsic, opencl
 from triton_xe.lowering.allocate_slm import Region, SlmPlan
-from triton_xe.lowering.emit.debug_sites import DebugSites
 from triton_xe.lowering.emit.source_locations import PlacingBuilder
 from triton_xe.lowering.emit.types import I32, I64, POINTER, PRIVATE_POINTER, vector_of
 
@@ -34,7 +33,7 @@ class ModuleState:
     slm: ir.GlobalVariable | None = None
     slm_plan: SlmPlan = field(default_factory=SlmPlan)
     slm_bases: list[tuple[Any, Region]] = field(default_factory=list)
-    debug: DebugSites = field(default_factory=DebugSites)
+    debug_sites: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def declare(

@@ -13,7 +13,7 @@ from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.tensors.registers import Registers, eager, mapped
+from triton_xe.lowering.emit.tensors.registers import Registers, concatenated, eager, mapped
 from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import (
     I1,
@@ -143,14 +143,7 @@ def _regrouped(
 
     def make(i: int) -> ir.Value:
         first = i * chunk // width
-        mine = parts[first : first + chunk // width]
-        while len(mine) > 1 and isinstance(mine[0].type, ir.VectorType):
-            length = mine[0].type.count
-            mine = [
-                em.shuffle(a, b, list(range(2 * length)))
-                for a, b in zip(mine[::2], mine[1::2], strict=True)
-            ]
-        return mine[0] if len(mine) == 1 else em.pack(kind, mine)
+        return concatenated(em, parts[first : first + chunk // width])
 
     return Registers(count, kind, make)
 

@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import I32, vector_of
+from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
 
 
 class Registers:
-    """`count` registers of LLVM type `kind`; `make(i)` writes chunk i."""
+    """`count` registers of LLVM type `kind`; `make(i)` writes chunk i, of `width` registers."""
 
     def __init__(
-        self, count: int, kind: ir.Type, make: Callable[[int], ir.Value]
+        self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK
     ) -> None:
         self.count = count
         self.kind = kind
-        self.width = min(count, CHUNK)
+        self.width = min(count, width)
         self._make = make
 
     @property
@@ -84,9 +84,7 @@ class Splat(Registers):
 def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:
     """Registers whose chunks exist already."""
     held = list(chunks)
-    made = Registers(len(held) * width, kind, held.__getitem__)
-    made.width = width
-    return made
+    return Registers(len(held) * width, kind, held.__getitem__, width)
 
 
 def from_scalars(em: Writer, kind: ir.Type, scalars: Sequence[ir.Value]) -> Registers:
@@ -143,6 +141,15 @@ def mapped(
     )
 
 
-def like(registers: Registers, kind: ir.Type) -> ir.Type:
-    """The LLVM type of a chunk of `kind` with the width of `registers`."""
-    return vector_of(kind, registers.width)
+def concatenated(em: Writer, pieces: list[ir.Value]) -> ir.Value:
+    """Equal vectors, or scalars, one after the other."""
+    while len(pieces) > 1:
+        if isinstance(pieces[0].type, ir.VectorType) and len(pieces) % 2 == 0:
+            count = pieces[0].type.count
+            pieces = [em.shuffle(a, b, list(range(2 * count)))
+                      for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
+        else:
+            flat = [em.b.extract_element(p, I32(i)) for p in pieces for i in range(p.type.count)
+                    ] if isinstance(pieces[0].type, ir.VectorType) else pieces
+            pieces = [em.pack(flat[0].type, flat)]
+    return pieces[0]

@@ -7,7 +7,7 @@ bounds do: outside of the base tensor, loads give zero and stores are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from triton_xe.hardware.block_2d import BlockShape, cache_code
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.lane_access import Where, hinted_load, hinted_store
+from triton_xe.lowering.emit.lane_access import LaneAccess, Where, load_each, store_each
 from triton_xe.lowering.emit.tensors.exchange import kept_region
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import (
@@ -333,8 +333,8 @@ def _load_1d(
     kind = ir.IntType(bits)
     if _in_turn(table, count, em.state.lanes) and bits in WORDS and op.cache_policy == "default":
         return _words_1d(em, start, kind, count)
-    cache_code(op.cache_policy, em.target)
-    return _elements_1d(em, start, kind, table, op.cache_policy)
+    accesses = _accesses_1d(em, start, bits, table)
+    return from_list(em, kind, load_each(em, accesses, kind, op.cache_policy, kind))
 
 
 def _in_turn(table: Table, count: int, lanes: int) -> bool:
@@ -377,18 +377,15 @@ def _words_1d(em: Emitter, start: ir.Value, kind: ir.IntType, count: int) -> Reg
     return from_list(em, kind, scalars)
 
 
-def _elements_1d(
-    em: Emitter, start: ir.Value, kind: ir.IntType, table: Table, policy: str
-) -> Registers:
-    scalars = []
+def _accesses_1d(
+    em: Emitter, start: ir.Value, bits: int, table: Table
+) -> Iterator[LaneAccess]:
     for register in range(1 + max(r for r, _ in table)):
-        where, condition = _place_1d(em, start, kind, table, register)
-        scalars.append(hinted_load(em, where, kind, condition, policy))
-    return from_list(em, kind, scalars)
+        yield LaneAccess(*_place_1d(em, start, bits // 8, table, register), (register,))
 
 
 def _place_1d(
-    em: Emitter, start: ir.Value, kind: ir.IntType, table: Table, register: int
+    em: Emitter, start: ir.Value, size: int, table: Table, register: int
 ) -> tuple[Where, ir.Value | None]:
     """(where a register's element is, whether this lane has one)."""
     lanes = em.state.lanes
@@ -397,7 +394,6 @@ def _place_1d(
     step = known[1] - known[0] if len(known) > 1 else 0
     if any(v != known[0] + i * step for i, v in enumerate(known)):
         raise UnsupportedError("a 1D block whose lanes do not take turns evenly")
-    size = kind.width // 8
     lane = em.b.zext(em.lane_id(), I64)
     at = em.b.add(em.b.mul(lane, I64(step * size)), I64(known[0] * size))
     if len(known) == lanes:
@@ -406,15 +402,6 @@ def _place_1d(
 
 
 # -- accesses of single lanes ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Place:
-    """One access of every lane: address, whether it is inside, registers it moves."""
-
-    where: Where
-    inside: ir.Value | None
-    registers: tuple[int, ...]
 
 
 Valid = tuple[int, int] | None
@@ -429,9 +416,9 @@ def valid_part(op: Operation) -> Valid:
     return rows, columns
 
 
-def places(
+def lane_accesses(
     em: Emitter, block: Block, access: Access, spread: Spread, valid: Valid
-) -> list[Place]:
+) -> list[LaneAccess]:
     """The accesses that cover a block, element by element."""
     desc = access.desc
     table = wanted(access, spread)
@@ -440,15 +427,15 @@ def places(
         raise UnsupportedError(f"{desc}: its lanes do not take turns evenly; use another sg_map")
     lane = em.lane_id()
     parts = [em.bits_to_coordinate(lane, bases, "lane") for bases in added]
-    return [_place(em, block, desc, register, element, parts, valid)
+    return [_lane_access(em, block, desc, register, element, parts, valid)
             for register, element in sorted(
                 (r, e) for (r, held), e in table.items() if held == 0)]
 
 
-def _place(
+def _lane_access(
     em: Emitter, block: Block, desc: TensorDescType, register: int, element: Any,
     parts: Sequence[ir.Value | None], valid: Valid,
-) -> Place:
+) -> LaneAccess:
     number, row, column = element
     column += number * desc.get_shape()[1]
     y = _moved(em, block.y, row)
@@ -460,7 +447,8 @@ def _place(
     inside: ir.Value | None = None
     for test in tests:
         inside = test if inside is None else em.b.and_(inside, test)
-    return Place(_address(em, block, desc.element_bits, row, x, parts), inside, (register,))
+    where = _address(em, block, desc.element_bits, row, x, parts)
+    return LaneAccess(where, inside, (register,))
 
 
 def _moved(em: Emitter, start: ir.Value, by: int) -> ir.Value:
@@ -540,13 +528,9 @@ def load_elements(
     em: Emitter, op: LoadNdOp, block: Block, access: Access, spread: Spread
 ) -> Registers:
     """A block read by every lane for itself."""
-    policy = op.cache_policy
-    cache_code(policy, em.target)
     kind = ir.IntType(access.desc.element_bits)
-    scalars = []
-    for place in places(em, block, access, spread, valid_part(op)):
-        scalars.append(hinted_load(em, place.where, kind, place.inside, policy))
-    return from_list(em, kind, scalars)
+    accesses = lane_accesses(em, block, access, spread, valid_part(op))
+    return from_list(em, kind, load_each(em, accesses, kind, op.cache_policy, kind))
 
 
 # -- stores ---------------------------------------------------------------------------------------
@@ -568,14 +552,14 @@ def store_registers(
 ) -> None:
     """Write registers to a block: by messages, or by every lane for itself."""
     bits = access.desc.element_bits
-    cache_code(op.cache_policy, em.target, write=True)
     if bits_of(held.kind) > bits:
         held = retyped(em, held, ir.IntType(bits))
-    if access.desc.rank == 1:
-        _store_1d(em, op, block, access, inner, held)
-        return
-    if block.encoded is None or op.valid is not None:
-        _store_elements(em, op, block, access, inner, held)
+    flat = access.desc.rank == 1
+    if flat or block.encoded is None or op.valid is not None:
+        accesses = _accesses_1d(
+            em, _start_1d(em, block, bits), bits, wanted(access, inner)
+        ) if flat else lane_accesses(em, block, access, inner, valid_part(op))
+        store_each(em, accesses, lambda r: packed(em, held, bits, r[0], 1), op.cache_policy)
         return
     choice = choose_store(access, inner)
     if choice is None:
@@ -591,31 +575,6 @@ def store_registers(
 def _inverse(order: tuple[int, ...]) -> list[int]:
     where = {home: register for register, home in enumerate(order)}
     return [where[home] for home in range(len(order))]
-
-
-def _store_1d(
-    em: Emitter, op: StoreNdOp, block: Block, access: Access, spread: Spread, held: Registers
-) -> None:
-    bits = access.desc.element_bits
-    table = wanted(access, spread)
-    count = 1 + max(register for register, _ in table)
-    start = _start_1d(em, block, bits)
-    kind = ir.IntType(bits)
-    for register in range(count):
-        where, condition = _place_1d(em, start, kind, table, register)
-        value = packed(em, held, bits, register, 1)
-        hinted_store(em, where, value, condition, op.cache_policy)
-
-
-def _store_elements(
-    em: Emitter, op: StoreNdOp, block: Block, access: Access, spread: Spread, held: Registers
-) -> None:
-    bits = access.desc.element_bits
-    for place in places(em, block, access, spread, valid_part(op)):
-        if isinstance(place.inside, ir.Constant):
-            continue
-        value = packed(em, held, bits, place.registers[0], 1)
-        hinted_store(em, place.where, value, place.inside, op.cache_policy)
 
 
 # -- prefetches -----------------------------------------------------------------------------------

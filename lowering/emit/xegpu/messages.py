@@ -42,8 +42,6 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     vector_of,
 )
-from triton_xe.lowering.emit.xegpu import scattered as xegpu_scattered
-from triton_xe.lowering.emit.xegpu import sync as xegpu_sync
 from triton_xe.lowering.emit.xegpu.blocks import (
     access_of,
     block_read,
@@ -407,9 +405,7 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
         value = held[i].value
         return value if value.type == flat else em.b.bitcast(value, flat)
 
-    made = Registers(size * len(held), element, piece)
-    made.width = size
-    chunked = _chunked(em, made)
+    chunked = _chunked(em, Registers(size * len(held), element, piece, size))
     em.bind(result, chunked if used_once(op) else eager(
         element, chunked.all_chunks(em), chunked.width))
 
@@ -479,5 +475,3 @@ def _operands(em: Emitter, op: Any, made: Dpas) -> list[ir.Value]:
         out.append(packed(em, held, max(unit, bits_of(held.kind)), 0, count))
     return out
 
-
-__all__ = ["Loaded", "Payload", "xegpu_scattered", "xegpu_sync"]

@@ -23,10 +23,9 @@ from triton_xe.dialects.xegpu.scattered import (
 )
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
-from triton_xe.hardware.block_2d import cache_code
 from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.lane_access import Where, hinted_load, hinted_store, pointer_at
+from triton_xe.lowering.emit.lane_access import LaneAccess, Where, load_each, pointer_at, store_each
 from triton_xe.lowering.emit.lane_atomics import rmw
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import (
@@ -38,7 +37,6 @@ from triton_xe.lowering.emit.types import (
     bits_of,
     is_bf16,
     scalar_type,
-    vector_of,
 )
 from triton_xe.lowering.emit.xegpu.blocks import (
     check_lanes,
@@ -94,15 +92,6 @@ def lower_update_offset(em: Emitter, op: UpdateOffsetOp) -> None:
     em.bind(op.moved, replace(held, offsets=tuple(moved)))
 
 
-@dataclass(frozen=True)
-class Item:
-    """One access of every lane: where, under which condition, which registers it moves."""
-
-    where: Where
-    condition: ir.Value | None
-    registers: tuple[int, ...]
-
-
 def _where(em: Emitter, held: Scattered, offset: ir.Value, bits: int) -> Where:
     at = scaled(em, offset, bits)
     if isinstance(held.base.type, ir.PointerType):
@@ -111,16 +100,16 @@ def _where(em: Emitter, held: Scattered, offset: ir.Value, bits: int) -> Where:
     return base, at
 
 
-def _items(
+def _accesses(
     em: Emitter, desc: TensorDescType, held: Scattered, mask: SSAValue, own: bool,
     transposed: bool, single: bool = False,
-) -> list[Item]:
+) -> list[LaneAccess]:
     """The accesses of a descriptor's lanes; `single` wants one element each."""
     work_items, chunk, lanes = desc.get_shape()[0], desc.chunk_size_per_lane, em.state.lanes
     masks = _per_lane(em, mask)
     bits = desc.element_bits
     if transposed and not own and work_items < lanes and chunk > 1:
-        return _folded_items(em, desc, held, masks[0])
+        return _folded_accesses(em, desc, held, masks[0])
     groups = max(1, work_items // lanes)
     limit = None
     if work_items < lanes:
@@ -135,7 +124,7 @@ def _items(
             numbers = range(first, first + together)
             registers = tuple(c * groups + group if transposed and not own else group * chunk + c
                               for c in numbers)
-            out.append(Item(_where(em, held, offset, bits), condition, registers))
+            out.append(LaneAccess(_where(em, held, offset, bits), condition, registers))
     return out
 
 
@@ -146,9 +135,9 @@ def _together(chunk: int, bits: int) -> int:
     return min(chunk, MAX_LANE_BYTES * 8 // bits)
 
 
-def _folded_items(
+def _folded_accesses(
     em: Emitter, desc: TensorDescType, held: Scattered, mask: ir.Value
-) -> list[Item]:
+) -> list[LaneAccess]:
     """Chunks of fewer work-items than lanes, transposed: lanes past the last one take the next
     element of the chunk, at the offset that another lane knows."""
     (work_items, chunk), lanes = desc.get_shape(), em.state.lanes
@@ -164,44 +153,28 @@ def _folded_items(
         condition = allowed
         if left < lanes:
             condition = em.b.and_(allowed, em.b.icmp_unsigned("<", lane, I32(left)))
-        out.append(Item(_where(em, held, at, desc.element_bits), condition, (register,)))
+        out.append(LaneAccess(_where(em, held, at, desc.element_bits), condition, (register,)))
     return out
 
 
 @lowers(LoadGatherOp)
 def lower_load_gather(em: Emitter, op: LoadGatherOp) -> None:
-    desc = op.desc_type
-    cache_code(op.cache_policy, em.target)
-    kind = ir.IntType(desc.element_bits)
-    spread = spread_of(em, op.value)
+    desc, spread = op.desc_type, spread_of(em, op.value)
     typed, _ = held_type(op.value.type, spread)
-    found: dict[int, ir.Value] = {}
-    for item in _items(em, desc, em.get(op.desc), op.mask, spread.own, op.transpose is not None):
-        count = len(item.registers)
-        value = hinted_load(em, item.where, vector_of(kind, count), item.condition,
-                            op.cache_policy)
-        for i, register in enumerate(item.registers):
-            one = em.b.extract_element(value, I32(i)) if count > 1 else value
-            found[register] = one if one.type == typed else em.b.bitcast(one, typed)
-    em.bind(op.value, from_list(em, typed, [found[r] for r in sorted(found)]))
-
-
-def _raw_values(em: Emitter, value: SSAValue, bits: int) -> list[ir.Value]:
-    """The registers of a vector as integers."""
-    held = em.registers(value)
-    return [packed(em, held, bits, r, 1) for r in range(held.count)]
+    accesses = _accesses(em, desc, em.get(op.desc), op.mask, spread.own, op.transpose is not None)
+    kind = ir.IntType(desc.element_bits)
+    em.bind(op.value, from_list(em, typed, load_each(em, accesses, kind, op.cache_policy, typed)))
 
 
 @lowers(StoreScatterOp)
 def lower_store_scatter(em: Emitter, op: StoreScatterOp) -> None:
-    desc = op.desc_type
-    cache_code(op.cache_policy, em.target, write=True)
+    desc, held = op.desc_type, em.registers(op.value)
+    bits = desc.element_bits
     own = spread_of(em, op.value).own
-    values = _raw_values(em, op.value, desc.element_bits)
-    kind = ir.IntType(desc.element_bits)
-    for item in _items(em, desc, em.get(op.desc), op.mask, own, op.transpose is not None):
-        value = em.pack(kind, [values[r] for r in item.registers])
-        hinted_store(em, item.where, value, item.condition, op.cache_policy)
+    values = [packed(em, held, bits, r, 1) for r in range(held.count)]
+    accesses = _accesses(em, desc, em.get(op.desc), op.mask, own, op.transpose is not None)
+    store_each(em, accesses, lambda registers: em.pack(
+        ir.IntType(bits), [values[r] for r in registers]), op.cache_policy)
 
 
 @lowers(PrefetchOp)
@@ -230,7 +203,7 @@ def lower_atomic_rmw(em: Emitter, op: AtomicRmwOp) -> None:
     held = em.registers(op.value)
     typed, _ = held_type(op.value.type, spread)
     found: dict[int, ir.Value] = {}
-    for item in _items(em, desc, em.get(op.desc), op.mask, spread.own, False, single=True):
+    for item in _accesses(em, desc, em.get(op.desc), op.mask, spread.own, False, single=True):
         (register,) = item.registers
         value, active = held.register(em, register), item.condition
         found[register] = rmw(em, kind, pointer_at(em, item.where), value,

@@ -26,7 +26,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import constant
-from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
+from triton_xe.lowering.emit.tensors.registers import Registers, Splat, concatenated, from_scalars
 from triton_xe.lowering.emit.types import (
     FLOAT,
     I8,
@@ -44,7 +44,6 @@ from triton_xe.lowering.emit.xegpu.fragments import (
 )
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
-from triton_xe.lowering.surfaces.affine import attribute
 
 
 def in_fragments(em: Emitter) -> bool:
@@ -122,9 +121,8 @@ def from_list(em: Emitter, kind: ir.Type, scalars: Sequence[ir.Value]) -> Regist
     if width == min(count, 8):
         return from_scalars(em, kind, scalars)
     held = list(scalars)
-    made = Registers(count, kind, lambda i: em.pack(kind, held[i * width : (i + 1) * width]))
-    made.width = width
-    return made
+    return Registers(
+        count, kind, lambda i: em.pack(kind, held[i * width : (i + 1) * width]), width)
 
 
 def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) -> ir.Value:
@@ -142,7 +140,7 @@ def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) ->
             length != source.width or at % source.width) else source.slice(em, at, length)
         pieces.append(_cast(em, part, vector_of(
             ir.IntType(unit), max(1, length * bits_of(source.kind) // unit))))
-    return joined(em, pieces)
+    return concatenated(em, pieces)
 
 
 def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
@@ -150,10 +148,8 @@ def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
     if source.kind == kind:
         return source
     if bits_of(source.kind) == bits_of(kind):
-        made = Registers(source.count, kind, lambda i: _cast(
-            em, source.chunk(em, i), vector_of(kind, source.width)))
-        made.width = source.width
-        return made
+        return Registers(source.count, kind, lambda i: _cast(
+            em, source.chunk(em, i), vector_of(kind, source.width)), source.width)
     have, want = bits_of(source.kind), bits_of(kind)
     total = source.count * have // want
     memory = em.alloca(source.kind, source.count)
@@ -168,20 +164,6 @@ def _store_at(em: Emitter, memory: ir.Value, offset: int, value: ir.Value) -> No
     stored = ir.StoreInstr(em.b.block, value, at)
     stored.align = 64 if offset == 0 else min(64, offset & -offset)
     em.b._insert(stored)
-
-
-def joined(em: Emitter, pieces: list[ir.Value]) -> ir.Value:
-    """Equal vectors (or scalars) one after the other."""
-    while len(pieces) > 1:
-        if isinstance(pieces[0].type, ir.VectorType) and len(pieces) % 2 == 0:
-            count = pieces[0].type.count
-            pieces = [em.shuffle(a, b, list(range(2 * count)))
-                      for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
-        else:
-            flat = [em.b.extract_element(p, I32(i)) for p in pieces for i in range(p.type.count)
-                    ] if isinstance(pieces[0].type, ir.VectorType) else pieces
-            pieces = [em.pack(flat[0].type, flat)]
-    return pieces[0]
 
 
 def unpacked(em: Emitter, raw: ir.Value, kind: ir.Type, count: int) -> Registers:
@@ -219,9 +201,8 @@ def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
         return
     lead = next(h for h in held if not isinstance(h, Splat))
     operands = [_like(em, h, lead) for h in held]
-    made = Registers(count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)))
-    made.width = lead.width
-    em.bind(result, made)
+    em.bind(result, Registers(
+        count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)), lead.width))
 
 
 def _as_registers(em: Emitter, value: SSAValue, count: int) -> Registers:
@@ -235,12 +216,9 @@ def _like(em: Emitter, held: Registers, lead: Registers) -> Registers:
         return held
     width = lead.width
     if isinstance(held, Splat):
-        made = Registers(held.count, held.kind, lambda _: em.splat(held.scalar, width))
-    else:
-        made = Registers(held.count, held.kind, lambda i: em.pack(
-            held.kind, [held.register(em, r) for r in range(i * width, (i + 1) * width)]))
-    made.width = width
-    return made
+        return Registers(held.count, held.kind, lambda _: em.splat(held.scalar, width), width)
+    return Registers(held.count, held.kind, lambda i: em.pack(
+        held.kind, [held.register(em, r) for r in range(i * width, (i + 1) * width)]), width)
 
 
 def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> None:
@@ -300,48 +278,44 @@ def _resized(em: Emitter, value: ir.Value, kind: ir.IntType) -> ir.Value:
 
 @lowers(vector_ext.StepOp)
 def lower_step(em: Emitter, op: vector_ext.StepOp) -> None:
-    (result,) = op.results
-    spread = spread_of(em, result)
-    count = register_count(result.type, spread)
+    spread = spread_of(em, op.result)
+    count = register_count(op.result.type, spread)
     if spread.own:
-        em.bind(result, from_list(em, I64, [I64(i) for i in range(count)]))
+        em.bind(op.result, from_list(em, I64, [I64(i) for i in range(count)]))
         return
     lane = em.b.zext(em.lane_id(), I64)
     base = em.b.mul(lane, I64(spread.unit)) if spread.unit > 1 else lane
-    places = [spread.lanes * (r // spread.unit) * spread.unit + r % spread.unit
-              for r in range(count)]
-    em.bind(result, from_list(em, I64, [em.b.add(base, I64(p)) if p else base for p in places]))
+    steps = [spread.lanes * (r // spread.unit) * spread.unit + r % spread.unit
+             for r in range(count)]
+    em.bind(op.result, from_list(em, I64, [em.b.add(base, I64(s)) if s else base for s in steps]))
 
 
 @lowers(vector_ext.ShapeCastOp)
 def lower_shape_cast(em: Emitter, op: vector_ext.ShapeCastOp) -> None:
-    held = em.get(op.operands[0])
+    held = em.get(op.source)
     if not isinstance(held, Registers):
         raise UnsupportedError("vector.shape_cast of a tile; load it in the shape that is needed")
-    em.bind(op.results[0], held)
+    em.bind(op.result, held)
 
 
 @lowers(vector.BitcastOp)
 def lower_vector_bitcast(em: Emitter, op: vector.BitcastOp) -> None:
-    (result,) = op.results
-    source = em.registers(op.operands[0])
-    kind, _ = held_type(result.type, spread_of(em, result))
-    em.bind(result, retyped(em, source, kind))
+    kind, _ = held_type(op.result.type, spread_of(em, op.result))
+    em.bind(op.result, retyped(em, em.registers(op.source), kind))
 
 
 @lowers(vector.BroadcastOp)
 def lower_broadcast(em: Emitter, op: vector.BroadcastOp) -> None:
-    (result,) = op.results
-    source = em.get(op.operands[0])
+    result, source = op.vector, em.get(op.source)
     if in_fragments(em) and isinstance(source, ir.Value):
-        size = prod(result.type.get_shape())  # type: ignore[attr-defined]
+        size = prod(result.type.get_shape())
         em.bind(result, fragment_value(em, em.splat(source, size), result.type))
         return
     count = register_count(result.type, spread_of(em, result))
     if not isinstance(source, Registers):
         em.bind(result, Splat(count, source))
         return
-    kind = op.operands[0].type
+    kind = op.source.type
     assert isinstance(kind, VectorType)
     spread, size = spread_of(em, result), prod(kind.get_shape())
     _whole_rows(op, spread, size)
@@ -355,11 +329,11 @@ def _whole_rows(op: Operation, spread: Spread, size: int) -> None:
         )
 
 
-def _range(op: Operation, whole: SSAValue) -> tuple[int, int]:
+def _range(op: vector.ExtractOp | vector.InsertOp, whole: SSAValue) -> tuple[int, int]:
     """(first element, number of elements) that static_position picks."""
     kind = whole.type
     assert isinstance(kind, VectorType)
-    position = [int(p) for p in attribute(op, "static_position").get_values()]
+    position = [int(p) for p in op.static_position.get_values()]
     shape = kind.get_shape()
     if any(p < 0 or p >= s for p, s in zip(position, shape, strict=False)):
         raise UnsupportedError(f"{op.name}: only constant positions inside the vector")
@@ -372,7 +346,7 @@ def _range(op: Operation, whole: SSAValue) -> tuple[int, int]:
 
 @lowers(vector.ExtractOp)
 def lower_extract(em: Emitter, op: vector.ExtractOp) -> None:
-    source = op.operands[0]
+    source = op.vector
     first, size = _range(op, source)
     spread = spread_of(em, source)
     held = em.registers(source)
@@ -390,8 +364,7 @@ def lower_extract(em: Emitter, op: vector.ExtractOp) -> None:
 
 @lowers(vector.InsertOp)
 def lower_insert(em: Emitter, op: vector.InsertOp) -> None:
-    value, whole = op.operands[0], op.operands[1]
-    (result,) = op.results
+    value, whole, result = op.source, op.dest, op.result
     first, size = _range(op, whole)
     spread = spread_of(em, result)
     held = em.registers(whole)
