@@ -12,6 +12,7 @@ from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.tile_tables import tile_tables
 from triton_xe.runtime.simulator.ir import Function, Module
 from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.sanitizer.definedness import Undefined, instrument
 
 G, S = "ptr addrspace(1)", "ptr addrspace(3)"
 NAMES = ["_Z7mysteryi", "llvm.mystery.i32", "llvm.genx.GenISA.mystery.i32", "__spirv_mystery",
@@ -87,6 +88,20 @@ def test_it_may_order_accesses(name: str, shared: bool) -> None:
     uses = {n: [i for i in function.instructions() if n in i.locals()] for n in ("%r", "%p")}
     tables = tile_tables(function, {"%p": ("%p", 0)}, {"%p": "a"}, uses, 16)
     assert bool(tables.of) == shared
+
+
+@pytest.mark.parametrize(("name", "used"), [(KNOWN, False), *((n, True) for n in NAMES)])
+def test_it_may_use_undefined_bits(name: str, used: bool) -> None:
+    load = "llvm.genx.GenISA.PredicatedLoad.i32.p1.i32"
+    function = kernel(
+        f"define spir_kernel void @k({G} %a, i1 %m) {{\n"
+        f"  %n = call i32 @{load}({G} %a, i64 4, i1 %m, i32 undef)\n"
+        f"  %x = call i32 @{name}(i32 %n)\n  ret void\n}}\ndeclare i32 @{name}(i32)\n"
+        f"declare i32 @{load}({G}, i64, i1, i32)\n")
+    next(function.instructions()).unfilled = True
+    plan = Undefined()
+    instrument(function, plan, helpers={}, entry=lambda pointer: 0)
+    assert [what for what, _ in plan.uses] == ([f"a call of {name} with"] if used else [])
 
 
 def test_only_known_barriers_are_barriers() -> None:
