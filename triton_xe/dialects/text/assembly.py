@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Self
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -33,6 +33,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     AttrConstraint,
+    AttrSizedOperandSegments,
     BaseAttr,
     IRDLOperation,
     IRDLOption,
@@ -70,23 +71,68 @@ class FieldOp(IRDLOperation):
         if not _OF_XDSL.isdisjoint(given):
             super().__init__(**given)
             return
-        fields = self.get_irdl_definition()
-        operands = [given.pop(name, None) for name, _ in fields.operands]
-        result_types = [given.pop(f"{name}_type", None) for name, _ in fields.results]
-        regions = [given.pop(name) for name, _ in fields.regions]
-        if unknown := given.keys() - fields.accessor_names.keys():
-            raise TypeError(f"{self.name} has no {', '.join(sorted(unknown))}")
-        properties = {
-            fields.accessor_names[field][0]: _as_attribute(type(self), field, value)
-            for field, value in given.items()
-        }
-        super().__init__(
-            operands=operands, result_types=result_types, properties=properties, regions=regions
+        fields = _fields(type(self))
+        parts = [given.pop(name, ()) for name in fields.operands]
+        operands: list[SSAValue] = []
+        for part in parts:
+            operands += (part,) if isinstance(part, SSAValue) else part or ()
+        results = [given.pop(name) for name in fields.results]
+        regions = [given.pop(name) for name in fields.regions]
+        properties: dict[str, Attribute] = {}
+        if fields.has_segments:
+            sizes = [1 if isinstance(part, SSAValue) else len(part or ()) for part in parts]
+            properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        for field, value in given.items():
+            if field not in fields.properties:
+                raise TypeError(f"{self.name} has no {field}")
+            attr = _as_attribute(type(self), field, value)
+            if attr is not None:
+                properties[fields.properties[field]] = attr
+        Operation.__init__(
+            self, operands=operands, result_types=results, properties=properties, regions=regions
         )
+
+
+    @classmethod
+    def build(cls, **parts: Any) -> Self:
+        """As xDSL's, without its checks where the parts are lists, as a format parses them."""
+        if parts["regions"] or parts["successors"] or _fields(cls).has_segments:
+            return super().build(**parts)
+        return cls.create(
+            operands=[value for part in parts["operands"] for value in part],
+            result_types=[type_ for part in parts["result_types"] for type_ in part],
+            properties=parts["properties"],
+            attributes=parts["attributes"],
+        )
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """The names of an op's fields, as its builder takes them."""
+
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    regions: tuple[str, ...]
+    properties: Mapping[str, str]
+    has_segments: bool
+
+
+@cache
+def _fields(op: type[IRDLOperation]) -> _Fields:
+    fields = op.get_irdl_definition()
+    return _Fields(
+        operands=tuple(name for name, _ in fields.operands),
+        results=tuple(f"{name}_type" for name, _ in fields.results),
+        regions=tuple(name for name, _ in fields.regions),
+        properties={field: name for field, (name, _) in fields.accessor_names.items()},
+        has_segments=any(isinstance(part, AttrSizedOperandSegments) for part in fields.options),
+    )
 
 
 def _as_attribute(op: type[IRDLOperation], field: str, value: Any) -> Attribute | None:
     match value:
+        case Attribute():
+            return value
         case None | False:
             return None
         case True:
@@ -97,16 +143,14 @@ def _as_attribute(op: type[IRDLOperation], field: str, value: Any) -> Attribute 
             return _keyword_type(op, field)(value)
         case tuple() | list():
             return DenseArrayBase.from_list(i64, value)
-        case Attribute():
-            return value
     raise TypeError(f"{op.name}: {field} cannot be {value!r}")
 
 
 @cache
 def _keyword_type(op: type[IRDLOperation], field: str) -> Callable[[str], Attribute]:
     """The class of a property whose value is one of a set of keywords."""
-    fields = op.get_irdl_definition()
-    bases: Any = fields.properties[fields.accessor_names[field][0]].constr.get_bases()
+    constraint = op.get_irdl_definition().properties[_fields(op).properties[field]].constr
+    bases: Any = constraint.get_bases()
     return StringAttr if bases is None else next(iter(bases))
 
 

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.ir import Operation, TypeAttribute
+from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
@@ -107,6 +107,7 @@ _REGULAR = frozenset(
     for op in (AddiOp, AndIOp, AddfOp, ExtSIOp, ExtUIOp, AddPtrOp, SplatOp, MulhiUIOp)
 )
 """The syntax of most ops: operands, then a type for all or for each, then maybe the result's."""
+_DICTIONARY = re.compile(r"\{[^{}\"<>#!]*\}")
 _SPLAT = re.compile(r"<([^\[\"<>]+)>")
 _REFERENCE = re.compile(r"loc\((#loc[0-9]*)\)")
 _LOCATION = re.compile(r"^(#loc[0-9]*) = loc\((.*)\)$", re.MULTILINE)
@@ -120,6 +121,7 @@ class Reader(Parser):
     def __init__(self, ctx: Context, text: str, name: str = "<module>") -> None:
         super().__init__(ctx, "", name)
         self._types: dict[str, TypeAttribute] = {}
+        self._dictionaries: dict[str, dict[str, Attribute]] = {}
         self._locations: dict[str, LocationAttr] = {}
         for alias, location in _LOCATION.findall(text):
             self._read(location, name)
@@ -176,6 +178,16 @@ class Reader(Parser):
         if type_ is not None and not content[match.end() : self.pos].strip():
             self._types[text] = type_
         return type_
+
+    def parse_optional_dictionary_attr_dict(self) -> dict[str, Attribute]:
+        match = _DICTIONARY.match(self.lexer.input.content, self.pos)
+        if match is None:
+            return super().parse_optional_dictionary_attr_dict()
+        if match[0] not in self._dictionaries:
+            self._dictionaries[match[0]] = super().parse_optional_dictionary_attr_dict()
+        else:
+            self._resume_from(match.end())
+        return dict(self._dictionaries[match[0]])
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         """As xDSL's, but a splat's value is kept once, and a float may be given by its bits."""

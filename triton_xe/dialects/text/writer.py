@@ -63,6 +63,8 @@ class Writer(Printer):
         self, attributes: Mapping[str, Attribute], **options: Any
     ) -> bool:
         """In the order of their names, as MLIR does."""
+        if not attributes:
+            return False
         return super().print_op_attributes(dict(sorted(attributes.items())), **options)
 
     def _render(self, attribute: Attribute) -> str:
