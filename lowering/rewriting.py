@@ -15,6 +15,9 @@ from xdsl.traits import IsTerminator, MemoryEffect, MemoryFreeEffect, MemoryWrit
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.structure import ExternElementwiseOp, FuncOp
+from triton_xe.dialects.xegpu.nd import PrefetchNdOp
+from triton_xe.dialects.xegpu.scattered import PrefetchOp
+from triton_xe.dialects.xetile.ops import PrefetchTileOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.surfaces.affine import Iteration, Remainder
@@ -186,6 +189,16 @@ def _only_reads(kind: type[Operation]) -> bool:
     effects = [trait for trait in kind.traits if isinstance(trait, MemoryEffect)]
     writes = any(isinstance(trait, MemoryWriteEffect | MemoryFreeEffect) for trait in effects)
     return bool(effects) and not writes and not kind.has_trait(IsTerminator)
+
+
+def orders_memory(op: Operation) -> bool:
+    """Whether a read must not move past an operation."""
+    if op.regions:
+        return True
+    return not is_pure(op) and not isinstance(op, _PREFETCHES) and not op.has_trait(IsTerminator)
+
+
+_PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)
 
 
 def is_unused(op: Operation) -> bool:

@@ -18,14 +18,16 @@ from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32, i64
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr, i1, i32, i64
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, IndexCastOp
-from triton_xe.dialects.tt.ops import PtrToIntOp
+from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp
+from triton_xe.dialects.tt.ops import GetNumProgramsOp, GetProgramIdOp, PtrToIntOp
+from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.xe import WarpIdOp
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.dialects.xetile.ops import InitTileOp
+from triton_xe.dialects.xetile.ops import InitTileOp, UpdateTileOffsetOp
 from triton_xe.dialects.xetile.types import TileType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
@@ -33,8 +35,9 @@ from triton_xe.lowering.rewriting import all_of, detach, functions, if_else
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.tiles.tile_analysis import sources
 
-_SCALAR = ("arith.", "tt.get_program_id", "tt.get_num_programs", "xe.warp_id")
+_SCALAR = (GetProgramIdOp, GetNumProgramsOp, WarpIdOp)
 Number = SSAValue | int
 
 
@@ -66,7 +69,7 @@ class _Guard:
         self.moved: dict[SSAValue, SSAValue] = {}
         self.tests: list[SSAValue] = []
         self.asked: set[object] = set()
-        self.runs: dict[Operation, SSAValue] = {}
+        self.runs: dict[scf.ForOp, SSAValue] = {}
 
     def run(self, tiles: list[InitTileOp]) -> None:
         for tile in tiles:
@@ -77,7 +80,7 @@ class _Guard:
         if not fast:
             Rewriter.erase_op(self.mark)
             return
-        loops = [op for op in self.function.walk() if op.name == "scf.for" and _has_tiles(op)]
+        loops = [loop for loop in all_of(self.function, scf.ForOp) if _has_tiles(loop)]
         running = [loop for loop in loops if self._runs(loop)]
         if self.tests or self.runs:
             self._split()
@@ -118,16 +121,13 @@ class _Guard:
 
     def _ask_steps(self) -> None:
         """Moves along a row keep to whole words; else the tile is gathered."""
-        for op in self.function.walk():
-            if op.name != "xetile.update_tile_offset":
-                continue
-            kind = op.operands[0].type
+        for op in all_of(self.function, UpdateTileOffsetOp):
+            kind = op.tile.type
             assert isinstance(kind, TileType)
-            offsets = op.offsets  # type: ignore[attr-defined]
-            step = offsets[1] if kind.row_major else offsets[0]
+            step = op.offsets[1] if kind.row_major else op.offsets[0]
             size = max(bit_width(kind.element_type) // 8, 1)
             if not self._multiple(step, size, block_2d.OFFSET_BYTES):
-                for source in _sources(op.operands[0]):
+                for source in sources(op.tile):
                     source.gather = UnitAttr()
 
     # -- tests -----------------------------------------------------------------------------------
@@ -170,12 +170,11 @@ class _Guard:
         self.tests.append(self._insert(CmpiOp(left, right, "sge")))
         return True
 
-    def _runs(self, loop: Operation) -> bool:
-        low, high = loop.operands[0], loop.operands[1]
-        bounds = constant_of(low), constant_of(high)
-        if bounds[0] is not None and bounds[1] is not None:
-            return bounds[0] < bounds[1]
-        left, right = self._top(low), self._top(high)
+    def _runs(self, loop: scf.ForOp) -> bool:
+        low, high = constant_of(loop.lb), constant_of(loop.ub)
+        if low is not None and high is not None:
+            return low < high
+        left, right = self._top(loop.lb), self._top(loop.ub)
         if left is None or right is None:
             return False
         self.runs[loop] = self._insert(CmpiOp(left, right, "slt"))
@@ -199,9 +198,9 @@ class _Guard:
             return None
         if held.type == i64:
             return held
-        if held.type.name == "tt.ptr":
+        if isinstance(held.type, PointerType):
             return self._insert(PtrToIntOp.create(operands=[held], result_types=[i64]))
-        if held.type.name == "index":
+        if isinstance(held.type, IndexType):
             return self._insert(IndexCastOp(held, i64))
         if bit_width(held.type) == 64:
             return None
@@ -213,7 +212,7 @@ class _Guard:
         op = value.owner
         if not isinstance(op, Operation):
             return value if op.parent_op() is self.function else None
-        if not op.name.startswith(_SCALAR) or op.regions:
+        if op.dialect_name() != "arith" and not isinstance(op, _SCALAR):
             return None
         operands = [self._hoisted(v) for v in op.operands]
         if any(v is None for v in operands):
@@ -267,14 +266,15 @@ def _tests(rule: Guard) -> tuple[bool, bool]:
 
 
 def _copy(
-    ops: list[Operation], into: Block, loop: Operation | None = None, runs: bool = False
+    ops: list[Operation], into: Block, loop: scf.ForOp | None = None, runs: bool = False
 ) -> None:
     """Copy ops with their tiles marked for gathers; `loop` is known to run, or not to."""
     copies: dict[SSAValue, SSAValue] = {}
     blocks: dict[Block, Block] = {}
     for op in ops:
         if op is loop and not runs:
-            for result, start in zip(op.results, op.operands[3:], strict=True):
+            assert loop is not None
+            for result, start in zip(loop.res, loop.iter_args, strict=True):
                 copies[result] = copies.get(start, start)
             continue
         copy = op.clone(copies, blocks)
@@ -301,60 +301,30 @@ def divisor(value: Number, depth: int = 8) -> int:
     if not isinstance(op, Operation) or depth == 0:
         return 1
     parts = [divisor(v, depth - 1) for v in op.operands]
-    if op.name == "arith.muli":
+    if isinstance(op, arith.MuliOp):
         return min(64, parts[0] * parts[1])
-    if op.name in ("arith.addi", "arith.subi"):
+    if isinstance(op, arith.AddiOp | arith.SubiOp):
         return min(parts)
-    if op.name == "arith.shli":
-        shift = constant_of(op.operands[1])
+    if isinstance(op, arith.ShLIOp):
+        shift = constant_of(op.rhs)
         return min(64, parts[0] << shift) if shift is not None else parts[0]
-    if op.name in ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"):
+    if isinstance(op, ExtSIOp | ExtUIOp | TruncIOp | IndexCastOp):
         return parts[0]
     return 1
 
 
-def _sources(tile: SSAValue) -> list[InitTileOp]:
-    """Every init_tile that a tile may come from."""
-    seen: set[SSAValue] = set()
-    work, out = [tile], list[InitTileOp]()
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        op = value.owner
-        if isinstance(op, Operation):
-            if isinstance(op, InitTileOp):
-                out.append(op)
-            elif op.name == "scf.for":
-                index = list(op.results).index(value)  # type: ignore[arg-type]
-                work += [op.operands[3 + index], op.regions[0].block.args[1 + index]]
-            elif op.name.startswith("xetile."):
-                work.append(op.operands[0])
-        else:
-            loop = op.parent_op()
-            last = op.last_op
-            if loop is not None and loop.name == "scf.for" and last is not None:
-                assert isinstance(value, BlockArgument)
-                at = value.index
-                work += [loop.operands[2 + at], last.operands[at - 1]]
-    return out
-
-
 def _has_tiles(loop: Operation) -> bool:
-    return any(op.name.startswith("xetile.") for op in loop.walk())
+    return any(op.dialect_name() == "xetile" for op in loop.walk())
 
 
-def _count_from_zero(loop: Operation) -> None:
+def _count_from_zero(loop: scf.ForOp) -> None:
     """for i = a to b step c -> for i = 0 to ceil((b - a) / c), where nothing uses i."""
-    low, high, step = loop.operands[:3]
-    if loop.regions[0].block.args[0].uses.get_length() or constant_of(step) is None:
+    by, kind = constant_of(loop.step), loop.lb.type
+    if loop.body.block.args[0].first_use is not None or by is None:
         return
-    if constant_of(low) == 0 and constant_of(step) == 1:
+    if constant_of(loop.lb) == 0 and by == 1:
         return
     at = InsertPoint.before(loop)
-    by, kind = constant_of(step), low.type
-    assert by is not None
 
     def insert(op: Operation) -> SSAValue:
         Rewriter.insert_op(op, at)
@@ -363,9 +333,6 @@ def _count_from_zero(loop: Operation) -> None:
     def number(value: int) -> SSAValue:
         return insert(arith.ConstantOp(IntegerAttr(value, kind)))  # type: ignore[call-overload]
 
-    span = insert(arith.SubiOp(high, low))
+    span = insert(arith.SubiOp(loop.ub, loop.lb))
     count = insert(arith.DivSIOp(insert(arith.AddiOp(span, number(by - 1))), number(by)))
-    loop.operands[0], loop.operands[1], loop.operands[2] = number(0), count, number(1)
-
-
-__all__ = ["GuardTilesPass", "divisor"]
+    loop.operands = [number(0), count, number(1), *loop.iter_args]

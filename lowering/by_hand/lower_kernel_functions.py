@@ -18,7 +18,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, gpu, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     FunctionType,
@@ -34,6 +34,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import IndexCastOp
+from triton_xe.dialects.tt.ops import GetNumProgramsOp, GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp, ReturnOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xe import WarpIdOp
@@ -42,7 +43,6 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.dialects.xetile.ops import InitTileOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.module_facts import WARPS, module_warps
-from triton_xe.lowering.surfaces.affine import attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SUBGROUPS = "xe.subgroups"
@@ -98,12 +98,14 @@ def _function(old: func.FuncOp) -> None:
     Rewriter.replace_op(old, made)
     slm = 0
     for op in list(made.walk()):
-        if op.name in ("func.return", "gpu.return"):
+        if isinstance(op, func.ReturnOp | gpu.ReturnOp):
             Rewriter.replace_op(op, ReturnOp.create())
-        elif op.name in _IDS:
-            _id(op)
-        elif op.name == "memref.alloca":
-            slm = _alloca(op, slm)
+        elif isinstance(op, gpu.NumSubgroupsOp):
+            raise UnsupportedError("gpu.num_subgroups: the number is the attribute xe.subgroups")
+        elif isinstance(op, gpu.BlockIdOp | gpu.GridDimOp | gpu.SubgroupIdOp):
+            _replace_id(op)
+        elif isinstance(op, memref.AllocaOp):
+            slm = _allocate(op, slm)
     if slm:
         declared = attributes.get(SLM_BYTES)
         if isinstance(declared, IntegerAttr):
@@ -147,32 +149,22 @@ def _need(known: bool, op: Operation, kind: Attribute) -> None:
         raise UnsupportedError(f"{op.name}: {kind} has no static shape; give sizes and strides")
 
 
-_IDS = {
-    "gpu.block_id": "tt.get_program_id", "gpu.grid_dim": "tt.get_num_programs",
-    "gpu.subgroup_id": "", "gpu.num_subgroups": "",
-}
-
-
-def _id(op: Operation) -> None:
-    from triton_xe.dialects.tt.ops import GetNumProgramsOp, GetProgramIdOp
-
-    at = InsertPoint.before(op)
+def _replace_id(op: gpu.BlockIdOp | gpu.GridDimOp | gpu.SubgroupIdOp) -> None:
+    """gpu.block_id x -> tt.get_program_id x ; gpu.grid_dim x -> tt.get_num_programs x"""
     made: Operation
-    if op.name == "gpu.subgroup_id":
+    if isinstance(op, gpu.SubgroupIdOp):
         made = WarpIdOp()
-    elif op.name == "gpu.num_subgroups":
-        raise UnsupportedError("gpu.num_subgroups: the number is the attribute xe.subgroups")
     else:
-        axis = StringAttr(str(attribute(op, "dimension").data))
-        kind = GetProgramIdOp if op.name == "gpu.block_id" else GetNumProgramsOp
+        kind = GetProgramIdOp if isinstance(op, gpu.BlockIdOp) else GetNumProgramsOp
+        axis = StringAttr(str(op.dimension.data))
         made = kind.create(properties={"axis": axis}, result_types=[i32])
-    Rewriter.insert_op(made, at)
+    Rewriter.insert_op(made, InsertPoint.before(op))
     Rewriter.replace_op(op, IndexCastOp(made.results[0], IndexType()))
 
 
-def _alloca(op: Operation, used: int) -> int:
+def _allocate(op: memref.AllocaOp, used: int) -> int:
     """A memref in shared local memory becomes its offset in bytes."""
-    kind = op.results[0].type
+    kind = op.memref.type
     assert isinstance(kind, MemRefType)
     space = kind.memory_space
     local = isinstance(space, IntegerAttr) and space.value.data == SLM_SPACE
@@ -181,16 +173,9 @@ def _alloca(op: Operation, used: int) -> int:
             f"memref.alloca of {kind}: only shared local memory of static shape"
             f" (memory space {SLM_SPACE}) can be allocated"
         )
-    _memref_in_slm(op, kind, used)
+    base = arith.ConstantOp(IntegerAttr(used, i64))
+    Rewriter.insert_op(base, InsertPoint.before(op))
+    op.memref.replace_all_uses_with(base.result)
+    Rewriter.erase_op(op)
     size = prod(kind.get_shape()) * bit_width(kind.element_type) // 8
     return used + -(-size // 64) * 64
-
-
-def _memref_in_slm(op: Operation, kind: MemRefType[Any], offset: int) -> None:
-    base = arith.ConstantOp(IntegerAttr(offset, i64))
-    Rewriter.insert_op(base, InsertPoint.before(op))
-    op.results[0].replace_all_uses_with(base.results[0])
-    Rewriter.erase_op(op)
-
-
-__all__ = ["SLM_BYTES", "SUBGROUPS", "LowerKernelFunctionsPass", "subgroups_of"]

@@ -17,8 +17,8 @@ from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import scalar_type, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
+from triton_xe.lowering.rewriting import orders_memory
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
-from triton_xe.lowering.tiles.sink_loads import orders_memory
 
 T = TypeVar("T")
 Lowering = Callable[["Emitter", Any], None]

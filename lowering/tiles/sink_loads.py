@@ -17,20 +17,18 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import FragmentOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
-from triton_xe.dialects.xegpu.nd import LoadNdOp, PrefetchNdOp
-from triton_xe.dialects.xegpu.scattered import PrefetchOp
-from triton_xe.dialects.xetile.ops import PrefetchTileOp
+from triton_xe.dialects.xegpu.nd import LoadNdOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.rewriting import detach, functions, is_pure
-from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.layouts.rematerialize import is_volatile, layout_of
+from triton_xe.lowering.rewriting import detach, functions, orders_memory
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 
@@ -38,7 +36,6 @@ HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
-_PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)
 
 
 @dataclass(frozen=True)
@@ -82,18 +79,16 @@ def _sink(block: Block, target: Target) -> None:
         _move(op, {use.operation for result in op.results for use in result.uses})
 
 
-def _sink_to_conversion(load: Operation, target: Target) -> None:
+def _sink_to_conversion(load: LoadOp, target: Target) -> None:
     """Move a tensor's read to where it changes its layout, if that is all that happens to it.
 
     Where the layout changes through shared local memory there is a barrier behind the read, so
     what other subgroups write later is still written later.
     """
-    (result,) = load.results
-    users = {use.operation for use in result.uses}
-    volatile = attribute(load, "isVolatile")
-    if volatile is not None and volatile.value.data:
+    users = {use.operation for use in load.result.uses}
+    if is_volatile(load) or not isinstance(load.result.type, TensorType):
         return
-    if isinstance(result.type, TensorType) and all(_meets(user, target) for user in users):
+    if all(_changes_in_shared_memory(user, target) for user in users):
         _move(load, users)
 
 
@@ -138,15 +133,14 @@ def _chain(op: DpasOp) -> list[DpasOp]:
     return chain
 
 
-def _meets(op: Operation, target: Target) -> bool:
+def _changes_in_shared_memory(op: Operation, target: Target) -> bool:
     """Whether an operation changes a layout through shared local memory."""
-    if op.name != "ttg.convert_layout":
+    if not isinstance(op, ConvertLayoutOp):
         return False
-    source: Any = op.operands[0].type
-    old, new = (without_copies(layout_of(v.type)) for v in (op.operands[0], op.results[0]))
+    old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
     if old == new:
         return False
-    bits = bits_of(scalar_type(source.element_type))
+    bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
     return plan_conversion(old, new, bits, target).shared is not None
 
 
@@ -159,10 +153,3 @@ def _move(op: Operation, users: set[Operation]) -> None:
     if following is not None:
         detach(op)
         Rewriter.insert_op(op, InsertPoint.before(following))
-
-
-def orders_memory(op: Operation) -> bool:
-    """Whether a read must not move past an operation."""
-    if op.regions:
-        return True
-    return not is_pure(op) and not isinstance(op, _PREFETCHES) and not op.has_trait(IsTerminator)

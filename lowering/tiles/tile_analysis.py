@@ -15,6 +15,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from triton_xe.dialects import xe
 from triton_xe.dialects.xegpu.types import bit_width, tensor_desc
 from triton_xe.dialects.xetile.ops import (
+    InitCoopTileOp,
+    InitTileOp,
     LoadTileOp,
     PrefetchTileOp,
     StoreTileOp,
@@ -35,7 +37,6 @@ from triton_xe.lowering.tiles.tile_descriptors import (
     gather_kind,
     in_memory,
     is_transposed,
-    made_for_gathers,
     same_layout_groups,
 )
 from triton_xe.lowering.tiles.tile_operands import (
@@ -185,14 +186,23 @@ class TileAnalysis:
             found = Needs(gather=not self.target.has_block_2d)
             for link in _same_tile(tile):
                 self.needs[link] = found
-                op = link.owner
-                if isinstance(op, Operation) and made_for_gathers(op):
-                    found.gather = True
+            found.gather |= any(source.gather is not None for source in sources(tile))
         return self.needs[tile]
 
 
 def _names(op: TileMmaOp) -> str:
     return "abc" if op.acc is None else "abcc"
+
+
+def sources(tile: SSAValue) -> list[InitTileOp]:
+    """Every init_tile that a tile, or the tile that it is a part of, may come from."""
+    found = []
+    for link in _same_tile(tile):
+        if isinstance(link.owner, InitTileOp):
+            found.append(link.owner)
+        elif isinstance(link.owner, InitCoopTileOp):
+            found += sources(link.owner.tile)
+    return found
 
 
 def _same_tile(tile: SSAValue) -> list[SSAValue]:

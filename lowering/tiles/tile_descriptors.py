@@ -9,17 +9,16 @@ from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.access_attributes import sg_map
 from triton_xe.dialects.xegpu.dpas import operand_sg_map
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
-from triton_xe.dialects.xetile.ops import InitCoopTileOp, InitTileOp
+from triton_xe.dialects.xetile.ops import LoadTileOp
 from triton_xe.dialects.xetile.types import TileType
-from triton_xe.lowering.rewriting import detach, last_of
-from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.rewriting import detach, last_of, orders_memory
 from triton_xe.lowering.tiles.tile_operands import Cut, Span, TileOperand
 from triton_xe.plan import BlockPlan
 
@@ -59,7 +58,7 @@ class Rectangle:
 
 def is_transposed(op: Operation, kind: TileType) -> bool:
     """Whether rows of registers are columns of memory."""
-    flips = op.name == "xetile.load_tile" and attribute(op, "transpose") is not None
+    flips = isinstance(op, LoadTileOp) and op.transpose is not None
     return flips != (not kind.row_major)
 
 
@@ -115,44 +114,36 @@ def sink_gathers(function: Operation) -> None:
     """Move gathers to their first use, which keeps few operands in registers at a time."""
     for block in [b for op in function.walk() for region in op.regions for b in region.blocks]:
         order = {op: i for i, op in enumerate(block.ops)}
-        barriers = [i for op, i in order.items() if op.name in _ORDERED or op.regions]
-        for op in reversed(list(block.ops)):
-            if op.name != "xegpu.load_nd" or not is_gathered(op.operands[0]):
+        barriers = [i for op, i in order.items() if orders_memory(op)]
+        for op in reversed(order):
+            if not isinstance(op, LoadNdOp) or not is_gathered(op.desc):
                 continue
-            users = [order[u.operation] for u in op.results[0].uses if u.operation in order]
-            if len(users) < op.results[0].uses.get_length() or not users:
+            users = [order[u.operation] for u in op.value.uses if u.operation in order]
+            if len(users) < op.value.uses.get_length() or not users:
                 continue
             first = min(users)
             if not any(order[op] < i < first for i in barriers):
                 target = list(order)[first]
                 detach(op)
                 Rewriter.insert_op(op, InsertPoint.before(target))
-                moved = op.operands[0].owner
+                moved = op.desc.owner
                 if isinstance(moved, UpdateNdOffsetOp) and moved.moved.uses.get_length() == 1:
                     detach(moved)
                     Rewriter.insert_op(moved, InsertPoint.before(op))
 
 
-_ORDERED = ("xegpu.store_nd", "xegpu.store_scatter", "xegpu.atomic_rmw", "xegpu.fence",
-            "xegpu.nbarrier_wait", "gpu.barrier")
-
-
 def is_gathered(desc: SSAValue) -> bool:
     """Whether a descriptor, before it was moved, was made for gathers."""
-    seen: set[SSAValue] = set()
-    while desc not in seen:
-        seen.add(desc)
+    while not isinstance(desc.owner, CreateNdTdescOp):
         op = desc.owner
         if isinstance(op, UpdateNdOffsetOp):
             desc = op.desc
-        elif isinstance(op, CreateNdTdescOp):
-            return op.gather is not None
-        elif isinstance(desc, BlockArgument):
-            loop = op.parent_op()
-            if loop is None or loop.name != "scf.for":
-                return False
-            desc = loop.operands[2 + desc.index]
-    return False
+            continue
+        loop = op.parent_op() if isinstance(op, Block) else None
+        if not isinstance(loop, scf.ForOp) or not isinstance(desc, BlockArgument):
+            return False
+        desc = loop.iter_args[desc.index - 1]
+    return desc.owner.gather is not None
 
 
 def same_layout_groups(op: Operation) -> list[list[SSAValue]]:
@@ -166,11 +157,3 @@ def same_layout_groups(op: Operation) -> list[list[SSAValue]]:
                  if isinstance(v.type, VectorType) and len(v.type.get_shape()) in (2, 4)]
         return [tiles] if len(tiles) > 1 else []
     return []
-
-
-def made_for_gathers(op: Operation) -> bool:
-    """Whether a tile was marked where it was made, or is part of one that was."""
-    if isinstance(op, InitCoopTileOp):
-        source = op.tile.owner
-        return isinstance(source, Operation) and made_for_gathers(source)
-    return isinstance(op, InitTileOp) and op.gather is not None
