@@ -16,10 +16,11 @@ from llvmlite import ir
 
 from triton_xe.hardware.block_2d import cache_code
 from triton_xe.intrinsics import genisa
+from triton_xe.intrinsics.mangling import suffix
 from triton_xe.lowering.emit.helpers import call_lane, conditional
 from triton_xe.lowering.emit.instructions import volatile_load
 from triton_xe.lowering.emit.maths.terms import Term, scalar_of, shaped
-from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, SLM, bits_of, suffix, vector_of
+from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, SLM, bits_of, vector_of
 from triton_xe.lowering.emit.writer import Writer
 
 DEFAULT = "default"
@@ -57,7 +58,7 @@ def load(
             return conditional(w, active, lambda _: volatile_load(
                 w.b, w.b.inttoptr(at, POINTER), stored, align), fill)
 
-        value = call_lane(em, f"volatile_load_{suffix(stored)}_{align}", stored,
+        value = call_lane(em, f"volatile_load_{suffix(str(stored))}_{align}", stored,
                           [em.address(pointer), fill, condition], read)
     else:
         value = em.call(genisa.PREDICATED_LOAD, [pointer, I64(align), condition, fill])
@@ -162,7 +163,7 @@ def hinted_store(
 
 
 def _helper_name(verb: str, where: Where, kind: ir.Type, policy: str) -> str:
-    return f"{verb}_{suffix(kind)}_p{where[0].type.addrspace}_{policy.replace('.', '_')}"
+    return f"{verb}_{suffix(str(kind))}_p{where[0].type.addrspace}_{policy.replace('.', '_')}"
 
 
 @dataclass(frozen=True)

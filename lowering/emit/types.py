@@ -92,12 +92,3 @@ def bits_of(kind: ir.Type) -> int:
 def vector_of(kind: ir.Type, count: int) -> ir.Type:
     """`<count x kind>`, or the scalar for one element."""
     return kind if count == 1 else ir.VectorType(kind, count)
-
-
-def suffix(kind: ir.Type) -> str:
-    """How LLVM mangles a type into the name of an intrinsic."""
-    if isinstance(kind, ir.VectorType):
-        return f"v{kind.count}{suffix(kind.element)}"
-    if isinstance(kind, ir.IntType):
-        return f"i{kind.width}"
-    return {ir.HalfType: "f16", ir.FloatType: "f32", ir.DoubleType: "f64"}[type(kind)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from triton_xe.errors import UnsupportedError
+from triton_xe.intrinsics.mangling import suffix
 
 _FLOAT_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
@@ -63,12 +64,7 @@ class Type:
     @cached_property
     def mangled(self) -> str:
         """The suffix that LLVM gives overloaded intrinsics: `v16f32`, `p0`, `i64`."""
-        if self.kind == "vec":
-            return f"v{self.count}{self.scalar.mangled}"
-        if self.kind == "ptr":
-            return "p0"
-        return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(
-            self.name, self.name)
+        return suffix(self.text)
 
     def __str__(self) -> str:
         return self.text
