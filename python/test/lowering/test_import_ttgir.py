@@ -2,13 +2,14 @@
 
 import itertools
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 from xdsl.dialects.builtin import TensorType
 
+from python.test.lowering import ttgir_kernels
+from python.test.lowering.ttgir_helper import make_ttgir, reread_by_libtriton
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.text.locations import source_of
@@ -16,11 +17,6 @@ from triton_xe.dialects.text.reader import read_module
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.import_ttgir import import_ttgir
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import ttgir_kernels
-from ttgir_helper import make_ttgir, reread_by_libtriton
 
 CASES = {case.name: case for case in ttgir_kernels.CASES}
 

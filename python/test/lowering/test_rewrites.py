@@ -6,17 +6,13 @@ name other passes, and have layouts of its own instead.
 """
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+from python.test.lowering.module_text import file_check
 from triton_xe.lowering.pipeline import PASSES, pass_table
 from triton_xe.tools.commands.opt import transformed
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from module_text import file_check
 
 FOLDER = Path(__file__).parent / "filecheck"
 ATTRIBUTES = (

@@ -11,7 +11,7 @@ from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
 from triton_xe.tools import intel
 from triton_xe.tools.commands.run import made_array, run_program
 
-SOURCE = (Path(__file__).parents[3] / "examples" / "xetile_gemm.mlir").read_text()
+SOURCE = (Path(__file__).parents[4] / "examples" / "xetile_gemm.mlir").read_text()
 INT8 = (
     ("32x64xf16", "64x64xi8"), ("32x32xf16", "32x64xi8"), ("256x32xf16", "256x64xi8"),
     ("32x256xf16", "64x256xi8"), ("8x32xf16", "8x64xi8"), ("xf32", "xi32"),

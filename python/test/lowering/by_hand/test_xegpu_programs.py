@@ -1,13 +1,9 @@
 """Every XeGPU op on the simulator, against numpy, with 16 and with 8 lanes."""
 
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from xegpu_programs import PROGRAMS
-
+from python.test.lowering.by_hand.xegpu_programs import PROGRAMS
 from triton_xe.tools.commands.run import run_program
 
 NOT_ON_DG2 = {"block f64", "gather f64", "dpas tf32 2d", "dpas tf32 vnni", "dpas tf32 two rows"}

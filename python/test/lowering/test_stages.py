@@ -1,4 +1,4 @@
-"""Triton's kernels take the road through XeTile and XeGPU, and only its end names intrinsics."""
+"""Triton's kernels go through XeTile and XeGPU, and only its end names intrinsics."""
 
 from __future__ import annotations
 

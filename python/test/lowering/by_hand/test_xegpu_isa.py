@@ -4,14 +4,10 @@ All programs of a device are kernels of one module, which is compiled once.
 """
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from xegpu_programs import ATOMICS, PROGRAMS, SMALL
-
+from python.test.lowering.by_hand.xegpu_programs import ATOMICS, PROGRAMS, SMALL
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
 from triton_xe.tools import intel
 
