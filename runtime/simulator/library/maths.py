@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from math import factorial, inf, log, nan
 
+from triton_xe.intrinsics import ROWS
 from triton_xe.runtime.simulator.ir import (
     F32,
     F64,
@@ -25,14 +26,12 @@ from triton_xe.runtime.simulator.ir import (
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, vector_math_symbol
 
-_BINARY = frozenset({"pow", "atan2", "fmod", "hypot", "ldexp"})
-
 
 def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
     """`<S x T> xe.math.<name>.<type>.<S>(<S x T> ...)`."""
     scalar = F32 if kind == "f32" else F64
     t = vector(lanes, scalar)
-    types = [t, *([with_elements(t, I32) if name == "ldexp" else t] * (name in _BINARY))]
+    types = [t if p.type == "T" else with_elements(t, I32) for p in ROWS[name].parameters]
     b = define(symbol("math", name, kind, lanes), t, [(f"x{k}", x) for k, x in enumerate(types)])
     if kind == "f32" and name in ("exp", "exp2", "exp10"):
         b.ret(_exponential(b, b.arguments[0], name))

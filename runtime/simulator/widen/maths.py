@@ -55,12 +55,11 @@ def math_call(w: Widener, i: Instruction) -> bool:
 
 
 def _native(w: Widener, i: Instruction, name: str) -> None:
-    """An intrinsic of LLVM, on the host vector; i1 and i32 control operands stay scalar."""
-    controlled = name in ("ctlz", "cttz", "abs", "is.fpclass")
+    """An intrinsic of LLVM, on the host vector; what has to be constant stays scalar."""
     uniform = not w.result_shape(i).wide
     operands = [
-        w.uniform(o) if uniform or (controlled and k > 0) else w.wide_of(o)
-        for k, o in enumerate(i.operands)
+        w.uniform(o) if uniform or p.constant else w.wide_of(o)
+        for o, p in zip(i.operands, find(i.callee).parameters, strict=True)
     ]
     result = with_elements(operands[0].type, i.type.scalar)
     w.define_like(i, w.b.intrinsic(name, *operands, result=result, flags=i.flags))
