@@ -17,11 +17,15 @@ from triton_xe.dialects.xe import FromTileOp, ToTileOp
 from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
 from triton_xe.dialects.xetile.ops import TileMmaOp
 from triton_xe.errors import LegalityError, UnsupportedError
-from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, DpasShape, Fragment
+from triton_xe.hardware.dpas import (
+    MAX_REPEAT_COUNT,
+    SYSTOLIC_DEPTH,
+    Dpas,
+    DpasShape,
+    Fragment,
+)
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearLayout, to_linear_layout
-
-MAX_ROWS = 8
 
 
 class Cut(NamedTuple):
@@ -184,7 +188,7 @@ def dpas_of(op: TileMmaOp, target: Target) -> Dpas:
     rows = plane(kinds[0])[0]
     if not target.has_dpas:
         raise UnsupportedError(f"xetile.tile_mma: {target.name} has no DPAS")
-    count = MAX_ROWS if rows >= MAX_ROWS else power_of_2(rows)
+    count = MAX_REPEAT_COUNT if rows >= MAX_REPEAT_COUNT else power_of_2(rows)
     try:
         return Dpas(precision_name(elements[0]), precision_name(elements[1]),
                     accumulator_name(elements[2]), count, target.dpas_execution_size)
@@ -216,7 +220,7 @@ def operand_of_tensor(op: ToTileOp | FromTileOp) -> TileOperand:
 def plain_tile(kind: Attribute, target: Target) -> TileOperand:
     """A tile that no matrix instruction uses: a column for each lane, rows by up to eight."""
     rows, columns = plane(kind)
-    count = MAX_ROWS if rows >= MAX_ROWS else power_of_2(rows)
+    count = MAX_REPEAT_COUNT if rows >= MAX_REPEAT_COUNT else power_of_2(rows)
     shape = DpasShape(count, target.subgroup_size, 2 * SYSTOLIC_DEPTH)
     return TileOperand("c", shape, 32, rows, columns)
 

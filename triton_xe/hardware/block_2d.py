@@ -24,7 +24,9 @@ SUBGROUP_SIZE = 16
 ELEMENT_BITS = (8, 16, 32, 64)
 GRF_BYTES = 64
 """A register of every device that has 2D block messages."""
-MAX_RESULT_BYTES = 32 * GRF_BYTES
+MAX_RESULT_REGISTERS = 32
+MAX_HEIGHT = 32
+MAX_STORE_HEIGHT = 8
 MAX_ROW_BYTES = 64
 """Most bytes of one row of the rectangle: element bytes * width * blocks."""
 MAX_SURFACE = 1 << 24
@@ -160,7 +162,7 @@ def _load_shapes(
     rows: Iterable[_Row], transpose: bool = False, vnni: bool = False
 ) -> frozenset[BlockShape]:
     shapes = _shapes(rows, transpose, vnni)
-    return frozenset(s for s in shapes if s.result_bytes <= MAX_RESULT_BYTES)
+    return frozenset(s for s in shapes if s.registers <= MAX_RESULT_REGISTERS)
 
 
 _LOADS = (
@@ -221,8 +223,8 @@ def _common_reason(shape: BlockShape, target: Target) -> str | None:
         value = getattr(shape, name)
         if value & (value - 1):
             return f"{name} {value} is not a power of 2"
-    if shape.height > 32:
-        return f"height {shape.height} is over the limit of 32 rows"
+    if shape.height > MAX_HEIGHT:
+        return f"height {shape.height} is over the limit of {MAX_HEIGHT} rows"
     return None
 
 
@@ -230,8 +232,9 @@ def _load_reason(shape: BlockShape, target: Target) -> str:
     common = _common_reason(shape, target)
     if common:
         return common
-    if shape.result_bytes > MAX_RESULT_BYTES:
-        return f"a result of {shape.registers} registers is over the limit of 32"
+    if shape.registers > MAX_RESULT_REGISTERS:
+        return (f"a result of {shape.registers} registers is over the limit of "
+                f"{MAX_RESULT_REGISTERS}")
     if shape.transpose:
         return _transpose_reason(shape, target)
     if shape.vnni and shape.element_bits > 16:
@@ -259,8 +262,8 @@ def _store_reason(shape: BlockShape, target: Target) -> str:
         return "a store neither transposes nor packs"
     if shape.blocks > 1:
         return "a store has one block"
-    if shape.height > 8:
-        return f"height {shape.height} is over the limit of 8 rows of a store"
+    if shape.height > MAX_STORE_HEIGHT:
+        return f"height {shape.height} is over the limit of {MAX_STORE_HEIGHT} rows of a store"
     return f"a row of {shape.row_bytes} bytes is less than {OFFSET_BYTES}"
 
 

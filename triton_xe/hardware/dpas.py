@@ -15,6 +15,7 @@ from triton_xe.hardware.target import Target
 
 SYSTOLIC_DEPTH = 8
 MAX_REPEAT_COUNT = 8
+EXECUTION_SIZES = (8, 16)
 
 PRECISION: Mapping[str, int] = {
     "u8": 1, "u4": 2, "u2": 3, "s8": 4, "s4": 5, "s2": 6, "bf8": 7, "hf8": 8, "tf32": 10,
@@ -116,7 +117,7 @@ class Dpas:
         reason = _combination_reason(self.a, self.b, self.accumulator)
         if reason:
             raise LegalityError(reason)
-        if self.execution_size not in (8, 16):
+        if self.execution_size not in EXECUTION_SIZES:
             raise LegalityError(f"DPAS is 8 or 16 wide, not {self.execution_size}")
         if not 1 <= self.repeat_count <= MAX_REPEAT_COUNT:
             raise LegalityError(f"DPAS has 1 to 8 rows, not {self.repeat_count}")

@@ -10,7 +10,8 @@ Register layouts of the instruction: visa `DPAS` documentation of the Intel grap
 order of the repetitions: Intel's Triton backend (DPAStoLinearLayout), whose printed register
 tables this reproduces.
 
->>> from triton_xe.layout.encodings import DotOperandEncoding, to_linear_layout
+>>> from triton_xe.hardware.dpas import EXECUTION_SIZES, SYSTOLIC_DEPTH
+from triton_xe.layout.encodings import DotOperandEncoding, to_linear_layout
 >>> dpas = DpasEncoding(8, 8, 16, 2, 16, (8, 4), (4, 2))
 >>> to_linear_layout(dpas, (256, 256)).apply({"register": 9, "lane": 3, "warp": 5, "block": 0})
 {'dim0': 33, 'dim1': 51}
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triton_xe.errors import LayoutError
+from triton_xe.hardware.dpas import EXECUTION_SIZES, SYSTOLIC_DEPTH
 from triton_xe.layout.encodings import DistributedEncoding, Ints, check_powers_of_two, mlir
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
@@ -58,8 +60,8 @@ class DpasEncoding(DistributedEncoding):
     def __post_init__(self) -> None:
         what = "#xe.dpas"
         _check_one_of(self.repeat_count, (1, 2, 4, 8), "repeatCount")
-        _check_one_of(self.systolic_depth, (8,), "systolicDepth")
-        _check_one_of(self.execution_size, (8, 16), "executionSize")
+        _check_one_of(self.systolic_depth, (SYSTOLIC_DEPTH,), "systolicDepth")
+        _check_one_of(self.execution_size, EXECUTION_SIZES, "executionSize")
         _check_one_of(self.ops_per_channel, (1, 2, 4, 8), "opsPerChan")
         sizes = (self.execution_size, 2 * self.execution_size)
         _check_one_of(self.threads_per_warp, sizes, "threadsPerWarp")

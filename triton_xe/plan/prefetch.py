@@ -13,8 +13,6 @@ from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.model import Message, Refusal
 from triton_xe.plan.surface import SurfaceFacts, open_guards
 
-MAX_ROWS = 32
-
 
 @dataclass(frozen=True)
 class PrefetchPlan:
@@ -90,7 +88,7 @@ def plan_prefetch(
 def _shape(rows: int, columns: int, element_bits: int, n_warps: int) -> BlockShape:
     width = min(columns, 8 * block_2d.MAX_ROW_BYTES // element_bits)
     share = max(1, rows * columns // (width * n_warps))
-    return BlockShape(element_bits, width, min(share, rows, MAX_ROWS))
+    return BlockShape(element_bits, width, min(share, rows, block_2d.MAX_HEIGHT))
 
 
 def _positions(shape: BlockShape, rows: int, columns: int) -> Iterator[tuple[int, int]]:
