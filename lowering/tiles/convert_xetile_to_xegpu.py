@@ -45,7 +45,7 @@ from triton_xe.dialects.xegpu.nd import (
     StoreNdOp,
     UpdateNdOffsetOp,
 )
-from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.dialects.xegpu.types import bit_width, vector_type
 from triton_xe.dialects.xetile.ops import (
     InitCoopTileOp,
     InitTileOp,
@@ -312,7 +312,7 @@ class _Conversion:
         wide = shape.transpose and shape.element_bits != plan.element_bits
         return self._access(op, LoadNdOp(
             desc=desc, packed=shape.vnni, transpose=shape.transpose,
-            value_type=VectorType(op.tile_type.element_type, (plan.elements, plan.parts)),
+            value_type=vector_type(op.tile_type.element_type, (plan.elements, plan.parts)),
             transpose_bit_width=shape.element_bits if wide else 0,
         )).value
 
@@ -342,7 +342,7 @@ class _Conversion:
             if len(used) > 1 or registers != list(range(registers[0], registers[0] + per)):
                 flat = [x for r in registers
                         for x in (used.index(r // per), r % per // packed, r % packed)]
-                vector = VectorType(kind.element_type, (plan.elements, plan.parts))
+                vector = vector_type(kind.element_type, (plan.elements, plan.parts))
                 value = self._insert(op, xe.FragmentOp([mine[f] for f in used], flat, vector))
             desc = self._at(op, base, rectangle.start[1] + message.x,
                             rectangle.start[0] + message.y)
@@ -409,7 +409,7 @@ class _Conversion:
         tile = self.operands[value]
         fragment = tile.fragment_at(tile.row_of(number))
         element = value.type.element_type  # type: ignore[attr-defined]
-        return VectorType(element, (fragment.elements, fragment.packed))
+        return vector_type(element, (fragment.elements, fragment.packed))
 
     def _to_tile(self, op: xe.ToTileOp) -> None:
         count = self.operands[op.tile].count

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     NoneAttr,
     ShapedType,
+    VectorType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -267,6 +268,12 @@ def vnni_factor(element: Attribute) -> int:
 
 
 Shape = tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def vector_type(element: Attribute, shape: Shape) -> VectorType[Any]:
+    """The vector type; equal calls give the same object."""
+    return VectorType(element, shape)
 
 
 @lru_cache(maxsize=4096)

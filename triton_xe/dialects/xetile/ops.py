@@ -6,7 +6,6 @@ Source: the RFC for XeTile and XeGPU, section "XeTile Dialect"; see `triton_xe.d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
@@ -43,7 +42,7 @@ from triton_xe.dialects.xegpu.syntax import (
     static_values,
     verify_vector,
 )
-from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.dialects.xegpu.types import bit_width, vector_type
 from triton_xe.dialects.xetile.types import TileType, as_tile, register_shape
 from triton_xe.errors import LegalityError
 
@@ -263,7 +262,8 @@ class LoadTileOp(RegisterAccessOp):
         """`value_type` may be left out."""
         if value_type is None:
             type_ = as_tile(tile.type)
-            value_type = _vector(register_shape(type_, inner_blocks, transpose), type_.element_type)
+            shape = register_shape(type_, inner_blocks, transpose)
+            value_type = vector_type(type_.element_type, shape)
         super().__init__(
             tile=tile, inner_blocks=inner_blocks, transpose=transpose, value_type=value_type,
             **given,
@@ -277,13 +277,6 @@ class LoadTileOp(RegisterAccessOp):
         verify_vector(
             self.name, f"the value of {tile}", self.value.type, (shape,), tile.element_type
         )
-
-@lru_cache(maxsize=1024)
-
-
-@lru_cache(maxsize=1024)
-def _vector(shape: tuple[int, ...], element: Attribute) -> VectorType[Attribute]:
-    return VectorType(element, shape)
 
 
 @irdl_op_definition
