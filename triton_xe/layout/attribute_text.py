@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.layout.shared import SharedEncoding
 from triton_xe.layout.tiling import BlockBases
 
 _TOKEN = re.compile(
@@ -63,10 +64,7 @@ class Fields:
     def boolean(self, name: str, default: bool | None = None) -> bool:
         if default is not None and not self.has(name):
             return default
-        item = self.item(name)
-        if not isinstance(item.value, bool):
-            fail(item.column, f"true or false for {name}", show(item.value))
-        return item.value
+        return self._of(name, bool, "true or false")
 
     def word(self, name: str, known: Sequence[str]) -> str:
         """One of `known`; the first where the entry is missing."""
@@ -82,30 +80,30 @@ class Fields:
 
     def bases(self, name: str) -> BlockBases:
         """A list of lists."""
-        item = self.item(name)
-        if not isinstance(item.value, list):
-            fail(item.column, f"a list of bases for {name}", show(item.value))
-        return tuple(_integers(inner, name) for inner in item.value)
+        return tuple(_integers(inner, name) for inner in self._of(name, list, "a list of bases"))
 
     def nested(self, name: str) -> Fields:
         """A `{...}`."""
-        item = self.item(name)
-        if not isinstance(item.value, Fields):
-            fail(item.column, f"'{{' for {name}", show(item.value))
-        item.value.mnemonic = self.mnemonic
-        return item.value
+        found: Fields = self._of(name, Fields, "'{'")
+        found.mnemonic = self.mnemonic
+        return found
 
     def encoding(self, name: str) -> Encoding:
-        item = self.item(name)
-        if not isinstance(item.value, Encoding):
-            fail(item.column, f"a layout attribute for {name}", show(item.value))
-        return item.value
+        return self._of(name, Encoding, "a layout attribute")
 
     def parent(self, name: str = "parent") -> DistributedEncoding:
-        encoding = self.encoding(name)
-        if not isinstance(encoding, DistributedEncoding):
-            fail(self.item(name).column, f"a register layout for {name}", str(encoding))
-        return encoding
+        self.encoding(name)
+        return self._of(name, DistributedEncoding, "a register layout")
+
+    def shared(self, name: str) -> SharedEncoding:
+        self.encoding(name)
+        return self._of(name, SharedEncoding, "a shared-memory layout")
+
+    def _of(self, name: str, wanted: type, expected: str) -> Any:
+        item = self.item(name)
+        if not isinstance(item.value, wanted):
+            fail(item.column, f"{expected} for {name}", show(item.value))
+        return item.value
 
     def block_bases(self, rank: int) -> BlockBases:
         """`CGALayout`, or the older CTAsPerCGA, CTASplitNum, CTAOrder; one block without them."""

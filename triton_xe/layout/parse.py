@@ -45,7 +45,6 @@ from triton_xe.layout.shared import (
     NvmmaSharedEncoding,
     PaddedSharedEncoding,
     PartitionedSharedEncoding,
-    SharedEncoding,
     SharedLinearEncoding,
     SharedMemorySpace,
     SwizzledSharedEncoding,
@@ -121,20 +120,13 @@ def _built(encoding: type[AnyEncoding], fields: Fields) -> AnyEncoding:
     return encoding(**values)
 
 
-def _shared_encoding(fields: Fields, name: str) -> SharedEncoding:
-    encoding = fields.encoding(name)
-    if not isinstance(encoding, SharedEncoding):
-        fail(fields.item(name).column, f"a shared-memory layout for {name}", str(encoding))
-    return encoding
-
-
 _READERS: Mapping[str, Callable[[Fields, str], Any]] = {
     "int": Fields.integer,
     "Ints": Fields.integers,
     "bool": Fields.boolean,
     "str": lambda fields, name: fields.word(name, SCALE_ORDERS),
     "DistributedEncoding": Fields.parent,
-    "SharedEncoding": _shared_encoding,
+    "SharedEncoding": Fields.shared,
 }
 """By the type of a field."""
 
