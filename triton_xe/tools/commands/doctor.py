@@ -148,7 +148,7 @@ def _triton() -> dict[str, Any]:
         return {"loads": "", "findings": found}
     done = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True)
     words = done.stdout.split()
-    if done.returncode == 0 and words[-1].startswith("triton_xe."):
+    if done.returncode == 0 and words[-1] == "triton_xe.backend.compiler":
         return {"loads": f"stock triton {words[0]} loads this plugin", "findings": []}
     why = (done.stderr.strip().splitlines() or [f"the backend `intel` is {words[-1]}"])[-1]
     return {"loads": "", "findings": [f"`import triton` does not load this plugin: {why}"]}

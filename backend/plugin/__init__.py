@@ -1,0 +1,67 @@
+"""What Triton's entry point names: the plugin, or on another Triton one that stays inactive.
+
+Every program that imports Triton imports this, whatever the version: where the plugin cannot work
+it must not be in the way, and says so in one sentence when its device would have been used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+FIRST, BEFORE = (3, 9), (3, 10)
+Base = TypeVar("Base")
+
+
+def triton_version() -> tuple[int, ...]:
+    """Major and minor version of the Triton that is importing this."""
+    import triton
+
+    return tuple(int(part) for part in triton.__version__.split(".")[:2])
+
+
+def is_usable() -> bool:
+    """Whether this Triton is one that the plugin is made for."""
+    return FIRST <= triton_version() < BEFORE
+
+
+def why_inactive() -> str:
+    """The sentence for people."""
+    import triton
+
+    return (
+        f"triton-xe {version('triton-xe')} is inactive: it is made for Triton "
+        f"{'.'.join(map(str, FIRST))}, and this is {triton.__version__}; `triton-xe setup` "
+        "installs the stock Triton that it needs"
+    )
+
+
+def inactive(base: type[Base]) -> type[Base]:
+    """A concrete class that Triton can register and never uses: no target, no device."""
+
+    def refuse(*arguments: Any, **named: Any) -> Any:
+        raise RuntimeError(why_inactive())
+
+    names: dict[str, Any] = dict.fromkeys(getattr(base, "__abstractmethods__", ()), refuse)
+    names |= {"supports_target": staticmethod(lambda target: False),
+              "is_active": classmethod(_is_active)}
+    return type(f"Inactive{base.__name__}", (base,), names)
+
+
+def _is_active(cls: type) -> bool:
+    """False; with a warning where the device would be this plugin's."""
+    if _wanted():
+        warnings.warn(why_inactive(), RuntimeWarning, stacklevel=2)
+    return False
+
+
+def _wanted() -> bool:
+    """Whether this process would use an Intel GPU or a simulated one."""
+    from triton_xe.errors import XeError
+    from triton_xe.runtime.selection import select
+
+    try:
+        return select().kind != "none"
+    except XeError:
+        return True

@@ -1,0 +1,46 @@
+"""The plugin on a Triton that it is not made for: registered, inactive, one sentence."""
+
+import inspect
+
+import pytest
+import triton
+from triton.backends import backends
+from triton.backends.compiler import BaseBackend, GPUTarget
+from triton.backends.driver import DriverBase
+
+from triton_xe.backend import plugin
+from triton_xe.backend.compiler import XeBackend
+from triton_xe.backend.driver import XeDriver
+
+
+def test_this_triton_gets_the_plugin():
+    assert plugin.is_usable()
+    assert (backends["intel"].compiler, backends["intel"].driver) == (XeBackend, XeDriver)
+
+
+@pytest.mark.parametrize(("version", "usable"), [
+    ("3.6.0", False), ("3.8.0", False), ("3.9.0", True), ("3.9.1+git123", True), ("3.10.0", False)])
+def test_only_its_own_version_is_usable(version, usable, monkeypatch):
+    monkeypatch.setattr(triton, "__version__", version)
+    assert plugin.is_usable() == usable
+
+
+@pytest.mark.parametrize("base", [BaseBackend, DriverBase])
+def test_an_inactive_class_is_one_that_triton_can_register(base):
+    made = plugin.inactive(base)
+    assert issubclass(made, base)
+    assert not inspect.isabstract(made)
+
+
+def test_an_inactive_plugin_compiles_for_nothing_and_drives_nothing(monkeypatch):
+    monkeypatch.setattr(triton, "__version__", "3.7.1")
+    assert not plugin.inactive(BaseBackend).supports_target(GPUTarget("xpu", "bmg", 16))
+    sentence = r"made for Triton 3\.9, and this is 3\.7\.1; `triton-xe setup`"
+    with pytest.warns(RuntimeWarning, match=sentence):
+        assert not plugin.inactive(DriverBase).is_active()
+
+
+def test_nothing_is_said_where_another_gpu_is_used(monkeypatch, recwarn):
+    monkeypatch.setattr(plugin, "_wanted", lambda: False)
+    assert not plugin.inactive(DriverBase).is_active()
+    assert not recwarn.list
