@@ -37,12 +37,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.access_attributes import (
     STORE_HINTS,
-    AtomicKindAttr,
     CacheHintAttr,
-    FenceScopeAttr,
     KeywordAttr,
-    MemoryKindAttr,
-    MemoryScopeAttr,
     parse_int_list,
 )
 from triton_xe.dialects.text.assembly import (
@@ -124,39 +120,11 @@ def static_values(array: DenseArrayBase) -> tuple[int, ...]:
     return tuple(cast("DenseArrayBase[IntegerType]", array).get_values())
 
 
-def _keyword(attr: type[KeywordAttr]) -> Callable[[Parser], Attribute]:
-    return lambda parser: attr(attr.parse_keyword(parser))
-
-
-def _int_list(parser: Parser) -> Attribute:
-    return static_array(parse_int_list(parser))
-
-
-def _int(parser: Parser) -> Attribute:
-    value = IntegerAttr(parser.parse_integer(), i32)
-    if parser.parse_optional_punctuation(":") is not None:
-        parser.parse_type()
-    return value
-
-
-_READERS: dict[str, Callable[[Parser], Attribute]] = {
-    "L1_hint": _keyword(CacheHintAttr),
-    "L2_hint": _keyword(CacheHintAttr),
-    "L3_hint": _keyword(CacheHintAttr),
-    "memory_scope": _keyword(MemoryScopeAttr),
-    "scope": _keyword(FenceScopeAttr),
-    "memory_kind": _keyword(MemoryKindAttr),
-    "kind": _keyword(AtomicKindAttr),
-    "transpose": _int_list,
-    "inner_blocks": _int_list,
-    "transpose_bit_width": _int,
-    "chunk_size_per_lane": _int,
-    "xe.valid": _int_list,
-    "xe.base_alignment": _int,
-}
-_RESERVED = frozenset(_READERS) - {"scope", "memory_kind", "kind"} | {
-    "packed", "sg_map_a", "sg_map_b", "sg_map_c", "xe.gather", "xe.transposed", "xe.at_use",
-}  # fmt: skip
+_RESERVED = frozenset({
+    "L1_hint", "L2_hint", "L3_hint", "memory_scope", "transpose", "inner_blocks",
+    "transpose_bit_width", "chunk_size_per_lane", "packed", "sg_map_a", "sg_map_b", "sg_map_c",
+    "xe.valid", "xe.base_alignment", "xe.gather", "xe.transposed", "xe.at_use",
+})  # fmt: skip
 """Names that mean something on some op, and so are refused on the others."""
 _SYNONYMS = {"L1": "L1_hint", "L2": "L2_hint", "L3": "L3_hint"}
 
@@ -178,13 +146,28 @@ def _parse_dictionary(parser: Parser, op: type[TileOp], properties: Entries) -> 
             parser.raise_error(f"{name} is given twice")
         if parser.parse_optional_punctuation("=") is None:
             into[name] = UnitAttr()
-        elif name in known and name in _READERS:
-            into[name] = _READERS[name](parser)
+        elif name in known:
+            into[name] = _parse_property(parser, known[name].constr)
         else:
             into[name] = parser.parse_attribute()
 
     parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, entry)
     return attributes
+
+
+def _parse_property(parser: Parser, constraint: AttrConstraint) -> Attribute:
+    """A keyword, `[8, 16]` or a number, where the property is one of these; else an attribute."""
+    for base in constraint.get_bases() or ():
+        if issubclass(base, KeywordAttr):
+            return base(base.parse_keyword(parser))
+        if base is DenseArrayBase:
+            return static_array(parse_int_list(parser))
+        if base is IntegerAttr:
+            value = IntegerAttr(parser.parse_integer(), i32)
+            if parser.parse_optional_punctuation(":") is not None:
+                parser.parse_type()
+            return value
+    return parser.parse_attribute()
 
 
 def _print_entry(printer: Printer, name: str, attr: Attribute, inherent: bool) -> None:
