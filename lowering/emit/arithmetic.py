@@ -1,4 +1,4 @@
-"""Lowering of arith operations, on scalars and on tensors alike."""
+"""Lowering of arith operations, on scalars and on tensors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Write = Callable[..., ir.Value]
 
 
 def elementwise(em: Emitter, op: Operation, write: Write) -> None:
-    """Bind the result of an operation that treats every element alike."""
+    """Bind the result of an operation that works element by element."""
     (result,) = op.results
     if isinstance(result.type, TensorType):
         operands = [spread(em, v, result.type) for v in op.operands]
@@ -59,10 +59,10 @@ def elementwise(em: Emitter, op: Operation, write: Write) -> None:
     elif isinstance(result.type, VectorType):
         vector_elementwise(em, op, write)
     else:
-        em.bind(result, write(*_alike(em, [em.scalar(v) for v in op.operands])))
+        em.bind(result, write(*_as_vectors(em, [em.scalar(v) for v in op.operands])))
 
 
-def _alike(em: Emitter, values: list[ir.Value]) -> list[ir.Value]:
+def _as_vectors(em: Emitter, values: list[ir.Value]) -> list[ir.Value]:
     """In a combine region values may be vectors; scalars next to them are spread."""
     count = next((v.type.count for v in values if isinstance(v.type, ir.VectorType)), 0)
     if not count:

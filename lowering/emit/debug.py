@@ -34,8 +34,8 @@ def uses_debug_buffer(module: Operation) -> bool:
     return any(isinstance(op, REPORTING) for op in module.walk())
 
 
-def place_of(op: Operation) -> str:
-    """Where the user's program says so."""
+def location_of(op: Operation) -> str:
+    """The source location of an operation."""
     return str(source_of(op) or "")
 
 
@@ -116,12 +116,12 @@ def lower_print(em: Emitter, op: PrintOp) -> None:
     prefix, as_hex = op.prefix.data, bool(op.hex.value.data)
     signed = [bool(v) for v in op.is_signed.get_values()]
     if not op.arguments:
-        site = _site(em, what="print", text=prefix, type="none", where=place_of(op))
+        site = _site(em, what="print", text=prefix, type="none", where=location_of(op))
         record(em, site, I32(-1), I64(0), I1(1))
     for number, value in enumerate(op.arguments):
         kind = element(value.type)
         site = _site(em,
-            what="print", text=prefix, where=place_of(op), hex=as_hex, signed=signed[number],
+            what="print", text=prefix, where=location_of(op), hex=as_hex, signed=signed[number],
             type="ptr" if is_pointer(kind) else str(kind),
             shape=list(value.type.get_shape()) if isinstance(value.type, TensorType) else None,
             operand=number if len(op.arguments) > 1 else None,
@@ -135,7 +135,7 @@ def lower_assert(em: Emitter, op: AssertOp) -> None:
     kind = op.condition.type
     shape = list(kind.get_shape()) if isinstance(kind, TensorType) else None
     site = _site(em,
-        what="assert", text=op.message.data, shape=shape, where=place_of(op)
+        what="assert", text=op.message.data, shape=shape, where=location_of(op)
     )
     for index, held, active in _each(em, op.condition):
         if held.type != I1:

@@ -25,47 +25,47 @@ _NAMED = (
 
 
 def _users_own(source: Source | None) -> Source | None:
-    """The place in the user's code where a function of Triton's own library was called."""
+    """The location in the user's code where a function of Triton's own library was called."""
     while source is not None and source.caller is not None and _LIBRARY in source.file:
         source = source.caller
     return source
 
 
-class PlacingBuilder(ir.IRBuilder):
+class LocatedBuilder(ir.IRBuilder):
     """A builder whose calls and accesses say where they come from; see `at`."""
 
     def __init__(self, block: ir.Block) -> None:
         super().__init__(block)
-        self._place: ir.MDValue | None = None
+        self._location: ir.MDValue | None = None
         self._known: dict[tuple[str, int, int], ir.MDValue] = {}
         self.before_leaving: Callable[[], None] = _nothing
         """Called before the branch that ends a block is written."""
 
     def at(self, op: Operation) -> ir.MDValue | None:
         """From here on instructions belong to `op`; returns what to hand to `back`."""
-        before = self._place
+        before = self._location
         source = _users_own(source_of(op))
         if source is not None:
             key = (source.file, source.line, source.column)
             if key not in self._known:
                 self._known[key] = self._node(*key)
-            self._place = self._known[key]
+            self._location = self._known[key]
         return before
 
-    def back(self, place: ir.MDValue | None) -> None:
-        self._place = place
+    def back(self, location: ir.MDValue | None) -> None:
+        self._location = location
 
     @property
-    def place(self) -> ir.MDValue | None:
+    def location(self) -> ir.MDValue | None:
         """Where instructions come from at the moment."""
-        return self._place
+        return self._location
 
     @contextmanager
-    def from_place(self, place: ir.MDValue | None) -> Iterator[None]:
-        """Instructions come from a place that was noted before."""
-        outer, self._place = self._place, place
+    def from_location(self, location: ir.MDValue | None) -> Iterator[None]:
+        """Instructions come from a location that was noted before."""
+        outer, self._location = self._location, location
         yield
-        self._place = outer
+        self._location = outer
 
     def _node(self, file: str, line: int, column: int) -> ir.MDValue:
         kind = ir.IntType(32)
@@ -77,8 +77,8 @@ class PlacingBuilder(ir.IRBuilder):
         return super()._set_terminator(term)
 
     def _insert(self, instr: Any) -> None:
-        if self._place is not None and isinstance(instr, _NAMED):
-            instr.set_metadata(SOURCE_NODE, self._place)
+        if self._location is not None and isinstance(instr, _NAMED):
+            instr.set_metadata(SOURCE_NODE, self._location)
         super()._insert(instr)
 
 

@@ -14,7 +14,7 @@ from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import Family, Intrinsic, opencl
 from triton_xe.lowering.allocate_slm import Region, SlmPlan
-from triton_xe.lowering.emit.source_locations import PlacingBuilder
+from triton_xe.lowering.emit.source_locations import LocatedBuilder
 from triton_xe.lowering.emit.types import I32, I64, POINTER, PRIVATE_POINTER, vector_of
 
 
@@ -63,13 +63,13 @@ _RESULTS = {"void": ir.VoidType(), "i32": I32, "i64": I64, "p": PRIVATE_POINTER}
 
 
 class Writer:
-    """A function that is being written; `b` is the builder at the current place."""
+    """A function that is being written; `b` is the builder at the current position."""
 
     def __init__(self, state: ModuleState, block: ir.Block) -> None:
         self.state = state
         self.target = state.target
         self.function: ir.Function = block.function
-        self.b = PlacingBuilder(block)
+        self.b = LocatedBuilder(block)
         self._memory: dict[Hashable, tuple[int, ir.Value]] = {}
         self._scope = 0
         self._open = {0}

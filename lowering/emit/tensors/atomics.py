@@ -27,7 +27,7 @@ from triton_xe.lowering.emit import lane_atomics
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_atomics import SCOPES
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.tensors.exchange import Exchange, barrier, element_bytes
+from triton_xe.lowering.emit.tensors.exchange import Exchange, barrier, element_bytes, through_slm
 from triton_xe.lowering.emit.tensors.memory import first_lane, needed_mask, owns_copy
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, uniform
@@ -100,18 +100,15 @@ def shared_copies(em: Emitter, view: View, scalars: Sequence[ir.Value]) -> Regis
         held = [shuffle_index(em, x, first) for x in held]
     if view.warp_free and em.state.num_warps > 1:
         per_warp = em.state.lanes * len(held)
-        exchange = Exchange(em, element_bytes(kind) * per_warp * em.state.num_warps)
         owner = em.b.and_(em.warp_id(), I32(~view.warp_free & 0xFFFFFFFF))
         mine, theirs = (
             em.b.add(em.b.mul(warp, I32(per_warp)), em.lane_id())
             for warp in (em.warp_id(), owner)
         )
-        for r, value in enumerate(held):
-            exchange.write(em.b.add(mine, I32(r * em.state.lanes)), value)
-        exchange.meet()
+        read = through_slm(em, [kind], per_warp * em.state.num_warps, (
+            (em.b.add(mine, I32(r * em.state.lanes)), [x]) for r, x in enumerate(held)))
         held = [
-            exchange.read(em.b.add(theirs, I32(r * em.state.lanes)), kind)
-            for r in range(len(held))
+            read(em.b.add(theirs, I32(r * em.state.lanes)))[0] for r in range(len(held))
         ]
     return from_scalars(em, kind, held)
 
@@ -120,7 +117,7 @@ def _scalar(
     em: Emitter, op: AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
-    """Once per work-group, by lane 0 of warp 0; all others are told the result."""
+    """Once per work-group, by lane 0 of warp 0; all others get the result."""
     sem = _keyword(op, "sem")
     if sem in ("release", "acq_rel"):
         gpu_barrier(em)

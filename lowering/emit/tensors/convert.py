@@ -10,7 +10,7 @@ from llvmlite import ir
 from triton_xe.dialects import ttg
 from triton_xe.layout import LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
+from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes, through_slm
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars, join, permuted
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
@@ -47,8 +47,8 @@ def relaid(em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout)
     if plan.shared is not None:
         if em.loop_depth and _many_addresses(plan.shared):
             bits = max(8, bits_of(source.kind))
-            return _through_slm(em, source, plan_plain_trip(old, new, bits))
-        return _through_slm(em, source, plan.shared)
+            return _by_plan(em, source, plan_plain_trip(old, new, bits))
+        return _by_plan(em, source, plan.shared)
     assert plan.lanes is not None
     return _inside_warp(em, source, plan.lanes)
 
@@ -170,7 +170,7 @@ def _needs_xor(access: Access) -> int:
     return sum(bool(f2.apply(columns["register"], g[0]) & used) for g in access.groups)
 
 
-def _through_slm(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
+def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
     size = element_bytes(source.kind)
     exchange = Exchange(em, trip.bytes)
     addresses = _Addresses(em, exchange, trip.store, size)
@@ -198,7 +198,7 @@ class ReadAtUse(Registers):
         self._block = em.b.block
         self._message = {r: group for group in trip.load.groups for r in group}
         self._copies = copies
-        self._place = em.b.place
+        self._location = em.b.location
         self._read: dict[int, ir.Value] = {}
         em.open_reads.append(self)
 
@@ -218,7 +218,7 @@ class ReadAtUse(Registers):
         em, vector = self._em, self._trip.vector
         assert em.b.block is self._block, "shared local memory is read in another block"
         size = element_bytes(self.kind)
-        with em.b.from_place(self._place):
+        with em.b.from_location(self._location):
             pointer = self._addresses.of(group)
             value = self._exchange.read_at(pointer, self.kind, vector, size * vector)
         for i, register in enumerate(group):
@@ -267,8 +267,5 @@ def through_positions(
     reads: Sequence[ir.Value],
 ) -> Registers:
     """Write scalars to numbered positions of `count`, meet, and read others: any rearrangement."""
-    exchange = Exchange(em, count * element_bytes(kind))
-    for place, value in writes:
-        exchange.write(place, value)
-    exchange.meet()
-    return from_scalars(em, kind, [exchange.read(place, kind) for place in reads])
+    read = through_slm(em, [kind], count, ((position, [x]) for position, x in writes))
+    return from_scalars(em, kind, [read(position)[0] for position in reads])

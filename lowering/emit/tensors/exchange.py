@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from llvmlite import ir
 
@@ -157,11 +157,24 @@ def _successors(block: ir.Block) -> list[ir.Block]:
     return [o for o in block.terminator.operands if isinstance(o, ir.Block)]
 
 
-def layout_bytes(kinds: Sequence[ir.Type], count: int) -> tuple[list[int], int]:
-    """Byte offsets of one array of `count` elements per type, and the sum."""
+def through_slm(
+    em: Emitter, kinds: Sequence[ir.Type], count: int,
+    writes: Iterable[tuple[ir.Value, Sequence[ir.Value]]],
+) -> Callable[[ir.Value], list[ir.Value]]:
+    """Write tuples of scalars of `kinds` to positions below `count`, and meet.
+
+    Returns how to read the tuple at a position.
+    """
     offsets, total = [], 0
     for kind in kinds:
         total += -total % element_bytes(kind)
         offsets.append(total)
         total += element_bytes(kind) * count
-    return offsets, total
+    exchange = Exchange(em, total)
+    for position, values in writes:
+        for value, offset in zip(values, offsets, strict=True):
+            exchange.write(position, value, offset)
+    exchange.meet()
+    return lambda position: [
+        exchange.read(position, kind, offset) for kind, offset in zip(kinds, offsets, strict=True)
+    ]

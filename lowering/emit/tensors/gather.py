@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from llvmlite import ir
@@ -10,7 +11,7 @@ from triton_xe.dialects.tt.ops import GatherOp
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
-from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes
+from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Splat, from_scalars
 from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.surfaces.affine import shape_of
@@ -25,10 +26,12 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
         em.bind(op.result, Splat(len(em.view(op.result).registers), source.scalar))
         return
     shape = shape_of(op.src)
-    exchange = Exchange(em, prod(shape) * element_bytes(source.kind))
-    for register, place in enumerate(positions(em, em.view(op.src))):
-        exchange.write(place, source.register(em, register))
-    exchange.meet()
+
+    def writes() -> Iterator[tuple[ir.Value, list[ir.Value]]]:
+        for register, at in enumerate(positions(em, em.view(op.src))):
+            yield at, [source.register(em, register)]
+
+    read = through_slm(em, [source.kind], prod(shape), writes())
     view = em.view(op.indices)
     held = [coordinate(em, view, d) for d in range(len(shape))]
     out = []
@@ -40,5 +43,5 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
         wanted: ir.Value = I32(0)
         for coord, size in zip(at, shape, strict=True):
             wanted = em.b.add(em.b.mul(wanted, I32(size)), coord)
-        out.append(exchange.read(wanted, source.kind))
+        out += read(wanted)
     em.bind(op.result, from_scalars(em, source.kind, out))

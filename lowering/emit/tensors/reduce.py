@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from llvmlite import ir
@@ -19,7 +19,7 @@ from triton_xe.lowering.emit.maths.conversions import narrowed, widened
 from triton_xe.lowering.emit.scalar_code import RETURNS, branches, scalar_code
 from triton_xe.lowering.emit.tensors.convert import inside_warp
 from triton_xe.lowering.emit.tensors.coordinates import positions
-from triton_xe.lowering.emit.tensors.exchange import Exchange, layout_bytes
+from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars, join, mapped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor, uniform
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
@@ -228,24 +228,18 @@ def _across_warps(
         return values
     slots = 1 << len(bits)
     rows = positions(em, view_of(layout)) if layout.out_dims else [I32(0)]
-    kinds = [v.type for v in values[0]]
-    offsets, total = layout_bytes(kinds, prod(without(view.shape, axis)) * slots)
-    exchange = Exchange(em, total)
-    mine = _slot(em, bits)
-    for value, row in zip(values, rows, strict=True):
-        place = em.b.add(em.b.mul(row, I32(slots)), mine)
-        for x, offset in zip(value, offsets, strict=True):
-            exchange.write(place, x, offset)
-    exchange.meet()
+
+    def writes() -> Iterator[tuple[ir.Value, Values]]:
+        mine = _slot(em, bits)
+        for value, row in zip(values, rows, strict=True):
+            yield em.b.add(em.b.mul(row, I32(slots)), mine), value
+
+    count = prod(without(view.shape, axis)) * slots
+    read = through_slm(em, [v.type for v in values[0]], count, writes())
     out = []
     for row in rows:
         first = em.b.mul(row, I32(slots))
-        parts = [
-            [exchange.read(em.b.add(first, I32(s)), kind, offset)
-             for kind, offset in zip(kinds, offsets, strict=True)]
-            for s in range(slots)
-        ]
-        out.append(_tree(parts, combine))
+        out.append(_tree([read(em.b.add(first, I32(s))) for s in range(slots)], combine))
     return out
 
 

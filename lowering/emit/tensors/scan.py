@@ -20,7 +20,7 @@ from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
-from triton_xe.lowering.emit.tensors.exchange import Exchange, layout_bytes
+from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
     Values,
@@ -131,7 +131,7 @@ class Block:
 def _across_registers(
     em: Emitter, values: list[Values], block: Block, combine: Combine
 ) -> list[Values]:
-    """Blocks are registers: what is before each is added up in turn."""
+    """Blocks are registers: what is before each is added up serially."""
     number, registers = block.number, block.view.registers
     order = sorted((r for r, c in enumerate(registers) if number(c)),
                    key=lambda r: block.row(registers[r]))
@@ -198,23 +198,16 @@ def _from_slm(
     """By way of SLM; `one_of` has, for every register that holds totals, one that takes them."""
     view, axis = block.view, block.axis
     count, stride = prod(view.shape), prod(view.shape[axis + 1 :])
-    kinds = [x.type for x in values[0]]
-    offsets, total = layout_bytes(kinds, count)
-    exchange = Exchange(em, total)
-    at = positions(em, view)
-    for source in one_of:
-        register = view.index[source]
-        for x, offset in zip(values[register], offsets, strict=True):
-            exchange.write(at[register], x, offset)
-    exchange.meet()
+    at = cache(lambda: positions(em, view))
+    written = (view.index[source] for source in one_of)
+    read = through_slm(em, [x.type for x in values[0]], count,
+                       ((at()[register], values[register]) for register in written))
     held = coordinate(em, view, axis)
 
     def fetch(source: Coordinates) -> Values:
         mine = held.register(em, one_of[source])
         apart = em.b.mul(em.b.sub(_place(em, block, mine), mine), I32(stride))
-        moved = em.b.add(at[one_of[source]], apart)
-        return [exchange.read(moved, kind, offset)
-                for kind, offset in zip(kinds, offsets, strict=True)]
+        return read(em.b.add(at()[one_of[source]], apart))
 
     return fetch
 

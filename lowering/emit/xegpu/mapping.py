@@ -1,6 +1,6 @@
 """Which element of a block each register of each lane holds: pure tables.
 
-A place is (register, lane), an element (block, row, column) of the descriptor's array of blocks.
+A slot is (register, lane), an element (block, row, column) of the descriptor's array of blocks.
 `wanted` reads the op's types, `delivered` what a 2D message does; a message serves if it brings
 every lane the elements it wants, in any order of registers.
 
@@ -20,19 +20,19 @@ from triton_xe.errors import LegalityError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import BlockShape
 
-Place = tuple[int, int]
+Slot = tuple[int, int]
 Element = tuple[int, int, int]
-Table = Mapping[Place, Element]
+Table = Mapping[Slot, Element]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How a vector lies over the lanes of a subgroup: units of `unit` elements, dealt in turn.
+    """How a vector lies over the lanes of a subgroup: units of `unit` elements, dealt round-robin.
 
     Element p is in unit q = p // unit, which lane q % lanes keeps as its q // lanes-th.  With
     `own`, each lane has a whole vector (a fragment) of its own.
 
-    >>> Spread(16, 2).place(35)
+    >>> Spread(16, 2).slot(35)
     (3, 1)
     """
 
@@ -44,7 +44,7 @@ class Spread:
         if self.lanes < 1 or self.unit < 1:
             raise LegalityError(f"a spread over {self.lanes} lanes by {self.unit} elements")
 
-    def place(self, element: int) -> Place:
+    def slot(self, element: int) -> Slot:
         """(register, lane) of an element; a fragment's are given for lane 0."""
         if self.own:
             return element, 0
@@ -72,12 +72,12 @@ class Access:
 
 @lru_cache(maxsize=512)
 def wanted(access: Access, spread: Spread) -> Table:
-    """The element that each place of the access's vector stands for."""
+    """The element that each slot of the access's vector stands for."""
     lanes = access.desc.lane_map
     if lanes is not None:
         return _shared_out(access.desc, lanes)
     count = prod(access.shape)
-    return {spread.place(p): _element(access, p) for p in range(count)}
+    return {spread.slot(p): _element(access, p) for p in range(count)}
 
 
 def _element(access: Access, flat: int) -> Element:
@@ -114,7 +114,7 @@ def _shared_out(desc: TensorDescType, lanes: SgMapAttr) -> Table:
     (across, (height, width)), data = _grid(desc, lanes), lanes.data
     steps_y, steps_x = height // (across[0] * data[0]), width // (across[1] * data[1])
     size = data[0] * data[1]
-    table: dict[Place, Element] = {}
+    table: dict[Slot, Element] = {}
     for block in range(desc.array_length):
         for step in range(steps_y * steps_x):
             sy, sx = divmod(step, steps_x)
@@ -147,7 +147,7 @@ def delivered(shape: BlockShape, element_bits: int, register_bits: int) -> Table
     parts = register_bits // element_bits
     bits = block_2d.result_bits(shape)
     ratio = shape.element_bits // element_bits
-    table: dict[Place, Element] = {}
+    table: dict[Slot, Element] = {}
     for address in range(0, shape.result_bytes * 8, element_bits):
         found = _at(address // 8, bits, element_bits // 8, ratio)
         if found is None:
@@ -182,13 +182,13 @@ def _at(
 
 def order_of(need: Table, have: Table) -> tuple[int, ...] | None:
     """For each register needed, the register that brings it in every lane; None if none does."""
-    home: dict[Element, Place] = {element: place for place, element in have.items()}
+    home: dict[Element, Slot] = {element: slot for slot, element in have.items()}
     order: dict[int, int] = {}
     for (register, lane), element in need.items():
-        place = home.get(element)
-        if place is None or place[1] != lane:
+        slot = home.get(element)
+        if slot is None or slot[1] != lane:
             return None
-        if order.setdefault(register, place[0]) != place[0]:
+        if order.setdefault(register, slot[0]) != slot[0]:
             return None
     return tuple(order[r] for r in sorted(order))
 

@@ -98,7 +98,7 @@ class Loaded:
         self.elements, self.bits = elements, bits
         self._em, self._block, self._load = em, em.b.block, load
         self._memory = em.alloca(ir.IntType(bits), elements)
-        self._place = em.b.place
+        self._location = em.b.location
         self._waits = True
         if at_use:
             em.open_reads.append(self)
@@ -117,7 +117,7 @@ class Loaded:
             return
         assert self._em.b.block is self._block, "a tile is loaded in another block"
         self._waits = False
-        with self._em.b.from_place(self._place):
+        with self._em.b.from_location(self._location):
             self._em.b.store(self._load(), self._memory).align = 64
 
 

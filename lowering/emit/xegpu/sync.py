@@ -69,10 +69,10 @@ def lower_init_nbarrier(em: Emitter, op: InitNbarrierOp) -> None:
             _byte(em, op.nbarrier_id), _byte(em, op.participants)))
         return
     if participants != subgroups:
-        told = "a number known only at run time" if participants is None else str(participants)
+        count = "a number known only at run time" if participants is None else str(participants)
         raise LegalityError(
             f"{op.name}: {em.target.name} has no named barriers, and its one barrier is for all"
-            f" {subgroups} subgroups, not for {told}"
+            f" {subgroups} subgroups, not for {count}"
         )
     em.bind(op.nbarrier, NamedBarrier(None, None))
 

@@ -239,7 +239,7 @@ def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[A
         raise UnsupportedError(f"a constant {result.type}; make it of 8-bit or larger elements")
     table: dict[tuple[int, int], Any] = {}
     for p, value in enumerate(values):
-        table[spread.place(p)] = value
+        table[spread.slot(p)] = value
     rows = [[table.get((r, lane)) for lane in range(spread.lanes)] for r in range(count)]
     if spread.own:
         rows = [[table[r, 0]] for r in range(count)]
@@ -352,7 +352,7 @@ def lower_extract(em: Emitter, op: vector.ExtractOp) -> None:
     held = em.registers(source)
     (result,) = op.results
     if not isinstance(result.type, VectorType):
-        register, lane = spread.place(first)
+        register, lane = spread.slot(first)
         value = held.register(em, register)
         em.bind(result, value if spread.own else from_lane(em, value, I32(lane)))
         return
@@ -375,7 +375,7 @@ def lower_insert(em: Emitter, op: vector.InsertOp) -> None:
         part, start = em.registers(value), spread.registers(first)
         scalars[start : start + part.count] = [part.register(em, r) for r in range(part.count)]
     else:
-        register, lane = spread.place(first)
+        register, lane = spread.slot(first)
         new = em.scalar(value)
         if not spread.own:
             here = em.b.icmp_unsigned("==", em.lane_id(), I32(lane))
