@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import triton
+from triton.backends.compiler import GPUTarget
 
+from benchmarks.compile_time import OPTIONS, tutorial_source
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.device import SimulatedDevice
@@ -131,6 +134,13 @@ def test_guard_after_a_store_keeps_the_kernel_whole(
     text = copy_text(kernel, "%cold = icmp eq i32 %g, %odd",
                      before=f"store i32 1, {P} %out, align 4")
     assert device.load(text.encode(), "k").host.is_whole
+
+
+def test_the_compiler_says_which_version_is_the_fallback(device: SimulatedDevice) -> None:
+    target = GPUTarget("xpu", "bmg", 16)
+    compiled = triton.compile(tutorial_source(), target=target, options=dict(OPTIONS))
+    assert not device.load(compiled.asm["spv"], compiled.name).host.is_whole
+
 
 CHECKED = [
     ("%cold = icmp eq i32 %g, %odd", 3, True),
