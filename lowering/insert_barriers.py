@@ -6,10 +6,11 @@
 
 A program loads what it stored before, whichever warp did: elements come back in another layout or
 at other coordinates, warps of a dot load what others stored, and of scalars and copies all of them
-load and one stores.  A barrier stands between a store and the next load that may alias it, and
-between a load of copies and the next store that may alias it, around loops and calls too; all
-control flow is uniform.  Where a load takes its addresses from the very value that the store took
-them from, outside of loops, each lane loads what it stored itself: nothing stands between.
+load and one stores.  A barrier stands between a store and the next load that may alias it, between
+a plain store and the next atomic that may alias it, and between a load of copies and the next store
+that may alias it, around loops and calls too; all control flow is uniform.  Where a load takes its
+addresses from the very value that the store took them from, outside of loops, each lane loads what
+it stored itself: nothing stands between.
 
 The pass runs after every pass that alters a layout, for any number of lanes.
 """
@@ -58,6 +59,9 @@ _POINTER, _CURSOR = attrgetter("ptr"), attrgetter("cursor")
 _LOADS = {LoadOp: _POINTER, BlockLoadOp: _CURSOR}
 _STORED = {StoreOp: _POINTER, AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER, AtomicStoreOp: _POINTER,
            BlockStoreOp: _CURSOR}
+_UPDATED: dict[type[Operation], attrgetter[SSAValue]] = {
+    AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER,
+}
 _LOADED = {**_LOADS, AtomicLoadOp: _POINTER, AtomicPollOp: _POINTER}
 _ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
 """What waits for all warps where dots share operands."""
@@ -87,6 +91,8 @@ class InsertBarriersPass(ModulePass):
                 _wait_before_stores(function)
             for order in ORDERS:
                 _insert(function, order)
+            if all_of(function, *_UPDATED):
+                _insert(function, Order(_plainly_stored, _updated))
 
 
 def _is_dpas(dot: DotOp) -> bool:
@@ -116,6 +122,15 @@ def _stored(op: Operation) -> SSAValue | None:
 
 def _loaded(op: Operation) -> SSAValue | None:
     address = _LOADED.get(type(op))
+    return None if address is None else address(op)
+
+
+def _plainly_stored(op: Operation) -> SSAValue | None:
+    return None if type(op) in _UPDATED else _stored(op)
+
+
+def _updated(op: Operation) -> SSAValue | None:
+    address = _UPDATED.get(type(op))
     return None if address is None else address(op)
 
 
@@ -231,7 +246,7 @@ def _access(op: Operation, pending: Bases, order: Order) -> Bases:
     address = order.earlier(op)
     if address is None:
         return pending
-    own = address if isinstance(op, StoreOp) and order.later is _loaded else None
+    own = address if isinstance(op, StoreOp) and order.later in (_loaded, _updated) else None
     return pending | {(base_of(address), own if own is None or _is_fixed(own) else None)}
 
 

@@ -84,7 +84,15 @@ def gather(s, order, out, steps, STORE: tl.constexpr, LOAD: tl.constexpr):
     tl.store(out + to, tl.load(s + tl.load(order + to)))
 
 
-KERNELS = (straight, loop, branch, early_end, scatter, gather)
+@triton.jit
+def update(s, order, out, steps, STORE: tl.constexpr, LOAD: tl.constexpr):
+    """What is stored is taken by atomics."""
+    at, to = index(*STORE), index(*LOAD)
+    tl.store(s + at, at * 3 + 1)
+    tl.store(out + to, tl.atomic_xchg(s + to, to, sem="relaxed"))
+
+
+KERNELS = (straight, loop, branch, early_end, scatter, gather, update)
 
 
 def drawn(seed):
@@ -97,7 +105,8 @@ def drawn(seed):
         factor = draw.choice((1, 1, -1, 0, 5, 2 * draw.randrange(size // 2) + 1))
         return rows, size // rows, factor, draw.choice((0, 0, 1, 16, draw.randrange(size)))
 
-    kernel, dtype = draw.choice(KERNELS), draw.choice(DTYPES)
+    kernel = draw.choice(KERNELS)
+    dtype = draw.choice(DTYPES[2:] if kernel is update else DTYPES)
     options = {"num_warps": 1 << draw.randint(0, 5), "warp_size": draw.choice((16, 32))}
     return kernel, options, dtype, size, order(), order()
 

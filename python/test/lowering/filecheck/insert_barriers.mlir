@@ -108,3 +108,20 @@ tt.func public @f(%c: i1, %s: !tt.ptr<i32>, %i: tensor<1024xi32, #alone>, %j: te
   tt.print "x" {hex = false, isSigned = array<i32: 0>} : %x : tensor<1024xi32, #alone>
   tt.return
 }
+
+// -----
+// An atomic waits for the stores of other warps, but not for another atomic.
+// CHECK: tt.store
+// CHECK: ttg.barrier
+// CHECK: tt.atomic_rmw
+// CHECK-NOT: ttg.barrier
+// CHECK: tt.atomic_rmw
+tt.func public @f(%s: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024xi32, #row>, %m: tensor<1024xi1, #row>) {
+  %b = tt.splat %s : !tt.ptr<i32> -> tensor<1024x!tt.ptr<i32>, #row>
+  %p = tt.addptr %b, %i : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %q = tt.addptr %b, %j : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  tt.store %p, %i : tensor<1024x!tt.ptr<i32>, #row>
+  %x = tt.atomic_rmw add, relaxed, gpu, %q, %i, %m : (tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>, tensor<1024xi1, #row>) -> tensor<1024xi32, #row>
+  %y = tt.atomic_rmw add, relaxed, gpu, %p, %i, %m : (tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>, tensor<1024xi1, #row>) -> tensor<1024xi32, #row>
+  tt.return
+}
