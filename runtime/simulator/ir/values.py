@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from triton_xe.runtime.simulator.ir.builder import Routine, define
+from triton_xe.runtime.simulator.ir.builder import Builder, Routine, define
 from triton_xe.runtime.simulator.ir.records import (
     TERMINATORS,
     Function,
@@ -42,7 +42,7 @@ class Value:
 
     __slots__ = ("operand", "w")
 
-    def __init__(self, w: Writer, operand: Operand) -> None:
+    def __init__(self, w: Values, operand: Operand) -> None:
         self.w = w
         self.operand = operand
 
@@ -200,19 +200,11 @@ class Memory:
         return Memory(self.w, self.address(index * words), self.type)
 
 
-class Writer:
-    """A function that is being written, its arguments by name."""
+class Values:
+    """Makes values with a builder."""
 
-    def __init__(self, routine: Routine) -> None:
-        self.routine = routine
-        self.b = define(routine.symbol, routine.result, routine.parameters)
-        self.function: Function = self.b.function
-        self.arguments = {name: Value(self, a) for (name, _), a in zip(
-            routine.parameters, self.b.arguments, strict=True)}
-        self._leaves: Instruction | None = None
-
-    def __getitem__(self, name: str) -> Value:
-        return self.arguments[name]
+    def __init__(self, b: Builder) -> None:
+        self.b = b
 
     def term(self, x: Term, t: Type) -> Value:
         """A value as it is; a number as a constant."""
@@ -229,13 +221,28 @@ class Writer:
         t = next((v.type for v in (x, y) if isinstance(v, Value)), t)
         first, second = self.term(x, t), self.term(y, t)
         count = max(condition.type.count, first.type.count, second.type.count)
-        condition, first, second = (self.spread(v, count) for v in (condition, first, second))
+        first, second = self.spread(first, count), self.spread(second, count)
         return Value(self, self.b.select(condition.operand, first.operand, second.operand))
 
     def largest(self, first: Value, *others: Value) -> Value:
         for other in others:
             first = self.select(first > other, first, other)
         return first
+
+
+class Writer(Values):
+    """A function that is being written, its arguments by name."""
+
+    def __init__(self, routine: Routine) -> None:
+        super().__init__(define(routine.symbol, routine.result, routine.parameters))
+        self.routine = routine
+        self.function: Function = self.b.function
+        self.arguments = {name: Value(self, a) for (name, _), a in zip(
+            routine.parameters, self.b.arguments, strict=True)}
+        self._leaves: Instruction | None = None
+
+    def __getitem__(self, name: str) -> Value:
+        return self.arguments[name]
 
     # --- memory, calls ----------------------------------------------------------------------------
 

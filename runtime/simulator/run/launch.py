@@ -25,7 +25,8 @@ from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.thread_pool import FAULT, pool
 from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
-from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, explain, program, use
+from triton_xe.runtime.simulator.sanitizer.reports import explain, program
+from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, use
 from triton_xe.runtime.simulator.sanitizer.state import Code, Word
 
 Arguments = ctypes.Array[ctypes.c_char]

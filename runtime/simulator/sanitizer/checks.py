@@ -34,6 +34,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     WARP,
     Code,
     Entry,
+    Fault,
     Kind,
     Node,
     Order,
@@ -53,14 +54,10 @@ def _report(w: Checks, code: Code, row: Term, *other: Term) -> None:
 
 def report(w: Checks, *arguments: Value) -> None:
     """Record the first fault of a launch in the error record."""
-    error = w.error
-    with w.when(error[0] == 0):
-        for k, name in enumerate(("site", "address", "size", "kind", "row", "sg", "lane"), 1):
-            error[k] = w[name].signed(I64)
-        error[8] = w.ctx[Context.GROUP]
-        for k, name in enumerate(("other", "other_site", "other_writes"), 9):
-            error[k] = w[name]
-        error[0] = w["code"]
+    with w.when(w.clean()):
+        for k, name in reversed(tuple(enumerate(Fault._fields))):
+            value = w.ctx[Context.GROUP] if name == "group" else w[name]
+            w.error[k] = value.signed(I64)
 
 
 def find(w: Checks, ctx: Value, address: Value) -> Value:

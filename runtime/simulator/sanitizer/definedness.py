@@ -8,20 +8,23 @@ whose other operand decides makes it defined again, also a branch in a function 
 (`inline_helpers`).  Undefined bits are *used* by a store that is not masked off, an address, a
 mask, a branch, an atomic: there the sanitizer reports them.
 
-The instructions added are the simulator's own, `xe.shadow.*` (see `undefined_rules`), and ordinary
-ones; values that no such load reaches have no shadow and cost nothing.
+The instructions added are the simulator's own, `xe.shadow.*` (see `definedness_rules`), and
+ordinary ones; values that no such load reaches have no shadow and cost nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 
 from triton_xe.intrinsics import Family, find, genisa, own
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
+from triton_xe.runtime.simulator.ir import Block, Builder, Function, Instruction, Operand, Type
+from triton_xe.runtime.simulator.ir.values import Value, Values
 
 ORIGIN, USE, BLOCK, DPAS, SLM = (
     row.name for row in (own.SHADOW_ORIGIN, own.SHADOW_USE, own.SHADOW_BLOCK, own.SHADOW_DPAS,
@@ -30,7 +33,7 @@ _LOAD, _STORE = genisa.PREDICATED_LOAD, genisa.PREDICATED_STORE
 Origins = frozenset[int]
 NONE: Origins = frozenset()
 _FROM_MEMORY = (Family.BLOCK_2D, Family.PAYLOAD, Family.ATOMIC)
-_ACCESSES = frozenset("load store atomicrmw cmpxchg".split())
+_OR = ir.constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
 
 
 @dataclass
@@ -52,19 +55,6 @@ def shadow_type(t: Type) -> Type:
     return ir.I64 if t.kind == "ptr" else t if t.kind == "int" else ir.integer(t.bits)
 
 
-def constant(t: Type, value: int) -> Operand:
-    """`value` in every element."""
-    scalar = t.scalar
-    text = ("true" if value & 1 else "false") if scalar.bits == 1 else str(value)
-    one = Operand(scalar, text)
-    if t.kind != "vec":
-        return one
-    return Operand(t, f"splat ({scalar.text} {text})", elements=(one,) * t.count)
-
-
-_OR = constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
-
-
 def instrument(
     function: Function, plan: Undefined, *, helpers: dict[str, Function],
     entry: Callable[[Operand], int],
@@ -79,11 +69,12 @@ def instrument(
     return _Shadows(function, plan, helpers, entry).run()
 
 
-class _Shadows:
+class _Shadows(Values):
     def __init__(
         self, function: Function, plan: Undefined, helpers: dict[str, Function],
         entry: Callable[[Operand], int],
     ) -> None:
+        super().__init__(Builder(function, "xe.u"))
         self.function = function
         self.plan = plan
         self.helpers = helpers
@@ -95,9 +86,6 @@ class _Shadows:
         self.numbers: dict[int, int] = {}
         self.structs: dict[str, Instruction] = {}
         """Calls that return several values."""
-        self.block: list[Instruction] = []
-        self.current = Instruction("", ir.VOID, [])
-        self.count = 0
 
     def run(self) -> Function:
         for i in self.function.instructions():
@@ -117,8 +105,9 @@ class _Shadows:
     def _of(self, *operands: Operand) -> Origins:
         return NONE.union(*(self.taint.get(o.local or "", NONE) for o in operands))
 
-    def _array(self, pointer: Operand) -> str | None:
-        found = self.pointers.get(pointer.local or "")
+    def _array(self, pointer: str | None) -> str | None:
+        """The private array that a pointer, by name, points into."""
+        found = self.pointers.get(pointer or "")
         return found[0] if found else None
 
     def _spread(self, i: Instruction) -> bool:
@@ -134,7 +123,7 @@ class _Shadows:
         return True
 
     def _spread_store(self, value: Origins, pointer: Operand) -> bool:
-        array = self._array(pointer)
+        array = self._array(pointer.local)
         if array is not None:
             old = self.arrays.get(array, NONE)
             self.arrays[array] = old | value
@@ -151,11 +140,11 @@ class _Shadows:
             return NONE
         known = find(i.callee)
         if i.opcode == "load" or known is genisa.SIMD_BLOCK_READ:
-            array = self._array(i.operands[0])
+            array = self._array(i.operands[0].local)
             if array is not None:
                 return self.arrays.get(array, NONE)
             return self.slm if i.operands[0].type.space == 3 else NONE
-        if i.opcode in _ACCESSES:
+        if i.opcode in ir.ACCESSES:
             return NONE
         if known is _LOAD:
             return self._of(argument(i, "other"))
@@ -175,369 +164,256 @@ class _Shadows:
         if i.opcode != "call" or not is_lane_helper(i.callee):
             return False
         target = self.helpers.get(i.callee)
-        return target is None or any(x.opcode in _ACCESSES for x in target.instructions())
+        return target is None or any(x.opcode in ir.ACCESSES for x in target.instructions())
 
     # --- writing ----------------------------------------------------------------------------------
 
     def _rewrite(self, block: Block) -> Block:
-        self.block = []
-        phis = [i for i in block.instructions if i.opcode == "phi"]
-        self.block += phis
-        for i in phis:
+        b, count = self.b, len(block.phis)
+        b.block = Block(block.label, block.instructions[:count])
+        for i in block.phis:
             if i.result in self.taint:
-                self._define(i, "phi", [self.shadow(o) for o in i.operands], labels=list(i.labels))
-        for i in block.instructions[len(phis):]:
-            self.current = i
+                b.append(Instruction(
+                    "phi", shadow_type(i.type), [self.shadow(o).operand for o in i.operands],
+                    _named(i.result or ""), labels=list(i.labels), line=i.line, debug=i.debug))
+        for i in block.instructions[count:]:
+            first = len(b.block.instructions)
             self._checks(i)
-            self.block.append(i)
-            if i.result in self.arrays and i.opcode == "alloca":
-                self.block.append(replace(i, result=_named(i.result or "")))
-            elif self._array_of_result(i) in self.arrays:
-                self._pointer(i)
-            elif i.result in self.taint:
-                self._follow(i)
-            elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
-                self._follow_store(i)
-        return Block(block.label, self.block)
+            b.append(i)
+            self._follow(i)
+            for new in b.block.instructions[first:]:
+                new.line, new.debug = i.line, i.debug
+        return b.block
 
-    def _array_of_result(self, i: Instruction) -> str | None:
-        found = self.pointers.get(i.result or "")
-        return found[0] if found else None
+    def _follow(self, i: Instruction) -> None:
+        """Append what makes the shadow of a result, or stores that of a value."""
+        name = _named(i.result or "")
+        if i.opcode == "alloca" and i.result in self.arrays:
+            self.b.append(replace(i, result=name))
+        elif self._array(i.result) in self.arrays:
+            first = i.operands[0]
+            moved = Operand(first.type, _named(first.text))
+            self.b.append(replace(i, operands=[moved, *i.operands[1:]], result=name))
+        elif i.result in self.taint:
+            value = _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
+            last = self.b.block.instructions[-1]
+            if last.result != value.operand.text:
+                value = value | 0
+                last = self.b.block.instructions[-1]
+            last.result = name
+        elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
+            self._follow_store(i)
 
-    def _pointer(self, i: Instruction) -> None:
-        """The same step into the array of shadows."""
-        first = i.operands[0]
-        moved = Operand(first.type, _named(first.text))
-        self.block.append(replace(i, operands=[moved, *i.operands[1:]],
-                                  result=_named(i.result or "")))
-
-    def shadow(self, operand: Operand) -> Operand:
+    def shadow(self, operand: Operand) -> Value:
         t = shadow_type(operand.type)
         if operand.local is not None and operand.local in self.taint:
-            return Operand(t, _named(operand.local))
-        return constant(t, 0)
+            return Value(self, Operand(t, _named(operand.local)))
+        return self.term(0, t)
 
-    def new(self, opcode: str, t: Type, operands: list[Operand], *, extra: str = "",
-            callee: str = "", indices: tuple[int, ...] = ()) -> Operand:
-        self.count += 1
-        name = f"%xe.u{self.count}"
-        self.block.append(Instruction(
-            opcode, t, operands, name, extra=extra, callee=callee, indices=indices,
-            line=self.current.line, debug=self.current.debug))
-        return Operand(t, name)
+    def same(
+        self, i: Instruction, operands: Sequence[Value | Operand], *, opcode: str = "",
+        callee: str = "",
+    ) -> Value:
+        """The operation of `i`, or another one with its details, for a shadow of its result."""
+        given = [o.operand if isinstance(o, Value) else o for o in operands]
+        return Value(self, self.b.emit(Instruction(
+            opcode or i.opcode, shadow_type(i.type), given, callee=callee or i.callee,
+            indices=i.indices, align=i.align)))
 
-    def _define(
-        self, i: Instruction, opcode: str, operands: list[Operand], *,
-        labels: list[str] | None = None, callee: str = "", align: int = 0,
-        indices: tuple[int, ...] = (), extra: str = "",
-    ) -> None:
-        """The shadow of the result of `i`."""
-        self.block.append(Instruction(
-            opcode, shadow_type(i.type), operands, _named(i.result or ""), labels=labels or [],
-            callee=callee, align=align, indices=indices, extra=extra, line=i.line, debug=i.debug))
-
-    def _bind(self, i: Instruction, value: Operand) -> None:
-        self._define(i, "or", [value, constant(value.type, 0)])
-
-    def both(self, opcode: str, a: Operand, b: Operand) -> Operand:
-        return self.new(opcode, a.type, [a, b])
-
-    def any(self, s: Operand) -> Operand:
+    def any(self, s: Value) -> Value:
         """Per element, whether a bit is set."""
-        if s.type.scalar == ir.I1:
-            return s
-        t = ir.like(s.type.lanes, ir.I1)
-        return self.new("icmp", t, [s, constant(s.type, 0)], extra="ne")
+        return s if s.type.scalar is ir.I1 else s != 0
 
-    def full(self, s: Operand, t: Type) -> Operand:
+    def full(self, s: Value, t: Type) -> Value:
         """All bits of the elements of a shadow of type `t` in which a bit of `s` is set."""
         found = self.any(s)
         if found.type.lanes != t.lanes:
-            found = self.lane(found)
-            if t.lanes > 1:
-                none = constant(ir.like(t.lanes, ir.I1), 0)
-                first = self.new("insertelement", none.type, [none, found, constant(ir.I32, 0)])
-                found = self.new("shufflevector", none.type, [first, first],
-                                 indices=(0,) * t.lanes)
-        return found if t.scalar == ir.I1 else self.new("sext", t, [found])
+            found = self.spread(self.lane(found), t.count)
+        return found.signed(t.scalar)
 
-    def lane(self, s: Operand) -> Operand:
+    def lane(self, s: Value) -> Value:
         """Whether a bit of any element is set."""
         found = self.any(s)
         if found.type.lanes == 1:
             return found
-        parts = [self.new("extractelement", ir.I1, [found, constant(ir.I32, k)])
-                 for k in range(found.type.lanes)]
-        while len(parts) > 1:
-            parts = [self.both("or", *pair) if len(pair) == 2 else pair[0]
-                     for pair in (parts[k : k + 2] for k in range(0, len(parts), 2))]
-        return parts[0]
+        return reduce(or_, [found[k] for k in range(found.type.lanes)])
+
+    def either(self, i: Instruction, found: Value, *others: Operand) -> Value:
+        """A shadow of the result of `i`, of which all is undefined if one of some operands is."""
+        for o in others:
+            if self._of(o):
+                found = found | self.full(self.shadow(o), shadow_type(i.type))
+        return found
 
     # --- results ----------------------------------------------------------------------------------
 
-    def _follow(self, i: Instruction) -> None:
-        rule = _RULES.get(i.opcode)
-        if i.opcode == "call":
-            self._call(i)
-        elif rule is not None:
-            rule(self, i)
-        else:
-            self._any_operand(i)
+    def _any_operand(self, i: Instruction) -> Value:
+        first, *rest = (o for o in self._sources(i) if self._of(o))
+        return self.either(i, self.full(self.shadow(first), shadow_type(i.type)), *rest)
 
-    def _any_operand(self, i: Instruction) -> None:
-        t = shadow_type(i.type)
-        found = [self.full(self.shadow(o), t) for o in self._sources(i) if self._of(o)]
-        total = found[0]
-        for other in found[1:]:
-            total = self.both("or", total, other)
-        self._bind(i, total)
-
-    def _same(self, i: Instruction) -> None:
+    def _moved(self, i: Instruction) -> Value:
         """Moves bits: the same operation on the shadows."""
-        shadows = [self.shadow(o) if self._holds_value(i, k) else o
-                   for k, o in enumerate(i.operands)]
-        self._define(i, i.opcode, shadows, indices=i.indices)
+        held = i.operands[:_HELD.get(i.opcode)]
+        return self.same(i, [*(self.shadow(o) for o in held), *i.operands[len(held):]])
 
-    @staticmethod
-    def _holds_value(i: Instruction, k: int) -> bool:
-        return not (i.opcode == "extractelement" and k == 1) and not (
-            i.opcode == "insertelement" and k == 2)
-
-    def _cast(self, i: Instruction) -> None:
+    def _cast(self, i: Instruction) -> Value:
         s, t = self.shadow(i.operands[0]), shadow_type(i.type)
         if s.type == t:
-            self._bind(i, s)
-        elif i.opcode == "bitcast":
-            self._define(i, "bitcast", [s])
-        else:
-            opcode = i.opcode if i.opcode in ("zext", "sext", "trunc") else (
-                "trunc" if t.scalar.bits < s.type.scalar.bits else "zext")
-            self._define(i, opcode, [s])
+            return s
+        return self.same(i, [s]) if i.opcode in ("bitcast", "sext") else s.to(t.scalar)
 
-    def _or_shadows(self, i: Instruction) -> Operand:
-        return self.both("or", *(self.shadow(o) for o in i.operands[:2]))
+    def _both(self, i: Instruction) -> Value:
+        a, b = (self.shadow(o) for o in i.operands[:2])
+        return a | b
 
-    def _xor(self, i: Instruction) -> None:
-        self._bind(i, self._or_shadows(i))
-
-    def _and(self, i: Instruction) -> None:
-        self._decided(i, by_one=False)
-
-    def _or(self, i: Instruction) -> None:
-        self._decided(i, by_one=True)
-
-    def _decided(self, i: Instruction, *, by_one: bool) -> None:
+    def _decided(self, i: Instruction) -> Value:
         """A defined 0 (of `and`) or 1 (of `or`) of one side decides."""
-        (a, sa), (b, sb) = ((o, self.shadow(o)) for o in i.operands)
-        if by_one:
-            ones = constant(sa.type, -1)
-            a, b = self.both("xor", a, ones), self.both("xor", b, ones)
-        both = self.both("and", sa, sb)
-        left, right = self.both("and", a, sb), self.both("and", b, sa)
-        self._bind(i, self.both("or", both, self.both("or", left, right)))
+        (a, sa), (b, sb) = ((Value(self, o), self.shadow(o)) for o in i.operands)
+        if i.opcode == "or":
+            a, b = ~a, ~b
+        return sa & sb | a & sb | b & sa
 
-    def _carry(self, i: Instruction) -> None:
-        """Undefined from the lowest undefined bit of the operands up."""
-        s = self._or_shadows(i)
-        upward = self.both("or", s, self.both("sub", constant(s.type, 0), s))
+    def _carry(self, i: Instruction) -> Value:
+        """Undefined from the lowest undefined bit of the operands up, unless a factor is 0."""
+        s = self._both(i)
+        upward = s | self.term(0, s.type) - s
         if i.opcode != "mul":
-            self._bind(i, upward)
-            return
-        t = ir.like(s.type.lanes, ir.I1)
-        zero = constant(s.type, 0)
-        nothing = [
-            self.new("icmp", t, [self.both("or", o, self.shadow(o)), zero], extra="eq")
-            for o in i.operands
-        ]
-        known = self.both("or", *nothing)
-        self._define(i, "select", [known, zero, upward])
+            return upward
+        a, b = (Value(self, o) | self.shadow(o) for o in i.operands)
+        return self.select((a == 0) | (b == 0), 0, upward)
 
-    def _shift(self, i: Instruction) -> None:
+    def _shift(self, i: Instruction) -> Value:
         value, amount = i.operands
-        t = shadow_type(i.type)
-        moved = self.new(i.opcode, t, [self.shadow(value), amount])
-        if self._of(amount):
-            moved = self.both("or", moved, self.full(self.shadow(amount), t))
-        self._bind(i, moved)
+        return self.either(i, self.same(i, [self.shadow(value), amount]), amount)
 
-    def _compare(self, i: Instruction) -> None:
-        t = i.operands[0].type
-        if i.extra not in ("eq", "ne") or t.scalar.kind != "int":
-            self._any_operand(i)
-            return
-        s = self._or_shadows(i)
-        flags = ir.like(t.lanes, ir.I1)
-        odd = self.both("xor", *i.operands)
-        sure = self.both("and", odd, self.both("xor", s, constant(s.type, -1)))
-        open_ = self.new("icmp", flags, [sure, constant(s.type, 0)], extra="eq")
-        self._bind(i, self.both("and", open_, self.any(s)))
+    def _compare(self, i: Instruction) -> Value:
+        if i.extra not in ("eq", "ne") or i.operands[0].type.scalar.kind != "int":
+            return self._any_operand(i)
+        s = self._both(i)
+        a, b = (Value(self, o) for o in i.operands)
+        return ((a ^ b) & ~s == 0) & self.any(s)
 
-    def _select(self, i: Instruction) -> None:
+    def _select(self, i: Instruction) -> Value:
         condition, a, b = i.operands
-        t = shadow_type(i.type)
-        found = self.new("select", t, [condition, self.shadow(a), self.shadow(b)])
-        if self._of(condition):
-            found = self.both("or", found, self.full(self.shadow(condition), t))
-        self._bind(i, found)
+        return self.either(i, self.same(i, [condition, self.shadow(a), self.shadow(b)]), condition)
 
-    def _load(self, i: Instruction) -> None:
+    def _load(self, i: Instruction) -> Value:
         address = i.operands[0]
-        if self._array(address) is not None:
-            address = Operand(address.type, _named(address.text))
-        else:
-            address = self._slm_shadow(address)
-        self._define(i, "load", [address], align=i.align)
+        if self._array(address.local) is not None:
+            return self.same(i, [Operand(address.type, _named(address.text))])
+        return self.same(i, [self._slm_shadow(address)])
 
     def _slm_shadow(self, pointer: Operand) -> Operand:
-        return self.new("call", ir.pointer(), [pointer], callee=SLM)
+        return self.b.call(SLM, ir.PTR, [pointer])
 
     def _follow_store(self, i: Instruction) -> None:
         at = 1 if i.opcode == "store" else 0
         pointer, value = i.operands[at], i.operands[1 - at]
-        if self._array(pointer) in self.arrays:
+        if self._array(pointer.local) in self.arrays:
             moved = Operand(pointer.type, _named(pointer.text))
         elif pointer.type.space == 3 and self.slm:
             moved = self._slm_shadow(pointer)
         else:
             return
-        shadow = self.shadow(value)
+        shadow = self.shadow(value).operand
         operands = [shadow, moved] if at else [moved, shadow, *i.operands[2:]]
-        self.block.append(Instruction(
-            i.opcode, ir.VOID, operands, callee=i.callee, align=i.align, line=i.line,
-            debug=i.debug))
+        self.b.append(Instruction(i.opcode, ir.VOID, operands, callee=i.callee, align=i.align))
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _call(self, i: Instruction) -> None:
-        known, t = find(i.callee), shadow_type(i.type)
+    def _call(self, i: Instruction) -> Value:
+        known, t, o = find(i.callee), shadow_type(i.type), i.operands
         if i.unfilled or known is _LOAD:
-            self._masked_load(i)
-        elif known is genisa.SIMD_BLOCK_READ:
-            self._define(i, "call", [self._slm_shadow(i.operands[0])], callee=i.callee)
-        elif known is genisa.DPAS:
-            self._define(i, "call", [*(self.shadow(o) for o in i.operands[:3]), *i.operands[3:]],
-                         callee=DPAS)
-        elif known.family is Family.SHUFFLE:
-            self._move(i)
-        elif known.family is Family.REDUCTION and not known.is_builtin:
-            joined = self.new("call", t, [self.shadow(i.operands[0]), _OR, *i.operands[2:]],
-                              callee=i.callee)
-            self._bind(i, self.full(joined, t))
-        elif known.family in (Family.REDUCTION, Family.VOTE):
-            held = next(o for o in i.operands if self._of(o))
-            lane = self.lane(self.shadow(held))
-            whole = self.new("call", ir.I1, [lane, _OR], callee=genisa.WAVE_ALL.name)
-            self._bind(i, self.full(whole, t))
-        else:
-            self._any_operand(i)
+            return self._masked_load(i)
+        if known is genisa.SIMD_BLOCK_READ:
+            return self.same(i, [self._slm_shadow(o[0])])
+        if known is genisa.DPAS:
+            return self.same(i, [*(self.shadow(x) for x in o[:3]), *o[3:]], callee=DPAS)
+        if known.family is Family.SHUFFLE:
+            at = known.positions["value"]
+            rest = o[:at] + o[at + 1:]
+            return self.either(i, self.same(i, [*o[:at], self.shadow(o[at]), *o[at + 1:]]), *rest)
+        if known.family is Family.REDUCTION and not known.is_builtin:
+            return self.full(self.same(i, [self.shadow(o[0]), _OR, *o[2:]]), t)
+        if known.family in (Family.REDUCTION, Family.VOTE):
+            lane = self.lane(self.shadow(next(x for x in o if self._of(x))))
+            whole = self.b.call(genisa.WAVE_ALL.name, ir.I1, [lane.operand, _OR])
+            return self.full(Value(self, whole), t)
+        return self._any_operand(i)
 
-    def _masked_load(self, i: Instruction) -> None:
-        t = shadow_type(i.type)
-        mask = i.operands[2]
-        missing = constant(t, -1) if i.unfilled else self.shadow(i.operands[3])
-        self._define(i, "select", [mask, constant(t, 0), missing])
+    def _masked_load(self, i: Instruction) -> Value:
+        mask = Value(self, i.operands[2])
         if i.unfilled:
-            self.block.append(Instruction(
-                "call", ir.VOID, [i.operands[0], mask], callee=ORIGIN,
-                extra=str(self.numbers[id(i)]), line=i.line, debug=i.debug))
-
-    def _move(self, i: Instruction) -> None:
-        at = find(i.callee).positions["value"]
-        operands = list(i.operands)
-        operands[at] = self.shadow(operands[at])
-        t = shadow_type(i.type)
-        moved = self.new("call", t, operands, callee=i.callee)
-        for k, o in enumerate(i.operands):
-            if k != at and self._of(o):
-                moved = self.both("or", moved, self.full(self.shadow(o), t))
-        self._bind(i, moved)
+            self._note(ORIGIN, [i.operands[0], i.operands[2]], self.numbers[id(i)])
+        missing = -1 if i.unfilled else self.shadow(i.operands[3])
+        return self.select(mask, 0, missing, shadow_type(i.type))
 
     # --- uses -------------------------------------------------------------------------------------
 
     def _checks(self, i: Instruction) -> None:
         """Report undefined bits where `i` would act on them."""
-        if i.opcode in ("br", "switch") and i.operands:
-            self._use(i, "a branch on", i.operands[0])
-        elif i.opcode in ("load", "store"):
-            self._check_access(i)
-        elif i.opcode in _ACCESSES:
-            for o in i.operands:
-                self._use(i, "an atomic on", o)
-        elif i.opcode == "call":
-            self._check_call(i)
-
-    def _check_access(self, i: Instruction) -> None:
-        pointer = i.operands[-1]
-        if self._array(pointer) is not None:
-            return
-        self._use(i, f"a {i.opcode} through", pointer)
-        if i.opcode == "store" and pointer.type.space != 3:
-            self._use(i, "a store of", i.operands[0])
-
-    def _check_call(self, i: Instruction) -> None:
         known, o = find(i.callee), i.operands
-        if known is _LOAD:
+        if i.opcode in ("br", "switch") and o:
+            self._use(i, "a branch on", o[0])
+        elif i.opcode in ("load", "store"):
+            if self._array(o[-1].local) is None:
+                self._use(i, f"a {i.opcode} through", o[-1])
+                if i.opcode == "store" and o[-1].type.space != 3:
+                    self._use(i, "a store of", o[0])
+        elif i.opcode in ir.ATOMICS or known.family is Family.ATOMIC:
+            self._use(i, "an atomic on", *o)
+        elif known is _LOAD or i.unfilled:
             self._use(i, "the mask of a load made of", o[2])
-            self._use(i, "a load through", o[0], o[2])
+            self._use(i, "a load through", o[0], active=o[2])
         elif known is _STORE:
             self._use(i, "the mask of a store made of", o[3])
-            self._use(i, "a store through", o[0], o[3])
-            self._use(i, "a store of", o[1], o[3])
+            self._use(i, "a store through", o[0], active=o[3])
+            self._use(i, "a store of", o[1], active=o[3])
         elif known.family in (Family.BLOCK_2D, Family.PAYLOAD):
             self._check_block(i)
         elif known.family is Family.BLOCK_1D:
             self._use(i, "a block access through", o[0])
             if known.has("value") and o[0].type.space != 3:
                 self._use(i, "a store of", o[1])
-        elif known.family is Family.ATOMIC:
-            for operand in o:
-                self._use(i, "an atomic on", operand)
-        elif i.unfilled:
-            self._use(i, "the mask of a load made of", o[2])
-            self._use(i, "a load through", o[0], o[2])
+        elif known is own.REPORT:
+            self._use(i, "a report on", o[-1])
         elif self._touches_memory(i):
-            self._check_helper(i)
-        elif not known.known and i.callee not in self.helpers:
-            for operand in o:
-                self._use(i, f"a call of {i.callee} with", operand)
-
-    def _check_helper(self, i: Instruction) -> None:
-        """A helper's last argument tells, where it is an i1, whether the lane takes part."""
-        last = i.operands[-1]
-        active = last if last.type == ir.I1 else None
-        what = "a report on" if find(i.callee) is own.REPORT else "an atomic on"
-        self._use(i, what, last)
-        if find(i.callee) is not own.REPORT:
-            for o in i.operands[:-1]:
-                self._use(i, what, o, active)
+            # a helper's last argument tells, where it is an i1, whether the lane takes part
+            self._use(i, "an atomic on", o[-1])
+            self._use(i, "an atomic on", *o[:-1], active=o[-1] if o[-1].type == ir.I1 else None)
+        elif i.opcode == "call" and not known.known and i.callee not in self.helpers:
+            self._use(i, f"a call of {i.callee} with", *o)
 
     def _check_block(self, i: Instruction) -> None:
         value = next((o for o in reversed(i.operands) if self._of(o)), None)
         if value is None:
             return
         written = find(i.callee).has("value") and value is i.operands[-1]
-        for o in i.operands[:-1] if written else i.operands:
-            self._use(i, "the surface or place of a 2D block made of", o)
+        self._use(i, "the surface or place of a 2D block made of",
+                  *(i.operands[:-1] if written else i.operands))
         if written:
-            self._note(i, BLOCK, "a store of", value,
-                       [*i.operands[:-1], self.shadow(value)])
+            self._note_use(i, BLOCK, "a store of", value,
+                           [*i.operands[:-1], self.shadow(value).operand])
 
     def _use(
-        self, i: Instruction, what: str, operand: Operand, active: Operand | None = None
+        self, i: Instruction, what: str, *operands: Operand, active: Operand | None = None
     ) -> None:
-        if not self._of(operand):
-            return
-        operands = [self.shadow(operand)] if active is None else [self.shadow(operand), active]
-        self._note(i, USE, what, operand, operands)
+        masks = [] if active is None else [active]
+        for o in operands:
+            if self._of(o):
+                self._note_use(i, USE, what, o, [self.shadow(o).operand, *masks])
 
-    def _note(
+    def _note_use(
         self, i: Instruction, callee: str, what: str, value: Operand, operands: list[Operand]
     ) -> None:
-        number = len(self.plan.uses)
+        self._note(callee, operands, len(self.plan.uses), i.callee)
         self.plan.uses.append((what, self._of(value)))
-        self.block.append(Instruction(
-            "call", ir.VOID, operands, callee=callee, extra=str(number), attributes=i.callee,
-            line=i.line, debug=i.debug))
+
+    def _note(
+        self, callee: str, operands: list[Operand], number: int, attributes: str = ""
+    ) -> None:
+        self.b.append(Instruction("call", ir.VOID, operands, callee=callee, extra=str(number),
+                                  attributes=attributes))
 
 
 def _named(name: str) -> str:
@@ -545,18 +421,18 @@ def _named(name: str) -> str:
     return name[:-1] + '.u"' if name.endswith('"') else name + ".u"
 
 
-_RULES: dict[str, Callable[[_Shadows, Instruction], None]] = {
-    **dict.fromkeys("extractelement insertelement shufflevector freeze".split(), _Shadows._same),
+_HELD = {"extractelement": 1, "insertelement": 2}
+"""How many operands of a move are values; of others, all are."""
+_RULES: dict[str, Callable[[_Shadows, Instruction], Value]] = {
+    **dict.fromkeys("extractelement insertelement shufflevector freeze".split(), _Shadows._moved),
     **dict.fromkeys("zext sext trunc bitcast ptrtoint inttoptr addrspacecast".split(),
                     _Shadows._cast),
-    **dict.fromkeys("add sub mul".split(), _Shadows._carry),
-    **dict.fromkeys("shl lshr ashr".split(), _Shadows._shift),
-    "and": _Shadows._and,
-    "or": _Shadows._or,
-    "xor": _Shadows._xor,
+    **dict.fromkeys(("add", "sub", "mul"), _Shadows._carry),
+    **dict.fromkeys(("shl", "lshr", "ashr"), _Shadows._shift),
+    **dict.fromkeys(("and", "or"), _Shadows._decided),
+    "xor": _Shadows._both,
     "icmp": _Shadows._compare,
     "select": _Shadows._select,
     "load": _Shadows._load,
+    "call": _Shadows._call,
 }
-
-__all__ = ["Undefined", "constant", "instrument", "shadow_type"]

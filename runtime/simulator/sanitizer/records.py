@@ -115,11 +115,10 @@ def full(w: Checks, ctx: Value) -> None:
     """
     w.call(s.ROOM)
     with w.when((w.state[Word.RECORDS_USED] >= w.state[Word.RECORDS_ROOM]) & w.clean()):
-        for k in range(2, 8):
-            w.error[k] = 0
-        w.error[1] = w.state[Word.SITE] & 0xFFFFFFFF
-        w.error[8] = w.ctx[Context.GROUP]
-        w.error[0] = s.Code.RECORDS
+        known: dict[str, Term] = {"code": s.Code.RECORDS, "group": w.ctx[Context.GROUP],
+                                  "site": w.state[Word.SITE] & 0xFFFFFFFF}
+        for k, name in reversed(tuple(enumerate(s.Fault._fields))):
+            w.error[k] = known.get(name, 0)
 
 
 def list_of(w: Checks, cell: Value) -> Value:

@@ -1,31 +1,24 @@
-"""What a sanitized launch needs besides its kernel: block table, shadow memory, reports.
-
-The layout of the words is that of `library_sanitizer`.
-"""
+"""What a sanitized launch needs besides its kernel: its state, block table and shadow memory."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     FIELDS,
     JOINED_KEPT,
-    Code,
     Entry,
     Joined,
-    Kind,
     Known,
     Release,
     Word,
@@ -82,33 +75,6 @@ def _records(count: int) -> NDArray[np.int32]:
         found = made[skipped : skipped + count * FIELDS]
     found[:FIELDS] = 0
     return found
-
-
-class SanitizerReport(SimulatorTrap):
-    """A fault that the sanitizer found.
-
-    `argument` is the number of the kernel parameter whose block it concerns, or None; `offset` the
-    byte in that block, `nbytes` what was accessed there.
-    """
-
-    def __init__(
-        self, text: str, argument: int | None = None, address: int = 0, nbytes: int = 0
-    ) -> None:
-        super().__init__(text)
-        self.argument = argument
-        self.address = address
-        self.nbytes = nbytes
-
-    def name_tensor(self, tensors: Sequence[tuple[int, str, Any]]) -> None:
-        """Add the tensor, of (parameter number, name, tensor), that the report is about.
-
-        Among tensors that share the memory, the parameter whose address was used comes first.
-        """
-        exact = [t for t in tensors if t[0] == self.argument]
-        if self.argument is None or not exact:
-            return
-        _, name, tensor = exact[0]
-        self.args = (f"{self.args[0]}; {describe(name, tensor, self.address)}", *self.args[1:])
 
 
 class LaunchState:
@@ -276,182 +242,3 @@ def use(state: LaunchState | None) -> None:
     """The checks of the launch that comes use `state`; None when it has ended."""
     global _current
     _current = state
-
-
-# --- reports --------------------------------------------------------------------------------------
-
-
-def explain(
-    state: LaunchState, kernel: str, places: Mapping[int, str], error: Sequence[int],
-    grid: tuple[int, int, int],
-) -> SanitizerReport:
-    """The report of an error record."""
-    code, site, address, nbytes, kind, entry, warp, lane, group = error[:9]
-    address &= (1 << 64) - 1
-    who = f"program {program(group, grid)}, warp {warp}" + (f", lane {lane}" if lane >= 0 else "")
-    place = places.get(site, f"line {site} of its LLVM module")
-    where = f"kernel {kernel}, {place}, {who}"
-    action = "atomic" if kind & Kind.ATOMIC else "store" if kind & Kind.WRITE else "load"
-    what = f"{action} of {nbytes} bytes"
-    argument: int | None = entry if 0 <= entry < state.count else state.argument_of(address)
-    if kind & Kind.SLM:
-        argument = None
-        address -= int(state.table[state.count, Entry.LOW])
-    if code == Code.BOUNDS:
-        text = _bounds(state, kind, what, entry, address)
-    elif code == Code.ALIGNMENT:
-        text = (f"misaligned {what} at {_spot(state, kind, address)}: it was compiled for a "
-                f"multiple of {kind >> 8} bytes")
-    elif code == Code.RACE:
-        text = _race(kind, what, state, address, places, error, grid)
-    elif code == Code.UNINITIALISED:
-        text = (f"{what} of shared local memory that no store of this work-group wrote: byte "
-                f"{error[9]} of {int(state.words[Word.SLM_BYTES])}")
-        argument = None
-    elif code == Code.RECORDS:
-        text = (f"this launch releases and acquires more than the checks can follow "
-                f"({MOST_RECORDS_OF_RELEASES} releases by atomics that are not relaxed); check it "
-                "with fewer programs, or make the atomics relaxed where they order nothing")
-        argument = None
-    elif code == Code.UNDEFINED:
-        text, argument, address = _undefined(state, places, error)
-        nbytes = 0
-    else:
-        text, argument = "finite operands give an infinity or NaN", None
-    return SanitizerReport(f"{where}: {text}", argument, address, nbytes)
-
-
-def _undefined(
-    state: LaunchState, places: Mapping[int, str], error: Sequence[int]
-) -> tuple[str, int | None, int]:
-    """What was done with an undefined value; the argument and address it was not loaded from."""
-    plan = state.plan.undefined
-    warp, lane, group = error[6:9]
-    what, loads = plan.uses[error[9]]
-    found = _masked_off(state.origins, sorted(loads), warp, lane, group + 1)
-    load, address = found if found is not None else (min(loads), 0)
-    text = (f"{what} a value that is undefined here: the load at {places[plan.origins[load]]} "
-            "is masked off and has no `other`")
-    if found is None:
-        return text, None, 0
-    entry = plan.entries[load]
-    argument = entry if 0 <= entry < state.count else state.argument_of(address)
-    return f"{text}; it did not read address {address:#x}", argument, address
-
-
-def _masked_off(
-    noted: NDArray[np.int64], loads: Sequence[int], warp: int, lane: int, group: int
-) -> tuple[int, int] | None:
-    """(load, address) of a masked-off lane: this one, else one of this subgroup, else any."""
-    rows = [(k, sg) for sg in range(noted.shape[1]) for k in loads if noted[k, sg, 0] == group]
-    rows.sort(key=lambda row: row[1] != warp)
-    for k, sg in rows:
-        if sg == warp and noted[k, sg, 8 + lane]:
-            return k, int(noted[k, sg, 8 + lane])
-    for k, sg in rows:
-        lanes = noted[k, sg, 8:]
-        if lanes.any():
-            return k, int(lanes[np.flatnonzero(lanes)[0]])
-    return None
-
-
-def describe(name: str, tensor: Any, address: int) -> str:
-    """An argument with its shape, and which of its elements an address is."""
-    if not hasattr(tensor, "data_ptr") or not hasattr(tensor, "stride"):
-        return f"argument {name!r}"
-    shape, strides = tuple(tensor.shape), tuple(tensor.stride())
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    offset = (address - tensor.data_ptr()) // tensor.element_size()
-    return (f"argument {name!r}: {dtype} tensor of shape {shape}, strides {strides}, "
-            f"{_element(offset, shape, strides)}")
-
-
-def _element(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> str:
-    """`offset`, in elements, as an index; the first one goes over the end where it must."""
-    index, rest = [0] * len(shape), offset
-    for k in sorted(range(len(shape)), key=lambda k: (-strides[k], k)):
-        if strides[k] > 0 and (shape[k] > 1 or k == 0):
-            index[k] = rest // strides[k]
-            rest -= index[k] * strides[k]
-    text = f"element {tuple(index)}" if rest == 0 and offset >= 0 else f"element offset {offset}"
-    inside = all(0 <= x < n for x, n in zip(index, shape, strict=True))
-    return text if inside and offset >= 0 else f"{text}, which it does not have"
-
-
-def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The program id of a work-group by number."""
-    x, rest = group % grid[0], group // grid[0]
-    return x, rest % grid[1], rest // grid[1]
-
-
-def _spot(state: LaunchState, kind: int, address: int) -> str:
-    if kind & Kind.SLM:
-        return f"byte {address} of shared local memory"
-    return f"address {address:#x}"
-
-
-def _bounds(state: LaunchState, kind: int, what: str, entry: int, address: int) -> str:
-    if kind & Kind.SLM:
-        return (f"out-of-bounds {what} at byte {address} of shared local memory, which has "
-                f"{int(state.words[Word.SLM_BYTES])} bytes")
-    if 0 <= address < 1 << 16:
-        return f"{what} through a null pointer (address {address:#x})"
-    freed = state.memory.freed(address)
-    if freed is not None:
-        return f"{what} after free: address {address:#x} was in a {freed}, which has been freed"
-    block = state.blocks.get(entry) if entry >= 0 else None
-    if block is not None:
-        return f"out-of-bounds {what}: {beside(block, address)}"
-    near = state.memory.nearest(address)
-    far = 1 << 62 if near is None else min(abs(address - near.low), abs(address - near.high))
-    if near is not None and far < NEAR:
-        return f"out-of-bounds {what}: {beside(near, address)}"
-    if is_mapped(address):
-        return (f"{what} of host memory at {address:#x}: the pointer is no device memory (a CPU "
-                "tensor?); a GPU cannot reach it")
-    if near is not None and far < FAR:
-        return f"out-of-bounds {what}: {beside(near, address)}"
-    return f"{what} at {address:#x}, where there is no memory"
-
-
-def beside(block: Block, address: int) -> str:
-    """Where an address is, seen from a block."""
-    if address < block.low:
-        return f"{block.low - address} bytes before the start of the {block}"
-    if address >= block.high:
-        return f"{address - block.high} bytes past the end of the {block}"
-    return f"it begins at byte {address - block.low} of the {block} and goes over its end"
-
-
-def is_mapped(address: int) -> bool:
-    """Whether this process has memory at an address."""
-    try:
-        with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
-            for line in maps:
-                low, high = (int(x, 16) for x in line.split(" ", 1)[0].split("-"))
-                if low <= address < high:
-                    return True
-    except OSError:
-        return False
-    return False
-
-
-def _race(
-    kind: int, what: str, state: LaunchState, address: int, places: Mapping[int, str],
-    error: Sequence[int], grid: tuple[int, int, int],
-) -> str:
-    other, site, writes = error[9] & (1 << 64) - 1, error[10], error[11]
-    group, warp = checks.GROUP.of(other) - 1, checks.WARP.of(other)
-    verb = ("atomic" if checks.ATOMIC.of(other) else "store") if writes else "load"
-    if group == checks.SEVERAL_GROUPS - 1:
-        who = "several programs"
-    elif warp == checks.SEVERAL:
-        who = f"several warps of program {program(group, grid)}"
-    else:
-        who = f"program {program(group, grid)}, warp {warp}"
-    hint = "no barrier with a fence of that memory is between them"
-    if group != error[8]:
-        hint = "nothing orders them: programs run at the same time"
-    place = places.get(site, f"line {site}")
-    return (f"data race: {what} at {_spot(state, kind, address)} and the earlier {verb} at {place} "
-            f"({who}); {hint}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
@@ -285,6 +285,24 @@ class Code(IntEnum):
     UNDEFINED = 15
     RECORDS = 16
     TIME = 20
+
+
+class Fault(NamedTuple):
+    """The words of the error record of a launch that the checks stopped."""
+
+    code: int
+    site: int
+    address: int
+    size: int
+    kind: int
+    row: int
+    sg: int
+    lane: int
+    group: int
+    other: int
+    """Of a race, the cell of the earlier access; else what the code's report says."""
+    other_site: int
+    other_writes: int
 
 
 READS, WRITES = 1, 2

@@ -1,0 +1,245 @@
+"""The texts of the sanitizer's reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.errors import SimulatorTrap
+from triton_xe.runtime.simulator.run.blocks import Block
+from triton_xe.runtime.simulator.sanitizer import state as s
+from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
+from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Fault, Kind, Word
+
+NEAR, FAR = 4096, 1 << 20
+"""Bytes from a block within which an address is taken as meant for it."""
+
+
+class SanitizerReport(SimulatorTrap):
+    """A fault that the sanitizer found.
+
+    `argument` is the number of the kernel parameter whose block it concerns, or None; `offset` the
+    byte in that block, `nbytes` what was accessed there.
+    """
+
+    def __init__(
+        self, text: str, argument: int | None = None, address: int = 0, nbytes: int = 0
+    ) -> None:
+        super().__init__(text)
+        self.argument = argument
+        self.address = address
+        self.nbytes = nbytes
+
+    def name_tensor(self, tensors: Sequence[tuple[int, str, Any]]) -> None:
+        """Add the tensor, of (parameter number, name, tensor), that the report is about.
+
+        Among tensors that share the memory, the parameter whose address was used comes first.
+        """
+        exact = [t for t in tensors if t[0] == self.argument]
+        if self.argument is None or not exact:
+            return
+        _, name, tensor = exact[0]
+        self.args = (f"{self.args[0]}; {describe(name, tensor, self.address)}", *self.args[1:])
+
+
+def explain(
+    state: LaunchState, kernel: str, locations: Mapping[int, str], error: Sequence[int],
+    grid: tuple[int, int, int],
+) -> SanitizerReport:
+    """The report of an error record."""
+    return _Report(state, locations, grid, Fault(*error[: len(Fault._fields)])).make(kernel)
+
+
+class _Report:
+    def __init__(
+        self, state: LaunchState, locations: Mapping[int, str], grid: tuple[int, int, int],
+        fault: Fault,
+    ) -> None:
+        self.state, self.locations, self.grid = state, locations, grid
+        self.fault = fault
+        self.slm = bool(fault.kind & Kind.SLM)
+        self.slm_bytes = int(state.words[Word.SLM_BYTES])
+        self.address = fault.address & (1 << 64) - 1
+        self.argument = self._argument(fault.row, self.address)
+        self.nbytes = fault.size
+        if self.slm:
+            self.argument = None
+            self.address -= int(state.table[state.count, Entry.LOW])
+        verb = "atomic" if fault.kind & Kind.ATOMIC else _verb(fault.kind & Kind.WRITE)
+        self.what = f"{verb} of {fault.size} bytes"
+        place = f"byte {self.address} of shared local memory"
+        self.where = place if self.slm else f"address {self.address:#x}"
+
+    def make(self, kernel: str) -> SanitizerReport:
+        f = self.fault
+        text = _TEXTS[Code(f.code)](self)
+        location = self.locations.get(f.site, f"line {f.site} of its LLVM module")
+        who = self._who(f.group, f.sg) + (f", lane {f.lane}" if f.lane >= 0 else "")
+        return SanitizerReport(f"kernel {kernel}, {location}, {who}: {text}", self.argument,
+                               self.address, self.nbytes)
+
+    def _argument(self, row: int, address: int) -> int | None:
+        return row if 0 <= row < self.state.count else self.state.argument_of(address)
+
+    def _who(self, group: int, warp: int) -> str:
+        return f"program {program(group, self.grid)}, warp {warp}"
+
+    def bounds(self) -> str:
+        state, address, what = self.state, self.address, self.what
+        if self.slm:
+            return (f"out-of-bounds {what} at byte {address} of shared local memory, which has "
+                    f"{self.slm_bytes} bytes")
+        if 0 <= address < 1 << 16:
+            return f"{what} through a null pointer (address {address:#x})"
+        freed = state.memory.freed(address)
+        if freed is not None:
+            return f"{what} after free: address {address:#x} was in a {freed}, which has been freed"
+        block = state.blocks.get(self.fault.row) if self.fault.row >= 0 else None
+        if block is not None:
+            return f"out-of-bounds {what}: {beside(block, address)}"
+        near = state.memory.nearest(address)
+        far = 1 << 62 if near is None else min(abs(address - near.low), abs(address - near.high))
+        if near is not None and (far < NEAR or (far < FAR and not is_mapped(address))):
+            return f"out-of-bounds {what}: {beside(near, address)}"
+        if is_mapped(address):
+            return (f"{what} of host memory at {address:#x}: the pointer is no device memory (a "
+                    "CPU tensor?); a GPU cannot reach it")
+        return f"{what} at {address:#x}, where there is no memory"
+
+    def alignment(self) -> str:
+        return (f"misaligned {self.what} at {self.where}: it was compiled for a multiple of "
+                f"{self.fault.kind >> 8} bytes")
+
+    def race(self) -> str:
+        f = self.fault
+        other = f.other & (1 << 64) - 1
+        group, warp = s.GROUP.of(other) - 1, s.WARP.of(other)
+        verb = "atomic" if f.other_writes and s.ATOMIC.of(other) else _verb(f.other_writes)
+        if group == s.SEVERAL_GROUPS - 1:
+            who = "several programs"
+        elif warp == s.SEVERAL:
+            who = f"several warps of program {program(group, self.grid)}"
+        else:
+            who = self._who(group, warp)
+        hint = "no barrier with a fence of that memory is between them"
+        if group != f.group:
+            hint = "nothing orders them: programs run at the same time"
+        location = self.locations.get(f.other_site, f"line {f.other_site}")
+        return (f"data race: {self.what} at {self.where} and the earlier {verb} at {location} "
+                f"({who}); {hint}")
+
+    def uninitialised(self) -> str:
+        self.argument = None
+        return (f"{self.what} of shared local memory that no store of this work-group wrote: byte "
+                f"{self.fault.other} of {self.slm_bytes}")
+
+    def records(self) -> str:
+        self.argument = None
+        return (f"this launch releases and acquires more than the checks can follow "
+                f"({MOST_RECORDS_OF_RELEASES} releases by atomics that are not relaxed); check it "
+                "with fewer programs, or make the atomics relaxed where they order nothing")
+
+    def non_finite(self) -> str:
+        self.argument = None
+        return "finite operands give an infinity or NaN"
+
+    def undefined(self) -> str:
+        """What was done with an undefined value, and where it was not loaded from."""
+        f, plan = self.fault, self.state.plan.undefined
+        what, loads = plan.uses[f.other]
+        found = _masked_off(self.state.origins, sorted(loads), f.sg, f.lane, f.group + 1)
+        load, self.address = found if found is not None else (min(loads), 0)
+        self.argument, self.nbytes = None, 0
+        location = self.locations[plan.origins[load]]
+        text = (f"{what} a value that is undefined here: the load at {location} is masked off and "
+                "has no `other`")
+        if found is None:
+            return text
+        self.argument = self._argument(plan.entries[load], self.address)
+        return f"{text}; it did not read address {self.address:#x}"
+
+
+_TEXTS = {
+    Code.BOUNDS: _Report.bounds,
+    Code.ALIGNMENT: _Report.alignment,
+    Code.RACE: _Report.race,
+    Code.UNINITIALISED: _Report.uninitialised,
+    Code.NON_FINITE: _Report.non_finite,
+    Code.UNDEFINED: _Report.undefined,
+    Code.RECORDS: _Report.records,
+}
+
+
+def _verb(writes: int) -> str:
+    return "store" if writes else "load"
+
+
+def _masked_off(
+    recorded: NDArray[np.int64], loads: Sequence[int], warp: int, lane: int, group: int
+) -> tuple[int, int] | None:
+    """(load, address) of a masked-off lane: this one, else one of this subgroup, else any."""
+    rows = [(k, sg) for sg in range(recorded.shape[1]) for k in loads
+            if recorded[k, sg, 0] == group]
+    rows.sort(key=lambda row: row[1] != warp)
+    for k, sg in rows:
+        if sg == warp and recorded[k, sg, 8 + lane]:
+            return k, int(recorded[k, sg, 8 + lane])
+    for k, sg in rows:
+        lanes = recorded[k, sg, 8:]
+        if lanes.any():
+            return k, int(lanes[np.flatnonzero(lanes)[0]])
+    return None
+
+
+def describe(name: str, tensor: Any, address: int) -> str:
+    """An argument with its shape, and which of its elements an address is."""
+    if not hasattr(tensor, "data_ptr") or not hasattr(tensor, "stride"):
+        return f"argument {name!r}"
+    shape, strides = tuple(tensor.shape), tuple(tensor.stride())
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    offset = (address - tensor.data_ptr()) // tensor.element_size()
+    return (f"argument {name!r}: {dtype} tensor of shape {shape}, strides {strides}, "
+            f"{_element(offset, shape, strides)}")
+
+
+def _element(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> str:
+    """`offset`, in elements, as an index; the first one goes over the end where it must."""
+    index, rest = [0] * len(shape), offset
+    for k in sorted(range(len(shape)), key=lambda k: (-strides[k], k)):
+        if strides[k] > 0 and (shape[k] > 1 or k == 0):
+            index[k] = rest // strides[k]
+            rest -= index[k] * strides[k]
+    text = f"element {tuple(index)}" if rest == 0 and offset >= 0 else f"element offset {offset}"
+    inside = all(0 <= x < n for x, n in zip(index, shape, strict=True))
+    return text if inside and offset >= 0 else f"{text}, which it does not have"
+
+
+def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The program id of a work-group by number."""
+    x, rest = group % grid[0], group // grid[0]
+    return x, rest % grid[1], rest // grid[1]
+
+
+def beside(block: Block, address: int) -> str:
+    """Where an address is, seen from a block."""
+    if address < block.low:
+        return f"{block.low - address} bytes before the start of the {block}"
+    if address >= block.high:
+        return f"{address - block.high} bytes past the end of the {block}"
+    return f"it begins at byte {address - block.low} of the {block} and goes over its end"
+
+
+def is_mapped(address: int) -> bool:
+    """Whether this process has memory at an address."""
+    try:
+        with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+            for line in maps:
+                low, high = (int(x, 16) for x in line.split(" ", 1)[0].split("-"))
+                if low <= address < high:
+                    return True
+    except OSError:
+        return False
+    return False
