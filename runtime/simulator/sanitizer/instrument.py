@@ -1,7 +1,7 @@
 """Instrumentation of the sanitizer: a check before every access, an access only where it passed.
 
 A refused access goes to a scratch page, and the launch stops after the work-group: the kernel
-itself needs no way out.  The checks are in `library_sanitizer`, the launch's side in `shadow`.
+itself needs no way out.  The checks are in `checks`, the launch's side in `shadow`.
 """
 
 from __future__ import annotations
@@ -66,17 +66,15 @@ def guarded(
     if operand.type.space == 3:
         kind, entry = kind | Kind.SLM, SEARCHED
     else:
-        entry = plan.entry(w.function, operand)
         if isinstance(pointer, Uniform) and kind == 0:
             kind = Kind.SCALAR
-        if kind & Kind.WRITE:
-            plan.note_write(w.function, operand)
+        entry = plan.entry(w.function, operand, writes=bool(kind & Kind.WRITE))
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
-    told = constant(I64, kind)
+    described: Operand | int = kind
     if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
-        told = _with_same(w, kind, pointer, w.value(i.operands[0]), mask)
-    safe = _checked(w, i, pointer, entry, t, mask, told)
+        described = _with_same(w, kind, pointer, w.value(i.operands[0]), mask)
+    safe = _checked(w, i, pointer, entry, t, mask, described)
     name = f"%xe.safe{len(w.values)}"
     w.values[name] = safe
     operands = list(i.operands)
@@ -101,11 +99,11 @@ def scratch(w: Widener) -> Operand:
 
 def _with_same(
     w: Widener, kind: int, pointer: Value, value: Value, mask: Value | None
-) -> Operand:
-    """The kind of a store to shared memory, told when it changes nothing there."""
+) -> Operand | int:
+    """The kind of a store to shared memory, with `SAME` when it changes nothing there."""
     t = value.type
     if w.context.slm_bytes < t.size or t.scalar.bits == 1:
-        return constant(I64, kind)
+        return kind
     if isinstance(pointer, Uniform):
         same = _same_for_all(w, pointer.value, value)
     else:
@@ -118,7 +116,7 @@ def _bits_of(w: Widener, x: Operand, t: Type) -> Operand:
 
 
 def _same_for_all(w: Widener, pointer: Operand, value: Value) -> Operand:
-    """Whether one place holds what the last lane will store there."""
+    """Whether an address holds what the last lane will store there."""
     t, b = value.type, w.b
     start = b.ptrtoint(SLM)
     offset = b.sub(b.ptrtoint(pointer), start)
@@ -129,7 +127,7 @@ def _same_for_all(w: Widener, pointer: Operand, value: Value) -> Operand:
 
 
 def _same_in_lanes(w: Widener, pointer: Value, value: Value, mask: Value | None) -> Operand:
-    """Whether the places of all active lanes hold what the lanes will store there."""
+    """Whether the addresses of all active lanes hold what the lanes will store there."""
     t, b = value.type, w.b
     whole = ir.like(t.lanes, ir.integer(t.scalar.size * 8))
     start = w.broadcast(uniform(b.ptrtoint(SLM)))
@@ -147,7 +145,7 @@ def _same_in_lanes(w: Widener, pointer: Value, value: Value, mask: Value | None)
 
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    kind: Operand,
+    kind: Operand | int,
 ) -> Value:
     b = w.b
     if isinstance(pointer, Uniform):
@@ -157,7 +155,7 @@ def _checked(
         address = b.ptrtoint(pointer.value)
         fine = b.invoke(checks.CHECK_ONE, *site(i), -1, entry, address, t.size, kind, active)
         return Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
-    lanes = _all_or(w, mask)
+    lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
     wide = w.wide(pointer)
     fine = b.invoke(checks.check_lanes(w.lanes), *site(i), entry, b.ptrtoint(wide), t.size, kind,
                     lanes)
@@ -167,10 +165,6 @@ def _checked(
         return Tabled(b.select(fine, w.at(*start), scratch(w)), row, pointer.type)
     spread = w.broadcast(uniform(scratch(w)))
     return Wide(b.select(fine, wide, spread), pointer.type)
-
-
-def _all_or(w: Widener, mask: Value | None) -> Operand:
-    return constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
 
 
 def guarded_range(
@@ -188,9 +182,7 @@ def guarded_surface(
     plan, b = w.context.sanitizer, w.b
     if plan is None or plan.trace:
         return arguments
-    entry = plan.entry(w.function, i.operands[0])
-    if kind & Kind.WRITE:
-        plan.note_write(w.function, i.operands[0])
+    entry = plan.entry(w.function, i.operands[0], writes=bool(kind & Kind.WRITE))
     element = arguments.bits // 8
     row_bytes = element * arguments.tile_width * arguments.blocks
     fine = b.invoke(checks.CHECK_BLOCK, *site(i), entry, *arguments.surface, row_bytes,
@@ -221,19 +213,11 @@ def note_site(w: Widener, i: Instruction) -> None:
     """The instruction that calls a lane helper, for the reports of accesses in it."""
     if checking(w):
         w.note_location(i)
-        state = w.context_word(Context.STATE)
-        w.b.store(constant(I32, i.line), w.at(state, 8 * Word.SITE))
-        w.b.store(constant(I64, _lane_entry(w, i)), w.at(state, 8 * Word.ENTRY))
-
-
-def _lane_entry(w: Widener, i: Instruction) -> int:
-    """The argument that the address of an atomic comes from, as `Instrumentation.entry`."""
-    plan = w.context.sanitizer
-    if plan is None or not is_atomic_helper(i.callee):
-        return SEARCHED
-    entry = plan.entry(w.function, i.operands[0])
-    plan.note_write(w.function, i.operands[0])
-    return entry
+        entry = SEARCHED
+        if w.context.sanitizer is not None and is_atomic_helper(i.callee):
+            entry = w.context.sanitizer.entry(w.function, i.operands[0], writes=True)
+        w.b.store(constant(I32, i.line), state_word(w, Word.SITE))
+        w.b.store(constant(I64, entry), state_word(w, Word.ENTRY))
 
 
 def after_barrier(w: Widener, i: Instruction) -> None:
@@ -246,14 +230,11 @@ def after_barrier(w: Widener, i: Instruction) -> None:
 
 
 def synchronises(w: Widener, i: Instruction, pointer: Operand, what: int | Operand) -> None:
-    """An atomic of one lane; the builtins have scope and semantics as second and third operand.
-
-    `what` are bits of `library_sanitizer_sync`: whether it reads and writes.
-    """
+    """Record an atomic of one lane; `what`: whether it `READS` and `WRITES`."""
     plan = w.context.sanitizer
-    if plan is None or plan.trace or i.operands[0].type.space == 3 or local_scope(i):
+    if plan is None or plan.trace or not plan.releases:
         return
-    if not plan.releases:
+    if i.operands[0].type.space == 3 or local_scope(i):
         return
     plan.synchronises = True
     stated = _integer(i, "semantics")
@@ -375,11 +356,11 @@ class LaneChecks:
         b, pointer = self.b, i.operands[at]
         address = b.ptrtoint(pointer)
         state = b.load(PTR, b.at(CTX, Context.STATE.offset))
-        line = b.load(I32, b.at(state, 8 * Word.SITE))
-        entry = b.load(I64, b.at(state, 8 * Word.ENTRY))
+        line, entry, page = (b.load(of, b.at(state, 8 * word)) for word, of in (
+            (Word.SITE, I32), (Word.ENTRY, I64), (Word.SCRATCH, PTR)))
         fine = b.invoke(checks.CHECK_ONE, CTX, SG, line, LANE, entry, address, t.size,
                         kind | t.scalar.size << 8, 1)
-        safe = b.select(fine, pointer, b.load(PTR, b.at(state, 8 * Word.SCRATCH)))
+        safe = b.select(fine, pointer, page)
         operands = list(i.operands)
         operands[at] = safe
         b.append(replace(i, operands=operands, scope=""))

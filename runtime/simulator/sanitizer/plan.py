@@ -32,15 +32,12 @@ class Instrumentation:
     """Whether the kernel has atomics on global memory, and releases."""
     undefined: Undefined = field(default_factory=Undefined)
 
-    def entry(self, function: Function, pointer: Operand) -> int:
-        """The one argument an address comes from, or `SEARCHED`."""
-        known = self.roots.setdefault(function.name, {})
-        if not known:
-            known.update(pointer_roots(function))
-        roots = known.get(pointer.local or "", NOWHERE)
+    def entry(self, function: Function, pointer: Operand, *, writes: bool = False) -> int:
+        """The one argument an address comes from, or `SEARCHED`; records that it is written."""
+        if function.name not in self.roots:
+            self.roots[function.name] = pointer_roots(function)
+        roots = self.roots[function.name].get(pointer.local or "", NOWHERE)
+        if writes:
+            self.written |= roots
+            self.writes_anywhere |= not roots
         return next(iter(roots)) if len(roots) == 1 else SEARCHED
-
-    def note_write(self, function: Function, pointer: Operand) -> None:
-        roots = self.roots.get(function.name, {}).get(pointer.local or "", NOWHERE)
-        self.written |= roots
-        self.writes_anywhere |= not roots
