@@ -89,7 +89,7 @@ def hold(w: Checks, item: Value) -> None:
 
 
 def visit(w: Checks, ctx: Value, steps: Value) -> None:
-    """Acquire what up to so many records tell that the running work-group has acquired."""
+    """Acquire up to so many of the records that follow from what was acquired."""
     state, pool = w.state, w.pool
     most, first = w.group * MOST_STEPS, state[Word.STEPS]
     end = w.select(first + steps < most, first + steps, most)

@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator.widen.widener import SLM as SLM_AT
 
 
 def slm_shadow(w: Widener, i: Instruction) -> None:
-    """Where the shadow of a place in shared memory is; a place outside wraps around."""
+    """Where the shadow of an address in shared memory is; one outside wraps around."""
     pointer, b = w.value(i.operands[0]), w.b
     alone = isinstance(pointer, Uniform)
     x = pointer.value if isinstance(pointer, Uniform) else w.wide(pointer)
@@ -61,12 +61,12 @@ def use(w: Widener, i: Instruction) -> None:
 
 
 def origin(w: Widener, i: Instruction) -> None:
-    """Note where a masked load would have read, in the lanes that it leaves undefined."""
+    """Record where a masked load would have read, in the lanes that it leaves undefined."""
     b = w.b
     pointer, mask = (w.value(o) for o in i.operands)
     row = b.add(b.zext(SG, I64), int(i.extra) * w.context.sub_groups)
-    place = b.mul(row, 8 * origin_words(w.lanes))
-    at = b.inttoptr(b.add(place, b.load(I64, state_word(w, Word.ORIGINS))))
+    offset = b.mul(row, 8 * origin_words(w.lanes))
+    at = b.inttoptr(b.add(offset, b.load(I64, state_word(w, Word.ORIGINS))))
     group = b.add(w.context_word(Context.GROUP, I64), 1)
     here = b.icmp("eq", b.load(I64, at), group)
     b.store(group, at)
@@ -106,8 +106,8 @@ def block_store(w: Widener, i: Instruction) -> None:
         (x, width, a.bits // 8, [k % a.tile_width for k in range(count)]),
         (y, height, 1, [k // a.tile_width for k in range(count)]),
     ):
-        place = b.mul(b.add(b.broadcast(start, count), ir.integers(ir.I32, steps)), unit)
-        inside = b.and_(inside, b.icmp("ule", place, b.broadcast(last, count)))
+        offset = b.mul(b.add(b.broadcast(start, count), ir.integers(ir.I32, steps)), unit)
+        inside = b.and_(inside, b.icmp("ule", offset, b.broadcast(last, count)))
     stored = b.bitcast(b.select(inside, cells, 0), image)
     _report(w, i, _lane_bits(w, b.icmp("ne", stored, 0), shadow.type.lanes))
 

@@ -314,7 +314,7 @@ class LaneChecks:
     """Appends the accesses of a lane helper to its host function, with checks before them.
 
     The load before a loop of compare-and-swap may be stale, the loop sees to that: it is atomic.
-    Where nothing `releases`, there is nothing to tell of what the atomics did.
+    Where nothing `releases`, what the atomics did needs no record.
     """
 
     def __init__(self, b: Builder, helper: Function, *, releases: bool) -> None:

@@ -21,7 +21,7 @@ class Instrumentation:
     trace: bool = False
     """Note the messages instead of checking them; see `tracing`."""
     sites: dict[int, Site] = field(default_factory=dict)
-    """What was noted, by line of the LLVM module."""
+    """What was recorded, by line of the LLVM module."""
     roots: dict[str, dict[str, Roots]] = field(default_factory=dict)
     written: set[int] = field(default_factory=set)
     """Arguments whose blocks the kernel may write."""

@@ -70,8 +70,9 @@ class _Report:
             self.address -= int(state.table[state.count, Entry.LOW])
         verb = "atomic" if fault.kind & Kind.ATOMIC else _verb(fault.kind & Kind.WRITE)
         self.what = f"{verb} of {fault.size} bytes"
-        place = f"byte {self.address} of shared local memory"
-        self.where = place if self.slm else f"address {self.address:#x}"
+        self.where = f"address {self.address:#x}"
+        if self.slm:
+            self.where = f"byte {self.address} of shared local memory"
 
     def make(self, kernel: str) -> SanitizerReport:
         f = self.fault

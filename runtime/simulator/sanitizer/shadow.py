@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TypeVar
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -26,8 +28,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 from triton_xe.runtime.simulator.trace.library import RECORD_WORDS
 from triton_xe.runtime.simulator.trace.tracing import MOST_RECORDS
 
-NEAR, FAR = 4096, 1 << 20
-"""Bytes from a block within which an address is taken as meant for it."""
 SPARE_BYTES = 1 << 29
 SCRATCH_BYTES = 1 << 16
 MOST_SEARCHED = 4096
@@ -37,12 +37,18 @@ SPARE_RECORDS = 1 << 13
 """For the access that is under way when there is no more room: two per dword, of 16 KiB at most."""
 MOST_GROUPS = checks.SEVERAL_GROUPS - 2
 Words = NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 lock = threading.Lock()
 """Sanitized launches run one at a time."""
 
 
 _spare: list[NDArray[np.uint8]] = []
 """Shadow memory of earlier launches: fresh pages cost more than the checks."""
+
+
+def _aligned(memory: NDArray[Scalar]) -> NDArray[Scalar]:
+    """The memory from its first cache line on."""
+    return memory[-int(memory.ctypes.data) % 64 // memory.itemsize :]
 
 
 def _take(nbytes: int) -> NDArray[np.uint8]:
@@ -67,14 +73,10 @@ _spare_records: list[NDArray[np.int32]] = []
 def _records(count: int) -> NDArray[np.int32]:
     """Memory for that many records or more, the first of them of zeros; as it comes, the rest."""
     kept = _spare_records.pop() if _spare_records else None
-    if kept is not None and count <= len(kept) // FIELDS <= MOST_RECORDS_OF_RELEASES:
-        found = kept
-    else:
-        made = np.empty(count * FIELDS + 16, np.int32)
-        skipped = -int(made.ctypes.data) % 64 // 4
-        found = made[skipped : skipped + count * FIELDS]
-    found[:FIELDS] = 0
-    return found
+    if kept is None or not count <= len(kept) // FIELDS <= MOST_RECORDS_OF_RELEASES:
+        kept = _aligned(np.empty(count * FIELDS + 16, np.int32))[: count * FIELDS]
+    kept[:FIELDS] = 0
+    return kept
 
 
 class LaunchState:
@@ -98,7 +100,6 @@ class LaunchState:
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                     if t == "ptr"}
-        self.pointers = pointers
         written = {b for k in plan.written if (b := memory.find(pointers.get(k, 0))) is not None}
         for k, pointer in pointers.items():
             block = memory.find(pointer) or memory.find(pointer - 1)
@@ -130,14 +131,11 @@ class LaunchState:
         self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)[:4]
 
     def _origins(self, lanes: int) -> NDArray[np.int64]:
-        """Room for what masked loads note, by load, subgroup and `origin_words`."""
-        loads, words = len(self.plan.undefined.origins), checks.origin_words(lanes)
-        memory = np.zeros(loads * self.sub_groups * words + 8, np.int64)
-        skipped = -int(memory.ctypes.data) % 64 // 8
-        noted = memory[skipped : skipped + loads * self.sub_groups * words]
-        self.words[Word.ORIGINS] = memory.ctypes.data + 8 * skipped
-        self._keep.append(memory)
-        return noted.reshape(loads, self.sub_groups, words)
+        """Room for what masked loads record, by load, subgroup and `origin_words`."""
+        shape = len(self.plan.undefined.origins), self.sub_groups, checks.origin_words(lanes)
+        memory = _aligned(np.zeros(math.prod(shape) + 8, np.int64))[: math.prod(shape)]
+        self.words[Word.ORIGINS] = memory.ctypes.data
+        return memory.reshape(shape)
 
     def trace(self) -> NDArray[np.int64]:
         """Make room for a trace; returns the records, filled by the launch."""
@@ -152,9 +150,10 @@ class LaunchState:
         return int(self.words.ctypes.data)
 
     def _array(self, count: int, dtype: type) -> int:
-        made: NDArray[np.generic] = np.zeros(max(count, 1) + 64, dtype)
+        """The address of that many zeros."""
+        made: NDArray[np.generic] = _aligned(np.zeros(count + 65, dtype))
         self._keep.append(made)
-        return int(made.ctypes.data) + -int(made.ctypes.data) % 64
+        return int(made.ctypes.data)
 
     def make_room(self) -> None:
         """Twice as many records of releases, up to a limit."""
@@ -173,8 +172,7 @@ class LaunchState:
         releases = self._array(count, np.int32) if self.plan.synchronises else 0
         memory = _take(24 * count + 64)
         self._borrowed.append(memory)
-        start = int(memory.ctypes.data)
-        start += -start % 64
+        start = int(_aligned(memory).ctypes.data)
         ctypes.memset(start, 0, 16 * count)
         return start, start + 8 * count, start + 16 * count, start + 20 * count, releases
 
@@ -206,11 +204,9 @@ class LaunchState:
 
     def argument_of(self, address: int) -> int | None:
         """The parameter whose block is at, or closest around, an address."""
-        near = [
-            (max(b.low - address, address - b.high + 1, 0), k)
-            for k, b in self.blocks.items() if k < self.count
-        ]
-        return min(near, default=(0, None))[1] if near else None
+        near = ((max(b.low - address, address - b.high + 1, 0), k)
+                for k, b in self.blocks.items() if k < self.count)
+        return min(near, default=(0, None))[1]
 
 
 _current: LaunchState | None = None

@@ -1,4 +1,4 @@
-"""Instrumentation of the trace: a note at every message a kernel sends."""
+"""Instrumentation of the trace: a record of every message a kernel sends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {
 def _note(
     w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = ""
 ) -> list[Operand] | None:
-    """Enter the site; the first arguments of a note, or None when nothing is traced."""
+    """Enter the site; the first arguments of a record, or None when nothing is traced."""
     plan = w.context.sanitizer
     if plan is None or not plan.trace:
         return None

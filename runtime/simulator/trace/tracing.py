@@ -26,11 +26,11 @@ _summaries: dict[str, list[str]] = {}
 
 @dataclass(frozen=True)
 class Site:
-    """One instruction that sends a message: its kind, bytes of a lane (or of all), source place."""
+    """One instruction that sends a message: its kind, bytes of a lane (or all), source location."""
 
     kind: str
     nbytes: int
-    place: str
+    location: str
     detail: str = ""
 
 
@@ -82,7 +82,7 @@ def _launch_events(
 
 
 def _arguments(site: Site, a: int, b: int) -> dict[str, Any]:
-    known: dict[str, Any] = {"source": site.place}
+    known: dict[str, Any] = {"source": site.location}
     if site.detail:
         known["shape"] = site.detail
     if site.kind.startswith("2D block"):
