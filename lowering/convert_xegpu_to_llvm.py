@@ -62,13 +62,13 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
                         contract=options.contract)
     text = str(state.llvm)
-    registers = register_file(options.grf_mode, state.facts.get("carried_bytes", 0), device)
-    flags = (registers.flag, EXACT_DIVISION if state.facts.get("precise") else "")
+    registers = register_file(options.grf_mode, state.carried_bytes, device)
+    flags = (registers.flag, EXACT_DIVISION if state.precise else "")
     return LlvmStage(text, verified(text)), {
         "shared": state.slm_bytes,
         "debug_sites": state.debug_sites,
-        "n_dpas": state.facts.get("dpas", 0),
-        "n_block_loads": state.facts.get("block_loads", 0),
+        "n_dpas": state.dpas,
+        "n_block_loads": state.block_loads,
         "plan_summary": plans_of(module),
         "remarks": remarks_of(module),
         "build_flags": " ".join(filter(None, flags)),

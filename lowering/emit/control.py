@@ -147,13 +147,13 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
 
 
 def _note_carried(em: Emitter, parts: list[ir.Value]) -> None:
-    """Keep the size of the largest set of loop-carried vectors: it decides the register file."""
+    """Note the size of a set of loop-carried vectors."""
     lanes = em.state.lanes
     total = sum(
         part.type.count * bits_of(part.type.element) * lanes // 8
         for part in parts if isinstance(part.type, ir.VectorType)
     )
-    em.state.facts["carried_bytes"] = max(em.state.facts.get("carried_bytes", 0), total)
+    em.state.carried_bytes = max(em.state.carried_bytes, total)
 
 
 def _induction(

@@ -34,7 +34,12 @@ class ModuleState:
     slm_plan: SlmPlan = field(default_factory=SlmPlan)
     slm_bases: list[tuple[Any, Region]] = field(default_factory=list)
     debug_sites: list[dict[str, Any]] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    precise: bool = False
+    """fp32 divisions and roots must be correctly rounded."""
+    dpas: int = 0
+    block_loads: int = 0
+    carried_bytes: int = 0
+    """Size of the largest set of loop-carried vectors: it decides the register file."""
 
     def declare(
         self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None = None,

@@ -15,8 +15,7 @@ from operator import and_
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.maths.precise import exact_quotient, exact_root
-from triton_xe.lowering.emit.maths.terms import Term, where
+from triton_xe.lowering.emit.maths.terms import Term, exact_quotient, exact_root, where
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I64
 
 MODES = ("rd", "ru", "rz")

@@ -22,8 +22,14 @@ from triton_xe.dialects.tt import ops as tt
 from triton_xe.lowering.emit.arithmetic import elementwise, is_bit
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import in_float, narrowed, widest
-from triton_xe.lowering.emit.maths.precise import exact_quotient, exact_root
-from triton_xe.lowering.emit.maths.terms import Operand, Term, shaped, where
+from triton_xe.lowering.emit.maths.terms import (
+    Operand,
+    Term,
+    exact_quotient,
+    exact_root,
+    shaped,
+    where,
+)
 from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type
 from triton_xe.lowering.surfaces.affine import attribute
 

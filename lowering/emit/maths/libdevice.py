@@ -20,8 +20,7 @@ from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import directed_rounding, floats, special
 from triton_xe.lowering.emit.maths.conversions import widest
 from triton_xe.lowering.emit.maths.functions import absolute, arcp_quotient, high_product
-from triton_xe.lowering.emit.maths.precise import exact_quotient, exact_root
-from triton_xe.lowering.emit.maths.terms import Term, where
+from triton_xe.lowering.emit.maths.terms import Term, exact_quotient, exact_root, where
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I1, I8, I32, I64, scalar_type
 
 Function = Callable[..., Term]

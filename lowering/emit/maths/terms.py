@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.intrinsics import ROWS, llvm
-from triton_xe.lowering.emit.types import DOUBLE, I1, bits_of
+from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I1, bits_of
 from triton_xe.lowering.emit.writer import Writer
 
 Operand = Any
@@ -184,6 +184,24 @@ class Term:
         """ctpop, ctlz or cttz; of zero the latter two are the width."""
         extra = [] if name == "ctpop" else [I1(0)]
         return self.made(self.em.call(llvm.named(name), [self.value, *extra]))
+
+
+def exact_root(x: Term) -> Term:
+    """The correctly rounded square root."""
+    _note_precise(x)
+    return x.intrinsic("sqrt")
+
+
+def exact_quotient(a: Term, b: Operand) -> Term:
+    """The correctly rounded quotient."""
+    _note_precise(a)
+    return a / b
+
+
+def _note_precise(x: Term) -> None:
+    """Note that fp32 divisions and roots of this module must be correctly rounded."""
+    if x.kind == FLOAT:
+        x.em.state.precise = True
 
 
 def where(test: Term, a: Operand, b: Operand) -> Term:

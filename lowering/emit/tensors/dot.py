@@ -98,7 +98,7 @@ def _by_dpas(em: Emitter, op: DotOp) -> None:
 
 def multiply(em: Emitter, dpas: Dpas, acc: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     """One DPAS: the accumulator plus A times B."""
-    em.state.facts["dpas"] = em.state.facts.get("dpas", 0) + 1
+    em.state.dpas += 1
     constants = [I32(n) for n in (*dpas.precision, SYSTOLIC_DEPTH, dpas.repeat_count)]
     return em.call(genisa.DPAS, [acc, a, b, *constants, I1(0)])
 

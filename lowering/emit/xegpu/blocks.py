@@ -27,15 +27,7 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.lane_access import LaneAccess, Where, load_each, store_each
 from triton_xe.lowering.emit.tensors.exchange import kept_region
 from triton_xe.lowering.emit.tensors.registers import Registers
-from triton_xe.lowering.emit.types import (
-    I1,
-    I8,
-    I32,
-    I64,
-    POINTER,
-    bits_of,
-    vector_of,
-)
+from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, bits_of, vector_of
 from triton_xe.lowering.emit.xegpu.mapping import (
     Access,
     Choice,
@@ -47,14 +39,7 @@ from triton_xe.lowering.emit.xegpu.mapping import (
     wanted,
 )
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
-from triton_xe.lowering.emit.xegpu.vectors import (
-    Image,
-    from_list,
-    held_type,
-    packed,
-    pick,
-    retyped,
-)
+from triton_xe.lowering.emit.xegpu.vectors import Image, from_list, held_type, packed, pick, retyped
 from triton_xe.lowering.surfaces.affine import attribute, constant_of
 
 VOID = ir.VoidType()
@@ -301,7 +286,7 @@ def block_read(
 ) -> Callable[[], ir.Value]:
     """Writes the message that reads a block, when it is called."""
     require(op, op.desc_type, block_2d.check_load(shape, em.target))
-    em.state.facts["block_loads"] = em.state.facts.get("block_loads", 0) + 1
+    em.state.block_loads += 1
 
     def read() -> ir.Value:
         code = cache_code(op.cache_policy, em.target)

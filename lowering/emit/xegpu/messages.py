@@ -34,14 +34,7 @@ from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, eager
-from triton_xe.lowering.emit.types import (
-    I1,
-    I8,
-    I32,
-    bits_of,
-    scalar_type,
-    vector_of,
-)
+from triton_xe.lowering.emit.types import I1, I8, I32, bits_of, scalar_type, vector_of
 from triton_xe.lowering.emit.xegpu.blocks import (
     access_of,
     block_read,
@@ -57,11 +50,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     store_block,
     store_registers,
 )
-from triton_xe.lowering.emit.xegpu.fragments import (
-    FragmentValue,
-    LazyFragment,
-    as_integers,
-)
+from triton_xe.lowering.emit.xegpu.fragments import FragmentValue, LazyFragment, as_integers
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
 from triton_xe.lowering.surfaces.affine import attribute, constant_of

@@ -46,12 +46,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     slm_base,
 )
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
-from triton_xe.lowering.emit.xegpu.vectors import (
-    from_lane,
-    from_list,
-    held_type,
-    packed,
-)
+from triton_xe.lowering.emit.xegpu.vectors import from_lane, from_list, held_type, packed
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    FloatTF32Type,
-    IntegerType,
-    VectorType,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatTF32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_xe.dialects import vector_ext
@@ -27,15 +22,7 @@ from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, concatenated, from_scalars
-from triton_xe.lowering.emit.types import (
-    FLOAT,
-    I8,
-    I32,
-    I64,
-    bits_of,
-    scalar_type,
-    vector_of,
-)
+from triton_xe.lowering.emit.types import FLOAT, I8, I32, I64, bits_of, scalar_type, vector_of
 from triton_xe.lowering.emit.xegpu.fragments import (
     FragmentValue,
     fragment_constant,
