@@ -58,10 +58,11 @@ def test_a_field_that_the_op_lacks_is_refused():
         SplatOp(src=value(f32), result_type=VALUES, colour=1)
 
 
-def test_the_operations_of_xdsl_are_built_as_in_xdsl():
-    splat = SplatOp(operands=[value(f32)], result_types=[VALUES])
-    splat.verify()
-    assert splat.src.type == f32
+def test_ops_are_also_built_as_in_xdsl():
+    for build in (SplatOp, SplatOp.build):
+        splat = build(operands=[value(f32)], result_types=[VALUES])
+        splat.verify()
+        assert splat.src.type == f32
 
 
 @pytest.mark.parametrize(
