@@ -81,6 +81,10 @@ class Routine:
     result: Type
     parameters: tuple[tuple[str, Type], ...]
 
+    def define(self, attributes: str = "nounwind") -> Builder:
+        """A builder at the entry of the function itself."""
+        return define(self.symbol, self.result, self.parameters, attributes=attributes)
+
 
 class Builder:
     """Appends instructions to `block`, a block of `function`."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from triton_xe.runtime.simulator.ir.builder import Builder, Routine, define
+from triton_xe.runtime.simulator.ir.builder import Builder, Routine
 from triton_xe.runtime.simulator.ir.records import (
     TERMINATORS,
     Function,
@@ -234,7 +234,7 @@ class Writer(Values):
     """A function that is being written, its arguments by name."""
 
     def __init__(self, routine: Routine) -> None:
-        super().__init__(define(routine.symbol, routine.result, routine.parameters))
+        super().__init__(routine.define())
         self.routine = routine
         self.function: Function = self.b.function
         self.arguments = {name: Value(self, a) for (name, _), a in zip(

@@ -70,9 +70,8 @@ class Surface:
         width, pitch = b.add(self.w1, 1), b.add(self.p1, 1)
         with b.branch(self._is_illegal(width, pitch), leaves=True):
             wide = [b.zext(v, I64) for v in (self.w1, self.h1, self.p1)]
-            b.call(TRAP, VOID, [
-                self.error, constant(I64, SURFACE_TRAP), self.line, self.base, *wide,
-                b.sext(self.x, I64), constant(I64, tile.element * 8)])
+            b.invoke(TRAP, self.error, SURFACE_TRAP, self.line, self.base, *wide,
+                     b.sext(self.x, I64), tile.element * 8)
             b.ret(after_trap)
         self.pitch, self.wide = b.zext(pitch, I64), b.zext(width, I64)
         self.last = b.zext(self.h1, I64)

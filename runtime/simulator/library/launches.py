@@ -42,9 +42,7 @@ def _is_first(b: Builder, record: Operand, word: int, value: Operand) -> Operand
 
 def trap(host: HostCpu) -> list[Function]:
     """Record the first trap of a launch: code, line, six numbers."""
-    b = define(TRAP, VOID, [
-        ("error", PTR), ("code", I64), ("line", I32), *((f"n{k}", I64) for k in range(6))],
-        attributes=_RARE)
+    b = TRAP.define(_RARE)
     error, code, line, *numbers = b.arguments
     with b.branch(_is_first(b, error, 0, code)):
         for word, value in enumerate((b.zext(line, I64), *numbers), 1):
@@ -55,7 +53,7 @@ def trap(host: HostCpu) -> list[Function]:
 
 def stopped(host: HostCpu) -> list[Function]:
     """Record who still ran when the time was up: line, work-group, subgroup, that it is known."""
-    b = define(STOPPED, VOID, [("context", PTR), ("sg", I32), ("line", I64)], attributes=_RARE)
+    b = STOPPED.define(_RARE)
     context, sg, line = b.arguments
     error = _word(b, context, Context.ERROR, PTR)
     late = b.icmp("eq", b.load(I64, error, volatile=True), int(Code.TIME))
@@ -70,7 +68,7 @@ def stopped(host: HostCpu) -> list[Function]:
 
 def cold(host: HostCpu) -> list[Function]:
     """Record that this subgroup must run again, in the whole kernel."""
-    b = define(COLD, VOID, [("context", PTR), ("sg", I32)], attributes="nounwind cold")
+    b = COLD.define("nounwind cold")
     context, sg = b.arguments
     row = b.mul(_word(b, context, Context.GROUP), _word(b, context, Context.SUBGROUPS))
     flags = _word(b, context, Context.COLD, PTR)
@@ -81,7 +79,7 @@ def cold(host: HostCpu) -> list[Function]:
 
 def frame(host: HostCpu) -> list[Function]:
     """Memory for the coroutine of a subgroup: made once, then used again."""
-    b = define(FRAME, PTR, [("context", PTR), ("sg", I32), ("size", I64)])
+    b = FRAME.define()
     context, sg, size = b.arguments
     own = b.gep(PTR, _word(b, context, Context.FRAMES, PTR), sg)
     old = b.load(PTR, own)
@@ -192,7 +190,7 @@ class _Run:
         _put(b, self.context, Context.GROUP, self.group)
         b.fill(self.slm, -1, slm_bytes)
         if checked:
-            b.call(NEW_GROUP.symbol, VOID, [self.context])
+            b.invoke(NEW_GROUP, self.context)
 
     def subgroups(self) -> None:
         """Every subgroup from begin to end; those that are to run again, where only they are."""
@@ -231,7 +229,7 @@ class _Run:
         b.cond_br(done, destroy, resume)
         b.start(diverged)
         numbers = [b.zext(x, I64) for x in (each.index, site, own_site, done, own_done)]
-        b.call(TRAP, VOID, [self.error, constant(I64, BARRIER_TRAP), site, self.group, *numbers])
+        b.invoke(TRAP, self.error, BARRIER_TRAP, site, self.group, *numbers)
         b.br(destroy)
         b.start(resume)
         self._call_all(0)

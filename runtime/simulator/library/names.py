@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from triton_xe.hardware.dpas import Dpas
+from triton_xe.runtime.simulator.ir import I32, I64, PTR, VOID
+from triton_xe.runtime.simulator.ir.builder import Routine
 
 _PREFIX = "xe."
 Parameter = int | str
@@ -31,7 +33,12 @@ def parts(name: str) -> tuple[str, tuple[Parameter, ...]]:
     return family, tuple(int(word) if word.isdigit() else word for word in rest)
 
 
-TRAP, STOPPED, COLD, FRAME = (symbol(name) for name in ("trap", "stopped", "cold", "frame"))
+_GROUP = (("context", PTR), ("sg", I32))
+TRAP = Routine(symbol("trap"), VOID, (
+    ("error", PTR), ("code", I64), ("line", I32), *((f"n{k}", I64) for k in range(6))))
+STOPPED = Routine(symbol("stopped"), VOID, (*_GROUP, ("line", I64)))
+COLD = Routine(symbol("cold"), VOID, _GROUP)
+FRAME = Routine(symbol("frame"), PTR, (*_GROUP, ("size", I64)))
 
 
 @dataclass(frozen=True, order=True)

@@ -15,8 +15,7 @@ Two accesses of one dword race when one writes, they share bytes, not both are a
 from __future__ import annotations
 
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, poison, vector
-from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, poison, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer import state as s
@@ -42,8 +41,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Word,
 )
 from triton_xe.runtime.simulator.sanitizer.sync import forget_releases, releases_before_barrier
-
-_STOPPED = Routine(STOPPED, VOID, (("ctx", PTR), ("sg", I32), ("line", I64)))
 
 
 def _report(w: Checks, code: Code, row: Term, *other: Term) -> None:
@@ -78,7 +75,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
     result = w.variable(1, I1)
     clean = w.clean()
     with w.when(active & ~clean):
-        w.call(_STOPPED, ctx, sg, site.to(I64))
+        w.call(STOPPED, ctx, sg, site.to(I64))
         result.value = 0
     with w.when(active & clean):
         with w.when((size <= 8) & ~w.flag(Kind.SCALAR)):

@@ -149,7 +149,7 @@ def _gather(
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
         other = zero(word) if other.text == "zeroinitializer" else w.b.bitcast(other, word)
-        x = w.call_helper(symbol("gather", word.scalar.bits, s), word, [addresses, lanes, other])
+        x = w.b.call(symbol("gather", word.scalar.bits, s), word, [addresses, lanes, other])
         return w.b.bitcast(x, flat)
     return w.b.call(f"llvm.masked.gather.{flat.mangled}.v{s}p0", flat, [addresses, lanes, other],
                     aligns=(t.size, 0, 0))
@@ -160,7 +160,7 @@ def _scatter(w: Widener, addresses: Operand, value: Operand, mask: Value | None)
     lanes = constant(vector(s, ir.I1), 1) if mask is None else w.mask(mask)
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
-        w.call_helper(symbol("scatter", word.scalar.bits, s), VOID,
+        w.b.call(symbol("scatter", word.scalar.bits, s), VOID,
                       [addresses, lanes, w.b.bitcast(value, word)])
         return
     w.b.call(f"llvm.masked.scatter.{value.type.mangled}.v{s}p0", VOID, [value, addresses, lanes],

@@ -163,7 +163,7 @@ def _calls(run: list[Dpas]) -> Iterator[_Call]:
 def _call(w: Widener, call: _Call, ahead: tuple[Operand, ...] = ()) -> None:
     like = call.like
     name = dpas_symbol(like.shape, like.accumulator, call.form, call.steps, bool(ahead))
-    w.call_helper(name, VOID, [*call.pointers, *ahead])
+    w.b.call(name, VOID, [*call.pointers, *ahead])
 
 
 def _chains(run: list[Dpas]) -> list[_Chain]:

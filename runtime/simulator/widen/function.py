@@ -171,7 +171,7 @@ class FunctionWriter:
             null = constant(PTR, 0)
             token = b.call("llvm.coro.id", TOKEN, [constant(I32, 64), null, null, null])
             size = b.call("llvm.coro.size.i64", I64)
-            frame = b.call(FRAME, PTR, [CTX, SG, size])
+            frame = b.invoke(FRAME, CTX, SG, size)
             self.handle = b.call("llvm.coro.begin", PTR, [token, frame])
         offset = tiles_offset(context.slm_bytes)
         name(SLM, "load", b.at(CTX, Context.SLM.offset))
@@ -316,7 +316,7 @@ class FunctionWriter:
         elif i.opcode == "unreachable":
             w.b.unreachable()
         elif i.opcode == "cold":
-            w.call_helper(COLD, VOID, [CTX, SG])
+            w.b.invoke(COLD, CTX, SG)
             self._return(i)
         else:
             w.fail(f"unknown instruction {i.opcode}")
@@ -342,7 +342,7 @@ class FunctionWriter:
         if back is not None:
             w.note_location(back)
             b.start(left)
-            w.call_helper(STOPPED, VOID, [CTX, SG, constant(I64, back.line)])
+            w.b.invoke(STOPPED, CTX, SG, back.line)
             b.br("%xe.stopped")
         b.start(after)
         self.stops = True

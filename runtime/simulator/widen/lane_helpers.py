@@ -136,7 +136,7 @@ def _stop_when_asked(b: Builder, *, has_state: bool) -> None:
     if has_state:
         state = b.load(PTR, b.at(CTX, Context.STATE.offset))
         line = b.zext(b.load(I32, b.at(state, 8 * Word.SITE)), I64)
-    b.call(STOPPED, VOID, [CTX, SG, line])
+    b.invoke(STOPPED, CTX, SG, line)
     b.ret(None if function.result is VOID else ir.zero(function.result))
 
 

@@ -78,7 +78,7 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
         if t.name == "half":
             operands = [b.fpext(x, F32) for x in operands]
         first = operands[0].type
-        x = w.call_helper(symbol("math", name, first.scalar.mangled, w.lanes), first, operands)
+        x = w.b.call(symbol("math", name, first.scalar.mangled, w.lanes), first, operands)
         results.append(b.fptrunc(x, t) if t.name == "half" else x)
     if w.result_shape(i).wide:
         w.define_parts(i, [Wide(r, t) for r in results])

@@ -79,7 +79,7 @@ def prepare_roles(w: Widener, name: str, value: Value) -> None:
 
 def _prepare(w: Widener, image: Operand, role: Preparation) -> Operand:
     target = w.temporary(role.nbytes)
-    w.call_helper(role.symbol, VOID, [target, image])
+    w.b.call(role.symbol, VOID, [target, image])
     return target
 
 
@@ -158,7 +158,7 @@ def _message(action: str) -> Rule:
             image = w.to_memory(w.value(argument(i, "value")))
             name = symbol("block_write", arguments.bits, arguments.tile_width,
                           arguments.tile_height)
-            w.call_helper(name, VOID, [image, *arguments.surface, *tail])
+            w.b.call(name, VOID, [image, *arguments.surface, *tail])
 
     return rule
 
@@ -174,7 +174,7 @@ def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Oper
     if id(i) in w.arrays.tables.of:
         _tile(w, i, arguments, pointer, tail)
         return
-    w.call_helper(name, VOID, [pointer, *arguments.surface, *tail])
+    w.b.call(name, VOID, [pointer, *arguments.surface, *tail])
     if target is None:
         w.define(i, Slot(pointer, i.type))
 
@@ -192,7 +192,7 @@ def _tile(
     head = w.at(TILES, table.head)
     numbers = [constant(I64, n) for n in (table.capacity, table.key_bits, table.slots)]
     tiles = w.at(TILES, table.tiles)
-    tile = w.call_helper(name, PTR, [own, *arguments.surface, *tail, head, tiles, *numbers,
+    tile = w.b.call(name, PTR, [own, *arguments.surface, *tail, head, tiles, *numbers,
                                      w.b.add(group, 1)])
     w.arrays.direct[w.arrays.memory[array]] = tile
     note_tile(w, head, tile, table.tile_bytes)

@@ -171,7 +171,7 @@ def _dynamic(w: Widener, piece: Value, index: Operand) -> Wide:
         t.kind, ("zext", "trunc") if t.bits == 1 else ("", ""))
     word = vector(s, I8 if t.bits == 1 else integer(t.bits))
     x = w.wide(piece)
-    moved = w.call_helper(symbol("shuffle", word.scalar.bits, s), word,
+    moved = w.b.call(symbol("shuffle", word.scalar.bits, s), word,
                           [b.cast(to, x, word) if to else x, index])
     return Wide(b.cast(back, moved, vector(s, t)) if back else moved, t)
 

@@ -145,10 +145,6 @@ class Widener:
     def context_word(self, word: Context, t: Type = PTR) -> Operand:
         return self.b.load(t, self.b.at(CTX, word.offset))
 
-    def call_helper(self, name: str, result: Type, arguments: Sequence[Operand]) -> Operand:
-        """Call a library function."""
-        return self.b.call(name, result, arguments)
-
     def type_of(self, t: Type) -> Type:
         """The flat host vector of a value of type `t`."""
         return wide_type(t, self.lanes)
