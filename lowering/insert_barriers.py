@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -55,14 +55,16 @@ from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, functions
 
-_POINTER, _CURSOR = attrgetter("ptr"), attrgetter("cursor")
-_LOADS = {LoadOp: _POINTER, BlockLoadOp: _CURSOR}
-_STORED = {StoreOp: _POINTER, AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER, AtomicStoreOp: _POINTER,
-           BlockStoreOp: _CURSOR}
-_UPDATED: dict[type[Operation], attrgetter[SSAValue]] = {
-    AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER,
+Address = Callable[[Any], SSAValue]
+_POINTER: Address = attrgetter("ptr")
+_CURSOR: Address = attrgetter("cursor")
+_LOADS: dict[type[Operation], Address] = {LoadOp: _POINTER, BlockLoadOp: _CURSOR}
+_STORED: dict[type[Operation], Address] = {
+    StoreOp: _POINTER, AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER, AtomicStoreOp: _POINTER,
+    BlockStoreOp: _CURSOR,
 }
-_LOADED = {**_LOADS, AtomicLoadOp: _POINTER, AtomicPollOp: _POINTER}
+_UPDATED: dict[type[Operation], Address] = {AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER}
+_LOADED: dict[type[Operation], Address] = {**_LOADS, AtomicLoadOp: _POINTER, AtomicPollOp: _POINTER}
 _ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
 """What waits for all warps where dots share operands."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)

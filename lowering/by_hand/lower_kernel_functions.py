@@ -153,7 +153,7 @@ def _replace_id(op: gpu.BlockIdOp | gpu.GridDimOp | gpu.SubgroupIdOp) -> None:
     """gpu.block_id x -> tt.get_program_id x ; gpu.grid_dim x -> tt.get_num_programs x"""
     made: Operation
     if isinstance(op, gpu.SubgroupIdOp):
-        made = WarpIdOp()
+        made = WarpIdOp(id_type=i32)
     else:
         kind = GetProgramIdOp if isinstance(op, gpu.BlockIdOp) else GetNumProgramsOp
         axis = StringAttr(str(op.dimension.data))

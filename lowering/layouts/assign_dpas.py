@@ -161,7 +161,8 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
         if isinstance(op, BlockStoreOp):
             op.operands[0] = converted(op.value, encoding, InsertPoint.before(op))
             continue
-        new = BlockLoadOp(op.cursor, retyped(kind, encoding), op.transposed is not None)
+        new = BlockLoadOp(cursor=op.cursor, value_type=retyped(kind, encoding),
+                          transposed=op.transposed)
         back = ConvertLayoutOp(operands=[new.value], result_types=[kind])
         placed(op, new, back)
         Rewriter.replace_op(op, [new, back])

@@ -61,7 +61,7 @@ class Operands:
 
     def _term(self, value: SSAValue, name: str, at: InsertPoint) -> SSAValue:
         if name == "tf32":
-            return _insert(RoundTf32Op(value), at)
+            return _insert(RoundTf32Op(value=value, rounded_type=value.type), at)
         assert name == "bf16"
         return _insert(TruncFOp(value, _with_element(value.type, BFloat16Type())), at)
 

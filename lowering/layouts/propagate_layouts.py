@@ -128,7 +128,7 @@ def into_block_load(op: ConvertLayoutOp) -> bool:
     if not isinstance(load, BlockLoadOp):
         return False
     transposed = (load.transposed is not None) != swapped
-    new = BlockLoadOp(load.cursor, op.result.type, transposed)
+    new = BlockLoadOp(cursor=load.cursor, value_type=op.result.type, transposed=transposed)
     placed(load, new)
     Rewriter.insert_op(new, InsertPoint.after(load))
     return _replaced(op, new.value)

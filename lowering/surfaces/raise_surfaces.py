@@ -344,13 +344,15 @@ def _place_cursors(
         loop, added = extend_for(loop, cursors)
         at = list(added)
     for (op, (surface, _, _)), cursor_value in zip(accesses.items(), at, strict=True):
-        load = xe.BlockLoadOp(cursor_value, op.result.type, surface.transposed)
+        load = xe.BlockLoadOp(cursor=cursor_value, value_type=op.result.type,
+                              transposed=surface.transposed)
         placed(op, load)
         Rewriter.replace_op(op, load)
     if loop is not None:
         end = loop.body.block.last_op
         assert end is not None
-        moved = [xe.AdvanceOp(c, dy, dx) for c, (dy, dx) in zip(at, steps, strict=True)]
+        moved = [xe.AdvanceOp(cursor=c, rows=dy, columns=dx, moved_type=c.type)
+                 for c, (dy, dx) in zip(at, steps, strict=True)]
         for advance in moved:
             Rewriter.insert_op(advance, InsertPoint.before(end))
         yield_more(loop, [advance.moved for advance in moved])
@@ -361,9 +363,10 @@ def _cursor(scalars: Scalars, surface: Surface, y: Poly, x: Poly, tile: SSAValue
     kind = tile.type
     assert isinstance(kind, TensorType)
     return scalars.insert(xe.CursorOp(
-        surface.base, scalars.poly32(surface.height), scalars.poly32(surface.width),
-        scalars.poly32(surface.pitch), scalars.poly32(y), scalars.poly32(x),
-        kind.element_type, surface.base_alignment,
+        base=surface.base, height=scalars.poly32(surface.height),
+        width=scalars.poly32(surface.width), pitch=scalars.poly32(surface.pitch),
+        y=scalars.poly32(y), x=scalars.poly32(x), base_alignment=surface.base_alignment,
+        cursor_type=xe.CursorType(kind.element_type),
     ))
 
 
@@ -456,6 +459,7 @@ def store_block(
 def _block_store(store: Operation, value: SSAValue, surface: Surface, at: InsertPoint) -> None:
     """Store a tile where a surface says, in place of `store`."""
     scalars = Scalars(at)
-    made = xe.BlockStoreOp(value, _cursor(scalars, surface, surface.y, surface.x, value))
+    made = xe.BlockStoreOp(
+        value=value, cursor=_cursor(scalars, surface, surface.y, surface.x, value))
     placed(store, made)
     Rewriter.insert_op(made, at)

@@ -132,7 +132,7 @@ class _Conversion:
 
     def warp(self) -> SSAValue:
         if self._warp is None:
-            self._warp = self.top.insert(WarpIdOp())
+            self._warp = self.top.insert(WarpIdOp(id_type=i32))
         return self._warp
 
     def part(self, bases: Sequence[int]) -> SSAValue | None:
@@ -226,10 +226,10 @@ class _Conversion:
         kind, transposed = load.value.type, load.transposed is not None
         op = LoadTileOp(tile=tile_value, transpose=transposed, value_type=tile_vector(kind))
         placed(load, op)
-        Rewriter.replace_op(load, [op, FromTileOp(op.value, kind)])
+        Rewriter.replace_op(load, [op, FromTileOp(tile=op.value, tensor_type=kind)])
 
     def _store(self, store: BlockStoreOp, tile_value: SSAValue) -> None:
-        view = ToTileOp(store.value, tile_vector(store.value.type))
+        view = _tile_view(store.value)
         op = StoreTileOp(value=view.tile, tile=tile_value)
         placed(store, view, op)
         first = self._first_copy(store.value.type)
@@ -293,11 +293,12 @@ class _Conversion:
     # -- dots ------------------------------------------------------------------------------------
 
     def _dot(self, dot: DotOp) -> None:
-        views = [ToTileOp(v, tile_vector(v.type)) for v in (dot.a, dot.b, dot.c)]
+        views = [_tile_view(v) for v in (dot.a, dot.b, dot.c)]
         a, b, acc = (v.tile for v in views)
         made = TileMmaOp(a=a, b=b, acc=acc)
         placed(dot, *views, made)
-        Rewriter.replace_op(dot, [*views, made, FromTileOp(made.result, dot.d.type)])
+        back = FromTileOp(tile=made.result, tensor_type=dot.d.type)
+        Rewriter.replace_op(dot, [*views, made, back])
 
     def _carry_tile(self, value: BlockArgument, kind: Attribute) -> None:
         """Carry a tile instead of a tensor through a loop that only uses it as a tile."""
@@ -312,7 +313,7 @@ class _Conversion:
         if not isinstance(back, FromTileOp):
             return
         at = 2 + value.index
-        view = ToTileOp(loop.operands[at], kind)
+        view = ToTileOp(tensor=loop.operands[at], tile_type=kind)
         Rewriter.insert_op(view, InsertPoint.before(loop))
         loop.operands[at] = view.tile
         last.operands[value.index - 1] = back.tile
@@ -323,7 +324,7 @@ class _Conversion:
             user.results[0].replace_all_uses_with(new)
             Rewriter.erase_op(user)
         result = Rewriter.replace_value_with_new_type(loop.results[index - 1], kind)
-        after = FromTileOp(result, old)
+        after = FromTileOp(tile=result, tensor_type=old)
         result.replace_all_uses_with(after.tensor)
         after.operands[0] = result
         Rewriter.insert_op(after, InsertPoint.after(loop))
@@ -352,7 +353,8 @@ def separate(cursor: CursorOp) -> None:
         Rewriter.insert_op(copy, InsertPoint.after(cursor))
         loop, (added,) = extend_for(loop, copy.results)
         load.operands[0] = added
-        moved = AdvanceOp(added, advance.rows, advance.columns)
+        moved = AdvanceOp(cursor=added, rows=advance.rows, columns=advance.columns,
+                          moved_type=added.type)
         Rewriter.insert_op(moved, InsertPoint.after(advance))
         yield_more(loop, moved.results)
 
@@ -373,6 +375,10 @@ def fold_to_tile(view: ToTileOp) -> None:
         made = arith.ConstantOp(DenseIntOrFPElementsAttr(kind, held.data), kind)
         Rewriter.insert_op(made, InsertPoint.before(view))
         view.tile.replace_all_uses_with(made.result)
+
+
+def _tile_view(value: SSAValue) -> ToTileOp:
+    return ToTileOp(tensor=value, tile_type=tile_vector(value.type))
 
 
 def _access_type(access: BlockLoadOp | BlockStoreOp) -> tuple[bool, TensorType[Any]]:

@@ -305,7 +305,13 @@ class _Conversion:
             sources = plan.sources[inside * per : (inside + 1) * per]
             used = list(dict.fromkeys(s.message for s in sources))
             flat = [x for s in sources for x in (used.index(s.message), s.element, s.sub)]
-            made[at] = self._insert(op, xe.FragmentOp([loads[m] for m in used], flat, fragment))
+            made[at] = self._fragment(op, [loads[m] for m in used], flat, fragment)
+
+    def _fragment(
+        self, op: Operation, loads: list[SSAValue], sources: list[int], kind: VectorType[Any]
+    ) -> SSAValue:
+        return self._insert(op, xe.FragmentOp(
+            loads=loads, sources=xe.SourcesAttr(tuple(sources)), value_type=kind))
 
     def _load_message(self, op: LoadTileOp, desc: SSAValue, plan: BlockPlan) -> SSAValue:
         shape = plan.shape
@@ -343,7 +349,7 @@ class _Conversion:
                 flat = [x for r in registers
                         for x in (used.index(r // per), r % per // packed, r % packed)]
                 vector = vector_type(kind.element_type, (plan.elements, plan.parts))
-                value = self._insert(op, xe.FragmentOp([mine[f] for f in used], flat, vector))
+                value = self._fragment(op, [mine[f] for f in used], flat, vector)
             desc = self._at(op, base, rectangle.start[1] + message.x,
                             rectangle.start[0] + message.y)
             self._access(op, StoreNdOp(value=value, desc=desc))
@@ -419,7 +425,8 @@ class _Conversion:
         self.fragments[op.tile] = list(made.results)
 
     def _from_tile(self, op: xe.FromTileOp) -> None:
-        Rewriter.replace_op(op, xe.FromFragmentsOp(self.fragments[op.tile], op.tensor.type))
+        Rewriter.replace_op(op, xe.FromFragmentsOp(
+            fragments=self.fragments[op.tile], tensor_type=op.tensor.type))
 
     def _elementwise(self, op: Operation) -> None:
         """The same op on every operand of the tiles; scalars stay as they are."""

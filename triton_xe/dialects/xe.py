@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -36,6 +35,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.layouts import DpasAttr
+from triton_xe.dialects.text.assembly import FieldOp
 
 
 @irdl_attr_definition
@@ -47,7 +47,7 @@ class CursorType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_op_definition
-class CursorOp(IRDLOperation):
+class CursorOp(FieldOp):
     """Make a cursor; `base_alignment` is what is known of the base address, in bytes."""
 
     name = "xe.cursor"
@@ -65,26 +65,9 @@ class CursorOp(IRDLOperation):
         " `at` `[` $y `,` $x `]` attr-dict `:` type($base) `->` type($cursor)"
     )
 
-    def __init__(
-        self,
-        base: SSAValue,
-        height: SSAValue,
-        width: SSAValue,
-        pitch: SSAValue,
-        y: SSAValue,
-        x: SSAValue,
-        element: Attribute,
-        base_alignment: int,
-    ) -> None:
-        super().__init__(
-            operands=(base, height, width, pitch, y, x),
-            properties={"base_alignment": IntegerAttr(base_alignment, i32)},
-            result_types=(CursorType(element),),
-        )
-
 
 @irdl_op_definition
-class AdvanceOp(IRDLOperation):
+class AdvanceOp(FieldOp):
     """The cursor moved by rows and elements."""
 
     name = "xe.advance"
@@ -96,17 +79,13 @@ class AdvanceOp(IRDLOperation):
     assembly_format = (
         "$cursor `by` `[` $rows `,` $columns `]` attr-dict `:` type($cursor) `->` type($moved)"
     )
-
-    def __init__(self, cursor: SSAValue, rows: SSAValue, columns: SSAValue) -> None:
-        super().__init__(operands=(cursor, rows, columns), result_types=(cursor.type,))
-
     def verify_(self) -> None:
         if self.cursor.type != self.moved.type:
             raise VerifyException("xe.advance keeps the type of its cursor")
 
 
 @irdl_op_definition
-class BlockLoadOp(IRDLOperation):
+class BlockLoadOp(FieldOp):
     """Read a tensor; with `transposed`, dimension 0 of the tensor runs along the surface's rows."""
 
     name = "xe.block_load"
@@ -117,36 +96,24 @@ class BlockLoadOp(IRDLOperation):
     assembly_format = (
         "$cursor (`transposed` $transposed^)? attr-dict `:` type($cursor) `->` type($value)"
     )
-
-    def __init__(self, cursor: SSAValue, value: Attribute, transposed: bool) -> None:
-        super().__init__(
-            operands=(cursor,),
-            properties={"transposed": UnitAttr() if transposed else None},
-            result_types=(value,),
-        )
-
     def verify_(self) -> None:
         _same_element("xe.block_load", self.cursor.type, self.value.type)
 
 
 @irdl_op_definition
-class BlockStoreOp(IRDLOperation):
+class BlockStoreOp(FieldOp):
     """Write a tensor; elements outside the surface are dropped."""
 
     name = "xe.block_store"
     value = operand_def(TensorType)
     cursor = operand_def(CursorType)
     assembly_format = "$value `,` $cursor attr-dict `:` type($value) `,` type($cursor)"
-
-    def __init__(self, value: SSAValue, cursor: SSAValue) -> None:
-        super().__init__(operands=(value, cursor))
-
     def verify_(self) -> None:
         _same_element("xe.block_store", self.cursor.type, self.value.type)
 
 
 @irdl_op_definition
-class ToTileOp(IRDLOperation):
+class ToTileOp(FieldOp):
     """The part of a tensor that the current subgroup owns, as a tile."""
 
     name = "xe.to_tile"
@@ -155,12 +122,9 @@ class ToTileOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($tile)"
 
-    def __init__(self, tensor: SSAValue, tile: Attribute) -> None:
-        super().__init__(operands=(tensor,), result_types=(tile,))
-
 
 @irdl_op_definition
-class FromTileOp(IRDLOperation):
+class FromTileOp(FieldOp):
     """The tensor of which every subgroup owns the given tile."""
 
     name = "xe.from_tile"
@@ -169,21 +133,15 @@ class FromTileOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$tile attr-dict `:` type($tile) `->` type($tensor)"
 
-    def __init__(self, tile: SSAValue, tensor: Attribute) -> None:
-        super().__init__(operands=(tile,), result_types=(tensor,))
-
 
 @irdl_op_definition
-class WarpIdOp(IRDLOperation):
+class WarpIdOp(FieldOp):
     """The index of the current subgroup in its work-group."""
 
     name = "xe.warp_id"
     id = result_def(i32)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($id)"
-
-    def __init__(self) -> None:
-        super().__init__(result_types=(i32,))
 
 
 @irdl_attr_definition
@@ -241,7 +199,7 @@ FRAGMENTS = "xe.fragments"
 vectors of the whole subgroup."""
 
 
-class _OnFragments(IRDLOperation, ABC):
+class _OnFragments(FieldOp, ABC):
     """An operation that fragments are made by or read by."""
 
     def verify_(self) -> None:
@@ -266,15 +224,6 @@ class FragmentOp(_OnFragments):
     value = result_def()
     traits = traits_def(Pure())
     assembly_format = "$loads `from` $sources attr-dict `:` type($loads) `->` type($value)"
-
-    def __init__(
-        self, loads: Sequence[SSAValue], sources: Sequence[int], value: Attribute
-    ) -> None:
-        super().__init__(
-            operands=(list(loads),),
-            properties={"sources": SourcesAttr(tuple(sources))},
-            result_types=(value,),
-        )
 
 
 @irdl_op_definition
@@ -301,12 +250,9 @@ class FromFragmentsOp(_OnFragments):
     traits = traits_def(Pure())
     assembly_format = "$fragments attr-dict `:` type($fragments) `->` type($tensor)"
 
-    def __init__(self, fragments: Sequence[SSAValue], tensor: Attribute) -> None:
-        super().__init__(operands=(list(fragments),), result_types=(tensor,))
-
 
 @irdl_op_definition
-class RoundTf32Op(IRDLOperation):
+class RoundTf32Op(FieldOp):
     """f32 values rounded to what tf32 can hold; they stay f32."""
 
     name = "xe.round_tf32"
@@ -314,9 +260,6 @@ class RoundTf32Op(IRDLOperation):
     rounded = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
-
-    def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=(value,), result_types=(value.type,))
 
 
 def _same_element(name: str, cursor: Attribute, tensor: Attribute) -> None:
