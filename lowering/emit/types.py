@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from triton_xe.dialects.tt.types import PointerType
 from triton_xe.errors import UnsupportedError
 
 GLOBAL, SLM, PRIVATE = 1, 3, 0
@@ -36,7 +37,7 @@ _FP8 = frozenset({"f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FN
 
 def is_pointer(kind: Attribute) -> bool:
     """Whether this is Triton's pointer type."""
-    return kind.name == "tt.ptr"
+    return isinstance(kind, PointerType)
 
 
 def is_bf16(kind: Attribute) -> bool:
@@ -46,7 +47,7 @@ def is_bf16(kind: Attribute) -> bool:
 
 def is_fp8(kind: Attribute) -> bool:
     """Whether elements are 8-bit floats."""
-    return element(kind).name.startswith("f8E")
+    return element(kind).name in _FP8
 
 
 def element(kind: Attribute) -> Attribute:
@@ -72,7 +73,7 @@ def scalar_type(kind: Attribute) -> ir.Type:
         return I64
     if is_pointer(kind):
         return I64
-    if kind.name in _FP8:
+    if is_fp8(kind):
         return I8
     raise UnsupportedError(f"values of type {kind} are not supported on Xe GPUs")
 

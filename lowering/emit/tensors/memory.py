@@ -13,7 +13,7 @@ from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.tensors.registers import Registers, concatenated, eager, mapped
+from triton_xe.lowering.emit.tensors.registers import Registers, eager, mapped, regrouped
 from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import (
     I1,
@@ -129,23 +129,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         condition = None if conditions is None else conditions.register(em, start)
         align = width * size if kind != I1 else 1
         loaded.append(load(em, pointer, kinds, condition, passthrough, align, mode))
-    em.bind(op.result, _regrouped(em, kind, loaded, width, len(view.registers)))
-
-
-def _regrouped(
-    em: Emitter, kind: ir.Type, parts: list[ir.Value], width: int, count: int
-) -> Registers:
-    """Registers in chunks of the usual width from pieces of `width`."""
-    pieces = eager(kind, parts, width)
-    chunk = min(count, 8)
-    if width == chunk:
-        return pieces
-
-    def make(i: int) -> ir.Value:
-        first = i * chunk // width
-        return concatenated(em, parts[first : first + chunk // width])
-
-    return Registers(count, kind, make)
+    em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
 
 
 @lowers(StoreOp)

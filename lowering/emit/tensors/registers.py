@@ -153,3 +153,18 @@ def concatenated(em: Writer, pieces: list[ir.Value]) -> ir.Value:
                     ] if isinstance(pieces[0].type, ir.VectorType) else pieces
             pieces = [em.pack(flat[0].type, flat)]
     return pieces[0]
+
+
+def regrouped(em: Writer, pieces: Registers) -> Registers:
+    """The same registers in chunks of the usual width."""
+    width, size = min(pieces.count, CHUNK), pieces.width
+
+    def make(i: int) -> ir.Value:
+        first = i * width // size
+        if size < width:
+            return concatenated(em, [pieces.chunk(em, first + k) for k in range(width // size)])
+        inside = i * width % size
+        whole = pieces.chunk(em, first)
+        return em.shuffle(whole, whole, list(range(inside, inside + width)))
+
+    return pieces if size == width else Registers(pieces.count, pieces.kind, make)

@@ -15,7 +15,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import VectorType, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from triton_xe.dialects.xegpu.dpas import lanes_reason
+from triton_xe.dialects.xegpu.dpas import DpasOp, lanes_reason
 from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp
 from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc, vnni_factor
 from triton_xe.errors import LegalityError, UnsupportedError
@@ -166,10 +166,7 @@ def _create_slm(em: Emitter, op: CreateNdTdescOp) -> Block:
 
 def slm_base(em: Emitter, op: Operation, base: SSAValue) -> ir.Value:
     """A pointer into the function's shared local memory, from an offset in bytes."""
-    function: Any = op
-    while function.name != "tt.func":
-        function = function.parent_op()
-    held = attribute(function, SLM_BYTES)
+    held = attribute(em.source, SLM_BYTES)
     if held is None:
         raise UnsupportedError(
             f"{op.name}: an address in shared local memory counts from its start; give its size"
@@ -236,10 +233,8 @@ def _may_pack(em: Emitter, op: LoadNdOp) -> bool:
     factor = vnni_factor(kind.element_type) if kind.element_bits >= 8 else 1
     if kind.lane_map is not None:
         return factor > 1 and kind.lane_map.data[0] == factor
-    uses = [use for use in op.value.uses]
-    return bool(uses) and all(
-        use.operation.name == "xegpu.dpas" and use.index == 1 for use in uses
-    )
+    uses = [isinstance(use.operation, DpasOp) and use.index == 1 for use in op.value.uses]
+    return bool(uses) and all(uses)
 
 
 def _message_load(

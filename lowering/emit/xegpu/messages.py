@@ -33,7 +33,7 @@ from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.dot import multiply
-from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, eager
+from triton_xe.lowering.emit.tensors.registers import Registers, eager, regrouped
 from triton_xe.lowering.emit.types import I1, I8, I32, bits_of, scalar_type, vector_of
 from triton_xe.lowering.emit.xegpu.blocks import (
     access_of,
@@ -53,7 +53,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
 from triton_xe.lowering.emit.xegpu.fragments import FragmentValue, LazyFragment, as_integers
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
-from triton_xe.lowering.surfaces.affine import attribute, constant_of
+from triton_xe.lowering.surfaces.affine import constant_of
 
 VOID = ir.VoidType()
 X, Y = 5, 6
@@ -284,7 +284,7 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
     bits = bits_of(scalar_type(kind.element_type))
-    flat = [int(x) for x in attribute(op, "sources").get_values()]
+    flat = op.sources.data
     sources = [tuple(flat[i : i + 3]) for i in range(0, len(flat), 3)]
     loads = [em.get(v) for v in op.loads]
     first = sources[0]
@@ -359,10 +359,10 @@ def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
 
 @lowers(xe.ToFragmentsOp)
 def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
-    source = em.registers(op.operands[0])
+    source = em.registers(op.tensor)
     here = used_here(op)
     start = 0
-    for result in op.results:
+    for result in op.fragments:
         kind = result.type
         assert isinstance(kind, VectorType)
         elements, parts = kind.get_shape()
@@ -382,10 +382,9 @@ def _from_registers(
 
 @lowers(xe.FromFragmentsOp)
 def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
-    (result,) = op.results
-    element = scalar_type(result.type)
-    held = [em.get(operand) for operand in op.operands]
-    kind = op.operands[0].type
+    element = scalar_type(op.tensor.type)
+    held = [em.get(v) for v in op.fragments]
+    kind = op.fragments[0].type
     assert isinstance(kind, VectorType)
     size = kind.get_shape()[0] * kind.get_shape()[1]
     flat = vector_of(element, size)
@@ -394,26 +393,9 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
         value = held[i].value
         return value if value.type == flat else em.b.bitcast(value, flat)
 
-    chunked = _chunked(em, Registers(size * len(held), element, piece, size))
-    em.bind(result, chunked if used_once(op) else eager(
+    chunked = regrouped(em, Registers(size * len(held), element, piece, size))
+    em.bind(op.tensor, chunked if used_once(op) else eager(
         element, chunked.all_chunks(em), chunked.width))
-
-
-def _chunked(em: Emitter, pieces: Registers) -> Registers:
-    """Registers in chunks of eight from pieces of equal size."""
-    width, size = min(pieces.count, CHUNK), pieces.width
-    if size == width:
-        return pieces
-
-    def make(i: int) -> ir.Value:
-        if size > width:
-            whole = pieces.chunk(em, i * width // size)
-            first = i * width % size
-            return em.shuffle(whole, whole, list(range(first, first + width)))
-        registers = [pieces.register(em, r) for r in range(i * width, (i + 1) * width)]
-        return em.pack(pieces.kind, registers)
-
-    return Registers(pieces.count, pieces.kind, make)
 
 
 @lowers(DpasOp)
