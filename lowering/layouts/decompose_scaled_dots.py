@@ -17,7 +17,6 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    IntegerAttr,
     IntegerType,
     ModuleOp,
     StringAttr,
@@ -31,7 +30,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtUIOp, SelectOp
-from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.layouts import encoding_of, layout_attr
+from triton_xe.dialects.text.assembly import element_type, with_element_type
 from triton_xe.dialects.tt.ops import (
     BitcastOp,
     BroadcastOp,
@@ -49,11 +49,11 @@ from triton_xe.layout import (
     LinearEncoding,
     LinearLayout,
     SliceEncoding,
-    to_linear_layout,
 )
-from triton_xe.lowering.layouts.rematerialize import converted
+from triton_xe.layout.encodings import DistributedEncoding
+from triton_xe.lowering.layouts.rematerialize import converted, layout_of
 from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SMALLEST, NAN = 0x0040, 0x7FC0
@@ -73,37 +73,30 @@ class DecomposeScaledDotsPass(TargetedPass):
 
 
 class _Decomposition:
-    def __init__(self, op: Operation) -> None:
+    def __init__(self, op: DotScaledOp) -> None:
         self.op = op
-        self.formats = [attribute(op, f"{side}_elem_type").data for side in "ab"]
+        self.formats = [str(held.data) for held in (op.a_elem_type, op.b_elem_type)]  # type: ignore[attr-defined]
         self.kind: Attribute = f16 if "fp16" in self.formats else bf16
         self.at = InsertPoint.before(op)
         if {"bf16", "fp16"} <= set(self.formats):
             raise UnsupportedError("tt.dot_scaled of fp16 by bf16; convert one of them first")
-        self.batches = len(shape_of(op.operands[0])) - 2
+        self.batches = len(shape_of(op.a)) - 2
 
     def run(self) -> None:
-        a, b, c = self.op.operands[:3]
-        scales = self._scales()
-        parent = c.type.encoding.encoding  # type: ignore[attr-defined]
-        operands = []
-        for index, value in enumerate((a, b)):
+        op, operands = self.op, []
+        parent = encoding_of(op.c.type)
+        assert isinstance(parent, DistributedEncoding)
+        for index, (value, scale) in enumerate(((op.a, op.a_scale), (op.b, op.b_scale))):
             wide = self._widened(value, index)
-            scale = scales[index]
             if scale is not None:
                 wide = self._scaled(wide, scale, index)
             encoding = layout_attr(DotOperandEncoding(index, parent, 0))
             operands.append(converted(wide, encoding, self.at))
         dot = DotOp.create(
-            operands=[*operands, c], result_types=[c.type],
+            operands=[*operands, op.c], result_types=[op.c.type],
             properties={"inputPrecision": StringAttr("ieee")},
         )
-        Rewriter.replace_op(self.op, dot)
-
-    def _scales(self) -> list[SSAValue | None]:
-        held = [int(n) for n in attribute(self.op, "operandSegmentSizes").get_values()]
-        rest = list(self.op.operands[3:])
-        return [rest.pop(0) if held[3 + index] else None for index in (0, 1)]
+        Rewriter.replace_op(op, dot)
 
     def _insert(self, op: Operation) -> SSAValue:
         Rewriter.insert_op(op, self.at)
@@ -111,30 +104,24 @@ class _Decomposition:
 
     def _widened(self, value: SSAValue, index: int) -> SSAValue:
         """An operand in the type that is multiplied."""
-        kind = value.type
-        assert isinstance(kind, TensorType)
+        held = element_type(value.type)
         if self.formats[index] == "e2m1":
             return self._unpacked(value, index)
-        if kind.element_type == self.kind:
+        if held == self.kind:
             return value
-        wide = TensorType(self.kind, kind.get_shape(), kind.encoding)
-        if isinstance(kind.element_type, IntegerType) or self.formats[index] in ("e2m3", "e3m2"):
+        wide = with_element_type(value.type, self.kind)
+        if isinstance(held, IntegerType) or self.formats[index] in ("e2m3", "e3m2"):
             raise UnsupportedError(f"tt.dot_scaled of {self.formats[index]} values")
-        return self._insert(FpToFpOp(operands=[value], result_types=[wide]))
+        return self._insert(FpToFpOp(src=value, result_type=wide))
 
     def _unpacked(self, value: SSAValue, index: int) -> SSAValue:
         """Pairs of 4-bit floats as numbers, neighbours along K unless packed along the rest."""
-        packs_k = attribute(self.op, ("lhs_k_pack", "rhs_k_pack")[index])
+        packs_k = (self.op.lhs_k_pack, self.op.rhs_k_pack)[index]
         along_k = packs_k is None or bool(packs_k.value.data)
         axis = self.batches + (1 - index if along_k else index)
         shape = [size * (1 + (d == axis)) for d, size in enumerate(shape_of(value))]
         kind = TensorType(self.kind, shape, layout_attr(_doubled(value, axis)))
-        return self._insert(
-            Fp4ToFpOp.create(
-                operands=[value], result_types=[kind],
-                properties={"axis": IntegerAttr(axis, i32)},
-            )
-        )
+        return self._insert(Fp4ToFpOp(src=value, axis=axis, result_type=kind))
 
     def _scaled(self, value: SSAValue, scale: SSAValue, index: int) -> SSAValue:
         numbers = self._scale_values(scale)
@@ -145,50 +132,36 @@ class _Decomposition:
         groups = shape_of(numbers)[self.batches + 1 - index]
         size = (columns, rows)[index] // groups
         cube = (*batch, rows, groups, size) if index == 0 else (*batch, groups, size, columns)
-        flat = to_linear_layout(value.type.encoding.encoding, shape)  # type: ignore[attr-defined]
         names = _minor_first(len(cube))
-        layout = flat.transpose_outs(_minor_first(len(shape))).reshape_outs(
+        layout = layout_of(value.type).transpose_outs(_minor_first(len(shape))).reshape_outs(
             dict(zip(names, reversed(cube), strict=True))
         )
         parent = LinearEncoding(layout.transpose_outs(list(reversed(names))))
         numbers = converted(numbers, layout_attr(SliceEncoding(axis, parent)), self.at)
-        unit = tuple(1 if d == axis else s for d, s in enumerate(cube))
-        properties = {"axis": IntegerAttr(axis, i32)}
-        steps: list[tuple[type[Operation], tuple[int, ...], dict[str, Attribute]]] = [
-            (ExpandDimsOp, unit, dict(properties)), (BroadcastOp, cube, {}),
-        ]
-        for made, shape, held in steps:
-            kind = TensorType(self.kind, shape, layout_attr(parent))
-            numbers = self._insert(
-                made.create(operands=[numbers], result_types=[kind], properties=held)
-            )
-        numbers = self._insert(ReshapeOp.create(operands=[numbers], result_types=[value.type]))
+        unit, full = (TensorType(self.kind, sizes, layout_attr(parent)) for sizes in (
+            [1 if d == axis else s for d, s in enumerate(cube)], cube))
+        numbers = self._insert(ExpandDimsOp(src=numbers, axis=axis, result_type=unit))
+        numbers = self._insert(BroadcastOp(src=numbers, result_type=full))
+        numbers = self._insert(ReshapeOp(src=numbers, result_type=value.type))
         return self._insert(arith.MulfOp(value, numbers))
 
     def _transposed(self, value: SSAValue) -> SSAValue:
-        kind = value.type
-        assert isinstance(kind, TensorType)
-        *batch, rows, columns = shape = kind.get_shape()
+        *batch, rows, columns = shape_of(value)
         n = self.batches
-        layout = to_linear_layout(kind.encoding.encoding, shape)  # type: ignore[attr-defined]
-        swapped = layout.rename_outs({f"dim{n}": f"dim{n + 1}", f"dim{n + 1}": f"dim{n}"})
+        swapped = layout_of(value.type).rename_outs(
+            {f"dim{n}": f"dim{n + 1}", f"dim{n + 1}": f"dim{n}"})
         major_first = _minor_first(n + 2)[::-1]
         encoding = layout_attr(LinearEncoding(swapped.transpose_outs(major_first)))
-        return self._insert(
-            TransOp.create(
-                operands=[value],
-                result_types=[TensorType(kind.element_type, (*batch, columns, rows), encoding)],
-                properties={"order": DenseArrayBase.from_list(i32, [*range(n), n + 1, n])},
-            )
-        )
+        kind = TensorType(element_type(value.type), (*batch, columns, rows), encoding)
+        order = DenseArrayBase.from_list(i32, [*range(n), n + 1, n])
+        return self._insert(TransOp(src=value, order=order, result_type=kind))
 
     def _scale_values(self, scale: SSAValue) -> SSAValue:
-        kind = scale.type
-        assert isinstance(kind, TensorType)
-        wide = TensorType(self.kind, kind.get_shape(), kind.encoding)
-        if not isinstance(kind.element_type, IntegerType):
-            return self._insert(FpToFpOp(operands=[scale], result_types=[wide]))
-        number = TensorType(i16, kind.get_shape(), kind.encoding)
+        wide = with_element_type(scale.type, self.kind)
+        if not isinstance(element_type(scale.type), IntegerType):
+            return self._insert(FpToFpOp(src=scale, result_type=wide))
+        number = with_element_type(scale.type, i16)
+        assert isinstance(number, TensorType)
 
         def constant(value: int) -> SSAValue:
             return self._insert(
@@ -200,13 +173,10 @@ class _Decomposition:
         for special, held in ((0, SMALLEST), (255, NAN)):
             bits = self._choose(exponent, constant(special), constant(held), bits)
         powers = self._insert(
-            BitcastOp.create(
-                operands=[bits], result_types=[TensorType(bf16, kind.get_shape(), kind.encoding)]
-            )
-        )
+            BitcastOp(src=bits, result_type=with_element_type(scale.type, bf16)))
         if self.kind == bf16:
             return powers
-        return self._insert(FpToFpOp(operands=[powers], result_types=[wide]))
+        return self._insert(FpToFpOp(src=powers, result_type=wide))
 
     def _choose(
         self, value: SSAValue, special: SSAValue, held: SSAValue, other: SSAValue
@@ -222,8 +192,7 @@ def _minor_first(rank: int) -> list[str]:
 
 def _doubled(value: SSAValue, axis: int) -> LinearEncoding:
     """The layout with twice the elements along an axis, neighbours in neighbouring registers."""
-    shape = shape_of(value)
-    old = to_linear_layout(value.type.encoding.encoding, shape)  # type: ignore[attr-defined]
+    shape, old = shape_of(value), layout_of(value.type)
     bases = {
         name: [tuple(x * (1 + (d == axis)) for d, x in enumerate(b)) for b in held]
         for name, held in old.bases.items()

@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpfOp, ExtFOp, SelectOp, TruncFOp
+from triton_xe.dialects.text.assembly import element_type, with_element_type
 from triton_xe.dialects.tt.ops import FpToFpOp
 from triton_xe.dialects.xe import RoundTf32Op
 from triton_xe.hardware.dpas import Dpas
@@ -49,9 +50,9 @@ class Operands:
 
     def terms(self, value: SSAValue, name: str, at: InsertPoint) -> list[SSAValue]:
         """The DPAS operands, of DPAS type `name`, whose sum is `value`, the biggest first."""
-        element = value.type.element_type  # type: ignore[attr-defined]
+        element = element_type(value.type)
         if not isinstance(element, Float32Type):
-            return [_insert(_to_f16(value), at)] if name == "f16" and element != f16 else [value]
+            return [_to_f16(value, at)] if name == "f16" and element != f16 else [value]
         count = 1 + max((i for i, _ in PRODUCTS.get(self.precision, ())), default=0)
         found = [self._term(value, name, at)]
         while len(found) < count:
@@ -63,24 +64,16 @@ class Operands:
         if name == "tf32":
             return _insert(RoundTf32Op(value=value, rounded_type=value.type), at)
         assert name == "bf16"
-        return _insert(TruncFOp(value, _with_element(value.type, BFloat16Type())), at)
+        return _insert(TruncFOp(value, with_element_type(value.type, BFloat16Type())), at)
 
 
-def _to_f16(value: SSAValue) -> Operation:
-    return FpToFpOp(operands=[value], result_types=[_with_element(value.type, f16)])
+def _to_f16(value: SSAValue, at: InsertPoint) -> SSAValue:
+    return _insert(FpToFpOp(src=value, result_type=with_element_type(value.type, f16)), at)
 
 
 def _as_f32(value: SSAValue, at: InsertPoint) -> SSAValue:
-    kind = value.type
-    assert isinstance(kind, TensorType)
-    if kind.element_type == f32:
-        return value
-    return _insert(ExtFOp(value, _with_element(kind, f32)), at)
-
-
-def _with_element(kind: Attribute, element: Attribute) -> TensorType[Attribute]:
-    assert isinstance(kind, TensorType)
-    return TensorType(element, kind.get_shape(), kind.encoding)
+    wide = with_element_type(value.type, f32)
+    return value if wide == value.type else _insert(ExtFOp(value, wide), at)
 
 
 def _insert(op: Operation, at: InsertPoint) -> SSAValue:
