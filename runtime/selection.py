@@ -132,7 +132,12 @@ def torch_build() -> TorchBuild:
 
 
 def _has_intel_gpu(root: Path) -> bool:
-    """An Intel render node and Level Zero's loader, without which no kernel reaches it."""
+    """An Intel render node and Level Zero's loader, without which no kernel reaches it.
+
+    WSL2 has `/dev/dxg` for the GPUs of all vendors: there Intel's driver tells.
+    """
+    if (root / "dev/dxg").exists() and _has_library(root, "libze_intel_gpu.so.1"):
+        return _has_level_zero(root)
     nodes = sorted((root / "dev/dri").glob("renderD*"))
     vendors = (root / "sys/class/drm" / node.name / "device/vendor" for node in nodes)
     return any(_text(path) == INTEL_VENDOR_ID for path in vendors) and _has_level_zero(root)
@@ -141,11 +146,15 @@ def _has_intel_gpu(root: Path) -> bool:
 def _has_level_zero(root: Path) -> bool:
     if knobs.level_zero():
         return Path(knobs.level_zero()).exists()
+    return _has_library(root, "libze_loader.so.1")
+
+
+def _has_library(root: Path, name: str) -> bool:
     folders = [root / name for name in (
         "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64", "lib64",
         "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "opt/intel/oneapi/lib")]
     folders = [*knobs.library_folders(), *folders]
-    return any((folder / "libze_loader.so.1").exists() for folder in folders)
+    return any((folder / name).exists() for folder in folders)
 
 
 def _other_gpu(root: Path) -> str:

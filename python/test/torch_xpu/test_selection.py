@@ -77,6 +77,7 @@ def machine_with(root: Path, files: dict[str, str]) -> Machine:
 
 INTEL = {"dev/dri/renderD128": "", "sys/class/drm/renderD128/device/vendor": "0x8086\n"}
 LOADER = {"usr/lib/x86_64-linux-gnu/libze_loader.so.1": ""}
+WSL = {"dev/dxg": "", "usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1": ""}
 
 
 @pytest.mark.parametrize(("files", "intel_gpu", "other_gpu"), [
@@ -89,6 +90,10 @@ LOADER = {"usr/lib/x86_64-linux-gnu/libze_loader.so.1": ""}
     ({"proc/driver/nvidia/version": ""}, False, "NVIDIA"),
     ({"dev/kfd": ""}, False, "AMD"),
     (INTEL | LOADER | {"dev/nvidia0": ""}, True, "NVIDIA"),
+    (WSL | LOADER, True, ""),
+    (WSL, False, ""),
+    (LOADER | {"dev/dxg": ""}, False, ""),
+    (LOADER | {"dev/dxg": "", "usr/lib/wsl/lib/libcuda.so.1": ""}, False, "NVIDIA"),
 ])
 def test_what_a_machine_has(
     files: dict[str, str], intel_gpu: bool, other_gpu: str, tmp_path: Path,
