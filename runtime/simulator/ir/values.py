@@ -131,6 +131,10 @@ class Value:
     def pointer(self) -> Value:
         return self._cast("inttoptr", PTR)
 
+    def integer(self) -> Value:
+        """A pointer as a number."""
+        return self._cast("ptrtoint", I64)
+
     def _cast(self, opcode: str, t: Type) -> Value:
         return Value(self.w, self.w.b.cast(opcode, self.operand, t))
 
@@ -205,6 +209,9 @@ class Values:
 
     def __init__(self, b: Builder) -> None:
         self.b = b
+
+    def of(self, x: Operand) -> Value:
+        return Value(self, x)
 
     def term(self, x: Term, t: Type) -> Value:
         """A value as it is; a number as a constant."""

@@ -207,7 +207,7 @@ class _Shadows(Values):
     def shadow(self, operand: Operand) -> Value:
         t = shadow_type(operand.type)
         if operand.local is not None and operand.local in self.taint:
-            return Value(self, Operand(t, _named(operand.local)))
+            return self.of(Operand(t, _named(operand.local)))
         return self.term(0, t)
 
     def same(

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import I64, Instruction, Operand, constant, vector
+from triton_xe.runtime.simulator.ir import I64, PTR, Instruction, Operand, constant, vector
+from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.definedness import BLOCK, DPAS, ORIGIN, SLM, USE
-from triton_xe.runtime.simulator.sanitizer.instrument import site, state_word
+from triton_xe.runtime.simulator.sanitizer.instrument import lane_flags, site, state_word
 from triton_xe.runtime.simulator.sanitizer.state import Word, origin_words, slm_shadow_bytes
 from triton_xe.runtime.simulator.widen.matrix import block_arguments
-from triton_xe.runtime.simulator.widen.values import Uniform, Wide, slice_mask
+from triton_xe.runtime.simulator.widen.values import Uniform, Wide
 from triton_xe.runtime.simulator.widen.widener import SG, Rule, Widener
 from triton_xe.runtime.simulator.widen.widener import SLM as SLM_AT
 
 
 def slm_shadow(w: Widener, i: Instruction) -> None:
     """Where the shadow of an address in shared memory is; one outside wraps around."""
-    pointer, b = w.value(i.operands[0]), w.b
+    pointer, v = w.value(i.operands[0]), Values(w.b)
     alone = isinstance(pointer, Uniform)
-    x = pointer.value if isinstance(pointer, Uniform) else w.wide(pointer)
-
-    def spread(number: Operand) -> Operand:
-        return number if alone else w.broadcast(Uniform(number, I64))
-
-    start = spread(b.ptrtoint(SLM_AT))
-    offset = b.sub(b.ptrtoint(x), start)
-    inside = b.and_(offset, slm_shadow_bytes(w.context.slm_bytes) - 1)
-    moved = b.inttoptr(b.add(inside, spread(b.load(I64, state_word(w, Word.SLM_SHADOW)))))
+    x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
+    inside = x.integer() - v.of(SLM_AT).integer() & slm_shadow_bytes(w.context.slm_bytes) - 1
+    start = v.of(w.b.load(I64, state_word(w, Word.SLM_SHADOW)))
+    moved = (inside + start).pointer().operand
     w.define(i, Uniform(moved, i.type) if alone else Wide(moved, i.type))
-
-
-def _lane_bits(w: Widener, flat: Operand, elements: int) -> Operand:
-    """`<elements*S x i1>`, over the elements: an i64 with a bit per lane."""
-    s, b = w.lanes, w.b
-    total, *rest = [flat] if elements == 1 else [
-        b.shuffle(flat, None, slice_mask(e * s, s)) for e in range(elements)]
-    for part in rest:
-        total = b.or_(total, part)
-    return b.zext(w.lane_bits(total), I64)
 
 
 def _report(w: Widener, i: Instruction, bad: Operand) -> None:
@@ -54,9 +41,9 @@ def use(w: Widener, i: Instruction) -> None:
     odd = w.wide_of(shadow)
     if shadow.type.scalar is not ir.I1:
         odd = w.b.icmp("ne", odd, 0)
-    bad = _lane_bits(w, odd, shadow.type.lanes)
+    bad = lane_flags(w, odd, shadow.type.lanes)
     if len(i.operands) > 1:
-        bad = w.b.and_(bad, _lane_bits(w, w.mask(w.value(i.operands[1])), 1))
+        bad = w.b.and_(bad, lane_flags(w, w.mask(w.value(i.operands[1])), 1))
     _report(w, i, bad)
 
 
@@ -65,8 +52,8 @@ def origin(w: Widener, i: Instruction) -> None:
     b = w.b
     pointer, mask = (w.value(o) for o in i.operands)
     row = b.add(b.zext(SG, I64), int(i.extra) * w.context.sub_groups)
-    offset = b.mul(row, 8 * origin_words(w.lanes))
-    at = b.inttoptr(b.add(offset, b.load(I64, state_word(w, Word.ORIGINS))))
+    origins = b.load(PTR, state_word(w, Word.ORIGINS))
+    at = b.gep(I64, origins, b.mul(row, origin_words(w.lanes)))
     group = b.add(w.context_word(Context.GROUP, I64), 1)
     here = b.icmp("eq", b.load(I64, at), group)
     b.store(group, at)
@@ -85,9 +72,7 @@ def dpas_shadow(w: Widener, i: Instruction) -> None:
     whole = b.bitcast(w.wide_of(left), vector(repeat, ir.integer(8 * row_bytes)))
     odd_rows = b.icmp("ne", whole, 0)
     total = b.shuffle(odd_rows, None, [m for m in range(rows) for _ in range(s)])
-    column, *rest = [w.wide(p) for p in w.parts(w.value(right))]
-    for other in rest:
-        column = b.or_(column, other)
+    column = reduce(b.or_, [w.wide(p) for p in w.parts(w.value(right))])
     total = b.or_(total, w.repeat(b.icmp("ne", column, 0), rows))
     total = b.or_(total, b.icmp("ne", w.wide_of(accumulator), 0))
     w.define_wide(i, b.sext(total, w.type_of(i.type)))
@@ -109,7 +94,7 @@ def block_store(w: Widener, i: Instruction) -> None:
         offset = b.mul(b.add(b.broadcast(start, count), ir.integers(ir.I32, steps)), unit)
         inside = b.and_(inside, b.icmp("ule", offset, b.broadcast(last, count)))
     stored = b.bitcast(b.select(inside, cells, 0), image)
-    _report(w, i, _lane_bits(w, b.icmp("ne", stored, 0), shadow.type.lanes))
+    _report(w, i, lane_flags(w, b.icmp("ne", stored, 0), shadow.type.lanes))
 
 
 RULES: dict[str, Rule] = {

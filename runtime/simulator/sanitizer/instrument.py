@@ -7,6 +7,7 @@ itself needs no way out.  The checks are in `checks`, the launch's side in `shad
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from triton_xe.runtime.simulator.ir import (
     Type,
     constant,
 )
+from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Order, Word
@@ -38,6 +40,7 @@ from triton_xe.runtime.simulator.widen.values import (
     Value,
     Wide,
     contiguous_start,
+    slice_mask,
     uniform,
 )
 from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, LANE, SG, SLM, Widener
@@ -100,47 +103,32 @@ def scratch(w: Widener) -> Operand:
 def _with_same(
     w: Widener, kind: int, pointer: Value, value: Value, mask: Value | None
 ) -> Operand | int:
-    """The kind of a store to shared memory, with `SAME` when it changes nothing there."""
-    t = value.type
+    """The kind of a store to shared memory, with `SAME` when it changes nothing there.
+
+    A store by all lanes to one address leaves what the last one has.
+    """
+    t, b, v = value.type, w.b, Values(w.b)
     if w.context.slm_bytes < t.size or t.scalar.bits == 1:
         return kind
-    if isinstance(pointer, Uniform):
-        same = _same_for_all(w, pointer.value, value)
+    alone = isinstance(pointer, Uniform)
+    x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
+    fits = x.integer() - v.of(SLM).integer() <= w.context.slm_bytes - t.size
+    near = v.select(fits, x, v.of(scratch(w))).operand
+    if alone:
+        old = b.load(ir.integer(8 * t.size), near, align=1)
+        same = b.icmp("eq", old, _bits_of(w, w.lane(value, w.lanes - 1), old.type))
     else:
-        same = _same_in_lanes(w, pointer, value, mask)
-    return w.b.select(same, constant(I64, kind | Kind.SAME), kind)
+        whole = ir.like(t.lanes, ir.integer(t.scalar.size * 8))
+        old = w.wide(load_value(w, Wide(near, pointer.type), whole, None, None))
+        same = b.icmp("eq", old, _bits_of(w, w.wide(value), old.type))
+        if mask is not None:
+            same = b.or_(same, w.repeat(b.not_(w.mask(mask)), whole.lanes))
+        same = b.icmp("eq", w.lane_bits(same), -1)
+    return b.select(same, constant(I64, kind | Kind.SAME), kind)
 
 
 def _bits_of(w: Widener, x: Operand, t: Type) -> Operand:
     return w.b.cast("ptrtoint", x, t) if x.type.scalar.kind == "ptr" else w.b.bitcast(x, t)
-
-
-def _same_for_all(w: Widener, pointer: Operand, value: Value) -> Operand:
-    """Whether an address holds what the last lane will store there."""
-    t, b = value.type, w.b
-    start = b.ptrtoint(SLM)
-    offset = b.sub(b.ptrtoint(pointer), start)
-    inside = b.icmp("ule", offset, w.context.slm_bytes - t.size)
-    near = b.select(inside, pointer, scratch(w))
-    old = b.load(ir.integer(8 * t.size), near, align=1)
-    return b.icmp("eq", old, _bits_of(w, w.lane(value, w.lanes - 1), old.type))
-
-
-def _same_in_lanes(w: Widener, pointer: Value, value: Value, mask: Value | None) -> Operand:
-    """Whether the addresses of all active lanes hold what the lanes will store there."""
-    t, b = value.type, w.b
-    whole = ir.like(t.lanes, ir.integer(t.scalar.size * 8))
-    start = w.broadcast(uniform(b.ptrtoint(SLM)))
-    wide = w.wide(pointer)
-    offsets = b.sub(b.ptrtoint(wide), start)
-    fits = b.icmp("ule", offsets, w.context.slm_bytes - t.size)
-    near = b.select(fits, wide, w.broadcast(uniform(scratch(w))))
-    old, new = w.wide(load_value(w, Wide(near, pointer.type), whole, None, None)), w.wide(value)
-    same = b.icmp("eq", old, _bits_of(w, new, old.type))
-    if mask is not None:
-        idle = b.not_(w.mask(mask))
-        same = b.or_(same, w.repeat(idle, whole.lanes) if whole.lanes > 1 else idle)
-    return b.icmp("eq", w.lane_bits(same), -1)
 
 
 def _checked(
@@ -285,15 +273,15 @@ def finite_result(w: Widener, i: Instruction) -> None:
 
 
 def _not_finite(w: Widener, value: Value) -> Operand:
-    """A bit per lane, over all elements."""
-    t, s, b = value.type, w.lanes, w.b
     wide = w.wide(value)
-    odd = b.fcmp("uno", b.fsub(wide, wide), 0.0)
-    bits = total = b.bitcast(odd, ir.integer(t.lanes * s))
-    for e in range(1, t.lanes):
-        total = b.or_(total, b.lshr(bits, e * s))
-    lanes = total if t.lanes == 1 else b.trunc(total, ir.integer(s))
-    return b.zext(lanes, I64)
+    return lane_flags(w, w.b.fcmp("uno", w.b.fsub(wide, wide), 0.0), value.type.lanes)
+
+
+def lane_flags(w: Widener, flat: Operand, elements: int) -> Operand:
+    """`<elements*S x i1>`, over the elements: an i64 with a bit per lane."""
+    parts = [flat] if elements == 1 else [
+        w.b.shuffle(flat, None, slice_mask(e * w.lanes, w.lanes)) for e in range(elements)]
+    return w.b.zext(w.lane_bits(reduce(w.b.or_, parts)), I64)
 
 
 # --- helper functions that run lane by lane -------------------------------------------------------
