@@ -259,7 +259,7 @@ def is_elementwise(op: Operation) -> bool:
 def _through(
     op: ConvertLayoutOp, copied: Callable[[Operation, SSAValue, Attribute], Operation | None]
 ) -> bool:
-    """Let one user of a conversion work on the converted value x itself, which has a DPAS layout.
+    """Have one user of a conversion work on the converted value x itself, which has a DPAS layout.
 
     `copied` makes the user's copy from (user, x, layout of x), or says None for users it leaves.
     """
@@ -351,8 +351,8 @@ def into_branch(op: ConvertLayoutOp) -> bool:
         if not held:
             return moved
         block = sides[held[0]]
-        places = {op: i for i, op in enumerate(block.ops)}
-        first = min((u for u in inside[held[0]] if u is not None), key=places.__getitem__)
+        order = {op: i for i, op in enumerate(block.ops)}
+        first = min((u for u in inside[held[0]] if u is not None), key=order.__getitem__)
         detach(op)
         Rewriter.insert_op(op, InsertPoint.before(first))
         moved = True

@@ -1,4 +1,4 @@
-"""Pass scatter-in-place: what goes to places known at run time only goes there from where it is.
+"""Pass scatter-in-place: scattered stores and atomics work in the layout of their addresses.
 
     %q = ttg.convert_layout %p          addresses that were computed from loaded numbers
     tt.atomic_rmw add %q, (cvt %x)
