@@ -30,23 +30,23 @@ def detach(op: Operation) -> None:
     op.detach()  # type: ignore[no-untyped-call]
 
 
-def placed(source: Operation, *made: Operation) -> None:
-    """Say that the new operations come from the same place in Python as `source`."""
+def locate(source: Operation, *made: Operation) -> None:
+    """Give new operations the source location of `source`."""
     for op in made:
         if isinstance(op.location, UnknownLoc):
             op.location = source.location
 
 
-def place(before: Operation | None, op: Operation) -> None:
-    """What was written between `before` and `op` comes from where `op` comes from."""
+def locate_since(before: Operation | None, op: Operation) -> None:
+    """Give what was written between `before` and `op` the source location of `op`."""
     made = op.prev_op
     while made is not None and made is not before:
-        placed(op, made)
+        locate(op, made)
         made = made.prev_op
 
 
 class Scalars:
-    """Writes scalar arithmetic at one place; equal expressions are written once.
+    """Writes scalar arithmetic at one insertion point; equal expressions are written once.
 
     Polynomials are computed with 64 bits and cut to 32 where asked.
     """

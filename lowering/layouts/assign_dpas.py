@@ -35,7 +35,14 @@ from triton_xe.lowering.layouts.dpas_choice import (
 from triton_xe.lowering.layouts.propagate_layouts import CASTS, propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
 from triton_xe.lowering.module_facts import module_warps, remark
-from triton_xe.lowering.rewriting import all_of, erase_dead, functions, place, placed, retyped
+from triton_xe.lowering.rewriting import (
+    all_of,
+    erase_dead,
+    functions,
+    locate,
+    locate_since,
+    retyped,
+)
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -121,7 +128,7 @@ def _assign(dot: DotOp, dpas: Dpas, num_warps: int, first: str) -> None:
     if small:
         result = add(result, acc, at)
     back = ConvertLayoutOp(operands=[result], result_types=[dot.d.type])
-    place(before, dot)
+    locate_since(before, dot)
     Rewriter.replace_op(dot, back)
 
 
@@ -164,7 +171,7 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
         new = BlockLoadOp(cursor=op.cursor, value_type=retyped(kind, encoding),
                           transposed=op.transposed)
         back = ConvertLayoutOp(operands=[new.value], result_types=[kind])
-        placed(op, new, back)
+        locate(op, new, back)
         Rewriter.replace_op(op, [new, back])
     erase_dead(function)
 

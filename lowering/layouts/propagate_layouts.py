@@ -49,7 +49,7 @@ from triton_xe.lowering.rewriting import (
     erase_dead,
     is_unused,
     last_of,
-    placed,
+    locate,
     retyped,
 )
 from triton_xe.lowering.surfaces.affine import shape_of
@@ -129,7 +129,7 @@ def into_block_load(op: ConvertLayoutOp) -> bool:
         return False
     transposed = (load.transposed is not None) != swapped
     new = BlockLoadOp(cursor=load.cursor, value_type=op.result.type, transposed=transposed)
-    placed(load, new)
+    locate(load, new)
     Rewriter.insert_op(new, InsertPoint.after(load))
     return _replaced(op, new.value)
 

@@ -26,7 +26,7 @@ from triton_xe.dialects.tt.ops import ReshapeOp
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.layout import LinearEncoding, LinearLayout
 from triton_xe.lowering.layouts.rematerialize import before_conversions, layout_held, layout_of
-from triton_xe.lowering.rewriting import all_of, erase_dead, functions, placed
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -71,7 +71,7 @@ def _flat(op: Operation, source: SSAValue) -> SSAValue:
     element = get_element_type_or_self(source.type)
     flat = TensorType(element, [prod(shape)], _flat_layout(layout_of(source.type)))
     made = ReshapeOp.create(operands=[source], result_types=[flat])
-    placed(op, made)
+    locate(op, made)
     Rewriter.insert_op(made, InsertPoint.before(op))
     return made.result
 

@@ -21,7 +21,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import LinearLayout, SliceEncoding, to_linear_layout
-from triton_xe.lowering.rewriting import placed, retyped
+from triton_xe.lowering.rewriting import locate, retyped
 from triton_xe.lowering.surfaces.affine import shape_of
 
 _CHEAP = (SplatOp, MakeRangeOp, ExpandDimsOp, BroadcastOp, AddPtrOp, ReshapeOp, ConvertLayoutOp)
@@ -70,10 +70,10 @@ def with_encoding(
 
 def replace_converted(op: Operation, copy: Operation) -> None:
     """Use the results of `copy`, converted back, in place of those of `op` right after it."""
-    placed(op, copy)
+    locate(op, copy)
     for old, new in zip(op.results, copy.results, strict=True):
         back = ConvertLayoutOp(operands=[new], result_types=[old.type])
-        placed(op, back)
+        locate(op, back)
         Rewriter.insert_op(back, InsertPoint.before(op))
         old.replace_all_uses_with(back.results[0])
     Rewriter.erase_op(op)

@@ -46,7 +46,7 @@ from triton_xe.lowering.rewriting import (
     functions,
     hoist,
     if_else,
-    placed,
+    locate,
     yield_more,
 )
 from triton_xe.lowering.surfaces.affine import Affine, Iteration, Remainder, Unknown, invariant_in
@@ -346,7 +346,7 @@ def _place_cursors(
     for (op, (surface, _, _)), cursor_value in zip(accesses.items(), at, strict=True):
         load = xe.BlockLoadOp(cursor=cursor_value, value_type=op.result.type,
                               transposed=surface.transposed)
-        placed(op, load)
+        locate(op, load)
         Rewriter.replace_op(op, load)
     if loop is not None:
         end = loop.body.block.last_op
@@ -461,5 +461,5 @@ def _block_store(store: Operation, value: SSAValue, surface: Surface, at: Insert
     scalars = Scalars(at)
     made = xe.BlockStoreOp(
         value=value, cursor=_cursor(scalars, surface, surface.y, surface.x, value))
-    placed(store, made)
+    locate(store, made)
     Rewriter.insert_op(made, at)

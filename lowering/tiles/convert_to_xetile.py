@@ -57,7 +57,7 @@ from triton_xe.lowering.rewriting import (
     erase_dead,
     extend_for,
     functions,
-    placed,
+    locate,
     yield_more,
 )
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -225,19 +225,19 @@ class _Conversion:
     def _load(self, load: BlockLoadOp, tile_value: SSAValue) -> None:
         kind, transposed = load.value.type, load.transposed is not None
         op = LoadTileOp(tile=tile_value, transpose=transposed, value_type=tile_vector(kind))
-        placed(load, op)
+        locate(load, op)
         Rewriter.replace_op(load, [op, FromTileOp(tile=op.value, tensor_type=kind)])
 
     def _store(self, store: BlockStoreOp, tile_value: SSAValue) -> None:
         view = _tile_view(store.value)
         op = StoreTileOp(value=view.tile, tile=tile_value)
-        placed(store, view, op)
+        locate(store, view, op)
         first = self._first_copy(store.value.type)
         if first is None:
             Rewriter.replace_op(store, [view, op], [])
             return
         once = scf.IfOp(first, [], [op, scf.YieldOp()])
-        placed(store, once)
+        locate(store, once)
         Rewriter.replace_op(store, [view, once], [])
 
     def _first_copy(self, kind: Attribute) -> SSAValue | None:
@@ -277,7 +277,7 @@ class _Conversion:
         for _ in range(ahead):
             moved = UpdateTileOffsetOp(tile=at, offsets=steps)
             prefetch = PrefetchTileOp(tile=at)
-            placed(load, moved, prefetch)
+            locate(load, moved, prefetch)
             Rewriter.insert_op([prefetch, moved], InsertPoint.before(loop))
             at = moved.moved
         new_loop, (arg,) = extend_for(loop, [at])
@@ -285,7 +285,7 @@ class _Conversion:
         assert end is not None
         moved = UpdateTileOffsetOp(tile=arg, offsets=steps)
         prefetch = PrefetchTileOp(tile=arg)
-        placed(load, part, moved, prefetch)
+        locate(load, part, moved, prefetch)
         Rewriter.insert_op([prefetch, moved], InsertPoint.before(end))
         yield_more(new_loop, [moved.moved])
         return new_loop
@@ -296,7 +296,7 @@ class _Conversion:
         views = [_tile_view(v) for v in (dot.a, dot.b, dot.c)]
         a, b, acc = (v.tile for v in views)
         made = TileMmaOp(a=a, b=b, acc=acc)
-        placed(dot, *views, made)
+        locate(dot, *views, made)
         back = FromTileOp(tile=made.result, tensor_type=dot.d.type)
         Rewriter.replace_op(dot, [*views, made, back])
 
@@ -338,7 +338,7 @@ def carried_uses(cursor: SSAValue) -> tuple[list[BlockLoadOp], AdvanceOp]:
 
 
 def separate(cursor: CursorOp) -> None:
-    """Give each load its own cursor: loads of one place in two layouts want different tiles."""
+    """Give each load its own cursor: loads of one address in two layouts want different tiles."""
     uses = list(cursor.cursor.uses)
     loop = uses[0].operation
     if not isinstance(loop, scf.ForOp):

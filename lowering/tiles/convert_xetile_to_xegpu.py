@@ -64,7 +64,7 @@ from triton_xe.lowering.rewriting import (
     extend_for,
     functions,
     last_of,
-    place,
+    locate_since,
 )
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.lowering.tiles.tile_analysis import TileAnalysis
@@ -149,7 +149,7 @@ class _Conversion:
                 handler = self._elementwise
             if handler is not None:
                 handler(op)
-                place(before, op)
+                locate_since(before, op)
             else:
                 for region in op.regions:
                     for inner in region.blocks:
