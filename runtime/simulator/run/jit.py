@@ -1,7 +1,7 @@
 """Compile host modules with LLVM, keep the objects on disk, load them into the process.
 
 Object cache: `<cache>/simulator/<key>.o`; the key hashes the module text, the host CPU, llvmlite's
-version and the sources of this package and of the device table.
+version and the sources of this package and of the tables of devices and intrinsics.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from triton_xe import hardware, knobs
+from triton_xe import hardware, intrinsics, knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator.library import sources
@@ -27,22 +27,23 @@ _lock = threading.RLock()
 
 @cache
 def source_hash() -> str:
-    """Hash of the simulator's sources and of the device table: others make other objects."""
+    """Hash of the simulator's sources and of the tables it asks: others make other objects."""
     digest = hashlib.sha256(llvmlite.__version__.encode())
-    for folder in (Path(__file__).parents[1], Path(hardware.__file__).parent):
+    tables = (Path(table.__file__).parent for table in (hardware, intrinsics))
+    for folder in (Path(__file__).parents[1], *tables):
         for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-@cache
-def _target_machine(level: int) -> llvm.TargetMachine:
+def _fresh_machine() -> llvm.TargetMachine:
     host = host_cpu()
-    target = llvm.Target.from_triple(host.triple)
-    machine = target.create_target_machine(
-        cpu=host.name, features=host.features, opt=level, reloc="pic", codemodel="small", jit=True
+    return llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.name, features=host.features, opt=2, reloc="pic", codemodel="small", jit=True
     )
-    return machine
+
+
+_target_machine = cache(_fresh_machine)
 
 
 def object_key(text: str, kind: str) -> str:
@@ -66,7 +67,7 @@ def compile_object(text: str, kind: str) -> bytes:
 
 def _compile(text: str, kind: str) -> bytes:
     with _lock:
-        machine = _target_machine(2)
+        machine = _target_machine()
         try:
             module = llvm.parse_assembly(text)
             module.triple = host_cpu().triple
@@ -136,13 +137,6 @@ def _provide(names: list[str]) -> None:
                 "process does not have"
             )
         helper_address(name)
-
-
-def _fresh_machine() -> llvm.TargetMachine:
-    host = host_cpu()
-    return llvm.Target.from_triple(host.triple).create_target_machine(
-        cpu=host.name, features=host.features, opt=2, reloc="pic", codemodel="small", jit=True
-    )
 
 
 _loaded: dict[str, NativeCode] = {}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from triton_xe import hardware
+from triton_xe import hardware, intrinsics
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.simulator.device import SimulatedDevice
@@ -413,12 +413,13 @@ def test_damaged_cache_files_are_rebuilt(
     assert {f.suffix for f in tmp_path.rglob("*") if f.is_file()} == {".json", ".o"}
 
 
-def test_cached_files_are_those_of_one_device_table(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("table", [hardware, intrinsics])
+def test_cached_files_are_those_of_one_table(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, table: Any
 ) -> None:
     before = jit.source_hash.__wrapped__()
     (tmp_path / "__init__.py").write_text("")
-    monkeypatch.setattr(hardware, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(table, "__file__", str(tmp_path / "__init__.py"))
     assert jit.source_hash.__wrapped__() != before
 
 
