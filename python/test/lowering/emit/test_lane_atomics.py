@@ -1,0 +1,55 @@
+"""The functions for atomics of single lanes, which LLVM verifies and writes to SPIR-V."""
+
+import pytest
+from llvmlite import ir
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_xe.hardware.target import target
+from triton_xe.lowering.emit import lane_atomics
+from triton_xe.lowering.emit.lane_atomics import COMBINE, NATIVE
+from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, I64, POINTER
+from triton_xe.lowering.emit.writer import ModuleState, Writer
+from triton_xe.lowering.spirv import spirv_target
+from triton_xe.lowering.spirv.spirv_target import verified
+
+I1 = ir.IntType(1)
+OF_FLOATS = {"fadd", "fmul", "exch", "maximumf", "minimumf", "maxnumf", "minnumf"}
+OF_INTEGERS = set(COMBINE) - OF_FLOATS | {"exch"}
+CASES = [(kind, held, False) for held in (I8, I16, I32, I64) for kind in sorted(OF_INTEGERS)]
+CASES += [(kind, held, False) for held in (HALF, FLOAT) for kind in sorted(OF_FLOATS)]
+CASES += [(kind, I16, True) for kind in ("fadd", "exch")]
+
+
+def written(kind, held, bf16, scope="gpu", address=I64):
+    """The text of a module that has the function, written to SPIR-V."""
+    module = ir.Module()
+    module.triple = "spirv64-unknown-unknown"
+    state = ModuleState(module, target("bmg"), 1, 16, ModuleOp([]))
+    caller = ir.Function(module, ir.FunctionType(held, [address, held, I1]), "caller")
+    w = Writer(state, caller.append_basic_block("entry"))
+    w.b.ret(lane_atomics.rmw(w, kind, *caller.args, scope, bf16=bf16))
+    text = str(module)
+    assert spirv_target.write(verified(text))
+    return text
+
+
+@pytest.mark.parametrize(("kind", "held", "bf16"), CASES, ids=str)
+def test_every_kind_of_every_type(kind, held, bf16):
+    text = written(kind, held, bf16)
+    native = kind in NATIVE and (held in (I32, I64, FLOAT))
+    assert ("atomicrmw" in text) == native
+    assert ("cmpxchg" in text) != native
+    assert 'syncscope("device") monotonic' in text
+
+
+def test_an_address_may_be_a_pointer():
+    text = written("add", I32, False, scope="", address=POINTER)
+    assert "@\"__xe_lane_atomic_add_i32_p1\"(ptr addrspace(1)" in text
+    assert "syncscope" not in text
+
+
+def test_a_sum_of_bf16_keeps_the_sign_of_nan():
+    """Rounded as everywhere else: a quiet bit is set, and nothing is replaced."""
+    text = written("fadd", I16, True)
+    assert "4194304" in text
+    assert "32704" not in text
