@@ -27,7 +27,7 @@ _KINDS = {
 }
 
 
-def _note(
+def _enter(
     w: Widener, i: Instruction, kind: str, nbytes: int, detail: str = ""
 ) -> list[Operand] | None:
     """Enter the site; the first arguments of a record, or None when nothing is traced."""
@@ -43,7 +43,7 @@ def traced_access(
 ) -> None:
     """A load, store or atomic of the lanes."""
     verb = "atomic" if kind & Kind.ATOMIC else "store" if kind & Kind.WRITE else "load"
-    head = _note(w, i, f"{'SLM' if slm else 'global'} {verb}", t.size, f"{t.size} bytes a lane")
+    head = _enter(w, i, f"{'SLM' if slm else 'global'} {verb}", t.size, f"{t.size} bytes a lane")
     if head is None:
         return
     if isinstance(pointer, Uniform):
@@ -60,7 +60,7 @@ def traced_block(w: Widener, i: Instruction, arguments: BlockArguments, action: 
     mode = "" if a.mode == "plain" else f" {a.mode}"
     shape = f"{a.blocks} x {a.tile_height} x {a.tile_width} of {a.bits} bits{mode}"
     nbytes = a.blocks * a.tile_height * a.tile_width * a.bits // 8
-    head = _note(w, i, f"2D block {action.lower()}", nbytes, shape)
+    head = _enter(w, i, f"2D block {action.lower()}", nbytes, shape)
     if head is not None:
         x, y = (w.b.sext(n, I64) for n in a.surface[4:])
         w.b.invoke(RECORD, *head, x, y)
@@ -71,6 +71,6 @@ def traced_call(w: Widener, i: Instruction, *, barrier: bool) -> None:
     kind = "barrier" if barrier else _KINDS.get(find(i.callee).family)
     if not kind:
         return
-    head = _note(w, i, kind, 0, i.callee.removeprefix(PREFIX))
+    head = _enter(w, i, kind, 0, i.callee.removeprefix(PREFIX))
     if head is not None:
         w.b.invoke(RECORD, *head, 0, 0)
