@@ -29,7 +29,7 @@ _lock = threading.RLock()
 def source_hash() -> str:
     """Hash of the simulator's sources and of the tables it asks: others make other objects."""
     digest = hashlib.sha256(llvmlite.__version__.encode())
-    tables = (Path(table.__file__).parent for table in (hardware, intrinsics))
+    tables = (Path(str(table.__file__)).parent for table in (hardware, intrinsics))
     for folder in (Path(__file__).parents[1], *tables):
         for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
