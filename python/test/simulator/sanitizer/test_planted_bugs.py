@@ -15,6 +15,7 @@ import triton.language as tl
 from examples import matmul, matmul_descriptor, softmax, vector_add
 from triton_xe.backend import devices
 from triton_xe.errors import LegalityError, SimulatorTrap
+from triton_xe.runtime import native
 from triton_xe.runtime.simulator.device import SimulatedDevice
 from triton_xe.spirv import attached_llvm_ir
 
@@ -209,6 +210,7 @@ def test_misaligned_pointer() -> None:
     assert "multiple of 4 bytes" in text
 
 
+@pytest.mark.skipif(native.threads is None, reason="needs the compiled part of the runtime")
 def test_wild_pointer_without_the_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_XE_SANITIZE", "0")
     for _ in range(2):
