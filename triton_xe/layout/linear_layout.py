@@ -169,6 +169,9 @@ class LinearLayout:
         """The matrix: one int per input bit, the first dims in the low bits on both sides."""
         return self._columns
 
+    def in_size_log2(self, in_dim: str) -> int:
+        return _named(self._in_bits, in_dim, "in")
+
     def out_size_log2(self, out_dim: str) -> int:
         return _named(self._out_bits, out_dim, "out")
 
@@ -203,6 +206,29 @@ class LinearLayout:
         {'lane': 6}
         """
         return self._split_input(self._elimination.free)
+
+    def is_trivial_over(self, dims: Iterable[str]) -> bool:
+        """True when each of `dims` is both an in- and an out-dim and maps to itself alone.
+
+        Then the map is identity on `dims`, and `dims` and the rest do not depend on each other.
+        """
+        return self.quotient(dims) is not None
+
+    def num_consecutive_in_out(self) -> int:
+        """The largest 2**k such that inputs 0..2**k-1 of the first dim are outputs 0..2**k-1.
+
+        Both sides are counted in their first dim, and no other input touches those low bits: so
+        aligned groups of 2**k inputs are aligned groups of 2**k outputs.
+        """
+        if not self._in_bits or not self._out_bits:
+            return 1
+        limit = min(self._in_bits[0][1], self._out_bits[0][1])
+        count = 0
+        while count < limit and self._columns[count] == 1 << count:
+            count += 1
+        while count and any(column & ((1 << count) - 1) for column in self._columns[count:]):
+            count -= 1
+        return 1 << count
 
     # -- Use on indices ----------------------------------------------------------------------
 
@@ -311,6 +337,49 @@ class LinearLayout:
             columns.append(solution)
         return LinearLayout._of(self._in_bits, other._in_bits, columns)
 
+    def divide_left(self, divisor: LinearLayout) -> LinearLayout | None:
+        """Q with `divisor * Q == self`, or None."""
+        return self._divide(divisor, from_left=True)
+
+    def divide_right(self, divisor: LinearLayout) -> LinearLayout | None:
+        """Q with `Q * divisor == self`, or None."""
+        return self._divide(divisor, from_left=False)
+
+    def _divide(self, divisor: LinearLayout, from_left: bool) -> LinearLayout | None:
+        in_left = _difference(self._in_bits, divisor._in_bits)
+        out_left = _difference(self._out_bits, divisor._out_bits)
+        if in_left is None or out_left is None:
+            return None
+        own, theirs = _by_dim(self._in_bits, self._columns), divisor.in_dims
+        taken: list[int] = []
+        for name, bits in in_left:
+            own_columns = own[name]
+            skip = len(own_columns) - bits if from_left and name in theirs else 0
+            taken.extend(own_columns[skip : skip + bits])
+        base = dict(divisor._out_bits) if from_left else {}
+        columns = tuple(_take(c, self._out_bits, out_left, base) for c in taken)
+        quotient = LinearLayout._of(in_left, out_left, columns)
+        product = divisor * quotient if from_left else quotient * divisor
+        same = product.transpose_ins(self.in_dims).transpose_outs(self.out_dims)
+        return quotient if same == self else None
+
+    def quotient(self, dims: Iterable[str]) -> LinearLayout | None:
+        """The layout without `dims`, when they map to themselves alone; else None."""
+        names = list(dims)
+        if any(self.in_dims.get(n) is None or self.in_dims[n] != self.out_dims.get(n)
+               for n in names):
+            return None
+        inside = _select(self._out_bits, names)
+        for (name, bit), column in zip(self._input_bits(), self._columns, strict=True):
+            if name in names and column != 1 << (_offset(self._out_bits, name) + bit):
+                return None
+            if name not in names and column & inside:
+                return None
+        return self.sublayout(
+            [name for name in self.in_dims if name not in names],
+            [name for name in self.out_dims if name not in names],
+        )
+
     # -- Rearranging -------------------------------------------------------------------------
 
     def sublayout(self, in_dims: Iterable[str], out_dims: Iterable[str]) -> LinearLayout:
@@ -368,6 +437,22 @@ class LinearLayout:
         out_bits = _renamed(self._out_bits, names)
         return LinearLayout._of(self._in_bits, out_bits, self._columns)
 
+    def concat_ins(self, other: LinearLayout) -> LinearLayout:
+        """Both layouts' in-dims, which differ, onto the same out-dims."""
+        if self._out_bits != other._out_bits or self.in_dims.keys() & other.in_dims.keys():
+            raise LayoutError("concat_ins needs equal out dims and different in dims")
+        return LinearLayout._of(
+            self._in_bits + other._in_bits, self._out_bits, self._columns + other._columns
+        )
+
+    def concat_outs(self, other: LinearLayout) -> LinearLayout:
+        """Both layouts' out-dims, which differ, from the same in-dims."""
+        if self._in_bits != other._in_bits or self.out_dims.keys() & other.out_dims.keys():
+            raise LayoutError("concat_outs needs equal in dims and different out dims")
+        shift = self.out_bits
+        columns = (a | b << shift for a, b in zip(self._columns, other._columns, strict=True))
+        return LinearLayout._of(self._in_bits, self._out_bits + other._out_bits, columns)
+
     def resize_in(self, in_dim: str, size: int) -> LinearLayout:
         """Drop the high bits of `in_dim`, or add bits that map to zero."""
         bits, parts = _log2(size, in_dim), _by_dim(self._in_bits, self._columns)
@@ -410,6 +495,9 @@ class LinearLayout:
         return f"LinearLayout({bases}, {self.out_dims}{holes})"
 
     # -- Helpers -----------------------------------------------------------------------------
+
+    def _input_bits(self) -> Iterable[tuple[str, int]]:
+        return ((name, bit) for name, bits in self._in_bits for bit in range(bits))
 
     def _split_input(self, flat: int) -> dict[str, int]:
         return dict(zip(self.in_dims, _unpack(flat, self._in_bits), strict=True))
@@ -467,6 +555,23 @@ def _named(bits: Bits, name: str, side: str) -> int:
     raise LayoutError(f"no {side} dim {name!r}; there are {[known for known, _ in bits]}")
 
 
+def _offset(bits: Bits, name: str) -> int:
+    shift = 0
+    for known, size in bits:
+        if known == name:
+            return shift
+        shift += size
+    raise LayoutError(f"no dim {name!r}; there are {[known for known, _ in bits]}")
+
+
+def _select(bits: Bits, names: Iterable[str]) -> int:
+    """The mask of the flat positions of `names`."""
+    result = 0
+    for name in names:
+        result |= ((1 << _named(bits, name, "out")) - 1) << _offset(bits, name)
+    return result
+
+
 def _by_dim(bits: Bits, columns: Sequence[int]) -> dict[str, tuple[int, ...]]:
     result, start = {}, 0
     for name, size in bits:
@@ -503,6 +608,26 @@ def _moved(column: int, moves: Sequence[tuple[int, int, int]]) -> int:
     for source, mask, target in moves:
         result |= (column >> source & mask) << target
     return result
+
+
+def _take(column: int, old: Bits, new: Bits, skip: Mapping[str, int]) -> int:
+    """The coordinates of `new` out of a column of `old`, without their lowest `skip` bits."""
+    result, shift = 0, 0
+    for name, size in new:
+        value = column >> (_offset(old, name) + skip.get(name, 0))
+        result |= (value & ((1 << size) - 1)) << shift
+        shift += size
+    return result
+
+
+def _difference(whole: Bits, part: Bits) -> Bits | None:
+    """Bits left in each dim; None when `part` does not fit.  Dims that it uses up stay, size 1."""
+    left = dict(whole)
+    for name, size in part:
+        if left.get(name, -1) < size:
+            return None
+        left[name] -= size
+    return tuple(left.items())
 
 
 def _permuted(bits: Bits, names: list[str], side: str) -> Bits:

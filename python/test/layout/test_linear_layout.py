@@ -136,6 +136,25 @@ def test_invert_and_compose(a, b):
 
 
 @quick
+@given(layouts(), layouts())
+def test_divisions_undo_products(a, b):
+    product = a * b
+    quotient = product.divide_left(a)
+    assert quotient is not None
+    assert a * quotient == product
+    quotient = product.divide_right(b)
+    assert quotient is not None
+    assert quotient * b == product
+
+
+def test_division_refuses_a_layout_that_is_no_factor():
+    layout = LinearLayout.identity1d(8, "lane", "x")
+    assert layout.divide_left(LinearLayout.strided1d(2, 2, "lane", "x")) is None
+    assert layout.divide_left(LinearLayout.identity1d(2, "warp", "x")) is None
+    assert layout.divide_left(LinearLayout.identity1d(16, "lane", "x")) is None
+
+
+@quick
 @given(layouts())
 def test_surjective_and_injective(layout):
     reached = {key(image) for image in images(layout)}
@@ -161,10 +180,36 @@ def test_transposing_and_reshaping_keep_the_map(layout):
 
 @quick
 @given(layouts())
-def test_a_sublayout_is_the_map_with_other_inputs_zero(layout):
-    part, zero = layout.sublayout(["lane"], ["y"]), dict.fromkeys(IN_DIMS, 0)
-    for index in part.domain():
-        assert part.apply(index) == {"y": layout.apply(zero | index)["y"]}
+def test_sublayout_and_concat(layout):
+    lanes = layout.sublayout(["lane"], ["x", "y"])
+    rest = layout.sublayout(["register", "warp"], ["x", "y"])
+    assert lanes.concat_ins(rest).transpose_ins(IN_DIMS) == layout
+    left, right = layout.sublayout(IN_DIMS, ["x"]), layout.sublayout(IN_DIMS, ["y"])
+    assert left.concat_outs(right) == layout
+
+
+@quick
+@given(layouts(in_dims=("a", "b"), out_dims=("a", "b")))
+def test_trivial_over_means_identity_and_independence(layout):
+    same_size = layout.in_dims["a"] == layout.out_dims["a"]
+    trivial = same_size and all(
+        image["a"] == index["a"] and image["b"] == layout.apply({"a": 0, "b": index["b"]})["b"]
+        for index, image in zip(layout.domain(), images(layout), strict=True)
+    )
+    assert layout.is_trivial_over(["a"]) == trivial
+    if trivial:
+        assert layout.quotient(["a"]) == layout.sublayout(["b"], ["b"])
+
+
+@quick
+@given(layouts())
+def test_consecutive(layout):
+    size = layout.num_consecutive_in_out()
+    assert size <= layout.in_dims["register"]
+    for index in layout.domain():
+        start = layout.apply({**index, "register": index["register"] & -size})["x"]
+        assert start % size == 0
+        assert layout.apply(index)["x"] == start + index["register"] % size
 
 
 @quick
