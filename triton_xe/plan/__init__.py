@@ -55,6 +55,8 @@ from triton_xe.plan.model import (
 )
 from triton_xe.plan.operand import fragment_of
 from triton_xe.plan.prefetch import PrefetchPlan, plan_prefetch
+from triton_xe.plan.result_layout import result_layout
+from triton_xe.plan.size_class import SizeClass, size_class
 from triton_xe.plan.surface import SurfaceFacts
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "PrefetchPlan",
     "Refusal",
     "Relation",
+    "SizeClass",
     "Source",
     "SurfaceFacts",
     "fragment_of",
@@ -79,4 +82,6 @@ __all__ = [
     "plan_load",
     "plan_prefetch",
     "plan_store",
+    "result_layout",
+    "size_class",
 ]

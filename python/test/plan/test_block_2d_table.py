@@ -8,20 +8,7 @@ from triton_xe.errors import LegalityError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import BlockShape, check_load, check_prefetch, check_store
 from triton_xe.hardware.target import TARGETS, target
-from triton_xe.layout import LinearLayout
-from triton_xe.plan.candidates import LANE_BITS, split, tensor_vectors
-
-
-def result_layout(shape: BlockShape, register_bits: int) -> LinearLayout:
-    """(register, lane) -> (y, x) of a load's result, in vector elements of `register_bits`."""
-    vectors = tensor_vectors(shape, shape.element_bits)
-    inside = (register_bits // shape.element_bits).bit_length() - 1
-    after = inside + LANE_BITS
-    bases = [split(v)[::-1] for v in vectors + (0,) * (after - len(vectors))]
-    return LinearLayout(
-        {"register": bases[:inside] + bases[after:], "lane": bases[inside:after]},
-        {"y": shape.height, "x": shape.width * shape.blocks},
-    )
+from triton_xe.plan import result_layout
 
 
 @pytest.mark.parametrize(

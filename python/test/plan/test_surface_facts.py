@@ -20,6 +20,7 @@ from triton_xe.plan import (
     PrefetchPlan,
     Refusal,
     Relation,
+    SizeClass,
     SurfaceFacts,
     fragment_of,
     plan_block_load,
@@ -27,6 +28,7 @@ from triton_xe.plan import (
     plan_load,
     plan_prefetch,
     plan_store,
+    size_class,
 )
 
 DPAS = (
@@ -338,3 +340,22 @@ def test_no_vectors_where_lanes_swizzle_them() -> None:
     plan = plan_load(layout, facts, 16, target("bmg"))
     assert isinstance(plan, GatherPlan)
     assert (plan.access.value, plan.accesses) == ("scalar gather", ((0,), (1,)))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, SizeClass.DIVISIBLE),
+        ({"in_bounds": True, "height": None}, SizeClass.DIVISIBLE),
+        ({"height": 1000}, SizeClass.BOUNDED),
+        ({"width_bytes": 10000}, SizeClass.BOUNDED),
+        ({"width_bytes": None}, SizeClass.BOUNDED),
+        ({"height": 1001}, SizeClass.ROW_REMAINDER),
+        ({"pitch_bytes": 10242}, SizeClass.UNALIGNED),
+        ({"width_bytes": 10238}, SizeClass.UNALIGNED),
+    ],
+)
+def test_size_classes(change: dict[str, object], expected: SizeClass) -> None:
+    facts = SurfaceFacts(**(vars(KNOWN) | change))  # type: ignore[arg-type]
+    assert size_class(facts, 256, 32, 16) is expected
+    assert isinstance(load(facts), BlockLoadPlan) == expected.uses_blocks
