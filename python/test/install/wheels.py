@@ -97,8 +97,11 @@ class Environment:
         self.python = str(folder / "bin" / "python")
         self.site = next(folder.glob("lib/python*/site-packages"))
         self._kept = {p.name for p in self.site.iterdir()}
+        ours = folder / "ours"  # the package alone: the metadata beside it is not of this place
+        ours.mkdir()
+        (ours / "triton_xe").symlink_to(ROOT / "triton_xe")
         self._variables = {
-            "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse), "PYTHONPATH": str(ROOT),
+            "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse), "PYTHONPATH": str(ours),
             "PIP_CONFIG_FILE": "/dev/null", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1",
         }
 
