@@ -9,11 +9,10 @@ for SYCL's assert: for test suites that expect that, and for a core dump of the 
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
@@ -21,9 +20,7 @@ from triton_xe.errors import DeviceError
 HEADER_BYTES, RECORD_BYTES = 32, 32
 SHOWN_FAILURES = 8
 
-_RECORD = np.dtype([
-    ("site", "<i4"), ("pid", "<i4", 3), ("index", "<i4"), ("unused", "<i4"), ("bits", "<u8"),
-])  # fmt: skip
+_RECORD = [("site", "<i4"), ("pid", "<i4", 3), ("index", "<i4"), ("unused", "<i4"), ("bits", "<u8")]
 
 Site = Mapping[str, Any]
 
@@ -42,7 +39,7 @@ class DebugBuffer:
         self._capacity = max(1, (knobs.print_bytes() - HEADER_BYTES) // RECORD_BYTES)
         self._buffer = device.allocate(HEADER_BYTES + self._capacity * RECORD_BYTES)
         self.pointer = self._buffer.pointer
-        header = np.array([0, self._capacity, 0, 0, 0, 0, 0, 0], np.int32)
+        header = struct.pack("<8i", 0, self._capacity, *[0] * 6)
         device.copy_to_device(self.pointer, header)
 
     def report(self) -> None:
@@ -76,6 +73,8 @@ class DebugBuffer:
         raise DeviceAssertionError(self._failures(failed))
 
     def _records(self) -> tuple[int, Any]:
+        import numpy as np  # not earlier: every program that imports Triton imports this module
+
         header = np.zeros(8, np.int32)
         self._device.copy_to_host(header, self.pointer)
         asked = int(header[:1].view(np.uint32)[0])
@@ -157,12 +156,16 @@ def _integer(width: int, bits: int, signed: bool, as_hex: bool) -> str:
 
 def _float(kind: str, bits: int) -> float:
     if kind == "bf16":
-        return float(np.array(bits << 16 & 0xFFFFFFFF, np.uint32).view(np.float32))
-    if kind not in ("f16", "f32", "f64"):
+        kind, bits = "f32", bits << 16
+    if kind not in _FLOATS:
         return float(bits & 0xFF)
-    width = int(kind[1:])
-    whole = np.array(bits & ((1 << width) - 1), f"u{width // 8}")
-    return float(whole.view(f"f{width // 8}"))
+    letter, size = _FLOATS[kind]
+    (value,) = struct.unpack(f"<{letter}", bits.to_bytes(16, "little")[:size])
+    return float(value)
+
+
+_FLOATS = {"f16": ("e", 2), "f32": ("f", 4), "f64": ("d", 8)}
+"""Letters of `struct`, and bytes."""
 
 
 __all__ = ["DebugBuffer", "DeviceAssertionError", "coordinates", "line"]

@@ -153,7 +153,7 @@ def test_our_environment_variables_are_in_the_table():
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
-        ("import triton", ["torch", "xdsl", "llvmlite", "triton_xe.lowering"]),
+        ("import triton", ["torch", "numpy", "xdsl", "llvmlite", "triton_xe.lowering"]),
         ("import triton_xe", ["triton", "torch", "numpy"]),
         ("import triton_xe.runtime.selection", ["triton", "torch", "xdsl", "llvmlite"]),
     ],
