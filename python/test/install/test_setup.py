@@ -1,10 +1,12 @@
 """`triton-xe setup` next to torch builds that bring another Triton, in each order."""
 
+import re
+
 import pytest
 
-from python.test.install.wheels import Environment, wheels
+from python.test.install.wheels import ROOT, Environment, wheels
 from triton_xe.tools import installation
-from triton_xe.tools.cli import main
+from triton_xe.tools.cli import command_names, main
 from triton_xe.tools.commands import doctor
 
 XE, XPU = "triton-xe", "torch==2.13.0+xpu"
@@ -159,3 +161,10 @@ def test_doctor_asks_a_new_process_for_triton(monkeypatch):
         "`import triton` does not load this plugin: ImportError: cannot import name intel"]}
     monkeypatch.undo()
     assert doctor._triton()["loads"].endswith("loads this plugin")
+
+
+def test_the_commands_of_the_page_exist():
+    page = (ROOT / "docs" / "install.md").read_text()
+    asked = set(re.findall(r"(?m)(?:^|`)triton-xe ([a-z]+)", page))
+    assert asked == {"doctor", "setup"} & set(command_names())
+    assert set(re.findall(r"`(--[a-z-]+)` (?:only|brings)", page)) == {"--dry-run", "--undo"}
