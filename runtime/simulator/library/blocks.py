@@ -28,12 +28,11 @@ from triton_xe.runtime.simulator.ir import (
     vector,
     zero,
 )
-from triton_xe.runtime.simulator.library.dpas import prefetch, to_float
+from triton_xe.runtime.simulator.library.dpas import WIDE, prefetch, to_float
 from triton_xe.runtime.simulator.library.names import TRAP, symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 SURFACE_TRAP = 1
-WIDE = 'nounwind "prefer-vector-width"="512"'
 SURFACE: list[Parameter] = [
     ("image", PTR), ("base", I64), ("w1", I32), ("h1", I32), ("p1", I32), ("x", I32), ("y", I32),
     ("error", PTR, "noalias"), ("line", I32),

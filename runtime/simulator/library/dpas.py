@@ -31,7 +31,7 @@ from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, ROWS_PER_PA
 from triton_xe.runtime.simulator.library.rounding import bf16_bits
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
-_WIDE = 'nounwind "prefer-vector-width"="512"'
+WIDE = 'nounwind "prefer-vector-width"="512"'
 _TWO_POINTERS = [("d", PTR, "noalias"), ("s", PTR, "noalias")]
 _FLOATS = ("f16", "bf16", "tf32")
 
@@ -46,7 +46,7 @@ def to_float(b: Builder, words: Operand, kind: str) -> Operand:
 
 def prepare_a(host: HostCpu, kind: str, rows: int, k: int) -> list[Function]:
     """Row-major elements to row-major fp32, or i16 for integers."""
-    b = define(symbol("prepare_a", kind, rows, k), VOID, _TWO_POINTERS, attributes=_WIDE)
+    b = define(symbol("prepare_a", kind, rows, k), VOID, _TWO_POINTERS, attributes=WIDE)
     target, source = b.arguments
     step = min(16, rows * k)
     bits = int(kind[1:]) if kind not in _FLOATS else 32 if kind == "tf32" else 16
@@ -63,7 +63,7 @@ def prepare_a(host: HostCpu, kind: str, rows: int, k: int) -> list[Function]:
 
 def prepare_b(host: HostCpu, kind: str, k: int, columns: int) -> list[Function]:
     """VNNI dwords to rows of fp32, or to rows of i16 pairs (k, k+1) for integers."""
-    b = define(symbol("prepare_b", kind, k, columns), VOID, _TWO_POINTERS, attributes=_WIDE)
+    b = define(symbol("prepare_b", kind, k, columns), VOID, _TWO_POINTERS, attributes=WIDE)
     target, source = b.arguments
     row_bytes = 4 * columns
     per_dword = {"tf32": 1, "f16": 2, "bf16": 2}.get(kind) or 32 // int(kind[1:])
@@ -154,10 +154,10 @@ def dpas(
     shape = _Shape(together, units, columns, accumulator)
     multiply_add = _fused_product if kind == "f32" else _pair_products(host, columns)
     if together == rows:
-        b = group.define(name, _WIDE)
+        b = group.define(name, WIDE)
         _Accumulate(b, group, shape, multiply_add).write()
         return [b.function]
-    part = group.define(f"{name}.rows", f"noinline {_WIDE}", internal=True)
+    part = group.define(f"{name}.rows", f"noinline {WIDE}", internal=True)
     _Accumulate(part, group, shape, multiply_add).write()
     return [part.function, _in_parts(name, group, shape, rows)]
 

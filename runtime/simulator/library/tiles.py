@@ -29,7 +29,8 @@ from triton_xe.runtime.simulator.ir import (
     integer,
     vector,
 )
-from triton_xe.runtime.simulator.library.blocks import SURFACE, WIDE, Surface, Tile, copy_function
+from triton_xe.runtime.simulator.library.blocks import SURFACE, Surface, Tile, copy_function
+from triton_xe.runtime.simulator.library.dpas import WIDE
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
