@@ -4,6 +4,7 @@
     func.return                                     ->  tt.return
     xetile.init_tile / xegpu.create_nd_tdesc at a memref of static shape
                                                     ->  the same at an address, sizes written out
+    memref.subview and static offsets of memrefs    ->  tt.addptr
     gpu.block_id, gpu.grid_dim, gpu.subgroup_id     ->  tt.get_program_id, ..., xe.warp_id
     memref.alloca() : memref<256xf32, 3>            ->  an offset into shared local memory
 
@@ -30,11 +31,11 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import IndexCastOp
-from triton_xe.dialects.tt.ops import GetNumProgramsOp, GetProgramIdOp
+from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp, ReturnOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xe import WarpIdOp
@@ -42,6 +43,7 @@ from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.dialects.xetile.ops import InitTileOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.hardware import block_2d
 from triton_xe.lowering.module_facts import WARPS, module_warps
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -81,7 +83,7 @@ def _function(old: func.FuncOp) -> None:
     body = old.detach_region(0)
     for arg in list(body.block.args):
         if isinstance(arg.type, MemRefType):
-            _memref(arg, arg.type)
+            _argument(arg, arg.type)
     inputs = [arg.type for arg in body.block.args]
     if old.function_type.outputs.data:
         raise UnsupportedError(f"{old.sym_name.data}: a kernel returns nothing; store the results")
@@ -116,37 +118,117 @@ def _function(old: func.FuncOp) -> None:
         made.attributes[SLM_BYTES] = IntegerAttr(slm, i32)
 
 
-def _memref(value: SSAValue, kind: MemRefType[Any]) -> None:
-    """Take the shape of a memref over into the ops that describe parts of it."""
-    shape, strides = kind.get_shape(), kind.get_strides()
-    known = DYNAMIC_INDEX not in shape and strides is not None and all(
-        isinstance(s, int) and s != DYNAMIC_INDEX for s in strides)
-    for use in list(value.uses):
+def _argument(value: SSAValue, kind: MemRefType[Any]) -> None:
+    """An argument is the address that the offset of its type counts from."""
+    offset = kind.get_offset()
+    if offset is None:
+        raise UnsupportedError(
+            f"an argument of type {kind}: its offset is not known; pass the address of the first"
+            " element, or a memref without offset and the offset as an index"
+        )
+    uses = list(value.uses)
+    address = Rewriter.replace_value_with_new_type(value, PointerType(kind.element_type))
+    if offset:
+        start = arith.ConstantOp(IntegerAttr(offset, i64))
+        moved = AddPtrOp.create(operands=[address, start.result], result_types=[address.type])
+        Rewriter.insert_op((start, moved), InsertPoint.at_start(_block(address)))
+        for use in uses:
+            use.operation.operands[use.index] = moved.result
+        address = moved.result
+    _memref(address, kind, offset)
+
+
+def _block(value: SSAValue) -> Block:
+    assert isinstance(value, BlockArgument)
+    return value.block
+
+
+def _memref(address: SSAValue, kind: MemRefType[Any], offset: int) -> None:
+    """Take shape and strides of a memref over into the ops that describe parts of it.
+
+    `address` is that of its first element, `offset` what is known of its distance in elements
+    from an address that blocks may start at.
+    """
+    for use in list(address.uses):
         op = use.operation
         if isinstance(op, InitTileOp) and not op.sizes:
-            _need(known, op, kind)
-            assert strides is not None
+            shape, strides = _known(op, kind)
             made: Operation = InitTileOp(
                 base=op.base, offsets=op.offsets, sizes=shape, stride=strides[0],
                 tile_type=op.tile_type,
             )
-        elif isinstance(op, CreateNdTdescOp) and not op.shape and len(shape) == 2:
-            _need(known, op, kind)
+        elif isinstance(op, CreateNdTdescOp):
+            _need_alignment(kind, offset)
+            if op.shape or len(kind.get_shape()) != 2:
+                continue
+            shape, strides = _known(op, kind)
             made = CreateNdTdescOp(
                 base=op.base, offsets=op.offsets, shape=shape, strides=strides,
                 desc_type=op.desc_type,
             )
+        elif isinstance(op, memref.SubviewOp):
+            _subview(op, kind, offset)
+            continue
         else:
             continue
         made.properties = op.properties | made.properties
         made.attributes.update(op.attributes)
         Rewriter.replace_op(op, made)
-    Rewriter.replace_value_with_new_type(value, PointerType(kind.element_type))
 
 
-def _need(known: bool, op: Operation, kind: Attribute) -> None:
-    if not known:
+def _subview(op: memref.SubviewOp, kind: MemRefType[Any], offset: int) -> None:
+    """A part of a memref: the address of its first element, and the strides of the whole."""
+    part = op.result.type
+    assert isinstance(part, MemRefType)
+    _, strides = _known(op, kind)
+    steps = op.static_strides.get_values()
+    sizes = op.static_sizes.get_values()
+    expected = tuple(stride * step for stride, step in zip(strides, steps, strict=True))
+    given = part.get_shape(), part.get_strides()
+    if DYNAMIC_INDEX in steps + sizes or given != (sizes, expected):
+        raise UnsupportedError(
+            f"memref.subview to {part}: sizes and strides are to be numbers, those of the type and"
+            f" of as many dimensions as {kind} has"
+        )
+    indices, found = iter(op.offsets), offset
+    address: SSAValue = op.source
+    for start, stride in zip(op.static_offsets.get_values(), strides, strict=True):
+        if start == DYNAMIC_INDEX:
+            index = IndexCastOp(next(indices), i64)
+            scale = arith.ConstantOp(IntegerAttr(stride, i64))
+            amount: list[Operation] = [index, scale, arith.MuliOp(index.results[0], scale)]
+        else:
+            found += start * stride
+            amount = [arith.ConstantOp(IntegerAttr(start * stride, i64))]
+        moved = AddPtrOp.create(
+            operands=[address, amount[-1].results[0]], result_types=[address.type]
+        )
+        Rewriter.insert_op((*amount, moved), InsertPoint.before(op))
+        address = moved.result
+    if part.get_offset() not in (None, found):
+        raise UnsupportedError(f"memref.subview to {part}: its offset is {found}")
+    for use in list(op.result.uses):
+        use.operation.operands[use.index] = address
+    _memref(address, part, found)
+    Rewriter.erase_op(op)
+
+
+def _known(op: Operation, kind: MemRefType[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of a memref whose type says them."""
+    shape, strides = kind.get_shape(), kind.get_strides()
+    if strides is None or DYNAMIC_INDEX in shape or {None, DYNAMIC_INDEX} & set(strides):
         raise UnsupportedError(f"{op.name}: {kind} has no static shape; give sizes and strides")
+    return shape, tuple(stride for stride in strides if stride is not None)
+
+
+def _need_alignment(kind: MemRefType[Any], offset: int) -> None:
+    size = bit_width(kind.element_type)
+    if len(kind.get_shape()) == 2 and offset * size % (8 * block_2d.BASE_ALIGNMENT):
+        raise UnsupportedError(
+            f"xegpu.create_nd_tdesc: {kind} starts {offset * size // 8} bytes behind an address;"
+            f" blocks are described from a multiple of {block_2d.BASE_ALIGNMENT} bytes on. Describe"
+            " the whole, and add the distance to the offsets of the block"
+        )
 
 
 def _replace_id(op: gpu.BlockIdOp | gpu.GridDimOp | gpu.SubgroupIdOp) -> None:
@@ -177,5 +259,7 @@ def _allocate(op: memref.AllocaOp, used: int) -> int:
     Rewriter.insert_op(base, InsertPoint.before(op))
     op.memref.replace_all_uses_with(base.result)
     Rewriter.erase_op(op)
+    if kind.get_strides() != MemRefType.strides_for_shape(kind.get_shape()) or kind.get_offset():
+        raise UnsupportedError(f"memref.alloca of {kind}: only without a layout of its own")
     size = prod(kind.get_shape()) * bit_width(kind.element_type) // 8
     return used + -(-size // 64) * 64
