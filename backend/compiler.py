@@ -3,7 +3,8 @@
     ttir, ttgir      libtriton's own passes                      (front_passes)
     xetile, xegpu    xDSL dialects of tiles and of instructions   (triton_xe.lowering)
     llir             LLVM IR with calls of Intel's intrinsics     (triton_xe.lowering)
-    spv              the SPIR-V module, the only binary stage
+    spv              the SPIR-V module, which every kernel is loaded from
+    zebin            the driver's native code for it, for torch's own launchers (on request)
 
 The stages past ttgir are imported when they run, so a cached kernel starts without them.
 Triton finds this module through the entry point `intel`, and wants one backend class in it.
@@ -11,6 +12,7 @@ Triton finds this module through the entry point `intel`, and wants one backend 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -24,6 +26,7 @@ from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
 from triton_xe.collector import paused_collector
+from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import TARGETS
 
 Metadata = dict[str, Any]
@@ -36,10 +39,24 @@ def min_dot_size(lhs_type: Any, rhs_type: Any) -> tuple[int, int, int]:
     return (1, 1, {8: 32, 16: 16, 32: 8}.get(bits, 1))
 
 
+class _BinaryExtension(str):
+    """`spv`, which kernels are loaded from; equal to `zebin` too: Triton reads both as bytes.
+
+    >>> _BinaryExtension("spv") == "zebin", {"spv": 1, "zebin": 2}[_BinaryExtension("spv")]
+    (True, 1)
+    """
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return other in ("spv", "zebin")
+
+
 class XeBackend(BaseBackend):
     """Compiles for `GPUTarget("xpu", arch, ...)`; `arch` is a device name or torch's mapping."""
 
-    binary_ext = "spv"
+    binary_ext = _BinaryExtension("spv")
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
@@ -63,7 +80,7 @@ class XeBackend(BaseBackend):
         requested["enable_fp_fusion"] = knobs.language.fp_fusion_enabled(
             knobs.language.default_fp_fusion if fusion is None else fusion
         )
-        return options_for(device, requested)
+        return options_for(device, requested | _native_options(opts, device.name))
 
     def get_target_name(self, options: XeOptions) -> str:
         return front_passes.target_text(options)
@@ -107,13 +124,29 @@ class XeBackend(BaseBackend):
                 ("ttir", lambda m, metadata: front_passes.make_ttir(m, options, device)),
                 ("ttgir", lambda m, metadata: front_passes.make_ttgir(m, options, device)),
             ]
+        native: list[tuple[str, Stage]] = [
+            ("zebin", lambda source, metadata: _make_zebin(source, metadata, options))
+        ]
         return [
             *front,
             ("xetile", lambda source, metadata: _make_xetile(source, metadata, options, namer)),
             ("xegpu", lambda source, metadata: _make_xegpu(source, options)),
             ("llir", lambda source, metadata: _make_llir(source, metadata, options)),
             ("spv", lambda source, metadata: _make_spirv(source, metadata, options)),
+            *(native if options.generate_native_code else ()),
         ]
+
+
+def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
+    """What is asked for of native code, by options or by Inductor writing C++ that launches."""
+    cpp = bool(getattr(sys.modules.get("torch._inductor.config"), "cpp_wrapper", False))
+    if not (cpp or opts.get("generate_native_code")):
+        return {}
+    from triton_xe.backend import devices
+
+    identity = devices.native_identity(target)
+    return {"native_identity": identity, "generate_native_code": bool(identity),
+            "cpp_wrapper": cpp and bool(identity)}
 
 
 def _printed(name: str, stage: Stage) -> Stage:
@@ -158,3 +191,39 @@ def _make_spirv(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
 
     binary = pipeline.make_spirv(stage_text(source, "llir", options), metadata)
     return notes.attach(binary, notes.BUILD_FLAGS, metadata.get("build_flags", ""))
+
+
+def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
+    """Native code, and the metadata as launchers of native code read it.
+
+    Torch's bind `shared` bytes of local memory, and a null pointer for each scratch that has a size
+    (even 0), as arguments of their own; these kernels have none of them.
+    """
+    from triton.runtime.errors import OutOfResources
+
+    from triton_xe.backend import devices
+
+    binary: bytes = stage_text(source, "spv", options)
+    device = devices.native_device(options.arch)
+    used, most = metadata["shared"], device.target.max_slm_bytes
+    if used > most:
+        raise OutOfResources(used, most, "shared memory")
+    flags = notes.attached(binary, notes.BUILD_FLAGS)
+    native = device.native_code(binary, metadata["name"], build_flags=flags)
+    metadata.update(build_flags=native.flags, slm_bytes=used, shared=0)
+    for kind in ("global", "profile"):
+        if not metadata[f"{kind}_scratch_size"]:
+            del metadata[f"{kind}_scratch_size"], metadata[f"{kind}_scratch_align"]
+    if metadata["debug_sites"]:
+        _leave_to_triton(metadata, options)
+    return native.binary
+
+
+def _leave_to_triton(metadata: Metadata, options: XeOptions) -> None:
+    """Keep a kernel that reports from launchers that do not know the buffer for its reports."""
+    if options.cpp_wrapper:
+        raise UnsupportedError(
+            f"kernel {metadata['name']!r} prints or asserts, and C++ code that torch generates has "
+            "no buffer for its reports; set torch._inductor.config.assert_indirect_indexing = False"
+        )
+    metadata["launch_pdl"] = True  # torch's static launcher takes no kernel with launch attributes

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from typing import Any
 
+from triton_xe import knobs
 from triton_xe.backend import notes
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.device import Device, Kernel
@@ -39,6 +41,24 @@ def device(index: int) -> Device:
     if not 0 <= index < len(found):
         raise DeviceError(f"there is no device xpu:{index}; this process has {len(found)}")
     return found[index]
+
+
+def native_device(target: str) -> Any:
+    """The first GPU of this process whose code is that of a target; None when there is none."""
+    if selection().kind != "gpu":
+        return None
+    return next((found for found in devices() if found.target.name == target), None)
+
+
+def native_identity(target: str) -> str:
+    """For which driver and device native code would be made here; empty where none can be."""
+    found = native_device(target)
+    if found is not None:
+        return str(found.native_identity)
+    if knobs.debug():
+        print(f"triton-xe: no native code: this process has no GPU of type {target}",
+              file=sys.stderr)
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

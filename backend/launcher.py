@@ -49,15 +49,19 @@ class XeLauncher:
             )
         launch = make_launch(
             metadata.name, names, signature, device_checks=not on.is_simulated, sanitize=sanitize,
-            global_scratch=(metadata.global_scratch_size, metadata.global_scratch_align),
-            profile_scratch=(metadata.profile_scratch_size, metadata.profile_scratch_align),
+            global_scratch=scratch(metadata, "global"),
+            profile_scratch=scratch(metadata, "profile"),
             debug_sites=reporting_sites(metadata),
         )
-        if on.is_simulated or metadata.global_scratch_size or metadata.profile_scratch_size:
-            return launch
-        if reporting_sites(metadata):
-            return launch
-        return make_direct(signature, launch)
+        takes_more = reporting_sites(metadata) or any(
+            scratch(metadata, kind)[0] for kind in ("global", "profile"))
+        return launch if on.is_simulated or takes_more else make_direct(signature, launch)
+
+
+def scratch(metadata: Any, kind: str) -> tuple[int, int]:
+    """Bytes per program and alignment of the scratch `global` or `profile`; (0, 1) for none."""
+    return (getattr(metadata, f"{kind}_scratch_size", 0),
+            getattr(metadata, f"{kind}_scratch_align", 1))
 
 
 def reporting_sites(metadata: Any) -> list[Any]:

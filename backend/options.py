@@ -25,6 +25,8 @@ class XeOptions:
     `arch` is a name of `TARGETS`.  `grf_mode` is the register file per thread: `default` lets the
     compiler choose, `auto` leaves it to Intel's compiler, a number such as `256` fixes it, `small`
     and `large` stand for the least and the most of the device.
+    `generate_native_code` asks for `asm["zebin"]`, which is made where a GPU of `arch` is, for the
+    driver and device that `native_identity` names; `cpp_wrapper`: C++ code of Inductor launches it.
     `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.  `sanitize`
     checks every access of the launch, on a simulated device only.
     """
@@ -50,6 +52,9 @@ class XeOptions:
     instrumentation_mode: str = ""
     fpsan_homomorphic_casts: bool = False
     ir_override: str | None = None
+    generate_native_code: bool = False
+    native_identity: str = ""
+    cpp_wrapper: bool = False
     backend_name: str = "intel"
 
     def __post_init__(self) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError
 from triton_xe.runtime.device import Grid, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
+from triton_xe.runtime.level_zero.native_cache import NativeEntry
 from triton_xe.runtime.level_zero.objects import (
     BorrowedContext,
     CommandList,
@@ -161,33 +163,51 @@ class LevelZeroDevice:
         build log when the driver refuses the module.
         """
         refuse_after_fork()
-        if is_zebin(binary):
-            raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
-        entry = entry_point(binary, kernel_name)
+        entry = _entry_point(binary, kernel_name)
         self._adopt_torch()
-        driver = self.physical.driver
-        device = f"{self.physical.device_id:#x} {self.physical.ip_version}"
-        key = native_cache.entry_key(binary, build_flags, driver.version, device)
+        return self._native_kernel(binary, entry, build_flags)[0]
+
+    def native_code(self, binary: bytes, kernel_name: str, build_flags: str = "") -> NativeEntry:
+        """The native binary that the driver makes of a SPIR-V module, or made of it before."""
+        entry = _entry_point(binary, kernel_name)
+        kernel, native = self._native_kernel(binary, entry, build_flags)
+        kernel.close()
+        return native
+
+    @property
+    def native_identity(self) -> str:
+        """What native code depends on besides the module and its flags."""
+        device = self.physical
+        return f"{device.driver.version} {device.device_id:#x} {device.ip_version}"
+
+    def _native_kernel(
+        self, binary: bytes, entry: EntryPoint, flags: str
+    ) -> tuple[LevelZeroKernel, NativeEntry]:
+        """The kernel with its native code, from the cache where this driver takes that."""
+        key = native_cache.entry_key(binary, flags, self.native_identity)
         cached = native_cache.read(key)
         if cached is not None:
             try:
-                module = Module(self.context, self.physical, cached.binary, "", native=True)
-                report = BuildReport(True, cached.flags, cached.spills_at_128)
-                return LevelZeroKernel(self, module, entry, report)
-            except DeviceError:
+                return self._cached_kernel(cached, entry), cached
+            except DeviceError as error:
                 native_cache.remove(key)
-        kernel, native = self._build(binary, entry, build_flags)
-        report = kernel.report
-        native_cache.write(
-            key, native_cache.NativeEntry(native, report.flags, report.spills_at_128)
-        )
-        return kernel
+                self._say_building(entry, f"the driver refused the cached native code: {error}")
+        else:
+            self._say_building(entry, f"no native code is cached for {self.native_identity}")
+        kernel, native = self._build(binary, entry, flags)
+        made = NativeEntry(native, kernel.report.flags, kernel.report.spills_at_128)
+        native_cache.write(key, made)
+        return kernel, made
 
-    def native_code(self, binary: bytes, kernel_name: str, build_flags: str = "") -> bytes:
-        """The native binary that the driver makes of a SPIR-V module."""
-        kernel, native = self._build(binary, entry_point(binary, kernel_name), build_flags)
-        kernel.close()
-        return native
+    def _cached_kernel(self, cached: NativeEntry, entry: EntryPoint) -> LevelZeroKernel:
+        module = Module(self.context, self.physical, cached.binary, "", native=True)
+        report = BuildReport(True, cached.flags, cached.spills_at_128)
+        return LevelZeroKernel(self, module, entry, report)
+
+    def _say_building(self, entry: EntryPoint, why: str) -> None:
+        if knobs.debug():
+            print(f"triton-xe: {entry.name}: {self.name} builds it from SPIR-V: {why}",
+                  file=sys.stderr)
 
     def load_native(self, binary: bytes, entry: EntryPoint) -> LevelZeroKernel:
         """A kernel of a native binary that was compiled ahead of time for this very device."""
@@ -444,6 +464,12 @@ def open_devices() -> list[LevelZeroDevice]:
             for n, each in enumerate(found)
         ]
         return list(_devices[path])
+
+
+def _entry_point(binary: bytes, kernel_name: str) -> EntryPoint:
+    if is_zebin(binary):
+        raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
+    return entry_point(binary, kernel_name)
 
 
 def _group_size(entry: EntryPoint, properties: Any) -> tuple[int, int, int]:

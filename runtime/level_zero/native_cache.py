@@ -1,6 +1,6 @@
 """Native binaries on disk, so that a second process never waits for Intel's compiler.
 
-One file per SPIR-V module, build flags, driver version and device.
+One file per SPIR-V module, build flags, and what else decides (the driver's version, the device).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class NativeEntry:
     spills_at_128: int = 0
 
 
-def entry_key(spirv: bytes, flags: str, driver_version: int, device: str) -> str:
+def entry_key(spirv: bytes, flags: str, identity: str) -> str:
     """The name of an entry: a digest of all that decides the native code."""
     digest = hashlib.sha256(spirv)
-    digest.update(json.dumps([flags, driver_version, device]).encode())
+    digest.update(json.dumps([flags, identity]).encode())
     return digest.hexdigest()
 
 

@@ -70,7 +70,7 @@ def native_code(spirv: bytes, kernel: str, target: str, flags: str) -> bytes:
         fitting = []
     if not fitting:
         raise DeviceError(f"cannot make native code for {target} without such a GPU: {missing}")
-    return fitting[0].native_code(spirv, kernel, flags)
+    return fitting[0].native_code(spirv, kernel, flags).binary
 
 
 def header(description: Description) -> str:
@@ -142,7 +142,7 @@ def _parameters(
 
 
 def _check_memory(metadata: Any, name: str) -> None:
-    scratch = (metadata.global_scratch_size, metadata.profile_scratch_size)
+    scratch = (getattr(metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile"))
     if any(scratch) or getattr(metadata, "debug_sites", None):
         raise UnsupportedError(
             f"kernel {name!r} needs memory that only Triton's launcher allocates (scratch, "

@@ -1,0 +1,201 @@
+"""Native code of the driver as a stage, and launched by others than this package's launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.intel_driver
+Run = Callable[..., dict[str, Any]]
+KERNELS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def add_kernel(x, out, n, count: tl.int64, scale, flag: tl.int1, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * scale + count + flag, mask=i < n)
+
+@triton.jit
+def total_kernel(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out, tl.sum(tl.load(x + i, mask=i < n, other=0.0), 0))
+
+@triton.jit
+def asserting_kernel(x, n):
+    tl.device_assert(n > 0)
+    tl.store(x, n)
+"""
+START = """
+import json, sys
+from pathlib import Path
+import triton
+sys.path.insert(0, {folder!r})
+from kernels import *
+from triton.compiler import ASTSource
+from triton.runtime.driver import driver
+from triton_xe.backend import devices
+device = devices.devices()[0]
+out = {{}}
+def compiled(fn, signature, **options):
+    types = {{name: kind for name, kind in signature.items() if isinstance(kind, str)}}
+    constants = {{(fn.arg_names.index(n),): v for n, v in signature.items() if n not in types}}
+    types |= {{n: "constexpr" for n in signature if n not in types}}
+    ordered = {{n: types[n] for n in fn.arg_names}}
+    options = {{"generate_native_code": True, **options}}
+    target = driver.active.get_current_target()
+    return triton.compile(ASTSource(fn, ordered, constants), target, options)
+def add(**options):
+    return compiled(add_kernel, dict(x="*fp32", out="*fp32", n="i32", count="i64", scale="fp32",
+                                     flag="u1", BLOCK=256), **options)
+def total(**options):
+    return compiled(total_kernel, dict(x="*fp32", out="*fp32", n="i32", BLOCK=1024), **options)
+def asserting():
+    return compiled(asserting_kernel, dict(x="*i32", n="i32"), debug=True)
+"""
+# What torch's C++ code does with native code, call by call (torch/csrc/inductor/static_launcher).
+LAUNCHER = """
+import ctypes
+import struct
+import torch
+from torch._inductor.runtime.hints import HeuristicType
+from torch._inductor.runtime.triton_heuristics import StaticTritonCompileResult
+from triton_xe.runtime.level_zero import objects, raw
+
+SIZES = dict(b="b", h="h", i="i", l="q", B="B", H="H", I="I", K="Q", f="f", d="d")
+
+class Launcher:
+    def _load_kernel(self, path, name, shared, index):
+        code = Path(path).read_bytes()
+        module = objects.Module(device.context, device.physical, code, "", native=True)
+        kernel = objects.KernelObject(module, name)
+        return kernel, 0, kernel.properties.spillMemSize
+
+    def _launch_kernel(self, kernel, x, y, z, warps, shared, types, values, stream):
+        assert kernel.properties.numKernelArgs == len(types), (kernel.name, types)
+        assert not shared
+        kernel.set_group_size(warps * kernel.properties.requiredSubgroupSize, 1, 1)
+        for index, (kind, value) in enumerate(zip(types, values)):
+            data = struct.pack("Q", value or 0) if kind == "O" else struct.pack(SIZES[kind], value)
+            raw.api().call("zeKernelSetArgumentValue", kernel.handle, index, len(data), data)
+        count = ctypes.byref(raw.ze_group_count_t(x, y, z))
+        raw.api().call("zeCommandListAppendLaunchKernel", device.list.handle, kernel.handle, count,
+                       None, 0, None)
+        device.synchronize()
+
+torch._C._StaticXpuLauncher = Launcher()
+torch._inductor.config.strict_static_triton_launcher = True
+
+def static(kernel):
+    meta = {"device_type": "xpu", "device": 0}
+    made = StaticTritonCompileResult.can_statically_launch(
+        kernel, {}, meta, HeuristicType.POINTWISE)
+    made.load_kernel(0)
+    return made
+"""
+
+
+@pytest.fixture
+def run(on_driver: Run, tmp_path: Path) -> Run:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+
+    def with_kernels(code: str, extra: dict[str, str] | None = None) -> dict[str, Any]:
+        environment = {"TRITON_XE_DEVICE": "gpu", "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+        start = START.format(folder=str(tmp_path))
+        return on_driver(code, extra=environment | (extra or {}), start=start)
+
+    return with_kernels
+
+
+FACTS = """
+kernel = total()
+kernel._init_handles()
+facts = kernel.metadata
+out.update(stages=list(kernel.asm), magic=list(kernel.asm["zebin"][:4]),
+           spirv=list(kernel.asm["spv"][:4]), flags=facts.build_flags, shared=facts.shared,
+           slm=facts.slm_bytes, hash=kernel.hash, cached=kernel.function.kernel.report.from_cache,
+           scratch=[name for name in facts._fields if "scratch" in name])
+"""
+
+
+def test_native_code_is_a_stage_and_starts_the_next_process(run: Run) -> None:
+    said = {"TRITON_XE_DEBUG": "1"}
+    first = run(FACTS, said)
+    assert "zebin" in first["stages"]
+    assert bytes(first["magic"]) == b"\x7fELF"
+    assert bytes(first["spirv"]) == b"\x03\x02\x23\x07"
+    assert (first["shared"], first["scratch"]) == (0, [])
+    assert first["slm"] > 0
+    assert first["cached"]
+    assert first["stderr"].count("builds it from SPIR-V: no native code is cached for") == 1
+    second = run(FACTS, said)
+    assert "builds it" not in second["stderr"]
+    assert {**second, "stdout": "", "stderr": ""} == {**first, "stdout": "", "stderr": ""}
+
+
+def test_another_driver_version_gets_its_own_native_code(run: Run) -> None:
+    other = "device.physical.driver.version += 1\n" + FACTS
+    first, changed = run(FACTS), run(other, {"TRITON_XE_DEBUG": "1"})
+    assert "total_kernel: Intel" in changed["stderr"]
+    assert "builds it from SPIR-V: no native code is cached" in changed["stderr"]
+    assert changed["hash"] != first["hash"]
+
+
+def test_native_code_without_a_fitting_gpu_is_no_stage_and_said(run: Run) -> None:
+    out = run(
+        """
+        kernel = compiled(total_kernel, dict(x="*fp32", out="*fp32", n="i32", BLOCK=1024),
+                          arch="pvc")
+        out.update(stages=list(kernel.asm), shared=kernel.metadata.shared)
+        """,
+        {"TRITON_XE_DEBUG": "1"},
+    )
+    assert "zebin" not in out["stages"]
+    assert out["shared"] > 0
+    assert "no native code: this process has no GPU of type pvc" in out["stderr"]
+
+
+def test_torchs_static_launcher_binds_just_the_arguments(run: Run) -> None:
+    pytest.importorskip("torch._inductor")
+    out = run(
+        LAUNCHER
+        + """
+kernels = [static(add()), static(total()), static(total(grf_mode="256"))]
+a, b = (device.allocate(4096).pointer for _ in range(2))
+kernels[0].run(4, 1, 1, 0, a, b, 1000, 2**40, 2.5, 1)
+for kernel in kernels[1:]:
+    kernel.run(1, 1, 1, 0, a, b, 1000)
+out["types"] = [kernel.arg_tys for kernel in kernels]
+try:
+    static(asserting())
+except Exception as error:
+    out["asserting"] = str(error)
+torch._inductor.config.cpp_wrapper = True
+try:
+    asserting()
+except Exception as error:
+    out["cpp"] = str(error)
+out["spv"] = total(generate_native_code=False).metadata.shared
+"""
+    )
+    assert out["types"] == ["OOilfI", "OOi", "OOi"]
+    assert "static launch does not support launch attributes" in out["asserting"]
+    assert "C++ code that torch generates has no buffer for its reports" in out["cpp"]
+    assert out["spv"] == 0
+
+
+def test_too_much_local_memory_is_a_configuration_to_skip(run: Run) -> None:
+    out = run(
+        """
+        from dataclasses import replace
+        device.target = replace(device.target, max_slm_bytes=16)
+        try:
+            total()
+        except Exception as error:
+            out["error"] = [type(error).__name__, error.required, error.limit]
+        """
+    )
+    assert out["error"] == ["OutOfResources", 64, 16]
