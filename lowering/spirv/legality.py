@@ -34,6 +34,8 @@ def problem(
     if opcode in ("sitofp", "uitofp", "icmp") and predicate not in ("eq", "ne"):
         if isinstance(operands[0], ir.VectorType) and operands[0].element == ir.IntType(1):
             return f"{opcode} of vectors of bits"
+    if opcode == "trunc" and result == ir.VectorType(ir.IntType(1), getattr(result, "count", 0)):
+        return "truncations of vectors to bits"
     if opcode == "fence":
         return "LLVM fences, which are dropped silently,"
     return next((what for name, what in _FORBIDDEN.items() if callee.startswith(name)), None)
@@ -71,6 +73,17 @@ def check_parsed(module: llvm.ModuleRef) -> None:
                 _refuse(problem(opcode, _as_ir(instruction.type),
                                 [_as_ir(v.type) for v in operands], predicate,
                                 operands[-1].name if opcode == "call" else ""))
+                if opcode == "zext" and instruction.type.is_vector:
+                    _refuse(_extended(operands[0]))
+
+
+def _extended(value: llvm.ValueRef) -> str | None:
+    """Why a vector of integers cannot be zero-extended; see `LocatedBuilder.zext`.
+
+    What an operand is made by llvmlite tells as text only.
+    """
+    opcode = str(value).partition(" = ")[2].partition(" ")[0]
+    return f"zext of a {opcode} of vectors (use a mask)" if opcode in ("trunc", "sext") else None
 
 
 def _as_ir(kind: llvm.TypeRef) -> Any:

@@ -278,3 +278,22 @@ def test_doubles_are_refused_where_the_hardware_has_none():
                                      "TO": "constexpr"}, {(2,): 64, (3,): tl.int64})
     with pytest.raises(Exception, match="fp64 is not supported on dg2"):
         triton.compile(source, target=GPUTarget("xpu", "dg2", 8))
+
+
+@triton.jit
+def chain(source, targets, SIZE: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    for k in tl.static_range(len(targets)):
+        tl.store(targets[k] + at, tl.load(source + at).to(FIRST[k]).to(SECOND[k]))
+
+
+@pytest.mark.parametrize("source", ["int16", "int32"])
+def test_narrowed_or_sign_extended_integers_are_extended_again(source):
+    """Of several elements per lane: LLVM ends the process on the plain instructions."""
+    pairs = [(a, b) for a in torch_types(INTEGERS) for b in torch_types(INTEGERS) if a != b]
+    values = torch.arange(-SIZE * 64, SIZE * 64, 128).to(getattr(torch, source))
+    targets = tuple(torch.empty(SIZE, dtype=b, device="xpu") for _, b in pairs)
+    first, second = (tuple(map(triton_type, kinds)) for kinds in zip(*pairs, strict=True))
+    chain[(1,)](values.to("xpu"), targets, SIZE, first, second)
+    for (a, b), found in zip(pairs, targets, strict=True):
+        assert torch.equal(found.cpu(), values.to(a).to(b)), (a, b)

@@ -3,13 +3,18 @@
 The target ends the process on what it does not know, so a process of its own writes the modules.
 """
 
+import re
 import subprocess
 import sys
 from itertools import permutations
+from pathlib import Path
 
 import pytest
+from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.emit.source_locations import LocatedBuilder
+from triton_xe.lowering.spirv import spirv_target
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
 
@@ -85,6 +90,8 @@ class Kernels:
 
 def casts(kernels: Kernels) -> None:
     for source, target in permutations(BITS, 2):
+        if target == "i1" and kernels.count > 1:
+            continue
         for name in ("sext", "zext") if BITS[source] < BITS[target] else ("trunc",):
             kernels.cast(name, source, target)
     for source, target in permutations(FLOAT_BITS, 2):
@@ -147,6 +154,9 @@ def test_every_operation_is_written(count):
     ("<8 x i1>", "uitofp <8 x i1> %a to <8 x float>"),
     ("<4 x i1>", "sitofp <4 x i1> %a to <4 x double>"),
     ("<2 x i1>", "icmp slt <2 x i1> %a, %a"),
+    ("<8 x i64>", "trunc <8 x i64> %a to <8 x i1>"),
+    ("<2 x i32>", "trunc <2 x i32> %a to <2 x i8>\n  %s = zext <2 x i8> %r to <2 x i64>"),
+    ("<2 x i8>", "sext <2 x i8> %a to <2 x i16>\n  %s = zext <2 x i16> %r to <2 x i32>"),
     ("i24", "zext i24 %a to i32"),
     ("bfloat", "fadd bfloat %a, %a"),
     ("i64", "call i64 @llvm.readcyclecounter()"),
@@ -156,3 +166,53 @@ def test_what_ends_the_process_is_refused(kind, operation):
     text = f"{declared}define void @f({kind} %a) {{\n  %r = {operation}\n  ret void\n}}\n"
     with pytest.raises(UnsupportedError, match="cannot be written to SPIR-V"):
         check_parsed(verified(text))
+
+
+PAGE = Path(__file__).parents[4] / "docs/llvm-spirv-target.md"
+REPRODUCERS = re.findall(r"```llvm\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("text", REPRODUCERS, ids=lambda text: text.partition("@")[2][:4])
+def test_the_documented_texts_end_the_process_and_are_refused(text):
+    with pytest.raises(UnsupportedError, match="cannot be written to SPIR-V"):
+        check_parsed(verified(text))
+    done = subprocess.run(
+        [sys.executable, spirv_target.__file__], input=text.encode(), capture_output=True,
+        check=False,
+    )
+    assert done.returncode, "LLVM has learned this"
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_casts_of_vectors_are_written_so_that_llvm_survives(count):
+    """Every chain of three casts of integers, by the emitter's builder."""
+    module = ir.Module()
+    module.triple = "spirv64-unknown-unknown"
+    pointer = ir.PointerType(addrspace=1)
+    kinds = [ir.VectorType(ir.IntType(BITS[kind]), count) for kind in BITS if kind != "i1"]
+    for number, start in enumerate(kinds):
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * 2), f"k{number}")
+        builder = LocatedBuilder(function.append_basic_block())
+        values = [builder.load(function.args[0], typ=start)]
+        for _ in range(3):
+            values = [made for value in values for made in all_resized(builder, value, count)]
+        for value in values:
+            if value.type.element.width == 1:
+                value = builder.zext(value, kinds[0])
+            builder.store(value, function.args[1])
+        builder.ret_void()
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE], input=str(module), capture_output=True, text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def all_resized(builder, value, count):
+    """The vector cast to integers of every other width."""
+    width = value.type.element.width
+    for bits in set(BITS.values()) - {width}:
+        into = ir.VectorType(ir.IntType(bits), count)
+        yield from ([builder.trunc(value, into)] if bits < width
+                    else [builder.sext(value, into), builder.zext(value, into)])
