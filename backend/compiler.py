@@ -21,7 +21,7 @@ from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
 from triton_xe import knobs as xe_knobs
-from triton_xe.backend import arch, front_passes, kernel_cache, notes
+from triton_xe.backend import arch, front_passes, kernel_cache, notes, specialize
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
@@ -67,6 +67,7 @@ class XeBackend(BaseBackend):
         # one spelling, so that equal devices share kernels whichever way they were named
         super().__init__(GPUTarget("xpu", self.device.name, self.device.subgroup_size))
         kernel_cache.install()
+        specialize.install(XeBackend)
 
     def hash(self) -> str:
         return f"{self.device.name}-{source_hash()}"

@@ -19,6 +19,7 @@ from triton.runtime import _allocation
 from triton_xe.backend import devices
 from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.hardware.rounding import bf16_bits
+from triton_xe.runtime import arrays
 from triton_xe.runtime.debug_buffer import DebugBuffer
 
 Launch = Callable[..., None]
@@ -256,17 +257,25 @@ class _Pointers:
 
     def pointer(self, value: Any, name: str, index: int) -> int:
         """The address of `value`; `ValueError` names the argument when it is on another device."""
-        if isinstance(value, int):
-            return value
-        if value is None:
-            return 0
-        data_ptr = getattr(value, "data_ptr", None)
-        if data_ptr is None:
-            self._refuse(name, f"is {type(value).__name__}, not a tensor")
+        if value is None or isinstance(value, int):
+            return value or 0
+        if not hasattr(value, "data_ptr"):
+            return self._array(value, name, index)
         where = getattr(value, "device", None)
         if where is not None and hasattr(where, "type"):
             self._check_device(name, value, where, index)
-        return int(data_ptr())
+        return int(value.data_ptr())
+
+    def _array(self, value: Any, name: str, index: int) -> int:
+        """The address of an array of another library, which the device is told about."""
+        try:
+            found = arrays.find(value)
+        except DeviceError as error:
+            self._refuse(name, f"cannot be used: {error}")
+        if found is None:
+            self._refuse(name, f"is {type(value).__name__}, neither a tensor nor an array")
+        devices.device(index).borrow(found.low, found.high)
+        return found.address
 
     def descriptor(self, value: Any, name: str, index: int, rank: int) -> tuple[int, ...]:
         """The values of a host tensor descriptor, in the order of `decompose_descriptor`."""

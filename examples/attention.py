@@ -5,11 +5,15 @@ in steps of BLOCK_N, with a running maximum and sum per row.  The probabilities 
 first operand of the second product, so they stay in the registers of their subgroup.
 """
 
-from typing import Any
+from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING, Any
+
 import triton
 import triton.language as tl
+
+if TYPE_CHECKING:
+    import torch
 
 
 @triton.jit
@@ -75,7 +79,7 @@ def launch(
     block_m, block_n = blocks
     if length % block_m or length % block_n or block_m % block_n:
         raise ValueError(f"the length {length} must be a multiple of the blocks {blocks}")
-    out = torch.empty_like(q)
+    out = q.new_empty(q.shape)
     scale = 1.44269504 / depth**0.5
     kernel = attention_kernel[(length // block_m, batch * heads)](
         q, k, v, out, length, q.stride(1), q.stride(2), scale, depth, block_m, block_n, causal,
@@ -95,11 +99,15 @@ def reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
     """The same in float32 with the whole matrix of scores."""
+    import torch
+
     q, k, v = (x.cpu().float() for x in (q, k, v))
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
 
 def main() -> None:
+    import torch
+
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, 128, 64, dtype=torch.float16).to("xpu") for _ in range(3))
     for causal in (False, True):

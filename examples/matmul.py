@@ -4,9 +4,15 @@ Row and column offsets wrap around at the matrix edges, so that no load leaves A
 masked.  The strides make it serve A·B, A·Bᵀ and Aᵀ·B: pass a transposed view.
 """
 
-import torch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import triton
 import triton.language as tl
+
+if TYPE_CHECKING:
+    import torch
 
 
 @triton.jit
@@ -80,7 +86,7 @@ def launch(a, b, activation, out_dtype, blocks, group_m, options):
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"shapes do not multiply: {tuple(a.shape)} @ {tuple(b.shape)}")
     (m, k), n = a.shape, b.shape[1]
-    c = torch.empty((m, n), device=a.device, dtype=out_dtype or a.dtype)
+    c = a.new_empty((m, n), dtype=out_dtype or a.dtype)
     grid = (triton.cdiv(m, blocks[0]) * triton.cdiv(n, blocks[1]),)
     kernel = matmul_kernel[grid](
         a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), *blocks,
@@ -90,23 +96,27 @@ def launch(a, b, activation, out_dtype, blocks, group_m, options):
 
 
 def operands(
-    m: int, n: int, k: int, layout: str = "AB", dtype: torch.dtype = torch.float16
+    m: int, n: int, k: int, layout: str = "AB", dtype: torch.dtype | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Random A (m, k) and B (k, n); a `t` behind a letter stores that matrix transposed.
 
-    `layout` is one of AB, ABt, AtB, AtBt.
+    `layout` is one of AB, ABt, AtB, AtBt; `dtype` is float16 by default.
     """
+    import torch
+
     generator = torch.Generator().manual_seed(m * n + k)
 
     def matrix(rows: int, columns: int, transposed: bool) -> torch.Tensor:
         shape = (columns, rows) if transposed else (rows, columns)
-        stored = torch.randn(shape, generator=generator).to(dtype).to("xpu")
+        stored = torch.randn(shape, generator=generator).to(dtype or torch.float16).to("xpu")
         return stored.T if transposed else stored
 
     return matrix(m, k, "At" in layout), matrix(k, n, "Bt" in layout)
 
 
 def main() -> None:
+    import torch
+
     for layout in ("AB", "ABt", "AtB"):
         for dtype in (torch.float16, torch.bfloat16):
             a, b = operands(512, 512, 512, layout, dtype)

@@ -5,11 +5,17 @@ last dimension is the contiguous one; a transposed operand is described as it li
 turned after the load.
 """
 
-import torch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import triton
 import triton.language as tl
 
 from examples.matmul import grouped_tile, leaky_relu, operands
+
+if TYPE_CHECKING:
+    import torch
 
 
 @triton.jit
@@ -72,7 +78,7 @@ def launch(a, b, activation, out_dtype, blocks, group_m, options):
     (m, k), n = a.shape, b.shape[1]
     transposed_a, stride_a = _stored(a)
     transposed_b, stride_b = _stored(b)
-    c = torch.empty((m, n), device=a.device, dtype=out_dtype or a.dtype)
+    c = a.new_empty((m, n), dtype=out_dtype or a.dtype)
     grid = (triton.cdiv(m, blocks[0]) * triton.cdiv(n, blocks[1]),)
     kernel = matmul_descriptor_kernel[grid](
         a, b, c, m, n, k, stride_a, stride_b, c.stride(0), *blocks, GROUP_M=group_m,
@@ -91,6 +97,8 @@ def _stored(x: torch.Tensor) -> tuple[bool, int]:
 
 
 def main() -> None:
+    import torch
+
     for layout in ("AB", "ABt", "AtB"):
         for dtype in (torch.float16, torch.bfloat16):
             a, b = operands(512, 512, 512, layout, dtype)

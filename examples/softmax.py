@@ -1,8 +1,14 @@
 """Softmax of each row, one program per row.  Run: python -m examples.softmax"""
 
-import torch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import triton
 import triton.language as tl
+
+if TYPE_CHECKING:
+    import torch
 
 
 @triton.jit
@@ -17,7 +23,7 @@ def softmax_kernel(in_ptr, out_ptr, stride_in, stride_out, columns, BLOCK: tl.co
 
 def softmax(x: torch.Tensor, **options: int) -> torch.Tensor:
     """Softmax along the rows of a matrix whose rows are contiguous."""
-    y = torch.empty_like(x)
+    y = x.new_empty(x.shape)
     rows, columns = x.shape
     block = triton.next_power_of_2(columns)
     softmax_kernel[(rows,)](x, y, x.stride(0), y.stride(0), columns, BLOCK=block, **options)
@@ -25,6 +31,8 @@ def softmax(x: torch.Tensor, **options: int) -> torch.Tensor:
 
 
 def main() -> None:
+    import torch
+
     x = torch.randn(1823, 781, device="xpu")
     error = (softmax(x) - torch.softmax(x, dim=1)).abs().max().item()
     print(f"softmax of {tuple(x.shape)} on {x.device}: largest error {error:.3g}")

@@ -11,10 +11,14 @@ Grid = tuple[int, int, int]
 
 
 class Buffer(Protocol):
-    """A block of device memory; `pointer` is its device address."""
+    """A block of device memory; `pointer` is its device address.
+
+    As an argument of a `@triton.jit` kernel it needs a `dtype`, numpy's name of its elements.
+    """
 
     pointer: int
     nbytes: int
+    dtype: str
 
     def free(self) -> None: ...
 
@@ -45,6 +49,9 @@ class Device(Protocol):
     is_simulated: bool
 
     def allocate(self, nbytes: int, align: int = 64) -> Buffer: ...
+
+    def borrow(self, low: int, high: int) -> None:
+        """Let kernels use memory that others allocated, where the device can reach it."""
 
     def copy_to_device(self, pointer: int, data: Any) -> None: ...
 

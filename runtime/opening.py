@@ -48,11 +48,12 @@ def _gpu(index: int) -> Device:
 
 
 def put(device: Device, array: NDArray[Any]) -> Buffer:
-    """A buffer on the device with the contents of an array."""
+    """A buffer on the device with the contents of an array, for `@triton.jit` kernels too."""
     source = np.ascontiguousarray(array)
     if source.dtype.hasobject:
         raise DeviceError(f"an array of {source.dtype} holds Python objects, not numbers")
     buffer = device.allocate(source.nbytes)
+    buffer.dtype = source.dtype.name
     device.copy_to_device(buffer.pointer, source)
     return buffer
 

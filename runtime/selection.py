@@ -123,7 +123,10 @@ def look(root: Path) -> Machine:
 
 def torch_build() -> TorchBuild:
     """Whether the installed torch is an XPU build, read from its files, without importing it."""
-    spec = importlib.util.find_spec("torch")
+    try:
+        spec = importlib.util.find_spec("torch")
+    except (ImportError, ValueError):
+        return "missing"
     if spec is None or spec.origin is None:
         return "missing"
     libraries = Path(spec.origin).parent / "lib"

@@ -131,6 +131,9 @@ class LevelZeroDevice:
         self.state.remember(made.pointer, made.pointer + max(nbytes, 1))
         return made
 
+    def borrow(self, low: int, high: int) -> None:
+        """The driver knows its own memory, and launches ask it."""
+
     def copy_to_device(self, pointer: int, data: Any) -> None:
         """Copy bytes or a C-contiguous array to `pointer`; done on return."""
         source = _bytes_of(data)

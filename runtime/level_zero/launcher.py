@@ -23,6 +23,7 @@ from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import native
 from triton_xe.runtime.arguments import integer_bits
+from triton_xe.runtime.arrays import address_of
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError
 from triton_xe.runtime.level_zero.objects import describe_pointer
@@ -237,9 +238,7 @@ class _Launch:
 
     def _address(self, index: int, value: Any) -> int:
         """The address of a pointer argument, in memory that the kernel may use."""
-        if value is None:
-            return 0
-        number = _of_64_bits(value if isinstance(value, int) else value.data_ptr())
+        number = _of_64_bits(address_of(value))
         address = number & ((1 << 64) - 1)
         if address:
             self._check_memory(index, value, address)
@@ -249,9 +248,9 @@ class _Launch:
         where = f"argument {index}"
         found = describe_pointer(raw.ContextHandle(self.device.context), address)
         if found.kind == "unknown":
-            shown = hex(value) if isinstance(value, int) else value
+            shown = hex(value) if isinstance(value, int) else type(value).__name__
             self._refuse(
-                f"{where} ({shown!r}) points to plain host memory, which the GPU cannot read, or "
+                f"{where} ({shown}) points to plain host memory, which the GPU cannot read, or "
                 "to freed memory; pass a tensor on device 'xpu', or memory allocated for the device"
             )
         if found.kind == "device" and found.device != self.device.device:

@@ -202,6 +202,8 @@ class BorrowedContext(Context):
 class Memory:
     """A block of device (or shared, or host) memory; freed by `free()` or when collected."""
 
+    dtype = ""
+
     def __init__(
         self,
         context: Context,

@@ -38,6 +38,8 @@ from triton_xe.spirv import attached_llvm_ir, is_spirv
 class SimulatedBuffer:
     """A block of host memory; free it once."""
 
+    dtype = ""
+
     def __init__(self, nbytes: int, align: int, blocks: BlockMap, device: int) -> None:
         if nbytes < 0 or align < 1 or align & (align - 1):
             raise DeviceError(f"cannot allocate {nbytes} bytes aligned to {align}")
@@ -103,6 +105,10 @@ class SimulatedDevice:
 
     def allocate(self, nbytes: int, align: int = 64) -> SimulatedBuffer:
         return SimulatedBuffer(nbytes, align, self._blocks, self.index)
+
+    def borrow(self, low: int, high: int) -> None:
+        """Let kernels use memory that others allocated."""
+        self._blocks.borrow(Block(low, high, self.index))
 
     def copy_to_device(self, pointer: int, data: Any) -> None:
         array = np.ascontiguousarray(

@@ -155,7 +155,7 @@ def test_what_a_gpu_refuses_is_named_when_it_is_a_cpu_tensor():
 
 
 def test_what_is_no_tensor_is_refused():
-    with pytest.raises(ValueError, match="'x0' is str, not a tensor"):
+    with pytest.raises(ValueError, match="'x0' is str, neither a tensor nor an array"):
         launched(("*fp32",), "text")
 
 

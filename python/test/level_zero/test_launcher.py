@@ -206,7 +206,7 @@ def test_integers_that_do_not_fit(fake: Any, kind: str, value: int) -> None:
     ("kind", "value", "error"),
     [
         ("i32", 1.5, TypeError), ("i64", 2**64, OverflowError), ("i64", "1", TypeError),
-        ("f32", "x", TypeError), ("f16", 1e6, OverflowError), ("ptr", "x", AttributeError),
+        ("f32", "x", TypeError), ("f16", 1e6, OverflowError), ("ptr", "x", TypeError),
         ("ptr", Tensor("y"), TypeError), ("ptr", 2**64, OverflowError),
         ("i32", 2**64, OverflowError),
     ],
@@ -221,7 +221,8 @@ def test_wrong_python_types_raise(fake: Any, kind: str, value: Any, error: type)
 def test_refused_memory(fake: Any) -> None:
     launch = Launch("i32", "ptr")
     fake.memory_type = lambda pointer: raw.UNKNOWN_MEMORY
-    assert "argument 1 ('0x1000') points to plain host memory" in launch.why(0, 4096)
+    assert "argument 1 (0x1000) points to plain host memory" in launch.why(0, 4096)
+    assert "argument 1 (ndarray) points to plain host memory" in launch.why(0, np.zeros(8))
     for kind in (raw.HOST_MEMORY, raw.SHARED_MEMORY, raw.IMPORTED_MEMORY, raw.DEVICE_MEMORY):
         fake.memory_type = lambda pointer, kind=kind: kind
         assert launch(0, 4096 * (kind + 2)) == 0

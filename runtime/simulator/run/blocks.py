@@ -26,7 +26,7 @@ class Block:
 
 
 class BlockMap:
-    """Blocks of `SimulatedDevice.allocate`, then those of torch's xpu tensors."""
+    """Blocks of `SimulatedDevice.allocate`, what others lent, then torch's xpu tensors."""
 
     def __init__(self) -> None:
         self._own: dict[int, Block] = {}
@@ -34,6 +34,15 @@ class BlockMap:
         self._freed: deque[tuple[Block, NDArray[np.uint8]]] = deque()
         self._freed_bytes = 0
         self._seen: dict[int, Block] = {}
+        self._borrowed: list[Block] = []
+
+    def borrow(self, block: Block) -> None:
+        """Memory of another library; with what it overlaps of the others lent last it is one."""
+        apart = [b for b in self._borrowed[-REMEMBERED:]
+                 if b.high <= block.low or block.high <= b.low]
+        met = [block, *(b for b in self._borrowed if b not in apart)]
+        whole = Block(min(b.low for b in met), max(b.high for b in met), block.device)
+        self._borrowed = [*apart, whole]
 
     def add(self, block: Block) -> None:
         self._own[block.low] = block
@@ -54,7 +63,8 @@ class BlockMap:
             block = self._own[self._starts[k]]
             if address < max(block.high, block.low + 1):
                 return block
-        return self._of_torch(address)
+        lent = [b for b in self._borrowed if b.low <= address < b.high]
+        return lent[0] if lent else self._of_torch(address)
 
     def _of_torch(self, address: int) -> Block | None:
         block = _block_of_torch(address, freed=False)
@@ -75,7 +85,7 @@ class BlockMap:
     def nearest(self, address: int) -> Block | None:
         """The live block, of those seen, that begins or ends closest to an address."""
         live = [b for b in self._seen.values() if self.find(b.low) == b]
-        return min([*self._own.values(), *live], default=None,
+        return min([*self._own.values(), *self._borrowed, *live], default=None,
                    key=lambda b: min(abs(address - b.low), abs(address - b.high + 1)))
 
 

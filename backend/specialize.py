@@ -1,0 +1,121 @@
+"""Arguments that Triton itself does not know: arrays of other libraries, and what is no argument.
+
+Triton reads the type of each argument in compiled code, which takes tensors (whatever has
+`data_ptr`), numbers and tuples.  An array of numpy or of another library has no `data_ptr`, so the
+first launch of a kernel with one ends in a TypeError; from then on that kernel's arguments are read
+by `_Reader`, which shows Triton the array's address and element type.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from triton.backends.compiler import BaseBackend
+from triton.runtime import jit
+
+from triton_xe.runtime import arrays
+
+Binder = Callable[..., Any]
+_NAME = "specialize_impl"
+"""What Triton's generated binder calls for each argument."""
+
+
+def install(ours: type[BaseBackend]) -> None:
+    """Let kernels of the backend `ours` take arrays; other backends keep what they have."""
+    make = jit.create_function_from_signature
+    if hasattr(make, "accepts_arrays"):
+        return
+
+    def create(signature: inspect.Signature, parameters: Any, backend: Any) -> Binder:
+        binder = make(signature, parameters, backend)
+        return accepting(signature, binder) if isinstance(backend, ours) else binder
+
+    create.accepts_arrays = True  # type: ignore[attr-defined]
+    jit.create_function_from_signature = create
+
+
+def accepting(signature: inspect.Signature, binder: Any) -> Binder:
+    """The binder, which also takes arrays, and names the argument that it refuses."""
+    namespace = binder.__globals__
+    if _NAME not in namespace:
+        return binder
+    read = _Reader(namespace[_NAME]).read
+
+    def bind(*args: Any, **named: Any) -> Any:
+        try:
+            return binder(*args, **named)
+        except (TypeError, KeyError) as error:
+            if namespace[_NAME] is read:
+                raise _explained(error, signature, args, named) from None
+        namespace[_NAME] = read
+        return bind(*args, **named)
+
+    return bind
+
+
+class _Refused(TypeError):
+    """An argument is refused; `value` is it."""
+
+    def __init__(self, value: Any, why: str) -> None:
+        super().__init__(why)
+        self.value = value
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads arguments as Triton's own function does, and arrays as tensors."""
+
+    native: Callable[..., Any]
+
+    def read(self, backend: Any, value: Any, *how: Any) -> Any:
+        """(type, specialization) of an argument; of a tuple, tuples of those."""
+        try:
+            return self.native(backend, value, *how)
+        except (TypeError, KeyError):
+            if isinstance(value, tuple):
+                return self._read_tuple(backend, value, *how)
+            return self.native(backend, _tensor_like(value), *how)
+
+    def _read_tuple(self, backend: Any, value: tuple[Any, ...], *how: Any) -> Any:
+        parts = [self.read(backend, each, *how) for each in value]
+        make = getattr(type(value), "_make", tuple)
+        return tuple(make(each) for each in zip(*parts, strict=True))
+
+
+def _tensor_like(value: Any) -> arrays.Array:
+    """What Triton can read in place of an array; `_Refused` says why something is none."""
+    if hasattr(value, "data_ptr"):
+        raise _Refused(value, (
+            f"has elements of type {str(value.dtype).rpartition('.')[2]}, which kernels do not "
+            "have; view it as a type they have (torch.view_as_real for complex numbers)"))
+    try:
+        found = arrays.find(value)
+    except arrays.ArrayError as error:
+        raise _Refused(value, f"cannot be used: {error}") from None
+    if found is None:
+        raise _Refused(value, (
+            f"is {type(value).__name__}, which kernels do not take; they take tensors, arrays, "
+            "numbers and tuples of these, and anything hashable where the parameter is tl.constexpr"
+        ))
+    return found
+
+
+def _explained(
+    error: Exception, signature: inspect.Signature, args: Any, named: Any
+) -> Exception:
+    """The error of a refused argument, with the argument's name."""
+    if not isinstance(error, _Refused):
+        return type(error)(str(error).replace("dynamic_func()", "this kernel"))
+    values = dict(zip(signature.parameters, args, strict=False)) | named
+    names = [name for name, value in values.items() if _holds(value, error.value)]
+    return TypeError(f"argument {', '.join(map(repr, names))} {error}")
+
+
+def _holds(value: Any, wanted: Any) -> bool:
+    """Whether an argument is `wanted`, or a tuple that has it inside."""
+    if isinstance(value, tuple):
+        return any(_holds(each, wanted) for each in value)
+    return value is wanted
