@@ -9,6 +9,7 @@ pass as they are, and only a refusal is looked into, to name the argument.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -128,7 +129,7 @@ def make_launch(
         "pointer": _Pointers(kernel).pointer, "descriptor": _Pointers(kernel).descriptor,
         "allocate_global": _allocate_global, "allocate_profile": _allocate_profile,
         "name_tensor": _name_tensor,
-        "debug_buffer": lambda device: DebugBuffer(device, kernel, debug_sites),
+        "debug_buffer": functools.partial(_debug_buffer, kernel, debug_sites),
     }
     source = writer.source(tuple(f"a{i}" for i in range(len(signature))))
     exec(compile(source, f"<launch of {kernel}>", "exec"), scope)
@@ -192,7 +193,7 @@ class _Writer:
 
     def reports(self) -> None:
         """A buffer for what the kernel prints and asserts, read when it has ended."""
-        self.lines.append("    reports = debug_buffer(function.device)")
+        self.lines.append("    reports = debug_buffer(function.device, stream)")
         self.values.append("reports.pointer")
         self.after.append("    reports.report()")
 
@@ -305,6 +306,12 @@ def _name_tensor(error: DeviceError, tensors: Sequence[tuple[int, str, Any]]) ->
     describe = getattr(error, "name_tensor", None)
     if describe is not None:
         describe(tensors)
+
+
+def _debug_buffer(kernel: str, sites: Sequence[Any], device: Any, stream: int) -> DebugBuffer:
+    if not device.is_simulated:
+        device.refuse_recording(kernel, stream)
+    return DebugBuffer(device, kernel, sites)
 
 
 def _allocate_global(size: int, align: int, stream: int) -> Any:

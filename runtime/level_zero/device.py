@@ -17,6 +17,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError
 from triton_xe.runtime.device import Grid, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
+from triton_xe.runtime.level_zero.errors import QueueRecordingError
 from triton_xe.runtime.level_zero.native_cache import NativeEntry
 from triton_xe.runtime.level_zero.objects import (
     BorrowedContext,
@@ -34,7 +35,12 @@ from triton_xe.runtime.level_zero.objects import (
     refuse_after_fork,
 )
 from triton_xe.runtime.level_zero.sycl_events import QueueOrder, can_order
-from triton_xe.runtime.level_zero.sycl_queue import SyclQueue, TorchStream, sycl_queue
+from triton_xe.runtime.level_zero.sycl_queue import (
+    SyclQueue,
+    TorchStream,
+    state_address,
+    sycl_queue,
+)
 from triton_xe.runtime.level_zero.targets import device_target
 from triton_xe.runtime.level_zero.zebin import is_zebin, kernel_facts, undefined_symbols
 from triton_xe.runtime.spirv_reader import EntryPoint, entry_point
@@ -232,10 +238,20 @@ class LevelZeroDevice:
         runtime is out of reach here.
         """
         queue = self._queue(stream) if stream else None
+        if queue is not None and queue.is_recording:
+            _check_recorded(kernel.name, queue)
         if queue is not None and not queue.keeps_order:
             self._launch_beside(kernel, grid, args, queue)
             return
         kernel.start(queue.native if queue else 0, *grid, *args)
+
+    def refuse_recording(self, kernel: str, stream: int) -> None:
+        """`QueueRecordingError` when what is launched on the queue will only run later."""
+        if stream and self._queue(stream).is_recording:
+            raise QueueRecordingError(
+                f"cannot launch kernel {kernel!r}: it prints or asserts, so that its launch waits, "
+                "which it cannot while its queue is recorded into a graph; launch it before"
+            )
 
     def adopt_queue(self, address: int) -> None:
         """Work in the context of a `sycl::queue` from now on, so that its memory can be used.
@@ -299,6 +315,7 @@ class LevelZeroDevice:
             self.adopt_queue(address)
             queue = self._queues[address]
         if queue.keeps_order:
+            self.state.queue_state = state_address()
             self.state.stream_list, self.state.stream = queue.native, address
         return queue
 
@@ -473,6 +490,18 @@ def _entry_point(binary: bytes, kernel_name: str) -> EntryPoint:
     if is_zebin(binary):
         raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
     return entry_point(binary, kernel_name)
+
+
+def _check_recorded(kernel: str, queue: SyclQueue | TorchStream) -> None:
+    """`QueueRecordingError` unless the graph that a queue is recorded into gets a launch, too."""
+    if queue.keeps_order and queue.records_natively:
+        return
+    raise QueueRecordingError(
+        f"cannot launch kernel {kernel!r}: its queue is recorded into a SYCL graph that takes "
+        "commands of SYCL only, so it would run now and be missing from every replay; record with "
+        "the graph property enable_native_recording (in-order queue, second Level Zero adapter, "
+        "oneAPI 2026.1 or later), or launch it outside of the capture"
+    )
 
 
 def _group_size(entry: EntryPoint, properties: Any) -> tuple[int, int, int]:

@@ -70,3 +70,7 @@ class LevelZeroError(DeviceError):
     @property
     def is_device_lost(self) -> bool:
         return self.code == 0x70000001
+
+
+class QueueRecordingError(DeviceError):
+    """A queue is being recorded into a graph, and what was asked for cannot be recorded."""

@@ -49,8 +49,10 @@ _lock = threading.Lock()
 class DeviceState:
     """What launches on one device share, as integers: `list` is 0 when the device is closed.
 
-    Launches on the queue `stream` are appended to the command list `stream_list`.  Tensors on the
-    device that DLPack calls `dlpack_type` and `dlpack_id` are in this device's memory.
+    Launches on the queue `stream` are appended to the command list `stream_list`, unless the
+    function at `queue_state` says that the queue is recorded into a graph (0: there are no graphs).
+    Tensors on the device that DLPack calls `dlpack_type` and `dlpack_id` are in this device's
+    memory.
 
     Compiled code asks the driver about an allocation once, not at every launch.  What it may
     remember follows from what can happen when memory is freed, which this runtime sees for its own
@@ -70,6 +72,7 @@ class DeviceState:
     device: int = 0
     stream: int = 0
     stream_list: int = 0
+    queue_state: int = 0
     dlpack_type: int = 0
     dlpack_id: int = 0
 

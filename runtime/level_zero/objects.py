@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.level_zero import raw
-from triton_xe.runtime.level_zero.errors import LevelZeroError
+from triton_xe.runtime.level_zero.errors import LevelZeroError, QueueRecordingError
 from triton_xe.runtime.level_zero.raw import api
 
 _UNINITIALIZED = 0x78000001
@@ -84,8 +83,12 @@ def _destroy(
     if os.getpid() != _owner:
         return
     for wait in waits:
-        with contextlib.suppress(DeviceError):
+        try:
             wait()
+        except QueueRecordingError:
+            return  # what a graph may come to use is kept
+        except DeviceError:
+            continue
     call(handle)
 
 
@@ -256,9 +259,12 @@ def _free(
     if os.getpid() != _owner or context.is_closed:
         return
     if before_free is not None:
-        # a lost device must not keep its memory from being given back
-        with contextlib.suppress(DeviceError):
+        try:
             before_free(pointer)
+        except QueueRecordingError:
+            return
+        except DeviceError:
+            pass  # a lost device must not keep its memory from being given back
     free(context.handle, pointer)
 
 

@@ -21,6 +21,7 @@ LOADER = "libze_loader.so.1"
 INTEL_VENDOR = 0x8086
 GPU_TYPE = 1
 FOREVER = 2**64 - 1
+QUERY_TRUE = 0x7FFF0000
 INIT_GPU_ONLY = 1
 QUEUE_IN_ORDER, QUEUE_ASYNCHRONOUS = 2, 2
 FORMAT_SPIRV, FORMAT_NATIVE = 0, 1
@@ -215,6 +216,7 @@ zeCommandListCreateImmediate(ze_context_handle_t hContext, ze_device_handle_t hD
     ze_command_queue_desc_t* altdesc, ze_command_list_handle_t* phCommandList)
 zeCommandListDestroy(ze_command_list_handle_t hCommandList)
 zeCommandListHostSynchronize(ze_command_list_handle_t hCommandList, uint64_t timeout)
+zeCommandListIsGraphCaptureEnabledExt(ze_command_list_handle_t hCommandList)
 zeCommandListAppendLaunchKernel(ze_command_list_handle_t hCommandList, ze_kernel_handle_t hKernel,
     ze_group_count_t* pLaunchFuncArgs, ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
     ze_event_handle_t* phWaitEvents)

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime.level_zero import raw
+from triton_xe.runtime.level_zero.errors import QueueRecordingError
 
 _GET_NATIVE = "_ZNK4sycl3_V15queue9getNativeERi"
 _IS_IN_ORDER = "_ZNK4sycl3_V15queue11is_in_orderEv"
@@ -24,7 +26,9 @@ GET_CONTEXT = "_ZNK4sycl3_V15queue11get_contextEv"
 _GET_DEVICE = "_ZNK4sycl3_V15queue10get_deviceEv"
 _CONTEXT_NATIVE = "_ZNK4sycl3_V17context9getNativeEv"
 _DEVICE_NATIVE = "_ZNK4sycl3_V16device9getNativeEv"
+_STATE = "_ZNK4sycl3_V15queue20ext_oneapi_get_stateEv"
 _WAIT = "_ZN4sycl3_V15queue10wait_proxyERKNS0_6detail13code_locationE"
+_RECORDING, _CAPTURE_STATE = 1, "zeCommandListIsGraphCaptureEnabledExt"
 _ADAPTER_TABLE, _MINOR_VERSIONS = 64, 64
 """Room for the functions of an adapter, of which the first is urAdapterGet; versions are 0.x."""
 OBJECT_BYTES = 64
@@ -56,8 +60,26 @@ class SyclQueue:
         """Whether a kernel appended to `native` is in order with all of the queue's own work."""
         return self.is_command_list and self.is_in_order and self.owns_all_work
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether commands go into a SYCL graph now, instead of running."""
+        state = _state()
+        return state is not None and state(self.address) == _RECORDING
+
+    @property
+    def records_natively(self) -> bool:
+        """Whether the driver records all that is appended to `native`, whoever appends it."""
+        if not self.is_command_list or not raw.api().has(_CAPTURE_STATE):
+            return False
+        state = raw.api().function(_CAPTURE_STATE)(raw.CommandListHandle(self.native))
+        return bool(state == raw.QUERY_TRUE)
+
     def wait(self) -> None:
-        """Wait until all work given to the queue is done."""
+        """Wait until all work given to the queue is done; SYCL refuses that while it records."""
+        if self.is_recording:
+            raise QueueRecordingError(
+                "a SYCL queue is being recorded into a graph, and cannot be waited for until then"
+            )
         function(_WAIT, None, ctypes.c_void_p, ctypes.c_void_p)(self.address, code_location())
 
 
@@ -73,7 +95,13 @@ class TorchStream:
     device: int
     context: int
     native = 0
-    keeps_order = False
+    keeps_order = records_natively = False
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether torch captures its current stream into a graph."""
+        ask = getattr(sys.modules["torch"].xpu, "is_current_stream_capturing", None)
+        return bool(ask and ask())
 
     def wait(self) -> None:
         """Wait until all work given to torch's device is done."""
@@ -96,6 +124,21 @@ def sycl_queue(address: int) -> SyclQueue:
     return SyclQueue(
         address, handle, kind.value == 1, bool(in_order), context, device, has_one_list()
     )
+
+
+@functools.cache
+def _state() -> Any:
+    """The state of a queue, `_RECORDING` while it is; None in a SYCL runtime without graphs."""
+    try:
+        return function(_STATE, ctypes.c_int, ctypes.c_void_p)
+    except DeviceError:
+        return None
+
+
+def state_address() -> int:
+    """The address of `_state` for compiled code, or 0."""
+    state = _state()
+    return ctypes.cast(state, ctypes.c_void_p).value or 0 if state is not None else 0
 
 
 def has_one_list() -> bool:

@@ -36,6 +36,7 @@ typedef struct {
     ze_device_handle_t device;
     uint64_t stream; /* a queue whose work is all in the list `stream_list` */
     ze_command_list_handle_t stream_list;
+    int (*queue_state)(const void *queue); /* not 0 while the queue is recorded into a graph */
     int dlpack_type, dlpack_id; /* DLPack's name of this device, whose tensors are not asked about */
     __typeof__(zeKernelSetArgumentValue) *set_argument;
     __typeof__(zeCommandListAppendLaunchKernel) *append;
@@ -155,7 +156,8 @@ static void release(PyObject *self)
 static PyMemberDef device_members[] = {
     MEMBER(Device, T_ULONGLONG, list), MEMBER(Device, T_ULONGLONG, context),
     MEMBER(Device, T_ULONGLONG, device), MEMBER(Device, T_ULONGLONG, stream),
-    MEMBER(Device, T_ULONGLONG, stream_list), MEMBER(Device, T_INT, dlpack_type),
+    MEMBER(Device, T_ULONGLONG, stream_list), MEMBER(Device, T_ULONGLONG, queue_state),
+    MEMBER(Device, T_INT, dlpack_type),
     MEMBER(Device, T_INT, dlpack_id), {NULL},
 };
 static PyMethodDef device_methods[] = {
@@ -448,6 +450,11 @@ static int launch_bound(Kernel *k, const char *format, PyObject *const *args)
     return run(k, format, list ? &list : &k->device->list, args + 1, args + 4);
 }
 
+static int is_recorded(const Device *d, uint64_t stream)
+{
+    return stream && d->queue_state && d->queue_state((const void *)(uintptr_t)stream);
+}
+
 /* (x, y, z, stream, function, packed, metadata, enter hook, exit hook, *values) */
 static int launch_direct(const char *format, PyObject *const *args)
 {
@@ -458,6 +465,7 @@ static int launch_direct(const char *format, PyObject *const *args)
     Kernel *k = (Kernel *)state;
     int is_done =
         state && Py_IS_TYPE(state, kernel_type) && (!stream || stream == k->device->stream) &&
+        !is_recorded(k->device, stream) &&
         run(k, format, stream ? &k->device->stream_list : &k->device->list, args, args + 9);
     Py_XDECREF(state);
     return is_done;

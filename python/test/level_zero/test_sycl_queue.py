@@ -33,6 +33,7 @@ class RecordedQueue:
         self, fake: Any, device: int = DEVICE, context: int = CONTEXT, keeps_order: bool = False
     ) -> None:
         self.fake, self.device, self.context = fake, device, context
+        self.is_recording = False
         self.keeps_order, self.native, self.address = keeps_order, 0x7000, QUEUE
 
     def wait(self) -> None:
