@@ -1,0 +1,226 @@
+"""Kernels of the kinds that users run, for `benchmarks.loops`."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm(
+    a_ptr, b_ptr, c_ptr, add_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    EPILOGUE: tl.constexpr = "", CONVERT: tl.constexpr = "", SPLIT_K: tl.constexpr = 1,
+):
+    """One tile of C; the operands may be converted, C added to a matrix or to what is there."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.program_id(2) * BLOCK_K + tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak
+    b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] * stride_bn
+    acc_type: tl.constexpr = tl.int32 if a_ptr.dtype.element_ty == tl.int8 else tl.float32
+    acc = tl.zeros((BLOCK_M, BLOCK_N), acc_type)
+    for left in range(K, 0, -BLOCK_K * SPLIT_K):
+        a = tl.load(a_ptrs, mask=k[None, :] < left, other=0.0)
+        b = tl.load(b_ptrs, mask=k[:, None] < left, other=0.0)
+        if CONVERT == "both":
+            a, b = a.to(tl.float16), b.to(tl.float16)
+        elif CONVERT == "b":
+            b = b.to(a.dtype)
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BLOCK_K * SPLIT_K * stride_ak
+        b_ptrs += BLOCK_K * SPLIT_K * stride_bk
+    at = rows[:, None] * stride_cm + columns[None, :]
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    if EPILOGUE == "atomic":
+        tl.atomic_add(c_ptr + at, acc, mask=inside)
+        return
+    if EPILOGUE == "add":
+        acc = acc + tl.load(add_ptr + at, mask=inside).to(acc_type)
+    tl.store(c_ptr + at, acc.to(c_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def packed_gemm(
+    a_ptr, b_ptr, scales_ptr, c_ptr, M, N, K, stride_am, stride_bk, stride_cm, group,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """4-bit weights, eight to a 32-bit word along N, with a scale per group of K (AWQ)."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :]
+    b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] // 8
+    shift = (columns % 8) * 4
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptrs)
+        packed = tl.load(b_ptrs)
+        scales = tl.load(scales_ptr + start // group * N + columns)
+        b = (((packed >> shift[None, :]) & 15) - 8).to(tl.float16) * scales[None, :]
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * stride_bk
+    c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :]
+    tl.store(c_ptrs, acc.to(tl.float16), mask=(rows[:, None] < M) & (columns[None, :] < N))
+
+
+@triton.jit
+def attention(
+    q_ptr, k_ptr, v_ptr, o_ptr, length, stride_h, stride_n, scale,
+    DEPTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Flash attention, one head and BLOCK_M rows."""
+    head = tl.program_id(1) * stride_h
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, DEPTH)
+    at = rows[:, None] * stride_n + depth[None, :]
+    k_ptrs = k_ptr + head + columns[None, :] * stride_n + depth[:, None]
+    v_ptrs = v_ptr + head + columns[:, None] * stride_n + depth[None, :]
+    q = tl.load(q_ptr + head + at)
+    top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total = tl.full((BLOCK_M,), 1.0, tl.float32)
+    acc = tl.zeros((BLOCK_M, DEPTH), tl.float32)
+    for _ in range(0, length, BLOCK_N):
+        scores = tl.dot(q, tl.load(k_ptrs))
+        higher = tl.maximum(top, tl.max(scores, 1) * scale)
+        p = tl.exp2(scores * scale - higher[:, None])
+        faded = tl.exp2(top - higher)
+        total = total * faded + tl.sum(p, 1)
+        v = tl.load(v_ptrs)
+        acc = tl.dot(p.to(v.dtype), v, acc * faded[:, None])
+        top = higher
+        k_ptrs += BLOCK_N * stride_n
+        v_ptrs += BLOCK_N * stride_n
+    tl.store(o_ptr + head + at, (acc / total[:, None]).to(o_ptr.dtype.element_ty))
+
+
+@triton.jit
+def attention_backward(
+    q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, log_ptr, delta_ptr, length, stride_n, scale,
+    DEPTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Gradients of BLOCK_N keys and values."""
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, DEPTH)
+    at = columns[:, None] * stride_n + depth[None, :]
+    k, v = tl.load(k_ptr + at), tl.load(v_ptr + at)
+    dk = tl.zeros((BLOCK_N, DEPTH), tl.float32)
+    dv = tl.zeros((BLOCK_N, DEPTH), tl.float32)
+    rows = tl.arange(0, BLOCK_M)
+    q_ptrs = q_ptr + rows[None, :] * stride_n + depth[:, None]
+    do_ptrs = do_ptr + rows[:, None] * stride_n + depth[None, :]
+    for start in range(0, length, BLOCK_M):
+        q_t = tl.load(q_ptrs)
+        log = tl.load(log_ptr + start + rows)
+        p = tl.exp2(tl.dot(k, q_t) - log[None, :])
+        do = tl.load(do_ptrs)
+        dv += tl.dot(p.to(do.dtype), do)
+        dp = tl.dot(v, tl.trans(do))
+        ds = p * (dp - tl.load(delta_ptr + start + rows)[None, :])
+        dk += tl.dot(ds.to(do.dtype), tl.trans(q_t))
+        q_ptrs += BLOCK_M * stride_n
+        do_ptrs += BLOCK_M * stride_n
+    tl.store(dv_ptr + at, dv.to(tl.float16))
+    tl.store(dk_ptr + at, (dk * scale).to(tl.float16))
+
+
+@triton.jit
+def softmax(x_ptr, y_ptr, stride, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
+    inside = tl.arange(0, BLOCK) < n
+    x = tl.load(x_ptr + at, mask=inside, other=-float("inf")).to(tl.float32)
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(y_ptr + at, (e / tl.sum(e, 0)).to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def rms_norm(x_ptr, w_ptr, y_ptr, stride, n, eps, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * stride + i, i < n
+    x = tl.load(x_ptr + at, mask=inside, other=0).to(tl.float32)
+    y = x * tl.rsqrt(tl.sum(x * x, 0) / n + eps)
+    w = tl.load(w_ptr + i, mask=inside, other=0).to(tl.float32)
+    tl.store(y_ptr + at, (y * w).to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def layer_norm(x_ptr, y_ptr, w_ptr, b_ptr, stride, n, eps, BLOCK: tl.constexpr):
+    """Rows longer than a block, in three loops (tutorial 05)."""
+    x_ptr += tl.program_id(0) * stride
+    y_ptr += tl.program_id(0) * stride
+    sums = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        sums += tl.load(x_ptr + i, mask=i < n, other=0.0).to(tl.float32)
+    mean = tl.sum(sums, 0) / n
+    squares = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + i, mask=i < n, other=0.0).to(tl.float32)
+        x = tl.where(i < n, x - mean, 0.0)
+        squares += x * x
+    rstd = 1 / tl.sqrt(tl.sum(squares, 0) / n + eps)
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        w, b = tl.load(w_ptr + i, mask=i < n), tl.load(b_ptr + i, mask=i < n)
+        x = tl.load(x_ptr + i, mask=i < n, other=0.0).to(tl.float32)
+        tl.store(y_ptr + i, ((x - mean) * rstd * w + b).to(y_ptr.dtype.element_ty), mask=i < n)
+
+
+@triton.jit
+def cross_entropy_gradient(x_ptr, top, total, stride, n, count, label, BLOCK: tl.constexpr):
+    """The loop of Liger's kernel that writes the gradient in place of the logits."""
+    x_ptr += tl.program_id(0) * stride
+    m, d = tl.load(top + tl.program_id(0)), tl.load(total + tl.program_id(0))
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + i, mask=i < n, other=float("-inf")).to(tl.float32)
+        x = tl.exp(x - m) / d
+        x = tl.where(i != label, x, x - 1.0) / count
+        tl.store(x_ptr + i, x, mask=i < n)
+
+
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z_ptr + i, tl.load(x_ptr + i, mask=i < n) + tl.load(y_ptr + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def descriptor_copy(
+    x_ptr, y_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TRANSPOSE: tl.constexpr
+):
+    """A block of a matrix, copied or transposed by descriptors."""
+    i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).load([i, j])
+    if TRANSPOSE:
+        tl.make_tensor_descriptor(y_ptr, [N, M], [M, 1], [BLOCK_N, BLOCK_M]).store([j, i], x.T)
+    else:
+        tl.make_tensor_descriptor(y_ptr, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).store([i, j], x)
+
+
+@triton.jit
+def scaled_gemm(
+    a_ptr, b_ptr, c_ptr, sa_ptr, sb_ptr, K, stride_am, stride_bk, stride_cm, stride_s,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, KIND: tl.constexpr,
+):
+    """`tl.dot_scaled` of two operands with a scale per 32 elements of K."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    PACKED: tl.constexpr = BLOCK_K // 2 if KIND == "e2m1" else BLOCK_K
+    k, s = tl.arange(0, PACKED), tl.arange(0, BLOCK_K // 32)
+    a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :]
+    b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :]
+    sa_ptrs = sa_ptr + rows[:, None] * stride_s + s[None, :]
+    sb_ptrs = sb_ptr + columns[:, None] * stride_s + s[None, :]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for _ in range(0, K, BLOCK_K):
+        acc = tl.dot_scaled(tl.load(a_ptrs), tl.load(sa_ptrs), KIND,
+                            tl.load(b_ptrs), tl.load(sb_ptrs), KIND, acc)
+        a_ptrs += PACKED
+        b_ptrs += PACKED * stride_bk
+        sa_ptrs += BLOCK_K // 32
+        sb_ptrs += BLOCK_K // 32
+    tl.store(c_ptr + rows[:, None] * stride_cm + columns[None, :], acc.to(tl.float16))

@@ -1,0 +1,169 @@
+"""Instructions of the fast loops of common kernels, as Intel's compiler writes them.
+
+    python -m benchmarks.loops [--devices bmg,pvc] [NAME ...]
+
+No GPU is needed.  A kernel without a loop is counted whole.  `dpas` of them are matrix
+instructions; `spills` are bytes of registers that do not fit, `whole` all instructions of the
+kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from benchmarks import loop_kernels as kernels
+from python.test.intel import isa_stats
+from triton_xe.tools import intel
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel; pointers are of type `types[name]`, or else of `pointer`; `ones` are strides."""
+
+    kernel: Any
+    constants: dict[str, Any]
+    num_warps: int
+    pointer: str = "fp16"
+    types: dict[str, str] = field(default_factory=dict)
+    ones: tuple[str, ...] = ()
+    unaligned: tuple[str, ...] = ()
+
+    def source(self) -> ASTSource:
+        """The kernel as a launch with contiguous, aligned arguments compiles it."""
+        names = self.kernel.arg_names
+        constants = self.constants | dict.fromkeys(self.ones, 1)
+        types = {n: "constexpr" if n in constants else self._type(n) for n in names}
+        aligned = [i for i, n in enumerate(names)
+                   if types[n][0] in "*i" and n not in self.unaligned]
+        return ASTSource(self.kernel, types, constants,
+                         {(i,): [["tt.divisibility", 16]] for i in aligned})
+
+    def _type(self, name: str) -> str:
+        if name in ("scale", "eps", "count"):
+            return "fp32"
+        if name.endswith("_ptr") or name in ("top", "total"):
+            return "*" + self.types.get(name, self.pointer)
+        return "i32"
+
+
+def _gemm(m: int, n: int, k: int, warps: int, pointer: str = "fp16", a: str = "m", b: str = "k",
+          c: str = "", **constants: Any) -> Row:
+    """A GEMM; the strides of A over `a` and of B over `b` are not 1."""
+    ones = ("stride_ak" if a == "m" else "stride_am", "stride_bn" if b == "k" else "stride_bk")
+    types = {"c_ptr": c or pointer, "add_ptr": c or pointer}
+    if constants.get("CONVERT") == "b":
+        types["a_ptr"] = "fp16"
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}
+    defaults = {"EPILOGUE": "", "CONVERT": "", "SPLIT_K": 1}
+    return Row(kernels.gemm, blocks | defaults | constants, warps, pointer, types, ones)
+
+
+def _packed(m: int, n: int, k: int, warps: int) -> Row:
+    return Row(kernels.packed_gemm, {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, warps,
+               types={"b_ptr": "i32"})
+
+
+def _attention(m: int, n: int, depth: int, pointer: str = "fp16") -> Row:
+    return Row(kernels.attention, {"BLOCK_M": m, "BLOCK_N": n, "DEPTH": depth}, 8, pointer,
+               {"o_ptr": "fp16"})
+
+
+def _scaled(m: int, n: int, k: int, kind: str) -> Row:
+    pointer = {"e2m1": "u8", "e4m3": "fp8e4nv", "e5m2": "fp8e5"}[kind]
+    scales = {"sa_ptr": "u8", "sb_ptr": "u8", "c_ptr": "fp16"}
+    return Row(kernels.scaled_gemm, {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "KIND": kind}, 8,
+               pointer, scales)
+
+
+def _rows(kernel: Any, block: int, warps: int, pointer: str, **more: Any) -> Row:
+    return Row(kernel, {"BLOCK": block}, warps, pointer, **more)
+
+
+ROWS: dict[str, Row] = {
+    "gemm": _gemm(256, 256, 32, 32),
+    "gemm 64x128x64": _gemm(64, 128, 64, 8),
+    "gemm 64x64x32": _gemm(64, 64, 32, 4),
+    "gemm 128x128x32 16 warps": _gemm(128, 128, 32, 16),
+    "gemm ABt": _gemm(256, 256, 32, 32, b="n"),
+    "gemm AtB": _gemm(256, 256, 32, 32, a="k"),
+    "gemm tf32 16": _gemm(256, 256, 16, 32, "fp32"),
+    "gemm tf32 32": _gemm(256, 256, 32, 32, "fp32"),
+    "gemm int8": _gemm(256, 256, 64, 32, "i8", c="i32"),
+    "gemm small (MoE)": _gemm(64, 128, 32, 4),
+    "gemm W8A16": _gemm(256, 256, 32, 32, "i8", c="fp16", CONVERT="b"),
+    "gemm fp8e5": _gemm(256, 256, 32, 32, "fp8e5", c="fp16"),
+    "gemm fp8e4nv": _gemm(256, 256, 32, 32, "fp8e4nv", c="fp16"),
+    "gemm split-K": _gemm(256, 256, 32, 32, c="fp32", EPILOGUE="atomic", SPLIT_K=4),
+    "gemm add bf16": _gemm(256, 256, 32, 32, "bf16", c="fp32", EPILOGUE="add"),
+    "gemm add int8": _gemm(256, 256, 64, 32, "i8", c="i32", EPILOGUE="add"),
+    "packed 16x128x64": _packed(16, 128, 64, 4),
+    "packed 64x128x64": _packed(64, 128, 64, 8),
+    "scaled e4m3": _scaled(128, 128, 64, "e4m3"),
+    "scaled e2m1": _scaled(128, 128, 64, "e2m1"),
+    "attention 64": _attention(128, 64, 64),
+    "attention 128": _attention(128, 64, 128),
+    "attention fp8e5": _attention(128, 64, 64, "fp8e5"),
+    "attention fp8e4nv": _attention(128, 64, 64, "fp8e4nv"),
+    "attention backward": Row(
+        kernels.attention_backward, {"DEPTH": 64, "BLOCK_M": 32, "BLOCK_N": 128}, 8,
+        types={"log_ptr": "fp32", "delta_ptr": "fp32"}),
+    "softmax fp32": _rows(kernels.softmax, 4096, 16, "fp32"),
+    "softmax fp16": _rows(kernels.softmax, 4096, 16, "fp16"),
+    "rms norm bf16": _rows(kernels.rms_norm, 4096, 8, "bf16"),
+    "layer norm": _rows(kernels.layer_norm, 1024, 4, "fp16", types={"w_ptr": "fp32"}),
+    "cross entropy": _rows(kernels.cross_entropy_gradient, 4096, 16, "bf16",
+                           types={"top": "fp32", "total": "fp32"}),
+    "add": _rows(kernels.add, 1024, 4, "fp32"),
+    "add, n odd": _rows(kernels.add, 1024, 4, "fp32", unaligned=("n",)),
+    "descriptor copy": Row(kernels.descriptor_copy,
+                           {"BLOCK_M": 32, "BLOCK_N": 128, "TRANSPOSE": False}, 4, "fp32"),
+    "descriptor transpose": Row(kernels.descriptor_copy,
+                                {"BLOCK_M": 64, "BLOCK_N": 64, "TRANSPOSE": True}, 4, "fp32"),
+}
+
+
+def compiled(name: str, device: str) -> Any:
+    """The row's kernel from Triton."""
+    row = ROWS[name]
+    options = {"num_warps": row.num_warps, "num_stages": 3}
+    return triton.compile(row.source(), target=GPUTarget("xpu", device, 16), options=options)
+
+
+def figures(name: str, device: str) -> isa_stats.KernelFigures:
+    """What the native code of a row consists of."""
+    kernel = compiled(name, device)
+    native = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
+    (listing,) = native.asm.values()
+    return isa_stats.read(listing)
+
+
+def line(name: str, device: str) -> str:
+    """One line of the table; a kernel that does not compile says why."""
+    try:
+        found = figures(name, device)
+    except Exception as error:  # a table of all rows is worth more than the first failure
+        return f"{name:26}{device:6}  {type(error).__name__}: {str(error).splitlines()[0][:90]}"
+    loop = found.hot_loop
+    return (f"{name:26}{device:6}{loop.instructions:8}{loop.dpas:6}{found.spill_size:8}"
+            f"{found.grf_count:6}{found.whole.instructions:8}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--devices", default="bmg,pvc")
+    parser.add_argument("names", nargs="*")
+    parsed = parser.parse_args(arguments)
+    print(f"{'kernel':26}{'device':6}{'n':>8}{'dpas':>6}{'spills':>8}{'grf':>6}{'whole':>8}")
+    for name in [r for r in ROWS if not parsed.names or any(p in r for p in parsed.names)]:
+        for device in parsed.devices.split(","):
+            print(line(name, device), flush=True)
+
+
+if __name__ == "__main__":
+    main()
