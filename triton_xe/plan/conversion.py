@@ -15,11 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from triton_xe.errors import LayoutError, LegalityError
+from triton_xe.errors import LayoutError
 from triton_xe.hardware.target import Target
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.lane_shuffles import LaneShuffle, find_route, plan_lane_shuffle
 from triton_xe.plan.shared_swizzle import SharedTrip, plan_shared_trip
+from triton_xe.plan.turns import Turns, split
 
 
 class ConversionKind(Enum):
@@ -44,8 +45,8 @@ class Conversion:
     """How to get from one register layout to another.
 
     `lanes` is the recipe inside a warp, `shared` the one through shared memory; exactly one of
-    them is there.  `n_shuffles` counts moves of 32 bits, `n_selects` selects of one element,
-    `n_stores` and `n_loads` messages per lane.
+    them is there.  With `turns`, `shared` is the trip of one of them.  `n_shuffles` counts moves
+    of 32 bits, `n_selects` selects of one element, `n_stores` and `n_loads` messages per lane.
     """
 
     kind: ConversionKind
@@ -53,6 +54,7 @@ class Conversion:
     element_bits: int
     lanes: LaneShuffle | None = None
     shared: SharedTrip | None = None
+    turns: Turns | None = None
 
     def __post_init__(self) -> None:
         if (self.lanes is None) == (self.shared is None):
@@ -68,17 +70,21 @@ class Conversion:
         return self.lanes.n_selects if self.lanes else 0
 
     @property
+    def n_turns(self) -> int:
+        return self.turns.count if self.turns else 1
+
+    @property
     def n_stores(self) -> int:
-        return len(self.shared.store.groups) if self.shared else 0
+        return self.n_turns * len(self.shared.store.groups) if self.shared else 0
 
     @property
     def n_loads(self) -> int:
-        return len(self.shared.load.groups) if self.shared else 0
+        return self.n_turns * len(self.shared.load.groups) if self.shared else 0
 
     @property
     def n_barriers(self) -> int:
         """One before the loads, one before the memory is used again."""
-        return 2 if self.shared else 0
+        return 2 * self.n_turns if self.shared else 0
 
     @property
     def slm_bytes(self) -> int:
@@ -91,8 +97,7 @@ def plan_conversion(
     """The cheapest exact way from `source` to `result`.
 
     Both are register layouts of the same tensor in the same kernel; `element_bits` is 1 (kept in
-    bytes in shared memory), 8, 16, 32 or 64.  `LayoutError` when the layouts do not fit together,
-    `LegalityError` when the tensor needs more shared memory than the device has.
+    bytes in shared memory), 8, 16, 32 or 64.  `LayoutError` when the layouts do not fit together.
     """
     if element_bits not in (1, 8, 16, 32, 64):
         raise LayoutError(f"elements have 1, 8, 16, 32 or 64 bits, not {element_bits}")
@@ -135,12 +140,12 @@ def _through_shared(
             f"{source.in_dims['block']}"
         )
     trip = plan_shared_trip(source, result, max(8, element_bits))
-    if trip.bytes > target.max_slm_bytes:
-        raise LegalityError(
-            f"converting this layout needs {trip.bytes} bytes of shared local memory, "
-            f"{target.name} has {target.max_slm_bytes}: use smaller blocks"
-        )
-    return Conversion(ConversionKind.SHARED, why, element_bits, shared=trip)
+    n_turns = -(-trip.bytes // target.max_slm_bytes)
+    if n_turns == 1:
+        return Conversion(ConversionKind.SHARED, why, element_bits, shared=trip)
+    turns = split(source, result, (n_turns - 1).bit_length())
+    trip = plan_shared_trip(turns.source, turns.result, max(8, element_bits))
+    return Conversion(ConversionKind.SHARED, why, element_bits, shared=trip, turns=turns)
 
 
 def _shuffle_cost(conversion: Conversion) -> int:

@@ -26,6 +26,7 @@ from triton_xe.plan.lane_shuffles import (
     plan_lane_shuffle,
 )
 from triton_xe.plan.shared_swizzle import Access, SharedTrip, plan_plain_trip
+from triton_xe.plan.turns import Turns
 
 Scalars = list[ir.Value]
 
@@ -44,13 +45,15 @@ def relaid(em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout)
     if old == new:
         return source
     plan = plan_conversion(old, new, bits_of(source.kind), em.target)
-    if plan.shared is not None:
-        if em.loop_depth and _many_addresses(plan.shared):
-            bits = max(8, bits_of(source.kind))
-            return _by_plan(em, source, plan_plain_trip(old, new, bits))
-        return _by_plan(em, source, plan.shared)
-    assert plan.lanes is not None
-    return _inside_warp(em, source, plan.lanes)
+    if plan.lanes is not None:
+        return _inside_warp(em, source, plan.lanes)
+    assert plan.shared is not None
+    trip, turns = plan.shared, plan.turns
+    if turns is not None:
+        return _in_turns(em, source, trip, turns)
+    if em.loop_depth and _many_addresses(trip):
+        trip = plan_plain_trip(old, new, max(8, bits_of(source.kind)))
+    return _by_plan(em, source, trip)
 
 
 def inside_warp(
@@ -178,6 +181,41 @@ def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
         exchange.write_at(addresses.of(group), join(em, source, list(group)), size * len(group))
     exchange.meet()
     return ReadAtUse(em, exchange, trip, source.kind)
+
+
+def _in_turns(em: Emitter, source: Registers, trip: SharedTrip, turns: Turns) -> Registers:
+    """A trip for the registers of each turn; every lane keeps what is for it."""
+    found = []
+    for turn in range(turns.count):
+        order = [turns.register(turn, r) for r in range(source.count // turns.count)]
+        read = _by_plan(em, permuted(em, source, order), trip)
+        found.append({r: read.register(em, r) for r in range(read.count)
+                      if _may_hold(turns, turn, r)})
+    return from_scalars(em, source.kind, [
+        _of_turn(em, turns, [held.get(r) for held in found], r) for r in range(read.count)])
+
+
+def _may_hold(turns: Turns, turn: int, register: int) -> bool:
+    """Whether a register of the result gets its element in this turn, in some lane."""
+    return all(
+        w.lanes or w.warps or (register & w.registers).bit_count() & 1 == turn >> i & 1
+        for i, w in enumerate(turns.where)
+    )
+
+
+def _of_turn(
+    em: Emitter, turns: Turns, found: list[ir.Value | None], register: int
+) -> ir.Value:
+    """What a register reads in its lane's turn, of what it reads in each."""
+    for where in turns.where:
+        pairs = list(zip(found[::2], found[1::2], strict=True))
+        if (register & where.registers).bit_count() & 1:
+            pairs = [(b, a) for a, b in pairs]
+        applies = _applies(em, where) if where.lanes or where.warps else None
+        found = [a if applies is None else em.b.select(applies, b, a) if a is not None else None
+                 for a, b in pairs]
+    assert found[0] is not None
+    return found[0]
 
 
 class ReadAtUse(Registers):

@@ -42,6 +42,21 @@ def test_permute(dtype):
 
 
 @triton.jit
+def large_transpose_kernel(x, out, n: tl.constexpr):
+    i = tl.arange(0, n)
+    v = tl.load(x + i[:, None] * n + i[None, :])
+    tl.store(out + i[:, None] * n + i[None, :], v.T + 1)
+
+
+@pytest.mark.parametrize("warps", [8, 32])
+def test_what_shared_memory_does_not_hold_is_converted_in_turns(warps):
+    x = torch.randint(-1000, 1000, (256, 256), dtype=torch.int32)
+    out = torch.empty_like(x, device="xpu")
+    large_transpose_kernel[(1,)](x.to("xpu"), out, 256, num_warps=warps)
+    assert torch.equal(out.cpu(), x.T + 1)
+
+
+@triton.jit
 def join_kernel(x, y, woven, flipped, first, both, size: tl.constexpr):
     i = tl.arange(0, size)
     u, v = tl.load(x + i), tl.load(y + i)

@@ -17,6 +17,7 @@ from triton_xe.layout import (
 )
 from triton_xe.plan.conversion import ConversionKind, plan_conversion
 from triton_xe.plan.shared_swizzle import plan_plain_trip, plan_shared_trip
+from triton_xe.plan.turns import split
 
 BMG = target("bmg")
 
@@ -264,11 +265,42 @@ def test_layouts_of_different_kernels_are_refused():
         plan_conversion(*pair, 32, BMG)
 
 
-def test_too_much_shared_memory_is_refused():
-    first, second = blocked((1, 4), (2, 8), (8, 1)), blocked((1, 4), (2, 8), (1, 8))
-    pair = layouts(first, second, shape=(256, 256))
-    with pytest.raises(LegalityError, match="262144 bytes of shared local memory"):
-        plan_conversion(*pair, 32, BMG)
+def run_turns(plan, source, result):
+    """The registers of each turn through shared memory; lanes keep what is for them."""
+    turns, whole = plan.turns, slots(source)
+    out = np.full(slots(result).shape, -1)
+    warp, lane, register = np.indices(out.shape)
+    for turn in range(turns.count):
+        order = [turns.register(turn, r) for r in range(whole.shape[2] // turns.count)]
+        elements, kept = slots(turns.source), whole[:, :, order]
+        back = dict(zip(elements.ravel().tolist(), kept.ravel().tolist(), strict=True))
+        found = run_shared(plan.shared, turns.source, turns.result)
+        mine = np.ones(out.shape, bool)
+        for i, w in enumerate(turns.where):
+            odd = sum(np.bitwise_count(n & m) for n, m in (
+                (register, w.registers), (lane, w.lanes), (warp, w.warps))) & 1
+            mine &= odd == turn >> i & 1
+        out[mine] = np.vectorize(back.get)(found)[mine]
+    return out
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("second", [
+    blocked((1, 4), (2, 8), (1, 8)),
+    blocked((1, 4), (2, 8), (4, 2)),
+    blocked((16, 1), (1, 16), (1, 8)),
+])
+def test_what_shared_memory_does_not_hold_at_once_goes_in_turns(second, bits):
+    source, result = layouts(blocked((1, 4), (2, 8), (8, 1)), second, shape=(256, 256))
+    plan = plan_conversion(source, result, bits, BMG)
+    assert (plan.n_turns, plan.slm_bytes) == (bits // 16, 128 * 1024)
+    np.testing.assert_array_equal(run_turns(plan, source, result), slots(result))
+
+
+def test_more_turns_than_registers_are_refused():
+    pair = layouts(blocked((1, 1), (2, 8)), blocked((1, 1), (16, 1)), shape=(16, 16))
+    with pytest.raises(LegalityError, match=r"32 turns .* lanes hold 16 elements"):
+        split(*pair, 5)
 
 
 def test_blocks_are_refused():

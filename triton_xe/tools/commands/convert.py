@@ -61,6 +61,7 @@ def costs(plan: Conversion) -> dict[str, object]:
         "stores": plan.n_stores,
         "loads": plan.n_loads,
         "barriers": plan.n_barriers,
+        "turns": plan.n_turns,
         "slm_bytes": plan.slm_bytes,
     }
     if plan.shared:
@@ -76,7 +77,8 @@ def explain(plan: Conversion) -> Iterator[str]:
         trip = plan.shared
         bits = trip.vector * plan.element_bits
         yield f"  {plan.n_stores} stores and {plan.n_loads} loads of {bits} bits per lane"
-        yield f"  {plan.n_barriers} barriers, {trip.bytes} bytes of shared local memory"
+        turns = f" in {plan.n_turns} turns" if plan.turns else ""
+        yield f"  {plan.n_barriers} barriers, {trip.bytes} bytes of shared local memory{turns}"
         conflicts = max(trip.store.conflicts, trip.load.conflicts)
         yield "  no bank conflicts" if conflicts == 1 else f"  {conflicts}-way bank conflicts"
         yield "  memory order:"
