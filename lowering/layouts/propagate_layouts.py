@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.layouts import encoding_of, layout_attr
-from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.memory import AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import (
     BitcastOp,
     BroadcastOp,
@@ -171,11 +171,14 @@ def through_shape(op: ConvertLayoutOp) -> bool:
 
 
 def reload(op: ConvertLayoutOp) -> bool:
-    """cvt(load p) -> load p' for a row or column of values: cheaper than an exchange."""
+    """cvt(load p) -> load p' where that is cheaper than an exchange.
+
+    So are rows and columns of values, and matrices that nothing else uses.
+    """
     load = op.src.owner
-    if not isinstance(load, LoadOp) or is_volatile(load):
+    if not isinstance(load, LoadOp) or is_volatile(load) or not is_dpas(op.result.type):
         return False
-    if not is_dpas(op.result.type) or len(shape_of(op.result)) != 1:
+    if len(shape_of(op.result)) != 1 and not op.src.has_one_use():
         return False
     if not all(is_cheap(v) for v in load.operands):
         return False
@@ -369,19 +372,21 @@ def into_block_store(op: ConvertLayoutOp) -> bool:
 
 
 def into_scatter(op: ConvertLayoutOp) -> bool:
-    """store p, (cvt x), m -> store p', x, m' with addresses and mask made anew in x's layout."""
-    if not is_dpas(op.src.type) or len(shape_of(op.src)) < 2:
-        return False
-    changed = False
-    for use in list(op.result.uses):
-        store = use.operation
-        if not isinstance(store, StoreOp) or store.value is not op.result:
-            continue
-        if not all(is_cheap(v) for v in (store.ptr, *store.operands[2:])):
-            continue
-        made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
-        encoding = layout_held(op.src)
-        ptr, *rest = (rematerialize(v, encoding, made) for v in (store.ptr, *store.operands[2:]))
-        store.operands = [ptr, op.src, *rest]
-        changed = True
-    return changed
+    """store p, (cvt x), m -> store p', x, m' with addresses and mask made anew in x's layout.
+
+    So for atomics, whose result is converted.
+    """
+    return len(shape_of(op.src)) > 1 and _through(op, _scatter)
+
+
+def _scatter(user: Operation, source: SSAValue, encoding: Attribute) -> Operation | None:
+    if not isinstance(user, StoreOp | AtomicRMWOp):
+        return None
+    ptr, value, *rest = user.operands
+    if not isinstance(value.owner, ConvertLayoutOp) or value.owner.src is not source:
+        return None
+    if not all(is_cheap(v) for v in (ptr, *rest)):
+        return None
+    made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+    ptr, *rest = (rematerialize(v, encoding, made) for v in (ptr, *rest))
+    return with_encoding(user, encoding, InsertPoint.before(user), [ptr, source, *rest])

@@ -11,7 +11,7 @@ is part of both versions, so that accumulators never meet again.  Refusals are k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -46,10 +46,18 @@ from triton_xe.lowering.rewriting import (
     functions,
     hoist,
     if_else,
+    last_of,
     locate,
     yield_more,
 )
-from triton_xe.lowering.surfaces.affine import Affine, Iteration, Remainder, Unknown, invariant_in
+from triton_xe.lowering.surfaces.affine import (
+    Affine,
+    Iteration,
+    Remainder,
+    Unknown,
+    invariant_in,
+    shape_of,
+)
 from triton_xe.lowering.surfaces.poly import Poly, at_least
 from triton_xe.lowering.surfaces.surfaces import (
     LastIteration,
@@ -115,9 +123,16 @@ def _by_dpas(op: Operation | Block, target: Target) -> bool:
 
 
 def _dot_loads(function: Operation, target: Target) -> list[LoadOp]:
-    """The loads whose values reach an operand of a dot for the matrix unit."""
+    """The loads whose values meet a dot for the matrix unit: operands, and what its result meets.
+
+    Of the latter those that are stored with the dot's result, element by element.
+    """
     dots = [op for op in function.walk() if isinstance(op, DotOp) and _by_dpas(op, target)]
     sources = [_source(value) for dot in dots for value in (dot.a, dot.b)]
+    for store in all_of(function, StoreOp):
+        if stores_dot(store.value, target):
+            sources += [op for op in _combined(store.value) if isinstance(op, LoadOp)
+                        and len(shape_of(op.result)) == 2]
     return list(dict.fromkeys(op for op in sources if isinstance(op, LoadOp)))
 
 
@@ -372,24 +387,26 @@ def _cursor(scalars: Scalars, surface: Surface, y: Poly, x: Poly, tile: SSAValue
 
 def stores_dot(stored: SSAValue, target: Target) -> bool:
     """Whether a stored value comes from a dot, through element-wise operations."""
+    return any(_by_dpas(op, target) for op in _combined(stored))
+
+
+def _combined(stored: SSAValue) -> Iterator[Operation]:
+    """The operations whose results make up a value element by element, dots and loads included."""
     work, seen = [stored], set[SSAValue]()
     while work:
         value = work.pop()
-        if value in seen or len(seen) > 200:
+        op = value.owner
+        if value in seen or len(seen) > 200 or isinstance(op, Block):
             continue
         seen.add(value)
-        op = value.owner
-        if _by_dpas(op, target):
-            return True
+        yield op
         if isinstance(op, scf.ForOp):
-            last = op.body.block.last_op
-            assert last is not None
-            work.append(last.operands[op.results.index(value)])
-        elif isinstance(op, FpToFpOp | ConvertLayoutOp) or (
-            isinstance(op, Operation) and op.name.startswith(("arith.", "math."))
-        ):
-            work.extend(op.operands)
-    return False
+            index = op.results.index(value)
+            work += [last_of(op.body.block).operands[index], op.iter_args[index]]
+        elif isinstance(op, DotOp):
+            work.append(op.c)
+        elif isinstance(op, FpToFpOp | ConvertLayoutOp) or op.dialect_name() in ("arith", "math"):
+            work += op.operands
 
 
 def in_slow_version(op: Operation) -> bool:
