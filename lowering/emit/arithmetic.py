@@ -29,7 +29,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widened,
     widest,
 )
-from triton_xe.lowering.emit.maths.terms import Term, filled, scalar_of, shaped
+from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
@@ -41,9 +41,12 @@ from triton_xe.lowering.emit.types import (
     argument_type,
     bits_of,
     element,
+    filled,
     is_bf16,
     is_fp8,
+    scalar_of,
     scalar_type,
+    shaped,
 )
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
 

@@ -1,13 +1,17 @@
-"""Instructions that llvmlite lacks: volatile loads, and atomics with scope and alignment."""
+"""Instructions that llvmlite lacks, and a builder without those that crash Intel's compiler.
+
+The former are volatile loads, and atomics with scope and alignment.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions
 
-from triton_xe.lowering.emit.types import bits_of
+from triton_xe.lowering.emit.types import bits_of, filled, scalar_of
 
 
 class VolatileLoad(ir.LoadInstr):
@@ -69,3 +73,35 @@ def _inserted(b: ir.IRBuilder, scope: str, made: Any) -> ir.Value:
     made.scope = scope
     b._insert(made)
     return made
+
+
+class Builder(ir.IRBuilder):
+    """Writes instructions as Intel's compiler survives them."""
+
+    def zext(self, value: ir.Value, typ: ir.Type, name: str = "") -> ir.Value:
+        """zext(trunc x) -> x & mask: Intel's compiler crashes on widened bytes that are shifted."""
+        wide = value.operands[0] if getattr(value, "opname", "") == "trunc" else None
+        have, into = bits_of(scalar_of(value.type)), bits_of(scalar_of(typ))
+        if wide is None or have == 1 or into > bits_of(scalar_of(wide.type)):
+            return super().zext(value, typ, name)
+        held = wide if wide.type == typ else self.trunc(wide, typ)
+        return self.and_(held, filled(typ, (1 << have) - 1))
+
+    def select(
+        self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "",
+        flags: Sequence[str] = (),
+    ) -> ir.Value:
+        """Element by element where LLVM sees a saturating difference with a constant.
+
+        (x > 7 ? x - 7 : 0) of vectors crashes Intel's compiler.
+        """
+        if not isinstance(lhs.type, ir.VectorType) or not any(
+            getattr(arm, "opname", "") in ("add", "sub") and arm.operands[0] in cond.operands
+            for arm in (lhs, rhs) if isinstance(cond, ir.Instruction)
+        ):
+            return super().select(cond, lhs, rhs, name, flags)
+        made: ir.Value = ir.Constant(lhs.type, ir.Undefined)
+        for i in map(ir.IntType(32), range(lhs.type.count)):
+            parts = (self.extract_element(v, i) for v in (cond, lhs, rhs))
+            made = self.insert_element(made, super().select(*parts), i)
+        return made

@@ -19,8 +19,19 @@ from triton_xe.intrinsics import genisa
 from triton_xe.intrinsics.mangling import suffix
 from triton_xe.lowering.emit.helpers import call_lane, conditional
 from triton_xe.lowering.emit.instructions import volatile_load
-from triton_xe.lowering.emit.maths.terms import Term, scalar_of, shaped
-from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, SLM, bits_of, vector_of
+from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    SLM,
+    bits_of,
+    scalar_of,
+    shaped,
+    vector_of,
+)
 from triton_xe.lowering.emit.writer import Writer
 
 DEFAULT = "default"

@@ -15,6 +15,7 @@ from llvmlite.ir import instructions
 from xdsl.ir import Operation
 
 from triton_xe.dialects.text.locations import Source, source_of
+from triton_xe.lowering.emit.instructions import Builder
 from triton_xe.spirv import SOURCE_NODE
 
 _LIBRARY = "/triton/language/"
@@ -31,7 +32,7 @@ def _users_own(source: Source | None) -> Source | None:
     return source
 
 
-class LocatedBuilder(ir.IRBuilder):
+class LocatedBuilder(Builder):
     """A builder whose calls and accesses say where they come from; see `at`."""
 
     def __init__(self, block: ir.Block) -> None:

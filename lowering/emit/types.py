@@ -93,3 +93,20 @@ def bits_of(kind: ir.Type) -> int:
 def vector_of(kind: ir.Type, count: int) -> ir.Type:
     """`<count x kind>`, or the scalar for one element."""
     return kind if count == 1 else ir.VectorType(kind, count)
+
+
+def scalar_of(kind: ir.Type) -> ir.Type:
+    """The element of a vector type, or the type itself."""
+    return kind.element if isinstance(kind, ir.VectorType) else kind
+
+
+def shaped(like: ir.Type, kind: ir.Type) -> ir.Type:
+    """`kind` with as many elements as `like`."""
+    return ir.VectorType(kind, like.count) if isinstance(like, ir.VectorType) else kind
+
+
+def filled(kind: ir.Type, value: int | float) -> ir.Constant:
+    """A constant with the same value in every element."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [value] * kind.count)
+    return ir.Constant(kind, value)

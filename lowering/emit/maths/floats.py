@@ -5,8 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from triton_xe.intrinsics import genisa
-from triton_xe.lowering.emit.maths.terms import Term, shaped, where
-from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32
+from triton_xe.lowering.emit.maths.terms import Term, where
+from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, shaped
 
 _SIZE_OF_DOUBLE = (1 << 63) - 1
 

@@ -27,10 +27,9 @@ from triton_xe.lowering.emit.maths.terms import (
     Term,
     exact_quotient,
     exact_root,
-    shaped,
     where,
 )
-from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type
+from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type, shaped
 from triton_xe.lowering.surfaces.affine import attribute
 
 LOG2_E = 1.4426950408889634

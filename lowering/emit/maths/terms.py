@@ -14,28 +14,19 @@ from typing import Any
 from llvmlite import ir
 
 from triton_xe.intrinsics import ROWS, llvm
-from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I1, bits_of
+from triton_xe.lowering.emit.types import (
+    DOUBLE,
+    FLOAT,
+    I1,
+    bits_of,
+    filled,
+    scalar_of,
+    shaped,
+)
 from triton_xe.lowering.emit.writer import Writer
 
 Operand = Any
 """A term or a number."""
-
-
-def scalar_of(kind: ir.Type) -> ir.Type:
-    """The element of a vector type, or the type itself."""
-    return kind.element if isinstance(kind, ir.VectorType) else kind
-
-
-def shaped(like: ir.Type, kind: ir.Type) -> ir.Type:
-    """`kind` with as many elements as `like`."""
-    return ir.VectorType(kind, like.count) if isinstance(like, ir.VectorType) else kind
-
-
-def filled(kind: ir.Type, value: int | float) -> ir.Constant:
-    """A constant with the same value in every element."""
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [value] * kind.count)
-    return ir.Constant(kind, value)
 
 
 def _operator(integer: str, real: str = "") -> Callable[[Term, Operand], Term]:

@@ -21,7 +21,6 @@ from triton_xe.intrinsics import genisa, llvm
 from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.emit.emitter import Emitter, encoding_of, lowers
 from triton_xe.lowering.emit.maths.conversions import convert, narrowed, widened
-from triton_xe.lowering.emit.maths.terms import scalar_of, shaped
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, eager, join, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
@@ -31,7 +30,9 @@ from triton_xe.lowering.emit.types import (
     bits_of,
     element,
     is_bf16,
+    scalar_of,
     scalar_type,
+    shaped,
 )
 from triton_xe.lowering.emit.xegpu.vectors import packed
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
