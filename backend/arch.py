@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.target import TARGETS, Target, by_ip_version, target
+from triton_xe.hardware.target import TARGETS, Target, nearest, target
 
 
 class Arch(str):
@@ -68,7 +68,8 @@ def device_name(arch: Any) -> str:
 def _spelling(name: str) -> str:
     """`arl_h` and `ARL-H` are `arl-h`; steppings such as `bmg-g21`, `ptl_h` drop their suffix."""
     plain = name.strip().lower().replace("_", "-")
-    return plain if plain in TARGETS else plain.partition("-")[0]
+    is_one = plain.partition("-no-")[0] in TARGETS
+    return plain if is_one else plain.partition("-")[0]
 
 
 def _from_capability(capability: Mapping[str, Any]) -> str:
@@ -76,38 +77,36 @@ def _from_capability(capability: Mapping[str, Any]) -> str:
         found = _by_name(str(capability.get(key) or ""))
         if found is not None:
             return found.name
-    found = _by_ip_version(capability.get("architecture"))
-    if found is not None:
-        return found.name
-    return _by_features(capability).name
+    sizes = tuple(capability.get("sub_group_sizes") or ())
+    ip_version = _ip_version(capability.get("architecture"))
+    if not sizes and not any(ip_version):
+        raise UnsupportedError(
+            "this capability mapping names no Intel GPU: it has neither arch, name, architecture "
+            "nor sub_group_sizes; pass a device name such as 'bmg'"
+        )
+    has = {feature: bool(capability.get(key, True)) for feature, key in _FEATURES.items()}
+    return nearest(ip_version, sizes, **has)[0].name
+
+
+_FEATURES = {
+    "dpas": "has_subgroup_matrix_multiply_accumulate", "block2d": "has_subgroup_2d_block_io",
+    "fp64": "has_fp64",
+}
 
 
 def _by_name(text: str) -> Target | None:
     """A device name, or a product name such as `Intel(R) Arc(TM) B580 Graphics`."""
     plain = text.lower().replace("(tm)", "").replace("(r)", "")
-    if _spelling(plain) in TARGETS:
-        return TARGETS[_spelling(plain)]
+    if _spelling(plain).partition("-no-")[0] in TARGETS:
+        return target(_spelling(plain))
     words = {t.name: t.product.lower().split() for t in TARGETS.values()}
     hits = [name for name, product in words.items() if product and product[-1] in plain.split()]
     return TARGETS[hits[0]] if len(hits) == 1 else None
 
 
-def _by_ip_version(value: Any) -> Target | None:
+def _ip_version(value: Any) -> tuple[int, int]:
+    """Architecture and release; zeros where the mapping gives none that can be told from others."""
     if not isinstance(value, int) or value <= 0:
-        return None
+        return (0, 0)
     register = value >> 8 if value >= 1 << 32 else value
-    try:
-        return by_ip_version((register >> 22 & 0x3FF, register >> 14 & 0xFF))[0]
-    except UnsupportedError:
-        return None
-
-
-def _by_features(capability: Mapping[str, Any]) -> Target:
-    """The plainest device with these sub-group sizes; refuses what says nothing about itself."""
-    sizes = tuple(capability.get("sub_group_sizes") or ())
-    if not sizes:
-        raise UnsupportedError(
-            "this capability mapping names no Intel GPU: it has neither arch, name, architecture "
-            "nor sub_group_sizes; pass a device name such as 'bmg'"
-        )
-    return TARGETS["bmg" if min(sizes) == 16 else "dg2"]
+    return (register >> 22 & 0x3FF, register >> 14 & 0xFF)

@@ -27,7 +27,7 @@ from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
 from triton_xe.collector import paused_collector
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.target import TARGETS
+from triton_xe.hardware.target import target as target_named
 
 Metadata = dict[str, Any]
 Stage = Callable[[Any, Metadata], Any]
@@ -63,7 +63,7 @@ class XeBackend(BaseBackend):
         return bool(target.backend == "xpu")
 
     def __init__(self, target: GPUTarget) -> None:
-        self.device = TARGETS[arch.device_name(target.arch)]
+        self.device = target_named(arch.device_name(target.arch))
         # one spelling, so that equal devices share kernels whichever way they were named
         super().__init__(GPUTarget("xpu", self.device.name, self.device.subgroup_size))
         kernel_cache.install()
@@ -75,7 +75,7 @@ class XeBackend(BaseBackend):
     def parse_options(self, opts: dict[str, Any]) -> XeOptions:
         requested = dict(opts)
         requested.setdefault("arch", knobs.runtime.override_arch)
-        device = TARGETS[arch.device_name(requested["arch"] or self.device.name)]
+        device = target_named(arch.device_name(requested["arch"] or self.device.name))
         requested["arch"] = device.name
         fusion = opts.get("enable_fp_fusion")
         requested["enable_fp_fusion"] = knobs.language.fp_fusion_enabled(
@@ -114,7 +114,7 @@ class XeBackend(BaseBackend):
     def _stages(
         self, options: XeOptions, language: Language, namer: KernelNamer
     ) -> list[tuple[str, Stage]]:
-        device = TARGETS[options.arch]
+        device = target_named(options.arch)
         if language == Language.GLUON:
             front: list[tuple[str, Stage]] = [
                 ("glir", lambda module, metadata: module),

@@ -98,9 +98,9 @@ def _as_asked(request: str) -> Selection:
 
 
 def _check_targets(request: str, targets: tuple[str, ...]) -> None:
-    from triton_xe.hardware.target import TARGETS
+    from triton_xe.hardware.target import TARGETS, is_target
 
-    unknown = [name for name in targets if name not in TARGETS]
+    unknown = [name for name in targets if not is_target(name)]
     if unknown:
         raise DeviceError(
             f"TRITON_XE_DEVICE={request} names an unknown device {unknown[0]!r}; known: "

@@ -41,7 +41,7 @@ from triton_xe.runtime.level_zero.sycl_queue import (
     state_address,
     sycl_queue,
 )
-from triton_xe.runtime.level_zero.targets import device_target
+from triton_xe.runtime.level_zero.targets import device_target, nearest_target
 from triton_xe.runtime.level_zero.zebin import is_zebin, kernel_facts, undefined_symbols
 from triton_xe.runtime.spirv_reader import EntryPoint, entry_point
 
@@ -51,6 +51,10 @@ WAITING = (
     "launches wait for torch's queue before and after each kernel, because this SYCL runtime does "
     "not give what is needed to order them on the device ({why}); use the torch version this "
     "package names"
+)
+NEWER = (
+    "{name} (IP version {version}) is newer than this version of triton-xe: its kernels are those "
+    "of {target}, whose instructions it has; update triton-xe to use what is new"
 )
 _GRF_FLAGS = ("register-file", "GRF")
 _EVENTS_PER_POOL = 64
@@ -117,6 +121,10 @@ class LevelZeroDevice:
         self.physical, self.index = physical, index
         self.target = device_target(physical)
         self.name = physical.name
+        if not nearest_target(physical)[1]:
+            version = ".".join(map(str, physical.ip_version))
+            warnings.warn(NEWER.format(name=self.name, version=version, target=self.target.name),
+                          RuntimeWarning, stacklevel=4)
         self.context: Context = physical.driver.context()
         self.list = CommandList(self.context, physical)
         self.state = launcher.device_state()

@@ -156,6 +156,21 @@ class PhysicalDevice:
         api().call("zeDeviceGetModuleProperties", self.handle, ctypes.byref(found))
         return found
 
+    @property
+    def has_dpas(self) -> bool:
+        flags = raw.IntelFlags(raw.IntelFlags.DOT_PRODUCTS)
+        found = raw.ze_device_module_properties_t(pNext=ctypes.addressof(flags))
+        api().call("zeDeviceGetModuleProperties", self.handle, ctypes.byref(found))
+        return bool(flags.flags & raw.IntelFlags.DPAS)
+
+    @property
+    def has_block_2d(self) -> bool:
+        flags = raw.IntelFlags(raw.IntelFlags.BLOCK_2D)
+        found = raw.ze_device_properties_t(pNext=ctypes.addressof(flags))
+        api().call("zeDeviceGetProperties", self.handle, ctypes.byref(found))
+        wanted = raw.IntelFlags.STORES_AND_LOADS
+        return bool(flags.flags & wanted == wanted)
+
     def memories(self) -> list[raw.ze_device_memory_properties_t]:
         return _list(
             raw.ze_device_memory_properties_t, "zeDeviceGetMemoryProperties", self.handle

@@ -43,6 +43,19 @@ class Handle(c_void_p):
         return value
 
 
+class IntelFlags(ctypes.Structure):
+    """Flags that Intel's driver adds to the answer of a query through `pNext`; 0 where it does not.
+
+    `ze_intel_device_module_dp_exp_properties_t` for modules, bit 1: DPAS, and
+    `ze_intel_device_block_array_exp_properties_t` for devices, bits 0 and 1: 2D block stores and
+    loads (`ze_intel_gpu.h` of Intel's compute runtime).
+    """
+
+    _fields_ = (("stype", c_uint32), ("pNext", c_void_p), ("flags", c_uint32))
+    DOT_PRODUCTS, BLOCK_2D = 0x30013, 0x30007
+    DPAS, STORES_AND_LOADS = 2, 3
+
+
 class DriverHandle(Handle):
     """ze_driver_handle_t"""
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.hardware.target import Target, by_ip_version
+from triton_xe.hardware.target import Target, nearest
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.objects import PhysicalDevice
 
 
+def nearest_target(device: PhysicalDevice) -> tuple[Target, bool]:
+    """The row of our table that a device gets, and whether the table knows this very device.
+
+    What the table does not know of is asked for: what the driver does not say is not there.
+    """
+    compute = device.compute_properties()
+    has_fp64 = bool(device.module_properties().flags & raw.MODULE_FP64)
+    return nearest(
+        device.ip_version, tuple(compute.subGroupSizes[: compute.numSubGroupSizes]),
+        dpas=device.has_dpas, block2d=device.has_block_2d, fp64=has_fp64,
+    )
+
+
 def device_target(device: PhysicalDevice) -> Target:
     """The target of a real device: our table's instructions, the driver's sizes and limits."""
-    base, _ = by_ip_version(device.ip_version)
+    base, _ = nearest_target(device)
     p, compute = device.properties, device.compute_properties()
     memories = device.memories()
     sizes = tuple(compute.subGroupSizes[: compute.numSubGroupSizes])

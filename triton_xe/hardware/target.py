@@ -108,19 +108,53 @@ TARGETS: Mapping[str, Target] = {
 }
 
 
+_WITHOUT: Mapping[str, Mapping[str, Any]] = {
+    "dpas": dict(dpas_execution_size=0, has_tf32_dpas=False, has_fp8_dpas=False),
+    "block2d": dict(has_block_2d=False),
+    "fp64": dict(has_fp64=False),
+}
+"""Features that a device may lack which otherwise has the instructions of a row above."""
+_NO = "-no-"
+
+
 def target(name: str) -> Target:
-    """The device called `name`; `UnsupportedError` lists the known ones."""
-    known = TARGETS.get(name)
-    if known is None:
+    """The device called `name`; `UnsupportedError` lists the known ones.
+
+    >>> target("pvc-no-dpas").has_dpas
+    False
+    """
+    if name in TARGETS:
+        return TARGETS[name]
+    base, *lacking = name.split(_NO)
+    if not is_target(name):
         raise UnsupportedError(f"unknown Intel GPU {name!r}; known: {', '.join(TARGETS)}")
-    return known
+    found = TARGETS[base]
+    for feature in lacking:
+        found = replace(found, **_WITHOUT[feature])
+    return replace(found, name=name)
+
+
+def is_target(name: str) -> bool:
+    """Whether `target` knows the name."""
+    base, *lacking = name.split(_NO)
+    return base in TARGETS and all(feature in _WITHOUT for feature in lacking)
+
+
+def without(found: Target, **has: bool) -> Target:
+    """The target as it is named where a device lacks features, of `dpas`, `block2d` and `fp64`.
+
+    >>> without(target("ptl"), dpas=True, block2d=False).name
+    'ptl-no-block2d'
+    """
+    had = {"dpas": found.has_dpas, "block2d": found.has_block_2d, "fp64": found.has_fp64}
+    lacking = [feature for feature, is_there in has.items() if had[feature] and not is_there]
+    return target(_NO.join([found.name, *lacking]))
 
 
 _FIRST_XE = (12, 55)
 _BY_RELEASE = {t.ip_version: t.name for t in TARGETS.values()} | {
-    (12, 56): "dg2", (12, 57): "dg2", (12, 61): "pvc", (12, 71): "mtl", (20, 2): "bmg",
+    (12, 56): "dg2", (12, 57): "dg2", (12, 61): "pvc-no-dpas", (12, 71): "mtl", (20, 2): "bmg",
 }
-_WITHOUT_MATRIX_UNIT = ((12, 61),)
 _BY_GENERATION = {20: "lnl", 30: "ptl"}
 """For a release that is not listed: the device whose instructions its generation has."""
 
@@ -128,8 +162,8 @@ _BY_GENERATION = {20: "lnl", 30: "ptl"}
 def by_ip_version(ip_version: tuple[int, ...]) -> tuple[Target, bool]:
     """The target for an IP version, and whether this very device is known.
 
-    A newer device gets the newest target, whose instructions it has too; `UnsupportedError` for
-    one older than Xe-HPG.
+    A newer device gets the newest target, whose instructions it has too unless its driver says
+    otherwise (`without`); `UnsupportedError` for one older than Xe-HPG.
     """
     release = (ip_version[0], ip_version[1])
     if release < _FIRST_XE:
@@ -139,10 +173,23 @@ def by_ip_version(ip_version: tuple[int, ...]) -> tuple[Target, bool]:
         )
     name = _BY_RELEASE.get(release)
     if name is not None:
-        found = TARGETS[name]
-        if release in _WITHOUT_MATRIX_UNIT:
-            found = replace(found, dpas_execution_size=0, has_tf32_dpas=False)
-        return found, True
+        return target(name), True
     generation = max((g for g in _BY_GENERATION if g <= release[0]), default=0)
-    exact = TARGETS[_BY_GENERATION.get(generation, "mtl")]
-    return exact, exact.ip_version[:2] == release
+    return TARGETS[_BY_GENERATION.get(generation, "mtl")], False
+
+
+def nearest(
+    ip_version: tuple[int, ...], subgroup_sizes: tuple[int, ...], **has: bool
+) -> tuple[Target, bool]:
+    """The target whose code a device runs, and whether this very device is known.
+
+    Of an unknown one `has` says which of `without`'s features it has.
+
+    >>> nearest((35, 11, 0), (16, 32), dpas=True, block2d=False, fp64=True)[0].name
+    'ptl-no-block2d'
+    """
+    if any(ip_version):
+        found, is_known = by_ip_version(ip_version)
+    else:
+        found, is_known = TARGETS["bmg" if min(subgroup_sizes) == 16 else "dg2"], False
+    return (found if is_known else without(found, **has)), is_known

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_xe.hardware.target import TARGETS
+from triton_xe.hardware.target import target as find_target
 
 STAGES = {"ttir": "ttir", "ttgir": "ttgir", "xetile": "xetile", "xegpu": "xegpu", "llvm": "llir",
           "llir": "llir", "spirv": "spv", "spv": "spv"}
@@ -117,7 +118,7 @@ def compile_kernel(function: Any, signature: str, target: str, options: Mapping[
 
     types, constants, attributes = parse_signature(function.arg_names, signature)
     source = triton.compiler.ASTSource(function, types, constants, attributes)
-    gpu = GPUTarget("xpu", target, TARGETS[target].subgroup_size)
+    gpu = GPUTarget("xpu", target, find_target(target).subgroup_size)
     return triton.compile(source, target=gpu, options=dict(options))
 
 

@@ -20,7 +20,6 @@ from typing import Any
 import triton_xe
 from triton_xe import knobs
 from triton_xe.errors import XeError
-from triton_xe.hardware.target import by_ip_version
 from triton_xe.runtime import native
 from triton_xe.runtime.selection import Selection, select, torch_build
 from triton_xe.tools import installation, intel
@@ -188,7 +187,7 @@ def _level_zero(report: Report) -> None:
 
 
 def _device(device: Any) -> dict[str, Any]:
-    from triton_xe.runtime.level_zero.targets import device_target
+    from triton_xe.runtime.level_zero.targets import device_target, nearest_target
 
     facts = {
         "name": device.name,
@@ -201,7 +200,7 @@ def _device(device: Any) -> dict[str, Any]:
         return {**facts, "target": "", "note": "not an Intel GPU"}
     try:
         target = device_target(device)
-        known = by_ip_version(device.ip_version)[1]
+        known = nearest_target(device)[1]
     except XeError as error:
         return {**facts, "target": "", "note": str(error)}
     note = "" if known else f"newer than this version of triton-xe: used as a {target.name}"
