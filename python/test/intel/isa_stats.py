@@ -1,10 +1,10 @@
 """Figures of Intel Xe assembly listings (the `.asm` files of Intel's graphics compiler).
 
-What is counted is the hot loop: the innermost loop with DPAS instructions, the one with most of
-them when there are several; without DPAS the deepest, then longest, loop; without loops the whole
-kernel.  A loop is the range from a label to the last branch back to it.  Messages are recognised by
-mnemonic (`load_block2d.ugm...`), or for raw `send` instructions by the mnemonic the disassembler
-puts in the comment.
+What is counted is the hot loop: the innermost loop with most DPAS instructions, of several
+versions the shortest, which is the one that runs; without DPAS the deepest, then longest, loop;
+without loops the whole kernel.  A loop is the range from a label to the last branch back to it.
+Messages are recognised by mnemonic (`load_block2d.ugm...`), or for raw `send` instructions by the
+mnemonic the disassembler puts in the comment.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Instruction:
     opcode: str
     operands: str
     comment: str
+    ends: bool = False
+    """Whether the thread ends with it."""
 
     @property
     def base(self) -> str:
@@ -41,7 +43,10 @@ class Instruction:
 
     @property
     def is_dpas(self) -> bool:
-        return self.base in _DPAS
+        """Whether it multiplies: not so what Xe-HPG's compiler puts before a chain, r = r * r."""
+        registers = re.findall(r"\b(r\d+|null)\b", self.operands)
+        dummy = registers[1:2] == ["null"] and len({registers[0], *registers[2:]}) == 1
+        return self.base in _DPAS and not dummy
 
     @property
     def is_issued(self) -> bool:
@@ -142,7 +147,8 @@ def _parse(text: str) -> _Listing:
         found = _LINE.match(code)
         if found and not code.lstrip().startswith("."):
             operands = re.sub(r"\{[^}]*\}", " ", found["operands"]).strip()
-            listing.instructions.append(Instruction(found["opcode"], operands, comment.strip()))
+            listing.instructions.append(Instruction(
+                found["opcode"], operands, comment.strip(), "EOT" in found["operands"]))
     return listing
 
 
@@ -168,7 +174,7 @@ def _hot(listing: _Listing, loops: list[tuple[int, int]]) -> tuple[int, int]:
     with_dpas = [loop for loop in loops if dpas[loop]]
     if with_dpas:
         inner = [one for one in with_dpas if not any(_inside(two, one) for two in with_dpas)]
-        return max(inner, key=lambda loop: dpas[loop])
+        return max(inner, key=lambda loop: (dpas[loop], loop[0] - loop[1]))
     depth = {one: sum(_inside(one, two) for two in loops) for one in loops}
     return max(loops, key=lambda loop: (depth[loop], loop[1] - loop[0]))
 
@@ -203,7 +209,7 @@ def _kind(instruction: Instruction) -> str:
         return f"{scratch[1]}s"
     if message is not None:
         return _message_kind(message[1], instruction)
-    if ".gtwy" in instruction.opcode and "end of thread" not in instruction.comment:
+    if ".gtwy" in instruction.opcode and not instruction.ends:
         return "barriers"
     return ""
 

@@ -33,7 +33,7 @@ _inner:
 (f0.1)  goto (16|M0)             _done   _done                                             // $7
 (W)     jmpi                                 _outer                                        // $8
 _done:
-(W)     send.gtwy (1|M0)         null     r112  null:0  0x0  0x02000010 {EOT} // end of thread
+(W)     send.gtwy (1|M0)         null     r112  null:0  0x0  0x02000010 {EOT}
 """
 
 
@@ -49,6 +49,19 @@ def test_hand_written_listing() -> None:
     assert figures.whole.barriers == 1
     assert figures.whole.moves == 1
     assert "2 dpas, 2 block loads, 1 prefetches" in figures.summary()
+
+
+def test_of_two_versions_the_short_one_runs_and_a_register_by_itself_is_no_product() -> None:
+    slow = """
+_slow:
+        dpas.8x8 (8|M0)          r9:f     null:f            r9:hf            r9.0:hf   {Atomic}
+        dpas.8x8 (8|M0)          r9:f     r9:f              r37:hf           r61.0:hf  // $8
+        dpas.8x8 (8|M0)          r19:f    null:f            r37:hf           r65.0:hf  // $8
+""" + "        mov (8|M0)   r1.0<1>:f     0x0:f     // $9\n" * 20 + """
+(W&f0.0) jmpi                                _slow                                         // $9
+"""
+    assert isa_stats.read(LISTING + slow).hot_loop == isa_stats.read(LISTING).hot_loop
+    assert isa_stats.read(slow.join(LISTING.split("_inner:", 1))).whole.dpas == 4
 
 
 def test_without_dpas_the_deepest_loop_counts_and_without_loops_the_kernel() -> None:
