@@ -128,10 +128,10 @@ ROWS: dict[str, Row] = {
 }
 
 
-def compiled(name: str, device: str) -> Any:
+def compiled(name: str, device: str, **changed: int) -> Any:
     """The row's kernel from Triton."""
     row = ROWS[name]
-    options = {"num_warps": row.num_warps, "num_stages": 3}
+    options = {"num_warps": row.num_warps, "num_stages": 3} | changed
     return triton.compile(row.source(), target=GPUTarget("xpu", device, 16), options=options)
 
 

@@ -12,8 +12,10 @@ from typing import Any, ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from triton_xe.hardware.register_file import register_file
+from triton_xe.hardware.register_file import CARRIED_LIMIT, SMALL, register_file
 from triton_xe.lowering.emit.module import emit_module
+from triton_xe.lowering.emit.pressure import pressure
+from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.module_facts import (
     module_lanes,
     module_target,
@@ -56,13 +58,26 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
         op.attributes[LLVM_IR] = StringAttr(stage.text)
 
 
+def _is_crowded(state: ModuleState) -> bool:
+    """Whether a loop or a product needs more than the small register file.
+
+    Other code is in the small one even where it spills a little: it waits for memory, and more
+    threads hide that.
+    """
+    register = state.target.grf_bytes
+    if state.carried_bytes >= CARRIED_LIMIT * register:
+        return True
+    return bool(state.carried_bytes or state.dpas) and any(
+        pressure(f, state.lanes) > SMALL * register for f in state.llvm.functions if f.blocks)
+
+
 def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     """The LLVM module, and what the launcher must know."""
     device, options = module_target(module), options_of(module)
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
                         contract=options.contract)
     text = str(state.llvm)
-    registers = register_file(options.grf_mode, state.carried_bytes, device)
+    registers = register_file(options.grf_mode, _is_crowded(state), state.num_warps, device)
     flags = (registers.flag, EXACT_DIVISION if state.precise else "")
     return LlvmStage(text, verified(text)), {
         "shared": state.slm_bytes,

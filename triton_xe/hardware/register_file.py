@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from triton_xe.hardware.target import Target
 
 LARGE = 256
+SMALL = 128
 CARRIED_LIMIT = 64
-"""Registers; loops that carry more than this leave too few of 128 for operands."""
+"""Registers; loops that carry as many leave too few of 128 for operands."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,22 @@ class RegisterFile:
         return "" if self.registers is None else f"-ze-exp-register-file-size={self.registers}"
 
 
-def register_file(grf_mode: str, carried_bytes: int, device: Target) -> RegisterFile:
-    """The file for a mode: "default", "auto" or a number; `carried_bytes` are those of a loop."""
+def large_fits(num_warps: int, device: Target) -> bool:
+    """Whether a work-group has threads enough with the large file, which leaves fewer."""
+    return num_warps <= device.eus_per_core * device.threads_per_eu[LARGE]
+
+
+def register_file(
+    grf_mode: str, crowded: bool, num_warps: int, device: Target
+) -> RegisterFile:
+    """The file for a mode: "default", "auto" or a number.
+
+    By default that is the large one for a kernel whose values are too many for the small one.
+    """
     if grf_mode == "auto":
         return RegisterFile(automatic=True)
     if grf_mode == "default":
-        wanted = LARGE if carried_bytes > device.grf_bytes * CARRIED_LIMIT else None
+        wanted = LARGE if crowded and large_fits(num_warps, device) else None
     else:
         wanted = int(grf_mode)
     return RegisterFile(wanted if wanted in device.grf_modes else None)

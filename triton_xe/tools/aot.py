@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.hardware.register_file import LARGE, RegisterFile, large_fits
+from triton_xe.hardware.target import target
 from triton_xe.runtime.folder import DESCRIPTION, Description, Parameter
 from triton_xe.runtime.level_zero.zebin import kernel_facts
 from triton_xe.runtime.spirv_reader import entry_point
@@ -54,6 +57,19 @@ def write_folder(
     return description
 
 
+def _spilling_least(spirv: bytes, kernel: str, device: str, flags: str) -> bytes:
+    """Intel's compiler's code; with the large register file where the small one spills more."""
+    made = intel.compile_spirv(spirv, device, flags, dump_asm=False)
+    facts = made.kernels[kernel]
+    warps = prod(entry_point(spirv, kernel).group_size) // facts.simd_size
+    named = RegisterFile.of_flags(flags) != RegisterFile()
+    if not facts.spill_size or named or not large_fits(warps, target(device)):
+        return made.binary
+    large = f"{flags} {RegisterFile(LARGE).flag}".strip()
+    other = intel.compile_spirv(spirv, device, large, dump_asm=False)
+    return min((made, other), key=lambda m: m.kernels[kernel].spill_size).binary
+
+
 def native_code(spirv: bytes, kernel: str, target: str, flags: str) -> bytes:
     """Native code by Intel's offline compiler, else by the driver of a GPU of that very type.
 
@@ -61,7 +77,7 @@ def native_code(spirv: bytes, kernel: str, target: str, flags: str) -> bytes:
     """
     missing = intel.available()
     if missing is None:
-        return intel.compile_spirv(spirv, target, flags, dump_asm=False).binary
+        return _spilling_least(spirv, kernel, target, flags)
     from triton_xe.runtime.level_zero.device import open_devices
 
     try:

@@ -9,7 +9,7 @@ import pytest
 from triton_xe.errors import DeviceError
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.runtime.level_zero.zebin import kernel_facts, parse_ze_info, sections, ze_info
-from triton_xe.tools import intel, sample_kernel
+from triton_xe.tools import aot, intel, sample_kernel
 
 DEVICES = {"pvc": 16, "bmg": 16, "lnl": 16, "ptl": 16, "dg2": 8}
 LARGE_GRF = "-ze-opt-large-register-file"
@@ -59,6 +59,18 @@ def test_spills_are_reported_and_the_large_register_file_removes_them() -> None:
     assert small.facts.spill_size > 0
     assert f".spill size {small.facts.spill_size}" in small.asm["register_pressure"]
     assert (large.facts.grf_count, large.facts.spill_size) == (256, 0)
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize(("values", "flags", "registers"), [
+    (150, "", 256), (20, "", 128), (150, "-ze-exp-register-file-size=128", 128),
+])
+def test_native_code_takes_the_register_file_that_spills_less(
+    values: int, flags: str, registers: int
+) -> None:
+    spirv = sample_kernel.to_spirv(sample_kernel.register_pressure(values))
+    facts = kernel_facts(aot.native_code(spirv, "register_pressure", "bmg", flags))
+    assert facts["register_pressure"].grf_count == registers
 
 
 @pytest.mark.intel_compiler

@@ -1,0 +1,87 @@
+"""How many bytes of registers a kernel needs at once, estimated from the code as it was written.
+
+Each value lives from where it is written to its last use, in a loop that it is carried into to
+the end of the loop; private memory counts like the values that are kept in it.  What all lanes
+share takes the room of one lane.  Intel's compiler moves instructions about, so this is a guess.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+from llvmlite import ir
+
+from triton_xe.lowering.emit.types import bits_of
+
+
+def pressure(function: ir.Function, lanes: int) -> int:
+    """Most bytes of values that live at the same time."""
+    order = [i for block in function.blocks for i in block.instructions]
+    place = {i: n for n, i in enumerate(order)}
+    first, last = _lives(order, place)
+    for start, end in sorted(_loops(order, place), reverse=True):
+        for value, until in last.items():
+            if first[value] < start <= until < end:
+                last[value] = end
+    change: defaultdict[int, int] = defaultdict(int)
+    varying = _varying(order)
+    for value, until in last.items():
+        size = _size(value) * (lanes if value in varying else 1)
+        change[first[value]] += size
+        change[until] -= size
+    return max(accumulate(change[n] for n in range(len(order))), default=0)
+
+
+def _lives(order: list[Any], place: dict[Any, int]) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Where each value begins and ends to live, loops aside."""
+    first = {i: n for i, n in place.items() if i.opname != "alloca"}
+    last = dict(first)
+    for user in order:
+        for value, n in _used(user, place):
+            if value in place:
+                first.setdefault(value, n)
+                last[value] = max(last.get(value, n), n)
+    return first, last
+
+
+def _used(user: Any, place: dict[Any, int]) -> Iterator[tuple[Any, int]]:
+    """The values that an instruction reads, and where; addresses stand for their memory too."""
+    if isinstance(user, ir.PhiInstr):
+        for value, block in user.incomings:
+            yield value, place[block.terminator]
+        return
+    for value in user.operands:
+        yield value, place[user]
+        if getattr(value, "opname", "") == "getelementptr":
+            yield value.operands[0], place[user]
+
+
+def _loops(order: list[Any], place: dict[Any, int]) -> Iterator[tuple[int, int]]:
+    """The first and last instruction of each loop."""
+    for n, instruction in enumerate(order):
+        for target in instruction.operands if instruction.opname == "br" else ():
+            if isinstance(target, ir.Block) and place[target.instructions[0]] <= n:
+                yield place[target.instructions[0]], n
+
+
+def _varying(order: list[Any]) -> set[Any]:
+    """The values that may differ between lanes."""
+    found: set[Any] = set()
+    for i in order:
+        made = isinstance(i.type, ir.VectorType) and i.opname in ("load", "call")
+        lane = i.opname == "call" and "sub_group_local_id" in i.callee.name
+        if made or lane or i.opname == "alloca" or any(v in found for v in i.operands):
+            found.add(i)
+    return found
+
+
+def _size(value: Any) -> int:
+    """Bytes of one lane."""
+    kind = value.allocated_type if value.opname == "alloca" else value.type
+    if value.opname == "getelementptr" or isinstance(kind, ir.VoidType | ir.PointerType):
+        return 0
+    vector = isinstance(kind, ir.VectorType)
+    return kind.count * bits_of(kind.element) // 8 if vector else bits_of(kind) // 8

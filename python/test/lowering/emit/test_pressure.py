@@ -1,0 +1,61 @@
+"""The estimate of registers, and the register file that it leads to."""
+
+import pytest
+from llvmlite import ir
+
+from benchmarks import loops
+from triton_xe.lowering.emit.pressure import pressure
+
+FLOATS = ir.VectorType(ir.FloatType(), 8)
+
+
+def function(*arguments):
+    made = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), arguments), "f")
+    return made, ir.IRBuilder(made.append_basic_block())
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_values_live_from_where_they_are_written_to_their_last_use(count):
+    made, b = function(ir.PointerType(), ir.IntType(32))
+    pointer, shared = made.args
+    loaded = [b.load(pointer, typ=FLOATS) for _ in range(count)]
+    for value in loaded:
+        b.store(b.fadd(value, value), pointer)
+    b.add(shared, shared)
+    b.ret_void()
+    assert pressure(made, 16) == count * 8 * 4 * 16  # a sum takes the place of its last operand
+
+
+def test_what_a_loop_reads_lives_as_long_as_the_loop():
+    made, b = function(ir.PointerType(), ir.IntType(1))
+    pointer, again = made.args
+    outside = b.load(pointer, typ=FLOATS)
+    before, loop = b.block, made.append_basic_block()
+    b.branch(loop)
+    b.position_at_end(loop)
+    total = b.phi(FLOATS)
+    first = b.fadd(total, outside)
+    after = [b.load(pointer, typ=FLOATS) for _ in range(3)]
+    for value in after:
+        first = b.fadd(first, value)
+    total.add_incoming(outside, before)
+    total.add_incoming(first, loop)
+    end = made.append_basic_block()
+    b.cbranch(again, loop, end)
+    b.position_at_end(end)
+    b.ret_void()
+    assert pressure(made, 16) == 5 * 8 * 4 * 16  # outside, the sum, three loads
+
+
+@pytest.mark.parametrize(("name", "large"), [
+    ("gemm 64x128x64", True), ("gemm 64x64x32", True), ("softmax fp32", False), ("add", False),
+    ("layer norm", False),
+])
+def test_the_register_file_of_common_kernels(name, large):
+    flags = loops.compiled(name, "bmg").metadata.build_flags
+    assert ("large-register-file" in flags) == large
+
+
+def test_a_work_group_of_64_warps_needs_the_threads_of_the_small_file():
+    assert "large-register-file" not in loops.compiled(
+        "gemm", "bmg", num_warps=64).metadata.build_flags
