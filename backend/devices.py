@@ -29,7 +29,11 @@ def devices() -> tuple[Device, ...]:
     if chosen.kind == "gpu":
         from triton_xe.runtime.level_zero.device import open_devices
 
-        return tuple(open_devices())
+        found = tuple(open_devices())
+        if not found:
+            raise DeviceError(f"Level Zero finds no Intel GPU, and {chosen.reason}; `triton-xe "
+                              "doctor` says what is missing, TRITON_XE_DEVICE=sim simulates one")
+        return found
     from triton_xe.runtime.simulator.device import SimulatedDevice
 
     return tuple(SimulatedDevice(name, index) for index, name in enumerate(chosen.targets))

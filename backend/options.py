@@ -59,6 +59,9 @@ class XeOptions:
 
     def __post_init__(self) -> None:
         device = target(self.arch)
+        for name in ("num_warps", "num_stages", "num_ctas", "warp_size"):
+            if not isinstance(getattr(self, name), int):
+                raise OptionError(f"{name} must be an integer, not {getattr(self, name)!r}")
         if not _is_power_of_two(self.num_warps):
             raise OptionError(f"num_warps must be a power of 2, not {self.num_warps}")
         if self.num_stages < 0:

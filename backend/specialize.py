@@ -108,7 +108,8 @@ def _explained(
 ) -> Exception:
     """The error of a refused argument, with the argument's name."""
     if not isinstance(error, _Refused):
-        return type(error)(str(error).replace("dynamic_func()", "this kernel"))
+        return type(error)(str(error).replace("dynamic_func() missing", "this kernel is missing")
+                           .replace("dynamic_func()", "this kernel"))
     values = dict(zip(signature.parameters, args, strict=False)) | named
     names = [name for name, value in values.items() if _holds(value, error.value)]
     return TypeError(f"argument {', '.join(map(repr, names))} {error}")

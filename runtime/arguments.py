@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from triton_xe.errors import DeviceError
+
+MOST_PROGRAMS = (1 << 31) - 1
+"""Along one dimension of a grid: the number of a program is a signed 32-bit integer."""
+
+
+def check_grid(kernel: str, grid: Sequence[Any]) -> None:
+    """`DeviceError` unless the grid is three sizes."""
+    if len(grid) == 3 and all(hasattr(size, "__index__") for size in grid):
+        if all(0 <= size <= MOST_PROGRAMS for size in grid):
+            return
+    shown = ", ".join(map(str, grid))
+    raise DeviceError(
+        f"cannot launch kernel {kernel!r}: the grid ({shown}) is not of three whole numbers "
+        "between 0 and 2**31 - 1; triton.cdiv(a, b) divides, rounds up, and gives an integer"
+    )
 
 
 def integer_bits(kernel: str, index: int, kind: str, value: Any) -> int:

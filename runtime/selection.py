@@ -88,23 +88,29 @@ def _as_asked(request: str) -> Selection:
     kind, colon, names = request.partition(":")
     if request == "gpu":
         return Selection("gpu", (), "TRITON_XE_DEVICE=gpu asks for it")
-    if kind != "sim" or (colon and not names):
+    if kind == "gpu":
         raise DeviceError(
-            f"TRITON_XE_DEVICE={request} names no device; use gpu, sim, sim:<name> or "
-            "sim:<name>,<name>")
+            f"TRITON_XE_DEVICE={request} names no device; TRITON_XE_DEVICE=gpu uses all Intel "
+            "GPUs, and ZE_AFFINITY_MASK chooses among them")
+    if kind != "sim" or (colon and not names):
+        from triton_xe.hardware.target import TARGETS
+
+        raise DeviceError(
+            f"TRITON_XE_DEVICE={request} names no device; use gpu, sim, or sim: and one or more "
+            f"of {', '.join(TARGETS)}, as in sim:bmg,pvc")
     targets = tuple(names.split(",")) if names else (DEFAULT_TARGET,)
     _check_targets(request, targets)
     return Selection("sim", targets, f"TRITON_XE_DEVICE={request} asks for it")
 
 
 def _check_targets(request: str, targets: tuple[str, ...]) -> None:
-    from triton_xe.hardware.target import TARGETS, is_target
+    from triton_xe.hardware.target import is_target, known_names
 
     unknown = [name for name in targets if not is_target(name)]
     if unknown:
         raise DeviceError(
-            f"TRITON_XE_DEVICE={request} names an unknown device {unknown[0]!r}; known: "
-            + ", ".join(TARGETS))
+            f"TRITON_XE_DEVICE={request} names an unknown device {unknown[0]!r}; "
+            + known_names(unknown[0]))
     if len(targets) > MAX_DEVICES:
         raise DeviceError(
             f"TRITON_XE_DEVICE names {len(targets)} devices; at most {MAX_DEVICES} are simulated")

@@ -23,6 +23,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 
@@ -40,8 +41,26 @@ def prefer_this_backend() -> None:
 
 
 def debug() -> int:
-    text = os.environ.get("TRITON_XE_DEBUG", "0")
-    return int(text) if text.isdigit() else 0
+    return int(_number("TRITON_XE_DEBUG", 0))
+
+
+def _number(name: str, default: float, least: float = 0) -> float:
+    """The number in a variable; the default, with a warning, where it is none or too small."""
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if text.replace(".", "", 1).isdigit() and float(text) >= least:
+        return float(text)
+    _warn(f"{name}={text} is not a number of at least {least}; {default:g} is used")
+    return default
+
+
+@cache
+def _warn(sentence: str) -> None:
+    """Once per process."""
+    import warnings
+
+    warnings.warn(sentence, RuntimeWarning, stacklevel=4)
 
 
 def cache_dir() -> Path:
@@ -50,8 +69,7 @@ def cache_dir() -> Path:
 
 
 def threads() -> int:
-    text = os.environ.get("TRITON_XE_THREADS", "")
-    return int(text) if text.isdigit() and int(text) > 0 else len(os.sched_getaffinity(0))
+    return int(_number("TRITON_XE_THREADS", len(os.sched_getaffinity(0)), least=1))
 
 
 def native() -> bool:
@@ -80,8 +98,7 @@ def abort_on_assert() -> bool:
 
 
 def print_bytes() -> int:
-    text = os.environ.get("TRITON_XE_PRINT_BYTES", "")
-    return int(text) if text.isdigit() and int(text) >= 64 else 1 << 20
+    return int(_number("TRITON_XE_PRINT_BYTES", 1 << 20, least=64))
 
 
 def sanitize_finite() -> bool:
@@ -89,8 +106,7 @@ def sanitize_finite() -> bool:
 
 
 def time_limit() -> float:
-    text = os.environ.get("TRITON_XE_TIME_LIMIT", "")
-    return float(text) if text.replace(".", "", 1).isdigit() else 600.0
+    return _number("TRITON_XE_TIME_LIMIT", 600)
 
 
 def trace() -> str:

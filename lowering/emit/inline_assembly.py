@@ -14,9 +14,26 @@ from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.types import scalar_type
 
+_LANGUAGES = {"r f l h d q b": "PTX, NVIDIA's assembly", "v s": "AMD's assembly"}
+"""By the constraints that only they have."""
+
+
+def _check_language(constraints: str) -> None:
+    """Refuse assembly of another vendor, which the driver would take for vISA and choke on."""
+    codes = {code.strip().lstrip("=&+") for code in constraints.split(",")}
+    for letters, language in _LANGUAGES.items():
+        if codes & set(letters.split()):
+            raise UnsupportedError(
+                f"tl.inline_asm_elementwise: constraints {constraints!r} are those of {language}; "
+                "no Intel GPU runs that. Write it with Triton's operations, at least where "
+                "triton.language.target_info.is_cuda() is false; vISA takes '=rw,rw'"
+            )
+
 
 @lowers(ElementwiseInlineAsmOp)
 def lower_inline_assembly(em: Emitter, op: ElementwiseInlineAsmOp) -> None:
+    text, constraints = op.asm_string.data, op.constraints.data
+    _check_language(constraints)
     packed = int(op.packed_element.value.data)
     if packed != 1:
         raise UnsupportedError(
@@ -31,7 +48,6 @@ def lower_inline_assembly(em: Emitter, op: ElementwiseInlineAsmOp) -> None:
     kinds = [scalar_type(v.type) for v in op.arguments]
     (result,) = op.res
     returned = scalar_type(result.type)
-    text, constraints = op.asm_string.data, op.constraints.data
     pure = bool(op.pure.value.data)
     assembly = ir.InlineAsm(ir.FunctionType(returned, kinds), text, constraints, not pure)
 

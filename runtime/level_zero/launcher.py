@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import native
-from triton_xe.runtime.arguments import integer_bits
+from triton_xe.runtime.arguments import check_grid, integer_bits
 from triton_xe.runtime.arrays import address_of
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError
@@ -37,8 +37,6 @@ LETTERS = {
 }
 """Types of the values that a launch is given, as letters of a format (see `launch.c`); `constexpr`
 is no argument of the kernel."""
-MOST_PROGRAMS = (1 << 31) - 1
-"""Along one dimension of a grid: the number of a program is a signed 32-bit integer."""
 _CALLS = ("zeKernelSetArgumentValue", "zeCommandListAppendLaunchKernel", "zeMemGetAllocProperties",
           "zeMemGetAddressRange")
 _FLOATS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
@@ -179,7 +177,8 @@ class _Launch:
         if len(values) != len(self.types):
             self._refuse(f"it takes {len(self.types)} arguments, got {len(values)}")
         self._check_open()
-        grid = [self._size(*each) for each in zip("xyz", (x, y, z), strict=True)]
+        check_grid(self.name, (x, y, z))
+        grid = [operator.index(each) for each in (x, y, z)]
         arguments = [
             self._argument(index, kind, value)
             for index, (kind, value) in enumerate(zip(self.types, values, strict=True))
@@ -215,12 +214,6 @@ class _Launch:
                 "it or its device is closed, or this process was made by fork() after the device "
                 "was used; use the 'spawn' method of multiprocessing"
             )
-
-    def _size(self, dimension: str, value: int) -> int:
-        size = operator.index(value)
-        if not 0 <= size <= MOST_PROGRAMS:
-            self._refuse(f"grid size {dimension} is not between 0 and 2**31 - 1")
-        return size
 
     def _argument(self, index: int, kind: str, value: Any) -> tuple[int, bytes | None]:
         """Size and bytes of an argument; shared local memory has a size only."""

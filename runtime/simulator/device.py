@@ -20,6 +20,7 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
+from triton_xe.runtime.arguments import check_grid
 from triton_xe.runtime.device import triton_properties
 from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.run import launch as launcher
@@ -156,8 +157,7 @@ class SimulatedDevice:
         """
         if kernel.code is None:
             raise DeviceError(f"kernel {kernel.name} was closed")
-        if len(grid) != 3 or any(n < 0 or n >= 1 << 31 for n in grid):
-            raise DeviceError(f"kernel {kernel.name}: {grid} is no grid of three sizes")
+        check_grid(kernel.name, grid)
         if knobs.sanitize() if sanitize is None else sanitize:
             self._launch_checked(kernel, grid, args)
             return

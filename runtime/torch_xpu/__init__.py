@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triton_xe.runtime.torch_xpu.library import Allocation
@@ -34,20 +34,34 @@ def autoload() -> None:
         from triton_xe.runtime import selection
 
         chosen = selection.select()
+        if chosen.kind == "gpu":
+            _refuse_use(torch, _NOT_FOR_GPU.format(reason=chosen.reason, torch=torch.__version__))
         if chosen.kind != "sim":
             return
         from triton_xe.runtime.torch_xpu import activation
 
         activation.start(chosen)
     except Exception as error:
-        _warn(error)
+        import warnings
+
+        text = " ".join(str(error).split()) or type(error).__name__
+        _refuse_use(torch, f"no simulated xpu device: {text}")
+        warnings.warn(f"triton-xe: no simulated xpu device: {text}", RuntimeWarning, stacklevel=2)
 
 
-def _warn(error: Exception) -> None:
-    import warnings
+_NOT_FOR_GPU = (
+    "{reason}, but this torch ({torch}) cannot use Intel GPUs: install torch's XPU build and run "
+    "`triton-xe setup`, or simulate one with TRITON_XE_DEVICE=sim")
 
-    text = " ".join(str(error).split()) or type(error).__name__
-    warnings.warn(f"triton-xe: no simulated xpu device: {text}", RuntimeWarning, stacklevel=3)
+
+def _refuse_use(torch: Any, why: str) -> None:
+    """Say at the first use of "xpu" why there is none, not that torch was built without it."""
+    from triton_xe.errors import DeviceError
+
+    def refuse() -> None:
+        raise DeviceError(why)
+
+    torch.xpu._lazy_init = refuse
 
 
 def is_loaded() -> bool:

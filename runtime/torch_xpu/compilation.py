@@ -111,14 +111,23 @@ def find_compiler() -> str:
         found = shutil.which(name)
         if found:
             return found
+    missing = f"CXX={wanted} was not found" if wanted else "g++, clang++ and c++ are all missing"
+    remedy = "unset CXX or correct it" if wanted else "install g++ (apt install g++)"
     raise DeviceError(
-        f"device \"xpu\" on torch's CPU build needs a C++ compiler once, and "
-        f"{'CXX=' + wanted if wanted else 'none of g++, clang++ and c++'} was not found: install "
-        "g++ (apt install g++) and run: python -m triton_xe.runtime.torch_xpu")
+        f"device \"xpu\" on torch's CPU build needs a C++ compiler once, and {missing}: {remedy}, "
+        "then run: python -m triton_xe.runtime.torch_xpu")
 
 
 def _build_into(path: Path, compiler: str, torch: Torch) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path, compiler, torch)
+    except (OSError, DeviceError) as error:
+        why = _full(path.parent) or str(error)
+        raise DeviceError(f"the simulated xpu device cannot be built: {why}") from error
+
+
+def _make(path: Path, compiler: str, torch: Torch) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         work = Path(folder)
         with ThreadPoolExecutor(len(UNITS)) as pool:
@@ -152,7 +161,23 @@ def _run(command: list[str]) -> None:
         return
     errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
     first = errors[0].strip() if errors else f"exit status {done.returncode}"
-    raise DeviceError(f"building the simulated xpu device with {command[0]} failed: {first}")
+    raise DeviceError(f"{command[0]} says: {first}")
+
+
+NEEDED_BYTES = 64 << 20
+"""What a build writes: objects, the library, and the compiler's temporary files."""
+
+
+def _full(folder: Path) -> str:
+    """A sentence where a disk is full that a build writes to; a compiler's own names none."""
+    places = ((folder, "TRITON_XE_CACHE"), (Path(tempfile.gettempdir()), "TMPDIR"))
+    for each, variable in places:
+        free = shutil.disk_usage(each).free
+        if free < NEEDED_BYTES:
+            return (
+                f"{each} has {free >> 20} MiB left and {NEEDED_BYTES >> 20} are needed; make "
+                f"room, or set {variable} to another folder")
+    return ""
 
 
 @contextlib.contextmanager

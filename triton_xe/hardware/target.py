@@ -127,7 +127,7 @@ def target(name: str) -> Target:
         return TARGETS[name]
     base, *lacking = name.split(_NO)
     if not is_target(name):
-        raise UnsupportedError(f"unknown Intel GPU {name!r}; known: {', '.join(TARGETS)}")
+        raise UnsupportedError(f"unknown Intel GPU {name!r}; {known_names(name)}")
     found = TARGETS[base]
     for feature in lacking:
         found = replace(found, **_WITHOUT[feature])
@@ -149,6 +149,25 @@ def without(found: Target, **has: bool) -> Target:
     had = {"dpas": found.has_dpas, "block2d": found.has_block_2d, "fp64": found.has_fp64}
     lacking = [feature for feature, is_there in has.items() if had[feature] and not is_there]
     return target(_NO.join([found.name, *lacking]))
+
+
+def known_names(wanted: str) -> str:
+    """The devices there are, and which one an unknown name may have meant.
+
+    >>> known_names("b580").partition(";")[0]
+    'did you mean bmg (Arc B580)?'
+    """
+    from difflib import get_close_matches
+
+    known = f"known: {', '.join(TARGETS)}"
+    words = {word.lower(): name for name, each in TARGETS.items() for word in each.product.split()
+             if any(letter.isdigit() for letter in word)}
+    product = words.get(wanted.lower())
+    near = [product] if product else get_close_matches(wanted, TARGETS)
+    if not near:
+        return known
+    found = TARGETS[near[0]]
+    return f"did you mean {found.name} ({found.product})?; {known}"
 
 
 _FIRST_XE = (12, 55)

@@ -41,9 +41,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = make_parser(asked or names).parse_args(arguments)
     try:
         return int(parsed.run(parsed) or 0)
-    except (XeError, OSError, ValueError) as error:
-        print(f"triton-xe {parsed.command}: {error}", file=sys.stderr)
+    except (XeError, OSError, ValueError, EOFError) as error:
+        print(f"triton-xe {parsed.command}: {_sentence(error)}", file=sys.stderr)
         return 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "the file is not text in UTF-8"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 if __name__ == "__main__":

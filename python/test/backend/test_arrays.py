@@ -118,7 +118,7 @@ def test_what_is_no_argument(value, why):
 
 
 def test_a_missing_argument_is_named():
-    with pytest.raises(TypeError, match=r"this kernel missing 1 required .* 'BLOCK'"):
+    with pytest.raises(TypeError, match=r"this kernel is missing 1 required .* 'BLOCK'"):
         scale[(1,)](np.zeros(4), np.zeros(4), 4, 1)
 
 

@@ -32,6 +32,12 @@ def packed(x, y, N: tl.constexpr):
     tl.store(y + i, tl.inline_asm_elementwise("", "=rw,rw", [tl.load(x + i)], tl.int32, True, 2))
 
 
+@triton.jit
+def foreign(x, y, HOW: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.inline_asm_elementwise("mov", HOW, [tl.load(x + i)], tl.int32, True, 4))
+
+
 def compiled(function, **constants):
     signature = {"x": "*i32", "y": "*i32", **dict.fromkeys(constants, "constexpr")}
     source = ASTSource(function, signature, constants)
@@ -52,3 +58,11 @@ def test_the_text_arrives():
 def test_what_has_no_form_is_refused(function, message):
     with pytest.raises(UnsupportedError, match=message):
         compiled(function, N=64)
+
+
+@pytest.mark.parametrize(("how", "language"), [
+    ("=r,r", "PTX, NVIDIA's"), ("=&r, r, ~{memory}", "PTX"), ("=v,v", "AMD's"),
+])
+def test_assembly_of_other_vendors_is_named(how, language):
+    with pytest.raises(UnsupportedError, match=f"are those of {language}.* Triton's operations"):
+        compiled(foreign, HOW=how, N=64)

@@ -97,7 +97,7 @@ def test_refusals_are_one_sentence(on_driver: Run) -> None:
     assert "it takes 4 arguments, got 3" in out["count"]
     assert "argument 3 (4294967296) does not fit the type" in out["range"]
     assert out["float"].startswith("TypeError")
-    assert "grid size y is not between 0" in out["grid"]
+    assert "is not of three whole numbers between 0" in out["grid"]
     assert "no kernel 'other'; it has: vector_add" in out["name"]
     assert "cannot allocate 1152921504606846976 bytes" in out["memory"]
     assert "not a SPIR-V module" in out["bytes"]

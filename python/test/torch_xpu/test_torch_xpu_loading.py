@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,7 @@ from triton_xe.runtime.torch_xpu.autograd_threads import settle
 
 torch = pytest.importorskip("torch")
 
-NEEDS_COMPILER = r"needs a C\+\+ compiler once"
+NEEDS_COMPILER = r"needs a C\+\+ compiler once, and g\+\+, clang\+\+ and c\+\+ are all missing"
 
 
 def output(script: str, **environment: str) -> str:
@@ -43,6 +44,7 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """torch as `autoload` finds it; the list receives what would be activated."""
     activated: list[object] = []
     monkeypatch.setattr(torch._C, "_has_xpu", False)
+    monkeypatch.setattr(torch.xpu, "_lazy_init", torch.xpu._lazy_init)
     monkeypatch.setattr(activation, "activate", lambda *args: activated.append(args))
     return activated
 
@@ -72,16 +74,6 @@ def test_autoload_can_be_turned_off() -> None:
         """, TORCH_DEVICE_BACKEND_AUTOLOAD="0", TRITON_XE_DEVICE="sim") == ""
 
 
-def test_autoload_without_simulator_does_nothing(
-    unloaded: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_XE_DEVICE", "gpu")
-    before = torch.xpu._lazy_init
-    torch_xpu.autoload()
-    assert unloaded == []
-    assert torch.xpu._lazy_init is before
-
-
 def test_autoload_leaves_a_real_xpu_build_alone(
     unloaded: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,8 +95,39 @@ def test_autoload_loads_what_is_built(
 
 def test_bad_wish_is_a_warning(unloaded: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_XE_DEVICE", "sim:b60")
-    with pytest.warns(RuntimeWarning, match="TRITON_XE_DEVICE=sim:b60 names an unknown device"):
+    why = r"TRITON_XE_DEVICE=sim:b60 names an unknown device 'b60'; did you mean bmg \(Arc B580\)"
+    with pytest.warns(RuntimeWarning, match=why):
         torch_xpu.autoload()
+    with pytest.raises(DeviceError, match=why):
+        torch.xpu._lazy_init()
+
+
+def test_a_gpu_is_asked_of_a_torch_without_xpu(
+    unloaded: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_DEVICE", "gpu")
+    torch_xpu.autoload()
+    assert unloaded == []
+    with pytest.raises(DeviceError, match=r"TRITON_XE_DEVICE=gpu asks for it, but this torch \(.* "
+                       "install torch's XPU build and run `triton-xe setup`, or simulate"):
+        torch.xpu._lazy_init()
+
+
+def test_the_first_use_says_why_there_is_no_device() -> None:
+    """In a program: with a device that is none, and with a library that cannot be built."""
+    program = """
+        import warnings
+        warnings.simplefilter("ignore")
+        import torch
+        try:
+            torch.zeros(4, device="xpu")
+        except RuntimeError as error:
+            print(error)
+        """
+    assert "did you mean bmg (Arc B580)?" in output(program, TRITON_XE_DEVICE="sim:b580")
+    assert "install torch's XPU build" in output(program, TRITON_XE_DEVICE="gpu")
+    assert "/dev/null/x" in output(program, TRITON_XE_CACHE="/dev/null/x", TRITON_XE_DEVICE="sim")
+    assert "/dev/null/x" in output(program, TRITON_XE_CACHE="/dev/null/x")
 
 
 def test_no_compiler_is_a_warning_when_asked_for(
@@ -156,9 +179,20 @@ def test_failing_compiler_is_one_sentence(
     with pytest.raises(DeviceError) as error:
         compilation.build(quiet=True)
     assert str(error.value) == (
-        f"building the simulated xpu device with {compiler} failed: "
+        f"the simulated xpu device cannot be built: {compiler} says: "
         "x.cpp:1: error: no such header")
     assert compilation.find() is None
+
+
+def test_a_full_disk_is_one_sentence(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler_that_fails(empty_cache, monkeypatch)
+    full = shutil._ntuple_diskusage(1 << 30, 1 << 30, 3 << 20)
+    monkeypatch.setattr(compilation.shutil, "disk_usage", lambda folder: full)
+    with pytest.raises(DeviceError, match=r"has 3 MiB left and 64 are needed; make room, or set "
+                       "TRITON_XE_CACHE to another folder"):
+        compilation.build(quiet=True)
 
 
 def test_unwritable_cache_is_one_sentence(

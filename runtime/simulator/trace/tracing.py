@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe.errors import DeviceError
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 
 MOST_RECORDS = 1 << 20
@@ -49,8 +50,13 @@ def write(
         events += _launch_events(f"{kernel} #{number}", number, sites, records, seconds)
         tables.append(f"launch {number}: {summary(kernel, sites, records, dropped, lanes)}")
         document = {"traceEvents": events, "displayTimeUnit": "ns"}
-        Path(path).write_text(json.dumps(document), encoding="utf-8")
-        Path(path + ".txt").write_text("\n".join(tables), encoding="utf-8")
+        try:
+            Path(path).write_text(json.dumps(document), encoding="utf-8")
+            Path(path + ".txt").write_text("\n".join(tables), encoding="utf-8")
+        except OSError as error:
+            raise DeviceError(
+                f"the trace cannot be written to TRITON_XE_TRACE={path}: {error.strerror}"
+            ) from error
 
 
 def _launch_events(

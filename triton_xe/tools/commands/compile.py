@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import re
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -102,13 +103,33 @@ def load_kernel(spelling: str) -> Any:
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ValueError(_why_not_imported(file, path, error)) from error
     function = getattr(module, name, None)
     while function is not None and not isinstance(function, triton.JITFunction):
         function = getattr(function, "fn", None)  # an autotuner or heuristics around it
     if function is None:
-        raise ValueError(f"{file} has no @triton.jit function {name!r}")
+        there = [key for key, value in vars(module).items()
+                 if isinstance(value, triton.runtime.KernelInterface)]
+        raise ValueError(f"{file} has no @triton.jit function {name!r}; it has "
+                         f"{', '.join(there) or 'none'}")
     return function
+
+
+def _why_not_imported(file: str, path: Path, error: BaseException) -> str:
+    """One sentence on an error of the user's file, with its line."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename or file}, line {error.lineno}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
+    where = f"{file}, line {lines[-1]}" if lines else file
+    if isinstance(error, ModuleNotFoundError):
+        return (f"{where}: {error}; install it, or import it where it is used: compiling a kernel "
+                "needs triton only")
+    return (f"{where}: importing this file ends in {type(error).__name__}: {error}; put what is no "
+            "definition below `if __name__ == '__main__':`")
 
 
 def compile_kernel(function: Any, signature: str, target: str, options: Mapping[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +66,9 @@ def read_grid(text: str) -> tuple[int, int, int]:
     >>> read_grid("4,2")
     (4, 2, 1)
     """
-    sizes = [int(part) for part in text.split(",")]
-    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+    parts = text.split(",")
+    sizes = [int(part) for part in parts if part.isdigit()]
+    if not 1 <= len(sizes) <= 3 or len(sizes) < len(parts) or min(sizes) < 1:
         raise ValueError(f"a grid is one to three positive sizes, x,y,z; not {text!r}")
     x, y, z = [*sizes, 1, 1][:3]
     return x, y, z
@@ -77,6 +79,9 @@ _TYPES = {
     "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
     "u32": "uint32", "u64": "uint64",
 }
+
+
+_ARRAY = re.compile(r"shape:\d+(x\d+)*:\w+(:(zeros|ones|seed=\d+))?")
 
 
 def read_argument(text: str) -> Any:
@@ -90,7 +95,10 @@ def read_argument(text: str) -> Any:
     if text.startswith("shape:"):
         return made_array(text)
     if text.endswith(".npy"):
-        return np.ascontiguousarray(np.load(text))
+        try:
+            return np.ascontiguousarray(np.load(text))
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{text} holds no array of numpy: {error}") from error
     for read in (int, float):
         try:
             return read(text)
@@ -106,8 +114,9 @@ def made_array(text: str) -> np.ndarray[Any, Any]:
     from triton_xe.intrinsics.definitions.conversions import float_to_bf16
 
     parts = text.split(":")
-    if len(parts) not in (3, 4) or parts[2] not in _TYPES:
-        raise ValueError(f"{text!r} is not shape:SIZES:TYPE[:seed=N]; types: {', '.join(_TYPES)}")
+    if not _ARRAY.fullmatch(text) or parts[2] not in _TYPES:
+        raise ValueError(f"{text!r} is not shape:SIZES:TYPE, as in shape:64x64:f16, and after it "
+                         f":seed=N, :zeros, :ones or nothing; types: {', '.join(_TYPES)}")
     shape = tuple(int(size) for size in parts[1].split("x"))
     kind = np.dtype(_TYPES[parts[2]])
     fill = parts[3] if len(parts) == 4 else "seed=0"
@@ -123,6 +132,9 @@ def made_array(text: str) -> np.ndarray[Any, Any]:
         return random.standard_normal(shape).astype(kind)
     low = 0 if kind.kind == "u" else -8
     return random.integers(low, 8, shape).astype(kind)
+
+
+_NUMBERS = ("i1", "i8", "i16", "i32", "i64", "f16", "f32", "f64")
 
 
 @dataclass
@@ -152,6 +164,10 @@ def run_program(
         raise UnsupportedError(
             f"{name}: @{chosen} takes {len(loaded.argument_types)} arguments, not {len(values)}"
         )
+    for number, (kind, value) in enumerate(zip(loaded.argument_types, values, strict=True)):
+        if kind not in (("ptr", "i64") if isinstance(value, np.ndarray) else _NUMBERS):
+            given = "an array" if isinstance(value, np.ndarray) else value
+            raise UnsupportedError(f"{name}: argument {number} of @{chosen} is {kind}, not {given}")
     buffers = []
     arguments: list[int | float] = []
     for value in values:
