@@ -201,6 +201,18 @@ def _created(handle: _AnyHandle, create: str, *arguments: Any) -> _AnyHandle:
     return handle
 
 
+def wait(call: str, handle: raw.Handle, device: raw.DeviceHandle | None = None) -> None:
+    """Wait without end, but for a key that interrupts the program and for a device that is lost."""
+    while code := api().function(call)(handle, raw.LOOK_AFTER_NS) & 0xFFFFFFFF:
+        if code != raw.NOT_READY:
+            raise LevelZeroError(call, code)
+        if device is None or not api().has("zeDeviceGetStatus"):
+            continue
+        status = api().function("zeDeviceGetStatus")(device) & 0xFFFFFFFF
+        if status in (raw.DEVICE_LOST, raw.REQUIRES_RESET):
+            raise LevelZeroError("zeDeviceGetStatus", status, what=f"{call} would never end")
+
+
 class Context(_Owner):
     """Owner of memory, modules and command lists on one driver."""
 
@@ -357,6 +369,7 @@ class CommandList(_Owner):
             raw.CommandListHandle(), "zeCommandListCreateImmediate", context.handle, device.handle,
             description,
         )
+        self._device = device.handle
         super().__init__(handle, "zeCommandListDestroy", context)
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
@@ -384,10 +397,10 @@ class CommandList(_Owner):
         events = (raw.EventHandle * 1)(event)
         api().call("zeCommandListAppendBarrier", self.handle, None, 1, events)
 
-    def synchronize(self, timeout_ns: int = raw.FOREVER) -> None:
+    def synchronize(self) -> None:
         """Wait until everything appended so far is done."""
         refuse_after_fork()
-        api().call("zeCommandListHostSynchronize", self.handle, timeout_ns)
+        wait("zeCommandListHostSynchronize", self.handle, self._device)
 
 
 class EventPool(_Owner):
@@ -413,14 +426,13 @@ class Event(_Owner):
         super().__init__(handle, "zeEventDestroy", pool)
 
     def is_done(self) -> bool:
-        not_ready = 1
         code = api().function("zeEventQueryStatus")(self.handle)
-        if code not in (0, not_ready):
+        if code not in (0, raw.NOT_READY):
             raise LevelZeroError("zeEventQueryStatus", code)
         return bool(code == 0)
 
-    def synchronize(self, timeout_ns: int = raw.FOREVER) -> None:
-        api().call("zeEventHostSynchronize", self.handle, timeout_ns)
+    def synchronize(self) -> None:
+        wait("zeEventHostSynchronize", self.handle)
 
     def reset(self) -> None:
         api().call("zeEventHostReset", self.handle)

@@ -20,7 +20,8 @@ from triton_xe.runtime.level_zero.errors import LevelZeroError
 LOADER = "libze_loader.so.1"
 INTEL_VENDOR = 0x8086
 GPU_TYPE = 1
-FOREVER = 2**64 - 1
+LOOK_AFTER_NS = 500_000_000
+NOT_READY, DEVICE_LOST, REQUIRES_RESET = 1, 0x70000001, 0x70000006
 QUERY_TRUE = 0x7FFF0000
 INIT_GPU_ONLY = 1
 QUEUE_IN_ORDER, QUEUE_ASYNCHRONOUS = 2, 2
@@ -196,6 +197,7 @@ zeDriverGet(uint32_t* pCount, ze_driver_handle_t* phDrivers)
 zeDriverGetProperties(ze_driver_handle_t hDriver, ze_driver_properties_t* pDriverProperties)
 zeDriverGetApiVersion(ze_driver_handle_t hDriver, ze_api_version_t* version)
 zeDeviceGet(ze_driver_handle_t hDriver, uint32_t* pCount, ze_device_handle_t* phDevices)
+zeDeviceGetStatus(ze_device_handle_t hDevice)
 zeDeviceGetSubDevices(ze_device_handle_t hDevice, uint32_t* pCount,
     ze_device_handle_t* phSubdevices)
 zeDeviceGetProperties(ze_device_handle_t hDevice, ze_device_properties_t* pDeviceProperties)

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import native
 from triton_xe.runtime.level_zero import raw
-from triton_xe.runtime.level_zero.objects import CommandList, Context, Event, EventPool
-from triton_xe.runtime.level_zero.raw import api
+from triton_xe.runtime.level_zero.objects import CommandList, Context, Event, EventPool, wait
 from triton_xe.runtime.level_zero.sycl_queue import (
     GET_CONTEXT,
     OBJECT_BYTES,
@@ -190,7 +189,7 @@ class QueueOrder:
     def _wait_for(self, last: _Link) -> None:
         """Wait until the queue has passed a launch, and take back the events up to it."""
         native = raw.EventHandle(last.after.native())
-        api().call("zeEventHostSynchronize", native, raw.FOREVER)
+        wait("zeEventHostSynchronize", native)
         while self._links:
             link = self._links.popleft()
             link.close()

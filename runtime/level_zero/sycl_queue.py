@@ -19,6 +19,7 @@ from typing import Any
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import QueueRecordingError
+from triton_xe.runtime.level_zero.objects import wait
 
 _GET_NATIVE = "_ZNK4sycl3_V15queue9getNativeERi"
 _IS_IN_ORDER = "_ZNK4sycl3_V15queue11is_in_orderEv"
@@ -75,11 +76,17 @@ class SyclQueue:
         return bool(state == raw.QUERY_TRUE)
 
     def wait(self) -> None:
-        """Wait until all work given to the queue is done; SYCL refuses that while it records."""
+        """Wait until all work given to the queue is done; SYCL refuses that while it records.
+
+        SYCL would end the process where a device is lost.
+        """
         if self.is_recording:
             raise QueueRecordingError(
                 "a SYCL queue is being recorded into a graph, and cannot be waited for until then"
             )
+        if self.keeps_order:
+            wait("zeCommandListHostSynchronize", raw.CommandListHandle(self.native))
+            return
         function(_WAIT, None, ctypes.c_void_p, ctypes.c_void_p)(self.address, code_location())
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.intel_driver
+ROOT = Path(__file__).parents[3]
 Run = Callable[..., dict[str, Any]]
 SHOW = """
 from triton_xe.runtime.level_zero.device import LevelZeroDevice
@@ -85,3 +87,115 @@ out["cores"] = [tile.target.xe_cores, device.target.xe_cores]
         {"CreateMultipleSubDevices": "2", "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"},
     )
     assert out["cores"] == [56, 112]
+
+
+def test_triton_launches_on_the_device_that_is_chosen(on_driver: Run, tmp_path: Path) -> None:
+    out = on_driver(
+        f"""
+        sys.path.insert(0, {str(ROOT)!r})
+        from benchmarks.launch_cost import FloatTensor
+        from examples.vector_add import add_kernel
+        from triton.runtime.driver import driver
+        from triton_xe.backend import devices
+        opened = devices.devices()
+        memory = [[on.allocate(4096) for _ in range(3)] for on in opened]
+        tensors = [[FloatTensor(block.pointer) for block in blocks] for blocks in memory]
+        def launch(where, whose):
+            driver.active.set_current_device(where)
+            return add_kernel[(4,)](*tensors[whose], 1024, BLOCK=256).function.index
+        out["ran"] = [launch(0, 0), launch(1, 1), launch(0, 0)]
+        out["foreign"] = refusal(lambda: launch(1, 0))
+        out["beyond"] = refusal(lambda: launch(2, 0))
+        """,
+        extra={"TRITON_XE_DEVICE": "gpu", "CreateMultipleRootDevices": "2",
+               "TRITON_CACHE_DIR": str(tmp_path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert out["ran"] == [0, 1, 0]
+    assert "points to the memory of another GPU" in out["foreign"]
+    assert "there is no device xpu:2; this process has 2" in out["beyond"]
+
+
+# Below our bindings: a function of the loader answers with a code instead of calling the driver.
+FAULT = """
+import ctypes
+from triton_xe.runtime.level_zero import raw
+def break_call(name, code):
+    place = ctypes.cast(getattr(ctypes.CDLL(raw.api().path), name), ctypes.c_void_p).value
+    change = ctypes.CDLL(None).mprotect
+    assert change(ctypes.c_void_p(place & -4096), ctypes.c_size_t(8192), 7) == 0
+    ctypes.memmove(place, b"\\xb8" + code.to_bytes(4, "little") + b"\\xc3", 6)
+LOST, OUT_OF_MEMORY = 0x70000001, 0x70000003
+spirv = to_spirv(sample_kernel.vector_add(lanes))
+kernel, memory = device.load(spirv, "vector_add"), device.allocate(4096)
+def launch():
+    device.launch(kernel, (4, 1, 1), [memory.pointer] * 3 + [4])
+"""
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_a_lost_device_is_an_error_everywhere_and_the_process_ends(
+    native: str, on_driver: Run
+) -> None:
+    out = on_driver(
+        FAULT
+        + """
+launch()
+event = device.record_event()
+for name in ("zeCommandListAppendLaunchKernel", "zeCommandListHostSynchronize",
+             "zeEventHostSynchronize", "zeCommandListAppendMemoryCopy", "zeModuleCreate"):
+    break_call(name, LOST)
+out["said"] = [refusal(each) for each in (
+    launch, device.synchronize, event.synchronize,
+    lambda: device.copy_to_device(memory.pointer, bytes(8)),
+    lambda: device.load(spirv, "vector_add"))]
+memory.free()
+kernel.close()
+""",
+        extra={"TRITON_XE_NATIVE": native},
+    )
+    for said in out["said"]:
+        assert said.startswith("LevelZeroError: ")
+        assert "the device hung, was reset or removed; restart the program" in said
+
+
+def test_waiting_ends_where_the_device_is_lost_and_where_a_key_is_pressed(on_driver: Run) -> None:
+    out = on_driver(
+        FAULT
+        + """
+import signal
+break_call("zeCommandListHostSynchronize", raw.NOT_READY)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    device.synchronize()
+except KeyboardInterrupt:
+    out["key"] = True
+break_call("zeDeviceGetStatus", LOST)
+out["lost"] = refusal(device.synchronize)
+"""
+    )
+    assert out["key"]
+    assert "zeCommandListHostSynchronize would never end: zeDeviceGetStatus failed" in out["lost"]
+    assert "the device hung, was reset or removed" in out["lost"]
+
+
+def test_exhausted_memory_is_an_error_and_what_is_held_stays_usable(on_driver: Run) -> None:
+    out = on_driver(
+        FAULT
+        + """
+out["large"] = refusal(lambda: device.allocate(60 << 30))
+break_call("zeMemAllocDevice", OUT_OF_MEMORY)
+out["full"] = refusal(lambda: device.allocate(4096))
+launch()
+break_call("zeModuleCreate", OUT_OF_MEMORY)
+out["module"] = refusal(lambda: device.load(spirv, "vector_add"))
+break_call("zeCommandListAppendLaunchKernel", OUT_OF_MEMORY)
+out["launch"] = refusal(launch)
+device.synchronize()
+"""
+    )
+    assert "the size is larger than the device supports" in out["large"]
+    for what, start in (("full", "cannot allocate 4096 bytes"), ("module", "cannot build a module"),
+                        ("launch", "cannot launch kernel 'vector_add'")):
+        assert out[what].startswith(f"LevelZeroError: {start}")
+        assert "not enough device memory" in out[what]
