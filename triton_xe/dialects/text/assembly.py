@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -92,6 +92,9 @@ class FieldOp(IRDLOperation):
             self, operands=operands, result_types=results, properties=properties, regions=regions
         )
 
+    def refuse(self, rule: str) -> NoReturn:
+        """Raise a VerifyException that names the op."""
+        raise VerifyException(f"{self.name}: {rule}")
 
     @classmethod
     def build(cls, **parts: Any) -> Self:
@@ -269,11 +272,6 @@ def parse_operand_list(parser: Parser) -> list[UnresolvedOperand]:
     return operands or []
 
 
-def parse_type_list(parser: Parser) -> list[Attribute]:
-    """`T, T, ...`, at least one."""
-    return list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
-
-
 def resolve(
     parser: Parser, operands: Sequence[UnresolvedOperand], types: Sequence[Attribute]
 ) -> list[SSAValue]:
@@ -281,12 +279,6 @@ def resolve(
     if len(operands) != len(types):
         parser.raise_error(f"{len(operands)} operands but {len(types)} types")
     return [parser.resolve_operand(o, t) for o, t in zip(operands, types, strict=True)]
-
-
-@cache
-def property_names(cls: type[Operation]) -> frozenset[str]:
-    assert issubclass(cls, IRDLOperation)
-    return frozenset(cls.get_irdl_definition().properties)
 
 
 def print_type_after(printer: Printer, punctuation: str, *types: Attribute) -> None:

@@ -132,8 +132,3 @@ def pointee_type(type_: Attribute) -> Attribute:
     if not isinstance(pointer, PointerType):
         raise VerifyException(f"{type_} is no pointer")
     return with_element_type(type_, pointer.pointee)
-
-
-def pointer_like(type_: Attribute) -> Attribute:
-    """Pointer to a scalar type, or the tensor of pointers to a tensor's elements."""
-    return with_element_type(type_, PointerType(element_type(type_)))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.access_attributes import SgMapAttr, sg_map
-from triton_xe.dialects.xegpu.syntax import TileOp, show_vector
+from triton_xe.dialects.xegpu.syntax import TileOp, show_vector, with_result_of_acc
 from triton_xe.dialects.xegpu.types import bit_width, vnni_factor
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.dpas import ELEMENT_BITS, SYSTOLIC_DEPTH, Dpas, operations_per_channel
@@ -242,22 +242,10 @@ class DpasOp(TileOp):
     result = result_def(VectorType)
     traits = traits_def(Pure())
 
-    def __init__(
-        self,
-        *,
-        a: SSAValue,
-        b: SSAValue,
-        acc: SSAValue | None = None,
-        result_type: Attribute | None = None,
-        sg_maps: Maps | None = None,
-    ) -> None:
+    def __init__(self, *, sg_maps: Maps | None = None, **given: Any) -> None:
         """`result_type` may be left out when `acc` is given."""
-        if result_type is None:
-            if acc is None:
-                raise LegalityError("xegpu.dpas without acc needs a result type")
-            result_type = acc.type
         maps = {} if sg_maps is None else dict(zip(_MAPS, sg_maps, strict=True))
-        super().__init__(a=a, b=b, acc=acc, result_type=result_type, **maps)
+        super().__init__(**with_result_of_acc(self.name, given), **maps)
 
     @property
     def sg_maps(self) -> Maps | None:
@@ -268,23 +256,19 @@ class DpasOp(TileOp):
     @property
     def instruction(self) -> Dpas:
         """The hardware instruction; VerifyException if there is none."""
-        a, b, result = self.a.type, self.b.type, self.result.type
-        assert isinstance(a, VectorType)
-        assert isinstance(b, VectorType)
-        assert isinstance(result, VectorType)
+        types = self.a.type, self.b.type, self.result.type
         maps = self.sg_maps
-        return _whole(a, b, result) if maps is None else _distributed(a, b, result, maps)
+        return _whole(*types) if maps is None else _distributed(*types, maps)
 
     def verify_(self) -> None:
         given = [name for name in _MAPS if name in self.properties]
         if given and len(given) < 3:
-            raise VerifyException(
-                f"{self.name}: the work-item flavour has sg_map_a, sg_map_b and sg_map_c;"
+            self.refuse(
+                "the work-item flavour has sg_map_a, sg_map_b and sg_map_c;"
                 f" only {', '.join(given)} is given"
             )
         if self.acc is not None and self.acc.type != self.result.type:
-            raise VerifyException(
-                f"{self.name}: C and the result have the same type, not {self.acc.type} and"
-                f" {self.result.type}"
+            self.refuse(
+                f"C and the result have the same type, not {self.acc.type} and {self.result.type}"
             )
         _ = self.instruction

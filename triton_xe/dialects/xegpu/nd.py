@@ -28,18 +28,16 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.access_attributes import LOAD_HINTS, STORE_HINTS, MemoryScopeAttr
 from triton_xe.dialects.xegpu.syntax import (
-    ADDRESS,
     HintedOp,
     Index,
     IndexedOp,
+    PlacedOp,
     TileOp,
     static_array,
     static_values,
-    verify_vector,
 )
 from triton_xe.dialects.xegpu.types import TensorDescType, value_shapes, vnni_factor
 
@@ -49,18 +47,60 @@ TRANSPOSED = static_array((1, 0))
 class DescriptorOp(TileOp):
     """An op that makes a tensor descriptor, or takes one."""
 
+    SCATTERED: ClassVar = False
+
     @property
     def desc_type(self) -> TensorDescType:
         types = (*self.operand_types, *self.result_types)
         return next(type_ for type_ in types if isinstance(type_, TensorDescType))
 
+    def verify_desc(self) -> TensorDescType:
+        """Refuse a block where chunks are wanted, and the other way round."""
+        desc = self.desc_type
+        if desc.scattered and not self.SCATTERED:
+            self.refuse(f"takes a block from xegpu.create_nd_tdesc, not the scattered {desc}")
+        if self.SCATTERED and not desc.scattered:
+            self.refuse(
+                f"takes a scattered descriptor from xegpu.create_tdesc, not the block {desc}"
+            )
+        return desc
+
+    def verify_moved(self, before: Attribute, after: Attribute) -> None:
+        if before != after:
+            self.refuse(f"moving keeps the type of the descriptor; {before} became {after}")
+
+    def verify_memory_scope(self, scope: MemoryScopeAttr | None) -> None:
+        held = self.desc_type.memory_scope
+        if scope is not None and scope.data != held:
+            self.refuse(f"memory_scope is {scope.data}, but the descriptor's is {held}")
+
+    def verify_value(
+        self, what: str, value: SSAValue, shapes: Sequence[tuple[int, ...]] | None = None
+    ) -> None:
+        """Refuse a value of another shape or element type; `what` is "of" a read, "for" a write."""
+        desc = self.desc_type
+        self.verify_vector(
+            f"the value {what} {desc}", value.type, shapes or value_shapes(desc), desc.element_type
+        )
+
 
 class AccessOp(HintedOp, DescriptorOp):
     """An access through a tensor descriptor."""
 
+    def verify_access(self) -> TensorDescType:
+        """Refuse other descriptors and hints; of a block, to use more than it has."""
+        desc = self.verify_desc()
+        valid = self.properties.get("xe.valid")
+        if isinstance(valid, DenseArrayBase):
+            used, shape = static_values(valid), desc.get_shape()
+            if len(used) != len(shape) or any(not 0 < n <= shape[d] for d, n in enumerate(used)):
+                self.refuse(f"xe.valid = {used} is no part of {desc}")
+        self.verify_hints()
+        return desc
+
 
 @irdl_op_definition
-class CreateNdTdescOp(IndexedOp, DescriptorOp):
+class CreateNdTdescOp(PlacedOp, DescriptorOp):
     """Describe a block of an n-dimensional tensor, n = 1 or 2.
 
     Offsets, shape and strides count elements, outermost dimension first.  The base tensor is a
@@ -76,14 +116,10 @@ class CreateNdTdescOp(IndexedOp, DescriptorOp):
 
     name = "xegpu.create_nd_tdesc"
     LISTS: ClassVar = ("offsets", "shape", "strides")
-    HIDDEN: ClassVar = ("static_offsets", "static_shape", "static_strides")
-    base = operand_def(ADDRESS)
     static_offsets = prop_def(DenseArrayBase)
     static_shape = prop_def(DenseArrayBase)
     static_strides = prop_def(DenseArrayBase)
-    gather = opt_prop_def(UnitAttr, prop_name="xe.gather")
     gather_transposed = opt_prop_def(UnitAttr, prop_name="xe.transposed")
-    base_alignment = opt_prop_def(IntegerAttr, prop_name="xe.base_alignment")
     desc = result_def(TensorDescType)
     traits = traits_def(Pure())
 
@@ -100,44 +136,34 @@ class CreateNdTdescOp(IndexedOp, DescriptorOp):
         self.verify_indices()
         desc = self.desc_type
         if desc.scattered:
-            raise VerifyException(
-                f"{self.name}: makes blocks; a scattered descriptor comes from xegpu.create_tdesc"
-            )
+            self.refuse("makes blocks; a scattered descriptor comes from xegpu.create_tdesc")
         if desc.rank == 1 and desc.boundary_check:
-            raise VerifyException(
-                f"{self.name}: a 1D descriptor needs boundary_check = false; nothing checks the"
-                " bounds of a 1D access"
+            self.refuse(
+                "a 1D descriptor needs boundary_check = false; nothing checks the bounds of a 1D"
+                " access"
             )
-        verify_alignment(self.name, self.base_alignment)
+        self.verify_alignment()
         if self.gather_transposed is not None and self.gather is None:
-            raise VerifyException(f"{self.name}: only gathers take xe.transposed")
+            self.refuse("only gathers take xe.transposed")
         offsets, shape, strides = self.static_lists
         if len(offsets) != desc.rank:
-            raise VerifyException(
-                f"{self.name}: a {desc.rank}D descriptor takes {desc.rank} offsets,"
-                f" not {len(offsets)}"
+            self.refuse(
+                f"a {desc.rank}D descriptor takes {desc.rank} offsets, not {len(offsets)}"
             )
-        self._verify_base(desc, shape, strides)
+        self._verify_base(desc, (len(shape), len(strides)))
         if strides and strides[-1] not in (1, DYNAMIC_INDEX):
-            raise VerifyException(
-                f"{self.name}: the stride of the innermost dimension must be 1, not {strides[-1]}"
-            )
+            self.refuse(f"the stride of the innermost dimension must be 1, not {strides[-1]}")
 
-    def _verify_base(
-        self, desc: TensorDescType, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> None:
-        memref = self.base.type
-        optional = desc.rank == 1
-        if isinstance(memref, MemRefType):
-            verify_memref(self.name, memref, desc.rank, desc.element_type)
-            optional = memref.has_static_shape()
-        counts = (len(shape), len(strides))
-        if counts == (desc.rank, desc.rank) or (optional and counts == (0, 0)):
+    def _verify_base(self, desc: TensorDescType, counts: tuple[int, int]) -> None:
+        memref, rank = self.base.type, desc.rank
+        self.verify_memref(memref, rank, desc.element_type)
+        optional = memref.has_static_shape() if isinstance(memref, MemRefType) else rank == 1
+        if counts == (rank, rank) or (optional and counts == (0, 0)):
             return
         none = "none or " if optional else ""
-        raise VerifyException(
-            f"{self.name}: a {desc.rank}D descriptor at {self.base.type} takes {none}{desc.rank}"
-            f" sizes and {desc.rank} strides of the base tensor, not {counts[0]} and {counts[1]}"
+        self.refuse(
+            f"a {rank}D descriptor at {memref} takes {none}{rank} sizes and {rank} strides of the"
+            f" base tensor, not {counts[0]} and {counts[1]}"
         )
 
     @classmethod
@@ -155,36 +181,6 @@ class CreateNdTdescOp(IndexedOp, DescriptorOp):
                 f" {len(flat)} numbers"
             )
         return flat[:n], flat[n : 2 * n], flat[2 * n :]
-
-
-def verify_alignment(name: str, alignment: IntegerAttr | None) -> None:
-    """Refuse an alignment that is no power of 2."""
-    known = 1 if alignment is None else alignment.value.data
-    if known.bit_count() != 1:
-        raise VerifyException(f"{name}: xe.base_alignment is a power of 2, not {known}")
-
-
-def verify_valid(name: str, valid: DenseArrayBase | None, desc: TensorDescType) -> None:
-    """Refuse to use more of a block than it has."""
-    if valid is None:
-        return
-    used, shape = static_values(valid), desc.get_shape()
-    if len(used) != len(shape) or any(not 0 < n <= shape[d] for d, n in enumerate(used)):
-        raise VerifyException(f"{name}: xe.valid = {used} is no part of {desc}")
-
-
-def verify_memref(name: str, memref: MemRefType[Attribute], rank: int, element: Attribute) -> None:
-    if memref.get_num_dims() != rank:
-        raise VerifyException(f"{name}: {rank}D blocks lie in {rank}D memrefs, not in {memref}")
-    if memref.element_type != element:
-        raise VerifyException(
-            f"{name}: the memref holds {memref.element_type}, the blocks {element}"
-        )
-    strides = memref.get_strides()
-    if strides is not None and strides[-1] not in (None, 1, DYNAMIC_INDEX):
-        raise VerifyException(
-            f"{name}: the innermost dimension of {memref} is not contiguous; its stride must be 1"
-        )
 
 
 @irdl_op_definition
@@ -227,75 +223,55 @@ class LoadNdOp(AccessOp):
         return 0 if width is None else width.value.data
 
     def verify_(self) -> None:
-        desc = self.desc_type
-        verify_block(self.name, desc)
-        verify_valid(self.name, self.valid, desc)
-        self.verify_hints()
-        if self.packed is not None:
+        desc = self.verify_access()
+        packed, transposed = self.packed is not None, self.transpose is not None
+        if packed:
             self._verify_packed(desc)
         if self.transpose is not None:
-            self._verify_transpose(desc)
+            self._verify_transpose(desc, static_values(self.transpose))
         if self.unit_bits:
             self._verify_unit(desc)
-        shapes = value_shapes(
-            desc, self.packed is not None, self.transpose is not None, self.unit_bits
-        )
-        verify_vector(self.name, f"the value of {desc}", self.value.type, shapes, desc.element_type)
+        self.verify_value("of", self.value, value_shapes(desc, packed, transposed, self.unit_bits))
 
     def _verify_packed(self, desc: TensorDescType) -> None:
         if self.transpose is not None:
-            raise VerifyException(
-                f"{self.name}: packed (VNNI) and transpose cannot be combined; use transpose with"
+            self.refuse(
+                "packed (VNNI) and transpose cannot be combined; use transpose with"
                 " transpose_bit_width = 32"
             )
-        factor = vnni_factor(desc.element_type)
+        factor, element = vnni_factor(desc.element_type), desc.element_type
         if factor == 1:
-            raise VerifyException(
-                f"{self.name}: packed (VNNI) is for elements of less than 32 bits,"
-                f" not {desc.element_type}"
-            )
+            self.refuse(f"packed (VNNI) is for elements of less than 32 bits, not {element}")
         if desc.rank != 2 or desc.get_shape()[0] % factor:
-            raise VerifyException(
-                f"{self.name}: packed (VNNI) needs a 2D block whose rows are a multiple of"
-                f" {factor}, not {desc}"
+            self.refuse(
+                f"packed (VNNI) needs a 2D block whose rows are a multiple of {factor}, not {desc}"
             )
         lanes = desc.lane_map
         if lanes is not None and lanes.data[0] != factor:
-            raise VerifyException(
-                f"{self.name}: with packed, wi_data[0] must be the VNNI factor {factor} of"
-                f" {desc.element_type}, not {lanes.data[0]}"
+            self.refuse(
+                f"with packed, wi_data[0] must be the VNNI factor {factor} of {element},"
+                f" not {lanes.data[0]}"
             )
 
-    def _verify_transpose(self, desc: TensorDescType) -> None:
-        assert self.transpose is not None
-        if static_values(self.transpose) != (1, 0) or desc.rank != 2:
-            raise VerifyException(
-                f"{self.name}: transpose is [1, 0] and needs a 2D block,"
-                f" not {list(static_values(self.transpose))} of {desc}"
-            )
+    def _verify_transpose(self, desc: TensorDescType, order: tuple[int, ...]) -> None:
+        if order != (1, 0) or desc.rank != 2:
+            self.refuse(f"transpose is [1, 0] and needs a 2D block, not {list(order)} of {desc}")
         lanes = desc.lane_map
         if lanes is not None and lanes.layout[1] != 1:
-            raise VerifyException(
-                f"{self.name}: with transpose, the work-items lie along the rows:"
+            self.refuse(
+                "with transpose, the work-items lie along the rows:"
                 f" wi_layout = [{lanes.lanes}, 1], not {list(lanes.layout)}"
             )
 
     def _verify_unit(self, desc: TensorDescType) -> None:
         if self.transpose is None:
-            raise VerifyException(f"{self.name}: transpose_bit_width needs transpose = [1, 0]")
+            self.refuse("transpose_bit_width needs transpose = [1, 0]")
         bits, row_bits = desc.element_bits, desc.get_shape()[1] * desc.element_bits
         if self.unit_bits % bits or row_bits % self.unit_bits:
-            raise VerifyException(
-                f"{self.name}: transpose_bit_width is a multiple of the element's {bits} bits that"
-                f" divides a row of {row_bits} bits, not {self.unit_bits}"
+            self.refuse(
+                f"transpose_bit_width is a multiple of the element's {bits} bits that divides a row"
+                f" of {row_bits} bits, not {self.unit_bits}"
             )
-
-
-def verify_block(name: str, desc: TensorDescType) -> None:
-    if desc.scattered:
-        raise VerifyException(
-            f"{name}: takes a block from xegpu.create_nd_tdesc, not the scattered {desc}"
-        )
 
 
 @irdl_op_definition
@@ -313,14 +289,8 @@ class StoreNdOp(AccessOp):
     ALLOWED_HINTS: ClassVar = STORE_HINTS
 
     def verify_(self) -> None:
-        desc = self.desc_type
-        verify_block(self.name, desc)
-        verify_valid(self.name, self.valid, desc)
-        self.verify_hints()
-        verify_vector(
-            self.name, f"the value for {desc}", self.value.type, value_shapes(desc),
-            desc.element_type,
-        )  # fmt: skip
+        self.verify_access()
+        self.verify_value("for", self.value)
 
 
 @irdl_op_definition
@@ -334,16 +304,8 @@ class PrefetchNdOp(AccessOp):
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
 
     def verify_(self) -> None:
-        verify_block(self.name, self.desc_type)
-        self.verify_hints()
-        verify_memory_scope(self.name, self.memory_scope, self.desc_type)
-
-
-def verify_memory_scope(name: str, scope: MemoryScopeAttr | None, desc: TensorDescType) -> None:
-    if scope is not None and scope.data != desc.memory_scope:
-        raise VerifyException(
-            f"{name}: memory_scope is {scope.data}, but the descriptor's is {desc.memory_scope}"
-        )
+        self.verify_access()
+        self.verify_memory_scope(self.memory_scope)
 
 
 @irdl_op_definition
@@ -360,20 +322,9 @@ class UpdateNdOffsetOp(IndexedOp, DescriptorOp):
         super().__init__(desc=desc, offsets=offsets, moved_type=desc.type)
 
     def verify_(self) -> None:
-        desc = self.desc_type
-        verify_block(self.name, desc)
+        desc = self.verify_desc()
         self.verify_indices()
-        verify_same_desc(self.name, desc, self.moved.type)
-        (offsets,) = self.static_lists
-        if len(offsets) != desc.rank:
-            raise VerifyException(
-                f"{self.name}: a {desc.rank}D descriptor moves by {desc.rank} offsets,"
-                f" not {len(offsets)}"
-            )
-
-
-def verify_same_desc(name: str, before: Attribute, after: Attribute) -> None:
-    if before != after:
-        raise VerifyException(
-            f"{name}: moving keeps the type of the descriptor; {before} became {after}"
-        )
+        self.verify_moved(desc, self.moved.type)
+        count = len(self.static_lists[0])
+        if count != desc.rank:
+            self.refuse(f"a {desc.rank}D descriptor moves by {desc.rank} offsets, not {count}")

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
-    MemRefType,
     VectorType,
     i1,
 )
@@ -34,7 +33,6 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.access_attributes import (
     FLOAT_ATOMICS,
@@ -44,64 +42,61 @@ from triton_xe.dialects.access_attributes import (
     AtomicKindAttr,
     MemoryScopeAttr,
 )
-from triton_xe.dialects.xegpu.nd import (
-    TRANSPOSED,
-    AccessOp,
-    DescriptorOp,
-    verify_memory_scope,
-    verify_memref,
-    verify_same_desc,
-)
-from triton_xe.dialects.xegpu.syntax import ADDRESS, is_index, static_values, verify_vector
+from triton_xe.dialects.xegpu.nd import TRANSPOSED, AccessOp, DescriptorOp
+from triton_xe.dialects.xegpu.syntax import ADDRESS, is_index, static_values
 from triton_xe.dialects.xegpu.types import TensorDescType, value_shapes
-
-
-def verify_scattered(name: str, type_: Attribute) -> TensorDescType:
-    assert isinstance(type_, TensorDescType)
-    if not type_.scattered:
-        raise VerifyException(
-            f"{name}: takes a scattered descriptor from xegpu.create_tdesc, not the block {type_}"
-        )
-    return type_
-
-
-def _verify_per_lane(
-    name: str,
-    what: str,
-    type_: Attribute,
-    desc: TensorDescType,
-    kind: str,
-    accepts: Callable[[Attribute], bool],
-) -> None:
-    """Refuse anything but one entry per work-item, or the work-item's own with an sg_map."""
-    lanes = desc.get_shape()[0]
-    own = desc.lane_map is not None
-    if isinstance(type_, VectorType):
-        fits = type_.get_shape() == (lanes,) or (own and type_.get_shape() == (1,))
-        if fits and accepts(type_.element_type):
-            return
-    elif own and accepts(type_):
-        return
-    alternative = f", or one {kind}" if own else ""
-    raise VerifyException(
-        f"{name}: {what} of {desc} is a vector of {lanes} {kind}{alternative}, not {type_}"
-    )
 
 
 def _is_offset(element: Attribute) -> bool:
     return is_index(element, (16, 32, 64))
 
 
-def _verify_offsets(name: str, type_: Attribute, desc: TensorDescType) -> None:
-    _verify_per_lane(name, "the offsets", type_, desc, "index, i16, i32 or i64", _is_offset)
+class ChunkOp(DescriptorOp):
+    """An op on one chunk of memory per work-item."""
+
+    SCATTERED: ClassVar = True
+
+    def _verify_per_lane(
+        self, what: str, value: SSAValue, kind: str, accepts: Callable[[Attribute], bool]
+    ) -> None:
+        """Refuse anything but one entry per work-item, or the work-item's own with an sg_map."""
+        desc, type_ = self.desc_type, value.type
+        lanes, own = desc.get_shape()[0], desc.lane_map is not None
+        if isinstance(type_, VectorType):
+            fits = type_.get_shape() == (lanes,) or (own and type_.get_shape() == (1,))
+            if fits and accepts(type_.element_type):
+                return
+        elif own and accepts(type_):
+            return
+        alternative = f", or one {kind}" if own else ""
+        self.refuse(f"{what} of {desc} is a vector of {lanes} {kind}{alternative}, not {type_}")
+
+    def verify_offsets(self, offsets: SSAValue) -> None:
+        self._verify_per_lane("the offsets", offsets, "index, i16, i32 or i64", _is_offset)
+
+    def verify_mask(self, mask: SSAValue) -> None:
+        self._verify_per_lane("the mask", mask, "i1", lambda element: element == i1)
 
 
-def _verify_mask(name: str, type_: Attribute, desc: TensorDescType) -> None:
-    _verify_per_lane(name, "the mask", type_, desc, "i1", lambda element: element == i1)
+class ChunkAccessOp(AccessOp, ChunkOp):
+    """An access to chunks; with transpose = [1, 0] a value has its chunks first."""
+
+    def verify_chunks(
+        self, what: str, value: SSAValue, mask: SSAValue, transpose: DenseArrayBase | None
+    ) -> None:
+        """Refuse a mask or a value that is not that of the descriptor."""
+        desc = self.verify_access()
+        self.verify_mask(mask)
+        order = None if transpose is None else static_values(transpose)
+        if order not in (None, (1, 0)):
+            self.refuse(f"transpose is [1, 0], not {list(order or ())}")
+        if order is not None and desc.chunk_size_per_lane == 1:
+            self.refuse(f"transpose needs a chunk_size_per_lane larger than 1, {desc} has 1")
+        self.verify_value(what, value, value_shapes(desc, transpose=order is not None))
 
 
 @irdl_op_definition
-class CreateTdescOp(DescriptorOp):
+class CreateTdescOp(ChunkOp):
     """Describe one chunk of memory per work-item: base plus that work-item's offset.
 
     %t = xegpu.create_tdesc %base, %offsets : ui64, vector<16xindex>
@@ -118,23 +113,22 @@ class CreateTdescOp(DescriptorOp):
     def verify_(self) -> None:
         desc = self.desc_type
         if not desc.scattered:
-            raise VerifyException(
-                f"{self.name}: makes scattered descriptors (#xegpu.scattered); the block {desc}"
-                " comes from xegpu.create_nd_tdesc"
+            self.refuse(
+                f"makes scattered descriptors (#xegpu.scattered); the block {desc} comes from"
+                " xegpu.create_nd_tdesc"
             )
-        if isinstance(self.base.type, MemRefType):
-            verify_memref(self.name, self.base.type, 1, desc.element_type)
-        _verify_offsets(self.name, self.offsets.type, desc)
+        self.verify_memref(self.base.type, 1, desc.element_type)
+        self.verify_offsets(self.offsets)
         chunk = self.chunk_size_per_lane
         if chunk is not None and chunk.value.data != desc.chunk_size_per_lane:
-            raise VerifyException(
-                f"{self.name}: chunk_size_per_lane is {chunk.value.data}, but {desc} has chunks of"
+            self.refuse(
+                f"chunk_size_per_lane is {chunk.value.data}, but {desc} has chunks of"
                 f" {desc.chunk_size_per_lane}"
             )
 
 
 @irdl_op_definition
-class LoadGatherOp(AccessOp):
+class LoadGatherOp(ChunkAccessOp):
     """Read each work-item's chunk where its mask is set; elsewhere the value is undefined.
 
     With chunks of more than one element the value is transposed: [chunk, work-items].
@@ -155,32 +149,17 @@ class LoadGatherOp(AccessOp):
         super().__init__(desc=desc, transpose=TRANSPOSED if chunks else None, **given)
 
     def verify_(self) -> None:
-        desc = verify_scattered(self.name, self.desc.type)
-        self.verify_hints()
-        _verify_mask(self.name, self.mask.type, desc)
-        _verify_transpose(self.name, self.transpose, desc)
+        desc = self.verify_desc()
         if desc.rank == 2 and self.transpose is None:
-            raise VerifyException(
-                f"{self.name}: chunks are loaded with transpose = [1, 0], which puts"
-                f" chunk_size_per_lane first; {desc} has chunks of {desc.chunk_size_per_lane}"
+            self.refuse(
+                "chunks are loaded with transpose = [1, 0], which puts chunk_size_per_lane first;"
+                f" {desc} has chunks of {desc.chunk_size_per_lane}"
             )
-        shapes = value_shapes(desc, transpose=self.transpose is not None)
-        verify_vector(self.name, f"the value of {desc}", self.value.type, shapes, desc.element_type)
-
-
-def _verify_transpose(name: str, transpose: DenseArrayBase | None, desc: TensorDescType) -> None:
-    if transpose is None:
-        return
-    if static_values(transpose) != (1, 0):
-        raise VerifyException(f"{name}: transpose is [1, 0], not {list(static_values(transpose))}")
-    if desc.chunk_size_per_lane == 1:
-        raise VerifyException(
-            f"{name}: transpose needs a chunk_size_per_lane larger than 1, {desc} has 1"
-        )
+        self.verify_chunks("of", self.value, self.mask, self.transpose)
 
 
 @irdl_op_definition
-class StoreScatterOp(AccessOp):
+class StoreScatterOp(ChunkAccessOp):
     """Write each work-item's chunk where its mask is set.
 
     Chunks are [work-items, chunk], or [chunk, work-items] with transpose = [1, 0].
@@ -199,19 +178,13 @@ class StoreScatterOp(AccessOp):
         super().__init__(transpose=TRANSPOSED if transpose else None, **given)
 
     def verify_(self) -> None:
-        desc = verify_scattered(self.name, self.desc.type)
-        self.verify_hints()
-        verify_memory_scope(self.name, self.memory_scope, desc)
-        _verify_mask(self.name, self.mask.type, desc)
-        _verify_transpose(self.name, self.transpose, desc)
-        shapes = value_shapes(desc, transpose=self.transpose is not None)
-        verify_vector(
-            self.name, f"the value for {desc}", self.value.type, shapes, desc.element_type
-        )
+        self.verify_desc()
+        self.verify_memory_scope(self.memory_scope)
+        self.verify_chunks("for", self.value, self.mask, self.transpose)
 
 
 @irdl_op_definition
-class PrefetchOp(AccessOp):
+class PrefetchOp(ChunkAccessOp):
     """Bring each work-item's chunk into the cache."""
 
     name = "xegpu.prefetch"
@@ -220,12 +193,11 @@ class PrefetchOp(AccessOp):
     ALLOWED_HINTS: ClassVar = LOAD_HINTS
 
     def verify_(self) -> None:
-        verify_scattered(self.name, self.desc.type)
-        self.verify_hints()
+        self.verify_access()
 
 
 @irdl_op_definition
-class UpdateOffsetOp(DescriptorOp):
+class UpdateOffsetOp(ChunkOp):
     """The same descriptor, each work-item moved by its own number of elements."""
 
     name = "xegpu.update_offset"
@@ -238,13 +210,12 @@ class UpdateOffsetOp(DescriptorOp):
         super().__init__(desc=desc, offsets=offsets, moved_type=desc.type)
 
     def verify_(self) -> None:
-        desc = verify_scattered(self.name, self.desc.type)
-        verify_same_desc(self.name, desc, self.moved.type)
-        _verify_offsets(self.name, self.offsets.type, desc)
+        self.verify_moved(self.verify_desc(), self.moved.type)
+        self.verify_offsets(self.offsets)
 
 
 @irdl_op_definition
-class AtomicRmwOp(DescriptorOp):
+class AtomicRmwOp(ChunkOp):
     """Combine the value with memory atomically where the mask is set; returns what was there.
 
     %old = xegpu.atomic_rmw "addf", %value, %desc, %mask
@@ -265,28 +236,21 @@ class AtomicRmwOp(DescriptorOp):
         super().__init__(value=value, old_type=value.type, **given)
 
     def verify_(self) -> None:
-        desc = verify_scattered(self.name, self.desc.type)
-        _verify_mask(self.name, self.mask.type, desc)
-        element = desc.element_type
-        verify_vector(
-            self.name, f"the value for {desc}", self.value.type, value_shapes(desc), element
-        )
+        element = self.verify_desc().element_type
+        self.verify_mask(self.mask)
+        self.verify_value("for", self.value)
         if self.old.type != self.value.type:
-            raise VerifyException(
-                f"{self.name}: returns the type of its value, {self.value.type},"
-                f" not {self.old.type}"
-            )
+            self.refuse(f"returns the type of its value, {self.value.type}, not {self.old.type}")
         kind = self.kind.data
-        if kind in FLOAT_ATOMICS and not isinstance(element, AnyFloat):
-            raise VerifyException(
-                f"{self.name}: {kind} is for floats, not {element}; integers have"
-                f" {', '.join(INTEGER_ATOMICS)} and assign"
-            )
-        if kind in INTEGER_ATOMICS and not isinstance(element, IntegerType):
-            raise VerifyException(
-                f"{self.name}: {kind} is for integers, not {element}; floats have"
-                f" {', '.join(FLOAT_ATOMICS)} and assign"
-            )
+        for kinds, held, name, others, other in (
+            (FLOAT_ATOMICS, AnyFloat, "floats", INTEGER_ATOMICS, "integers"),
+            (INTEGER_ATOMICS, IntegerType, "integers", FLOAT_ATOMICS, "floats"),
+        ):
+            if kind in kinds and not isinstance(element, held):
+                self.refuse(
+                    f"{kind} is for {name}, not {element}; {other} have {', '.join(others)} and"
+                    " assign"
+                )
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

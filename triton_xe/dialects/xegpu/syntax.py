@@ -29,11 +29,12 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import AttrConstraint, opt_prop_def, var_operand_def
+from xdsl.irdl import AttrConstraint, operand_def, opt_prop_def, var_operand_def
 from xdsl.irdl.constraints import VerificationContext
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.access_attributes import (
     STORE_HINTS,
@@ -47,6 +48,7 @@ from triton_xe.dialects.text.assembly import (
     print_type_after,
     resolve,
 )
+from triton_xe.errors import LegalityError
 
 Index = SSAValue | int
 """An offset, size or stride: a value, or a number known when the program is compiled."""
@@ -93,18 +95,13 @@ def show_vector(shape: Iterable[int], element: Attribute) -> str:
     return f"vector<{'x'.join(map(str, shape))}x{element}>"
 
 
-def verify_vector(
-    name: str, what: str, vector: Attribute, shapes: Sequence[tuple[int, ...]], element: Attribute
-) -> None:
-    """Refuse `vector` unless it has one of `shapes` and the element type."""
-    if (
-        isinstance(vector, VectorType)
-        and vector.element_type == element
-        and vector.get_shape() in shapes
-    ):
-        return
-    allowed = " or ".join(show_vector(shape, element) for shape in shapes)
-    raise VerifyException(f"{name}: {what} is {allowed}, not {vector}")
+def with_result_of_acc(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What a product is built of; its result has the type of `acc` where none is given."""
+    if given.get("result_type") is None:
+        if given.get("acc") is None:
+            raise LegalityError(f"{name} without acc needs a result type")
+        given["result_type"] = given["acc"].type
+    return given
 
 
 # Attribute dictionaries
@@ -195,7 +192,7 @@ class TileOp(FieldOp):
     LISTS: ClassVar[tuple[str, ...]] = ()
     """Lists of values and numbers that follow the first operand; each has a `static_` property."""
     HIDDEN: ClassVar[tuple[str, ...]] = ()
-    """Properties that stand elsewhere than in the dictionary."""
+    """Other properties that stand elsewhere than in the dictionary."""
     LAST_AS_RESULT: ClassVar = False
     """Whether the last operand's type may be left out where it is that of the result."""
 
@@ -242,8 +239,9 @@ class TileOp(FieldOp):
         if self.operands:
             printer.print_string(" ")
             printer.print_list(self.shown_operands(), lambda shown: _print_index(printer, shown))
+        hidden = (*self.HIDDEN, *(f"static_{name}" for name in self.LISTS))
         entries = [
-            (name, attr, True) for name, attr in self.properties.items() if name not in self.HIDDEN
+            (name, attr, True) for name, attr in self.properties.items() if name not in hidden
         ]
         entries += [(name, attr, False) for name, attr in self.attributes.items()]
         if entries:
@@ -257,6 +255,29 @@ class TileOp(FieldOp):
 
     def shown_operands(self) -> Iterable[Index]:
         return self.operands
+
+    def verify_vector(
+        self, what: str, vector: Attribute, shapes: Sequence[tuple[int, ...]], element: Attribute
+    ) -> None:
+        """Refuse `vector` unless it has one of `shapes` and the element type."""
+        held = vector.get_shape() if isinstance(vector, VectorType) else None
+        if held not in shapes or get_element_type_or_self(vector) != element:
+            allowed = " or ".join(show_vector(shape, element) for shape in shapes)
+            self.refuse(f"{what} is {allowed}, not {vector}")
+
+    def verify_memref(self, base: Attribute, rank: int, element: Attribute) -> None:
+        """Refuse a memref that blocks of `rank` dimensions and such elements cannot lie in."""
+        if not isinstance(base, MemRefType):
+            return
+        if base.get_num_dims() != rank:
+            self.refuse(f"{rank}D blocks lie in {rank}D memrefs, not in {base}")
+        if base.element_type != element:
+            self.refuse(f"the memref holds {base.element_type}, the blocks {element}")
+        strides = base.get_strides()
+        if strides is not None and strides[-1] not in (None, 1, DYNAMIC_INDEX):
+            self.refuse(
+                f"the innermost dimension of {base} is not contiguous; its stride must be 1"
+            )
 
 
 def _parse_operands(parser: Parser, numbers: bool) -> list[UnresolvedOperand | int]:
@@ -299,7 +320,6 @@ class IndexedOp(TileOp):
     """An op on one value and lists of offsets, sizes or strides."""
 
     LISTS: ClassVar[tuple[str, ...]] = ("offsets",)
-    HIDDEN: ClassVar[tuple[str, ...]] = ("static_offsets",)
 
     indices = var_operand_def(INDEX)
 
@@ -331,13 +351,27 @@ class IndexedOp(TileOp):
     def verify_indices(self) -> None:
         expected = sum(numbers.count(DYNAMIC_INDEX) for numbers in self.static_lists)
         if expected != len(self.indices):
-            raise VerifyException(
-                f"{self.name}: the static arrays leave {expected} entries to values, but there are"
+            self.refuse(
+                f"the static arrays leave {expected} entries to values, but there are"
                 f" {len(self.indices)}"
             )
 
     def shown_operands(self) -> Iterable[Index]:
         return (self.operands[0], *chain.from_iterable(self.index_lists))
+
+
+class PlacedOp(IndexedOp):
+    """An op that describes a part of a base tensor; its lists are of that tensor."""
+
+    base = operand_def(ADDRESS)
+    gather = opt_prop_def(UnitAttr, prop_name="xe.gather")
+    base_alignment = opt_prop_def(IntegerAttr, prop_name="xe.base_alignment")
+
+    def verify_alignment(self) -> None:
+        """Refuse an alignment that is no power of 2."""
+        known = 1 if self.base_alignment is None else self.base_alignment.value.data
+        if known.bit_count() != 1:
+            self.refuse(f"xe.base_alignment is a power of 2, not {known}")
 
 
 def _split(indices: Sequence[Index], values: list[SSAValue]) -> DenseArrayBase:
@@ -403,6 +437,4 @@ class HintedOp(TileOp):
             raise VerifyException(f"{self.name} has no {name}")
         for name, hint in zip(HINTS, self.cache_hints, strict=True):
             if hint is not None and hint not in self.ALLOWED_HINTS:
-                raise VerifyException(
-                    f"{self.name}: {name} is one of {', '.join(self.ALLOWED_HINTS)}, not {hint}"
-                )
+                self.refuse(f"{name} is one of {', '.join(self.ALLOWED_HINTS)}, not {hint}")

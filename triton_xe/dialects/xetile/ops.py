@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     DenseArrayBase,
-    IntegerAttr,
     MemRefType,
     UnitAttr,
     VectorType,
@@ -29,22 +28,19 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.access_attributes import LOAD_HINTS, STORE_HINTS
-from triton_xe.dialects.xegpu.nd import verify_alignment, verify_memref
 from triton_xe.dialects.xegpu.syntax import (
-    ADDRESS,
     HintedOp,
     Index,
     IndexedOp,
+    PlacedOp,
     TileOp,
     static_values,
-    verify_vector,
+    with_result_of_acc,
 )
 from triton_xe.dialects.xegpu.types import bit_width, vector_type
 from triton_xe.dialects.xetile.types import TileType, as_tile, register_shape
-from triton_xe.errors import LegalityError
 
 
 class OnTileOp(TileOp):
@@ -60,7 +56,7 @@ class OnTileOp(TileOp):
 
 
 @irdl_op_definition
-class InitTileOp(IndexedOp, OnTileOp):
+class InitTileOp(PlacedOp, OnTileOp):
     """Make a tile of a base tensor.
 
     Offsets (row, column), sizes (rows, columns of the base tensor) and stride (of its leading
@@ -69,13 +65,9 @@ class InitTileOp(IndexedOp, OnTileOp):
 
     name = "xetile.init_tile"
     LISTS: ClassVar = ("offsets", "sizes", "stride")
-    HIDDEN: ClassVar = ("static_offsets", "static_sizes", "static_stride")
-    base = operand_def(ADDRESS)
     static_offsets = prop_def(DenseArrayBase)
     static_sizes = prop_def(DenseArrayBase)
     static_stride = prop_def(DenseArrayBase)
-    gather = opt_prop_def(UnitAttr, prop_name="xe.gather")
-    base_alignment = opt_prop_def(IntegerAttr, prop_name="xe.base_alignment")
     tile = result_def(TileType)
     traits = traits_def(Pure())
 
@@ -98,21 +90,18 @@ class InitTileOp(IndexedOp, OnTileOp):
         memref = self.base.type
         optional = isinstance(memref, MemRefType) and memref.has_static_shape()
         if counts != (2, 2, 1) and not (optional and counts == (2, 0, 0)):
-            raise VerifyException(
-                f"{self.name}: takes 2 offsets, 2 sizes and 1 stride (a memref of static shape may"
-                f" do without sizes and stride), not {counts[0]}, {counts[1]} and {counts[2]}"
+            self.refuse(
+                "takes 2 offsets, 2 sizes and 1 stride (a memref of static shape may do without"
+                f" sizes and stride), not {counts[0]}, {counts[1]} and {counts[2]}"
             )
-        verify_alignment(self.name, self.base_alignment)
+        self.verify_alignment()
         tile = self.tile_type
-        if isinstance(memref, MemRefType):
-            verify_memref(self.name, memref, 2, tile.element_type)
-            if not tile.row_major:
-                raise VerifyException(
-                    f"{self.name}: a memref is row-major, so are its tiles, not {tile}"
-                )
+        self.verify_memref(memref, 2, tile.element_type)
+        if isinstance(memref, MemRefType) and not tile.row_major:
+            self.refuse(f"a memref is row-major, so are its tiles, not {tile}")
         for size in self.static_lists[1] + self.static_lists[2]:
             if size < 1 and size != DYNAMIC_INDEX:
-                raise VerifyException(f"{self.name}: sizes and stride are positive, not {size}")
+                self.refuse(f"sizes and stride are positive, not {size}")
 
     @classmethod
     def lists_of(
@@ -137,7 +126,6 @@ class InitCoopTileOp(IndexedOp, OnTileOp):
 
     name = "xetile.init_coop_tile"
     LISTS: ClassVar = ("coop",)
-    HIDDEN: ClassVar = ("static_coop",)
     tile = operand_def(TileType)
     static_coop = prop_def(DenseArrayBase)
     part = result_def(TileType)
@@ -171,22 +159,18 @@ class InitCoopTileOp(IndexedOp, OnTileOp):
         whole, part = self.tile_type, self.part_type
         same = ("element_type", "order", "memory_scope")
         if any(getattr(whole, name) != getattr(part, name) for name in same):
-            raise VerifyException(
-                f"{self.name}: a part has the elements, order and memory_scope of its tile;"
+            self.refuse(
+                "a part has the elements, order and memory_scope of its tile;"
                 f" {whole} became {part}"
             )
         if whole.rows % part.rows or whole.columns % part.columns:
-            raise VerifyException(
-                f"{self.name}: {whole} does not divide into parts of {part.rows}x{part.columns}"
-            )
+            self.refuse(f"{whole} does not divide into parts of {part.rows}x{part.columns}")
         (pair,) = self.static_lists
         if len(pair) != 2:
-            raise VerifyException(f"{self.name}: takes coop_id and coop_size, not {len(pair)}")
+            self.refuse(f"takes coop_id and coop_size, not {len(pair)}")
         count = self.parts[0] * self.parts[1]
         if pair[1] != DYNAMIC_INDEX and pair[1] < count:
-            raise VerifyException(
-                f"{self.name}: {pair[1]} subgroups cannot take {count} parts, one each"
-            )
+            self.refuse(f"{pair[1]} subgroups cannot take {count} parts, one each")
 
 
 @irdl_op_definition
@@ -205,13 +189,12 @@ class UpdateTileOffsetOp(IndexedOp, OnTileOp):
     def verify_(self) -> None:
         self.verify_indices()
         if self.moved.type != self.tile.type:
-            raise VerifyException(
-                f"{self.name}: moving keeps the type of the tile; {self.tile.type} became"
-                f" {self.moved.type}"
+            self.refuse(
+                f"moving keeps the type of the tile; {self.tile.type} became {self.moved.type}"
             )
         (offsets,) = self.static_lists
         if len(offsets) != 2:
-            raise VerifyException(f"{self.name}: a tile moves by 2 offsets, not {len(offsets)}")
+            self.refuse(f"a tile moves by 2 offsets, not {len(offsets)}")
 
 
 # Accesses
@@ -227,16 +210,16 @@ class RegisterAccessOp(HintedOp, OnTileOp):
         """inner_blocks as numbers."""
         return None if self.inner_blocks is None else static_values(self.inner_blocks)
 
-
-def _verify_inner_blocks(name: str, tile: TileType, blocks: tuple[int, ...] | None) -> None:
-    if blocks is None:
-        return
-    if len(blocks) != 2 or min(blocks) < 1:
-        raise VerifyException(f"{name}: inner_blocks is two positive numbers, not {list(blocks)}")
-    if tile.rows % blocks[0] or tile.columns % blocks[1]:
-        raise VerifyException(
-            f"{name}: inner_blocks {list(blocks)} do not divide {tile} into whole blocks"
-        )
+    def verify_access(self, what: str, value: SSAValue, transpose: bool = False) -> None:
+        """Refuse wrong hints and blocks, and a vector that does not hold the tile."""
+        tile, blocks = self.tile_type, self.blocks
+        self.verify_hints()
+        if blocks is not None and (len(blocks) != 2 or min(blocks) < 1):
+            self.refuse(f"inner_blocks is two positive numbers, not {list(blocks)}")
+        if blocks is not None and (tile.rows % blocks[0] or tile.columns % blocks[1]):
+            self.refuse(f"inner_blocks {list(blocks)} do not divide {tile} into whole blocks")
+        shape = register_shape(tile, blocks, transpose)
+        self.verify_vector(f"the value {what} {tile}", value.type, (shape,), tile.element_type)
 
 
 @irdl_op_definition
@@ -270,13 +253,7 @@ class LoadTileOp(RegisterAccessOp):
         )  # fmt: skip
 
     def verify_(self) -> None:
-        tile = self.tile_type
-        self.verify_hints()
-        _verify_inner_blocks(self.name, tile, self.blocks)
-        shape = register_shape(tile, self.blocks, self.transpose is not None)
-        verify_vector(
-            self.name, f"the value of {tile}", self.value.type, (shape,), tile.element_type
-        )
+        self.verify_access("of", self.value, self.transpose is not None)
 
 
 @irdl_op_definition
@@ -290,13 +267,7 @@ class StoreTileOp(RegisterAccessOp):
     ALLOWED_HINTS: ClassVar = STORE_HINTS
 
     def verify_(self) -> None:
-        tile = self.tile_type
-        self.verify_hints()
-        _verify_inner_blocks(self.name, tile, self.blocks)
-        shape = register_shape(tile, self.blocks)
-        verify_vector(
-            self.name, f"the value for {tile}", self.value.type, (shape,), tile.element_type
-        )
+        self.verify_access("for", self.value)
 
 
 @irdl_op_definition
@@ -310,29 +281,12 @@ class PrefetchTileOp(HintedOp, OnTileOp):
 
     def verify_(self) -> None:
         self.verify_hints()
-        if self.tile_type.scope != "global":
-            raise VerifyException(
-                f"{self.name}: only global memory is cached; the tile lies in"
-                f" {self.tile_type.scope}"
-            )
+        scope = self.tile_type.scope
+        if scope != "global":
+            self.refuse(f"only global memory is cached; the tile lies in {scope}")
 
 
 # Matrix multiplication
-
-Matrix = tuple[int, int, int, int]
-
-
-def _blocked(vector: VectorType[Attribute], matrix: str) -> Matrix:
-    """(outer rows, outer columns, inner rows, inner columns); 1 block if the vector is 2D."""
-    shape = vector.get_shape()
-    if len(shape) == 2:
-        return 1, 1, shape[0], shape[1]
-    if len(shape) == 4:
-        return shape[0], shape[1], shape[2], shape[3]
-    raise VerifyException(
-        f"xetile.tile_mma: matrix {matrix} is a 2D vector, or 4D with inner blocks, not {vector}"
-    )
-
 
 @irdl_op_definition
 class TileMmaOp(TileOp):
@@ -348,59 +302,43 @@ class TileMmaOp(TileOp):
     result = result_def(VectorType)
     traits = traits_def(Pure())
 
-    def __init__(
-        self,
-        *,
-        a: SSAValue,
-        b: SSAValue,
-        acc: SSAValue | None = None,
-        result_type: Attribute | None = None,
-    ) -> None:
+    def __init__(self, **given: Any) -> None:
         """`result_type` may be left out when `acc` is given."""
-        if result_type is None:
-            if acc is None:
-                raise LegalityError("xetile.tile_mma without acc needs a result type")
-            result_type = acc.type
-        super().__init__(a=a, b=b, acc=acc, result_type=result_type)
+        super().__init__(**with_result_of_acc(self.name, given))
 
     @property
-    def vectors(self) -> tuple[VectorType[Attribute], VectorType[Attribute], VectorType[Attribute]]:
+    def vectors(self) -> tuple[VectorType[Attribute], ...]:
         """The types of A, B and the result."""
-        a, b, result = self.a.type, self.b.type, self.result.type
-        assert isinstance(a, VectorType)
-        assert isinstance(b, VectorType)
-        assert isinstance(result, VectorType)
-        return a, b, result
+        types = (self.a.type, self.b.type, self.result.type)
+        return tuple(type_ for type_ in types if isinstance(type_, VectorType))
 
     def verify_(self) -> None:
         a, b, result = self.vectors
         if self.acc is not None and self.acc.type != result:
-            raise VerifyException(
-                f"{self.name}: C and the result have the same type, not {self.acc.type} and"
-                f" {result}"
+            self.refuse(f"C and the result have the same type, not {self.acc.type} and {result}")
+        if len({vector.get_num_dims() for vector in (a, b, result)}) != 1:
+            self.refuse(f"A, B and C are all 2D or all 4D, not {a}, {b} and {result}")
+        am, ak, bm, bk = self._blocked(a, "A")
+        kb, n, kk, bn = self._blocked(b, "B")
+        if (ak, bk) != (kb, kk) or self._blocked(result, "C") != (am, n, bm, bn):
+            self.refuse(
+                f"shapes must be MxK, KxN and MxN, outer and inner alike, not {a}, {b} and {result}"
             )
-        if len({len(vector.get_shape()) for vector in (a, b, result)}) != 1:
-            raise VerifyException(
-                f"{self.name}: A, B and C are all 2D or all 4D, not {a}, {b} and {result}"
-            )
-        am, ak, bm, bk = _blocked(a, "A")
-        kb, n, kk, bn = _blocked(b, "B")
-        if (ak, bk) != (kb, kk) or _blocked(result, "C") != (am, n, bm, bn):
-            raise VerifyException(
-                f"{self.name}: shapes must be MxK, KxN and MxN, outer and inner alike, not {a},"
-                f" {b} and {result}"
-            )
-        _verify_elements(self.name, a.element_type, b.element_type, result.element_type)
+        self._verify_elements(a.element_type, b.element_type, result.element_type)
 
+    def _blocked(self, vector: VectorType[Attribute], matrix: str) -> tuple[int, ...]:
+        """(outer rows, outer columns, inner rows, inner columns); 1 block if the vector is 2D."""
+        shape = vector.get_shape()
+        if len(shape) not in (2, 4):
+            self.refuse(f"matrix {matrix} is a 2D vector, or 4D with inner blocks, not {vector}")
+        return shape if len(shape) == 4 else (1, 1, *shape)
 
-def _verify_elements(name: str, a: Attribute, b: Attribute, result: Attribute) -> None:
-    floats = [isinstance(element, AnyFloat) for element in (a, b, result)]
-    if any(floats) != all(floats):
-        raise VerifyException(
-            f"{name}: A, B and C all hold floats or all integers, not {a}, {b} and {result}"
-        )
-    if bit_width(result) < max(bit_width(a), bit_width(b)):
-        raise VerifyException(
-            f"{name}: C's elements are at least as wide as those of A and B, not {result} for"
-            f" {a} and {b}"
-        )
+    def _verify_elements(self, a: Attribute, b: Attribute, result: Attribute) -> None:
+        floats = [isinstance(element, AnyFloat) for element in (a, b, result)]
+        if any(floats) != all(floats):
+            self.refuse(f"A, B and C all hold floats or all integers, not {a}, {b} and {result}")
+        if bit_width(result) < max(bit_width(a), bit_width(b)):
+            self.refuse(
+                f"C's elements are at least as wide as those of A and B, not {result} for {a} and"
+                f" {b}"
+            )
