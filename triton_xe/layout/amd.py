@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from triton_xe.errors import LayoutError
+from triton_xe.layout.attribute_text import Fields
 from triton_xe.layout.encodings import (
     DistributedEncoding,
     Ints,
@@ -171,6 +172,22 @@ class AmdWmmaEncoding(DistributedEncoding):
         if self.rank not in (2, 3):
             raise LayoutError(f"{what} must have rank 2 or 3, got {self.rank}")
         check_block_bases(self.cga_layout, self.rank, what)
+
+    @classmethod
+    def read(cls, entries: Fields) -> Self:
+        """Without `rank`, the rank is that of the bases, and 2 when there are none."""
+        warps = entries.nested("ctaLayout")
+        bases = {n: warps.bases(n) if warps.has(n) else () for n in ("register", "warp")}
+        warps.finish()
+        lengths = {len(basis) for part in bases.values() for basis in part}
+        rank = entries.integer("rank", max(lengths, default=2))
+        return cls(
+            entries.integer("version"),
+            entries.boolean("isTranspose", False),
+            LinearLayout(bases, dim_names(rank)),
+            entries.block_bases(rank),
+            entries.integers("instrShape") if entries.has("instrShape") else (16, 16, 16),
+        )
 
     @property
     def rank(self) -> int:

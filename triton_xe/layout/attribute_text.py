@@ -1,6 +1,6 @@
 """Reads the text of an MLIR attribute into names, numbers, lists and encodings, with columns.
 
-`parse.py` says what each attribute is made of; here is only the notation.
+Encodings say what their attribute is made of (`Encoding.read`); here is only the notation.
 """
 
 from __future__ import annotations
@@ -8,26 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 from triton_xe.errors import LayoutError
-from triton_xe.layout.encodings import DistributedEncoding, Encoding
-from triton_xe.layout.shared import SharedEncoding
-from triton_xe.layout.tiling import BlockBases
+from triton_xe.layout.linear_layout import LinearLayout
+from triton_xe.layout.tiling import BlockBases, dim_names
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>-?\d+)(?::\s*i\d+\b)?|(?P<attribute>#[A-Za-z_][\w.$-]*)|(?P<word>[A-Za-z_]\w*)"
     r'|"(?P<string>[^"]*)"|(?P<mark>:\+|->|[<>{}\[\](),=:]))'
 )
 
-Value: TypeAlias = "int | bool | str | list[Item] | Fields | Encoding"
-
-
 @dataclass(frozen=True)
 class Item:
-    """A value and where it starts."""
+    """A value and where it starts: a number, a truth value, a word, a list of items, `Fields` or
+    an encoding."""
 
-    value: Value
+    value: Any
     column: int
 
 
@@ -64,12 +61,10 @@ class Fields:
     def boolean(self, name: str, default: bool | None = None) -> bool:
         if default is not None and not self.has(name):
             return default
-        return self._of(name, bool, "true or false")
+        return self.of(name, bool, "true or false")
 
     def word(self, name: str, known: Sequence[str]) -> str:
-        """One of `known`; the first where the entry is missing."""
-        if not self.has(name):
-            return known[0]
+        """One of `known`."""
         item = self.item(name)
         if item.value not in known:
             fail(item.column, f"{' or '.join(known)} for {name}", show(item.value))
@@ -80,26 +75,26 @@ class Fields:
 
     def bases(self, name: str) -> BlockBases:
         """A list of lists."""
-        return tuple(_integers(inner, name) for inner in self._of(name, list, "a list of bases"))
+        return tuple(_integers(inner, name) for inner in self.of(name, list, "a list of bases"))
+
+    def layout(self, dims: Sequence[str], optional: Sequence[str] = ()) -> LinearLayout:
+        """The bases of `dims`, to dim0, dim1, ...; an error when no basis tells the rank."""
+        left_out = [name for name in optional if not self.has(name)]
+        bases = {name: () if name in left_out else self.bases(name) for name in dims}
+        ranks = {len(vector) for vectors in bases.values() for vector in vectors}
+        rank = self.integer("rank") if self.has("rank") else (ranks.pop() if ranks else 0)
+        if not rank:
+            fail(self.column, "at least one basis, to know the rank", "none")
+        return LinearLayout(bases, dim_names(rank))
 
     def nested(self, name: str) -> Fields:
         """A `{...}`."""
-        found: Fields = self._of(name, Fields, "'{'")
+        found: Fields = self.of(name, Fields, "'{'")
         found.mnemonic = self.mnemonic
         return found
 
-    def encoding(self, name: str) -> Encoding:
-        return self._of(name, Encoding, "a layout attribute")
-
-    def parent(self, name: str = "parent") -> DistributedEncoding:
-        self.encoding(name)
-        return self._of(name, DistributedEncoding, "a register layout")
-
-    def shared(self, name: str) -> SharedEncoding:
-        self.encoding(name)
-        return self._of(name, SharedEncoding, "a shared-memory layout")
-
-    def _of(self, name: str, wanted: type, expected: str) -> Any:
+    def of(self, name: str, wanted: type, expected: str) -> Any:
+        """A value of a class, `expected` in words."""
         item = self.item(name)
         if not isinstance(item.value, wanted):
             fail(item.column, f"{expected} for {name}", show(item.value))
@@ -169,7 +164,8 @@ def _integers(item: Item, name: str) -> tuple[int, ...]:
     return tuple(_integer(inner, name) for inner in item.value)
 
 
-Builder = Callable[[Fields], Encoding]
+Builder = Callable[[Fields], Any]
+"""Makes an encoding of its entries."""
 
 
 class AttributeReader:
@@ -279,7 +275,7 @@ class AttributeReader:
         self.expect(":+")
         return Item([first, Item(self.number(), self.column)], column)
 
-    def attribute(self) -> Encoding:
+    def attribute(self) -> Any:
         if self.token != "attribute":
             self.fail("an attribute such as #ttg.blocked<...>")
         column, name = self.column, self.peek
@@ -324,7 +320,7 @@ class AttributeReader:
         self._entry(fields)
         return fields
 
-    def _alias(self, name: str, column: int) -> Encoding:
+    def _alias(self, name: str, column: int) -> Any:
         text = self.aliases.get(name)
         if text is None:
             known = [f"#{mnemonic}" for mnemonic in self.builders] + list(self.aliases)
@@ -336,7 +332,7 @@ class AttributeReader:
         except LayoutError as error:
             raise LayoutError(f"column {column}: in {name}: {error}") from None
 
-    def whole(self) -> Encoding:
+    def whole(self) -> Any:
         result = self.attribute()
         if self.token != "end":
             self.fail("the end")

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware.dpas import EXECUTION_SIZES, SYSTOLIC_DEPTH
+from triton_xe.layout.attribute_text import Fields, fail, show
 from triton_xe.layout.encodings import DistributedEncoding, Ints, check_powers_of_two, mlir
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
@@ -76,6 +77,23 @@ class DpasEncoding(DistributedEncoding):
         check_powers_of_two(self.rep_cluster, "repCluster", what)
         if self.rank == 3 and self.rep_cluster[0] != 1:
             raise LayoutError(f"{what} cannot cluster over the batch: repCluster[0] must be 1")
+
+    @classmethod
+    def read(cls, entries: Fields) -> Self:
+        """Also reads the derived entries A, B, C of Intel's spelling, and checks them.
+
+        `fp4KPack` (pairs of 4-bit elements in bytes) does not change where the bytes are.
+        """
+        made = super().read(entries)
+        for name, shape in {"A": made.shape_a, "B": made.shape_b, "C": made.shape_c}.items():
+            if entries.has(name) and entries.integers(name)[-2:] != shape:
+                item = entries.item(name)
+                fail(item.column, f"{name} = {list(shape)}", show(item.value))
+        packed = entries.integer("fp4KPack") if entries.has("fp4KPack") else None
+        if packed is not None and (packed, made.ops_per_channel) != (2, 4):
+            column = entries.item("fp4KPack").column
+            fail(column, "fp4KPack = 2 with opsPerChan = 4", "another pair")
+        return made
 
     @property
     def rank(self) -> int:

@@ -17,9 +17,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from triton_xe.errors import LayoutError
+from triton_xe.layout.attribute_text import Fields
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
     BlockBases,
@@ -41,25 +42,23 @@ Ints = tuple[int, ...]
 DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
 
 
-SPELLING = "spelling"
-
-
 @dataclass(frozen=True)
 class Spelling:
     """How a field stands in MLIR text.
 
     `absent` is what a text without it means, None where it must be there; `always` says that it
-    is printed even where it is the default.
+    is printed even where it is the default; `words` are those that it may be.
     """
 
     name: str
     absent: Any = None
     always: bool = False
+    words: tuple[str, ...] = ()
 
 
-def mlir(name: str, *, default: Any = MISSING, absent: Any = None, always: bool = False) -> Any:
-    """A field of an encoding that is called `name` in MLIR text."""
-    return field(default=default, metadata={SPELLING: Spelling(name, absent, always)})
+def mlir(name: str, *, default: Any = MISSING, **rest: Any) -> Any:
+    """A field of an encoding that is called `name` in MLIR text; `rest` as in `Spelling`."""
+    return field(default=default, metadata={"spelling": Spelling(name, **rest)})
 
 
 def spelled(value: object) -> str:
@@ -74,6 +73,48 @@ class Encoding(ABC):
 
     mnemonic: ClassVar[str]
     """What follows `#`, such as `ttg.blocked`."""
+    what: ClassVar[str] = "a layout attribute"
+    dims: ClassVar[Sequence[str]] = ()
+    """In-dims of a layout that is spelled out by its bases; `optional_dims` may be left out."""
+    optional_dims: ClassVar[Sequence[str]] = ()
+    kinds: ClassVar[dict[str, type[Encoding]]] = {}
+    """Every class of encodings by its name."""
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds[cls.__name__] = cls
+
+    @classmethod
+    def read(cls, entries: Fields) -> Self:
+        """The encoding that the entries of an attribute's text spell."""
+        values: dict[str, Any] = {}
+        for entry in fields(cls):  # type: ignore[arg-type]
+            spelling = entry.metadata.get("spelling", Spelling(entry.name))
+            if entry.type == "BlockBases":
+                rank = next((len(v) for v in values.values() if isinstance(v, tuple)), 2)
+                values[entry.name] = entries.block_bases(rank)
+            elif spelling.absent is None or entries.has(spelling.name):
+                values[entry.name] = cls._read_field(entries, str(entry.type), spelling)
+            else:
+                values[entry.name] = spelling.absent
+        return cls(**values)
+
+    @classmethod
+    def _read_field(cls, entries: Fields, type_: str, spelling: Spelling) -> Any:
+        name = spelling.name
+        match type_:
+            case "int":
+                return entries.integer(name)
+            case "Ints":
+                return entries.integers(name)
+            case "bool":
+                return entries.boolean(name)
+            case "str":
+                return entries.word(name, spelling.words)
+            case "LinearLayout":
+                return entries.layout(cls.dims, cls.optional_dims)
+        kind = cls.kinds[type_]
+        entries.of(name, Encoding, Encoding.what)
+        return entries.of(name, kind, kind.what)
 
     @property
     @abstractmethod
@@ -87,7 +128,7 @@ class Encoding(ABC):
     def parameters(self) -> Iterable[tuple[str, str]]:
         """Names and printed values, in printing order; defaults are not printed."""
         for entry in fields(self):  # type: ignore[arg-type]
-            spelling, value = entry.metadata.get(SPELLING), getattr(self, entry.name)
+            spelling, value = entry.metadata.get("spelling"), getattr(self, entry.name)
             if spelling and (spelling.always or value != entry.default):
                 yield spelling.name, spelled(value)
 
@@ -116,6 +157,8 @@ class NamedEncoding(Encoding):
 class DistributedEncoding(Encoding):
     """Spread over registers, lanes, warps and blocks."""
 
+    what: ClassVar[str] = "a register layout"
+    dims: ClassVar[Sequence[str]] = DISTRIBUTED_DIMS
     cga_layout: BlockBases = ()
 
     @property
@@ -182,6 +225,14 @@ def check_powers_of_two(values: Iterable[int], name: str, what: str) -> None:
 def check_order(order: Sequence[int], what: str) -> None:
     if sorted(order) != list(range(len(order))):
         raise LayoutError(f"order of {what} must be a permutation of 0..rank-1, got {ints(order)}")
+
+
+def check_dims(encoding: Encoding, layout: LinearLayout) -> None:
+    """Refuse a layout that is spelled out with other dims than the encoding's."""
+    if tuple(layout.in_dims) != tuple(encoding.dims):
+        raise LayoutError(f"#{encoding.mnemonic} needs the in dims {list(encoding.dims)}")
+    if not layout.out_dims or list(layout.out_dims) != dim_names(len(layout.out_dims)):
+        raise LayoutError(f"#{encoding.mnemonic} needs the out dims dim0, dim1, ...")
 
 
 @dataclass(frozen=True)
@@ -291,11 +342,7 @@ class LinearEncoding(DistributedEncoding):
     layout: LinearLayout
 
     def __post_init__(self) -> None:
-        what = f"#{self.mnemonic}"
-        if tuple(self.layout.in_dims) != DISTRIBUTED_DIMS:
-            raise LayoutError(f"{what} needs the in dims {list(DISTRIBUTED_DIMS)}")
-        if list(self.layout.out_dims) != dim_names(len(self.layout.out_dims)):
-            raise LayoutError(f"{what} needs the out dims dim0, dim1, ...")
+        check_dims(self, self.layout)
         self._check_bases()
 
     def _check_bases(self) -> None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from triton_xe.errors import LayoutError
+from triton_xe.layout.attribute_text import Fields, fail
 from triton_xe.layout.encodings import (
     Encoding,
     Ints,
     NamedEncoding,
     bases_text,
-    cga_parameter,
     check_block_bases,
+    check_dims,
     check_order,
     check_powers_of_two,
     ints,
@@ -36,11 +37,13 @@ from triton_xe.layout.tiling import (
     shape_per_block,
 )
 
-SHARED_DIMS = ("offset", "block")
-
 
 class SharedEncoding(Encoding):
     """A layout of shared (local) memory."""
+
+    what: ClassVar[str] = "a shared-memory layout"
+    dims: ClassVar[Sequence[str]] = ("offset", "block")
+    optional_dims: ClassVar[Sequence[str]] = ("block",)
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,12 @@ class SharedLinearEncoding(SharedEncoding):
 
     mnemonic: ClassVar[str] = "ttg.shared_linear"
     layout: LinearLayout
-    alignment: int
+    alignment: int = mlir("alignment")
 
     def __post_init__(self) -> None:
         what = "#ttg.shared_linear"
         check_powers_of_two((self.alignment,), "alignment", what)
-        check_shared_dims(self.layout, what)
+        check_dims(self, self.layout)
         bare = self.layout.without_zero_bases("offset").without_zero_bases("block")
         if not bare.is_invertible:
             raise LayoutError(f"{what} must be bijective once copies are left out")
@@ -155,11 +158,28 @@ class PaddedSharedEncoding(SharedEncoding):
         check_powers_of_two(self.paddings, "the paddings", what)
         if len(set(self.intervals)) != len(self.intervals):
             raise LayoutError(f"{what} names an interval twice: {ints(self.intervals)}")
-        check_shared_dims(self.layout, what)
+        check_dims(self, self.layout)
         if any(column & (column - 1) for column in self.layout.columns):
             raise LayoutError(f"{what}: each basis must be zero or a power of two in one dim")
         if not self.layout.sublayout(["offset"], self.layout.out_dims).is_injective:
             raise LayoutError(f"{what} cannot hold an element twice")
+
+    @classmethod
+    def read(cls, entries: Fields) -> Self:
+        """Also reads `order` and `shape`, which stand for the bases of a plain layout."""
+        if not entries.paddings:
+            fail(entries.column, "'[interval:+padding, ...]'", "'{'")
+        if entries.has("order"):
+            order, shape = entries.integers("order"), entries.integers("shape")
+            rank = len(shape)
+            if sorted(order) != list(range(rank)):
+                fail(entries.item("order").column, f"an order of {rank} dims", str(list(order)))
+            rows = identity("offset", shape, order).transpose_outs(dim_names(rank))
+            layout = rows * block_dim(rank)
+        else:
+            layout = entries.layout(cls.dims, cls.optional_dims)
+        intervals, paddings = zip(*entries.paddings, strict=True)
+        return cls(intervals, paddings, layout)
 
     @property
     def rank(self) -> int:
@@ -211,12 +231,12 @@ class NvmmaSharedEncoding(SharedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.nvmma_shared"
-    swizzling_byte_width: int
-    transposed: bool
-    element_bit_width: int
-    fp4_padded: bool = False
-    cga_layout: BlockBases = ()
-    tensor_rank: int = 2
+    swizzling_byte_width: int = mlir("swizzlingByteWidth")
+    transposed: bool = mlir("transposed", absent=False)
+    element_bit_width: int = mlir("elementBitWidth")
+    fp4_padded: bool = mlir("fp4Padded", default=False, absent=False)
+    cga_layout: BlockBases = mlir("CGALayout", default=())
+    tensor_rank: int = mlir("rank", default=2, absent=2)
 
     def __post_init__(self) -> None:
         what = "#ttg.nvmma_shared"
@@ -232,15 +252,24 @@ class NvmmaSharedEncoding(SharedEncoding):
     def rank(self) -> int:
         return self.tensor_rank
 
+    @classmethod
+    def read(cls, entries: Fields) -> Self:
+        """Without `rank`, the rank is that of the bases, and 2 when there are none."""
+        rank = entries.integer("rank", 2)
+        if not entries.has("rank") and entries.has("CGALayout"):
+            rank = max((len(basis) for basis in entries.bases("CGALayout")), default=2)
+        return cls(
+            entries.integer("swizzlingByteWidth"),
+            entries.boolean("transposed", False),
+            entries.integer("elementBitWidth"),
+            entries.boolean("fp4Padded", False),
+            entries.block_bases(rank),
+            rank,
+        )
+
     def parameters(self) -> Iterable[tuple[str, str]]:
-        yield "swizzlingByteWidth", str(self.swizzling_byte_width)
-        yield "transposed", str(self.transposed).lower()
-        yield "elementBitWidth", str(self.element_bit_width)
-        if self.fp4_padded:
-            yield "fp4Padded", "true"
-        if not self.cga_layout and self.rank != 2:
-            yield "rank", str(self.rank)
-        yield from cga_parameter(self.cga_layout)
+        """Without the rank where the blocks tell it."""
+        return (one for one in super().parameters() if one[0] != "rank" or not self.cga_layout)
 
     def copy_shape(self, shape: Sequence[int]) -> list[int]:
         """The box one TMA copy moves: at most 256 elements per dim and one swizzle width."""
@@ -363,13 +392,6 @@ class SharedMemorySpace(NamedEncoding):
 def block_dim(rank: int) -> LinearLayout:
     """One block."""
     return LinearLayout({"block": ()}, dim_names(rank))
-
-
-def check_shared_dims(layout: LinearLayout, what: str) -> None:
-    if tuple(layout.in_dims) != SHARED_DIMS:
-        raise LayoutError(f"{what} needs the in dims {list(SHARED_DIMS)}")
-    if not layout.out_dims or list(layout.out_dims) != dim_names(len(layout.out_dims)):
-        raise LayoutError(f"{what} needs the out dims dim0, dim1, ...")
 
 
 def of_own_shape(layout: LinearLayout, shape: Shape, what: str) -> LinearLayout:

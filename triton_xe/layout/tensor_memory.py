@@ -140,7 +140,9 @@ class TensorMemoryScalesEncoding(MemoryEncoding):
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory_scales_encoding"
     cga_layout: BlockBases = mlir("CGALayout", default=())
-    block_rep_order: str = mlir("blockRepOrder", default=SCALE_ORDERS[0])
+    block_rep_order: str = mlir(
+        "blockRepOrder", default=SCALE_ORDERS[0], absent=SCALE_ORDERS[0], words=SCALE_ORDERS
+    )
 
     def __post_init__(self) -> None:
         what = f"#{self.mnemonic}"
