@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 
+from triton_xe.layout.svg import document, rect, text
 from triton_xe.plan.drawing import describe
 from triton_xe.plan.model import BlockPlan
 
@@ -18,7 +18,6 @@ SMALLEST_PIXELS = 72
 COMFORTABLE = 10
 """Size of letters below which a label is broken into two lines."""
 LEFT, TOP, BETWEEN = 60, 84, 90
-FONT = "font-family='DejaVu Sans Mono, Menlo, Consolas, monospace'"
 
 
 @dataclass(frozen=True)
@@ -78,23 +77,19 @@ def plan_svg(plan: BlockPlan) -> str:
     widths = LEFT + _text_width(title, 15), LEFT + _text_width(caption, 12), message.right
     right = 40 + max(widths)
     body = [
-        _text(LEFT, 30, title, size=15),
+        text(LEFT, 30, title, size=15),
         *_axes(tile, what),
         *_warps(plan, tile),
         *_axes(message, "message #0 and its operands"),
         *_operands(plan, message),
-        _text(LEFT, bottom - 16, caption, size=12, colour="#555"),
+        text(LEFT, bottom - 16, caption, size=12, colour="#555"),
     ]
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{right:.0f}' height='{bottom:.0f}' "
-        f"viewBox='0 0 {right:.0f} {bottom:.0f}'>\n"
-        f"<rect width='100%' height='100%' fill='white'/>\n" + "\n".join(body) + "\n</svg>\n"
-    )
+    return document(right, bottom, body)
 
 
-def _text_width(text: str, size: float) -> float:
+def _text_width(words: str, size: float) -> float:
     """Pixels of monospaced text; a little more than the fonts need."""
-    return 0.62 * size * len(text)
+    return 0.62 * size * len(words)
 
 
 def _caption(plan: BlockPlan) -> str:
@@ -109,12 +104,12 @@ def _row_elements(plan: BlockPlan) -> int:
 
 
 def _axes(panel: Panel, title: str) -> Iterator[str]:
-    yield _text(panel.left, panel.top - 26, title, size=12, colour="#555")
-    yield _text(panel.left, panel.top - 8, "0", size=11)
-    yield _text(panel.right, panel.top - 8, str(panel.width), size=11, anchor="end")
-    yield _text(panel.left - 6, panel.top + 10, "0", size=11, anchor="end")
-    yield _text(panel.left - 6, panel.bottom, str(panel.height), size=11, anchor="end")
-    yield _rect(panel, (0, 0, panel.width, panel.height), "#f4f4f4", "#999")
+    yield text(panel.left, panel.top - 26, title, size=12, colour="#555")
+    yield text(panel.left, panel.top - 8, "0", size=11)
+    yield text(panel.right, panel.top - 8, str(panel.width), size=11, anchor="end")
+    yield text(panel.left - 6, panel.top + 10, "0", size=11, anchor="end")
+    yield text(panel.left - 6, panel.bottom, str(panel.height), size=11, anchor="end")
+    yield rect(*panel.box(0, 0, panel.width, panel.height), "#f4f4f4", "#999")
 
 
 def _warps(plan: BlockPlan, panel: Panel) -> Iterator[str]:
@@ -124,9 +119,9 @@ def _warps(plan: BlockPlan, panel: Panel) -> Iterator[str]:
     for position, warp in enumerate(shown):
         for i, box in enumerate(_message_boxes(plan, warp)):
             name = f"warp {warp}, message #{i}: x {box[0]}, y {box[1]}, {box[2]} x {box[3]}"
-            yield _rect(panel, box, _colour(position, len(shown)), "white", hover=name)
+            yield rect(*panel.box(*box), _colour(position, len(shown)), "white", hover=name)
     for i, box in enumerate(_message_boxes(plan, 0)):
-        yield _rect(panel, box, "none", "#111", stroke_width=2)
+        yield rect(*panel.box(*box), "none", "#111", stroke_width=2)
         yield _label(panel, box, f"#{i}")
 
 
@@ -143,7 +138,7 @@ def _operands(plan: BlockPlan, panel: Panel) -> Iterator[str]:
     boxes = list(_operand_boxes(plan)) if plan.fragment.registers > 1 else list(_blocks(plan))
     for position, (box, name) in enumerate(boxes):
         colour = _colour(position, len(boxes), lightness=86)
-        yield _rect(panel, box, colour, "#555", hover=name)
+        yield rect(*panel.box(*box), colour, "#555", hover=name)
         yield _label(panel, box, name)
     block = _row_elements(plan) // plan.shape.blocks
     for i in range(1, plan.shape.blocks):
@@ -191,38 +186,22 @@ def _colour(index: int, count: int, lightness: int = 78) -> str:
     return f"hsl({index * 137.5 % 360:.0f},{55 if count > 1 else 30}%,{lightness}%)"
 
 
-def _rect(
-    panel: Panel,
-    box: Box,
-    fill: str,
-    stroke: str,
-    stroke_width: float = 1,
-    hover: str = "",
-) -> str:
-    x, y, width, height = panel.box(*box)
-    title = f"<title>{escape(hover)}</title>" if hover else ""
-    return (
-        f"<rect x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' fill='{fill}' "
-        f"stroke='{stroke}' stroke-width='{stroke_width}'>{title}</rect>"
-    )
-
-
-def _label(panel: Panel, box: Box, text: str) -> str:
+def _label(panel: Panel, box: Box, label: str) -> str:
     """Text in the middle of a box, as large as fits; nothing where it would not be readable.
 
     What would be small in one line is broken after its `:`.
     """
     x, y, width, height = panel.box(*box)
-    lines = [text]
+    lines = [label]
     size = _label_size(width, height, lines)
     if size < COMFORTABLE:
-        lines = text.split(": ")
+        lines = label.split(": ")
         size = _label_size(width, height, lines)
     if size < 5:
         return ""
     first = y + height / 2 + (0.95 - 0.6 * len(lines)) * size
     return "".join(
-        _text(x + width / 2, first + 1.2 * i * size, line, size=size, anchor="middle")
+        text(x + width / 2, first + 1.2 * i * size, line, size=size, anchor="middle")
         for i, line in enumerate(lines)
     )
 
@@ -230,12 +209,3 @@ def _label(panel: Panel, box: Box, text: str) -> str:
 def _label_size(width: float, height: float, lines: Sequence[str]) -> float:
     longest = max(map(len, lines))
     return min(14.0, 0.8 * height / len(lines), width / (0.65 * longest))
-
-
-def _text(
-    x: float, y: float, text: str, size: float, anchor: str = "start", colour: str = "#111"
-) -> str:
-    return (
-        f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size:.1f}' {FONT} fill='{colour}' "
-        f"text-anchor='{anchor}'>{escape(text)}</text>"
-    )

@@ -7,7 +7,6 @@ import colorsys
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,12 +14,12 @@ import numpy as np
 
 from triton_xe.hardware.memory import SLM_BANK_BYTES, SLM_BANKS
 from triton_xe.layout import Encoding, to_linear_layout
+from triton_xe.layout.svg import document, rect, text
 from triton_xe.layout.views import Numbers, Slots, all_slots
 
 MARGIN, CELL_HEIGHT = 16, 20
 SAMPLE_ROWS, SAMPLE_COLUMNS = 32, 32
 OVERVIEW = 420
-FONT = "font-family='ui-monospace, Menlo, Consolas, monospace'"
 MAX_AREAS = 20_000
 LABELS = {"warp": "lane:register", "bank": "offset", "warp's rows": "row:column"}
 SHADING = {
@@ -69,13 +68,10 @@ def make_picture(encoding: Encoding, shape: tuple[int, ...], bits: int) -> Pictu
     if "row" in layout.in_dims:
         return _tensor_memory_picture(place, matrix, note)
     warp, lane, register = (np.asarray(part).reshape(matrix) for part in place[1:])
-    labels = [
-        [f"{a}:{b}" for a, b in zip(*row, strict=True)] for row in zip(lane, register, strict=True)
-    ]
     n_blocks, n_warps, n_lanes, _ = slots.element.shape
     group = np.asarray(place[0]).reshape(matrix) * n_warps + warp
     shade = lane / max(1, n_lanes - 1)
-    return Picture(group, shade, labels, n_blocks * n_warps, "warp", note)
+    return Picture(group, shade, _pairs(lane, register), n_blocks * n_warps, "warp", note)
 
 
 def _shared_picture(
@@ -95,11 +91,15 @@ def _tensor_memory_picture(
 ) -> Picture:
     """Each warp reaches 32 of the 128 rows."""
     row, column = (np.asarray(part).reshape(matrix) for part in place[-2:])
-    labels = [
-        [f"{a}:{b}" for a, b in zip(*line, strict=True)] for line in zip(row, column, strict=True)
-    ]
+    labels = _pairs(row, column)
     group = np.asarray(place[0]).reshape(matrix) * 4 + row // 32
     return Picture(group, row % 32 / 31, labels, int(group.max()) + 1, "warp's rows", note)
+
+
+def _pairs(first: Numbers, second: Numbers) -> list[list[str]]:
+    """`first:second` of each element."""
+    rows = zip(first, second, strict=True)
+    return [[f"{a}:{b}" for a, b in zip(*row, strict=True)] for row in rows]
 
 
 def colour(group: int, shade: float) -> str:
@@ -118,7 +118,7 @@ def to_svg(encoding: Encoding, shape: tuple[int, ...], bits: int) -> str:
     size = "x".join(map(str, shape))
     lines = _wrapped(f"{encoding}  on a tensor of {size}", 100)
     top = MARGIN + 16 * (len(lines) + 1)
-    body = [_text(MARGIN, MARGIN + 12 + 16 * i, line, 12) for i, line in enumerate(lines)]
+    body = [text(MARGIN, MARGIN + 12 + 16 * i, line, 12) for i, line in enumerate(lines)]
     sample_rows = min(picture.rows, SAMPLE_ROWS)
     sample_columns = min(picture.columns, SAMPLE_COLUMNS)
     whole = (sample_rows, sample_columns) == (picture.rows, picture.columns)
@@ -130,18 +130,12 @@ def to_svg(encoding: Encoding, shape: tuple[int, ...], bits: int) -> str:
     bottom = max(bottom, below) + 8
     bottom = _draw_legend(picture, body, bottom, right)
     width = max(right + MARGIN, MARGIN + 7.3 * max(map(len, lines)) + MARGIN)
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{bottom:.0f}' "
-        f"viewBox='0 0 {width:.0f} {bottom:.0f}'>\n"
-        + "<rect width='100%' height='100%' fill='white'/>\n"
-        + "\n".join(body)
-        + "\n</svg>\n"
-    )
+    return document(width, bottom, body)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrapped(line: str, width: int) -> list[str]:
     """Broken between parameters, not inside a list of numbers."""
-    words, lines = re.split(r" (?![\d\[])", text), [""]
+    words, lines = re.split(r" (?![\d\[])", line), [""]
     for word in words:
         if len(lines[-1]) + len(word) >= width:
             lines.append("   ")
@@ -155,7 +149,7 @@ def _draw_overview(
     """All elements; equal neighbours are one rectangle, and very many lanes are not shaded."""
     scale = min(OVERVIEW / picture.columns, OVERVIEW / picture.rows, 12.0)
     caption = f"whole tensor, one colour per {picture.group_name}"
-    body.append(_text(MARGIN, top + 10, caption, 11))
+    body.append(text(MARGIN, top + 10, caption, 11))
     top += 18
     shades = np.unique(picture.shade, return_inverse=True)[1].reshape(picture.group.shape)
     areas = [*rectangles(picture.group * (int(shades.max()) + 1) + shades)]
@@ -163,17 +157,15 @@ def _draw_overview(
     for row, height, column, width in [*rectangles(picture.group)] if plain else areas:
         shade = 0.35 if plain else float(picture.shade[row, column])
         fill = colour(int(picture.group[row, column]), shade)
-        body.append(_rect(MARGIN + column * scale, top + row * scale, width * scale,
+        body.append(rect(MARGIN + column * scale, top + row * scale, width * scale,
                           height * scale, fill))  # fmt: skip
     for row, height, column, width in rectangles(picture.group):
         if min(width * scale, height * scale) >= 20:
             middle = MARGIN + (column + width / 2) * scale
             number = str(picture.group[row, column])
-            body.append(_text(middle, top + (row + height / 2) * scale + 4, number, 11, "middle"))
-    body.append(
-        f"<rect x='{MARGIN}' y='{top}' width='{sample_columns * scale:.2f}' "
-        f"height='{sample_rows * scale:.2f}' fill='none' stroke='black' stroke-width='1.5'/>"
-    )
+            body.append(text(middle, top + (row + height / 2) * scale + 4, number, 11, "middle"))
+    sample = sample_columns * scale, sample_rows * scale
+    body.append(rect(MARGIN, top, *sample, "none", "black", 1.5))
     right = MARGIN + max(picture.columns * scale, 6.8 * len(caption))
     return right, top + picture.rows * scale
 
@@ -198,20 +190,20 @@ def _draw_sample(
     what = LABELS[picture.group_name]
     whole = (rows, columns) == (picture.rows, picture.columns)
     which = "each element" if whole else f"the first {rows} x {columns} elements"
-    body.append(_text(left, top + 10, f"{what} of {which}", 11))
+    body.append(text(left, top + 10, f"{what} of {which}", 11))
     top += 34
     left += 26
     for column in range(columns):
-        body.append(_text(left + (column + 0.5) * cell, top - 5, str(column), 9, "middle", "#666"))
+        body.append(text(left + (column + 0.5) * cell, top - 5, str(column), 9, "middle", "#666"))
     for row in range(rows):
         y = top + row * CELL_HEIGHT
-        body.append(_text(left - 5, y + 13.5, str(row), 9, "end", "#666"))
+        body.append(text(left - 5, y + 13.5, str(row), 9, "end", "#666"))
         for column in range(columns):
             fill = colour(int(picture.group[row, column]), float(picture.shade[row, column]))
             x = left + column * cell
-            body.append(_rect(x, y, cell, CELL_HEIGHT, fill, "white"))
+            body.append(rect(x, y, cell, CELL_HEIGHT, fill, "white"))
             label = picture.labels[row][column]
-            body.append(_text(x + cell / 2, y + 13.5, label, 10, "middle"))
+            body.append(text(x + cell / 2, y + 13.5, label, 10, "middle"))
     return left + columns * cell, top + rows * CELL_HEIGHT
 
 
@@ -222,30 +214,11 @@ def _draw_legend(picture: Picture, body: list[str], top: float, right: float) ->
     for group in range(min(picture.n_groups, 64)):
         if x + step > max(right, 500.0):
             x, y = float(MARGIN), y + 20
-        body.append(_rect(x, y, 14, 14, colour(group, 0.35)))
-        body.append(_text(x + 18, y + 11, f"{picture.group_name} {group}", 10))
+        body.append(rect(x, y, 14, 14, colour(group, 0.35)))
+        body.append(text(x + 18, y + 11, f"{picture.group_name} {group}", 10))
         x += step
     y += 20
     shading = SHADING[picture.group_name]
     remark = f"{shading}. {picture.note}" if picture.note else shading
-    body.append(_text(MARGIN, y + 11, remark, 10))
+    body.append(text(MARGIN, y + 11, remark, 10))
     return y + 24
-
-
-def _rect(
-    x: float, y: float, width: float, height: float, fill: str, stroke: str | None = None
-) -> str:
-    line = f" stroke='{stroke}'" if stroke else ""
-    return (
-        f"<rect x='{x:.2f}' y='{y:.2f}' width='{width:.2f}' height='{height:.2f}' "
-        f"fill='{fill}'{line}/>"
-    )
-
-
-def _text(
-    x: float, y: float, text: str, size: int, anchor: str = "start", fill: str = "#111"
-) -> str:
-    return (
-        f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' {FONT} text-anchor='{anchor}' "
-        f"fill='{fill}' xml:space='preserve'>{escape(text)}</text>"
-    )
