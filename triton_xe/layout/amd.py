@@ -77,10 +77,6 @@ class AmdMfmaEncoding(DistributedEncoding):
         check_powers_of_two(self.tiles_per_warp, "tilesPerWarp", what)
         check_block_bases(self.cga_layout, self.rank, what)
 
-    @property
-    def rank(self) -> int:
-        return len(self.warps_per_cta)
-
     def parameters(self) -> Iterable[tuple[str, str]]:
         several = any(tiles != 1 for tiles in self.tiles_per_warp)
         return (one for one in super().parameters() if several or one[0] != "tilesPerWarp")
@@ -188,10 +184,6 @@ class AmdWmmaEncoding(DistributedEncoding):
             entries.block_bases(rank),
             entries.integers("instrShape") if entries.has("instrShape") else (16, 16, 16),
         )
-
-    @property
-    def rank(self) -> int:
-        return len(self.cta_layout.out_dims)
 
     def parameters(self) -> Iterable[tuple[str, str]]:
         yield "version", str(self.version)

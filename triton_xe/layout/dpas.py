@@ -96,10 +96,6 @@ class DpasEncoding(DistributedEncoding):
         return made
 
     @property
-    def rank(self) -> int:
-        return len(self.warps_per_cta)
-
-    @property
     def rows_per_register(self) -> int:
         """Rows of C, or packed rows of B, that one register of all lanes holds."""
         return self.threads_per_warp // self.execution_size

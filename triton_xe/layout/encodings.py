@@ -117,9 +117,17 @@ class Encoding(ABC):
         return entries.of(name, kind, kind.what)
 
     @property
-    @abstractmethod
     def rank(self) -> int:
-        """Rank of the tensors it applies to; 0 when any rank will do."""
+        """Rank of the tensors it applies to, as the first parameter that has one tells; 0: any."""
+        for entry in fields(self):  # type: ignore[arg-type]
+            match getattr(self, entry.name):
+                case tuple() as sizes:
+                    return len(sizes)
+                case LinearLayout() as layout:
+                    return len(layout.out_dims)
+                case Encoding() as inner:
+                    return inner.rank
+        return 0
 
     @abstractmethod
     def linear_layout(self, shape: Shape) -> LinearLayout:
@@ -142,10 +150,6 @@ class NamedEncoding(Encoding):
 
     why: ClassVar[str]
     """What it is instead of a layout."""
-
-    @property
-    def rank(self) -> int:
-        return 0
 
     def __str__(self) -> str:
         return f"#{self.mnemonic}"
@@ -262,10 +266,6 @@ class BlockedEncoding(DistributedEncoding):
         check_order(self.order, what)
         check_block_bases(self.cga_layout, rank, what)
 
-    @property
-    def rank(self) -> int:
-        return len(self.order)
-
     def linear_layout(self, shape: Shape) -> LinearLayout:
         tile = (
             identity("register", self.size_per_thread, self.order)
@@ -350,10 +350,6 @@ class LinearEncoding(DistributedEncoding):
             raise LayoutError("#ttg.linear must be a permutation once copies are left out")
 
     @property
-    def rank(self) -> int:
-        return len(self.layout.out_dims)
-
-    @property
     def block_bases(self) -> BlockBases:
         """In units of the piece one block holds."""
         pieces = self.layout.sublayout(["block"], self.layout.out_dims).bases["block"]
@@ -423,10 +419,6 @@ class DotOperandEncoding(DistributedEncoding):
         if self.k_width < 0:
             raise LayoutError(f"#ttg.dot_op: kWidth must not be negative, got {self.k_width}")
         self.parent.check_dot_operand(self.op_idx, self.k_width)
-
-    @property
-    def rank(self) -> int:
-        return self.parent.rank
 
     @property
     def block_bases(self) -> BlockBases:

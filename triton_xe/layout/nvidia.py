@@ -70,10 +70,6 @@ class NvidiaMmaEncoding(DistributedEncoding):
         return self.version_major == 3
 
     @property
-    def rank(self) -> int:
-        return len(self.warps_per_cta)
-
-    @property
     def _result_tile(self) -> Ints:
         return self.instr_shape[:2] if self.is_hopper else self.instr_shape
 

@@ -66,10 +66,6 @@ class SwizzledSharedEncoding(SharedEncoding):
         check_order(self.order, what)
         check_block_bases(self.cga_layout, self.rank, what)
 
-    @property
-    def rank(self) -> int:
-        return len(self.order)
-
     def phase(self, row: int) -> int:
         """What a row's columns are xored with, in groups of `vec`."""
         return row // self.per_phase % self.max_phase
@@ -119,10 +115,6 @@ class SharedLinearEncoding(SharedEncoding):
         bare = self.layout.without_zero_bases("offset").without_zero_bases("block")
         if not bare.is_invertible:
             raise LayoutError(f"{what} must be bijective once copies are left out")
-
-    @property
-    def rank(self) -> int:
-        return len(self.layout.out_dims)
 
     def parameters(self) -> Iterable[tuple[str, str]]:
         for name, vectors in self.layout.bases.items():
@@ -360,10 +352,6 @@ class PartitionedSharedEncoding(SharedEncoding):
             raise LayoutError(f"partitionLayout of {what} must be a shared-memory layout")
         if not 0 <= self.partition_dim < self.rank:
             raise LayoutError(f"{what}: partitionDim is {self.partition_dim}, rank {self.rank}")
-
-    @property
-    def rank(self) -> int:
-        return self.partition_layout.rank
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         """In-dims offset, block, partition."""
