@@ -41,7 +41,6 @@ from xdsl.traits import (
     MemoryWriteEffect,
     Pure,
 )
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.layouts import TTG_LAYOUTS
 from triton_xe.dialects.text.assembly import FieldOp
@@ -136,14 +135,13 @@ class ConvertLayoutOp(ConversionOp):
 
     name = "ttg.convert_layout"
     force_warp_shuffle = opt_prop_def(UnitAttr)
-    traits = traits_def(Pure())
 
     def verify_(self) -> None:
         source, result = self.src.type, self.result.type
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
-            raise VerifyException("ttg.convert_layout: source and result must be tensors")
+            self.refuse("source and result must be tensors")
         if (source.shape, source.element_type) != (result.shape, result.element_type):
-            raise VerifyException("ttg.convert_layout: only the layout may change")
+            self.refuse("only the layout may change")
 
 
 # Buffers in shared memory
@@ -206,19 +204,16 @@ class MemDescTransOp(ConversionOp):
 
     name = "ttg.memdesc_trans"
     order = prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
 class MemDescReshapeOp(ConversionOp):
     name = "ttg.memdesc_reshape"
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
 class MemDescReinterpretOp(ConversionOp):
     name = "ttg.memdesc_reinterpret"
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -268,7 +263,6 @@ class Fp4ToFpOp(ConversionOp):
 
     name = "ttg.fp4_to_fp"
     axis = prop_def(IntegerAttr)
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -289,15 +283,6 @@ class BarrierOp(FieldOp):
     def __init__(self, *spaces: str) -> None:
         super().__init__(properties={"addrSpace": StringAttr("|".join(spaces))})
 
-    @property
-    def has_local(self) -> bool:
-        return not {"local", "all"}.isdisjoint(self.spaces.data.split("|"))
-
-    @property
-    def has_global(self) -> bool:
-        names = {"global_read", "global_write", "all"}
-        return not names.isdisjoint(self.spaces.data.split("|"))
-
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         names = parser.parse_list(
@@ -313,7 +298,7 @@ class BarrierOp(FieldOp):
 
     def verify_(self) -> None:
         if unknown := set(self.spaces.data.split("|")) - set(self.SPACES):
-            raise VerifyException(f"ttg.barrier: unknown memories {', '.join(sorted(unknown))}")
+            self.refuse(f"unknown memories {', '.join(sorted(unknown))}")
 
 
 @irdl_op_definition

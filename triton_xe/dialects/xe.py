@@ -32,7 +32,6 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.text.assembly import FieldOp
@@ -81,35 +80,42 @@ class AdvanceOp(FieldOp):
     )
     def verify_(self) -> None:
         if self.cursor.type != self.moved.type:
-            raise VerifyException("xe.advance keeps the type of its cursor")
+            self.refuse("keeps the type of its cursor")
+
+
+class SurfaceOp(FieldOp, ABC):
+    """An access to a surface: a tensor moves between it and memory."""
+
+    cursor = operand_def(CursorType)
+
+    def verify_(self) -> None:
+        types = (*self.operand_types, *self.result_types)
+        surface = next(type_.element for type_ in types if isinstance(type_, CursorType))
+        tensor = next(type_.element_type for type_ in types if isinstance(type_, TensorType))
+        if surface != tensor:
+            self.refuse(f"the surface holds {surface}, the tensor {tensor}")
 
 
 @irdl_op_definition
-class BlockLoadOp(FieldOp):
+class BlockLoadOp(SurfaceOp):
     """Read a tensor; with `transposed`, dimension 0 of the tensor runs along the surface's rows."""
 
     name = "xe.block_load"
-    cursor = operand_def(CursorType)
     transposed = opt_prop_def(UnitAttr)
     value = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = (
         "$cursor (`transposed` $transposed^)? attr-dict `:` type($cursor) `->` type($value)"
     )
-    def verify_(self) -> None:
-        _same_element("xe.block_load", self.cursor.type, self.value.type)
 
 
 @irdl_op_definition
-class BlockStoreOp(FieldOp):
+class BlockStoreOp(SurfaceOp):
     """Write a tensor; elements outside the surface are dropped."""
 
     name = "xe.block_store"
     value = operand_def(TensorType)
-    cursor = operand_def(CursorType)
     assembly_format = "$value `,` $cursor attr-dict `:` type($value) `,` type($cursor)"
-    def verify_(self) -> None:
-        _same_element("xe.block_store", self.cursor.type, self.value.type)
 
 
 @irdl_op_definition
@@ -207,7 +213,7 @@ class _OnFragments(FieldOp, ABC):
         while function is not None and function.name != "tt.func":
             function = function.parent_op()
         if function is not None and FRAGMENTS not in function.attributes:
-            raise VerifyException(f"{self.name} stands only in functions with {FRAGMENTS}")
+            self.refuse(f"stands only in functions with {FRAGMENTS}")
 
 
 @irdl_op_definition
@@ -260,15 +266,6 @@ class RoundTf32Op(FieldOp):
     rounded = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
-
-
-def _same_element(name: str, cursor: Attribute, tensor: Attribute) -> None:
-    assert isinstance(cursor, CursorType)
-    assert isinstance(tensor, TensorType)
-    if cursor.element != tensor.element_type:
-        raise VerifyException(
-            f"{name}: the surface holds {cursor.element}, the tensor {tensor.element_type}"
-        )
 
 
 Xe = Dialect(

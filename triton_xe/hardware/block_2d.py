@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from triton_xe.errors import LegalityError
@@ -188,30 +188,21 @@ def legal_shapes(operation: str, target: Target) -> frozenset[BlockShape]:
     return _tables(target.ip_version)[operation]
 
 
-def check_load(shape: BlockShape, target: Target) -> str | None:
-    """Why `target` cannot load `shape`; None if it can.
+def _check(operation: str, shape: BlockShape, target: Target) -> str | None:
+    """Why `target` cannot load, store or prefetch `shape`; None if it can.
 
     >>> from triton_xe.hardware.target import target
     >>> check_load(BlockShape(16, 16, 16, transpose=True), target("bmg"))
     'd16 16x16 v1 transpose: bmg transposes 32- and 64-bit elements only'
     """
-    if shape in legal_shapes("load", target):
+    if shape in legal_shapes(operation, target):
         return None
-    return f"{shape}: {_load_reason(shape, target)}"
+    reason = _common_reason(shape, target) or _REASONS[operation](shape, target)
+    return f"{shape}: {reason}"
 
 
-def check_store(shape: BlockShape, target: Target) -> str | None:
-    """Why `target` cannot store `shape`; None if it can."""
-    if shape in legal_shapes("store", target):
-        return None
-    return f"{shape}: {_store_reason(shape, target)}"
-
-
-def check_prefetch(shape: BlockShape, target: Target) -> str | None:
-    """Why `target` cannot prefetch `shape`; None if it can."""
-    if shape in legal_shapes("prefetch", target):
-        return None
-    return f"{shape}: {_prefetch_reason(shape, target)}"
+check_load, check_store = partial(_check, "load"), partial(_check, "store")
+check_prefetch = partial(_check, "prefetch")
 
 
 def _common_reason(shape: BlockShape, target: Target) -> str | None:
@@ -229,9 +220,6 @@ def _common_reason(shape: BlockShape, target: Target) -> str | None:
 
 
 def _load_reason(shape: BlockShape, target: Target) -> str:
-    common = _common_reason(shape, target)
-    if common:
-        return common
     if shape.registers > MAX_RESULT_REGISTERS:
         return (f"a result of {shape.registers} registers is over the limit of "
                 f"{MAX_RESULT_REGISTERS}")
@@ -255,9 +243,6 @@ def _transpose_reason(shape: BlockShape, target: Target) -> str:
 
 
 def _store_reason(shape: BlockShape, target: Target) -> str:
-    common = _common_reason(shape, target)
-    if common:
-        return common
     if shape.transpose or shape.vnni:
         return "a store neither transposes nor packs"
     if shape.blocks > 1:
@@ -268,12 +253,12 @@ def _store_reason(shape: BlockShape, target: Target) -> str:
 
 
 def _prefetch_reason(shape: BlockShape, target: Target) -> str:
-    common = _common_reason(shape, target)
-    if common:
-        return common
     if shape.transpose or shape.vnni:
         return "a prefetch neither transposes nor packs"
     return f"{target.name} has no such prefetch"
+
+
+_REASONS = {"load": _load_reason, "store": _store_reason, "prefetch": _prefetch_reason}
 
 
 class Relation(Enum):

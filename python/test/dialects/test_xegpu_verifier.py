@@ -284,7 +284,7 @@ BLOCKS = [
         "tt.func @f(%a: vector<8x2xbf16>) {\n"
         "%f = xe.fragment %a from <0:0:0 count 16 parts 2> : vector<8x2xbf16> -> vector<8x2xbf16>"
         "\ntt.return\n}",
-        "xe.fragment stands only in functions with xe.fragments",
+        "xe.fragment: stands only in functions with xe.fragments",
     ),
 ]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -52,6 +52,55 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+# Keywords
+
+
+@dataclass(frozen=True)
+class KeywordConstraint(AttrConstraint):
+    """A string attribute that is one of a set of keywords, as MLIR prints an enum."""
+
+    keywords: tuple[str, ...]
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, StringAttr) or attr.data not in self.keywords:
+            raise VerifyException(f"expected one of {', '.join(self.keywords)}, got {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Mapping[Any, Any]) -> KeywordConstraint:
+        return self
+
+
+@irdl_custom_directive
+class Keyword(CustomDirective):
+    """`custom<Keyword>($property)`: a string attribute without its quotation marks."""
+
+    held: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        self.held.set(state, StringAttr(parser.parse_identifier()))
+
+    def parse_optional(self, parser: Parser, state: ParsingState) -> None:
+        constraint = state.op_type.get_irdl_definition().properties[self.held.name].constr
+        assert isinstance(constraint, KeywordConstraint)
+        keyword = parser.parse_optional_keyword_in(constraint.keywords)
+        if keyword is not None:
+            self.held.set(state, StringAttr(keyword))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        attr = self.held.get(op)
+        assert isinstance(attr, StringAttr)
+        state.print_whitespace(printer)
+        printer.print_string(attr.data)
+
+    def is_present(self, op: IRDLOperation) -> bool:
+        return self.held.is_present(op)
+
+    def is_anchorable(self) -> bool:
+        return self.held.is_anchorable()
+
+    def is_optional_like(self) -> bool:
+        return self.held.is_optional_like()
+
+
 # Fields
 
 _OPTIONS: tuple[IRDLOption, ...] = (ParsePropInAttrDict(),)
@@ -62,6 +111,7 @@ class FieldOp(IRDLOperation):
     """An op built by its fields' names; `attr-dict` holds properties that its format leaves out."""
 
     irdl_options = _OPTIONS
+    custom_directives: ClassVar[tuple[type[CustomDirective], ...]] = (Keyword,)
 
     def __init__(self, **given: Any) -> None:
         """Operands, regions and properties by field, results as `<field>_type`; or as in xDSL.
@@ -210,55 +260,6 @@ def bool_like(type_: Attribute) -> Attribute:
 def element_type(type_: Attribute) -> Attribute:
     """Element type of a tensor; a scalar is its own element."""
     return type_.element_type if isinstance(type_, TensorType) else type_
-
-
-# Keywords
-
-
-@dataclass(frozen=True)
-class KeywordConstraint(AttrConstraint):
-    """A string attribute that is one of a set of keywords, as MLIR prints an enum."""
-
-    keywords: tuple[str, ...]
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not isinstance(attr, StringAttr) or attr.data not in self.keywords:
-            raise VerifyException(f"expected one of {', '.join(self.keywords)}, got {attr}")
-
-    def mapping_type_vars(self, type_var_mapping: Mapping[Any, Any]) -> KeywordConstraint:
-        return self
-
-
-@irdl_custom_directive
-class Keyword(CustomDirective):
-    """`custom<Keyword>($property)`: a string attribute without its quotation marks."""
-
-    held: AttributeVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        self.held.set(state, StringAttr(parser.parse_identifier()))
-
-    def parse_optional(self, parser: Parser, state: ParsingState) -> None:
-        constraint = state.op_type.get_irdl_definition().properties[self.held.name].constr
-        assert isinstance(constraint, KeywordConstraint)
-        keyword = parser.parse_optional_keyword_in(constraint.keywords)
-        if keyword is not None:
-            self.held.set(state, StringAttr(keyword))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        attr = self.held.get(op)
-        assert isinstance(attr, StringAttr)
-        state.print_whitespace(printer)
-        printer.print_string(attr.data)
-
-    def is_present(self, op: IRDLOperation) -> bool:
-        return self.held.is_present(op)
-
-    def is_anchorable(self) -> bool:
-        return self.held.is_anchorable()
-
-    def is_optional_like(self) -> bool:
-        return self.held.is_optional_like()
 
 
 # Syntax by hand

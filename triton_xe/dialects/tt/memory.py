@@ -23,13 +23,11 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.text.assembly import (
     ANY,
     FieldOp,
     Follows,
-    Keyword,
     KeywordConstraint,
     bool_like,
     parse_operand_list,
@@ -66,7 +64,7 @@ class LoadOp(FieldOp):
 
     def verify_(self) -> None:
         if self.other is not None and self.mask is None:
-            raise VerifyException("tt.load: `other` needs a mask")
+            self.refuse("`other` needs a mask")
 
 
 STORED = Follows(
@@ -97,7 +95,6 @@ class AtomicOp(FieldOp, ABC):
     sem = prop_def(KeywordConstraint(SEMANTICS))
     scope = prop_def(KeywordConstraint(SCOPES))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    custom_directives: ClassVar = (Keyword,)
     ORDER: ClassVar = "custom<Keyword>($sem) `,` custom<Keyword>($scope) `,` "
 
 
@@ -270,7 +267,6 @@ class DescriptorReduceOp(DescriptorWriteOp):
     name = "tt.descriptor_reduce"
     kind = prop_def(KeywordConstraint(REDUCE_KINDS))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    custom_directives = (Keyword,)
     assembly_format = (
         "custom<Keyword>($kind) `,` $desc `[` $indices `]` `,` $src attr-dict"
         " `:` type($desc) `,` type($src)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Operation
@@ -18,14 +17,12 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import NoMemoryEffect, Pure
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.text.assembly import (
     ANY,
     TENSOR,
     FieldOp,
     Follows,
-    Keyword,
     KeywordConstraint,
     bool_like,
     element_type,
@@ -37,6 +34,7 @@ class ConversionOp(FieldOp, ABC):
 
     src = operand_def()
     result = result_def()
+    traits = traits_def(Pure())
     assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
 
 
@@ -54,6 +52,7 @@ class PairOp(FieldOp, ABC):
     lhs = operand_def(ANY)
     rhs = operand_def(ANY)
     result = result_def()
+    traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)"
 
 
@@ -63,13 +62,11 @@ class PairOp(FieldOp, ABC):
 @irdl_op_definition
 class IntToPtrOp(ConversionOp):
     name = "tt.int_to_ptr"
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
 class PtrToIntOp(ConversionOp):
     name = "tt.ptr_to_int"
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -77,7 +74,6 @@ class BitcastOp(ConversionOp):
     """Reinterpret between types of one width, pointers included."""
 
     name = "tt.bitcast"
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -89,7 +85,6 @@ class FpToFpOp(FieldOp):
     rounding = opt_prop_def(KeywordConstraint(("rtz", "rtne")))
     result = result_def()
     traits = traits_def(Pure())
-    custom_directives = (Keyword,)
     assembly_format = (
         "$src attr-dict (`,` `rounding` `=` custom<Keyword>($rounding)^)?"
         " `:` type($src) `->` type($result)"
@@ -110,15 +105,10 @@ class ClampFOp(FieldOp):
     propagate_nan = prop_def(KeywordConstraint(("none", "all")), prop_name="propagateNan")
     result = result_def(ANY)
     traits = traits_def(Pure())
-    custom_directives = (Keyword,)
     assembly_format = (
         "$x `,` $min `,` $max `,` `propagateNan` `=` custom<Keyword>($propagateNan) attr-dict"
         " `:` type($result)"
     )
-
-    @property
-    def propagates_nan(self) -> bool:
-        return self.propagate_nan == StringAttr("all")
 
 
 @irdl_op_definition
@@ -170,11 +160,10 @@ class SplatOp(ConversionOp):
     """A tensor all of whose elements are one scalar."""
 
     name = "tt.splat"
-    traits = traits_def(Pure())
 
     def verify_(self) -> None:
         if self.src.type != element_type(self.result.type):
-            raise VerifyException("tt.splat: the result's elements must have the source's type")
+            self.refuse("the result's elements must have the source's type")
 
 
 @irdl_op_definition
@@ -194,7 +183,6 @@ class ExpandDimsOp(ConversionOp):
 
     name = "tt.expand_dims"
     axis = prop_def(IntegerAttr)
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -202,7 +190,6 @@ class BroadcastOp(ConversionOp):
     """Grow dimensions of size 1."""
 
     name = "tt.broadcast"
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -211,7 +198,6 @@ class TransOp(ConversionOp):
 
     name = "tt.trans"
     order = prop_def(DenseArrayBase)
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -243,7 +229,6 @@ class JoinOp(PairOp):
     """Stack two tensors along a new last dimension of size 2."""
 
     name = "tt.join"
-    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -272,7 +257,7 @@ class MakeRangeOp(FieldOp):
     def verify_(self) -> None:
         size = self.end.value.data - self.start.value.data
         if self.result.type.get_shape() != (size,):
-            raise VerifyException(f"tt.make_range: {size} values do not fit {self.result.type}")
+            self.refuse(f"{size} values do not fit {self.result.type}")
 
 
 @irdl_op_definition
@@ -320,7 +305,6 @@ class DotOp(FieldOp):
     max_num_imprecise_acc = opt_prop_def(IntegerAttr, prop_name="maxNumImpreciseAcc")
     d = result_def(TENSOR)
     traits = traits_def(Pure())
-    custom_directives = (Keyword,)
     assembly_format = (
         "$a `,` $b `,` $c (`,` `inputPrecision` `=` custom<Keyword>($inputPrecision)^)? attr-dict"
         " `:` type($a) `*` type($b) `->` type($d)"
@@ -354,7 +338,6 @@ class DotScaledOp(FieldOp):
     d = result_def(TENSOR)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
-    custom_directives = (Keyword,)
     assembly_format = (
         "$a (`scale` $a_scale^)? `,` $b (`scale` $b_scale^)? `,` $c"
         " `lhs` `=` custom<Keyword>($a_elem_type) `rhs` `=` custom<Keyword>($b_elem_type) attr-dict"
@@ -373,7 +356,6 @@ class ProgramAxisOp(FieldOp, ABC):
     axis = prop_def(KeywordConstraint(PROGRAM_AXES))
     result = result_def(i32)
     traits = traits_def(Pure())
-    custom_directives: ClassVar = (Keyword,)
     assembly_format = "custom<Keyword>($axis) attr-dict `:` type($result)"
 
     @property

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
 )
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -39,7 +39,6 @@ from xdsl.traits import (
     RecursiveMemoryEffect,
     SymbolOpInterface,
 )
-from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.text.assembly import FieldOp
 
@@ -81,18 +80,12 @@ class FuncOp(FieldOp):
         name, inputs, outputs, body, extra, arg_attrs, res_attrs = parse_func_op_like(
             parser, reserved_attr_names=cls.RESERVED
         )
-        properties: dict[str, Attribute] = {
-            "sym_name": StringAttr(name),
-            "function_type": FunctionType.from_lists(inputs, outputs),
-        }
-        if visibility is not None:
-            properties["sym_visibility"] = StringAttr(visibility)
-        if arg_attrs is not None:
-            properties["arg_attrs"] = arg_attrs
-        if res_attrs is not None:
-            properties["res_attrs"] = res_attrs
-        attributes = {} if extra is None else dict(extra.data)
-        return cls.create(properties=properties, attributes=attributes, regions=[body])
+        made = cls(
+            sym_name=StringAttr(name), function_type=FunctionType.from_lists(inputs, outputs),
+            sym_visibility=visibility, arg_attrs=arg_attrs, res_attrs=res_attrs, body=body,
+        )  # fmt: skip
+        made.attributes |= {} if extra is None else extra.data
+        return made
 
     def print(self, printer: Printer) -> None:
         if self.sym_visibility is not None:
@@ -113,7 +106,7 @@ class FuncOp(FieldOp):
             return
         arguments = tuple(argument.type for argument in self.body.blocks[0].args)
         if arguments != tuple(self.function_type.inputs):
-            raise VerifyException("tt.func: entry block arguments differ from the function type")
+            self.refuse("entry block arguments differ from the function type")
 
 
 @irdl_op_definition
@@ -153,9 +146,7 @@ class FoldOp(FieldOp, ABC):
     def verify_(self) -> None:
         arguments = len(self.combine.block.args)
         if arguments != 2 * len(self.operands):
-            raise VerifyException(
-                f"{self.name}: the region takes {arguments} values, not two per source"
-            )
+            self.refuse(f"the region takes {arguments} values, not two per source")
 
 
 @irdl_op_definition
