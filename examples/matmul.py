@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
 
@@ -83,16 +85,21 @@ def matmul(
 
 def launch(a, b, activation, out_dtype, blocks, group_m, options):
     """The result and the compiled kernel."""
+    c, sizes, grid = result_of(a, b, out_dtype, blocks)
+    kernel = matmul_kernel[grid](
+        a, b, c, *sizes, *a.stride(), *b.stride(), *c.stride(), *blocks,
+        GROUP_M=group_m, ACTIVATION=activation, **options,
+    )
+    return c, kernel
+
+
+def result_of(a, b, out_dtype, blocks):
+    """A matrix for the product, M, N and K, and the grid of its tiles."""
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"shapes do not multiply: {tuple(a.shape)} @ {tuple(b.shape)}")
     (m, k), n = a.shape, b.shape[1]
     c = a.new_empty((m, n), dtype=out_dtype or a.dtype)
-    grid = (triton.cdiv(m, blocks[0]) * triton.cdiv(n, blocks[1]),)
-    kernel = matmul_kernel[grid](
-        a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), *blocks,
-        GROUP_M=group_m, ACTIVATION=activation, **options,
-    )
-    return c, kernel
+    return c, (m, n, k), (triton.cdiv(m, blocks[0]) * triton.cdiv(n, blocks[1]),)
 
 
 def operands(
@@ -114,17 +121,22 @@ def operands(
     return matrix(m, k, "At" in layout), matrix(k, n, "Bt" in layout)
 
 
-def main() -> None:
+def check(name: str, multiply: Callable[..., torch.Tensor]) -> None:
+    """Compare products of stored and transposed matrices with those of torch."""
     import torch
 
     for layout in ("AB", "ABt", "AtB"):
         for dtype in (torch.float16, torch.bfloat16):
             a, b = operands(512, 512, 512, layout, dtype)
-            c = matmul(a, b, blocks=(64, 64, 32), num_warps=4)
+            c = multiply(a, b, blocks=(64, 64, 32), num_warps=4)
             expected = (a.cpu().double() @ b.cpu().double()).to(dtype)
             error = (c.cpu().double() - expected.double()).abs().max().item()
-            print(f"matmul {layout:4} {dtype} 512x512x512 on {a.device}: largest error {error:.3g}")
+            print(f"{name} {layout:4} {dtype} 512x512x512 on {a.device}: largest error {error:.3g}")
             assert error < (1.0 if dtype == torch.bfloat16 else 0.1)
+
+
+def main() -> None:
+    check("matmul", matmul)
 
 
 if __name__ == "__main__":

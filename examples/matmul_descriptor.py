@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import triton
 import triton.language as tl
 
-from examples.matmul import grouped_tile, leaky_relu, operands
+from examples.matmul import check, grouped_tile, leaky_relu, result_of
 
 if TYPE_CHECKING:
     import torch
@@ -73,15 +73,11 @@ def matmul(
 
 def launch(a, b, activation, out_dtype, blocks, group_m, options):
     """The result and the compiled kernel."""
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"shapes do not multiply: {tuple(a.shape)} @ {tuple(b.shape)}")
-    (m, k), n = a.shape, b.shape[1]
     transposed_a, stride_a = _stored(a)
     transposed_b, stride_b = _stored(b)
-    c = a.new_empty((m, n), dtype=out_dtype or a.dtype)
-    grid = (triton.cdiv(m, blocks[0]) * triton.cdiv(n, blocks[1]),)
+    c, sizes, grid = result_of(a, b, out_dtype, blocks)
     kernel = matmul_descriptor_kernel[grid](
-        a, b, c, m, n, k, stride_a, stride_b, c.stride(0), *blocks, GROUP_M=group_m,
+        a, b, c, *sizes, stride_a, stride_b, c.stride(0), *blocks, GROUP_M=group_m,
         TRANSPOSED_A=transposed_a, TRANSPOSED_B=transposed_b, ACTIVATION=activation, **options,
     )
     return c, kernel
@@ -97,17 +93,7 @@ def _stored(x: torch.Tensor) -> tuple[bool, int]:
 
 
 def main() -> None:
-    import torch
-
-    for layout in ("AB", "ABt", "AtB"):
-        for dtype in (torch.float16, torch.bfloat16):
-            a, b = operands(512, 512, 512, layout, dtype)
-            c = matmul(a, b, blocks=(64, 64, 32), num_warps=4)
-            expected = (a.cpu().double() @ b.cpu().double()).to(dtype)
-            error = (c.cpu().double() - expected.double()).abs().max().item()
-            print(f"descriptors {layout:4} {dtype} 512x512x512 on {a.device}: "
-                  f"largest error {error:.3g}")
-            assert error < (1.0 if dtype == torch.bfloat16 else 0.1)
+    check("descriptors", matmul)
 
 
 if __name__ == "__main__":

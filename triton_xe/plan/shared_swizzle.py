@@ -62,54 +62,44 @@ def plan_shared_trip(source: LinearLayout, result: LinearLayout, element_bits: i
     `element_bits` is 8, 16, 32 or 64.
     """
     check_slots(source, result)
-    element_bytes = element_bits // 8
+    size = element_bits // 8
     have, want = columns_by_dim(source), columns_by_dim(result)
-    n_bits = source.out_bits
-    vectors = _vectors(have, want, (MAX_LANE_BYTES // element_bytes).bit_length() - 1)
-    basis = _memory_basis(vectors, have, want, n_bits, element_bytes)
-    flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << n_bits})
-    order = flat.reshape_outs(source.out_dims)
-    vector = 1 << len(vectors)
-    masks = source.free_variable_masks()
-    return SharedTrip(
-        order,
-        vector,
-        _access(source, order, vector, element_bytes),
-        _access(result, order, vector, element_bytes),
-        element_bytes << n_bits,
-        {name: masks[name] for name in ("lane", "warp")},
-    )
+    vectors = _vectors(have, want, (MAX_LANE_BYTES // size).bit_length() - 1)
+    basis = _memory_basis(vectors, have, want, source.out_bits, size)
+    return _trip(source, result, basis, size, 1 << len(vectors), 1 << len(vectors))
 
 
-def plan_plain_trip(
-    source: LinearLayout, result: LinearLayout, element_bits: int
-) -> SharedTrip:
+def plan_plain_trip(source: LinearLayout, result: LinearLayout, element_bits: int) -> SharedTrip:
     """The same without swizzling, for messages whose addresses differ by constants alone.
 
     What a lane reads together comes first in memory, so that reads are wide; writes are of single
     elements, and may conflict.
     """
     check_slots(source, result)
-    element_bytes = element_bits // 8
+    size = element_bits // 8
     want = columns_by_dim(result)
     moving = [c for name in ("lane", "warp", "block") for c in want[name]]
     vectors: list[int] = []
     for column in want["register"]:
-        wide = element_bytes << len(vectors) >= MAX_LANE_BYTES
+        wide = size << len(vectors) >= MAX_LANE_BYTES
         if wide or f2.Elimination([*moving, *vectors]).solve(column) is not None:
             break
         vectors.append(column)
     basis = [*vectors, *f2.extend(vectors, f2.unit_vectors(source.out_bits))]
+    return _trip(source, result, basis, size, 1, 1 << len(vectors))
+
+
+def _trip(
+    source: LinearLayout, result: LinearLayout, basis: list[int], size: int, stored: int,
+    loaded: int,
+) -> SharedTrip:
+    """By way of memory in the order of `basis`, in messages of so many elements of `size` bytes."""
     flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << source.out_bits})
     order = flat.reshape_outs(source.out_dims)
     masks = source.free_variable_masks()
     return SharedTrip(
-        order,
-        1 << len(vectors),
-        _access(source, order, 1, element_bytes),
-        _access(result, order, 1 << len(vectors), element_bytes),
-        element_bytes << source.out_bits,
-        {name: masks[name] for name in ("lane", "warp")},
+        order, loaded, _access(source, order, stored, size), _access(result, order, loaded, size),
+        size << source.out_bits, {name: masks[name] for name in ("lane", "warp")},
     )
 
 

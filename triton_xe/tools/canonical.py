@@ -15,6 +15,8 @@ from functools import cached_property
 
 from llvmlite import binding as llvm
 
+from triton_xe import spirv
+
 _ALIAS = re.compile(r"^(#[\w$.-]+) = (.*)\n?", re.MULTILINE)
 _ALIAS_USE = re.compile(r"#[a-zA-Z_]\w*")
 _MLIR_NAME = re.compile(r"[%^][\w$.-]+")
@@ -111,8 +113,7 @@ _FOR_PEOPLE = frozenset({2, 3, 4, 5, 6, 7, 8, 317})
 """Sources, names, strings and lines."""
 _ENTRY_POINT, _TYPE_INT, _FUNCTION, _FUNCTION_END, _SWITCH = 15, 21, 54, 56, 251
 _DECORATIONS = frozenset({71, 72, 332, 5632})
-_MODULE_PROCESSED = 330
-_LLVM_IR = b"triton-xe llvm-ir "
+_MARK = spirv.MARK.encode()
 
 Instruction = tuple[int, tuple[int, ...]]
 """An opcode and its operands."""
@@ -124,16 +125,10 @@ def canonical_spirv(binary: bytes) -> str:
 
 
 def _instructions(binary: bytes) -> Iterator[Instruction]:
-    words = struct.unpack(f"<{len(binary) // 4}I", binary)
-    position = 5
-    while position < len(words):
-        count, opcode = words[position] >> 16, words[position] & 0xFFFF
-        operands = words[position + 1 : position + count]
-        position += count
-        text = struct.pack(f"<{len(operands)}I", *operands)
-        carries_llvm = opcode == _MODULE_PROCESSED and text.startswith(_LLVM_IR)
+    for opcode, start, length in spirv.instructions(binary):
+        carries_llvm = opcode == spirv.OP_MODULE_PROCESSED and binary.startswith(_MARK, start + 4)
         if opcode not in _FOR_PEOPLE and not carries_llvm:
-            yield opcode, operands
+            yield opcode, struct.unpack_from(f"<{length // 4 - 1}I", binary, start + 4)
 
 
 class _Spirv:
