@@ -31,6 +31,8 @@ def attach(binary: bytes, mark: str, text: str) -> bytes:
 
 def attached(binary: bytes, mark: str) -> str:
     """The text attached under `mark`; empty when there is none."""
+    if mark.encode() not in binary:
+        return ""
     for opcode, start, length in instructions(binary):
         if opcode == OP_MODULE_PROCESSED:
             text = binary[start + 4 : start + length].rstrip(b"\0").decode()

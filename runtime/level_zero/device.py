@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError
 from triton_xe.runtime.device import Grid, triton_properties
@@ -77,14 +75,18 @@ class LevelZeroKernel:
     """A kernel ready to launch; `start` is the generated launch function (see `launcher`)."""
 
     def __init__(
-        self, device: LevelZeroDevice, module: Module, entry: EntryPoint, report: BuildReport
+        self,
+        device: LevelZeroDevice,
+        module: Module,
+        entry: EntryPoint,
+        registers: int,
+        report: BuildReport,
     ) -> None:
         self._object = KernelObject(module, entry.name)
         properties = self._object.properties
-        facts = kernel_facts(module.native_binary())[entry.name]
         self.name, self.argument_types = entry.name, entry.argument_types
         self.report, self.group_size = report, _group_size(entry, properties)
-        self.n_registers, self.n_spills = facts.grf_count, int(properties.spillMemSize)
+        self.n_registers, self.n_spills = registers, int(properties.spillMemSize)
         self.max_threads = self._object.max_group_size or device.target.max_work_group_size
         self.slm_bytes = int(properties.localMemSize)
         self.private_bytes = int(properties.privateMemSize)
@@ -180,14 +182,12 @@ class LevelZeroDevice:
         build log when the driver refuses the module.
         """
         refuse_after_fork()
-        entry = _entry_point(binary, kernel_name)
         self._adopt_torch()
-        return self._native_kernel(binary, entry, build_flags)[0]
+        return self._native_kernel(binary, kernel_name, build_flags)[0]
 
     def native_code(self, binary: bytes, kernel_name: str, build_flags: str = "") -> NativeEntry:
         """The native binary that the driver makes of a SPIR-V module, or made of it before."""
-        entry = _entry_point(binary, kernel_name)
-        kernel, native = self._native_kernel(binary, entry, build_flags)
+        kernel, native = self._native_kernel(binary, kernel_name, build_flags)
         kernel.close()
         return native
 
@@ -198,33 +198,33 @@ class LevelZeroDevice:
         return f"{device.driver.version} {device.device_id:#x} {device.ip_version}"
 
     def _native_kernel(
-        self, binary: bytes, entry: EntryPoint, flags: str
+        self, binary: bytes, name: str, flags: str
     ) -> tuple[LevelZeroKernel, NativeEntry]:
         """The kernel with its native code, from the cache where this driver takes that."""
-        key = native_cache.entry_key(binary, flags, self.native_identity)
+        if is_zebin(binary):
+            raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
+        key = native_cache.entry_key(binary, name, flags, self.native_identity)
         cached = native_cache.read(key)
+        why = f"no native code is cached for {self.native_identity}"
         if cached is not None:
             try:
-                return self._cached_kernel(cached, entry), cached
+                return self._cached_kernel(cached), cached
             except DeviceError as error:
                 native_cache.remove(key)
-                self._say_building(entry, f"the driver refused the cached native code: {error}")
-        else:
-            self._say_building(entry, f"no native code is cached for {self.native_identity}")
+                why = f"the driver refused the cached native code: {error}"
+        if knobs.debug():
+            print(f"triton-xe: {name}: {self.name} builds it from SPIR-V: {why}", file=sys.stderr)
+        entry = entry_point(binary, name)
         kernel, native = self._build(binary, entry, flags)
-        made = NativeEntry(native, kernel.report.flags, kernel.report.spills_at_128)
+        report = kernel.report
+        made = NativeEntry(native, report.flags, report.spills_at_128, kernel.n_registers, entry)
         native_cache.write(key, made)
         return kernel, made
 
-    def _cached_kernel(self, cached: NativeEntry, entry: EntryPoint) -> LevelZeroKernel:
+    def _cached_kernel(self, cached: NativeEntry) -> LevelZeroKernel:
         module = Module(self.context, self.physical, cached.binary, "", native=True)
         report = BuildReport(True, cached.flags, cached.spills_at_128)
-        return LevelZeroKernel(self, module, entry, report)
-
-    def _say_building(self, entry: EntryPoint, why: str) -> None:
-        if knobs.debug():
-            print(f"triton-xe: {entry.name}: {self.name} builds it from SPIR-V: {why}",
-                  file=sys.stderr)
+        return LevelZeroKernel(self, module, cached.entry, cached.registers, report)
 
     def load_native(self, binary: bytes, entry: EntryPoint) -> LevelZeroKernel:
         """A kernel of a native binary that was compiled ahead of time for this very device."""
@@ -233,7 +233,8 @@ class LevelZeroDevice:
             raise DeviceError("this is no native binary for an Intel GPU")
         self._adopt_torch()
         module = Module(self.context, self.physical, binary, "", native=True)
-        return LevelZeroKernel(self, module, entry, BuildReport(False, "", 0))
+        registers = kernel_facts(binary)[entry.name].grf_count
+        return LevelZeroKernel(self, module, entry, registers, BuildReport(False, "", 0))
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[Any], *, stream: int = 0
@@ -473,7 +474,8 @@ class LevelZeroDevice:
                 f"kernel {entry.name!r} calls functions that nothing defines: {', '.join(missing)}"
             )
         report = BuildReport(False, flags, spills_at_128)
-        return LevelZeroKernel(self, module, entry, report), native
+        registers = kernel_facts(native)[entry.name].grf_count
+        return LevelZeroKernel(self, module, entry, registers, report), native
 
 
 def open_devices() -> list[LevelZeroDevice]:
@@ -492,12 +494,6 @@ def open_devices() -> list[LevelZeroDevice]:
             for n, each in enumerate(found)
         ]
         return list(_devices[path])
-
-
-def _entry_point(binary: bytes, kernel_name: str) -> EntryPoint:
-    if is_zebin(binary):
-        raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
-    return entry_point(binary, kernel_name)
 
 
 def _check_recorded(kernel: str, queue: SyclQueue | TorchStream) -> None:
@@ -526,8 +522,10 @@ def _group_size(entry: EntryPoint, properties: Any) -> tuple[int, int, int]:
     return size
 
 
-def _bytes_of(data: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A view of the data's bytes, without copying."""
+def _bytes_of(data: Any) -> Any:
+    """An array of the data's bytes, without copying."""
+    import numpy as np  # not earlier: a launch does without
+
     if isinstance(data, np.ndarray):
         if not data.flags.c_contiguous:
             raise ValueError("the array must be C-contiguous; use numpy.ascontiguousarray")

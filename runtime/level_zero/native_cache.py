@@ -1,6 +1,7 @@
 """Native binaries on disk, so that a second process never waits for Intel's compiler.
 
-One file per SPIR-V module, build flags, and what else decides (the driver's version, the device).
+One file per kernel, SPIR-V module, build flags, and what else decides (the driver, the device).  It
+holds all that a launch needs to know, so that the SPIR-V module is not looked into again.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from triton_xe import knobs
 from triton_xe.runtime import checked_files
+from triton_xe.runtime.spirv_reader import EntryPoint
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,14 @@ class NativeEntry:
     binary: bytes
     flags: str
     spills_at_128: int = 0
+    registers: int = 0
+    entry: EntryPoint = field(default_factory=lambda: EntryPoint("", ()))
 
 
-def entry_key(spirv: bytes, flags: str, identity: str) -> str:
+def entry_key(spirv: bytes, *what_decides: str) -> str:
     """The name of an entry: a digest of all that decides the native code."""
     digest = hashlib.sha256(spirv)
-    digest.update(json.dumps([flags, identity]).encode())
+    digest.update(json.dumps(what_decides).encode())
     return digest.hexdigest()
 
 
@@ -35,8 +40,12 @@ def read(key: str) -> NativeEntry | None:
     """The entry, or None when there is none or it is damaged."""
     head, _, binary = (checked_files.read(_path(key)) or b"").partition(b"\n")
     try:
-        return NativeEntry(binary, **json.loads(head))
-    except (ValueError, TypeError):
+        facts = json.loads(head)
+        point: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in facts.pop("entry").items()
+        }
+        return NativeEntry(binary, entry=EntryPoint(**point), **facts)
+    except (ValueError, TypeError, KeyError):
         return None
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -236,8 +237,31 @@ def test_the_hash_covers_our_sources_and_tools(monkeypatch):
         assert expected in names
     assert not [name for name in names if name.startswith(("tools", "runtime"))]
     before = source_hash.source_hash.__wrapped__()
+    assert source_hash.source_hash.__wrapped__() == before
     monkeypatch.setattr(source_hash.metadata, "version", lambda name: "0")
+    monkeypatch.setattr(source_hash, "_library", lambda name: Path(__file__))
     assert source_hash.source_hash.__wrapped__() != before
+
+
+def test_a_file_that_looks_as_old_and_as_large_as_before_is_read_again(tmp_path, monkeypatch):
+    file = tmp_path / "rule.py"
+    file.write_text("x = 1")
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(source_hash, "source_files", lambda: [("rule.py", file)])
+    before = source_hash.source_hash.__wrapped__()
+    assert not (tmp_path / "cache").exists()
+    time.sleep(0.05)
+    monkeypatch.setattr(source_hash, "SETTLED_SECONDS", 0.01)
+    assert source_hash.source_hash.__wrapped__() == before
+    (kept,) = (tmp_path / "cache/sources").iterdir()
+    assert source_hash.source_hash.__wrapped__() == before
+    at = file.stat()
+    file.write_text("x = 2")
+    os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns))
+    changed = source_hash.source_hash.__wrapped__()
+    assert changed != before
+    kept.write_bytes(b"damaged")
+    assert source_hash.source_hash.__wrapped__() == changed
 
 
 def test_build_flags_travel_in_the_module(cache):
