@@ -17,6 +17,7 @@ The pass runs after every pass that alters a layout, for any number of lanes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -92,9 +93,9 @@ class InsertBarriersPass(ModulePass):
             if any(_is_dpas(dot) for dot in all_of(function, DotOp)):
                 _wait_before_stores(function)
             for order in ORDERS:
-                _insert(function, order)
+                _Walk(order).function(function)
             if all_of(function, *_UPDATED):
-                _insert(function, Order(_plainly_stored, _updated))
+                _Walk(Order(_plainly_stored, _updated)).function(function)
 
 
 def _is_dpas(dot: DotOp) -> bool:
@@ -162,19 +163,84 @@ ORDERS = (
 )
 
 
-def _insert(function: Operation, order: Order) -> None:
-    """Follow what is pending along every path through the blocks of a function."""
-    entry = function.regions[0].blocks[0]
-    incoming, waiting = {entry: NOTHING}, [entry]
-    while waiting:
-        block = waiting.pop()
-        leaving = _block(block, incoming[block], order)
-        last = block.last_op
-        for following in () if last is None else last.successors:
-            known = incoming.get(following)
-            if known is None or not leaving <= known:
-                incoming[following] = leaving | (known or NOTHING)
-                waiting.append(following)
+class _Walk:
+    """One order's way through a function, which inserts the barriers that it needs.
+
+    A loop is entered twice, and so are the loops in it: what becomes of it is known where nothing
+    was inserted into it since it was entered with the same accesses pending.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self._inserted: Counter[Operation] = Counter()
+        self._left: dict[tuple[Operation, Bases], tuple[int, Bases]] = {}
+
+    def function(self, function: Operation) -> None:
+        """Follow what is pending along every path through the blocks."""
+        entry = function.regions[0].blocks[0]
+        incoming, waiting = {entry: NOTHING}, [entry]
+        while waiting:
+            block = waiting.pop()
+            leaving = self.block(block, incoming[block])
+            last = block.last_op
+            for following in () if last is None else last.successors:
+                known = incoming.get(following)
+                if known is None or not leaving <= known:
+                    incoming[following] = leaving | (known or NOTHING)
+                    waiting.append(following)
+
+    def block(self, block: Block, pending: Bases) -> Bases:
+        for op in list(block.ops):
+            if type(op) is BarrierOp:
+                pending = NOTHING
+            elif type(op) in _CONTROL:
+                pending = self.control(op, pending)
+            else:
+                pending = self.access(op, pending)
+        return pending
+
+    def control(self, op: Operation, pending: Bases) -> Bases:
+        """Through the regions of an if, or twice through those of a loop."""
+        before, left = self._left.get((op, pending), (-1, NOTHING))
+        if before != self._inserted[op]:
+            before = self._inserted[op]
+            left = self._regions(op, pending)
+            self._left[op, pending] = before, left
+        return left
+
+    def _regions(self, op: Operation, pending: Bases) -> Bases:
+        """No barrier in a loop where one before it is enough."""
+        if any(_may_alias(inner, pending, self.order) for inner in op.walk()):
+            pending = self.barrier(op)
+        if isinstance(op, scf.IfOp):
+            sides = [self.block(b, pending) for region in op.regions for b in region.blocks]
+            return pending.union(*sides)
+        ended = pending
+        for _ in range(2):
+            for region in op.regions:
+                for block in region.blocks:
+                    ended = self.block(block, ended | pending)
+        return ended | pending
+
+    def access(self, op: Operation, pending: Bases) -> Bases:
+        order = self.order
+        if _may_alias(op, pending, order):
+            pending = self.barrier(op)
+        if type(op) is CallOp:
+            return pending | {(None, None)}
+        address = order.earlier(op)
+        if address is None:
+            return pending
+        own = address if isinstance(op, StoreOp) and order.later in (_loaded, _updated) else None
+        return pending | {(base_of(address), own if own is None or _is_fixed(own) else None)}
+
+    def barrier(self, op: Operation) -> Bases:
+        _barrier(op)
+        outer = op.parent_op()
+        while outer is not None:
+            self._inserted[outer] += 1
+            outer = outer.parent_op()
+        return NOTHING
 
 
 def base_of(value: SSAValue) -> SSAValue | None:
@@ -213,45 +279,6 @@ def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
     return loop.iter_args[value.index - 1]
 
 
-def _block(block: Block, pending: Bases, order: Order) -> Bases:
-    for op in list(block.ops):
-        if type(op) is BarrierOp:
-            pending = NOTHING
-        elif type(op) in _CONTROL:
-            pending = _nested(op, pending, order)
-        else:
-            pending = _access(op, pending, order)
-    return pending
-
-
-def _nested(op: Operation, pending: Bases, order: Order) -> Bases:
-    """Through the regions of an if, or twice through those of a loop; no barrier in a loop where
-    one before it is enough."""
-    if any(_may_alias(inner, pending, order) for inner in op.walk()):
-        pending = _barrier(op)
-    if isinstance(op, scf.IfOp):
-        sides = [_block(b, pending, order) for region in op.regions for b in region.blocks]
-        return pending.union(*sides)
-    ended = pending
-    for _ in range(2):
-        for region in op.regions:
-            for block in region.blocks:
-                ended = _block(block, ended | pending, order)
-    return ended | pending
-
-
-def _access(op: Operation, pending: Bases, order: Order) -> Bases:
-    if _may_alias(op, pending, order):
-        pending = _barrier(op)
-    if type(op) is CallOp:
-        return pending | {(None, None)}
-    address = order.earlier(op)
-    if address is None:
-        return pending
-    own = address if isinstance(op, StoreOp) and order.later in (_loaded, _updated) else None
-    return pending | {(base_of(address), own if own is None or _is_fixed(own) else None)}
-
-
 def _is_fixed(address: SSAValue) -> bool:
     """Whether a value is the same wherever it is used: it is not made anew by a loop."""
     block = address.owner if isinstance(address.owner, Block) else address.owner.parent
@@ -272,9 +299,8 @@ def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:
     return bool(others) and (base is None or base in others or None in others)
 
 
-def _barrier(op: Operation) -> Bases:
+def _barrier(op: Operation) -> None:
     Rewriter.insert_op(BarrierOp("global_read", "global_write"), InsertPoint.before(op))
-    return NOTHING
 
 
 __all__ = ["InsertBarriersPass", "base_of"]

@@ -82,6 +82,11 @@ class Writer:
 
     # -- scopes: a value written in a scope may be used there and in the scopes inside it ------
 
+    def knows(self, key: Hashable) -> bool:
+        """Whether a value was written for `key` that is still visible."""
+        known = self._memory.get(key)
+        return known is not None and known[0] in self._open
+
     def remember(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
         """The value written for `key` where it is still visible, else a new one."""
         known = self._memory.get(key)

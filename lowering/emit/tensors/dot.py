@@ -21,7 +21,7 @@ from triton_xe.intrinsics import genisa, llvm
 from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.emit.emitter import Emitter, encoding_of, lowers
 from triton_xe.lowering.emit.maths.conversions import convert, narrowed, widened
-from triton_xe.lowering.emit.tensors.registers import Registers, Splat, eager, join, mapped
+from triton_xe.lowering.emit.tensors.registers import Registers, eager, join, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -137,9 +137,7 @@ def _wide(em: Emitter, op: DotOp, operand: SSAValue, source: Registers) -> Regis
         target = f64 if into == DOUBLE else f32
         return convert(em, element(kind), target, value, None)
 
-    if isinstance(source, Splat):
-        return Splat(source.count, wide(source.scalar))
-    return Registers(source.count, into, lambda i: wide(source.chunk(em, i)))
+    return mapped(em, into, [source], wide)
 
 
 def _multiply_add(em: Emitter, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:

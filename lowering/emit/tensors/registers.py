@@ -2,12 +2,15 @@
 
 Registers are grouped into chunks of up to eight, each one LLVM vector, in the layout's register
 order.  Chunks are made when first asked for: index arithmetic is written next to its use, which
-keeps few registers alive.
+keeps few registers alive.  A chunk that needs others, which need others, is made after them and not
+inside of one another, so that code may be as deep as it likes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
 
 from llvmlite import ir
 
@@ -15,18 +18,53 @@ from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
+Part = tuple["Lazy", int]
+"""A value that is written when it is first used."""
+Needs = Callable[[int], Iterable[Part]]
+
+
+class Lazy(Protocol):
+    """Values that are written when they are first used, by their numbers."""
+
+    def needs(self, index: int) -> Iterable[Part]:
+        """What `make(index)` reads, in this order."""
+
+    def make(self, index: int) -> ir.Value:
+        """Write the value."""
+
+
+def written(em: Writer, lazy: Lazy, index: int) -> ir.Value:
+    """The value, after what it needs."""
+    waiting = [] if em.knows((lazy, index)) else [(lazy, index, False)]
+    while waiting:
+        part, i, ready = waiting.pop()
+        if ready:
+            em.remember((part, i), partial(part.make, i))
+        elif not em.knows((part, i)):
+            waiting.append((part, i, True))
+            waiting += [(*need, False) for need in reversed(list(part.needs(i)))]
+    return em.remember((lazy, index), partial(lazy.make, index))
+
+
+def _nothing(index: int) -> Iterable[Part]:
+    return ()
 
 
 class Registers:
-    """`count` registers of LLVM type `kind`; `make(i)` writes chunk i, of `width` registers."""
+    """`count` registers of LLVM type `kind`; `make(i)` writes chunk i, of `width` registers.
+
+    `needs(i)` are the parts of other registers that it reads.
+    """
 
     def __init__(
-        self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK
+        self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK,
+        needs: Needs = _nothing,
     ) -> None:
         self.count = count
         self.kind = kind
         self.width = min(count, width)
-        self._make = make
+        self.make = make
+        self.needs = needs
 
     @property
     def chunks(self) -> int:
@@ -34,7 +72,15 @@ class Registers:
 
     def chunk(self, em: Writer, index: int) -> ir.Value:
         """Chunk `index` as one LLVM value."""
-        return em.remember((self, index), lambda: self._make(index))
+        return written(em, self, index)
+
+    def parts(self, *chunks: int) -> list[Part]:
+        """The chunks as others need them."""
+        return [(self, i) for i in chunks]
+
+    def parts_of(self, registers: Iterable[int]) -> list[Part]:
+        """The chunks that these registers are in."""
+        return self.parts(*dict.fromkeys(r // self.width for r in registers))
 
     def all_chunks(self, em: Writer) -> list[ir.Value]:
         """Every chunk, written now."""
@@ -74,6 +120,9 @@ class Splat(Registers):
     def chunk(self, em: Writer, index: int) -> ir.Value:
         return em.splat(self.scalar, self.width)
 
+    def parts(self, *chunks: int) -> list[Part]:
+        return []
+
     def register(self, em: Writer, index: int) -> ir.Value:
         return self.scalar
 
@@ -105,10 +154,11 @@ def permuted(em: Writer, source: Registers, order: Sequence[int]) -> Registers:
         return source
     width = min(len(order), CHUNK)
 
-    def make(i: int) -> ir.Value:
-        return join(em, source, list(order[i * width : (i + 1) * width]))
+    def picked(i: int) -> list[int]:
+        return list(order[i * width : (i + 1) * width])
 
-    return Registers(len(order), source.kind, make)
+    return Registers(len(order), source.kind, lambda i: join(em, source, picked(i)),
+                     needs=lambda i: source.parts_of(picked(i)))
 
 
 def join(em: Writer, source: Registers, registers: list[int]) -> ir.Value:
@@ -137,7 +187,8 @@ def mapped(
     if all(isinstance(o, Splat) for o in operands):
         return Splat(operands[0].count, write(*(o.scalar for o in operands)))  # type: ignore[attr-defined]
     return Registers(
-        operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands))
+        operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands)),
+        needs=lambda i: [part for o in operands for part in o.parts(i)],
     )
 
 
@@ -167,4 +218,7 @@ def regrouped(em: Writer, pieces: Registers) -> Registers:
         whole = pieces.chunk(em, first)
         return em.shuffle(whole, whole, list(range(inside, inside + width)))
 
-    return pieces if size == width else Registers(pieces.count, pieces.kind, make)
+    def needs(i: int) -> list[Part]:
+        return pieces.parts_of(range(i * width, (i + 1) * width))
+
+    return pieces if size == width else Registers(pieces.count, pieces.kind, make, needs=needs)

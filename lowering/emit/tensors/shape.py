@@ -148,11 +148,14 @@ def picked(
     """Registers taken from several others."""
     width = min(len(picks), 8)
 
-    def make(i: int) -> ir.Value:
-        mine = picks[i * width : (i + 1) * width]
-        return em.pack(kind, [side.register(em, r) for side, r in mine])
+    def mine(i: int) -> Sequence[tuple[Registers, int]]:
+        return picks[i * width : (i + 1) * width]
 
-    return Registers(len(picks), kind, make)
+    return Registers(
+        len(picks), kind,
+        lambda i: em.pack(kind, [side.register(em, r) for side, r in mine(i)]),
+        needs=lambda i: [part for side, r in mine(i) for part in side.parts_of([r])],
+    )
 
 
 def _joined_through_memory(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -13,6 +13,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.tensors.registers import Part, written
 from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
 
 MAX_VECTOR = 16
@@ -30,6 +31,11 @@ class FragmentValue:
         """The LLVM value, at the current place."""
         return self._value
 
+    @property
+    def parts(self) -> list[Part]:
+        """What must be written before the value."""
+        return []
+
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
         return [self.value], lambda parts: FragmentValue(parts[0])
 
@@ -37,12 +43,24 @@ class FragmentValue:
 class LazyFragment(FragmentValue):
     """A fragment that is put together where it is used."""
 
-    def __init__(self, em: Emitter, make: Callable[[], ir.Value]) -> None:
-        self._em, self._make = em, make
+    def __init__(
+        self, em: Emitter, make: Callable[[], ir.Value], needs: Sequence[Part] = ()
+    ) -> None:
+        self._em, self._make, self._needs = em, make, needs
 
     @property
     def value(self) -> ir.Value:
-        return self._em.remember((self, "fragment"), self._make)
+        return written(self._em, self, 0)
+
+    @property
+    def parts(self) -> list[Part]:
+        return [(self, 0)]
+
+    def needs(self, index: int) -> Sequence[Part]:
+        return self._needs
+
+    def make(self, index: int) -> ir.Value:
+        return self._make()
 
 
 def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:

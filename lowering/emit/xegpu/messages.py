@@ -366,7 +366,8 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
         kind = result.type
         assert isinstance(kind, VectorType)
         elements, parts = kind.get_shape()
-        made = LazyFragment(em, partial(_from_registers, em, source, start, elements, parts))
+        made = LazyFragment(em, partial(_from_registers, em, source, start, elements, parts),
+                            source.parts_of(range(start, start + elements * parts)))
         em.bind(result, made if here else FragmentValue(made.value))
         start += elements * parts
 
@@ -393,7 +394,8 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
         value = held[i].value
         return value if value.type == flat else em.b.bitcast(value, flat)
 
-    chunked = regrouped(em, Registers(size * len(held), element, piece, size))
+    pieces = Registers(size * len(held), element, piece, size, lambda i: held[i].parts)
+    chunked = regrouped(em, pieces)
     em.bind(op.tensor, chunked if used_once(op) else eager(
         element, chunked.all_chunks(em), chunked.width))
 
@@ -410,7 +412,8 @@ def lower_dpas(em: Emitter, op: Any) -> None:
         raise LegalityError(f"xegpu.dpas: {reason}")
     fragments = in_fragments(em)
     if fragments and op.at_use is not None and used_once(op):
-        em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments)))
+        needs = [part for v in op.operands for part in em.get(v).parts]
+        em.bind(op.result, LazyFragment(em, lambda: _multiplied(em, op, fragments), needs))
         return
     value = _multiplied(em, op, fragments)
     kept = FragmentValue(value) if fragments else Registers(

@@ -136,7 +136,7 @@ def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
         return source
     if bits_of(source.kind) == bits_of(kind):
         return Registers(source.count, kind, lambda i: _cast(
-            em, source.chunk(em, i), vector_of(kind, source.width)), source.width)
+            em, source.chunk(em, i), vector_of(kind, source.width)), source.width, source.parts)
     have, want = bits_of(source.kind), bits_of(kind)
     total = source.count * have // want
     memory = em.alloca(source.kind, source.count)
@@ -189,7 +189,8 @@ def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
     lead = next(h for h in held if not isinstance(h, Splat))
     operands = [_like(em, h, lead) for h in held]
     em.bind(result, Registers(
-        count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)), lead.width))
+        count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)), lead.width,
+        lambda i: [part for h in operands for part in h.parts(i)]))
 
 
 def _as_registers(em: Emitter, value: SSAValue, count: int) -> Registers:
@@ -205,7 +206,8 @@ def _like(em: Emitter, held: Registers, lead: Registers) -> Registers:
     if isinstance(held, Splat):
         return Registers(held.count, held.kind, lambda _: em.splat(held.scalar, width), width)
     return Registers(held.count, held.kind, lambda i: em.pack(
-        held.kind, [held.register(em, r) for r in range(i * width, (i + 1) * width)]), width)
+        held.kind, [held.register(em, r) for r in range(i * width, (i + 1) * width)]), width,
+        lambda i: held.parts_of(range(i * width, (i + 1) * width)))
 
 
 def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> None:
