@@ -311,19 +311,21 @@ def write_blocks(em: Emitter, region: Region) -> None:
 
 def _in_order(entry: Block) -> list[Block]:
     """The blocks that are reached, each after all that lead to it (there are no loops)."""
-    seen: set[Block] = set()
+    seen: set[Block] = {entry}
     order: list[Block] = []
-
-    def visit(block: Block) -> None:
-        seen.add(block)
-        last = block.last_op
-        for following in () if last is None else last.successors:
-            if following not in seen:
-                visit(following)
-        order.append(block)
-
-    visit(entry)
+    path = [(entry, iter(_following(entry)))]
+    while path:
+        further = next((b for b in path[-1][1] if b not in seen), None)
+        if further is None:
+            order.append(path.pop()[0])
+        else:
+            seen.add(further)
+            path.append((further, iter(_following(further))))
     return order[::-1]
+
+
+def _following(block: Block) -> Sequence[Block]:
+    return () if block.last_op is None else block.last_op.successors
 
 
 def _enter_block(em: Emitter, block: Block, values: Sequence[Any]) -> None:

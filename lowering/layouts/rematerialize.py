@@ -92,20 +92,26 @@ def is_volatile(load: LoadOp) -> bool:
     return load.is_volatile is not None and bool(load.is_volatile.value.data)
 
 
-def is_cheap(value: SSAValue, depth: int = DEPTH) -> bool:
+def is_cheap(value: SSAValue) -> bool:
     """Whether a tensor is index arithmetic on scalars, without loads and loop-carried tensors."""
-    if not isinstance(value.type, TensorType):
-        return True
+    level = {value}
+    for _ in range(DEPTH):
+        level = {v for v in level if isinstance(v.type, TensorType)}
+        if not all(map(_is_cheap_step, level)):
+            return False
+        level = {v for made in level for v in made.owner.operands}  # type: ignore[union-attr]
+    return not level
+
+
+def _is_cheap_step(value: SSAValue) -> bool:
     op = value.owner
-    if not isinstance(op, Operation) or depth == 0:
+    if not isinstance(op, Operation):
         return False
     if isinstance(op, ReshapeOp) and not adds_unit_dim(op):
         return False
     if isinstance(op, arith.ConstantOp):
         return isinstance(op.value, DenseIntOrFPElementsAttr) and op.value.is_splat()
-    if type(op) not in _CHEAP and op.dialect_name() != "arith":
-        return False
-    return all(is_cheap(v, depth - 1) for v in op.operands)
+    return type(op) in _CHEAP or op.dialect_name() == "arith"
 
 
 def adds_unit_dim(op: ReshapeOp) -> bool:

@@ -12,9 +12,9 @@ Read from ttgir (any layout: only the arithmetic counts):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType
@@ -40,7 +40,8 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
-from triton_xe.lowering.surfaces.poly import Poly, Symbol, at_least
+from triton_xe.lowering.surfaces.poly import MAX_DEGREE, Poly, Symbol, at_least
+from triton_xe.lowering.surfaces.walks import operands_first, operands_of
 
 
 class Unknown(Exception):
@@ -53,6 +54,12 @@ class Remainder:
 
     value: Poly
     modulus: Poly
+
+    @property
+    def depth(self) -> int:
+        """How many remainders are taken of one another."""
+        symbols = self.value.symbols | self.modulus.symbols
+        return 1 + max((s.depth for s in symbols if isinstance(s, Remainder)), default=0)
 
 
 @dataclass(frozen=True)
@@ -155,19 +162,54 @@ def carried(value: SSAValue) -> Carried | None:
 Arithmetic = arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.RemSIOp | arith.RemUIOp
 
 
+_MOVED = (ConvertLayoutOp, ExpandDimsOp, ReshapeOp, BroadcastOp, TransOp)
+_SUMMED = operands_of(
+    arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp, ExtSIOp, IndexCastOp)
+_INDEXED = operands_of(
+    *_MOVED, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, arith.AddiOp, arith.SubiOp, arith.MuliOp,
+    arith.RemSIOp, arith.RemUIOp)
+_BOUNDED = operands_of(*_MOVED, arith.AndIOp)
+Formula = TypeVar("Formula")
+
+
+def _pointed(op: Operation) -> Sequence[SSAValue]:
+    return op.operands[:1] if isinstance(op, (*_MOVED, AddPtrOp)) else ()
+
+
+def _remembered(
+    known: dict[SSAValue, Formula | Unknown], value: SSAValue,
+    through: Callable[[Operation], Iterable[SSAValue]], find: Callable[[SSAValue], Formula],
+) -> Formula:
+    """The formula of a value, or `Unknown` again, after those of what it is computed from."""
+    for needed in operands_first(value, known, through):
+        known[needed] = Unknown("a loop makes the value from itself")
+        try:
+            known[needed] = find(needed)
+        except Unknown as reason:
+            known[needed] = reason
+    found = known[value]
+    if isinstance(found, Unknown):
+        raise Unknown(str(found))
+    return found
+
+
 class Affine:
     """Formulas of the values of one function; answers are remembered."""
 
     def __init__(self) -> None:
         self._scalars: dict[SSAValue, Poly] = {}
         self._indices: dict[SSAValue, Index | Unknown] = {}
+        self._pointers: dict[SSAValue, Pointers | Unknown] = {}
+        self._masks: dict[SSAValue, Mask | Unknown] = {}
 
     def scalar(self, value: SSAValue) -> Poly:
         """A scalar integer as a polynomial; what is not arithmetic is a symbol of its own."""
-        known = self._scalars.get(value)
-        if known is None:
-            known = self._scalars[value] = self._scalar(value)
-        return known
+        for needed in operands_first(value, self._scalars, _SUMMED):
+            self._scalars[needed] = Poly.symbol(needed)  # to what a loop makes of it from itself
+            found = self._scalar(needed)
+            if found.is_small:
+                self._scalars[needed] = found
+        return self._scalars[value]
 
     def _scalar(self, value: SSAValue) -> Poly:
         constant = constant_of(value)
@@ -218,16 +260,13 @@ class Affine:
 
     def index(self, value: SSAValue) -> Index:
         """A tensor of integers as a formula over block positions."""
-        known = self._indices.get(value)
-        if known is None:
-            try:
-                known = self._index(value)
-            except Unknown as reason:
-                known = reason
-            self._indices[value] = known
-        if isinstance(known, Unknown):
-            raise Unknown(str(known))
-        return known
+        return _remembered(self._indices, value, _INDEXED, self._small_index)
+
+    def _small_index(self, value: SSAValue) -> Index:
+        found = self._index(value)
+        if not all(poly.is_small for poly in (found.start, *found.strides)):
+            raise Unknown("the formula of the index is too long")
+        return found
 
     def _index_if_known(self, value: SSAValue) -> Index | None:
         try:
@@ -324,6 +363,9 @@ class Affine:
 
     def pointers(self, value: SSAValue) -> Pointers:
         """A tensor of pointers as one base and a formula in elements."""
+        return _remembered(self._pointers, value, _pointed, self._pointers_of)
+
+    def _pointers_of(self, value: SSAValue) -> Pointers:
         match value.owner:
             case Block():
                 return self._carried_pointers(value)
@@ -353,7 +395,12 @@ class Affine:
 
     def mask(self, value: SSAValue | None) -> Mask:
         """A tensor of conditions as bounds on block positions."""
-        if value is None or constant_of(value) in (1, -1):
+        if value is None:
+            return Mask()
+        return _remembered(self._masks, value, _BOUNDED, self._mask)
+
+    def _mask(self, value: SSAValue) -> Mask:
+        if constant_of(value) in (1, -1):
             return Mask()
         match value.owner:
             case Block():
@@ -462,7 +509,10 @@ def _wrapped(
     (dim,) = left.varying
     if left.strides[dim].as_constant != 1:
         raise Unknown("a remainder of a strided position")
-    start = Poly.symbol(Remainder(left.start, right.start))
+    wrapped = Remainder(left.start, right.start)
+    if wrapped.depth > MAX_DEGREE:
+        raise Unknown("a remainder of too many remainders")
+    start = Poly.symbol(wrapped)
     needs = (
         at_least(left.start, Poly({}), "the wrapped index is not negative"),
         at_least(right.start, start + shape[dim], "the block does not wrap around"),

@@ -47,10 +47,18 @@ from triton_xe.lowering.surfaces.affine import (
     dimension_map,
     shape_of,
 )
+from triton_xe.lowering.surfaces.walks import operands_first, operands_of
 
 Quotient = arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp
 
 BIG = 1 << 30
+_FOLLOWED = operands_of(
+    SplatOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp, ConvertLayoutOp, BitcastOp, IntToPtrOp,
+    PtrToIntOp, ExpandDimsOp, BroadcastOp, ReshapeOp, TransOp, AddPtrOp, arith.AddiOp, arith.SubiOp,
+    arith.MuliOp, arith.ShLIOp, CmpiOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MaxSIOp,
+    arith.MinSIOp, SelectOp, arith.RemSIOp, arith.RemUIOp, arith.DivSIOp, arith.DivUIOp,
+)
+"""From whose operands the facts of a result come."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +87,10 @@ class AxisAnalysis:
         self._known: dict[SSAValue, AxisInfo] = {}
 
     def info(self, value: SSAValue) -> AxisInfo:
-        known = self._known.get(value)
-        if known is None:
-            self._known[value] = AxisInfo.unknown(len(shape_of(value)))
-            known = self._known[value] = self._hinted(value, self._info(value))
-        return known
+        for needed in operands_first(value, self._known, _FOLLOWED):
+            self._known[needed] = AxisInfo.unknown(len(shape_of(needed)))
+            self._known[needed] = self._hinted(needed, self._info(needed))
+        return self._known[value]
 
     def _hinted(self, value: SSAValue, info: AxisInfo) -> AxisInfo:
         """Facts that the program states itself (tl.multiple_of and its kin)."""
@@ -161,12 +168,14 @@ class AxisAnalysis:
 
     def _carried(self, value: SSAValue, found: Carried) -> AxisInfo:
         """Start from what holds before the loop, weaken by one turn of it until stable."""
-        guess = self.info(found.start)
+        guess, before = self.info(found.start), self._known[value]
         for _ in range(4):
-            stale = dict(self._known)
+            certain = len(self._known)
             self._known[value] = guess
             after = self.info(found.end)
-            self._known = stale
+            while len(self._known) > certain:  # what was found with the guess
+                self._known.popitem()
+            self._known[value] = before
             weaker = _meet(guess, after)
             if weaker == guess:
                 return guess

@@ -25,10 +25,11 @@ class Monomial(tuple[Symbol, ...]):
         return isinstance(other, Monomial) and Counter(self) == Counter(other)
 
     def __hash__(self) -> int:
-        return hash(frozenset(self))
+        return hash((len(self), frozenset(self)))
 
 
 _ONE = Monomial()
+MAX_TERMS, MAX_DEGREE = 32, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,11 @@ class Poly:
         if not self.terms:
             return 0
         return self.terms.get(_ONE) if len(self.terms) == 1 else None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is worth computing with: products of sums grow without bound."""
+        return len(self.terms) <= MAX_TERMS and all(len(m) <= MAX_DEGREE for m in self.terms)
 
     @property
     def symbols(self) -> set[Symbol]:

@@ -31,6 +31,7 @@ from triton_xe.lowering.surfaces.affine import (
     constant_of,
     declared_multiple,
     invariant_in,
+    made_inside,
     shape_of,
 )
 from triton_xe.lowering.surfaces.axis_info import pointee_bits, pointee_bytes
@@ -74,11 +75,23 @@ def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None)
     if len(shape_of(op.ptr)) != 2:
         raise Unknown("only accesses of rank 2 can be 2D blocks")
     zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)
-    pointers, mask = affine.pointers(op.ptr), affine.mask(op.mask)
+    pointers = _from_before(affine.pointers(op.ptr), affine, loop)
+    mask = affine.mask(op.mask)
     if any(loop is not None and loop.is_ancestor(z.amount.owner) for z in zeros):
         raise Unknown("what fills masked elements changes in the loop")
     surface = _surface(pointers, mask, op.ptr, loop)
     return replace(surface, guards=(*surface.guards, *zeros))
+
+
+def _from_before(pointers: Pointers, affine: Affine, loop: Operation | None) -> Pointers:
+    """The pointers from a base that is known before `loop`; how it moves is part of the index."""
+    base, index = pointers.base, pointers.index
+    while loop is not None and made_inside(base, loop):
+        if not isinstance(base.owner, AddPtrOp):
+            raise Unknown("the base address changes in the loop")
+        index = replace(index, start=index.start + affine.scalar(base.owner.offset))
+        base = base.owner.ptr
+    return Pointers(base, index)
 
 
 def _zero_unless(fill: SSAValue | None) -> list[Guard]:
@@ -334,8 +347,8 @@ def _symbol_multiple(symbol: Symbol) -> int:
 
 def base_multiple(base: SSAValue) -> int:
     """A number of bytes that certainly divides a scalar pointer."""
-    match base.owner:
-        case AddPtrOp(ptr=source, offset=offset):
-            step = multiple_of(Affine().scalar(offset)) * pointee_bytes(base)
-            return gcd(base_multiple(source), step)
-    return declared_multiple(base)
+    affine, steps = Affine(), 0
+    while isinstance(base.owner, AddPtrOp):
+        steps = gcd(steps, multiple_of(affine.scalar(base.owner.offset)) * pointee_bytes(base))
+        base = base.owner.ptr
+    return gcd(steps, declared_multiple(base))

@@ -9,7 +9,6 @@ inside of one another, so that code may be as deep as it likes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Protocol
 
 from llvmlite import ir
@@ -27,10 +26,10 @@ class Lazy(Protocol):
     """Values that are written when they are first used, by their numbers."""
 
     def needs(self, index: int) -> Iterable[Part]:
-        """What `make(index)` reads, in this order."""
+        """What value `index` is made of, in this order."""
 
-    def make(self, index: int) -> ir.Value:
-        """Write the value."""
+    def write(self, em: Writer, index: int) -> ir.Value:
+        """The value, written now unless it is visible."""
 
 
 def written(em: Writer, lazy: Lazy, index: int) -> ir.Value:
@@ -39,11 +38,11 @@ def written(em: Writer, lazy: Lazy, index: int) -> ir.Value:
     while waiting:
         part, i, ready = waiting.pop()
         if ready:
-            em.remember((part, i), partial(part.make, i))
+            part.write(em, i)
         elif not em.knows((part, i)):
             waiting.append((part, i, True))
             waiting += [(*need, False) for need in reversed(list(part.needs(i)))]
-    return em.remember((lazy, index), partial(lazy.make, index))
+    return lazy.write(em, index)
 
 
 def _nothing(index: int) -> Iterable[Part]:
@@ -63,7 +62,7 @@ class Registers:
         self.count = count
         self.kind = kind
         self.width = min(count, width)
-        self.make = make
+        self._make = make
         self.needs = needs
 
     @property
@@ -73,6 +72,9 @@ class Registers:
     def chunk(self, em: Writer, index: int) -> ir.Value:
         """Chunk `index` as one LLVM value."""
         return written(em, self, index)
+
+    def write(self, em: Writer, index: int) -> ir.Value:
+        return em.remember((self, index), lambda: self._make(index))
 
     def parts(self, *chunks: int) -> list[Part]:
         """The chunks as others need them."""
@@ -117,11 +119,10 @@ class Splat(Registers):
     def _fill(self, index: int) -> ir.Value:
         raise AssertionError("a splat is filled by chunk()")
 
-    def chunk(self, em: Writer, index: int) -> ir.Value:
+    def write(self, em: Writer, index: int) -> ir.Value:
         return em.splat(self.scalar, self.width)
 
-    def parts(self, *chunks: int) -> list[Part]:
-        return []
+    chunk = write
 
     def register(self, em: Writer, index: int) -> ir.Value:
         return self.scalar

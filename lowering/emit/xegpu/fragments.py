@@ -15,6 +15,7 @@ from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Part, written
 from triton_xe.lowering.emit.types import bits_of, scalar_type, vector_of
+from triton_xe.lowering.emit.writer import Writer
 
 MAX_VECTOR = 16
 """Most elements of a vector that LLVM's SPIR-V target computes with."""
@@ -59,8 +60,8 @@ class LazyFragment(FragmentValue):
     def needs(self, index: int) -> Sequence[Part]:
         return self._needs
 
-    def make(self, index: int) -> ir.Value:
-        return self._make()
+    def write(self, em: Writer, index: int) -> ir.Value:
+        return em.remember((self, index), self._make)
 
 
 def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:

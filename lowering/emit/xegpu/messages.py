@@ -125,7 +125,7 @@ def block_shape(kind: TensorDescType, load: LoadNdOp | None) -> BlockShape:
 @lowers(CreateNdTdescOp)
 def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     made = create_block(em, op)
-    if made.encoded is None or not _only_prefetches(op.desc, set()):
+    if made.encoded is None or not _only_prefetches(op.desc):
         em.bind(op.desc, made)
         return
     shape = block_shape(op.desc_type, None)
@@ -139,24 +139,26 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     em.bind(op.desc, Payload(pointer, shape))
 
 
-def _only_prefetches(value: SSAValue, seen: set[SSAValue]) -> bool:
+def _only_prefetches(value: SSAValue) -> bool:
     """Whether a descriptor, however it moves, serves prefetches alone, one after the other."""
-    if value in seen:
-        return True
-    seen.add(value)
-    for use in value.uses:
-        op, following = use.operation, []
-        if isinstance(op, UpdateNdOffsetOp):
-            following = [op.moved]
-        elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
-            index = use.index - FIRST_CARRIED
-            following = [op.body.block.args[index + 1], op.res[index]]
-        elif not isinstance(op, PrefetchNdOp) and not (
-            isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp)
-        ):
-            return False
-        if not all(_only_prefetches(v, seen) for v in following):
-            return False
+    seen: set[SSAValue] = set()
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if isinstance(op, UpdateNdOffsetOp):
+                waiting.append(op.moved)
+            elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
+                index = use.index - FIRST_CARRIED
+                waiting += [op.body.block.args[index + 1], op.res[index]]
+            elif not isinstance(op, PrefetchNdOp) and not (
+                isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp)
+            ):
+                return False
     return True
 
 

@@ -218,3 +218,35 @@ def test_a_device_without_tf32_takes_the_wish_as_leave_to_round(dtype, out, by_d
                           target=GPUTarget("xpu", "dg2", 8))
     assert (made.metadata.n_dpas > 0) == by_dpas
     assert any("FMA: dg2 has no tf32 DPAS" in x for x in made.metadata.remarks) != by_dpas
+
+
+@triton.jit
+def moving_base(a, b, c, K, FORM: tl.constexpr):
+    i, k = tl.arange(0, 32), tl.arange(0, 16)
+    total = tl.zeros((32, 32), tl.float32)
+    flip = 0
+    for start in range(0, K, 16):
+        if FORM == "offset":
+            x = tl.load(a + start + (i[:, None] * K + k[None, :]))
+            y = tl.load(b + start * 32 + (k[:, None] * 32 + i[None, :]))
+        elif FORM == "carried":
+            x = tl.load(a + (i[:, None] * K + k[None, :]))
+            y = tl.load(b + (k[:, None] * 32 + i[None, :]))
+            a += 16
+            b += 16 * 32
+        else:
+            x = tl.load(a + flip + (i[:, None] * K + k[None, :]))
+            y = tl.load(b + flip * 32 + (k[:, None] * 32 + i[None, :]))
+            flip = flip ^ 16
+        total = tl.dot(x, y, total)
+    tl.store(c + i[:, None] * 32 + i[None, :], total)
+
+
+@pytest.mark.parametrize("form", ["offset", "carried", "flipped"])
+def test_operands_come_from_a_pointer_that_the_loop_makes(form):
+    depth = 32 if form == "flipped" else 64
+    a, b = random((32, depth), torch.float16), random((depth, 32), torch.float16)
+    c = torch.empty(32, 32, device="xpu")
+    kernel = moving_base[(1,)](a.to("xpu"), b.to("xpu"), c, depth, form)
+    assert error(c, a, b) < 1e-6
+    assert (kernel.metadata.n_block_loads > 0) == (form == "offset")

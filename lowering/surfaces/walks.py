@@ -1,0 +1,32 @@
+"""Walks over what values are computed from, without recursion: code may be as deep as it likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+
+from xdsl.ir import Operation, SSAValue
+
+
+def operands_first(
+    value: SSAValue, known: Container[SSAValue],
+    through: Callable[[Operation], Iterable[SSAValue]],
+) -> Iterator[SSAValue]:
+    """`value` after the values that it is computed from, as `through` tells, that are not known.
+
+    An analysis that keeps its answers in `known` asks for each when it has those of its operands.
+    """
+    waiting = [(value, False)]
+    while waiting:
+        at, ready = waiting.pop()
+        if at in known:
+            continue
+        if ready or not isinstance(at.owner, Operation):
+            yield at
+            continue
+        waiting.append((at, True))
+        waiting += [(v, False) for v in through(at.owner) if v not in known]
+
+
+def operands_of(*kinds: type[Operation]) -> Callable[[Operation], Iterable[SSAValue]]:
+    """All operands of operations of these kinds, and none of others."""
+    return lambda op: op.operands if isinstance(op, kinds) else ()
