@@ -23,11 +23,11 @@ SKIPPED = ("tools", "runtime")
 SETTLED_SECONDS = 2
 
 
-def source_files() -> list[tuple[str, Path]]:
+def source_files() -> list[tuple[str, str]]:
     """(name below `triton_xe`, file) of each source that takes part in compiling, sorted."""
     roots = ((Path(triton_xe.__file__).parent, ""), (Path(__file__).parent, "backend/"),
              (_outer("lowering"), "lowering/"))
-    return sorted((name, Path(file)) for root, prefix in roots
+    return sorted((name, file) for root, prefix in roots
                   for name, file in _sources(str(root), prefix) if not name.startswith(SKIPPED))
 
 
@@ -59,12 +59,12 @@ def source_hash() -> str:
     Files that changed just now may change once more at what the system's clock calls the same time.
     """
     files = source_files()
-    seen = [(str(file), file.stat())
+    seen = [(file, os.stat(file))
             for file in (*(file for _, file in files), *map(_library, LIBRARIES))]
     signature = hashlib.sha256(repr([
         (name, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for name, at in seen
     ]).encode()).hexdigest()
-    place = hashlib.sha256(str(files[0][1]).encode()).hexdigest()[:16]
+    place = hashlib.sha256(files[0][1].encode()).hexdigest()[:16]
     kept = knobs.cache_dir() / "sources" / place
     known, _, digest = (checked_files.read(kept) or b"").decode(errors="replace").partition(" ")
     if known == signature:
@@ -75,18 +75,18 @@ def source_hash() -> str:
     return digest
 
 
-def _library(name: str) -> Path:
+def _library(name: str) -> str:
     """The first module of a library: another version has another one."""
     import importlib.util
 
     spec = importlib.util.find_spec(name)
-    return Path((spec and spec.origin) or ".")
+    return (spec and spec.origin) or "."
 
 
-def _digest(files: list[tuple[str, Path]]) -> str:
+def _digest(files: list[tuple[str, str]]) -> str:
     digest = hashlib.sha256()
     for name in LIBRARIES:
         digest.update(f"{name} {metadata.version(name)}\n".encode())
     for name, file in files:
-        digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+        digest.update(f"{name} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()

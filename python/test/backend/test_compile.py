@@ -239,7 +239,7 @@ def test_the_hash_covers_our_sources_and_tools(monkeypatch):
     before = source_hash.source_hash.__wrapped__()
     assert source_hash.source_hash.__wrapped__() == before
     monkeypatch.setattr(source_hash.metadata, "version", lambda name: "0")
-    monkeypatch.setattr(source_hash, "_library", lambda name: Path(__file__))
+    monkeypatch.setattr(source_hash, "_library", lambda name: __file__)
     assert source_hash.source_hash.__wrapped__() != before
 
 
@@ -247,7 +247,7 @@ def test_a_file_that_looks_as_old_and_as_large_as_before_is_read_again(tmp_path,
     file = tmp_path / "rule.py"
     file.write_text("x = 1")
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(source_hash, "source_files", lambda: [("rule.py", file)])
+    monkeypatch.setattr(source_hash, "source_files", lambda: [("rule.py", str(file))])
     before = source_hash.source_hash.__wrapped__()
     assert not (tmp_path / "cache").exists()
     time.sleep(0.05)
