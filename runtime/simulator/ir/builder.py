@@ -1,17 +1,15 @@
 """Build functions of LLVM instructions: names are automatic, operands carry their types.
 
-A function that adds `n` vectors, for example:
+A function that adds a vector to another, for example:
 
-    b = define("add_rows", VOID, [("to", PTR), ("from", PTR)], attributes="nounwind")
+    b = define("add_row", VOID, [("to", PTR), ("from", PTR)], attributes="nounwind")
     to, source = b.arguments
     row = vector(16, F32)
-    with b.loop(8) as loop:                      # a loop body runs at least once
-        total = loop.carry(b.zero(row))          # a phi: `total` in, `update` for the next pass
-        x = b.load(row, b.gep(row, source, loop.index), align=64)
-        loop.update(total, b.fadd(total, x))
-    b.store(loop.result(total), to, align=64)
+    b.store(b.fadd(b.load(row, to), b.load(row, source, align=64)), to, align=64)
     b.ret()
     print(print_module([b.function]))
+
+`values.Writer` has operators, variables and control flow over this.
 
 Where an operand is expected, a Python number stands for a constant of the other operand's type (in
 every element of a vector).  Everything is appended to `b.block`; `start(label)` begins another.
@@ -19,9 +17,8 @@ every element of a vector).  Everything is appended to `b.block`; `start(label)`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from triton_xe.runtime.simulator.ir.records import (
     Block,
@@ -79,11 +76,12 @@ class Routine:
 
     symbol: str
     result: Type
-    parameters: tuple[tuple[str, Type], ...]
+    parameters: tuple[Parameter, ...]
 
-    def define(self, attributes: str = "nounwind") -> Builder:
+    def define(self, attributes: str = "nounwind", *, internal: bool = False) -> Builder:
         """A builder at the entry of the function itself."""
-        return define(self.symbol, self.result, self.parameters, attributes=attributes)
+        return define(self.symbol, self.result, self.parameters, attributes=attributes,
+                      internal=internal)
 
 
 class Builder:
@@ -326,8 +324,8 @@ class Builder:
 
     def invoke(self, routine: Routine, *arguments: Number) -> Operand:
         """Call a routine; numbers become constants of the parameters' types."""
-        operands = [a if isinstance(a, Operand) else constant(t, a)
-                    for a, (_, t) in zip(arguments, routine.parameters, strict=True)]
+        operands = [a if isinstance(a, Operand) else constant(p[1], a)
+                    for a, p in zip(arguments, routine.parameters, strict=True)]
         return self.call(routine.symbol, routine.result, operands)
 
     def intrinsic(
@@ -368,71 +366,6 @@ class Builder:
 
     def unreachable(self) -> None:
         self.append(Instruction("unreachable", VOID, []))
-
-    @contextmanager
-    def branch(self, condition: Operand, *, leaves: bool = False) -> Iterator[None]:
-        """What is built inside runs if `condition`; `leaves`: it ends with a `ret` of its own."""
-        then, after = self.label("then"), self.label("after")
-        self.cond_br(condition, then, after)
-        self.start(then)
-        yield
-        if not leaves:
-            self.br(after)
-        self.start(after)
-
-    @contextmanager
-    def loop(self, stop: Number, *, start: Number = 0, step: int = 1) -> Iterator[Loop]:
-        """Run for an index from `start` while it is below `stop`, the first time unasked."""
-        first = _index(start)
-        body, after = self.label("loop"), self.label("done")
-        before = self.block.label
-        self.br(body)
-        self.start(body)
-        found = Loop(self, body, before)
-        phi = found.phi(first)
-        found.index = phi.value
-        yield found
-        following = self.add(found.index, step)
-        again = self.icmp("ult", following, _like(stop, first))
-        self.meet(phi, following, self.block.label)
-        for carried in found.carried.values():
-            self.meet(carried[0], carried[1], self.block.label)
-        self.cond_br(again, body, after)
-        self.start(after)
-
-
-@dataclass
-class Loop:
-    """A loop that is being built: its index, and values that go from pass to pass."""
-
-    builder: Builder
-    label: str
-    before: str
-    index: Operand = field(default_factory=lambda: zero(I64))
-    carried: dict[str, tuple[Instruction, Operand]] = field(default_factory=dict)
-    phis: int = 0
-
-    def phi(self, first: Operand) -> Instruction:
-        b = self.builder
-        i = Instruction("phi", first.type, [first], b.name(), labels=[self.before])
-        head = next(x for x in reversed(b.function.blocks) if x.label == self.label)
-        head.instructions.insert(self.phis, i)
-        self.phis += 1
-        return i
-
-    def carry(self, first: Operand) -> Operand:
-        """A value of the loop, which is `first` in the first pass; `update` it in every pass."""
-        i = self.phi(first)
-        self.carried[i.value.text] = (i, i.value)
-        return i.value
-
-    def update(self, value: Operand, following: Operand) -> None:
-        """What the next pass finds in the place of a carried value."""
-        self.carried[value.text] = (self.carried[value.text][0], following)
-
-    def result(self, value: Operand) -> Operand:
-        """A carried value after the loop."""
-        return self.carried[value.text][1]
 
 
 _VOLATILE = ("volatile",)

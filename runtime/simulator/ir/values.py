@@ -9,13 +9,14 @@ How often a word is in memory, for example:
     w.ret(found.value)
     print(print_module([w.function]))
 
-Operators append instructions.  Comparisons and shifts are unsigned; a Python number stands for a
-constant, and a scalar beside a vector for that value in every element.
+Operators append instructions.  Of integers, comparisons, quotients and shifts are unsigned; of
+numbers, comparisons are ordered.  A Python number stands for a constant, and a scalar beside a
+vector for that value in every element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from triton_xe.runtime.simulator.ir.builder import Builder, Routine
@@ -28,13 +29,34 @@ from triton_xe.runtime.simulator.ir.records import (
 )
 from triton_xe.runtime.simulator.ir.types import (
     I1,
+    I8,
     I64,
     PTR,
     VOID,
     Type,
     integer,
     vector,
+    with_elements,
 )
+
+_FLOATING = {"udiv": "fdiv", "eq": "oeq", "ne": "une", "ult": "olt", "ule": "ole", "ugt": "ogt",
+             "uge": "oge"}
+
+
+def _arithmetic(opcode: str) -> Callable[[Value, Term], Value]:
+    """An operator; the floating-point operation where its operands are such numbers."""
+
+    def apply(x: Value, y: Term) -> Value:
+        first, second = _pair(x, y)
+        real = x.type.scalar.kind == "float"
+        return Value(x.w, x.w.b.binary(_FLOATING.get(opcode, f"f{opcode}") if real else opcode,
+                                       first, second))
+
+    return apply
+
+
+def _comparison(predicate: str) -> Callable[[Value, Term], Value]:
+    return lambda x, y: x.compare(predicate, y)
 
 
 class Value:
@@ -53,90 +75,85 @@ class Value:
     def __bool__(self) -> bool:
         raise TypeError("the function knows this value when it runs; use `when`")
 
-    def _binary(self, opcode: str, other: Term) -> Value:
-        x, y = _pair(self, other)
-        return Value(self.w, self.w.b.binary(opcode, x, y))
+    def __add__(self, other: Term) -> Value:
+        """The sum; of a pointer and a number of bytes, the pointer that many further on."""
+        return self.moved(other) if self.type is PTR else _sum(self, other)
+
+    __sub__ = _arithmetic("sub")
+    __mul__ = _arithmetic("mul")
+    __floordiv__ = __truediv__ = _arithmetic("udiv")
+    __mod__ = _arithmetic("urem")
+    __and__ = _arithmetic("and")
+    __or__ = _arithmetic("or")
+    __xor__ = _arithmetic("xor")
+    __lshift__ = _arithmetic("shl")
+    __rshift__ = _arithmetic("lshr")
+    ashr = _arithmetic("ashr")
+    __lt__ = _comparison("ult")
+    __le__ = _comparison("ule")
+    __gt__ = _comparison("ugt")
+    __ge__ = _comparison("uge")
+    __eq__ = _comparison("eq")  # type: ignore[assignment]
+    __ne__ = _comparison("ne")  # type: ignore[assignment]
+
+    def __invert__(self) -> Value:
+        return self ^ -1
+
+    def __neg__(self) -> Value:
+        """Of a floating-point number."""
+        return Value(self.w, self.w.b.fneg(self.operand))
 
     def compare(self, predicate: str, other: Term) -> Value:
         x, y = _pair(self, other)
-        return Value(self.w, self.w.b.icmp(predicate, x, y))
-
-    def __add__(self, other: Term) -> Value:
-        return self._binary("add", other)
-
-    def __sub__(self, other: Term) -> Value:
-        return self._binary("sub", other)
-
-    def __mul__(self, other: Term) -> Value:
-        return self._binary("mul", other)
-
-    def __floordiv__(self, other: Term) -> Value:
-        return self._binary("udiv", other)
-
-    def __and__(self, other: Term) -> Value:
-        return self._binary("and", other)
-
-    def __or__(self, other: Term) -> Value:
-        return self._binary("or", other)
-
-    def __xor__(self, other: Term) -> Value:
-        return self._binary("xor", other)
-
-    def __lshift__(self, other: Term) -> Value:
-        return self._binary("shl", other)
-
-    def __rshift__(self, other: Term) -> Value:
-        return self._binary("lshr", other)
-
-    def __invert__(self) -> Value:
-        return self._binary("xor", -1)
-
-    def __eq__(self, other: Term) -> Value:  # type: ignore[override]
-        return self.compare("eq", other)
-
-    def __ne__(self, other: Term) -> Value:  # type: ignore[override]
-        return self.compare("ne", other)
-
-    def __lt__(self, other: Term) -> Value:
-        return self.compare("ult", other)
-
-    def __le__(self, other: Term) -> Value:
-        return self.compare("ule", other)
-
-    def __gt__(self, other: Term) -> Value:
-        return self.compare("ugt", other)
-
-    def __ge__(self, other: Term) -> Value:
-        return self.compare("uge", other)
+        if x.type.scalar.kind != "float":
+            return Value(self.w, self.w.b.icmp(predicate, x, y))
+        return Value(self.w, self.w.b.fcmp(_FLOATING.get(predicate, predicate), x, y))
 
     def __getitem__(self, index: Value | int) -> Value:
         """An element of a vector."""
         at = index.operand if isinstance(index, Value) else index
         return Value(self.w, self.w.b.extract(self.operand, at))
 
+    def moved(self, nbytes: Term) -> Value:
+        """The pointer so many bytes further on."""
+        if isinstance(nbytes, Value):
+            return Value(self.w, self.w.b.gep(I8, self.operand, nbytes.operand))
+        return Value(self.w, self.w.b.at(self.operand, int(nbytes)))
+
     def has(self, bits: int) -> Value:
         """Whether one of some bits is set."""
         return (self & bits) != 0
 
     def to(self, t: Type) -> Value:
-        """As integers of another width, zero-extended."""
+        """As numbers of another width, integers zero-extended."""
         if self.type.scalar is t:
             return self
-        opcode = "zext" if self.type.scalar.bits < t.bits else "trunc"
-        return self._cast(opcode, t)
+        wider = self.type.scalar.bits < t.bits
+        if t.kind == "float":
+            return self.converted("fpext" if wider else "fptrunc", t)
+        return self.converted("zext" if wider else "trunc", t)
 
     def signed(self, t: Type) -> Value:
-        return self if self.type.scalar is t else self._cast("sext", t)
+        return self if self.type.scalar is t else self.converted("sext", t)
+
+    def as_bits(self, t: Type) -> Value:
+        """The same bits as elements of another type of that width."""
+        return Value(self.w, self.w.b.bitcast(self.operand, with_elements(self.type, t)))
 
     def pointer(self) -> Value:
-        return self._cast("inttoptr", PTR)
+        return self.converted("inttoptr", PTR)
 
     def integer(self) -> Value:
         """A pointer as a number."""
-        return self._cast("ptrtoint", I64)
+        return self.converted("ptrtoint", I64)
 
-    def _cast(self, opcode: str, t: Type) -> Value:
+    def converted(self, opcode: str, t: Type) -> Value:
         return Value(self.w, self.w.b.cast(opcode, self.operand, t))
+
+    def shuffled(self, other: Value | None, indices: Sequence[int]) -> Value:
+        """Elements of this vector, then of another, by number."""
+        y = None if other is None else other.operand
+        return Value(self.w, self.w.b.shuffle(self.operand, y, indices))
 
     @property
     def bits(self) -> Value:
@@ -149,11 +166,11 @@ class Value:
 
     def lowest(self) -> Value:
         """The number of the lowest set bit, in 64 bits."""
-        b = self.w.b
-        return Value(self.w, b.intrinsic("cttz", self.operand, constant(I1, 1))).to(I64)
+        return self.w.intrinsic("cttz", self, self.w.term(1, I1)).to(I64)
 
 
-Term = Value | int
+_sum = _arithmetic("add")
+Term = Value | int | float
 
 
 def _pair(x: Value, y: Term) -> tuple[Operand, Operand]:
@@ -180,7 +197,10 @@ class Variable:
 
 
 class Memory:
-    """Memory as numbered elements of one type: `m[3]`, `m[k] = x`; a narrower x is extended."""
+    """Memory as numbered elements of one type: `m[3]`, `m[k] = x`.
+
+    A narrower x is extended; a pointer takes a place of 64 bits as it is.
+    """
 
     def __init__(self, w: Writer, base: Value, t: Type = I64) -> None:
         self.w, self.base, self.type = w, base, t
@@ -189,11 +209,17 @@ class Memory:
         at = index.operand if isinstance(index, Value) else int(index)
         return Value(self.w, self.w.b.gep(self.type, self.base.operand, at))
 
+    @property
+    def volatile(self) -> Value:
+        """The first element, read anew each time."""
+        return Value(self.w, self.w.b.load(self.type, self.base.operand, volatile=True))
+
     def __getitem__(self, index: Term) -> Value:
         return self.w.load(self.type, self.address(index))
 
     def __setitem__(self, index: Term, value: Term) -> None:
-        self.w.store(self.w.term(value, self.type).to(self.type), self.address(index))
+        x = self.w.term(value, self.type)
+        self.w.store(x if x.type is PTR else x.to(self.type), self.address(index))
 
     def follow(self, index: Term, t: Type = I64) -> Memory:
         """What the pointer of that number points to."""
@@ -236,15 +262,40 @@ class Values:
             first = self.select(first > other, first, other)
         return first
 
+    def intrinsic(self, name: str, first: Value, *others: Term) -> Value:
+        """`llvm.<name>` for the type of its first argument, which numbers have, too."""
+        terms = [self.term(x, first.type).operand for x in others]
+        return Value(self, self.b.intrinsic(name, first.operand, *terms))
+
+    def call(self, callee: Routine | str, *arguments: Term, result: Type = VOID) -> Value:
+        """Call a routine, or a function of that name and result."""
+        if isinstance(callee, Routine):
+            given = (a.operand if isinstance(a, Value) else a for a in arguments)
+            return Value(self, self.b.invoke(callee, *given))
+        operands = [self.term(a, I64).operand for a in arguments]
+        return Value(self, self.b.call(callee, result, operands))
+
+    def load(self, t: Type, address: Value, *, align: int = 0, ordering: str = "") -> Value:
+        return Value(self, self.b.load(t, address.operand, align=align, ordering=ordering))
+
+    def store(self, value: Value, address: Value, *, align: int = 0) -> None:
+        self.b.store(value.operand, address.operand, align=align)
+
+    def pack(self, t: Type, elements: Iterable[Value]) -> Value:
+        """A vector of these elements."""
+        return Value(self, self.b.pack(t, (x.operand for x in elements)))
+
 
 class Writer(Values):
     """A function that is being written, its arguments by name."""
 
-    def __init__(self, routine: Routine) -> None:
-        super().__init__(routine.define())
+    def __init__(
+        self, routine: Routine, attributes: str = "nounwind", *, internal: bool = False
+    ) -> None:
+        super().__init__(routine.define(attributes, internal=internal))
         self.routine = routine
         self.function: Function = self.b.function
-        self.arguments = {name: Value(self, a) for (name, _), a in zip(
+        self.arguments = {name: Value(self, a) for (name, *_), a in zip(
             routine.parameters, self.b.arguments, strict=True)}
         self._leaves: Instruction | None = None
 
@@ -253,16 +304,10 @@ class Writer(Values):
 
     # --- memory, calls ----------------------------------------------------------------------------
 
-    def load(self, t: Type, address: Value, *, align: int = 0) -> Value:
-        return Value(self, self.b.load(t, address.operand, align=align))
-
-    def store(self, value: Value, address: Value, *, align: int = 0) -> None:
-        self.b.store(value.operand, address.operand, align=align)
-
-    def space(self, t: Type) -> Value:
+    def space(self, t: Type, *, align: int = 0) -> Value:
         """The address of memory of this call."""
         name = self.b.name()
-        alloca = Instruction("alloca", PTR, [], name, element=t)
+        alloca = Instruction("alloca", PTR, [], name, element=t, align=align)
         self.function.blocks[0].instructions.insert(0, alloca)
         return Value(self, alloca.value)
 
@@ -273,22 +318,27 @@ class Writer(Values):
         made.value = value
         return made
 
-    def call(self, routine: Routine, *arguments: Term) -> Value:
-        given = (a.operand if isinstance(a, Value) else a for a in arguments)
-        return Value(self, self.b.invoke(routine, *given))
+    def fill(self, address: Value, byte: int, nbytes: Term) -> None:
+        self.b.fill(address.operand, byte, self.term(nbytes, I64).operand)
 
-    def intrinsic(self, name: str, result: Type, *arguments: Value) -> Value:
-        return Value(self, self.b.call(f"llvm.{name}", result, [a.operand for a in arguments]))
+    def copy(self, target: Value, source: Value, nbytes: Value) -> None:
+        self.b.copy(target.operand, source.operand, nbytes.operand)
+
+    def first_to_set(self, address: Value, value: Term) -> Value:
+        """Whether a word was 0; it is `value` then."""
+        new = self.term(value, I64).operand
+        pair = self.b.cmpxchg(address.operand, constant(I64, 0), new)
+        return Value(self, self.b.extract_value(pair, 1))
 
     def gather(self, t: Type, pointers: Value, mask: Value) -> Value:
         """The elements of type `t` that each of several pointers points to; 0 where masked off."""
         count, none = pointers.type.count, constant(vector(pointers.type.count, t), 0)
-        return self.intrinsic(f"masked.gather.v{count}{t.mangled}.v{count}p0", none.type,
-                              pointers, mask, Value(self, none))
+        return self.call(f"llvm.masked.gather.v{count}{t.mangled}.v{count}p0", pointers, mask,
+                         Value(self, none), result=none.type)
 
     def scatter(self, value: Value, pointers: Value, mask: Value) -> None:
-        name = f"masked.scatter.{value.type.mangled}.{pointers.type.mangled}"
-        self.intrinsic(name, VOID, value, pointers, mask)
+        name = f"llvm.masked.scatter.{value.type.mangled}.{pointers.type.mangled}"
+        self.call(name, value, pointers, mask)
 
     def ret(self, value: Term | None = None) -> None:
         result = None if value is None else self.term(value, self.routine.result).operand
@@ -297,7 +347,7 @@ class Writer(Values):
     # --- control ----------------------------------------------------------------------------------
 
     def unlikely(self, condition: Value) -> Value:
-        return self.intrinsic("expect.i1", I1, condition, self.term(0, I1))
+        return self.intrinsic("expect", condition, 0)
 
     def _end(self, label: str) -> Instruction | None:
         """Go on at a label, unless the block has returned."""
@@ -343,13 +393,13 @@ class Writer(Values):
         b.start(after)
 
     @contextmanager
-    def range(self, first: Term, end: Term) -> Iterator[Value]:
-        """For each 64-bit number from `first` up to `end`."""
+    def range(self, first: Term, end: Term, step: int = 1) -> Iterator[Value]:
+        """For each 64-bit number from `first` up to `end`, or each `step`-th."""
         k = self.variable(first)
         with self.loop(lambda: k.value < end):
             now = k.value
             yield now
-            k.value = now + 1
+            k.value = now + step
 
     @contextmanager
     def chain(self, first: Value) -> Iterator[tuple[Value, Variable]]:

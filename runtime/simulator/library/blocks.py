@@ -5,7 +5,7 @@ The readable definitions are in `intrinsics/definitions/block_2d.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from triton_xe.hardware import block_2d
@@ -16,27 +16,22 @@ from triton_xe.runtime.simulator.ir import (
     I64,
     PTR,
     VOID,
-    Builder,
     Function,
-    Operand,
-    Parameter,
-    Type,
     array,
-    constant,
-    define,
     integer,
     vector,
-    zero,
 )
+from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
+from triton_xe.runtime.simulator.ir.values import Value, Writer
 from triton_xe.runtime.simulator.library.dpas import WIDE, prefetch, to_float
 from triton_xe.runtime.simulator.library.names import TRAP, symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 SURFACE_TRAP = 1
-SURFACE: list[Parameter] = [
+SURFACE: tuple[Parameter, ...] = (
     ("image", PTR), ("base", I64), ("w1", I32), ("h1", I32), ("p1", I32), ("x", I32), ("y", I32),
     ("error", PTR, "noalias"), ("line", I32),
-]
+)
 ROWS_PER_PASS = 4
 
 
@@ -54,88 +49,65 @@ class Tile:
         return self.element * self.width * self.blocks
 
 
-class Surface:
-    """A block message that is being built: `enter` checks it, then it is inside or clipped."""
+class Surface(Writer):
+    """A block message that is being written: `enter` checks it, then it is inside or clipped."""
 
-    def __init__(self, b: Builder, tile: Tile) -> None:
-        self.b, self.tile = b, tile
-        (self.image, self.base, self.w1, self.h1, self.p1, self.x, self.y, self.error,
-         self.line) = b.arguments[:9]
-        self.clip = b.label("clip")
+    def __init__(self, routine: Routine, tile: Tile) -> None:
+        super().__init__(routine, WIDE)
+        self.tile = tile
+        self.clip = self.b.label("clip")
 
-    def enter(self, after_trap: Operand | None = None) -> None:
+    def enter(self, after_trap: Value | None = None) -> None:
         """Trap unless `block_2d.surface_rules` hold; go on where the tile is inside."""
-        b, tile = self.b, self.tile
-        width, pitch = b.add(self.w1, 1), b.add(self.p1, 1)
-        with b.branch(self._is_illegal(width, pitch), leaves=True):
-            wide = [b.zext(v, I64) for v in (self.w1, self.h1, self.p1)]
-            b.invoke(TRAP, self.error, SURFACE_TRAP, self.line, self.base, *wide,
-                     b.sext(self.x, I64), tile.element * 8)
-            b.ret(after_trap)
-        self.pitch, self.wide = b.zext(pitch, I64), b.zext(width, I64)
-        self.last = b.zext(self.h1, I64)
-        self.x0 = b.mul(b.sext(self.x, I64), tile.element)
-        self.y0 = b.sext(self.y, I64)
-        self.x_end = b.add(self.x0, tile.row_bytes)
-        inside = _all(b, [
-            b.icmp("sge", self.x0, 0), b.icmp("sle", self.x_end, self.wide),
-            b.icmp("sge", self.y0, 0),
-            b.icmp("sle", b.add(self.y0, tile.height - 1), self.last)])
-        self.start = b.inttoptr(self.base)
-        within = b.label("inside")
-        b.cond_br(inside, within, self.clip)
-        b.start(within)
-        self.near = b.gep(I8, self.start, b.add(b.mul(self.y0, self.pitch), self.x0))
+        tile, sizes = self.tile, [self[n].to(I64) for n in ("w1", "h1", "p1")]
+        x, y = self["x"].signed(I64), self["y"].signed(I64)
+        with self.when(self._is_illegal()):
+            self.call(TRAP, self["error"], SURFACE_TRAP, self["line"], self["base"], *sizes, x,
+                      tile.element * 8)
+            self.ret(after_trap)
+        self.last = sizes[1]
+        self.width, self.pitch = ((self[n] + 1).to(I64) for n in ("w1", "p1"))
+        self.x0, self.y0 = x * tile.element, y
+        self.x_end = self.x0 + tile.row_bytes
+        inside = (self.x0.compare("sge", 0) & self.x_end.compare("sle", self.width)
+                  & y.compare("sge", 0) & (y + (tile.height - 1)).compare("sle", self.last))
+        self.start = self["base"].pointer()
+        within = self.b.label("inside")
+        self.b.cond_br(inside.operand, within, self.clip)
+        self.b.start(within)
+        self.near = self.start + (y * self.pitch + self.x0)
 
-    def _is_illegal(self, width: Operand, pitch: Operand) -> Operand:
-        b, unit = self.b, max(block_2d.OFFSET_BYTES, self.tile.element)
-        odd = b.and_(width, unit - 1)
-        for value in (
-            b.and_(pitch, block_2d.PITCH_MULTIPLE - 1),
-            b.and_(b.mul(self.x, self.tile.element), block_2d.OFFSET_BYTES - 1),
-            b.trunc(b.and_(self.base, block_2d.BASE_ALIGNMENT - 1), I32),
-        ):
-            odd = b.or_(odd, value)
-        wrong = b.icmp("ne", odd, 0)
-        for rule in (
-            b.icmp("ult", self.w1, block_2d.MIN_SURFACE_BYTES - 1),
-            b.icmp("ult", self.p1, self.w1),
-            b.icmp("ugt", self.p1, block_2d.MAX_SURFACE - 2),
-            b.icmp("ugt", self.h1, block_2d.MAX_SURFACE - 2),
-        ):
-            wrong = b.or_(wrong, rule)
-        return wrong
+    def _is_illegal(self) -> Value:
+        w1, h1, p1, unit = self["w1"], self["h1"], self["p1"], self.tile.element
+        odd = (w1 + 1 & max(block_2d.OFFSET_BYTES, unit) - 1
+               | p1 + 1 & block_2d.PITCH_MULTIPLE - 1
+               | self["x"] * unit & block_2d.OFFSET_BYTES - 1
+               | (self["base"] & block_2d.BASE_ALIGNMENT - 1).to(I32))
+        return ((odd != 0) | (w1 < block_2d.MIN_SURFACE_BYTES - 1) | (p1 < w1)
+                | (p1 > block_2d.MAX_SURFACE - 2) | (h1 > block_2d.MAX_SURFACE - 2))
 
-    def clipped(self, memory: Operand, *, read: bool) -> None:
+    def clipped(self, memory: Value, *, read: bool) -> None:
         """Copy the part of each row that is inside, between the surface and `memory`."""
-        b, tile = self.b, self.tile
-        first = b.intrinsic("smax", self.x0, constant(I64, 0))
-        count = b.sub(b.intrinsic("smin", self.x_end, self.wide), first)
-        skipped = b.sub(first, self.x0)
-        with b.branch(b.icmp("sgt", count, 0)), b.loop(tile.height) as row:
-            y = b.add(self.y0, row.index)
-            inside = b.and_(b.icmp("sge", y, 0), b.icmp("sle", y, self.last))
-            with b.branch(inside):
-                far = b.gep(I8, self.start, b.add(b.mul(y, self.pitch), first))
-                near = b.gep(I8, memory, b.add(b.mul(row.index, tile.row_bytes), skipped))
-                b.copy(*((near, far) if read else (far, near)), count)
+        tile = self.tile
+        first = self.intrinsic("smax", self.x0, 0)
+        count = self.intrinsic("smin", self.x_end, self.width) - first
+        skipped = first - self.x0
+        with self.when(count.compare("sgt", 0)), self.range(0, tile.height) as row:
+            y = self.y0 + row
+            with self.when(y.compare("sge", 0) & y.compare("sle", self.last)):
+                far = self.start + (y * self.pitch + first)
+                near = memory + (row * tile.row_bytes + skipped)
+                self.copy(*((near, far) if read else (far, near)), count)
 
-    def read_clipped(self, copy: str, result: Operand | None) -> None:
+    def read_clipped(self, copy: str, result: Value | None) -> None:
         """The read of a tile that is not all inside, through memory of its own."""
-        b, nbytes = self.b, self.tile.row_bytes * self.tile.height
-        b.start(self.clip)
-        memory = b.alloca(array(nbytes, I8), align=64)
-        b.fill(memory, 0, nbytes)
+        nbytes = self.tile.row_bytes * self.tile.height
+        self.b.start(self.clip)
+        memory = self.space(array(nbytes, I8), align=64)
+        self.fill(memory, 0, nbytes)
         self.clipped(memory, read=True)
-        b.call(copy, VOID, [self.image, memory, constant(I64, self.tile.row_bytes)])
-        b.ret(result)
-
-
-def _all(b: Builder, conditions: Sequence[Operand]) -> Operand:
-    first, *rest = conditions
-    for condition in rest:
-        first = b.and_(first, condition)
-    return first
+        self.call(copy, self["image"], memory, self.tile.row_bytes)
+        self.ret(result)
 
 
 def block_read(
@@ -147,13 +119,12 @@ def block_read(
     """
     tile = Tile(bits // 8, width, height, blocks)
     name = symbol("block_read", bits, width, height, blocks, mode)
-    b = define(name, VOID, SURFACE, attributes=WIDE)
-    s = Surface(b, tile)
+    s = Surface(Routine(name, VOID, SURFACE), tile)
     s.enter()
-    b.call(f"{name}.copy", VOID, [s.image, s.near, s.pitch])
-    b.ret()
+    s.call(f"{name}.copy", s["image"], s.near, s.pitch)
+    s.ret()
     s.read_clipped(f"{name}.copy", None)
-    return [b.function, copy_function(f"{name}.copy", tile, mode)]
+    return [s.function, copy_function(f"{name}.copy", tile, mode)]
 
 
 def block_write(host: HostCpu, bits: int, width: int, height: int) -> list[Function]:
@@ -162,20 +133,18 @@ def block_write(host: HostCpu, bits: int, width: int, height: int) -> list[Funct
     The rows below are often written next: the host is told to get hold of them.
     """
     tile = Tile(bits // 8, width, height)
-    b = define(symbol("block_write", bits, width, height), VOID, SURFACE, attributes=WIDE)
-    s = Surface(b, tile)
+    s = Surface(Routine(symbol("block_write", bits, width, height), VOID, SURFACE), tile)
     s.enter()
-    row, below = vector(tile.row_bytes, I8), b.mul(s.pitch, height)
+    row, below = vector(tile.row_bytes, I8), s.pitch * height
     for y in range(height):
-        data = b.load(row, b.at(s.image, y * tile.row_bytes), align=1)
-        at = b.gep(I8, s.near, b.mul(s.pitch, y))
-        b.store(data, at, align=1)
-        prefetch(b, b.gep(I8, at, below), write=True)
-    b.ret()
-    b.start(s.clip)
-    s.clipped(s.image, read=False)
-    b.ret()
-    return [b.function]
+        at = s.near + s.pitch * y
+        s.store(s.load(row, s["image"] + y * tile.row_bytes, align=1), at, align=1)
+        prefetch(at + below, write=True)
+    s.ret()
+    s.b.start(s.clip)
+    s.clipped(s["image"], read=False)
+    s.ret()
+    return [s.function]
 
 
 def copy_function(name: str, tile: Tile, mode: str) -> Function:
@@ -183,97 +152,97 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
 
     Rows are `pitch` apart; a loop unless they are transposed.
     """
-    b = define(name, VOID, [("to", PTR, "noalias"), ("from", PTR, "noalias"), ("pitch", I64)],
-               attributes=f"noinline {WIDE}", internal=True)
-    target, source, pitch = b.arguments
+    parameters = (("to", PTR, "noalias"), ("from", PTR, "noalias"), ("pitch", I64))
+    w = Writer(Routine(name, VOID, parameters), f"noinline {WIDE}", internal=True)
+    target, source, pitch = w.arguments.values()
     widened = mode.startswith("rows_")
     unit = 4 if widened else tile.element
     size = tile.element * tile.width * tile.height
     stride = tile.width * tile.height * 4 if widened else -(-size // 64) * 64
     if not widened and stride != size:  # padding is zero
         for block in range(tile.blocks):
-            b.store(zero(vector(stride - size, I8)), b.at(target, block * stride + size), align=1)
+            padding = w.term(0, vector(stride - size, I8))
+            w.store(padding, target + (block * stride + size), align=1)
     copy = _widened(mode.removeprefix("rows_")) if widened else _COPIES[mode]
 
-    def some(count: int, first: Operand, to: Operand) -> Operand:
+    def some(count: int, first: Value, to: Value) -> Value:
         """Copy rows from `first` on; returns the address of the last one."""
         rows = [first]
         for _ in range(1, count):
-            rows.append(b.gep(I8, rows[-1], pitch))
+            rows.append(rows[-1] + pitch)
         for block in range(tile.blocks):
-            at = [b.at(row, block * tile.width * tile.element) for row in rows]
-            copy(b, at, tile, b.at(to, block * stride))
+            at = [row + block * tile.width * tile.element for row in rows]
+            copy(at, tile, to + block * stride)
         return rows[-1]
 
     if mode == "transpose" or tile.height <= ROWS_PER_PASS or tile.height % ROWS_PER_PASS:
         some(tile.height, source, target)
     else:
-        with b.loop(tile.height, step=ROWS_PER_PASS) as each:
-            row = each.carry(source)
-            last = some(ROWS_PER_PASS, row, b.gep(array(tile.width * unit, I8), target, each.index))
-            each.update(row, b.gep(I8, last, pitch))
-    b.ret()
-    return b.function
+        row = w.variable(source)
+        with w.range(0, tile.height // ROWS_PER_PASS) as k:
+            to = target + k * (ROWS_PER_PASS * tile.width * unit)
+            row.value = some(ROWS_PER_PASS, row.value, to) + pitch
+    w.ret()
+    return w.function
 
 
-_Copy = Callable[[Builder, list[Operand], Tile, Operand], None]
+_Copy = Callable[[list[Value], Tile, Value], None]
 
 
 def _widened(kind: str) -> _Copy:
-    def copy(b: Builder, rows: list[Operand], tile: Tile, to: Operand) -> None:
+    def copy(rows: list[Value], tile: Tile, to: Value) -> None:
         for y, row in enumerate(rows):
-            value = to_float(b, b.load(vector(tile.width, I16), row, align=1), kind)
-            b.store(value, b.at(to, y * tile.width * 4), align=64)
+            words = row.w.load(vector(tile.width, I16), row, align=1)
+            row.w.store(to_float(words, kind), to + y * tile.width * 4, align=64)
 
     return copy
 
 
-def _row(tile: Tile) -> Type:
-    return vector(tile.width, integer(8 * tile.element))
+def _row(tile: Tile, address: Value) -> Value:
+    return address.w.load(vector(tile.width, integer(8 * tile.element)), address, align=1)
 
 
-def _plain(b: Builder, rows: list[Operand], tile: Tile, to: Operand) -> None:
+def _plain(rows: list[Value], tile: Tile, to: Value) -> None:
     for y, row in enumerate(rows):
-        b.store(b.load(_row(tile), row, align=1),
-                b.at(to, y * tile.width * tile.element), align=1)
+        row.w.store(_row(tile, row), to + y * tile.width * tile.element, align=1)
 
 
-def _interleaved(b: Builder, x: Operand, y: Operand, first: int = 0, count: int = 0) -> Operand:
+def _interleaved(x: Value, y: Value, first: int = 0, count: int = 0) -> Value:
     """Elements of x and y in turn, `count` of them (all) from element `first` of each on."""
     n = x.type.count
-    return b.shuffle(x, y, [first + k // 2 + (k % 2) * n for k in range(count or 2 * n)])
+    return x.shuffled(y, [first + k // 2 + (k % 2) * n for k in range(count or 2 * n)])
 
 
-def _vnni(b: Builder, rows: list[Operand], tile: Tile, to: Operand) -> None:
+def _vnni(rows: list[Value], tile: Tile, to: Value) -> None:
     n = 4 // tile.element
     for y in range(0, len(rows), n):
-        data = [b.load(_row(tile), rows[y + k], align=1) for k in range(n)]
+        data = [_row(tile, rows[y + k]) for k in range(n)]
         while len(data) > 1:
             half = len(data) // 2
-            data = [_interleaved(b, data[k], data[k + half]) for k in range(half)]
-        b.store(data[0], b.at(to, y * tile.width * tile.element), align=1)
+            data = [_interleaved(data[k], data[k + half]) for k in range(half)]
+        to.w.store(data[0], to + y * tile.width * tile.element, align=1)
 
 
-def _transpose(b: Builder, rows: list[Operand], tile: Tile, to: Operand) -> None:
+def _transpose(rows: list[Value], tile: Tile, to: Value) -> None:
     """Perfect shuffles of rows h/2 apart; vectors are kept at 64 bytes or less."""
     widest = 64 // tile.element
-    data = [[b.load(_row(tile), row, align=1)] for row in rows]
+    data = [[_row(tile, row)] for row in rows]
     while len(data) > 1:
         half = len(data) // 2
         data = [
             [part for x, y in zip(data[k], data[k + half], strict=True)
-             for part in _merged(b, x, y, widest)]
+             for part in _merged(x, y, widest)]
             for k in range(half)
         ]
     for k, part in enumerate(data[0]):
-        b.store(part, b.at(to, k * part.type.count * tile.element), align=1)
+        to.w.store(part, to + k * part.type.count * tile.element, align=1)
 
 
-def _merged(b: Builder, x: Operand, y: Operand, widest: int) -> list[Operand]:
+def _merged(x: Value, y: Value, widest: int) -> list[Value]:
     n = x.type.count
     if 2 * n <= widest:
-        return [_interleaved(b, x, y)]
-    return [_interleaved(b, x, y, first, n) for first in (0, n // 2)]
+        return [_interleaved(x, y)]
+    return [_interleaved(x, y, first, n) for first in (0, n // 2)]
 
 
 _COPIES: dict[str, _Copy] = {"plain": _plain, "vnni": _vnni, "transpose": _transpose}

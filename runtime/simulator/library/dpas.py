@@ -11,94 +11,85 @@ from dataclasses import dataclass
 from triton_xe.runtime.simulator.ir import (
     F16,
     F32,
-    I8,
     I16,
     I32,
     I64,
     PTR,
     VOID,
-    Builder,
     Function,
-    Operand,
     Type,
-    constant,
-    define,
     integer,
     vector,
-    with_elements,
 )
+from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
+from triton_xe.runtime.simulator.ir.values import Value, Variable, Writer
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, ROWS_PER_PASS, symbol
 from triton_xe.runtime.simulator.library.rounding import bf16_bits
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 WIDE = 'nounwind "prefer-vector-width"="512"'
-_TWO_POINTERS = [("d", PTR, "noalias"), ("s", PTR, "noalias")]
+_TWO_POINTERS: tuple[Parameter, ...] = (("d", PTR, "noalias"), ("s", PTR, "noalias"))
 _FLOATS = ("f16", "bf16", "tf32")
 
 
-def to_float(b: Builder, words: Operand, kind: str) -> Operand:
+def to_float(words: Value, kind: str) -> Value:
     """16- or 32-bit patterns as fp32."""
     if kind == "f16":
-        return b.fpext(b.bitcast(words, with_elements(words.type, F16)), F32)
-    words = b.shl(b.zext(words, I32), 16) if kind == "bf16" else b.and_(words, -8192)
-    return b.bitcast(words, with_elements(words.type, F32))
+        return words.as_bits(F16).to(F32)
+    return (words.to(I32) << 16 if kind == "bf16" else words & -8192).as_bits(F32)
 
 
 def prepare_a(host: HostCpu, kind: str, rows: int, k: int) -> list[Function]:
     """Row-major elements to row-major fp32, or i16 for integers."""
-    b = define(symbol("prepare_a", kind, rows, k), VOID, _TWO_POINTERS, attributes=WIDE)
-    target, source = b.arguments
+    w = Writer(Routine(symbol("prepare_a", kind, rows, k), VOID, _TWO_POINTERS), WIDE)
     step = min(16, rows * k)
     bits = int(kind[1:]) if kind not in _FLOATS else 32 if kind == "tf32" else 16
     for first in range(0, rows * k, step):
-        words = b.load(vector(step, integer(bits)), b.at(source, first * bits // 8), align=4)
+        words = w.load(vector(step, integer(bits)), w["s"] + first * bits // 8, align=4)
         if kind in _FLOATS:
-            b.store(to_float(b, words, kind), b.at(target, first * 4), align=64)
+            w.store(to_float(words, kind), w["d"] + first * 4, align=64)
         else:
-            wide = b.cast("sext" if kind[0] == "s" else "zext", words, I16)
-            b.store(wide, b.at(target, first * 2), align=32)
-    b.ret()
-    return [b.function]
+            wide = words.signed(I16) if kind[0] == "s" else words.to(I16)
+            w.store(wide, w["d"] + first * 2, align=32)
+    w.ret()
+    return [w.function]
 
 
 def prepare_b(host: HostCpu, kind: str, k: int, columns: int) -> list[Function]:
     """VNNI dwords to rows of fp32, or to rows of i16 pairs (k, k+1) for integers."""
-    b = define(symbol("prepare_b", kind, k, columns), VOID, _TWO_POINTERS, attributes=WIDE)
-    target, source = b.arguments
+    w = Writer(Routine(symbol("prepare_b", kind, k, columns), VOID, _TWO_POINTERS), WIDE)
     row_bytes = 4 * columns
     per_dword = {"tf32": 1, "f16": 2, "bf16": 2}.get(kind) or 32 // int(kind[1:])
-    made: list[Operand] = []
+    made: list[Value] = []
     for d in range(k // per_dword):
-        x = b.load(vector(columns, I32), b.at(source, d * row_bytes), align=4)
-        made += _float_rows(b, x, kind) if kind in _FLOATS else _pairs(b, x, kind)
+        x = w.load(vector(columns, I32), w["s"] + d * row_bytes, align=4)
+        made += _float_rows(x, kind) if kind in _FLOATS else _pairs(x, kind)
     for row, value in enumerate(made):
-        b.store(value, b.at(target, row * row_bytes), align=row_bytes)
-    b.ret()
-    return [b.function]
+        w.store(value, w["d"] + row * row_bytes, align=row_bytes)
+    w.ret()
+    return [w.function]
 
 
-def _float_rows(b: Builder, x: Operand, kind: str) -> list[Operand]:
+def _float_rows(x: Value, kind: str) -> list[Value]:
     if kind == "tf32":
-        return [to_float(b, x, kind)]
+        return [to_float(x, kind)]
     if kind == "bf16":
-        return [b.bitcast(v, with_elements(x.type, F32))
-                for v in (b.shl(x, 16), b.and_(x, -65536))]
-    return [to_float(b, b.trunc(v, I16), kind) for v in (x, b.lshr(x, 16))]
+        return [(x << 16).as_bits(F32), (x & -65536).as_bits(F32)]
+    return [to_float(v.to(I16), kind) for v in (x, x >> 16)]
 
 
-def _pairs(b: Builder, x: Operand, kind: str) -> list[Operand]:
+def _pairs(x: Value, kind: str) -> list[Value]:
     """Neighbouring fields of integers, two in a dword."""
     bits, signed = int(kind[1:]), kind[0] == "s"
-    fields = [_field(b, x, first, bits, signed) for first in range(0, 32, bits)]
-    return [b.or_(b.and_(low, 65535), b.shl(high, 16))
-            for low, high in zip(fields[::2], fields[1::2], strict=True)]
+    fields = [_field(x, first, bits, signed) for first in range(0, 32, bits)]
+    return [low & 65535 | high << 16 for low, high in zip(fields[::2], fields[1::2], strict=True)]
 
 
-def _field(b: Builder, x: Operand, first: int, bits: int, signed: bool) -> Operand:
+def _field(x: Value, first: int, bits: int, signed: bool) -> Value:
     up = 32 - first - bits
     if up:
-        x = b.shl(x, up)
-    return b.ashr(x, 32 - bits) if signed else b.lshr(x, 32 - bits)
+        x = x << up
+    return x.ashr(32 - bits) if signed else x >> 32 - bits
 
 
 @dataclass(frozen=True)
@@ -128,12 +119,11 @@ class _Group:
                 names += dict.fromkeys(operand(step, j) for j in range(self.tiles))
         return names
 
-    def define(self, name: str, attributes: str, *, internal: bool = False) -> Builder:
+    def routine(self, name: str) -> Routine:
         """A function of the pointers, and of where to read ahead."""
         kinds = {"c": "noalias", "a": "noalias readonly", "b": "noalias readonly"}
-        parameters = [(name, PTR, kinds[name[0]]) for name in self.pointers]
         ahead = [("start", I64), ("pitch", I64)] if self.ahead else []
-        return define(name, VOID, [*parameters, *ahead], attributes=attributes, internal=internal)
+        return Routine(name, VOID, (*((n, PTR, kinds[n[0]]) for n in self.pointers), *ahead))
 
 
 def dpas(
@@ -154,12 +144,10 @@ def dpas(
     shape = _Shape(together, units, columns, accumulator)
     multiply_add = _fused_product if kind == "f32" else _pair_products(host, columns)
     if together == rows:
-        b = group.define(name, WIDE)
-        _Accumulate(b, group, shape, multiply_add).write()
-        return [b.function]
-    part = group.define(f"{name}.rows", f"noinline {WIDE}", internal=True)
-    _Accumulate(part, group, shape, multiply_add).write()
-    return [part.function, _in_parts(name, group, shape, rows)]
+        return [_Accumulate(Writer(group.routine(name), WIDE), group, shape, multiply_add).write()]
+    part = Writer(group.routine(f"{name}.rows"), f"noinline {WIDE}", internal=True)
+    return [_Accumulate(part, group, shape, multiply_add).write(),
+            _in_parts(name, group, shape, rows)]
 
 
 def _rows_in_registers(host: HostCpu, rows: int, n: int) -> int:
@@ -175,17 +163,16 @@ def _in_parts(name: str, group: _Group, shape: _Shape, rows: int) -> Function:
     asks for what is read ahead; asking for a line again costs next to nothing.
     """
     widths = {"c": shape.n * shape.size, "a": 4 * shape.units, "b": 0}
-    b = group.define(name, "nounwind")
-    pointers, ahead = b.arguments[: len(group.pointers)], b.arguments[len(group.pointers):]
+    w = Writer(group.routine(name))
+    ahead = (w["start"], w["pitch"]) if group.ahead else ()
     for first in range(0, rows, shape.rows):
-        given = [b.at(x, first * widths[name[0]])
-                 for x, name in zip(pointers, group.pointers, strict=True)]
-        b.call(f"{name}.rows", VOID, [*given, *ahead])
-    b.ret()
-    return b.function
+        given = (w[pointer] + first * widths[pointer[0]] for pointer in group.pointers)
+        w.call(f"{name}.rows", *given, *ahead)
+    w.ret()
+    return w.function
 
 
-_MultiplyAdd = Callable[[Builder, Operand, Operand, Operand], Operand]
+_MultiplyAdd = Callable[[Value, Value, Value], Value]
 
 
 @dataclass(frozen=True)
@@ -220,7 +207,7 @@ class _Shape:
         return vector(self.n, I16) if self.size == 2 else self.row
 
 
-_Sums = dict[tuple[int, int], Operand]
+_Sums = dict[tuple[int, int], Value]
 
 
 class _Accumulate:
@@ -232,105 +219,104 @@ class _Accumulate:
     """
 
     def __init__(
-        self, b: Builder, group: _Group, shape: _Shape, multiply_add: _MultiplyAdd
+        self, w: Writer, group: _Group, shape: _Shape, multiply_add: _MultiplyAdd
     ) -> None:
-        self.b, self.group, self.s, self.multiply_add = b, group, shape, multiply_add
-        self.pointers = dict(zip(group.pointers, b.arguments, strict=False))
+        self.w, self.group, self.s, self.multiply_add = w, group, shape, multiply_add
         if group.ahead:
-            start, self.pitch = b.arguments[-2:]
-            self.ahead = b.inttoptr(start)
+            self.ahead = w["start"].pointer()
 
-    def write(self) -> None:
+    def write(self) -> Function:
         sums: _Sums = {}
-        s, steps = self.s, self.group.steps
+        w, s, steps = self.w, self.s, self.group.steps
         for step in range(steps):
             first, end = 0, s.units
             if step == 0:
                 whole = steps == 1 and s.units == s.unrolled
-                self._pass(step, constant(I64, 0), sums, loads=True, stores=whole)
+                self._pass(step, w.term(0, I64), sums, loads=True, stores=whole)
                 first = s.unrolled
             last = step == steps - 1 and first < s.units
             if last:
                 end -= s.unrolled
             if first < end:
-                with self.b.loop(end, start=first, step=s.unrolled) as each:
-                    carried = {at: each.carry(x) for at, x in sums.items()}
-                    inner = dict(carried)
-                    self._pass(step, each.index, inner)
-                    for at, x in carried.items():
-                        each.update(x, inner[at])
-                sums = inner
+                carried = {at: w.variable(x) for at, x in sums.items()}
+                with w.range(first, end, s.unrolled) as index:
+                    sums = _values(carried)
+                    self._pass(step, index, sums)
+                    for at, x in sums.items():
+                        carried[at].value = x
+                sums = _values(carried)
             if last:
-                self._pass(step, constant(I64, end), sums, stores=True)
-        self.b.ret()
+                self._pass(step, w.term(end, I64), sums, stores=True)
+        w.ret()
+        return w.function
 
-    def _address(self, tile: int, row: int) -> Operand:
-        return self.b.at(self.pointers[f"c{tile}"], row * self.s.n * self.s.size)
+    def _address(self, tile: int, row: int) -> Value:
+        return self.w[f"c{tile}"] + row * self.s.n * self.s.size
 
-    def _load(self, tile: int, row: int) -> Operand:
+    def _load(self, tile: int, row: int) -> Value:
         s = self.s
-        x = self.b.load(s.stored_row, self._address(tile, row), align=s.n * s.size)
+        x = self.w.load(s.stored_row, self._address(tile, row), align=s.n * s.size)
         kind = "f16" if s.accumulator == "half" else "bf16"
-        return x if s.size == 4 else to_float(self.b, x, kind)
+        return x if s.size == 4 else to_float(x, kind)
 
-    def _store(self, tile: int, row: int, x: Operand) -> None:
+    def _store(self, tile: int, row: int, x: Value) -> None:
         s = self.s
-        x = x if s.size == 4 else _rounded(self.b, x, s.accumulator)
-        self.b.store(x, self._address(tile, row), align=s.n * s.size)
+        x = x if s.size == 4 else _rounded(x, s.accumulator)
+        self.w.store(x, self._address(tile, row), align=s.n * s.size)
 
     def _pass(
-        self, step: int, index: Operand, sums: _Sums, *, loads: bool = False, stores: bool = False
+        self, step: int, index: Value, sums: _Sums, *, loads: bool = False, stores: bool = False
     ) -> None:
         """Some units of K from `index` on every accumulator, which it may load and store."""
-        b, s, group = self.b, self.s, self.group
+        w, s, group = self.w, self.s, self.group
         tiles = range(group.tiles)
-        a_at = {x: b.gep(s.scalar, self.pointers[x], index)
-                for x in dict.fromkeys(group.a(step, j) for j in tiles)}
-        b_at = {x: b.gep(s.row, self.pointers[x], index)
+        a_at = {x: w[x] + index * 4 for x in dict.fromkeys(group.a(step, j) for j in tiles)}
+        b_at = {x: w[x] + index * (4 * s.n)
                 for x in dict.fromkeys(group.b(step, j) for j in tiles)}
         if group.ahead:
             self._read_ahead(index, step * (s.units // DPAS_UNROLLED))
         for k in range(s.unrolled):
-            right = {name: b.load(s.row, b.at(at, k * s.n * 4), align=s.n * 4)
+            right = {name: w.load(s.row, at + k * s.n * 4, align=s.n * 4)
                      for name, at in b_at.items()}
             for row in range(s.rows):
                 offset = (row * s.units + k) * 4
-                left = {name: b.broadcast(b.load(s.scalar, b.at(at, offset), align=4), s.n)
+                left = {name: w.spread(w.load(s.scalar, at + offset, align=4), s.n)
                         for name, at in a_at.items()}
                 for j in tiles:
                     if loads and k == 0:
                         sums[j, row] = self._load(j, row)
                     sums[j, row] = self.multiply_add(
-                        b, left[group.a(step, j)], right[group.b(step, j)], sums[j, row])
+                        left[group.a(step, j)], right[group.b(step, j)], sums[j, row])
                     if stores and k == s.unrolled - 1:
                         self._store(j, row, sums[j, row])
 
-    def _read_ahead(self, index: Operand, passes: int) -> None:
+    def _read_ahead(self, index: Value, passes: int) -> None:
         """The rows of one pass; `passes` went before this loop."""
-        b = self.b
-        done = b.add(b.lshr(index, DPAS_UNROLLED.bit_length() - 1), passes)
-        at = b.gep(I8, self.ahead, b.mul(b.mul(done, ROWS_PER_PASS), self.pitch))
+        done, pitch = (index >> DPAS_UNROLLED.bit_length() - 1) + passes, self.w["pitch"]
+        at = self.ahead + done * ROWS_PER_PASS * pitch
         for _ in range(ROWS_PER_PASS):
-            prefetch(b, at)
-            at = b.gep(I8, at, self.pitch)
+            prefetch(at)
+            at = at + pitch
 
 
-def prefetch(b: Builder, address: Operand, *, write: bool = False) -> None:
+def _values(carried: dict[tuple[int, int], Variable]) -> _Sums:
+    return {at: x.value for at, x in carried.items()}
+
+
+def prefetch(address: Value, *, write: bool = False) -> None:
     """Ask for a cache line."""
-    numbers = [constant(I32, n) for n in (int(write), 3, 1)]
-    b.call("llvm.prefetch.p0", VOID, [address, *numbers])
+    w = address.w
+    w.call("llvm.prefetch.p0", address, *(w.term(n, I32) for n in (int(write), 3, 1)))
 
 
-def _fused_product(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
+def _fused_product(x: Value, y: Value, z: Value) -> Value:
     """A product added to fp32, rounded once."""
-    return b.intrinsic("fma", x, y, z)
+    return x.w.intrinsic("fma", x, y, z)
 
 
-def _rounded(b: Builder, x: Operand, accumulator: str) -> Operand:
+def _rounded(x: Value, accumulator: str) -> Value:
     """fp32 to the bits of half or bf16, nearest even, NaN kept."""
-    if accumulator == "half":
-        return b.bitcast(b.fptrunc(x, F16), with_elements(x.type, I16))
-    return bf16_bits(b, x)
+    return x.to(F16).as_bits(I16) if accumulator == "half" else bf16_bits(x)
 
 
 def _pair_products(host: HostCpu, n: int) -> _MultiplyAdd:
@@ -341,14 +327,14 @@ def _pair_products(host: HostCpu, n: int) -> _MultiplyAdd:
         return _pair_product
     native, part, words = _PAIR_PRODUCTS[lanes][0], vector(lanes, I32), vector(2 * lanes, I16)
 
-    def multiply_add(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
+    def multiply_add(x: Value, y: Value, z: Value) -> Value:
         sums = []
         for first in range(0, n, lanes):
             chosen = range(first, first + lanes)
-            parts = [v if n == lanes else b.shuffle(v, None, chosen) for v in (x, y, z)]
-            product = b.call(native, part, [b.bitcast(v, words) for v in parts[:2]])
-            sums.append(b.add(parts[2], product))
-        return sums[0] if len(sums) == 1 else b.shuffle(sums[0], sums[1], range(2 * lanes))
+            a, b, c = (v if n == lanes else v.shuffled(None, chosen) for v in (x, y, z))
+            pairs = (Value(v.w, v.w.b.bitcast(v.operand, words)) for v in (a, b))
+            sums.append(c + x.w.call(native, *pairs, result=part))
+        return sums[0] if len(sums) == 1 else sums[0].shuffled(sums[1], range(2 * lanes))
 
     return multiply_add
 
@@ -357,8 +343,7 @@ _PAIR_PRODUCTS = {16: ("llvm.x86.avx512.pmaddw.d.512", "avx512bw"),
                   8: ("llvm.x86.avx2.pmadd.wd", "avx2")}
 
 
-def _pair_product(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
+def _pair_product(x: Value, y: Value, z: Value) -> Value:
     for first in (0, 16):
-        fields = [_field(b, v, first, 16, True) for v in (x, y)]
-        z = b.add(z, b.mul(*fields))
+        z = z + _field(x, first, 16, True) * _field(y, first, 16, True)
     return z

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import (
-    I1,
-    I32,
-    PTR,
-    VOID,
-    Function,
-    Operand,
-    define,
-    integer,
-    vector,
-)
+from triton_xe.runtime.simulator.ir import I1, I32, PTR, VOID, Function, integer, vector
+from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir.values import Memory, Writer
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
@@ -20,46 +12,35 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 def gather(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     """Inactive lanes keep the third argument; no host gathers elements below 32 bits."""
     word = vector(lanes, integer(bits))
-    b = define(symbol("gather", bits, lanes), word, [
-        ("from", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("other", word)])
-    source, mask, other = b.arguments
-    scratch = b.alloca(word)
-    b.store(other, scratch)
-
-    def element(k: int) -> Operand:
-        active, own = b.extract(mask, k), b.gep(word.scalar, scratch, k)
-        return b.load(word.scalar, b.select(active, b.extract(source, k), own), align=1)
-
-    b.ret(b.pack(word, map(element, range(lanes))))
-    return [b.function]
+    w = Writer(Routine(symbol("gather", bits, lanes), word, (
+        ("from", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("other", word))))
+    scratch = Memory(w, w.space(word), word.scalar)
+    w.store(w["other"], scratch.base)
+    w.ret(w.pack(word, (
+        w.load(word.scalar, w.select(w["mask"][k], w["from"][k], scratch.address(k)), align=1)
+        for k in range(lanes))))
+    return [w.function]
 
 
 def scatter(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     """In lane order; inactive lanes write to a scratch element."""
     word = vector(lanes, integer(bits))
-    b = define(symbol("scatter", bits, lanes), VOID, [
-        ("to", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("value", word)])
-    target, mask, value = b.arguments
-    scratch = b.alloca(word.scalar)
+    w = Writer(Routine(symbol("scatter", bits, lanes), VOID, (
+        ("to", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("value", word))))
+    scratch = w.space(word.scalar)
     for k in range(lanes):
-        address = b.select(b.extract(mask, k), b.extract(target, k), scratch)
-        b.store(b.extract(value, k), address, align=1)
-    b.ret()
-    return [b.function]
+        w.store(w["value"][k], w.select(w["mask"][k], w["to"][k], scratch), align=1)
+    w.ret()
+    return [w.function]
 
 
 def shuffle(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     """Indirect register read: the index is taken modulo the subgroup size."""
     word = vector(lanes, integer(bits))
-    b = define(symbol("shuffle", bits, lanes), word, [
-        ("value", word), ("lane", vector(lanes, I32))])
-    value, lane = b.arguments
-    memory = b.alloca(word)
-    b.store(value, memory)
-    lane = b.and_(lane, lanes - 1)
-
-    def element(k: int) -> Operand:
-        return b.load(word.scalar, b.gep(word.scalar, memory, b.extract(lane, k)))
-
-    b.ret(b.pack(word, map(element, range(lanes))))
-    return [b.function]
+    w = Writer(Routine(symbol("shuffle", bits, lanes), word, (
+        ("value", word), ("lane", vector(lanes, I32)))))
+    memory = Memory(w, w.space(word), word.scalar)
+    w.store(w["value"], memory.base)
+    lane = w["lane"] & lanes - 1
+    w.ret(w.pack(word, (memory[lane[k]] for k in range(lanes))))
+    return [w.function]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import I16, I32, Operand, with_elements
-from triton_xe.runtime.simulator.ir.builder import Builder
+from triton_xe.runtime.simulator.ir import I16, I32
+from triton_xe.runtime.simulator.ir.values import Value
 
 
-def rounded(b: Builder, x: Operand, dropped: int) -> Operand:
+def rounded(x: Value, dropped: int) -> Value:
     """Bits of fp32 rounded to nearest even at bit `dropped`; NaN stays a quiet NaN."""
-    bits = b.bitcast(x, with_elements(x.type, I32))
-    odd = b.and_(b.lshr(bits, dropped), 1)
-    near = b.add(bits, b.add(odd, (1 << (dropped - 1)) - 1))
-    return b.select(b.fcmp("uno", x, x), b.or_(bits, 1 << 22), near)
+    bits = x.as_bits(I32)
+    near = bits + ((bits >> dropped & 1) + ((1 << (dropped - 1)) - 1))
+    return x.w.select(x.compare("uno", x), bits | 1 << 22, near)
 
 
-def bf16_bits(b: Builder, x: Operand) -> Operand:
-    return b.trunc(b.lshr(rounded(b, x, 16), 16), I16)
+def bf16_bits(x: Value) -> Value:
+    return (rounded(x, 16) >> 16).to(I16)

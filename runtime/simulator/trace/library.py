@@ -38,7 +38,7 @@ def _message(w: Checks, ctx: Value, sg: Value, site: Value, a: Value, b: Value) 
     w.state[Word.TRACED] = count + 1
     with w.when(count < w.state[Word.TRACE_MOST]):
         record = w.state.follow(Word.TRACE).row(count, RECORD_WORDS)
-        time = w.intrinsic("readcyclecounter", I64)
+        time = w.call("llvm.readcyclecounter", result=I64)
         who = w.ctx[Context.GROUP] << 32 | sg.to(I64)
         for k, value in enumerate((time, who, site, a, b)):
             record[k] = value

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from triton_xe.intrinsics import definitions
 from triton_xe.intrinsics.mangling import is_unsigned
-from triton_xe.runtime.simulator.ir import Instruction, with_elements
+from triton_xe.runtime.simulator.ir import Instruction
+from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.library.rounding import bf16_bits, rounded
 from triton_xe.runtime.simulator.widen.elementwise import cast
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
@@ -47,13 +48,13 @@ def conversion(w: Widener, i: Instruction) -> None:
 
 
 def _float_to_bf16(w: Widener, i: Instruction) -> None:
-    words = bf16_bits(w.b, w.host_operands(i)[0])
-    w.define_like(i, w.b.bitcast(words, with_elements(words.type, i.type.scalar)))
+    words = bf16_bits(Values(w.b).of(w.host_operands(i)[0]))
+    w.define_like(i, words.as_bits(i.type.scalar).operand)
 
 
 def _float_to_tf32(w: Widener, i: Instruction) -> None:
-    kept = w.b.and_(rounded(w.b, w.host_operands(i)[0], 13), -(1 << 13))
-    w.define_like(i, w.b.bitcast(kept, with_elements(kept.type, i.type.scalar)))
+    kept = rounded(Values(w.b).of(w.host_operands(i)[0]), 13) & -(1 << 13)
+    w.define_like(i, kept.as_bits(i.type.scalar).operand)
 
 
 CONVERSION_RULES: dict[Callable[..., object] | None, Rule] = {

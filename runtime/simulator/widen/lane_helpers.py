@@ -22,8 +22,9 @@ from triton_xe.runtime.simulator.ir import (
     Operand,
     Type,
     constant,
-    define,
 )
+from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir.values import Writer
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer.instrument import LaneChecks
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Word
@@ -158,21 +159,22 @@ def lane_loop(target: Function, lanes: int, suffix: str = "") -> Function:
     """
     types = [t for _, t in target.parameters]
     fields = result_fields(target.result)
-    memory = [(f"a{k}", PTR) for k in range(len(types))]
-    memory += [(f"r{k}", PTR) for k in range(len(fields))]
-    b = define(lane_loop_name(target, suffix), VOID, [*_PARAMETERS, *memory],
-               attributes="noinline", internal=True)
+    memory = [*(f"a{k}" for k in range(len(types))), *(f"r{k}" for k in range(len(fields)))]
+    w = Writer(Routine(lane_loop_name(target, suffix), VOID,
+                       (*_PARAMETERS, *((name, PTR) for name in memory))),
+               "noinline", internal=True)
+    b = w.b
     pointers = b.arguments[2:]
-    with b.loop(constant(I32, lanes), start=constant(I32, 0)) as loop:
-        arguments = [_load(b, t, p, loop.index) for t, p in zip(types, pointers, strict=False)]
-        result = b.call(host_name(target, suffix), target.result,
-                        [CTX, SG, loop.index, *arguments])
+    with w.range(0, lanes) as index:
+        lane = index.to(I32).operand
+        arguments = [_load(b, t, p, lane) for t, p in zip(types, pointers, strict=False)]
+        result = b.call(host_name(target, suffix), target.result, [CTX, SG, lane, *arguments])
         for k, (t, p) in enumerate(zip(fields, pointers[len(types):], strict=True)):
             x = b.extract_value(result, k) if target.result.kind == "struct" else result
             x = b.zext(x, I8) if t is I1 else x
-            b.store(x, _lane_of(b, x.type, p, loop.index), align=t.scalar.size)
+            b.store(x, _lane_of(b, x.type, p, lane), align=t.scalar.size)
     b.ret()
-    return b.function
+    return w.function
 
 
 def _lane_of(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:

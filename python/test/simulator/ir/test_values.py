@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Type, vector
+from triton_xe.runtime.simulator.ir import F64, I1, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Writer
@@ -36,6 +37,27 @@ def test_the_example_of_the_docstring() -> None:
         found.value += 1
     w.ret(found.value)
     assert run(w, np.array([3, 5, 3, 3, 8]), 4, 3) == 3
+
+
+def test_numbers_are_computed_and_compared_as_such() -> None:
+    w = writer(I64, x=I64)
+    x = w["x"].converted("sitofp", F64)
+    half = w.variable(x / 2.0 - 0.5)
+    with w.when((x >= 10.0) & (half.value != x)):
+        half.value = -half.value * 2.0
+    w.ret(w.intrinsic("fma", half.value, 4.0, x).as_bits(I64))
+    for given, wanted in ((3, 4 * 1.0 + 3), (10, 4 * -9.0 + 10)):
+        assert struct.unpack("d", struct.pack("q", run(w, given)))[0] == wanted
+
+
+def test_ranges_may_take_several_at_once() -> None:
+    w = writer(I64, p=PTR, n=I64)
+    with w.range(0, w["n"], 2) as k:
+        w.store(k, w["p"] + k * 8)
+    w.ret(0)
+    memory = np.full(5, -1)
+    run(w, memory, 5)
+    assert memory.tolist() == [0, -1, 2, -1, 4]
 
 
 @pytest.mark.parametrize("x", [2, 7, -1])
