@@ -200,6 +200,11 @@ class Instruction:
 
 _IMPURE = frozenset(
     "load store call cmpxchg atomicrmw fence br switch ret unreachable cold".split())
+BINARY = frozenset(
+    "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem".split())
+CASTS = frozenset(
+    "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast "
+    "addrspacecast".split())
 TERMINATORS = frozenset("br switch ret unreachable cold".split())
 ATOMICS = frozenset({"atomicrmw", "cmpxchg"})
 ACCESSES = ATOMICS | {"load", "store"}

@@ -15,11 +15,11 @@ from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, substitute
+from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
-_PURE = frozenset(
-    "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem icmp fcmp "
-    "fneg trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp bitcast select freeze phi br "
-    "ret insertvalue extractvalue extractelement insertelement shufflevector".split())
+_PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
+    "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
+    "shufflevector".split())
 Names = dict[str, Operand]
 
 

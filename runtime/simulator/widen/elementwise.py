@@ -7,6 +7,7 @@ from collections.abc import Callable
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir import Instruction, Operand
+from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
     Pieces,
@@ -293,16 +294,8 @@ def gather_lanes(w: Widener, results: list[Operand], t: ir.Type) -> Value:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem "
-        "icmp fcmp fneg".split(),
-        operation,
-    ),
-    **dict.fromkeys(
-        "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast "
-        "addrspacecast".split(),
-        cast,
-    ),
+    **dict.fromkeys((*BINARY, "icmp", "fcmp", "fneg"), operation),
+    **dict.fromkeys(CASTS, cast),
     "select": select,
     "freeze": freeze,
     "getelementptr": getelementptr,
