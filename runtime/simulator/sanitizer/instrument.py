@@ -15,18 +15,9 @@ from triton_xe.intrinsics import Effect, Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import (
-    I1,
-    I32,
-    I64,
-    PTR,
-    Builder,
-    Function,
-    Instruction,
-    Operand,
-    Type,
-    constant,
-)
+from triton_xe.runtime.simulator.ir.builder import Builder
+from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant
+from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED

@@ -9,26 +9,19 @@ from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, p
 from triton_xe.runtime.simulator.analysis.shapes import Shape
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables, tiles_offset
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.runtime.simulator.ir.records import (
     FALSE,
-    I1,
-    I8,
-    I32,
-    I64,
-    PTR,
     TERMINATORS,
-    TOKEN,
     TRUE,
-    VOID,
     Block,
     Function,
     Instruction,
     Operand,
-    Type,
     constant,
     poison,
     zero,
 )
+from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result
 from triton_xe.runtime.simulator.widen import elementwise, memory

@@ -18,11 +18,8 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
-from triton_xe.runtime.simulator.ir import (
-    Function,
-    undefined_calls,
-)
 from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
-from triton_xe.runtime.simulator.ir import (
+from triton_xe.runtime.simulator.ir.records import (
     ACCESSES,
     ATOMICS,
-    I8,
     Function,
     Instruction,
     Operand,
-    vector,
     zero,
 )
+from triton_xe.runtime.simulator.ir.types import I8, vector
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     helper_does,

@@ -9,21 +9,9 @@ from triton_xe.intrinsics.opencl import LANE_ID, SUB_GROUP_ID
 from triton_xe.intrinsics.spirv import ATOMIC_LOAD, MEMORY_BARRIER
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import (
-    I1,
-    I8,
-    I32,
-    I64,
-    PTR,
-    VOID,
-    Builder,
-    Function,
-    Instruction,
-    Operand,
-    Type,
-    constant,
-)
-from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir.builder import Builder, Routine
+from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant
+from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, VOID, Type
 from triton_xe.runtime.simulator.ir.values import Writer
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer.instrument import LaneChecks

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.mangling import is_unsigned
-from triton_xe.runtime.simulator.ir import (
-    F32,
-    I1,
-    Instruction,
-    constant,
-    integer,
-    with_elements,
-)
+from triton_xe.runtime.simulator.ir.records import Instruction, constant
+from triton_xe.runtime.simulator.ir.types import F32, I1, integer, with_elements
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.widen.subgroup import combine
 from triton_xe.runtime.simulator.widen.values import Wide

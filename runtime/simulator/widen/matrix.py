@@ -15,17 +15,8 @@ from triton_xe.intrinsics.definitions import block_2d
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import (
-    I32,
-    I64,
-    PTR,
-    VOID,
-    Function,
-    Instruction,
-    Operand,
-    constant,
-    zero,
-)
+from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, zero
+from triton_xe.runtime.simulator.ir.types import I32, I64, PTR, VOID
 from triton_xe.runtime.simulator.library.names import Preparation, preparations, symbol
 from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind

@@ -17,24 +17,18 @@ from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import (
-    I8,
-    I32,
-    I64,
-    PTR,
-    VOID,
+from triton_xe.runtime.simulator.ir.records import (
     Block,
     Function,
     Instruction,
     Module,
     Operand,
-    Type,
     constant,
     integers,
     poison,
-    vector,
     zero,
 )
+from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices
 from triton_xe.runtime.simulator.widen.values import (
