@@ -9,7 +9,7 @@
 | `TRITON_XE_NATIVE` | 0: launch in Python, without the parts of this package that are in C |
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
 | `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
-| `TRITON_XE_TOOLCHAIN` | folder where `scripts/install_intel_toolchain.sh` put Intel's tools |
+| `TRITON_XE_TOOLCHAIN` | folder of `triton-xe toolchain`; default: in the cache folder |
 | `TRITON_XE_SANITIZE` | 1: the simulator checks every access; `finite`: infinities and NaN too |
 | `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
 | `TRITON_XE_ASSERT` | `abort`: a failed `device_assert` ends the process; else an exception |

@@ -1,6 +1,6 @@
-"""Intel's offline compiler and driver, as installed on the system or by the project's script.
+"""Intel's offline compiler and driver, as installed on the system or by this project.
 
-`scripts/install_intel_toolchain.sh` puts them into a Debian root of its own; programs of that root
+`triton-xe toolchain` puts them into a Debian root of its own; programs of that root
 run through its dynamic loader, without chroot.  The driver can run without a GPU on a simulated
 command stream: modules are built, memory is allocated and kernels are launched by the real code of
 the driver, only nothing is executed (debug keys of Intel's compute runtime, tried with 26.27).
@@ -23,7 +23,7 @@ from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
 
-INSTALL_HINT = "run scripts/install_intel_toolchain.sh, or install Intel's packages"
+INSTALL_HINT = "run `triton-xe toolchain`, or install Intel's packages"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _COMPILE_SECONDS = 600
 
@@ -107,7 +107,7 @@ def driver_available() -> str | None:
             if not (root / LIBRARIES / name).exists():
                 return f"{name} is missing in {root}; {INSTALL_HINT}"
         return None
-    if not _on_system("libze_loader.so.1") or not _on_system("libze_intel_gpu.so.1"):
+    if not on_system("libze_loader.so.1") or not on_system("libze_intel_gpu.so.1"):
         return f"Intel's Level Zero driver is not installed; {INSTALL_HINT}"
     return None
 
@@ -303,7 +303,7 @@ def _loader(root: Path) -> Path:
     return root / "lib64/ld-linux-x86-64.so.2"
 
 
-def _on_system(library: str) -> bool:
+def on_system(library: str) -> bool:
     import ctypes.util
 
     stem = library.removeprefix("lib").split(".so")[0]

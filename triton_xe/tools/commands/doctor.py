@@ -42,7 +42,7 @@ NATIVE_HINT = (
 )
 OCLOC_HINT = (
     "Intel's offline compiler is not needed to run kernels; to inspect machine code run "
-    "scripts/install_intel_toolchain.sh or install the package intel-ocloc"
+    "`triton-xe toolchain` or install the package intel-ocloc"
 )
 
 

@@ -1,0 +1,125 @@
+"""`triton-xe toolchain [DIR]`: install Intel's compiler and driver where there is no Intel GPU.
+
+For looking at machine code, and for tests: kernels run without it.  The tools (ocloc with IGC, the
+Level Zero driver and loader, spirv-val, llvm-spirv) go into a Debian root of their own in DIR, by
+default `toolchain` in the cache folder.  Nothing outside of DIR is touched, and the programs run
+there without chroot.  Needs root and debootstrap; takes about a minute, and does nothing where the
+system has Intel's tools or DIR is complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
+from triton_xe.tools import intel
+
+NEEDED = (
+    "usr/bin/ocloc-*", f"{intel.LIBRARIES}/libigc.so.2", f"{intel.LIBRARIES}/libze_intel_gpu.so.1",
+    f"{intel.LIBRARIES}/libze_loader.so.1", "usr/bin/spirv-val", "usr/bin/llvm-spirv-*",
+)
+PACKAGES = ("intel-ocloc", "libigc2", "libze-intel-gpu1", "libze1", "spirv-tools")
+MARKER = ".triton-xe-toolchain"
+"""A file in the root: this folder was made here and may be replaced."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "toolchain", help="install Intel's compiler and driver where there is no Intel GPU",
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", metavar="DIR", nargs="?", type=Path,
+                        help="default: TRITON_XE_TOOLCHAIN, else in the cache folder")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 when the tools are there afterwards; `DeviceError` says why they cannot be."""
+    system = shutil.which("ocloc")
+    if arguments.folder is None and system and intel.on_system("libze_loader.so.1"):
+        print(f"this system has Intel's tools ({system}); nothing to do")
+        return 0
+    root = (arguments.folder or knobs.toolchain()).absolute()
+    if is_complete(root):
+        print(f"already complete: {root}")
+        return 0
+    check(root)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f"{root.name}.partial.", dir=root.parent))
+    try:
+        install(partial, root.with_name(f"{root.name}.log"))
+        (partial / MARKER).touch()
+        shutil.rmtree(root, ignore_errors=True)
+        partial.chmod(0o755)
+        partial.rename(root)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    print(f"done: {root}")
+    return 0
+
+
+def is_complete(root: Path) -> bool:
+    """Whether every tool is in the root."""
+    return all(any(root.glob(pattern)) for pattern in NEEDED)
+
+
+def check(root: Path) -> None:
+    """Refuse what cannot work, before anything is made."""
+    if root.exists() and any(root.iterdir()) and not (root / MARKER).exists():
+        raise DeviceError(f"{root} holds something else; remove it or name another folder")
+    if platform.machine() != "x86_64":
+        raise DeviceError(f"Intel's tools exist for x86_64 only; this is {platform.machine()}")
+    if shutil.which("debootstrap", path=_path()) is None:
+        raise DeviceError(
+            "debootstrap is missing: install it (apt-get install debootstrap), or install Intel's "
+            "packages intel-ocloc, libze-intel-gpu1 and libze1 on the system")
+    if os.geteuid() != 0:
+        raise DeviceError("debootstrap needs root; run: "
+                          f"sudo {sys.executable} -m triton_xe.tools.cli toolchain {root}")
+
+
+def install(root: Path, log: Path) -> None:
+    """Make the root, and say each step; what the programs say goes to the log."""
+    log.write_text("")
+    _step("making a Debian sid root", log, "debootstrap", "--variant=minbase", "sid", str(root))
+    inside = ("chroot", str(root), "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+    _step("reading its list of packages", log, *inside, "apt-get", "-o",
+          "Acquire::Check-Valid-Until=false", "update")
+    found = _step("looking for llvm-spirv", log, *inside, "apt-cache", "search", "--names-only",
+                  "^llvm-spirv-[0-9]+$").split()
+    translators = [word for word in found if word.startswith("llvm-spirv-")]
+    if not translators:
+        raise DeviceError(f"Debian sid has no package llvm-spirv; see {log}")
+    newest = max(translators, key=lambda name: int(name.rpartition("-")[2]))
+    packages = (*PACKAGES, newest)
+    _step(f"installing {', '.join(packages)}", log, *inside, "apt-get", "install", "-y",
+          "--no-install-recommends", *packages)
+    _step("removing what was downloaded", log, *inside, "apt-get", "clean")
+    if not is_complete(root):
+        raise DeviceError(f"the packages are installed, but a tool is missing; see {log}")
+
+
+def _step(what: str, log: Path, *command: str) -> str:
+    print(f"{what} ...", flush=True)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        env={**knobs.process_environment(), "PATH": _path()}, check=False)
+    with log.open("a") as file:
+        file.write(done.stdout)
+    if done.returncode:
+        last = (done.stdout.strip().splitlines() or ["no message"])[-1]
+        raise DeviceError(f"{what} failed: {last} (the whole of it: {log})")
+    return done.stdout
+
+
+def _path() -> str:
+    return f"{knobs.process_environment().get('PATH', '')}:/usr/sbin:/sbin"
