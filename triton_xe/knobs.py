@@ -2,8 +2,8 @@
 
 | variable | meaning |
 |---|---|
-| `TRITON_XE_DEVICE` | `gpu`, `sim`, `sim:pvc`, `sim:bmg,pvc`; default: see `runtime/selection.py` |
-| `TRITON_XE_DEBUG` | prints what is compiled: 1 plans, 2 remarks, 3 xetile and xegpu, 4 LLVM IR |
+| `TRITON_XE_DEVICE` | `gpu`, `sim`, `sim:pvc`, `sim:bmg,pvc`; default: a GPU, else `sim:bmg` |
+| `TRITON_XE_DEBUG` | compiles anew and prints: 1 plans, 2 remarks, 3 xetile and xegpu, 4 LLVM IR |
 | `TRITON_XE_CACHE` | folder of the native and host code caches; default `~/.cache/triton-xe` |
 | `TRITON_XE_THREADS` | host threads of the simulator; default: all cores |
 | `TRITON_XE_NATIVE` | 0: launch in Python, without the parts of this package that are in C |

@@ -39,15 +39,17 @@ def add_parser(subparsers: Any) -> None:
         "compile", help="compile a @triton.jit kernel and show a stage of it",
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kernel", metavar="FILE::KERNEL")
+    parser.add_argument("kernel", metavar="FILE::KERNEL",
+                        help="a Python file, and a @triton.jit function in it")
     parser.add_argument("--signature", required=True, help="name=value of each argument")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS))
-    parser.add_argument("--emit", default="spirv", choices=(*STAGES, *NATIVE))
+    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
+    parser.add_argument("--emit", default="spirv", choices=(*STAGES, *NATIVE), help="stage")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
     where.add_argument("--out", type=Path, metavar="DIR", help="folder for use without triton")
-    parser.add_argument("--num-warps", type=int, default=4)
-    parser.add_argument("--num-stages", type=int, default=2)
+    parser.add_argument("--num-warps", type=int, default=4, help="warps of a program")
+    parser.add_argument("--num-stages", type=int, default=2,
+                        help="loads of a loop are prefetched one less than this ahead")
     parser.add_argument("--grf-mode", default="default", help="default, auto, or registers")
     parser.set_defaults(run=run)
 

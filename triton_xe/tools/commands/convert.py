@@ -31,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("result", metavar="TO", help="the other one")
     parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<256x32xf16>")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases may be used")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS))
+    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--json", action="store_true", help="print the costs as JSON")
     parser.set_defaults(run=run)
 

@@ -75,16 +75,59 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a page")
+    parser.add_argument("--gpu", action="store_true",
+                        help="check on the GPU what only a GPU can confirm (docs/on-a-gpu.md)")
+    parser.add_argument("--report", type=Path, default=Path("triton-xe-gpu.json"), metavar="FILE",
+                        help="where --gpu writes its results; default: triton-xe-gpu.json")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.gpu:
+        return check_gpu(arguments.json, arguments.report)
     report = examine()
     if arguments.json:
         print(json.dumps({**vars(report), "can_run": report.can_run}, indent=2))
     else:
         print(page(report))
     return 0 if report.can_run else 1
+
+
+def check_gpu(as_json: bool, file: Path) -> int:
+    """0 when all checks passed on the first GPU, 1 when one did not, 3 without a GPU."""
+    from triton_xe.tools import gpu_checks
+
+    found = _machine()
+    gpus = [each for each in found["devices"] if each["target"]]
+    why = found.get("error") or "no Intel GPU that this package knows was found"
+    results = []
+    for result in gpu_checks.isolated() if gpus else gpu_checks.not_run("no GPU"):
+        results.append(result)
+        if not as_json:
+            print(result.line(), flush=True)
+    document = {**found, "checks": [result.to_json() for result in results]}
+    text = json.dumps(document, indent=2)
+    if as_json:
+        print(text)
+    if not gpus:
+        print(f"no check was run: {why}", file=sys.stderr)
+        return 3
+    file.write_text(text + "\n")
+    wrong = [result.check for result in results if result.state not in gpu_checks.OK]
+    if not as_json:
+        print(f"{len(results) - len(wrong)} of {len(results)} hold; please attach {file} to an "
+              "issue of this project, whatever it says")
+    return 1 if wrong else 0
+
+
+def _machine() -> dict[str, Any]:
+    """What results of checks depend on."""
+    report = Report("", {}, "", "")
+    _level_zero(report)
+    packages = {"triton-xe": triton_xe.__version__, **{name: _version(name) for name in PACKAGES}}
+    return {"packages": packages, "python": platform.python_version(),
+            "system": platform.platform(), "compiler": intel.compiler_version(),
+            **report.level_zero}
 
 
 def examine() -> Report:

@@ -41,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("encoding", metavar="ATTR", help="layout attribute, as in a ttgir file")
     parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<32x256xf16>")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases ATTR may use")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS))
+    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--transposed", action="store_true",
                         help="the tensor is the transpose of what lies in memory")  # fmt: skip
     parser.add_argument("--store", action="store_true", help="plan a store, not a load")

@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", metavar="DIR", nargs="?", type=Path,
-                        help="default: TRITON_XE_TOOLCHAIN, else in the cache folder")
+                        help="folder; default: TRITON_XE_TOOLCHAIN, else in the cache folder")
     parser.set_defaults(run=run)
 
 

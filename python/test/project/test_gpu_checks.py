@@ -1,0 +1,106 @@
+"""`triton-xe doctor --gpu`: its checks on the simulator, on an erring device, and on the driver."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.tools import cli, gpu_checks, intel
+from triton_xe.tools.gpu_checks.bench import BUILT, FAILED, NOT_RUN, PASSED, SKIPPED, WRONG
+
+QUICK = ("vector-add", "grid", "masks", "block-store", "dpas", "dpas-rounding", "atomics",
+         "ordering", "conversions", "arithmetic", "functions", "integers", "fp64")
+"""Those that take the simulator least; the whole list is `triton-xe doctor --gpu`'s."""
+
+
+class Erring(SimulatedDevice):
+    """A device that gives back one wrong bit of each array."""
+
+    def copy_to_host(self, array, pointer):
+        super().copy_to_host(array, pointer)
+        array.reshape(-1).view(np.uint8)[-1] ^= 0x41
+
+
+@pytest.mark.parametrize("target", ["bmg", "dg2"])
+def test_the_simulator_passes(target):
+    found = {r.check: r for r in gpu_checks.on(SimulatedDevice(target), QUICK)}
+    assert set(found) == set(QUICK)
+    lacking = {"block-store", "fp64"} if target == "dg2" else set()
+    assert {name: r.detail for name, r in found.items()
+            if r.state != (SKIPPED if name in lacking else PASSED)} == {}
+
+
+def test_each_check_notices_a_wrong_bit():
+    found = {r.check: r.state for r in gpu_checks.on(Erring("bmg"), QUICK)}
+    assert found == dict.fromkeys(QUICK, WRONG)
+
+
+def test_the_names_are_all_there():
+    names = [check.name for check in gpu_checks.checks()]
+    assert set(QUICK) < set(names)
+    assert len(set(names)) == len(names) == 25
+
+
+@pytest.mark.intel_driver
+@pytest.mark.parametrize("target", ["bmg", "dg2"])
+def test_intels_driver_takes_every_step(target, tmp_path):
+    names = (*QUICK, "identity", "memory", "timer", "launch-cost", "bandwidth")
+    program = (
+        "import json\n"
+        "from triton_xe.runtime.opening import open_device\n"
+        "from triton_xe.tools import gpu_checks\n"
+        f"found = gpu_checks.on(open_device('gpu'), {names})\n"
+        "print(json.dumps([[each.check, each.state, each.detail] for each in found]))\n")
+    done = intel.level_zero_environment(target).run(
+        "-c", program, extra={"TRITON_XE_CACHE": str(tmp_path)}, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    lacking = {"block-store", "fp64"} if target == "dg2" else set()
+    assert [each for each in found if each[1] != (SKIPPED if each[0] in lacking else BUILT)] == []
+    assert len(found) == len(names)
+
+
+def test_without_a_gpu(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("TRITON_XE_LEVEL_ZERO", "/no/loader")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["doctor", "--gpu"]) == 3
+    out, err = capsys.readouterr()
+    assert out.count(f"{NOT_RUN}: no GPU\n") == len(gpu_checks.checks())
+    assert err.startswith("no check was run: the Level Zero loader /no/loader")
+    assert cli.main(["doctor", "--gpu", "--json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["packages"]["triton"]
+    assert {each["state"] for each in document["checks"]} == {NOT_RUN}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_with_a_gpu(monkeypatch, capsys, tmp_path):
+    """Each check in a process of its own: one ends by a signal, one in time, one is wrong."""
+    from triton_xe.tools.commands import doctor
+
+    gpu = {"name": "card", "target": "bmg"}
+    monkeypatch.setattr(doctor, "_machine", lambda: {"devices": [gpu]})
+    monkeypatch.setattr(gpu_checks, "checks", lambda: tuple(
+        gpu_checks.Check(name, name, print) for name in ("fine", "wrong", "dies", "hangs")))
+
+    def run(command, **more):
+        name = command[-1]
+        if name == "hangs":
+            raise subprocess.TimeoutExpired(command, 1)
+        if name == "dies":
+            return subprocess.CompletedProcess(command, -11, "", "a fault\n")
+        state = PASSED if name == "fine" else WRONG
+        line = json.dumps(gpu_checks.Result(name, state, "why").to_json())
+        return subprocess.CompletedProcess(command, 0, f"noise\n{line}\n", "")
+
+    monkeypatch.setattr(gpu_checks.subprocess, "run", run)
+    assert cli.main(["doctor", "--gpu", "--report", str(tmp_path / "out.json")]) == 1
+    assert "1 of 4 hold; please attach" in capsys.readouterr().out
+    states = {each["check"]: (each["state"], each["detail"])
+              for each in json.loads((tmp_path / "out.json").read_text())["checks"]}
+    assert states == {
+        "fine": (PASSED, "why"), "wrong": (WRONG, "why"),
+        "dies": (FAILED, "its process ended with -11: a fault"),
+        "hangs": (FAILED, "did not end within 300 s")}

@@ -1,0 +1,70 @@
+"""What only a GPU can confirm: the facts about hardware that compiler and simulator rely on.
+
+`triton-xe doctor --gpu` runs the checks, each in a process of its own, since one that fails may
+take the device with it.  `python -m triton_xe.tools.gpu_checks NAME` runs one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from triton_xe.runtime.device import Device
+from triton_xe.tools.gpu_checks.bench import (
+    BUILT,
+    FAILED,
+    NOT_RUN,
+    PASSED,
+    SKIPPED,
+    Bench,
+    Check,
+    Result,
+    perform,
+)
+
+TIME_LIMIT = 300
+"""Seconds for one check; a GPU that hangs is reset by its driver before."""
+OK = (PASSED, SKIPPED, BUILT)
+
+
+def checks() -> tuple[Check, ...]:
+    """All checks, in the order in which a new device should meet them."""
+    from triton_xe.tools.gpu_checks import kernels, machine, messages
+
+    return (*machine.CHECKS, *kernels.CHECKS[:3], *messages.CHECKS, *kernels.CHECKS[3:],
+            *machine.SPEED)
+
+
+def on(device: Device, names: tuple[str, ...] = ()) -> Iterator[Result]:
+    """Run the checks, or those named, in this process."""
+    bench = Bench(device)
+    for check in checks():
+        if not names or check.name in names:
+            yield perform(check, bench)
+
+
+def isolated() -> Iterator[Result]:
+    """Run each check on the first GPU, in a new process."""
+    for check in checks():
+        yield _in_process(check)
+
+
+def not_run(why: str) -> list[Result]:
+    return [Result(check.name, NOT_RUN, why) for check in checks()]
+
+
+def _in_process(check: Check) -> Result:
+    command = [sys.executable, "-m", __name__, check.name]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT,
+            check=False)
+    except subprocess.TimeoutExpired:
+        return Result(check.name, FAILED, f"did not end within {TIME_LIMIT} s")
+    try:
+        return Result(**json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError, TypeError):
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return Result(check.name, FAILED, f"its process ended with {done.returncode}: {last}")
