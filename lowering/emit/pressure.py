@@ -80,8 +80,15 @@ def _varying(order: list[Any]) -> set[Any]:
 
 def _size(value: Any) -> int:
     """Bytes of one lane."""
-    kind = value.allocated_type if value.opname == "alloca" else value.type
-    if value.opname == "getelementptr" or isinstance(kind, ir.VoidType | ir.PointerType):
+    if value.opname == "getelementptr":
         return 0
+    return _bytes(value.allocated_type if value.opname == "alloca" else value.type)
+
+
+def _bytes(kind: ir.Type) -> int:
+    if isinstance(kind, ir.VoidType | ir.PointerType):
+        return 0
+    if isinstance(kind, ir.LiteralStructType):
+        return sum(map(_bytes, kind.elements))
     vector = isinstance(kind, ir.VectorType)
-    return kind.count * bits_of(kind.element) // 8 if vector else bits_of(kind) // 8
+    return int(kind.count * bits_of(kind.element) // 8 if vector else bits_of(kind) // 8)

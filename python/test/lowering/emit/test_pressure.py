@@ -47,6 +47,15 @@ def test_what_a_loop_reads_lives_as_long_as_the_loop():
     assert pressure(made, 16) == 5 * 8 * 4 * 16  # outside, the sum, three loads
 
 
+def test_pairs_of_a_compare_and_swap_have_a_size():
+    made, b = function(ir.PointerType(), ir.IntType(32))
+    pointer, value = made.args
+    pair = b.cmpxchg(pointer, value, value, "monotonic")
+    b.add(b.extract_value(pair, 0), value)
+    b.ret_void()
+    assert 0 < pressure(made, 16) <= 8
+
+
 @pytest.mark.parametrize(("name", "large"), [
     ("gemm 64x128x64", True), ("gemm 64x64x32", True), ("softmax fp32", False), ("add", False),
     ("layer norm", False),
