@@ -21,13 +21,14 @@ from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
 from triton_xe import knobs as xe_knobs
-from triton_xe.backend import arch, front_passes, kernel_cache, notes, specialize
+from triton_xe.backend import arch, front_passes, general_version, kernel_cache, specialize
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
 from triton_xe.collector import paused_collector
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target as target_named
+from triton_xe.spirv import BUILD_FLAGS, CONDITIONS, attach, attached
 
 Metadata = dict[str, Any]
 Stage = Callable[[Any, Metadata], Any]
@@ -133,7 +134,7 @@ class XeBackend(BaseBackend):
             ("xetile", lambda source, metadata: _make_xetile(source, metadata, options, namer)),
             ("xegpu", lambda source, metadata: _make_xegpu(source, options)),
             ("llir", lambda source, metadata: _make_llir(source, metadata, options)),
-            ("spv", lambda source, metadata: _make_spirv(source, metadata, options)),
+            ("spv", lambda source, metadata: _make_spirv(source, metadata, options, namer)),
             *(native if options.generate_native_code else ()),
         ]
 
@@ -171,8 +172,14 @@ def _make_xetile(
     metadata.setdefault("global_scratch_align", 1)
     metadata.setdefault("profile_scratch_size", 0)
     metadata.setdefault("profile_scratch_align", 1)
-    asked = CompileOptions(options.num_stages, options.enable_fp_fusion, options.grf_mode)
+    asked = CompileOptions(**_asked(options))
     return pipeline.make_xetile(namer.ttgir, asked, options.arch)
+
+
+def _asked(options: XeOptions) -> Metadata:
+    """What the stages of `lowering` are asked for."""
+    return {"num_stages": options.num_stages, "contract": options.enable_fp_fusion,
+            "grf_mode": options.grf_mode, "guards": options.guards}
 
 
 def _make_xegpu(source: Any, options: XeOptions) -> Any:
@@ -187,11 +194,18 @@ def _make_llir(source: Any, metadata: Metadata, options: XeOptions) -> Any:
     return pipeline.make_llir(stage_text(source, "xegpu", options), metadata)
 
 
-def _make_spirv(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
+def _make_spirv(
+    source: Any, metadata: Metadata, options: XeOptions, namer: KernelNamer
+) -> bytes:
     from triton_xe.lowering import pipeline
 
     binary = pipeline.make_spirv(stage_text(source, "llir", options), metadata)
-    return notes.attach(binary, notes.BUILD_FLAGS, metadata.get("build_flags", ""))
+    binary = attach(binary, BUILD_FLAGS, metadata.get("build_flags", ""))
+    conditions = metadata.get("launch_conditions")
+    if not conditions:
+        return binary
+    binary = attach(binary, CONDITIONS, conditions)
+    return general_version.with_source(binary, namer.ttgir, options.arch, _asked(options))
 
 
 def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
@@ -209,7 +223,7 @@ def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
     used, most = metadata["shared"], device.target.max_slm_bytes
     if used > most:
         raise OutOfResources(used, most, "shared memory")
-    flags = notes.attached(binary, notes.BUILD_FLAGS)
+    flags = attached(binary, BUILD_FLAGS)
     native = device.native_code(binary, metadata["name"], build_flags=flags)
     metadata.update(build_flags=native.flags, slm_bytes=used, shared=0)
     for kind in ("global", "profile"):

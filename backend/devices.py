@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_xe import knobs
-from triton_xe.backend import notes
+from triton_xe.backend.general_version import general_version
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.device import Device, Kernel
 from triton_xe.runtime.selection import Selection, select
+from triton_xe.spirv import BUILD_FLAGS, attached
 
 
 @functools.cache
@@ -87,7 +88,10 @@ class DeviceUtils:
     ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
         """(module, function, registers, spilled bytes, most threads of a work-group)."""
         on = device(index)
-        kernel = on.load(binary, name, build_flags=notes.attached(binary, notes.BUILD_FLAGS))
+        kernel = on.load(
+            binary, name, build_flags=attached(binary, BUILD_FLAGS),
+            general=functools.partial(general_version, binary),
+        )
         loaded = LoadedKernel(on, kernel, index, kernel.launch_state)
         return loaded, loaded, kernel.n_registers, kernel.n_spills, kernel.max_threads
 

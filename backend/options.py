@@ -27,8 +27,11 @@ class XeOptions:
     and `large` stand for the least and the most of the device.
     `generate_native_code` asks for `asm["zebin"]`, which is made where a GPU of `arch` is, for the
     driver and device that `native_identity` names; `cpp_wrapper`: C++ code of Inductor launches it.
-    `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.  `sanitize`
-    checks every access of the launch, on a simulated device only.
+    `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.
+    With `guards="launch"` what fast code needs of arguments is tested before each launch, which
+    takes a general version of the kernel where it does not hold; with "kernel" the kernel tests
+    it, and has both versions, as native code always does.  `sanitize` checks every access of the
+    launch, on a simulated device only.
     """
 
     arch: str
@@ -37,6 +40,7 @@ class XeOptions:
     num_ctas: int = 1
     warp_size: int = 16
     grf_mode: str = "default"
+    guards: str = "launch"
     maxnreg: int | None = None
     enable_fp_fusion: bool = True
     debug: bool = False
@@ -112,6 +116,8 @@ def options_for(device: Target, requested: Mapping[str, Any]) -> XeOptions:
             values[name] = tuple(values[name])
     values["extern_libs"] = _pairs(values.get("extern_libs"))
     values["grf_mode"] = _grf_mode(device, values)
+    if values.get("generate_native_code"):  # other launchers take it, which test nothing
+        values["guards"] = "kernel"
     return XeOptions(**values)
 
 

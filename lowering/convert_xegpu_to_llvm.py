@@ -17,6 +17,7 @@ from triton_xe.lowering.emit.module import emit_module
 from triton_xe.lowering.emit.pressure import pressure
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.module_facts import (
+    launch_conditions_of,
     module_lanes,
     module_target,
     module_warps,
@@ -24,9 +25,10 @@ from triton_xe.lowering.module_facts import (
     plans_of,
     remarks_of,
 )
-from triton_xe.lowering.rewriting import detach
+from triton_xe.lowering.rewriting import detach, functions
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.spirv import CONDITIONAL
 
 LLVM_IR = "xe.llvm_ir"
 """Attribute of a module that was converted: the text of the LLVM module."""
@@ -71,9 +73,19 @@ def _is_crowded(state: ModuleState) -> bool:
         pressure(f, state.lanes) > SMALL * register for f in state.llvm.functions if f.blocks)
 
 
+def _rename_kernels(module: ModuleOp) -> None:
+    """Let nobody find a kernel by its name who does not know that it has conditions."""
+    for function in functions(module):
+        name = function.sym_name.data
+        if function.is_kernel and not name.endswith(CONDITIONAL):
+            function.properties["sym_name"] = StringAttr(name + CONDITIONAL)
+
+
 def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     """The LLVM module, and what the launcher must know."""
     device, options = module_target(module), options_of(module)
+    if launch_conditions_of(module):
+        _rename_kernels(module)
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
                         contract=options.contract)
     text = str(state.llvm)
@@ -86,6 +98,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
         "n_block_loads": state.block_loads,
         "plan_summary": plans_of(module),
         "remarks": remarks_of(module),
+        "launch_conditions": launch_conditions_of(module),
         "build_flags": " ".join(filter(None, flags)),
         "registers": registers.registers,
     }

@@ -24,6 +24,9 @@ TARGET = "ttg.target"
 WARPS = "ttg.num-warps"
 LANES = "ttg.threads-per-warp"
 OPTIONS, REMARKS, PLANS = "xe.options", "xe.remarks", "xe.plans"
+LAUNCH_CONDITIONS = "xe.launch_conditions"
+"""Attribute of a module whose kernel runs only when these hold (`triton_xe.conditions`)."""
+GUARDS = ("launch", "kernel")
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,18 @@ class CompileOptions:
 
     Loads are prefetched `num_stages - 1` iterations ahead.  With `contract`, products and sums may
     be fused.  `grf_mode` is the register file asked for: "default", "auto" (Intel's compiler
-    chooses) or a number of registers.
+    chooses) or a number of registers.  `guards` says where is tested what fast code needs: in the
+    "kernel", which has slower code too, or as far as possible before the "launch".
     """
 
     num_stages: int = 2
     contract: bool = True
     grf_mode: str = "default"
+    guards: str = "kernel"
 
     def __post_init__(self) -> None:
+        if self.guards not in GUARDS:
+            raise UnsupportedError(f"guards = {self.guards!r} is none of {', '.join(GUARDS)}")
         if self.grf_mode not in ("default", "auto") and not self.grf_mode.isdigit():
             raise UnsupportedError(f"grf_mode = {self.grf_mode!r} is no register file")
 
@@ -85,17 +92,28 @@ def set_options(module: Operation, options: CompileOptions) -> None:
     module.attributes[OPTIONS] = attribute_of(asdict(options))
 
 
+def module_of(op: Operation) -> Operation:
+    """The outermost operation around one."""
+    while (parent := op.parent_op()) is not None:
+        op = parent
+    return op
+
+
 def remark(op: Operation, text: str) -> None:
     """Note a decision on an operation, for people; it reaches the kernel's metadata."""
-    module = op
-    while (parent := module.parent_op()) is not None:
-        module = parent
+    module = module_of(op)
     _append(module, REMARKS, [text if module is op else f"{op.name}: {text}"])
 
 
 def remarks_of(module: Operation) -> list[str]:
     """What passes decided: one line per load, store or dot."""
     return plain(module.attributes.get(REMARKS, ArrayAttr(())))
+
+
+def launch_conditions_of(module: Operation) -> str:
+    """What the module assumes of each launch, as a table's text; empty when nothing."""
+    held = module.attributes.get(LAUNCH_CONDITIONS)
+    return held.data if isinstance(held, StringAttr) else ""
 
 
 def note_plans(module: Operation, plans: list[dict[str, Any]]) -> None:

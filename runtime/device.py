@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from triton_xe.hardware.target import Target
@@ -57,7 +57,12 @@ class Device(Protocol):
 
     def copy_to_host(self, array: Any, pointer: int) -> None: ...
 
-    def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> Kernel: ...
+    def load(
+        self, binary: bytes, kernel_name: str, *, build_flags: str = "",
+        general: Callable[[], tuple[bytes, str]] | None = None,
+    ) -> Kernel:
+        """One kernel of a module.  Where the module assumes something of launches, `general` makes
+        the module, and its build flags, for others (see `versions`)."""
 
     def launch(
         self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0

@@ -1,7 +1,8 @@
-"""SPIR-V modules: written by LLVM, carrying the LLVM IR they were made from.
+"""SPIR-V modules: written by LLVM, carrying what the runtime must know of them.
 
-The simulator executes the LLVM module that became the SPIR-V, so the text travels inside: zlib,
-base85, cut into `OpModuleProcessed` strings (a debug instruction that every consumer may ignore).
+Triton hands `load_binary` the module and nothing else, so texts travel inside, first of all the
+LLVM IR, which the simulator executes: zlib, base85, cut into `OpModuleProcessed` strings (a debug
+instruction that every consumer may ignore).
 Word layout: SPIR-V specification 1.6, sections 2.3 (header, instruction words) and 2.4 (logical
 layout: OpModuleProcessed follows the names and precedes the annotations).
 """
@@ -17,7 +18,16 @@ from triton_xe.errors import DeviceError
 
 MAGIC = 0x07230203
 HEADER_WORDS = 5
-MARK = "triton-xe llvm-ir "
+MARK = "triton-xe "
+LLVM_IR = "llvm-ir"
+CONDITIONS = "launch-conditions"
+"""What launches must satisfy (`triton_xe.conditions`); a module without them takes any."""
+CONDITIONAL = "__conditional"
+"""Ends the name of an entry point that does not take every launch, so that only those find it who
+test the conditions."""
+BUILD_FLAGS = "build-flags"
+GENERAL = "general-version"
+"""What the version for other launches is compiled from."""
 SOURCE_NODE = "xe.at"
 """Metadata of an instruction of the LLVM IR: file, line and column of the user's code."""
 UNFILLED_NODE = "xe.unfilled"
@@ -79,32 +89,39 @@ def ids_are_sound(binary: bytes) -> bool:
     return len(set(ids)) == len(ids) and max(ids, default=0) < bound
 
 
-def attach_llvm_ir(binary: bytes, text: str) -> bytes:
-    """The same module with `text` inside; the rest is unchanged."""
+def attach(binary: bytes, name: str, text: str) -> bytes:
+    """The same module with `text` inside, under a name; the rest is unchanged."""
     at = next(
         (start for opcode, start, _ in instructions(binary) if opcode not in _BEFORE_PROCESSED),
         len(binary),
     )
     packed = base64.b85encode(zlib.compress(text.encode(), 6)).decode()
     chunks = [packed[i : i + CHUNK_BYTES] for i in range(0, len(packed), CHUNK_BYTES)]
-    inserted = b"".join(_processed(f"{MARK}{i} {c}") for i, c in enumerate(chunks))
+    inserted = b"".join(_processed(f"{MARK}{name} {i} {c}") for i, c in enumerate(chunks))
     return binary[:at] + inserted + binary[at:]
 
 
-def attached_llvm_ir(binary: bytes) -> str:
-    """The LLVM IR text attached by `attach_llvm_ir`; `DeviceError` when there is none."""
+def attached(binary: bytes, name: str) -> str:
+    """The text attached under a name; empty when there is none."""
+    mark = f"{MARK}{name} ".encode()
     found: list[str] = []
-    for opcode, start, length in instructions(binary):
-        if opcode == OP_MODULE_PROCESSED:
-            text = binary[start + 4 : start + length].rstrip(b"\0").decode()
-            if text.startswith(MARK):
-                found.append(text.split(" ", 3)[3])
-    if not found:
+    at = binary.find(mark)  # base85 has no spaces, and no time is spent on the instructions
+    while at >= 0:
+        end = binary.index(b"\0", at)
+        found.append(binary[at + len(mark) : end].decode().partition(" ")[2])
+        at = binary.find(mark, end)
+    return zlib.decompress(base64.b85decode("".join(found))).decode() if found else ""
+
+
+def attached_llvm_ir(binary: bytes) -> str:
+    """The LLVM IR that a module was written from; `DeviceError` when it has none inside."""
+    text = attached(binary, LLVM_IR)
+    if not text:
         raise DeviceError(
             "this SPIR-V module carries no LLVM IR: the simulator runs only modules compiled by "
             "triton-xe; compile the kernel again"
         )
-    return zlib.decompress(base64.b85decode("".join(found))).decode()
+    return text
 
 
 def _processed(text: str) -> bytes:

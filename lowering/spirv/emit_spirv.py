@@ -14,7 +14,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.spirv import spirv_target
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
-from triton_xe.spirv import attach_llvm_ir, ids_are_sound
+from triton_xe.spirv import LLVM_IR, attach, ids_are_sound
 
 
 def emit_spirv(text: str, parsed: Any = None) -> bytes:
@@ -26,7 +26,7 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
     if parsed is None:
         parsed = verified(text)
         check_parsed(parsed)
-    return attach_llvm_ir(written(text, parsed), text)
+    return attach(written(text, parsed), LLVM_IR, text)
 
 
 def written(text: str, parsed: Any = None) -> bytes:

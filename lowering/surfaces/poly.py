@@ -136,6 +136,11 @@ class Poly:
         inside = {m: c for m, c in self.terms.items() if any(has(s) for s in m)}
         return Poly(inside), Poly({m: c for m, c in self.terms.items() if m not in inside})
 
+    def terms_by_sign(self) -> tuple[Poly, Poly]:
+        """Two polynomials without negative coefficients; this one is their difference."""
+        added = {m: c for m, c in self.terms.items() if c > 0}
+        return Poly(added), -Poly({m: c for m, c in self.terms.items() if c < 0})
+
 
 def at_least(left: Poly, right: Poly, what: str) -> Guard:
     return Guard(left, Relation.AT_LEAST, right, what)

@@ -58,6 +58,7 @@ from triton_xe.lowering.surfaces.affine import (
     invariant_in,
     shape_of,
 )
+from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.poly import Poly, at_least
 from triton_xe.lowering.surfaces.surfaces import (
     LastIteration,
@@ -163,7 +164,8 @@ class Site:
             polys += [surface.height, surface.width, surface.pitch]
             polys += [y.start, y.step, x.start, x.step]
         found: set[SSAValue] = {surface.base for surface, _, _ in self.accesses.values()}
-        amounts = [amount for guard in self.guards for amount in (guard.amount, guard.bound)]
+        tested = tested_in_kernel(self.guards, self.anchor)
+        amounts = [amount for guard in tested for amount in (guard.amount, guard.bound)]
         if self.loop is not None:
             found |= set(self.loop.operands[:3])
         return found.union(*map(values_of, (*polys, *amounts)))
@@ -271,7 +273,9 @@ def _version(sites: list[Site]) -> None:
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():
             remark(op, "2D block load" + only_if(surface.guards))
-    condition = Scalars(InsertPoint.before(anchor)).all_hold(guards)
+    assume(guards, anchor)
+    tested = tested_in_kernel(guards, anchor)
+    condition = Scalars(InsertPoint.before(anchor)).all_hold(tested)
     everything: list[Operation] = [
         op for site in sites for op in (site.loop, *site.accesses) if op is not None
     ]
@@ -455,8 +459,9 @@ def store_block(
     stores: Sequence[Operation], value: SSAValue, surface: Surface, guards: Iterable[Guard]
 ) -> scf.IfOp | None:
     """Store a tile as a block in place of `stores`; the answer is the choice, if one is left."""
-    at = InsertPoint.before(stores[-1])
-    condition = Scalars(at).all_hold(guards)
+    at, guards = InsertPoint.before(stores[-1]), list(guards)
+    assume(guards, stores[-1])
+    condition = Scalars(at).all_hold(tested_in_kernel(guards, stores[-1]))
     if condition is None:
         _block_store(stores[-1], value, surface, at)
         for store in stores:

@@ -42,6 +42,8 @@ from triton_xe.runtime.level_zero.sycl_queue import (
 from triton_xe.runtime.level_zero.targets import device_target, nearest_target
 from triton_xe.runtime.level_zero.zebin import is_zebin, kernel_facts, undefined_symbols
 from triton_xe.runtime.spirv_reader import EntryPoint, entry_point
+from triton_xe.runtime.versions import General, entry_name, versions_of
+from triton_xe.spirv import CONDITIONAL
 
 LARGE_GRF = 256
 LARGE_GRF_FLAG = "-ze-opt-large-register-file"
@@ -84,7 +86,8 @@ class LevelZeroKernel:
     ) -> None:
         self._object = KernelObject(module, entry.name)
         properties = self._object.properties
-        self.name, self.argument_types = entry.name, entry.argument_types
+        self.name = entry.name.removesuffix(CONDITIONAL)
+        self.argument_types = entry.argument_types
         self.report, self.group_size = report, _group_size(entry, properties)
         self.n_registers, self.n_spills = registers, int(properties.spillMemSize)
         self.max_threads = self._object.max_group_size or device.target.max_work_group_size
@@ -106,6 +109,8 @@ class LevelZeroKernel:
 
     def close(self) -> None:
         self.launch_state.handle = 0
+        if self.launch_state.versions is not None:
+            self.launch_state.versions.close()
         self._object.close()
 
 
@@ -174,7 +179,19 @@ class LevelZeroDevice:
             self._check_span(pointer, nbytes)
             self.list.fill(pointer, bytes([byte]), nbytes)
 
-    def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> LevelZeroKernel:
+    def load(
+        self, binary: bytes, kernel_name: str, *, build_flags: str = "",
+        general: General | None = None,
+    ) -> LevelZeroKernel:
+        """One kernel of a SPIR-V module, and the way to its general version (see `Device`)."""
+        kernel = self._load(binary, kernel_name, build_flags)
+        launcher.assume(kernel.launch_state, versions_of(
+            binary, kernel_name,
+            lambda module, flags: self.load(module, kernel_name, build_flags=flags), general,
+        ))
+        return kernel
+
+    def _load(self, binary: bytes, kernel_name: str, build_flags: str) -> LevelZeroKernel:
         """Build a SPIR-V module, or take it from the cache, and get one kernel of it.
 
         When 128 registers spill, the module is built once more with 256, and that build is kept
@@ -183,7 +200,8 @@ class LevelZeroDevice:
         """
         refuse_after_fork()
         self._adopt_torch()
-        return self._native_kernel(binary, kernel_name, build_flags)[0]
+        entry = entry_name(binary, kernel_name)
+        return self._native_kernel(binary, entry, build_flags)[0]
 
     def native_code(self, binary: bytes, kernel_name: str, build_flags: str = "") -> NativeEntry:
         """The native binary that the driver makes of a SPIR-V module, or made of it before."""

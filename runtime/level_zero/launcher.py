@@ -16,7 +16,7 @@ import operator
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from triton_xe.errors import DeviceError
@@ -28,6 +28,7 @@ from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError
 from triton_xe.runtime.level_zero.objects import describe_pointer
 from triton_xe.runtime.level_zero.raw import api
+from triton_xe.runtime.versions import Versions
 
 Launch = Callable[..., None]
 
@@ -92,6 +93,13 @@ class KernelState:
     """Compiled code must not set arguments now."""
     has_last: int = 0
     """Compiled code knows which arguments the driver has."""
+    versions: Versions | None = None
+    """What the kernel assumes of launches, and the version for others."""
+    general: Any = None
+    """The state of that version, once it was needed."""
+
+    def assume(self, conditions: bytes) -> None:
+        """Leave launches that do not satisfy a packed table to `general`."""
 
 
 def device_state() -> DeviceState:
@@ -106,6 +114,13 @@ def kernel_state(device: DeviceState, handle: int, types: Sequence[str]) -> Kern
     kind = KernelState if _is_plain(device) else native.launch.Kernel
     state: KernelState = kind(device, handle, _format(types))
     return state
+
+
+def assume(kernel: KernelState, versions: Versions | None) -> None:
+    """Launch a kernel only when its conditions hold, else its general version."""
+    if versions is not None:
+        kernel.versions = versions
+        kernel.assume(versions.conditions.packed())
 
 
 def make_launcher(
@@ -184,6 +199,10 @@ class _Launch:
             for index, (kind, value) in enumerate(zip(self.types, values, strict=True))
             if kind != "constexpr"
         ]
+        other = self._general(arguments, grid)
+        if other is not None:
+            replace(self, kernel=other)(queue, x, y, z, *values)
+            return
         with _lock:
             self._check_open()
             self.kernel.is_busy, self.kernel.has_last = 1, 0
@@ -191,6 +210,21 @@ class _Launch:
                 self._start(queue or self.device.list, grid, arguments)
             finally:
                 self.kernel.is_busy = 0
+
+    def _general(
+        self, arguments: list[tuple[int, bytes | None]], grid: list[int]
+    ) -> KernelState | None:
+        """The general version of the kernel for a launch that needs it, else None."""
+        versions = self.kernel.versions
+        if versions is None:
+            return None
+        numbers = [int.from_bytes(data or b"", "little") for _, data in arguments]
+        failing = versions.failing(numbers, grid)
+        if not failing:
+            return None
+        other: KernelState = versions.general(failing).launch_state
+        self.kernel.general = other
+        return other
 
     def _start(
         self, queue: int, grid: list[int], arguments: list[tuple[int, bytes | None]]

@@ -175,6 +175,187 @@ static PyType_Spec device_spec = {
 };
 static PyTypeObject *device_type;
 
+/* ---- Conditions of a launch: what `triton_xe/conditions.py` says, and in its order ---- */
+
+enum { CONSTANT, ARGUMENT, ADDRESS, PROGRAM, PROGRAMS, ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER,
+       MINIMUM, MAXIMUM, EITHER, SPAN, REST, NONNEGATIVE, MULTIPLE };
+#define ALIGNMENT 64
+#define MANY_ZEROS 62
+
+typedef struct {
+    int64_t a;
+    uint16_t b;
+    uint8_t op, bits;
+} Step;
+_Static_assert(sizeof(Step) == 16, "a step as conditions.py packs it");
+
+typedef struct { int64_t low, high; int zeros; } Range;
+
+typedef struct {
+    size_t count;
+    int is_known, holds; /* the answer for the inputs that the ranges hold */
+    Range *ranges;
+    Step steps[];
+} Conditions;
+
+static Range exact(int64_t value)
+{
+    int zeros = value ? __builtin_ctzll((uint64_t)value) : MANY_ZEROS;
+    return (Range){value, value, zeros < MANY_ZEROS ? zeros : MANY_ZEROS};
+}
+
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
+
+static Range input(const Step *s, const uint64_t *arguments, const uint64_t *grid)
+{
+    switch (s->op) {
+    case ARGUMENT: return exact((int64_t)(arguments[s->a] << (64 - s->bits)) >> (64 - s->bits));
+    case ADDRESS: return exact(arguments[s->a] % ALIGNMENT);
+    case PROGRAMS: return exact(grid[s->a]);
+    case PROGRAM:
+        return grid[s->a] > 1 ? (Range){0, (int64_t)grid[s->a] - 1, 0} : exact(0);
+    default: return exact(s->a);
+    }
+}
+
+static int multiply(const Range *x, const Range *y, Range *to)
+{
+    int64_t ends[4];
+    if (__builtin_mul_overflow(x->low, y->low, &ends[0]) ||
+        __builtin_mul_overflow(x->low, y->high, &ends[1]) ||
+        __builtin_mul_overflow(x->high, y->low, &ends[2]) ||
+        __builtin_mul_overflow(x->high, y->high, &ends[3]))
+        return 0;
+    to->low = least(least(ends[0], ends[1]), least(ends[2], ends[3]));
+    to->high = most(most(ends[0], ends[1]), most(ends[2], ends[3]));
+    to->zeros = (int)least(x->zeros + y->zeros, MANY_ZEROS);
+    return 1;
+}
+
+/* By positive divisors: a quotient is farthest from zero for the smallest one. */
+static void divide(const Range *x, const Range *y, Range *to)
+{
+    to->low = x->low / (x->low < 0 ? y->low : y->high);
+    to->high = x->low == x->high && y->low == y->high
+                   ? to->low
+                   : x->high / (x->high < 0 ? y->high : y->low);
+    to->zeros = 0;
+}
+
+static void remainder_of(const Range *x, const Range *y, Range *to)
+{
+    if (x->low == x->high && y->low == y->high) {
+        *to = exact(x->low % y->low);
+    } else if (-y->low < x->low && x->high < y->low) {
+        *to = *x;
+    } else {
+        int zeros = x->zeros < y->zeros ? x->zeros : y->zeros;
+        int64_t end = y->high - (INT64_C(1) << zeros);
+        *to = (Range){most(least(x->low, 0), -end), least(most(x->high, 0), end), zeros};
+    }
+}
+
+/* The range of an arithmetic step; 0 where it may overflow or divide by no positive number. */
+static int compute(const Step *s, const Range *x, const Range *y, Range *to)
+{
+    Range r = {0, 0, x->zeros < y->zeros ? x->zeros : y->zeros};
+    switch (s->op) {
+    case ADD:
+        if (__builtin_add_overflow(x->low, y->low, &r.low) ||
+            __builtin_add_overflow(x->high, y->high, &r.high))
+            return 0;
+        break;
+    case SUBTRACT:
+        if (__builtin_sub_overflow(x->low, y->high, &r.low) ||
+            __builtin_sub_overflow(x->high, y->low, &r.high))
+            return 0;
+        break;
+    case MULTIPLY:
+        if (!multiply(x, y, &r))
+            return 0;
+        break;
+    case DIVIDE: case REMAINDER:
+        if (y->low < 1)
+            return 0;
+        (s->op == DIVIDE ? divide : remainder_of)(x, y, &r);
+        break;
+    case MINIMUM: r.low = least(x->low, y->low); r.high = least(x->high, y->high); break;
+    case MAXIMUM: r.low = most(x->low, y->low); r.high = most(x->high, y->high); break;
+    case EITHER: r.low = least(x->low, y->low); r.high = most(x->high, y->high); break;
+    default: r.low = x->low; r.high = y->high > x->high ? y->high - 1 : x->high; r.zeros = 0;
+    }
+    if (s->bits < 64 && (r.low < -(INT64_C(1) << (s->bits - 1)) ||
+                         r.high >= INT64_C(1) << (s->bits - 1)))
+        return 0;
+    *to = r.low == r.high ? exact(r.low) : r;
+    return 1;
+}
+
+static Range rest(const Range *x, int power)
+{
+    int64_t size = INT64_C(1) << power;
+    if (x->low == x->high)
+        return exact(x->low & (size - 1));
+    return x->zeros >= power ? exact(0)
+                             : (Range){0, size - (INT64_C(1) << x->zeros), x->zeros};
+}
+
+static int evaluate(const Conditions *c)
+{
+    for (size_t n = 0; n < c->count; n++) {
+        const Step *s = &c->steps[n];
+        if (s->op < ADD)
+            continue;
+        const Range *x = &c->ranges[s->a];
+        if (s->op == NONNEGATIVE ? x->low < 0 : s->op == MULTIPLE && x->zeros < s->b)
+            return 0;
+        if (s->op == REST)
+            c->ranges[n] = rest(x, s->b);
+        else if (s->op < REST && !compute(s, x, &c->ranges[s->b], &c->ranges[n]))
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether all conditions hold for a launch; the answer is kept for launches of the same inputs. */
+static int holds(Conditions *c, const uint64_t *arguments, const uint64_t *grid)
+{
+    if (!grid[0] || !grid[1] || !grid[2])
+        return 1;
+    for (size_t n = 0; n < c->count; n++) {
+        if (c->steps[n].op >= ADD)
+            continue;
+        Range now = input(&c->steps[n], arguments, grid), *then = &c->ranges[n];
+        if (now.low != then->low || now.high != then->high || now.zeros != then->zeros) {
+            *then = now;
+            c->is_known = 0;
+        }
+    }
+    if (!c->is_known) {
+        c->holds = evaluate(c);
+        c->is_known = 1;
+    }
+    return c->holds;
+}
+
+/* The conditions of a packed table; NULL with an exception. */
+static Conditions *read_conditions(PyObject *packed)
+{
+    char *data;
+    Py_ssize_t bytes;
+    if (PyBytes_AsStringAndSize(packed, &data, &bytes))
+        return NULL;
+    size_t count = (size_t)bytes / sizeof(Step);
+    Conditions *c = PyMem_Calloc(1, sizeof *c + count * (sizeof(Step) + sizeof(Range)));
+    if (!c)
+        return (Conditions *)PyErr_NoMemory();
+    c->count = count;
+    memcpy(c->steps, data, count * sizeof(Step));
+    c->ranges = (Range *)&c->steps[count];
+    return c;
+}
+
 /* ---- Kernels ---- */
 
 #define MOST_ARGUMENTS 256
@@ -185,9 +366,23 @@ typedef struct {
     ze_kernel_handle_t handle; /* NULL when the kernel is closed */
     int is_busy;  /* Python is setting arguments */
     int has_last; /* the driver has the values in `last` */
+    Conditions *conditions; /* NULL: it runs for every launch */
+    PyObject *versions;     /* for Python */
+    PyObject *general;      /* the kernel for launches that do not satisfy them, once loaded */
     uint64_t last[MOST_ARGUMENTS];
     char types[MOST_ARGUMENTS + 1]; /* a format */
 } Kernel;
+
+/* assume(packed table): launch this kernel only when the conditions hold. */
+static PyObject *kernel_assume(PyObject *self, PyObject *packed)
+{
+    Conditions *c = read_conditions(packed);
+    if (!c)
+        return NULL;
+    PyMem_Free(((Kernel *)self)->conditions);
+    ((Kernel *)self)->conditions = c;
+    Py_RETURN_NONE;
+}
 
 /* Kernel(device, handle, format) */
 static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -208,17 +403,23 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 
 static void kernel_release(PyObject *self)
 {
-    Py_XDECREF((PyObject *)((Kernel *)self)->device);
+    Kernel *k = (Kernel *)self;
+    Py_XDECREF((PyObject *)k->device);
+    Py_XDECREF(k->versions);
+    Py_XDECREF(k->general);
+    PyMem_Free(k->conditions);
     release(self);
 }
 
 static PyMemberDef kernel_members[] = {
     MEMBER(Kernel, T_ULONGLONG, handle), MEMBER(Kernel, T_INT, is_busy),
-    MEMBER(Kernel, T_INT, has_last), {NULL},
+    MEMBER(Kernel, T_INT, has_last), MEMBER(Kernel, T_OBJECT, versions),
+    MEMBER(Kernel, T_OBJECT, general), {NULL},
 };
+static PyMethodDef kernel_methods[] = {{"assume", kernel_assume, METH_O, NULL}, {NULL}};
 static PyType_Slot kernel_slots[] = {
     {Py_tp_new, kernel_new}, {Py_tp_dealloc, kernel_release}, {Py_tp_members, kernel_members},
-    {0, NULL},
+    {Py_tp_methods, kernel_methods}, {0, NULL},
 };
 static PyType_Spec kernel_spec = {
     "triton_xe.runtime.native.launch.Kernel", sizeof(Kernel), 0, Py_TPFLAGS_DEFAULT, kernel_slots,
@@ -399,7 +600,7 @@ static int fits(const Kernel *k, const char *format)
 
 static int is_open(const Kernel *k) { return k->handle && k->device->list && !k->is_busy; }
 
-/* Read all values, then set all arguments, then append the kernel to the list. */
+/* Read all values, choose the version of the kernel, then set all arguments, then append the kernel to the list. */
 static int run(Kernel *k, const char *format, const ze_command_list_handle_t *list,
                PyObject *const *sizes, PyObject *const *values)
 {
@@ -414,6 +615,12 @@ static int run(Kernel *k, const char *format, const ze_command_list_handle_t *li
     for (const char *type = format; *type; type++, values++)
         if (*type != 'x' && !read_value(k->device, *values, *type, &read[count++]))
             return 0;
+    if (k->conditions && !holds(k->conditions, read, grid)) {
+        PyObject *general = k->general;
+        if (!general || !Py_IS_TYPE(general, kernel_type) || !fits((Kernel *)general, format))
+            return 0;
+        k = (Kernel *)general;
+    }
     if (!is_open(k)) /* asked last: reading a value can run Python code */
         return 0;
     count = 0;
@@ -528,7 +735,24 @@ static PyObject *release_shared(PyObject *self, PyObject *address)
     Py_RETURN_NONE;
 }
 
+/* conditions_hold(packed table, arguments, grid), for tests: bytes of 64-bit numbers. */
+static PyObject *conditions_hold(PyObject *self, PyObject *args)
+{
+    PyObject *packed;
+    const uint64_t *arguments, *grid;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "Sy#y#", &packed, &arguments, &size, &grid, &size))
+        return NULL;
+    Conditions *c = read_conditions(packed);
+    if (!c)
+        return NULL;
+    int answer = holds(c, arguments, grid);
+    PyMem_Free(c);
+    return PyBool_FromLong(answer);
+}
+
 static PyMethodDef functions[] = {
+    {"conditions_hold", conditions_hold, METH_VARARGS, NULL},
     {"make_launcher", make_launcher, METH_VARARGS, NULL},
     {"read_tensors", read_tensors, METH_VARARGS, NULL},
     {"device_of", device_of, METH_O, NULL},

@@ -33,7 +33,8 @@ from triton_xe.runtime.simulator.sanitizer.state import Word
 from triton_xe.runtime.simulator.trace import tracing
 from triton_xe.runtime.simulator.widen.function import ENTRY
 from triton_xe.runtime.simulator.widen.host import HostKernel
-from triton_xe.spirv import attached_llvm_ir, is_spirv
+from triton_xe.runtime.versions import General, Versions, entry_name, versions_of
+from triton_xe.spirv import CONDITIONAL, attached_llvm_ir, is_spirv
 
 
 class SimulatedBuffer:
@@ -78,6 +79,8 @@ class SimulatedKernel:
     max_threads: int = 1024
     argument_types: tuple[str, ...] = field(default=())
     launch_state: None = None
+    versions: Versions | None = None
+    """The version for launches that do not satisfy what this one assumes."""
     whole: SimulatedKernel | None = None
     """The same kernel with the fallbacks that `host` leaves out, once one was needed."""
     prefers_whole: bool = False
@@ -89,6 +92,8 @@ class SimulatedKernel:
     def close(self) -> None:
         self.code = None
         self.whole = self.guards = None
+        if self.versions is not None:
+            self.versions.close()
         self.checked.clear()
 
 
@@ -122,11 +127,22 @@ class SimulatedDevice:
             raise DeviceError("copy_to_host needs a contiguous array")
         ctypes.memmove(array.ctypes.data, pointer, array.nbytes)
 
-    def load(self, binary: bytes, kernel_name: str, *, build_flags: str = "") -> SimulatedKernel:
+    def load(
+        self, binary: bytes, kernel_name: str, *, build_flags: str = "",
+        general: General | None = None,
+    ) -> SimulatedKernel:
         """Compile a kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
-        text = attached_llvm_ir(binary) if is_spirv(binary) else binary.decode()
-        made = self._compile(KernelSource(text, kernel_name, self.target), Part.COMMON)
+        if is_spirv(binary):
+            text, entry = attached_llvm_ir(binary), entry_name(binary, kernel_name)
+        else:
+            text, entry = binary.decode(), kernel_name
+        made = self._compile(KernelSource(text, entry, self.target), Part.COMMON)
         made.n_registers = RegisterFile.of_flags(build_flags).registers or made.n_registers
+        if is_spirv(binary):
+            made.versions = versions_of(
+                binary, kernel_name,
+                lambda module, flags: self.load(module, kernel_name, build_flags=flags), general,
+            )
         return made
 
     @paused_collector()
@@ -137,7 +153,7 @@ class SimulatedDevice:
         host = source.translated(part, sanitizer)
         code = load_kernel(host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
         return SimulatedKernel(
-            source.name, source, host, code, code.address(ENTRY),
+            source.name.removesuffix(CONDITIONAL), source, host, code, code.address(ENTRY),
             (time.perf_counter() - started) * 1e3,
             max_threads=self.target.max_work_group_size, argument_types=host.argument_types,
         )
@@ -158,6 +174,11 @@ class SimulatedDevice:
         if kernel.code is None:
             raise DeviceError(f"kernel {kernel.name} was closed")
         check_grid(kernel.name, grid)
+        failing = kernel.versions.failing(args, grid) if kernel.versions is not None else ""
+        if failing and kernel.versions is not None:
+            other: Any = kernel.versions.general(failing)
+            self.launch(other, grid, args, stream=stream, sanitize=sanitize)
+            return
         if knobs.sanitize() if sanitize is None else sanitize:
             self._launch_checked(kernel, grid, args)
             return

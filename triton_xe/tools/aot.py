@@ -33,7 +33,7 @@ def write_folder(
     them.  `UnsupportedError` when the kernel needs memory that only Triton's launcher allocates.
     """
     metadata, name = kernel.metadata, kernel.name
-    _check_memory(metadata, name)
+    _check_launches(metadata, name)
     spirv: bytes = kernel.asm["spv"]
     flags = str(getattr(metadata, "build_flags", ""))
     entry = entry_point(spirv, name)
@@ -157,7 +157,12 @@ def _parameters(
     )
 
 
-def _check_memory(metadata: Any, name: str) -> None:
+def _check_launches(metadata: Any, name: str) -> None:
+    if getattr(metadata, "launch_conditions", ""):
+        raise UnsupportedError(
+            f"kernel {name!r} leaves launches that do not satisfy its conditions to another module;"
+            " compile it with guards='kernel'"
+        )
     scratch = (getattr(metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile"))
     if any(scratch) or getattr(metadata, "debug_sites", None):
         raise UnsupportedError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from triton_xe.intrinsics import genisa, opencl
-from triton_xe.spirv import attach_llvm_ir
+from triton_xe.spirv import LLVM_IR
+from triton_xe.spirv import attach as attach_text
 
 GROUP_SIZE = 64
 """Work-items per work-group of every kernel here, as one x dimension."""
@@ -99,4 +100,4 @@ def to_spirv(text: str, *, attach: bool = True) -> bytes:
     from triton_xe.lowering.spirv.emit_spirv import written
 
     binary = written(text)
-    return attach_llvm_ir(binary, text) if attach else binary
+    return attach_text(binary, LLVM_IR, text) if attach else binary

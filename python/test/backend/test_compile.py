@@ -17,9 +17,9 @@ from triton.runtime.errors import OutOfResources
 from xdsl.dialects.arith import AddfOp
 
 from examples.vector_add import add, add_kernel
-from triton_xe.backend import notes, source_hash
+from triton_xe.backend import source_hash
 from triton_xe.errors import UnsupportedError
-from triton_xe.spirv import attached_llvm_ir, is_spirv
+from triton_xe.spirv import BUILD_FLAGS, attached, attached_llvm_ir, is_spirv
 
 ROOT = Path(__file__).parents[3]
 STAGES = ["ttir", "ttgir", "xetile", "xegpu", "llir", "spv"]
@@ -268,7 +268,7 @@ def test_build_flags_travel_in_the_module(cache):
     kernel = triton.compile(source(), target=BMG, options={"grf_mode": "256"})
     assert kernel.metadata.build_flags
     binary = kernel.asm["spv"]
-    assert notes.attached(binary, notes.BUILD_FLAGS) == kernel.metadata.build_flags
+    assert attached(binary, BUILD_FLAGS) == kernel.metadata.build_flags
     assert attached_llvm_ir(binary) == kernel.asm["llir"]
 
 

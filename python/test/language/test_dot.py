@@ -171,11 +171,10 @@ def test_the_result_of_a_dot_stays_in_its_warp_for_the_next():
     d = torch.empty(64, 64, device="xpu")
     kernel = chained_kernel[(1,)](a.to("xpu"), b.to("xpu"), c.to("xpu"), d, 64, num_warps=4)
     assert error(d, (a.float() @ b.float()).half(), c) < 1e-3
-    fast = kernel.asm["xetile"].split("scf.if ", 1)[1].split("} else {", 1)[0]
+    fast = kernel.asm["xetile"]
     assert fast.count("xetile.tile_mma") == 2
     assert "ttg.convert_layout" in fast  # from the first result to the second operand: registers
-    exchanged = kernel.asm["llir"].split("after:", 1)[0]
-    assert "addrspace(3)" not in exchanged
+    assert "addrspace(3)" not in kernel.asm["llir"]
 
 
 @triton.jit

@@ -39,12 +39,12 @@ class Driver:
         self.kernels = self.launches = 0
         self.refused: list[str] = []
 
-    def load(self, _: Any, binary: bytes, name: str, *, build_flags: str = "") -> Any:
+    def load(self, _: Any, binary: bytes, name: str, **options: Any) -> Any:
         if not is_spirv(binary):
             pytest.skip("a kernel in LLVM IR, for the simulator only")
         self.kernels += 1
         try:
-            return self.device.load(binary, name, build_flags=build_flags)
+            return self.device.load(binary, name, **options)
         except Exception as error:
             self.refused.append(f"{self.test}: {error}")
             raise

@@ -51,6 +51,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--num-stages", type=int, default=2,
                         help="loads of a loop are prefetched one less than this ahead")
     parser.add_argument("--grf-mode", default="default", help="default, auto, or registers")
+    parser.add_argument(
+        "--guards", choices=("launch", "kernel"),
+        help="where is tested what fast code needs of arguments; binaries, which any program may "
+             "launch, do it in the kernel")
     parser.set_defaults(run=run)
 
 
@@ -61,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         "num_warps": arguments.num_warps,
         "num_stages": arguments.num_stages,
         "grf_mode": arguments.grf_mode,
+        "guards": arguments.guards or default_guards(arguments),
     }
     from triton.errors import TritonError
 
@@ -73,6 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     emit(_stage(kernel, arguments.emit, arguments.target), arguments.output)
     return 0
+
+
+def default_guards(arguments: argparse.Namespace) -> str:
+    """In the kernel for what is launched without Triton, else as Triton's launches compile it."""
+    is_binary = arguments.out is not None or arguments.emit in ("spirv", "spv", "zebin")
+    return "kernel" if is_binary else "launch"
 
 
 def write_out(kernel: Any, function: Any, arguments: argparse.Namespace) -> None:
@@ -228,7 +239,8 @@ def _stage(kernel: Any, name: str, target: str) -> str | bytes:
     spirv, flags = kernel.asm["spv"], getattr(kernel.metadata, "build_flags", "")
     if name == "zebin":
         return aot.native_code(spirv, kernel.name, target, flags)
-    return intel.compile_spirv(spirv, target, flags).asm[kernel.name]
+    (listing,) = intel.compile_spirv(spirv, target, flags).asm.values()
+    return listing
 
 
 def emit(content: str | bytes, output: Path | None) -> None:

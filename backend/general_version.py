@@ -1,0 +1,65 @@
+"""The general version of a kernel, compiled when a launch first needs it.
+
+The module of the fast version carries its TTGIR and the options; the result is kept on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from triton.runtime.errors import OutOfResources
+
+from triton_xe import knobs
+from triton_xe.backend.source_hash import source_hash
+from triton_xe.backend.stage_errors import KernelNamer
+from triton_xe.collector import paused_collector
+from triton_xe.hardware.target import target
+from triton_xe.runtime import checked_files
+from triton_xe.spirv import BUILD_FLAGS, GENERAL, attach, attached
+
+
+def with_source(binary: bytes, ttgir: str, arch: str, options: dict[str, Any]) -> bytes:
+    """The module with what its general version is compiled from."""
+    return attach(binary, GENERAL, json.dumps({"ttgir": ttgir, "arch": arch, "options": options}))
+
+
+def general_version(binary: bytes) -> tuple[bytes, str]:
+    """The module for every launch, and its build flags, from the cache or compiled now.
+
+    `OutOfResources` when it needs more shared local memory than the device has.
+    """
+    file = _file(binary)
+    made = checked_files.read(file)
+    if made is None:
+        made = _compiled(json.loads(attached(binary, GENERAL)))
+        checked_files.write(file, made)
+    return made, attached(made, BUILD_FLAGS)
+
+
+def _file(binary: bytes) -> Path:
+    digest = hashlib.sha256(source_hash().encode() + binary).hexdigest()
+    return knobs.cache_dir() / "general" / f"{digest}.spv"
+
+
+@paused_collector()
+def _compiled(source: dict[str, Any]) -> bytes:
+    namer = KernelNamer()
+    namer.ttgir = source["ttgir"]
+    made: bytes = namer.wrap("the general version", _stages)(source, {})
+    return made
+
+
+def _stages(source: Any, metadata: dict[str, Any]) -> bytes:
+    from triton_xe.lowering import pipeline
+    from triton_xe.lowering.module_facts import CompileOptions
+
+    arch, options = source["arch"], CompileOptions(**{**source["options"], "guards": "kernel"})
+    xegpu = pipeline.make_xegpu(pipeline.make_xetile(source["ttgir"], options, arch))
+    binary = pipeline.make_spirv(pipeline.make_llir(xegpu, metadata), metadata)
+    most = target(arch).max_slm_bytes
+    if metadata["shared"] > most:
+        raise OutOfResources(metadata["shared"], most, "shared memory")
+    return attach(binary, BUILD_FLAGS, metadata["build_flags"])

@@ -1,0 +1,208 @@
+"""Guards that the host decides before a launch: those of arguments, sizes of the grid, program ids.
+
+A guard becomes steps of a table of conditions (`triton_xe.conditions`), which travels with the
+module.  What depends on anything else, a value read from memory for example, stays in the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerType, StringAttr
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from triton_xe.conditions import Table
+from triton_xe.dialects.arith_ext import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
+from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.dialects.tt.types import PointerType
+from triton_xe.hardware import block_2d
+from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.lowering.module_facts import (
+    LAUNCH_CONDITIONS,
+    launch_conditions_of,
+    module_of,
+    options_of,
+)
+from triton_xe.lowering.surfaces.affine import (
+    Iteration,
+    Remainder,
+    Unknown,
+    attribute,
+    constant_of,
+)
+from triton_xe.lowering.surfaces.axis_info import pointee_bytes
+from triton_xe.lowering.surfaces.poly import Poly, Symbol
+from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
+
+_BINARY: dict[type[Operation], str] = {
+    arith.AddiOp: "add", arith.SubiOp: "subtract", arith.MuliOp: "multiply",
+    arith.DivSIOp: "divide", arith.RemSIOp: "remainder",
+    arith.MinSIOp: "minimum", arith.MaxSIOp: "maximum",
+}
+_AXES = ("x", "y", "z")
+DEPTH = 100
+"""Steps behind each other that an amount may need."""
+
+
+def tested_in_kernel(guards: Iterable[Guard], at: Operation) -> list[Guard]:
+    """The guards of an access that the host cannot decide, for the module that `at` is in."""
+    if options_of(module_of(at)).guards == "kernel":
+        return list(guards)
+    return [guard for guard in guards if not _is_known(guard)]
+
+
+def assume(guards: Iterable[Guard], at: Operation) -> None:
+    """Make the guards that the kernel does not test conditions of a launch."""
+    module, guards = module_of(at), list(guards)
+    tested = tested_in_kernel(guards, at)
+    table = Table.read(launch_conditions_of(module))
+    for guard in guards:
+        if guard not in tested:
+            _require(table, guard)
+    if table.steps:
+        module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
+
+
+def _is_known(guard: Guard) -> bool:
+    try:
+        _require(Table(), guard)
+    except Unknown:
+        return False
+    return True
+
+
+def _require(table: Table, guard: Guard) -> None:
+    write = _Steps(table)
+    match guard.relation:
+        case Relation.FALSE:
+            gap = table.step("subtract", table.constant(0), write.value(guard.amount))
+            table.require("nonnegative", gap, what=guard.what)
+        case Relation.MULTIPLE_OF:
+            zeros = guard.bound.bit_length() - 1
+            table.require("multiple", write.amount(guard.amount), zeros, what=guard.what)
+        case _:
+            gap = write.difference(guard.amount, guard.bound)
+            table.require("nonnegative", gap, what=guard.what)
+
+
+class _Steps:
+    """Writes the steps that compute an amount; `Unknown` when the host does not know one."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._known: dict[SSAValue, int] = {}
+        self._depth = 0
+
+    def amount(self, amount: object) -> int:
+        match amount:
+            case Poly():
+                return self.poly(amount)
+            case Misalignment(base):
+                return self.table.step("rest", self.value(base), _log2(block_2d.BASE_ALIGNMENT))
+            case SSAValue():
+                return self.value(amount)
+        raise Unknown(f"{amount} is no amount of a guard")
+
+    def difference(self, amount: object, bound: object) -> int:
+        """Of two polynomials as one, in which equal terms cancel out."""
+        if isinstance(amount, Poly) and isinstance(bound, Poly):
+            return self.poly(amount - bound)
+        return self.table.step("subtract", self.amount(amount), self.amount(bound))
+
+    def poly(self, poly: Poly) -> int:
+        """The terms that are added, less those that are subtracted."""
+        added, taken = poly.terms_by_sign()
+        total = self._sum(added)
+        return self.table.step("subtract", total, self._sum(taken)) if taken.terms else total
+
+    def _sum(self, poly: Poly) -> int:
+        terms = [self._term(symbols, factor) for symbols, factor in poly.terms.items()]
+        return self._fold("add", terms or [self.table.constant(0)])
+
+    def _term(self, symbols: tuple[Symbol, ...], factor: int) -> int:
+        parts = [self.symbol(symbol) for symbol in symbols]
+        if factor != 1 or not parts:
+            parts.append(self.table.constant(factor))
+        return self._fold("multiply", parts)
+
+    def _fold(self, op: str, parts: list[int]) -> int:
+        return reduce(lambda total, part: self.table.step(op, total, part), parts)
+
+    def symbol(self, symbol: Symbol) -> int:
+        match symbol:
+            case SSAValue():
+                return self.value(symbol)
+            case Remainder(value, modulus):
+                return self.table.step("remainder", self.poly(value), self.poly(modulus))
+            case LastIteration(loop):
+                return self.last(loop)
+            case Iteration(loop):
+                after = self.table.step("add", self.last(loop), self.table.constant(1))
+                return self.table.step("span", self.table.constant(0), after)
+        raise Unknown(f"{symbol} is no symbol of the host")
+
+    def last(self, loop: Operation) -> int:
+        low, high, step = (self.value(bound) for bound in loop.operands[:3])
+        span = self.table.step("subtract", high, low)
+        before = self.table.step("subtract", span, self.table.constant(1))
+        return self.table.step("divide", before, step)
+
+    def value(self, value: SSAValue) -> int:
+        """The number of the step that computes a scalar."""
+        known = self._known.get(value)
+        if known is None:
+            if self._depth == DEPTH:
+                raise Unknown("the value is computed in too many steps")
+            self._depth += 1
+            known = self._known[value] = self._value(value)
+            self._depth -= 1
+        return known
+
+    def _value(self, value: SSAValue) -> int:
+        constant = constant_of(value)
+        if constant is not None:
+            return self.table.constant(constant)
+        kind, op = value.type, value.owner
+        if isinstance(value, BlockArgument) or not isinstance(op, Operation):
+            return self._block_argument(value)
+        bits = kind.width.data if isinstance(kind, IntegerType) else 64
+        name = _BINARY.get(type(op))
+        if name is not None:
+            left, right = map(self.value, op.operands)
+            return self.table.step(name, left, right, bits)
+        match op:
+            case GetProgramIdOp() | GetNumProgramsOp():
+                asks = "program" if isinstance(op, GetProgramIdOp) else "programs"
+                return self.table.step(asks, _AXES.index(attribute(op, "axis").data))
+            case ExtSIOp(input=source) | IndexCastOp(input=source):
+                return self.value(source)
+            case TruncIOp(input=source) if bits > 1:
+                return self.table.step("add", self.value(source), self.table.constant(0), bits)
+            case SelectOp(lhs=chosen, rhs=other):
+                return self.table.step("either", self.value(chosen), self.value(other))
+            case AddPtrOp(ptr=base, offset=offset):
+                size = self.table.constant(pointee_bytes(value))
+                moved = self.table.step("multiply", self.value(offset), size)
+                return self.table.step("add", self.value(base), moved)
+        raise Unknown(f"the host does not know the result of {op.name}")
+
+    def _block_argument(self, value: SSAValue) -> int:
+        assert isinstance(value, BlockArgument)
+        owner, kind = value.block.parent_op(), value.type
+        if isinstance(owner, FuncOp) and owner.is_kernel:
+            if isinstance(kind, PointerType):
+                return self.table.step("address", value.index)
+            if isinstance(kind, IntegerType):
+                return self.table.step("argument", value.index, 0, max(kind.width.data, 8))
+        if isinstance(owner, scf.ForOp) and not value.index:
+            step = self.value(owner.step)
+            passed = self.table.step("multiply", self.symbol(Iteration(owner)), step)
+            return self.table.step("add", self.value(owner.lb), passed)
+        raise Unknown("the host does not know what a loop carries")
+
+
+def _log2(value: int) -> int:
+    return value.bit_length() - 1

@@ -1,0 +1,247 @@
+"""What a launch must satisfy for a kernel that was compiled for the usual launch.
+
+A kernel may assume of its arguments and its grid what its fast version needs: alignment, pitches,
+sizes.  The assumptions are a table of steps that the runtime evaluates before each launch; when
+they do not hold it launches the general version of the kernel instead.
+
+Each step has the range of its values over all programs of the launch, and a power of two that
+divides them all.  That is exact for arguments, and errs to the safe side for what differs between
+programs: where a step might overflow its type or divide by zero, the conditions do not hold.
+
+    >>> table = Table()
+    >>> size, tile = table.step("argument", 1), table.step("program", 0)
+    >>> last = table.step("multiply", tile, table.constant(128))
+    >>> table.require("nonnegative", table.step("subtract", size, last), what="tiles begin inside")
+    >>> table.failing([0, 256], (2, 1, 1)), table.failing([0, 256], (4, 1, 1))
+    ('', 'tiles begin inside')
+
+`launch.c` evaluates the same table, packed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+ALIGNMENT = 64
+"""Of an address only the rest by this number counts."""
+MANY_ZEROS = 62
+MOST_ARGUMENTS = 256
+OPS = (
+    "constant", "argument", "address", "program", "programs", "add", "subtract", "multiply",
+    "divide", "remainder", "minimum", "maximum", "either", "span", "rest", "nonnegative",
+    "multiple",
+)
+"""What a step does with its operands; the place in this list is its number in a packed table.
+
+`constant`: the number `a`.  `argument`, `address`: parameter `a`, as a number or as the rest of its
+address by ALIGNMENT.  `program`, `programs`: the number of a program and of programs along `a`.
+`divide` and `remainder` cut towards zero.  `either`: one of both.  `span`: what lies from step `a`
+up to before step `b`, which includes the beginning.  `rest`: step `a` modulo 2**b.  The last two
+are conditions: step `a` is not negative, step `a` is a multiple of 2**b."""
+_INPUTS = ("constant", "argument", "address", "program", "programs")
+_CONDITIONS = ("nonnegative", "multiple")
+_PACKED = struct.Struct("<qHBBxxxx")
+
+
+class Step(NamedTuple):
+    """One step: `a` and `b` are earlier steps or numbers; the result has `bits` bits."""
+
+    op: str
+    a: int = 0
+    b: int = 0
+    bits: int = 64
+
+
+class Range(NamedTuple):
+    """Integers from `low` to `high`, all multiples of 2**zeros."""
+
+    low: int
+    high: int
+    zeros: int
+
+
+class _Unsafe(Exception):
+    """A step may overflow, or divide by something else than a positive number."""
+
+
+@dataclass
+class Table:
+    """Steps in order, and what each condition means, by its number."""
+
+    steps: list[Step] = field(default_factory=list)
+    meanings: dict[int, str] = field(default_factory=dict)
+    _known: dict[Step, int] = field(default_factory=dict, repr=False)
+
+    def step(self, op: str, a: int = 0, b: int = 0, bits: int = 64) -> int:
+        """The number of a step, which is written once."""
+        made = Step(op, a, b, bits)
+        if made not in self._known:
+            self._known[made] = len(self.steps)
+            self.steps.append(made)
+        return self._known[made]
+
+    def constant(self, value: int) -> int:
+        return self.step("constant", value)
+
+    def require(self, op: str, a: int, b: int = 0, *, what: str) -> None:
+        """Add a condition."""
+        self.meanings.setdefault(self.step(op, a, b), what)
+
+    def failing(self, arguments: Sequence[int], grid: Sequence[int]) -> str:
+        """The first condition that does not hold for a launch; empty when all do."""
+        ranges: list[Range] = []
+        if 0 in grid:
+            return ""
+        for number, step in enumerate(self.steps):
+            try:
+                ranges.append(_range(step, ranges, arguments, grid))
+            except _Unsafe:
+                return self._needed_by(number)
+            if step.op in _CONDITIONS and not ranges[-1].low:
+                return self.meanings[number]
+        return ""
+
+    def _needed_by(self, number: int) -> str:
+        """The first condition from a step on."""
+        return next(what for at, what in sorted(self.meanings.items()) if at >= number)
+
+    def packed(self) -> bytes:
+        """For `launch.c`: of each step a, b, the number of its op, and its bits."""
+        return b"".join(_PACKED.pack(s.a, s.b, OPS.index(s.op), s.bits) for s in self.steps)
+
+    def text(self) -> str:
+        """A line per step; `read` reads it back."""
+        return "\n".join(
+            f"{s.op} {s.a} {s.b} {s.bits} {self.meanings.get(n, '')}".rstrip()
+            for n, s in enumerate(self.steps)
+        )
+
+    @staticmethod
+    def read(text: str) -> Table:
+        table = Table()
+        for number, line in enumerate(text.splitlines()):
+            op, a, b, bits, *what = line.split(" ", 4)
+            made = Step(op, int(a), int(b), int(bits))
+            if table.step(*made) != number or not _is_sound(made, number):
+                raise ValueError(f"line {number + 1} of a table of conditions: {line!r}")
+            if op in _CONDITIONS:
+                table.meanings[number] = " ".join(what)
+        return table
+
+
+def _is_sound(step: Step, number: int) -> bool:
+    """Whether a step has operands, and these come before it."""
+    op, a, b, bits = step
+    if op not in OPS or bits not in (8, 16, 32, 64):
+        return False
+    if op in _INPUTS:
+        return op == "constant" or 0 <= a < (3 if op.startswith("program") else MOST_ARGUMENTS)
+    return 0 <= a < number and 0 <= b < (number if op in _ARITHMETIC else MANY_ZEROS)
+
+
+def _range(
+    step: Step, ranges: Sequence[Range], arguments: Sequence[int], grid: Sequence[int]
+) -> Range:
+    op, a, b, bits = step
+    if op in _INPUTS:
+        return _input(step, arguments, grid)
+    left = ranges[a]
+    if op == "nonnegative":
+        return _exact(int(left.low >= 0))
+    if op == "multiple":
+        return _exact(int(left.zeros >= b))
+    if op == "rest":
+        return _rest(left, b)
+    found = _ARITHMETIC[op](left, ranges[b])
+    if found.low < -1 << bits - 1 or found.high >= 1 << bits - 1:
+        raise _Unsafe
+    return _exact(found.low) if found.low == found.high else found
+
+
+def _input(step: Step, arguments: Sequence[int], grid: Sequence[int]) -> Range:
+    match step.op:
+        case "program":
+            return Range(0, grid[step.a] - 1, 0) if grid[step.a] > 1 else _exact(0)
+        case "programs":
+            return _exact(grid[step.a])
+        case "argument":
+            end = 1 << step.bits - 1
+            return _exact((arguments[step.a] + end) % (2 * end) - end)
+        case "address":
+            return _exact(arguments[step.a] % ALIGNMENT)
+    return _exact(step.a)
+
+
+def _exact(value: int) -> Range:
+    zeros = (value & -value).bit_length() - 1
+    return Range(value, value, min(zeros, MANY_ZEROS) if value else MANY_ZEROS)
+
+
+def _rest(left: Range, power: int) -> Range:
+    if left.low == left.high:
+        return _exact(left.low % (1 << power))
+    if left.zeros >= power:
+        return _exact(0)
+    return Range(0, (1 << power) - (1 << left.zeros), left.zeros)
+
+
+def _add(x: Range, y: Range) -> Range:
+    return Range(x.low + y.low, x.high + y.high, min(x.zeros, y.zeros))
+
+
+def _subtract(x: Range, y: Range) -> Range:
+    return Range(x.low - y.high, x.high - y.low, min(x.zeros, y.zeros))
+
+
+def _multiply(x: Range, y: Range) -> Range:
+    ends = [p * q for p in x[:2] for q in y[:2]]
+    return Range(min(ends), max(ends), min(x.zeros + y.zeros, MANY_ZEROS))
+
+
+def _divide(x: Range, y: Range) -> Range:
+    if y.low < 1:
+        raise _Unsafe
+    ends = [_cut(p, q) for p in x[:2] for q in y[:2]]
+    return Range(min(ends), max(ends), 0)
+
+
+def _cut(x: int, y: int) -> int:
+    return x // y if x >= 0 else -(-x // y)
+
+
+def _remainder(x: Range, y: Range) -> Range:
+    if y.low < 1:
+        raise _Unsafe
+    if x.low == x.high and y.low == y.high:
+        return _exact(x.low - _cut(x.low, y.low) * y.low)
+    if -y.low < x.low and x.high < y.low:
+        return x
+    zeros = min(x.zeros, y.zeros)
+    most = y.high - (1 << zeros)
+    return Range(max(min(x.low, 0), -most), min(max(x.high, 0), most), zeros)
+
+
+def _minimum(x: Range, y: Range) -> Range:
+    return Range(min(x.low, y.low), min(x.high, y.high), min(x.zeros, y.zeros))
+
+
+def _maximum(x: Range, y: Range) -> Range:
+    return Range(max(x.low, y.low), max(x.high, y.high), min(x.zeros, y.zeros))
+
+
+def _either(x: Range, y: Range) -> Range:
+    return Range(min(x.low, y.low), max(x.high, y.high), min(x.zeros, y.zeros))
+
+
+def _span(x: Range, y: Range) -> Range:
+    return Range(x.low, max(x.high, y.high - 1), 0)
+
+
+_ARITHMETIC: dict[str, Callable[[Range, Range], Range]] = {
+    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide,
+    "remainder": _remainder, "minimum": _minimum, "maximum": _maximum, "either": _either,
+    "span": _span,
+}
