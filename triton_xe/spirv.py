@@ -90,7 +90,9 @@ def ids_are_sound(binary: bytes) -> bool:
 
 
 def attach(binary: bytes, name: str, text: str) -> bytes:
-    """The same module with `text` inside, under a name; the rest is unchanged."""
+    """The same module with `text`, if there is any, inside under a name."""
+    if not text:
+        return binary
     at = next(
         (start for opcode, start, _ in instructions(binary) if opcode not in _BEFORE_PROCESSED),
         len(binary),

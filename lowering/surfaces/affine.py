@@ -70,12 +70,39 @@ class Iteration:
 
 
 @dataclass(frozen=True)
+class Wrap:
+    """An index that goes on somewhere else where `start` + position reaches `end`.
+
+    It does not as long as `unless` holds; `symbol` then stands for `start`.
+    """
+
+    start: Poly
+    end: Poly
+    unless: Guard
+    symbol: Symbol = None
+
+
+@dataclass(frozen=True)
 class Index:
-    """start + sum of strides[d] * position[d]."""
+    """start + sum of strides[d] * position[d]; `wraps` by dimension."""
 
     start: Poly
     strides: tuple[Poly, ...]
     conditions: tuple[Guard, ...] = ()
+    wraps: Mapping[int, Wrap] = field(default_factory=dict)
+
+    def without_wrap(self, dim: int) -> Index:
+        """The index that does not wrap along a dimension."""
+        wrap = self.wraps[dim]
+
+        def begin(symbol: Symbol) -> Poly | None:
+            return wrap.start if symbol == wrap.symbol else None
+
+        return replace(
+            self, start=self.start.substitute(begin),
+            conditions=tuple(c for c in self.conditions if c != wrap.unless),
+            wraps={d: w for d, w in self.wraps.items() if d != dim},
+        )
 
     @property
     def varying(self) -> tuple[int, ...]:
@@ -316,7 +343,12 @@ class Affine:
         for stride, size in zip(strides, shape_of(op.result), strict=True):
             last = last + (stride or 0) * (size - 1)
         below = at_least(bound.start, last + 1, "the whole block is below the bound")
-        return replace(chosen, conditions=(*chosen.conditions, *left.conditions, below))
+        varying = [d for d, s in enumerate(strides) if s]
+        wraps = dict(chosen.wraps)
+        if chosen == left and len(varying) == 1 and strides[varying[0]] == 1:
+            wraps[varying[0]] = Wrap(left.start, bound.start, below)
+        return replace(
+            chosen, conditions=(*chosen.conditions, *left.conditions, below), wraps=wraps)
 
     def _arithmetic(self, op: Arithmetic) -> Index:
         left, right = self.index(op.lhs), self.index(op.rhs)
@@ -326,12 +358,14 @@ class Affine:
             strides = tuple(
                 a + b * sign for a, b in zip(left.strides, right.strides, strict=True)
             )
-            return Index(left.start + right.start * sign, strides, conditions)
+            return Index(left.start + right.start * sign, strides, conditions,
+                         _all_wraps(left, right))
         if isinstance(op, arith.MuliOp):
             if left.varying and right.varying:
                 raise Unknown("a product of two block positions is not affine")
             vary, by = (left, right.start) if left.varying else (right, left.start)
-            return Index(vary.start * by, tuple(s * by for s in vary.strides), conditions)
+            return Index(vary.start * by, tuple(s * by for s in vary.strides), conditions,
+                         vary.wraps)
         return _wrapped(left, right, shape_of(op.result), conditions)
 
     def _carried_index(self, value: SSAValue) -> Index:
@@ -384,7 +418,8 @@ class Affine:
         source, by = self.pointers(op.ptr), self.index(op.offset)
         strides = tuple(a + b for a, b in zip(source.index.strides, by.strides, strict=True))
         conditions = source.index.conditions + by.conditions
-        return Pointers(source.base, Index(source.index.start + by.start, strides, conditions))
+        start, wraps = source.index.start + by.start, _all_wraps(source.index, by)
+        return Pointers(source.base, Index(start, strides, conditions, wraps))
 
     def _carried_pointers(self, value: SSAValue) -> Pointers:
         found = carried(value)
@@ -458,7 +493,8 @@ def reshape_index(source: Index, op: Reshape) -> Index:
     """The formula after a change of shape that adds, drops, stretches or permutes dims."""
     dims = dimension_map(op)
     strides = tuple(Poly({}) if d is None else source.strides[d] for d in dims)
-    return replace(source, strides=strides)
+    wraps = {dims.index(d): wrap for d, wrap in source.wraps.items() if d in dims}
+    return replace(source, strides=strides, wraps=wraps)
 
 
 def dimension_map(op: Reshape) -> tuple[int | None, ...]:
@@ -500,6 +536,12 @@ def _both(left: Mask, right: Mask) -> Mask:
     )
 
 
+def _all_wraps(left: Index, right: Index) -> dict[int, Wrap]:
+    """The wraps of a sum, without those of dimensions along which both sides wrap."""
+    both = left.wraps.keys() & right.wraps.keys()
+    return {d: w for d, w in {**left.wraps, **right.wraps}.items() if d not in both}
+
+
 def _wrapped(
     left: Index, right: Index, shape: tuple[int, ...], conditions: tuple[Guard, ...]
 ) -> Index:
@@ -509,12 +551,11 @@ def _wrapped(
     (dim,) = left.varying
     if left.strides[dim].as_constant != 1:
         raise Unknown("a remainder of a strided position")
-    wrapped = Remainder(left.start, right.start)
-    if wrapped.depth > MAX_DEGREE:
+    symbol = Remainder(left.start, right.start)
+    if symbol.depth > MAX_DEGREE:
         raise Unknown("a remainder of too many remainders")
-    start = Poly.symbol(wrapped)
-    needs = (
-        at_least(left.start, Poly({}), "the wrapped index is not negative"),
-        at_least(right.start, start + shape[dim], "the block does not wrap around"),
-    )
-    return Index(start, left.strides, conditions + needs)
+    start = Poly.symbol(symbol)
+    positive = at_least(left.start, Poly({}), "the wrapped index is not negative")
+    inside = at_least(right.start, start + shape[dim], "the block does not wrap around")
+    wraps = {**left.wraps, dim: Wrap(left.start, right.start, inside, symbol)}
+    return Index(start, left.strides, (*conditions, positive, inside), wraps)

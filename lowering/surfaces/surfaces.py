@@ -36,6 +36,7 @@ from triton_xe.lowering.surfaces.affine import (
 )
 from triton_xe.lowering.surfaces.axis_info import pointee_bits, pointee_bytes
 from triton_xe.lowering.surfaces.poly import Poly, Symbol, at_least
+from triton_xe.lowering.surfaces.unobserved import is_unobserved
 
 MANY_ROWS = block_2d.MAX_SURFACE - 1
 _ZERO = Poly({})
@@ -79,6 +80,8 @@ def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None)
     mask = affine.mask(op.mask)
     if any(loop is not None and loop.is_ancestor(z.amount.owner) for z in zeros):
         raise Unknown("what fills masked elements changes in the loop")
+    if isinstance(op, LoadOp):
+        pointers, mask = _without_unobserved(op, pointers, mask, affine)
     surface = _surface(pointers, mask, op.ptr, loop)
     return replace(surface, guards=(*surface.guards, *zeros))
 
@@ -92,6 +95,17 @@ def _from_before(pointers: Pointers, affine: Affine, loop: Operation | None) -> 
         index = replace(index, start=index.start + affine.scalar(base.owner.offset))
         base = base.owner.ptr
     return Pointers(base, index)
+
+
+def _without_unobserved(
+    op: LoadOp, pointers: Pointers, mask: Mask, affine: Affine
+) -> tuple[Pointers, Mask]:
+    """Rows and columns that wrap, and that nobody sees, as if a mask left them out."""
+    for dim, wrap in pointers.index.wraps.items():
+        if dim not in mask.high and is_unobserved(op.result, dim, wrap, affine):
+            pointers = replace(pointers, index=pointers.index.without_wrap(dim))
+            mask = replace(mask, high={**mask.high, dim: wrap.end - wrap.start})
+    return pointers, mask
 
 
 def _zero_unless(fill: SSAValue | None) -> list[Guard]:
@@ -127,7 +141,7 @@ def _surface(
         raise Unknown("no dimension is contiguous")
     other = 1 - unit
     pitch = index.strides[other]
-    if not invariant_in_maybe(pitch, loop) or (pitch.as_constant or 1) <= 0:
+    if not invariant_in_maybe(pitch, loop) or nonnegative(-pitch):
         raise Unknown("the pitch changes in the loop or is not positive")
     y, x = index.start.divide(pitch)
     return _bounded(_Draft(pointers.base, bits, unit, pitch, y, x), mask, pointer, loop, guards,
@@ -227,10 +241,9 @@ def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:
     def one(s: Symbol) -> Poly | None:
         return Poly.constant(1) if s == symbol else None
 
-    changed = Index(
-        index.start.substitute(one),
-        tuple(s.substitute(one) for s in index.strides),
-        index.conditions,
+    changed = replace(
+        index, start=index.start.substitute(one),
+        strides=tuple(s.substitute(one) for s in index.strides),
     )
     what = "the inner stride is 1"
     return changed, 1, [

@@ -1,0 +1,102 @@
+"""Which rows and columns of a loaded tile no store lets anybody see.
+
+Kernels keep their loads in bounds by `row % M`, and store what they compute with the mask
+`row < M`.  The rows that wrap are then loaded and multiplied for nothing: they may hold anything.
+A walk from the load to the stores proves that for one dimension of a tile, whose positions from an
+end on are followed through operations that keep them apart from the others.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Operation, SSAValue, Use
+
+from triton_xe.dialects.tt.memory import AtomicRMWOp, StoreOp
+from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, SplitOp, TransOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, Wrap, invariant_in, shape_of
+
+MOST_VALUES = 400
+_TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp,
+          arith.CeilDivUIOp, arith.FloorDivSIOp)
+_SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp)
+_Part = tuple[SSAValue, int]
+"""A tensor, and the dimension whose positions from the end on are followed."""
+
+
+def is_unobserved(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> bool:
+    """Whether nothing that is stored depends on a tensor's positions that a wrap replaces."""
+    seen: set[_Part] = set()
+    work: list[_Part] = [(value, dim)]
+    while work:
+        part = work.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if len(seen) > MOST_VALUES:
+            return False
+        for use in part[0].uses:
+            reached = _reached(use, part[1], wrap, affine)
+            if reached is None:
+                return False
+            work += reached
+    return True
+
+
+def _reached(use: Use, dim: int, wrap: Wrap, affine: Affine) -> list[_Part] | None:
+    """What depends on the positions through a use; None when that may be seen."""
+    op = use.operation
+    match op:
+        case StoreOp():
+            is_hidden = use.index == 1 and _hides(op.mask, dim, wrap, affine)
+            return [] if is_hidden else None
+        case AtomicRMWOp():
+            is_hidden = op.val is op.operands[use.index] and _hides(op.mask, dim, wrap, affine)
+            return [] if is_hidden and op.result.first_use is None else None
+        case DotOp():
+            free = {0: 0, 1: 1, 2: dim}[use.index]
+            return [(op.results[0], dim)] if dim == free else None
+        case TransOp(order=order):
+            return [(op.result, list(order.get_values()).index(dim))]
+        case SplitOp():
+            last = len(shape_of(op.src)) - 1
+            return None if dim == last else [(op.lhs, dim), (op.rhs, dim)]
+        case scf.ForOp():
+            return _carried(op, use.index - 3, dim, wrap)
+        case scf.YieldOp():
+            return _yielded(op, use.index, dim, wrap)
+    return [(op.results[0], dim)] if _keeps_positions(op) else None
+
+
+def _hides(mask: SSAValue | None, dim: int, wrap: Wrap, affine: Affine) -> bool:
+    """Whether a mask is false from the end of a wrap on."""
+    try:
+        bounds = affine.mask(mask)
+    except Unknown:
+        return False
+    return not bounds.conditions and bounds.high.get(dim) == wrap.end - wrap.start
+
+
+def _carried(loop: scf.ForOp, place: int, dim: int, wrap: Wrap) -> list[_Part] | None:
+    """A loop hands a value on as its argument and result, for which the wrap must be the same."""
+    if place < 0 or not (invariant_in(wrap.start, loop) and invariant_in(wrap.end, loop)):
+        return None
+    return [(loop.body.block.args[place + 1], dim), (loop.results[place], dim)]
+
+
+def _yielded(op: scf.YieldOp, place: int, dim: int, wrap: Wrap) -> list[_Part] | None:
+    owner = op.parent_op()
+    if isinstance(owner, scf.ForOp):
+        return _carried(owner, place, dim, wrap)
+    return [(owner.results[place], dim)] if isinstance(owner, scf.IfOp) else None
+
+
+def _keeps_positions(op: Operation) -> bool:
+    """Whether each element of a result comes from the elements at the same position alone."""
+    if isinstance(op, _SAME_POSITIONS):
+        return True
+    is_elementwise = op.name.startswith(("arith.", "math.")) and not isinstance(op, _TRAPS)
+    return is_elementwise and len(op.results) == 1 and not op.regions
+
+
+__all__ = ["is_unobserved"]
