@@ -116,8 +116,6 @@ def options_for(device: Target, requested: Mapping[str, Any]) -> XeOptions:
             values[name] = tuple(values[name])
     values["extern_libs"] = _pairs(values.get("extern_libs"))
     values["grf_mode"] = _grf_mode(device, values)
-    if values.get("generate_native_code"):  # other launchers take it, which test nothing
-        values["guards"] = "kernel"
     return XeOptions(**values)
 
 

@@ -16,7 +16,7 @@ from triton_xe import knobs
 from triton_xe.conditions import Table
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.device import Kernel
-from triton_xe.spirv import CONDITIONAL, CONDITIONS, attached
+from triton_xe.spirv import CONDITIONAL, CONDITIONS, attached, is_spirv
 
 General = Callable[[], tuple[bytes, str]]
 """Makes the general version: a SPIR-V module and its build flags."""
@@ -25,7 +25,8 @@ _lock = threading.RLock()
 
 def entry_name(binary: bytes, kernel: str) -> str:
     """The name of a kernel's entry point in a module."""
-    return kernel + CONDITIONAL if attached(binary, CONDITIONS) else kernel
+    is_conditional = is_spirv(binary) and attached(binary, CONDITIONS)
+    return kernel + CONDITIONAL if is_conditional else kernel
 
 
 @dataclass
