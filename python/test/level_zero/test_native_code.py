@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .test_sycl_order import FIRST_ADAPTER, LOGGED, RESIDENT, SECOND_ADAPTER, calls
+
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.intel_driver
 Run = Callable[..., dict[str, Any]]
 KERNELS = """
@@ -30,7 +37,7 @@ def asserting_kernel(x, n):
     tl.store(x, n)
 """
 START = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 import triton
 sys.path.insert(0, {folder!r})
@@ -200,3 +207,93 @@ def test_too_much_local_memory_is_a_configuration_to_skip(run: Run) -> None:
         """
     )
     assert out["error"] == ["OutOfResources", 64, 16]
+
+
+# What torch's header for C++ that Inductor writes asks of torch's XPU library.
+FUNCTIONS = """
+#pragma once
+#include <sycl/sycl.hpp>
+namespace c10::xpu {
+inline sycl::queue *queue;
+inline int current_device() { return 0; }
+inline sycl::device &get_raw_device(int) { static auto it = queue->get_device(); return it; }
+inline sycl::context &get_device_context() { static auto it = queue->get_context(); return it; }
+}
+"""
+WRAPPER = """
+#include <cassert>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#define USE_XPU
+#include <torch/csrc/inductor/aoti_runtime/sycl_runtime_wrappers.h>
+extern "C" int run(const char *path, const char *name, unsigned shared, unsigned warps,
+                   void **params, sycl::queue *queue) try {
+    c10::xpu::queue = queue;
+    auto kernel = loadKernel(path, name, shared);
+    launchKernel(kernel, 4, 1, 1, warps, shared, params, queue);
+    queue->wait_and_throw();
+    return 0;
+} catch (const std::exception &error) { std::cerr << error.what() << std::endl; return 1; }
+"""
+LAUNCH_BY_CPP = RESIDENT + """
+import struct
+import dpctl, dpctl.memory
+ctypes.CDLL(raw.api().path, ctypes.RTLD_GLOBAL)
+library = ctypes.CDLL({library!r})
+queue = dpctl.SyclQueue("level_zero:gpu", property=["in_order"])
+memory = [dpctl.memory.MemoryUSMDevice(4096, queue=queue) for _ in range(2)]
+def run(kernel, kind, *values):
+    (path,) = (path for name, path in kernel.metadata_group.items() if name.endswith(kind))
+    cells = [ctypes.c_uint64(value) for value in values]
+    params = (ctypes.c_void_p * len(cells))(*map(ctypes.addressof, cells))
+    return library.run(path.encode(), kernel.name.encode(), kernel.metadata.shared,
+                       kernel.metadata.num_warps, params, ctypes.c_void_p(queue.addressof_ref()))
+a, b = (block._pointer for block in memory)
+out["codes"] = []
+print("BEGIN", file=sys.stderr)
+half = int.from_bytes(struct.pack("f", 0.5), "little")
+out["codes"].append(run(add(), ".zebin", a, b, 1000, 2**40, half, 1))
+out["codes"].append(run(total(), ".zebin", a, b, 1000))
+out["codes"].append(run(total(), ".spv", a, b, 1000))
+print("END", file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def wrapper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Torch's own code for launches from C++, on SYCL queues of dpctl."""
+    torch = importlib.util.find_spec("torch")
+    headers = Path(sys.prefix) / "include"
+    if torch is None or not (headers / "sycl/sycl.hpp").exists():
+        pytest.skip("torch, or SYCL's headers, are missing: pip install 'triton-xe[sycl]'")
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is missing")
+    folder = tmp_path_factory.mktemp("wrapper")
+    (folder / "c10/xpu").mkdir(parents=True)
+    (folder / "c10/xpu/XPUFunctions.h").write_text(FUNCTIONS)
+    (folder / "level_zero").symlink_to(ROOT / "third_party/level_zero/include")
+    (folder / "run.cpp").write_text(WRAPPER)
+    command = ["g++", "-std=c++17", "-O0", "-w", "-fPIC", "-shared", "-o", folder / "run.so",
+               folder / "run.cpp", f"-I{folder}", f"-I{headers}", f"-L{headers.parent}/lib",
+               f"-I{Path(str(torch.origin)).parent}/include", "-lsycl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "run.so"
+
+
+@pytest.mark.parametrize("adapter", [FIRST_ADAPTER, SECOND_ADAPTER])
+def test_torchs_cpp_code_launches_with_every_argument_in_its_place(
+    adapter: dict[str, str], wrapper: Path, run: Run
+) -> None:
+    out = run(LAUNCH_BY_CPP.replace("{library!r}", repr(str(wrapper))), {**LOGGED, **adapter})
+    assert out["codes"] == [0, 0, 0]
+    made = calls(out["stderr"])
+    assert sum("AppendLaunchKernel" in name for name, _ in made) == 3
+    arguments = [(int(given["argIndex"]), int(given["argSize"]), given["pArgValue"])
+                 for name, given in made if name == "zeKernelSetArgumentValue"]
+    # the second adapter gives all of a launch's arguments in one call, unseen
+    indices = [] if adapter is SECOND_ADAPTER else [*range(6), *range(3), *range(3)]
+    assert [index for index, _, _ in arguments] == indices
+    assert {size for _, size, _ in arguments} <= {8}
+    assert not [value for _, _, value in arguments if value in ("0", "0x0", "nullptr")]
