@@ -22,13 +22,11 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr, i1
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp
 from triton_xe.dialects.tt.ops import GetNumProgramsOp, GetProgramIdOp, PtrToIntOp
 from triton_xe.dialects.tt.types import PointerType
-from triton_xe.dialects.xe import WarpIdOp
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.dialects.xetile.ops import InitTileOp, UpdateTileOffsetOp
-from triton_xe.dialects.xetile.types import TileType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.lowering.rewriting import all_of, detach, functions, if_else
@@ -37,7 +35,7 @@ from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.lowering.tiles.tile_analysis import sources
 
-_SCALAR = (GetProgramIdOp, GetNumProgramsOp, WarpIdOp)
+_SCALAR = (GetProgramIdOp, GetNumProgramsOp, xe.WarpIdOp)
 Number = SSAValue | int
 
 
@@ -51,7 +49,7 @@ class GuardTilesPass(TargetedPass):
         if not self.device(op).has_block_2d:
             return
         for function in functions(op):
-            tiles = all_of(function, InitTileOp)
+            tiles = all_of(function, xetile.InitTileOp)
             asked = [tile for tile in tiles if tile.base_alignment is None]
             if asked and len(function.regions[0].blocks) == 1:
                 _Guard(function).run(asked)
@@ -71,7 +69,7 @@ class _Guard:
         self.asked: set[object] = set()
         self.runs: dict[scf.ForOp, SSAValue] = {}
 
-    def run(self, tiles: list[InitTileOp]) -> None:
+    def run(self, tiles: list[xetile.InitTileOp]) -> None:
         for tile in tiles:
             if not self._ask(tile):
                 tile.gather = UnitAttr()
@@ -97,7 +95,7 @@ class _Guard:
     def _ask(self, op: Any) -> bool:
         """Note the tests for one tile; False where its surface cannot be legal or known."""
         kind = op.tile.type
-        assert isinstance(kind, TileType)
+        assert isinstance(kind, xetile.TileType)
         bits = bit_width(kind.element_type)
         if kind.scope != "global" or bits < 8:
             return False
@@ -121,9 +119,9 @@ class _Guard:
 
     def _ask_steps(self) -> None:
         """Moves along a row keep to whole words; else the tile is gathered."""
-        for op in all_of(self.function, UpdateTileOffsetOp):
+        for op in all_of(self.function, xetile.UpdateTileOffsetOp):
             kind = op.tile.type
-            assert isinstance(kind, TileType)
+            assert isinstance(kind, xetile.TileType)
             step = op.offsets[1] if kind.row_major else op.offsets[0]
             size = max(bit_width(kind.element_type) // 8, 1)
             if not self._multiple(step, size, block_2d.OFFSET_BYTES):
@@ -282,7 +280,7 @@ def _copy(
         if op is loop:
             copy.attributes[RUNS] = UnitAttr()
         for inner in copy.walk():
-            if isinstance(inner, InitTileOp):
+            if isinstance(inner, xetile.InitTileOp):
                 inner.gather = UnitAttr()
 
 

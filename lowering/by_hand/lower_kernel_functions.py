@@ -34,14 +34,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.arith_ext import IndexCastOp
 from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp, ReturnOp
 from triton_xe.dialects.tt.types import PointerType
-from triton_xe.dialects.xe import WarpIdOp
-from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.dialects.xetile.ops import InitTileOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.lowering.module_facts import WARPS, module_warps
@@ -151,18 +149,18 @@ def _memref(address: SSAValue, kind: MemRefType[Any], offset: int) -> None:
     """
     for use in list(address.uses):
         op = use.operation
-        if isinstance(op, InitTileOp) and not op.sizes:
+        if isinstance(op, xetile.InitTileOp) and not op.sizes:
             shape, strides = _known(op, kind)
-            made: Operation = InitTileOp(
+            made: Operation = xetile.InitTileOp(
                 base=op.base, offsets=op.offsets, sizes=shape, stride=strides[0],
                 tile_type=op.tile_type,
             )
-        elif isinstance(op, CreateNdTdescOp):
+        elif isinstance(op, xegpu.CreateNdTdescOp):
             _need_alignment(kind, offset)
             if op.shape or len(kind.get_shape()) != 2:
                 continue
             shape, strides = _known(op, kind)
-            made = CreateNdTdescOp(
+            made = xegpu.CreateNdTdescOp(
                 base=op.base, offsets=op.offsets, shape=shape, strides=strides,
                 desc_type=op.desc_type,
             )
@@ -235,7 +233,7 @@ def _replace_id(op: gpu.BlockIdOp | gpu.GridDimOp | gpu.SubgroupIdOp) -> None:
     """gpu.block_id x -> tt.get_program_id x ; gpu.grid_dim x -> tt.get_num_programs x"""
     made: Operation
     if isinstance(op, gpu.SubgroupIdOp):
-        made = WarpIdOp(id_type=i32)
+        made = xe.WarpIdOp(id_type=i32)
     else:
         kind = GetProgramIdOp if isinstance(op, gpu.BlockIdOp) else GetNumProgramsOp
         axis = StringAttr(str(op.dimension.data))

@@ -26,28 +26,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.tt.ops import DotOp
-from triton_xe.dialects.xe import (
-    AdvanceOp,
-    BlockLoadOp,
-    BlockStoreOp,
-    CursorOp,
-    FromTileOp,
-    ToTileOp,
-    WarpIdOp,
-)
-from triton_xe.dialects.xetile.ops import (
-    InitCoopTileOp,
-    InitTileOp,
-    LoadTileOp,
-    PrefetchTileOp,
-    StoreTileOp,
-    TileMmaOp,
-    UpdateTileOffsetOp,
-)
-from triton_xe.dialects.xetile.types import TileType, tile_type
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_warps
@@ -113,26 +95,26 @@ class _Conversion:
         self._parts: dict[tuple[int, ...], SSAValue | None] = {}
 
     def run(self) -> None:
-        for cursor in all_of(self.function, CursorOp):
+        for cursor in all_of(self.function, xe.CursorOp):
             separate(cursor)
-        for cursor in all_of(self.function, CursorOp):
+        for cursor in all_of(self.function, xe.CursorOp):
             self._cursor(cursor)
         for dot in all_of(self.function, DotOp):
             kind = dot.d.type
             assert isinstance(kind, TensorType)
             if isinstance(kind.encoding, DpasAttr) and len(kind.get_shape()) == 2:
                 self._dot(dot)
-        for view in all_of(self.function, ToTileOp):
+        for view in all_of(self.function, xe.ToTileOp):
             if isinstance(view.tensor, BlockArgument):
                 self._carry_tile(view.tensor, view.tile.type)
-        for view in all_of(self.function, ToTileOp):
+        for view in all_of(self.function, xe.ToTileOp):
             fold_to_tile(view)
 
     # -- where a subgroup's part begins --------------------------------------------------------
 
     def warp(self) -> SSAValue:
         if self._warp is None:
-            self._warp = self.top.insert(WarpIdOp(id_type=i32))
+            self._warp = self.top.insert(xe.WarpIdOp(id_type=i32))
         return self._warp
 
     def part(self, bases: Sequence[int]) -> SSAValue | None:
@@ -170,20 +152,20 @@ class _Conversion:
 
     # -- cursors ---------------------------------------------------------------------------------
 
-    def _cursor(self, cursor: CursorOp) -> None:
+    def _cursor(self, cursor: xe.CursorOp) -> None:
         """A cursor has one load or store, either at once or in the loop that carries it."""
         (use,) = list(cursor.cursor.uses)
         user = use.operation
         if isinstance(user, scf.ForOp):
             self._carried_cursor(cursor, user, use.index - 3)
-        elif isinstance(user, BlockStoreOp):
+        elif isinstance(user, xe.BlockStoreOp):
             self._store(user, self._init_tile(cursor, user))
             Rewriter.erase_op(cursor)
-        elif isinstance(user, BlockLoadOp):
+        elif isinstance(user, xe.BlockLoadOp):
             self._load(user, self._init_tile(cursor, user))
             Rewriter.erase_op(cursor)
 
-    def _init_tile(self, cursor: CursorOp, access: BlockLoadOp | BlockStoreOp) -> SSAValue:
+    def _init_tile(self, cursor: xe.CursorOp, access: xe.BlockLoadOp | xe.BlockStoreOp) -> SSAValue:
         transposed, kind = _access_type(access)
         rows, columns = _memory_order(subgroup_shape(kind), transposed)
         bases = layout_of(kind).bases["warp"]
@@ -192,11 +174,13 @@ class _Conversion:
             self._moved(start, [b[dim] for b in bases], cursor)
             for start, dim in ((cursor.y, y_dim), (cursor.x, x_dim))
         ]
-        return self._new_tile(cursor, at, tile_type(rows, columns, kind.element_type))
+        return self._new_tile(cursor, at, xetile.tile_type(rows, columns, kind.element_type))
 
-    def _new_tile(self, cursor: CursorOp, at: Sequence[SSAValue], made: TileType) -> SSAValue:
-        op = InitTileOp(base=cursor.base, offsets=at, sizes=(cursor.height, cursor.width),
-                        stride=cursor.pitch, tile_type=made)
+    def _new_tile(
+        self, cursor: xe.CursorOp, at: Sequence[SSAValue], made: xetile.TileType
+    ) -> SSAValue:
+        op = xetile.InitTileOp(base=cursor.base, offsets=at, sizes=(cursor.height, cursor.width),
+                               stride=cursor.pitch, tile_type=made)
         op.base_alignment = cursor.base_alignment
         Rewriter.insert_op(op, InsertPoint.before(cursor))
         return op.results[0]
@@ -209,7 +193,7 @@ class _Conversion:
         Rewriter.insert_op(op, InsertPoint.before(before))
         return op.results[0]
 
-    def _carried_cursor(self, cursor: CursorOp, loop: scf.ForOp, index: int) -> None:
+    def _carried_cursor(self, cursor: xe.CursorOp, loop: scf.ForOp, index: int) -> None:
         body = loop.body.block
         (load, *_), advance = carried_uses(body.args[index + 1])
         start = self._init_tile(cursor, load)
@@ -219,18 +203,18 @@ class _Conversion:
         new_arg = Rewriter.replace_value_with_new_type(body.args[index + 1], start.type)
         Rewriter.replace_value_with_new_type(loop.results[index], start.type)
         self._load(load, new_arg)
-        Rewriter.replace_op(advance, UpdateTileOffsetOp(tile=new_arg, offsets=steps))
+        Rewriter.replace_op(advance, xetile.UpdateTileOffsetOp(tile=new_arg, offsets=steps))
         Rewriter.erase_op(cursor)
 
-    def _load(self, load: BlockLoadOp, tile_value: SSAValue) -> None:
+    def _load(self, load: xe.BlockLoadOp, tile_value: SSAValue) -> None:
         kind, transposed = load.value.type, load.transposed is not None
-        op = LoadTileOp(tile=tile_value, transpose=transposed, value_type=tile_vector(kind))
+        op = xetile.LoadTileOp(tile=tile_value, transpose=transposed, value_type=tile_vector(kind))
         locate(load, op)
-        Rewriter.replace_op(load, [op, FromTileOp(tile=op.value, tensor_type=kind)])
+        Rewriter.replace_op(load, [op, xe.FromTileOp(tile=op.value, tensor_type=kind)])
 
-    def _store(self, store: BlockStoreOp, tile_value: SSAValue) -> None:
+    def _store(self, store: xe.BlockStoreOp, tile_value: SSAValue) -> None:
         view = _tile_view(store.value)
-        op = StoreTileOp(value=view.tile, tile=tile_value)
+        op = xetile.StoreTileOp(value=view.tile, tile=tile_value)
         locate(store, view, op)
         first = self._first_copy(store.value.type)
         if first is None:
@@ -252,7 +236,7 @@ class _Conversion:
     # -- prefetching -----------------------------------------------------------------------------
 
     def _prefetch(
-        self, cursor: CursorOp, load: BlockLoadOp, loop: scf.ForOp, steps: list[SSAValue]
+        self, cursor: xe.CursorOp, load: xe.BlockLoadOp, loop: scf.ForOp, steps: list[SSAValue]
     ) -> scf.ForOp:
         """Bring the tile of `num_stages - 1` iterations later into the cache; the new loop."""
         ahead = self.num_stages - 1
@@ -266,25 +250,25 @@ class _Conversion:
         if isinstance(plan, Refusal) or len(plan.messages) != 1:
             return loop
         whole = self._new_tile(
-            cursor, (cursor.y, cursor.x), tile_type(rows, columns, kind.element_type)
+            cursor, (cursor.y, cursor.x), xetile.tile_type(rows, columns, kind.element_type)
         )
-        part_type = tile_type(plan.shape.height, plan.shape.width, kind.element_type)
-        part = InitCoopTileOp(
+        part_type = xetile.tile_type(plan.shape.height, plan.shape.width, kind.element_type)
+        part = xetile.InitCoopTileOp(
             tile=whole, coop_id=self.warp(), coop_size=self.num_warps, part_type=part_type
         )
         Rewriter.insert_op(part, InsertPoint.before(loop))
         at: SSAValue = part.part
         for _ in range(ahead):
-            moved = UpdateTileOffsetOp(tile=at, offsets=steps)
-            prefetch = PrefetchTileOp(tile=at)
+            moved = xetile.UpdateTileOffsetOp(tile=at, offsets=steps)
+            prefetch = xetile.PrefetchTileOp(tile=at)
             locate(load, moved, prefetch)
             Rewriter.insert_op([prefetch, moved], InsertPoint.before(loop))
             at = moved.moved
         new_loop, (arg,) = extend_for(loop, [at])
         end = new_loop.body.block.last_op
         assert end is not None
-        moved = UpdateTileOffsetOp(tile=arg, offsets=steps)
-        prefetch = PrefetchTileOp(tile=arg)
+        moved = xetile.UpdateTileOffsetOp(tile=arg, offsets=steps)
+        prefetch = xetile.PrefetchTileOp(tile=arg)
         locate(load, part, moved, prefetch)
         Rewriter.insert_op([prefetch, moved], InsertPoint.before(end))
         yield_more(new_loop, [moved.moved])
@@ -295,9 +279,9 @@ class _Conversion:
     def _dot(self, dot: DotOp) -> None:
         views = [_tile_view(v) for v in (dot.a, dot.b, dot.c)]
         a, b, acc = (v.tile for v in views)
-        made = TileMmaOp(a=a, b=b, acc=acc)
+        made = xetile.TileMmaOp(a=a, b=b, acc=acc)
         locate(dot, *views, made)
-        back = FromTileOp(tile=made.result, tensor_type=dot.d.type)
+        back = xe.FromTileOp(tile=made.result, tensor_type=dot.d.type)
         Rewriter.replace_op(dot, [*views, made, back])
 
     def _carry_tile(self, value: BlockArgument, kind: Attribute) -> None:
@@ -305,15 +289,15 @@ class _Conversion:
         loop = value.block.parent_op()
         if not isinstance(loop, scf.ForOp) or value.index == 0:
             return
-        if not all(isinstance(use.operation, ToTileOp) for use in value.uses):
+        if not all(isinstance(use.operation, xe.ToTileOp) for use in value.uses):
             return
         last = loop.body.block.last_op
         assert last is not None
         back = last.operands[value.index - 1].owner
-        if not isinstance(back, FromTileOp):
+        if not isinstance(back, xe.FromTileOp):
             return
         at = 2 + value.index
-        view = ToTileOp(tensor=loop.operands[at], tile_type=kind)
+        view = xe.ToTileOp(tensor=loop.operands[at], tile_type=kind)
         Rewriter.insert_op(view, InsertPoint.before(loop))
         loop.operands[at] = view.tile
         last.operands[value.index - 1] = back.tile
@@ -324,20 +308,20 @@ class _Conversion:
             user.results[0].replace_all_uses_with(new)
             Rewriter.erase_op(user)
         result = Rewriter.replace_value_with_new_type(loop.results[index - 1], kind)
-        after = FromTileOp(tile=result, tensor_type=old)
+        after = xe.FromTileOp(tile=result, tensor_type=old)
         result.replace_all_uses_with(after.tensor)
         after.operands[0] = result
         Rewriter.insert_op(after, InsertPoint.after(loop))
 
 
-def carried_uses(cursor: SSAValue) -> tuple[list[BlockLoadOp], AdvanceOp]:
+def carried_uses(cursor: SSAValue) -> tuple[list[xe.BlockLoadOp], xe.AdvanceOp]:
     """The loads through a cursor that a loop carries, and the move to its next iteration."""
     users = [use.operation for use in cursor.uses]
-    (advance,) = (user for user in users if isinstance(user, AdvanceOp))
-    return [user for user in users if isinstance(user, BlockLoadOp)], advance
+    (advance,) = (user for user in users if isinstance(user, xe.AdvanceOp))
+    return [user for user in users if isinstance(user, xe.BlockLoadOp)], advance
 
 
-def separate(cursor: CursorOp) -> None:
+def separate(cursor: xe.CursorOp) -> None:
     """Give each load its own cursor: loads of one address in two layouts want different tiles."""
     uses = list(cursor.cursor.uses)
     loop = uses[0].operation
@@ -353,18 +337,18 @@ def separate(cursor: CursorOp) -> None:
         Rewriter.insert_op(copy, InsertPoint.after(cursor))
         loop, (added,) = extend_for(loop, copy.results)
         load.operands[0] = added
-        moved = AdvanceOp(cursor=added, rows=advance.rows, columns=advance.columns,
+        moved = xe.AdvanceOp(cursor=added, rows=advance.rows, columns=advance.columns,
                           moved_type=added.type)
         Rewriter.insert_op(moved, InsertPoint.after(advance))
         yield_more(loop, moved.results)
 
 
-def fold_to_tile(view: ToTileOp) -> None:
+def fold_to_tile(view: xe.ToTileOp) -> None:
     """to_tile(from_tile x) -> x ; to_tile(0) -> vector of 0."""
     if view.parent is None:
         return
     op = view.tensor.owner
-    if isinstance(op, FromTileOp):
+    if isinstance(op, xe.FromTileOp):
         view.tile.replace_all_uses_with(op.tile)
     elif isinstance(op, arith.ConstantOp):
         held, kind = op.value, view.tile.type
@@ -377,12 +361,12 @@ def fold_to_tile(view: ToTileOp) -> None:
         view.tile.replace_all_uses_with(made.result)
 
 
-def _tile_view(value: SSAValue) -> ToTileOp:
-    return ToTileOp(tensor=value, tile_type=tile_vector(value.type))
+def _tile_view(value: SSAValue) -> xe.ToTileOp:
+    return xe.ToTileOp(tensor=value, tile_type=tile_vector(value.type))
 
 
-def _access_type(access: BlockLoadOp | BlockStoreOp) -> tuple[bool, TensorType[Any]]:
-    transposed = isinstance(access, BlockLoadOp) and access.transposed is not None
+def _access_type(access: xe.BlockLoadOp | xe.BlockStoreOp) -> tuple[bool, TensorType[Any]]:
+    transposed = isinstance(access, xe.BlockLoadOp) and access.transposed is not None
     assert isinstance(access.value.type, TensorType)
     return transposed, access.value.type
 

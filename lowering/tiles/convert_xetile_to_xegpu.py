@@ -35,27 +35,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects import xe
+from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.arith_ext import ExtSIOp, IndexCastOp
-from triton_xe.dialects.xegpu.dpas import DpasOp, dpas_sg_map
-from triton_xe.dialects.xegpu.nd import (
-    CreateNdTdescOp,
-    LoadNdOp,
-    PrefetchNdOp,
-    StoreNdOp,
-    UpdateNdOffsetOp,
-)
+from triton_xe.dialects.xegpu.dpas import dpas_sg_map
 from triton_xe.dialects.xegpu.types import bit_width, vector_type
-from triton_xe.dialects.xetile.ops import (
-    InitCoopTileOp,
-    InitTileOp,
-    LoadTileOp,
-    PrefetchTileOp,
-    StoreTileOp,
-    TileMmaOp,
-    UpdateTileOffsetOp,
-)
-from triton_xe.dialects.xetile.types import TileType
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.module_facts import note_plans
 from triton_xe.lowering.rewriting import (
@@ -104,7 +87,7 @@ class ConvertXeTileToXeGPUPass(TargetedPass):
             note_plans(op, tiles.plans)
 
 
-_Access = TypeVar("_Access", LoadNdOp, StoreNdOp, PrefetchNdOp)
+_Access = TypeVar("_Access", xegpu.LoadNdOp, xegpu.StoreNdOp, xegpu.PrefetchNdOp)
 
 
 class _Conversion:
@@ -136,11 +119,11 @@ class _Conversion:
 
     def _block(self, block: Any) -> None:
         table: dict[type[Operation], Callable[[Any], None]] = {
-            scf.ForOp: self._for, InitTileOp: self._init, InitCoopTileOp: self._coop,
-            UpdateTileOffsetOp: self._update, LoadTileOp: self._load, StoreTileOp: self._store,
-            PrefetchTileOp: self._prefetch, TileMmaOp: self._mma, xe.ToTileOp: self._to_tile,
-            xe.FromTileOp: self._from_tile, arith.ConstantOp: self._constant,
-            vector.BroadcastOp: self._elementwise,
+            scf.ForOp: self._for, xetile.InitTileOp: self._init, xetile.InitCoopTileOp: self._coop,
+            xetile.UpdateTileOffsetOp: self._update, xetile.LoadTileOp: self._load,
+            xetile.StoreTileOp: self._store, xetile.PrefetchTileOp: self._prefetch,
+            xetile.TileMmaOp: self._mma, xe.ToTileOp: self._to_tile, xe.FromTileOp: self._from_tile,
+            arith.ConstantOp: self._constant, vector.BroadcastOp: self._elementwise,
         }
         for op in list(block.ops):
             handler = table.get(type(op))
@@ -162,7 +145,7 @@ class _Conversion:
     def _for(self, loop: scf.ForOp) -> None:
         """Carry the parts of each tile; what carried the tile itself becomes dead."""
         body, starts = loop.body.block, list(loop.iter_args)
-        tiles = [i for i, v in enumerate(starts) if isinstance(v.type, TileType)]
+        tiles = [i for i, v in enumerate(starts) if isinstance(v.type, xetile.TileType)]
         registers = [i for i, v in enumerate(starts) if v in self.operands]
         carried = {i: self._parts(starts[i]) for i in (*registers, *tiles)}
         first = len(loop.results)
@@ -194,19 +177,19 @@ class _Conversion:
 
     # -- tiles in memory -------------------------------------------------------------------------
 
-    def _init(self, op: InitTileOp) -> None:
+    def _init(self, op: xetile.InitTileOp) -> None:
         if op.tile in self.needs:
             self._describe(op, op.tile, op, op.offsets)
 
     def _describe(self, op: Operation, tile: SSAValue, source: Any, at: Sequence[Any]) -> None:
         """Make every descriptor that a tile's accesses need."""
         kind = tile.type
-        assert isinstance(kind, TileType)
+        assert isinstance(kind, xetile.TileType)
         needs = self.needs[tile]
         made: dict[Kind, SSAValue] = {}
         for wanted, mode in needs.kinds:
             transposed = mode is AccessMode.GATHER_TRANSPOSED
-            desc = CreateNdTdescOp(
+            desc = xegpu.CreateNdTdescOp(
                 base=source.base, offsets=flipped(in_memory(kind, at), transposed),
                 shape=flipped(in_memory(kind, source.sizes), transposed),
                 strides=(source.stride, 1), desc_type=wanted,
@@ -222,7 +205,7 @@ class _Conversion:
         if op.part not in self.needs:
             return
         source = op.tile.owner
-        if not isinstance(source, InitTileOp):
+        if not isinstance(source, xetile.InitTileOp):
             raise UnsupportedError(
                 f"{op.name}: the tile must come from xetile.init_tile; move the part instead"
             )
@@ -269,7 +252,7 @@ class _Conversion:
             return
         offsets = in_memory(op.tile.type, op.offsets)
         self.descs[op.moved] = {
-            kind: self._insert(op, UpdateNdOffsetOp(
+            kind: self._insert(op, xegpu.UpdateNdOffsetOp(
                 desc=desc, offsets=flipped(offsets, kind[1] is AccessMode.GATHER_TRANSPOSED)))
             for kind, desc in self.descs[op.tile].items()
         }
@@ -277,22 +260,22 @@ class _Conversion:
     def _at(self, op: Operation, desc: SSAValue, x: int, y: int) -> SSAValue:
         if x == 0 and y == 0:
             return desc
-        return self._insert(op, UpdateNdOffsetOp(desc=desc, offsets=(y, x)))
+        return self._insert(op, xegpu.UpdateNdOffsetOp(desc=desc, offsets=(y, x)))
 
     # -- loads and stores ------------------------------------------------------------------------
 
-    def _load(self, op: LoadTileOp) -> None:
+    def _load(self, op: xetile.LoadTileOp) -> None:
         tile, made = self.operands[op.value], dict[int, SSAValue]()
         for rectangle in self.tiles.rectangles.get(op, ()):
             self._load_rectangle(op, rectangle, made)
         for at, desc, rows, columns in () if made else self._gathers(op):
-            load = LoadNdOp(desc=desc, value_type=self._fragment_type(op.value, at))
+            load = xegpu.LoadNdOp(desc=desc, value_type=self._fragment_type(op.value, at))
             mark_valid(load, rows, columns)
             made[at] = self._access(op, load).value
         self.fragments[op.value] = [made[i] for i in range(tile.count)]
 
     def _load_rectangle(
-        self, op: LoadTileOp, rectangle: Rectangle, made: dict[int, SSAValue]
+        self, op: xetile.LoadTileOp, rectangle: Rectangle, made: dict[int, SSAValue]
     ) -> None:
         plan, kind = rectangle.plan, op.tile_type
         desc = self.descs[op.tile][descriptor_type(kind, plan), AccessMode.MESSAGE]
@@ -313,26 +296,26 @@ class _Conversion:
         return self._insert(op, xe.FragmentOp(
             loads=loads, sources=xe.SourcesAttr(tuple(sources)), value_type=kind))
 
-    def _load_message(self, op: LoadTileOp, desc: SSAValue, plan: BlockPlan) -> SSAValue:
+    def _load_message(self, op: xetile.LoadTileOp, desc: SSAValue, plan: BlockPlan) -> SSAValue:
         shape = plan.shape
         wide = shape.transpose and shape.element_bits != plan.element_bits
-        return self._access(op, LoadNdOp(
+        return self._access(op, xegpu.LoadNdOp(
             desc=desc, packed=shape.vnni, transpose=shape.transpose,
             value_type=vector_type(op.tile_type.element_type, (plan.elements, plan.parts)),
             transpose_bit_width=shape.element_bits if wide else 0,
         )).value
 
-    def _store(self, op: StoreTileOp) -> None:
+    def _store(self, op: xetile.StoreTileOp) -> None:
         self.done.append(op)
         rectangles = self.tiles.rectangles.get(op)
         for rectangle in rectangles or ():
             self._store_rectangle(op, rectangle)
         for at, desc, rows, columns in () if rectangles else self._gathers(op):
-            store = StoreNdOp(value=self.fragments[op.value][at], desc=desc)
+            store = xegpu.StoreNdOp(value=self.fragments[op.value][at], desc=desc)
             mark_valid(store, rows, columns)
             self._access(op, store)
 
-    def _store_rectangle(self, op: StoreTileOp, rectangle: Rectangle) -> None:
+    def _store_rectangle(self, op: xetile.StoreTileOp, rectangle: Rectangle) -> None:
         plan, kind = rectangle.plan, op.tile_type
         fragment = self.operands[op.value].fragment_at(rectangle.rows.first)
         per, packed = fragment.registers, fragment.packed
@@ -352,9 +335,9 @@ class _Conversion:
                 value = self._fragment(op, [mine[f] for f in used], flat, vector)
             desc = self._at(op, base, rectangle.start[1] + message.x,
                             rectangle.start[0] + message.y)
-            self._access(op, StoreNdOp(value=value, desc=desc))
+            self._access(op, xegpu.StoreNdOp(value=value, desc=desc))
 
-    def _prefetch(self, op: PrefetchTileOp) -> None:
+    def _prefetch(self, op: xetile.PrefetchTileOp) -> None:
         self.done.append(op)
         wanted = self.tiles.prefetch_kind(op.tile)
         rows, columns = in_memory(op.tile_type, (op.tile_type.rows, op.tile_type.columns))
@@ -362,7 +345,7 @@ class _Conversion:
         for y in range(0, rows, height):
             for x in range(0, columns, width):
                 desc = self._at(op, self.descs[op.tile][wanted], x, y)
-                self._access(op, PrefetchNdOp(desc=desc))
+                self._access(op, xegpu.PrefetchNdOp(desc=desc))
 
     def _blocks(self, value: SSAValue, rectangle: Rectangle) -> Iterator[tuple[int, int]]:
         """The number of each operand of a rectangle, in the whole tile and in the rectangle."""
@@ -372,7 +355,7 @@ class _Conversion:
                 yield self.operands[value].index(*at), rectangle.part.index(r, c)
 
     def _gathers(
-        self, op: LoadTileOp | StoreTileOp
+        self, op: xetile.LoadTileOp | xetile.StoreTileOp
     ) -> Iterator[tuple[int, SSAValue, Cut, Cut]]:
         """Number, descriptor, rows and columns of each operand, moved one by one."""
         tile, transposed = self.operands[op.value], is_transposed(op, op.tile_type)
@@ -390,7 +373,7 @@ class _Conversion:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def _mma(self, op: TileMmaOp) -> None:
+    def _mma(self, op: xetile.TileMmaOp) -> None:
         a, b = self.fragments[op.a], self.fragments[op.b]
         tile_a, tile_b, tile_c = (self.operands[v] for v in (op.a, op.b, op.result))
         dpas = dpas_of(op, self.tiles.target)
@@ -403,7 +386,7 @@ class _Conversion:
             for n in range(columns):
                 for m in range(rows):
                     at = tile_c.index(m, n)
-                    result[at] = self._insert(op, DpasOp(
+                    result[at] = self._insert(op, xegpu.DpasOp(
                         a=a[tile_a.index(m, k)], b=b[tile_b.index(k, n)], acc=result[at],
                         result_type=self._fragment_type(op.result, at),
                         sg_maps=maps,  # type: ignore[arg-type]

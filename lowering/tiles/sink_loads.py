@@ -19,11 +19,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
+from triton_xe.dialects import xe, xegpu
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import FragmentOp
-from triton_xe.dialects.xegpu.dpas import DpasOp
-from triton_xe.dialects.xegpu.nd import LoadNdOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
@@ -49,7 +47,7 @@ class SinkLoadsPass(TargetedPass):
         for function in functions(op):
             blocks = [b for o in function.walk() for region in o.regions for b in region.blocks]
             for block in blocks:
-                loads = [o for o in block.ops if type(o) in (LoadNdOp, LoadOp)]
+                loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
                     _sink(block, target)
                 _multiply_at_use(block, target)
@@ -69,12 +67,12 @@ def _bytes(value: SSAValue, target: Target) -> int:
 
 def _sink(block: Block, target: Target) -> None:
     for op in reversed(list(block.ops)):
-        if isinstance(op, LoadNdOp):
+        if isinstance(op, xegpu.LoadNdOp):
             op.at_use = UnitAttr()
         elif isinstance(op, LoadOp):
             _sink_to_conversion(op, target)
             continue
-        elif not isinstance(op, FragmentOp):
+        elif not isinstance(op, xe.FragmentOp):
             continue
         _move(op, {use.operation for result in op.results for use in result.uses})
 
@@ -97,7 +95,7 @@ def _multiply_at_use(block: Block, target: Target) -> None:
 
     Each of their fragments is computed when it is stored or converted, unless a loop carries it.
     """
-    products = [op for op in block.ops if type(op) is DpasOp]
+    products = [op for op in block.ops if type(op) is xegpu.DpasOp]
     chains = {op: _chain(op) for op in products if not _continues(op)}
     factors = {value for op in products for value in (op.a, op.b)}
     room = HELD * target.grf_bytes
@@ -112,20 +110,21 @@ def _multiply_at_use(block: Block, target: Target) -> None:
                 part.at_use = UnitAttr()
 
 
-def _continues(op: DpasOp) -> bool:
+def _continues(op: xegpu.DpasOp) -> bool:
     """Whether a product is the accumulator of another one in its block, and nothing else."""
-    uses = list(op.results[0].uses)
-    return len(uses) == 1 and isinstance(uses[0].operation, DpasOp) and uses[0].index == 2 and (
-        uses[0].operation.parent is op.parent
-    )
+    if op.results[0].uses.get_length() != 1:
+        return False
+    (use,) = op.results[0].uses
+    other = use.operation
+    return isinstance(other, xegpu.DpasOp) and use.index == 2 and other.parent is op.parent
 
 
-def _chain(op: DpasOp) -> list[DpasOp]:
+def _chain(op: xegpu.DpasOp) -> list[xegpu.DpasOp]:
     """The products that one accumulator goes through, the last one first."""
     chain = [op]
     while (acc := chain[-1].acc) is not None:
         before = acc.owner
-        if not isinstance(before, DpasOp) or before.parent is not op.parent:
+        if not isinstance(before, xegpu.DpasOp) or before.parent is not op.parent:
             break
         if not _continues(before):
             break

@@ -12,18 +12,8 @@ from typing import Any
 from xdsl.dialects import scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from triton_xe.dialects import xe
-from triton_xe.dialects.xegpu.types import bit_width, tensor_desc
-from triton_xe.dialects.xetile.ops import (
-    InitCoopTileOp,
-    InitTileOp,
-    LoadTileOp,
-    PrefetchTileOp,
-    StoreTileOp,
-    TileMmaOp,
-    UpdateTileOffsetOp,
-)
-from triton_xe.dialects.xetile.types import TileType
+from triton_xe.dialects import xe, xegpu, xetile
+from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.target import Target
@@ -52,6 +42,8 @@ from triton_xe.lowering.tiles.tile_operands import (
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_store
 from triton_xe.plan.block_load import Objective
 
+Access = xetile.LoadTileOp | xetile.StoreTileOp
+
 
 class TileAnalysis:
     """The tiles of registers, the needs of those in memory, and the messages of each access."""
@@ -65,16 +57,16 @@ class TileAnalysis:
         ops = list(function.walk())
         self._find_operands(ops)
         for op in ops:
-            if isinstance(op, LoadTileOp | StoreTileOp):
+            if isinstance(op, Access):
                 self._plan(op)
-            elif isinstance(op, PrefetchTileOp):
+            elif isinstance(op, xetile.PrefetchTileOp):
                 self._needs(op.tile).kinds[self.prefetch_kind(op.tile)] = None
 
     # -- tiles of registers ----------------------------------------------------------------------
 
     def _find_operands(self, ops: list[Operation]) -> None:
         for op in ops:
-            if isinstance(op, TileMmaOp):
+            if isinstance(op, xetile.TileMmaOp):
                 dpas = dpas_of(op, self.target)
                 for value, name in zip((*op.operands, op.result), _names(op), strict=True):
                     self._note(value, operand_of(name, dpas, value.type))
@@ -84,7 +76,7 @@ class TileAnalysis:
                 self.operands[op.tile] = operand_of_tensor(op)
         self._spread(groups)
         for op in ops:
-            if isinstance(op, LoadTileOp | StoreTileOp) and op.value not in self.operands:
+            if isinstance(op, Access) and op.value not in self.operands:
                 self.operands[op.value] = plain_tile(op.value.type, self.target)
                 self._spread(groups)
 
@@ -113,10 +105,10 @@ class TileAnalysis:
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _plan(self, op: LoadTileOp | StoreTileOp) -> None:
+    def _plan(self, op: Access) -> None:
         """Plan the messages of a load or store, and note the descriptors they need."""
         operand, kind = self.operands[op.value], op.tile.type
-        assert isinstance(kind, TileType)
+        assert isinstance(kind, xetile.TileType)
         if kind.scope != "global":
             raise UnsupportedError(
                 f"{op.name}: tiles lie in global memory; use xegpu ops for shared local memory"
@@ -133,10 +125,10 @@ class TileAnalysis:
         needs.kinds.update(dict.fromkeys(kinds))
 
     def _rectangles(
-        self, op: LoadTileOp | StoreTileOp, operand: TileOperand, kind: TileType, transposed: bool
+        self, op: Access, operand: TileOperand, kind: xetile.TileType, transposed: bool
     ) -> list[Rectangle] | None:
         """Plans that cover the tile; None where only gathers can."""
-        loads = isinstance(op, LoadTileOp)
+        loads = isinstance(op, xetile.LoadTileOp)
         cuts = (*operand.row_cuts, *operand.column_cuts)
         if not loads and any(c.valid < c.size for c in cuts):
             return None
@@ -173,12 +165,12 @@ class TileAnalysis:
     def prefetch_kind(self, tile: SSAValue) -> Kind:
         """Rows of up to 64 bytes, up to 32 of them."""
         kind = tile.type
-        assert isinstance(kind, TileType)
+        assert isinstance(kind, xetile.TileType)
         rows, columns = in_memory(kind, (kind.rows, kind.columns))
         widest = 8 * block_2d.MAX_ROW_BYTES // bit_width(kind.element_type)
         shape = min(32, power_of_2(rows)), min(widest, power_of_2(columns))
         mode = AccessMode.GATHER if self._needs(tile).gather else AccessMode.MESSAGE
-        return tensor_desc(shape, kind.element_type), mode
+        return xegpu.tensor_desc(shape, kind.element_type), mode
 
     def _needs(self, tile: SSAValue) -> Needs:
         """The needs of a tile, shared by all values that are this tile at some time."""
@@ -190,17 +182,17 @@ class TileAnalysis:
         return self.needs[tile]
 
 
-def _names(op: TileMmaOp) -> str:
+def _names(op: xetile.TileMmaOp) -> str:
     return "abc" if op.acc is None else "abcc"
 
 
-def sources(tile: SSAValue) -> list[InitTileOp]:
+def sources(tile: SSAValue) -> list[xetile.InitTileOp]:
     """Every init_tile that a tile, or the tile that it is a part of, may come from."""
     found = []
     for link in _same_tile(tile):
-        if isinstance(link.owner, InitTileOp):
+        if isinstance(link.owner, xetile.InitTileOp):
             found.append(link.owner)
-        elif isinstance(link.owner, InitCoopTileOp):
+        elif isinstance(link.owner, xetile.InitCoopTileOp):
             found += sources(link.owner.tile)
     return found
 
@@ -215,7 +207,7 @@ def _same_tile(tile: SSAValue) -> list[SSAValue]:
             continue
         seen[value] = None
         op = value.owner
-        if isinstance(op, UpdateTileOffsetOp):
+        if isinstance(op, xetile.UpdateTileOffsetOp):
             work.append(op.tile)
         elif isinstance(op, scf.ForOp):
             index = list(op.results).index(value)  # type: ignore[arg-type]
@@ -226,5 +218,5 @@ def _same_tile(tile: SSAValue) -> list[SSAValue]:
                 index = value.index - 1
                 work += [loop.iter_args[index], last_of(value.block).operands[index]]
         work += [u.operation.moved for u in value.uses
-                 if isinstance(u.operation, UpdateTileOffsetOp)]
+                 if isinstance(u.operation, xetile.UpdateTileOffsetOp)]
     return list(seen)

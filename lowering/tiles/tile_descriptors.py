@@ -12,12 +12,9 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.access_attributes import sg_map
+from triton_xe.dialects import xegpu, xetile
 from triton_xe.dialects.xegpu.dpas import operand_sg_map
-from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp
-from triton_xe.dialects.xegpu.types import TensorDescType, tensor_desc
-from triton_xe.dialects.xetile.ops import LoadTileOp
-from triton_xe.dialects.xetile.types import TileType
+from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.lowering.rewriting import detach, last_of, orders_memory
 from triton_xe.lowering.tiles.tile_operands import Cut, Span, TileOperand
 from triton_xe.plan import BlockPlan
@@ -56,13 +53,13 @@ class Rectangle:
     part: TileOperand
 
 
-def is_transposed(op: Operation, kind: TileType) -> bool:
+def is_transposed(op: Operation, kind: xetile.TileType) -> bool:
     """Whether rows of registers are columns of memory."""
-    flips = isinstance(op, LoadTileOp) and op.transpose is not None
+    flips = isinstance(op, xetile.LoadTileOp) and op.transpose is not None
     return flips != (not kind.row_major)
 
 
-def in_memory(kind: TileType, pair: Sequence[Any]) -> tuple[Any, Any]:
+def in_memory(kind: xetile.TileType, pair: Sequence[Any]) -> tuple[Any, Any]:
     """(along the columns, along the rows) of memory, from what is given for rows and columns."""
     first, second = pair
     return (first, second) if kind.row_major else (second, first)
@@ -76,21 +73,21 @@ def cache_hints(op: Operation) -> Hints:
     return {k: v for k, v in op.properties.items() if k in ("L1_hint", "L2_hint", "L3_hint")}
 
 
-def mark_valid(op: LoadNdOp | StoreNdOp, rows: Cut, columns: Cut) -> None:
+def mark_valid(op: xegpu.LoadNdOp | xegpu.StoreNdOp, rows: Cut, columns: Cut) -> None:
     """Say how much of an operand counts, where it is not all of it."""
     if (rows.valid, columns.valid) != (rows.size, columns.size):
         op.valid = DenseArrayBase.from_list(i32, [rows.valid, columns.valid])
 
 
-def gather_kind(tile: TileOperand, row: int, kind: TileType, transposed: bool) -> Kind:
+def gather_kind(tile: TileOperand, row: int, kind: xetile.TileType, transposed: bool) -> Kind:
     """The descriptor of one operand that gathers move."""
     shape = tile.shape_at(row)
     lanes = operand_sg_map(tile.operand, tile.bits, shape.execution_size, shape.k)
-    return (tensor_desc(shape.size(tile.operand), kind.element_type, sg_map=lanes),
+    return (xegpu.tensor_desc(shape.size(tile.operand), kind.element_type, sg_map=lanes),
             AccessMode.GATHER_TRANSPOSED if transposed else AccessMode.GATHER)
 
 
-def descriptor_type(kind: TileType, plan: BlockPlan) -> TensorDescType:
+def descriptor_type(kind: xetile.TileType, plan: BlockPlan) -> TensorDescType:
     """The descriptor of one message of a plan."""
     shape = plan.shape
     width = shape.width * shape.element_bits // plan.element_bits
@@ -98,15 +95,15 @@ def descriptor_type(kind: TileType, plan: BlockPlan) -> TensorDescType:
     factor = plan.parts
     if shape.transpose:
         rows = min(lanes, shape.height)
-        mapping = sg_map((rows, lanes // rows), (1, factor))
+        mapping = xegpu.sg_map((rows, lanes // rows), (1, factor))
     elif shape.vnni:
-        mapping = sg_map((1, lanes), (factor, 1))
+        mapping = xegpu.sg_map((1, lanes), (factor, 1))
     elif width * plan.element_bits >= lanes * plan.register_bits:
-        mapping = sg_map((1, lanes), (1, factor))
+        mapping = xegpu.sg_map((1, lanes), (1, factor))
     else:
         rows = lanes * plan.register_bits // (width * plan.element_bits)
-        mapping = sg_map((rows, lanes // rows), (1, factor))
-    return tensor_desc((shape.height, width), kind.element_type, sg_map=mapping,
+        mapping = xegpu.sg_map((rows, lanes // rows), (1, factor))
+    return xegpu.tensor_desc((shape.height, width), kind.element_type, sg_map=mapping,
                        array_length=shape.blocks)
 
 
@@ -116,7 +113,7 @@ def sink_gathers(function: Operation) -> None:
         order = {op: i for i, op in enumerate(block.ops)}
         barriers = [i for op, i in order.items() if orders_memory(op)]
         for op in reversed(order):
-            if not isinstance(op, LoadNdOp) or not is_gathered(op.desc):
+            if not isinstance(op, xegpu.LoadNdOp) or not is_gathered(op.desc):
                 continue
             users = [order[u.operation] for u in op.value.uses if u.operation in order]
             if len(users) < op.value.uses.get_length() or not users:
@@ -127,16 +124,16 @@ def sink_gathers(function: Operation) -> None:
                 detach(op)
                 Rewriter.insert_op(op, InsertPoint.before(target))
                 moved = op.desc.owner
-                if isinstance(moved, UpdateNdOffsetOp) and moved.moved.uses.get_length() == 1:
+                if isinstance(moved, xegpu.UpdateNdOffsetOp) and moved.moved.uses.get_length() == 1:
                     detach(moved)
                     Rewriter.insert_op(moved, InsertPoint.before(op))
 
 
 def is_gathered(desc: SSAValue) -> bool:
     """Whether a descriptor, before it was moved, was made for gathers."""
-    while not isinstance(desc.owner, CreateNdTdescOp):
+    while not isinstance(desc.owner, xegpu.CreateNdTdescOp):
         op = desc.owner
-        if isinstance(op, UpdateNdOffsetOp):
+        if isinstance(op, xegpu.UpdateNdOffsetOp):
             desc = op.desc
             continue
         loop = op.parent_op() if isinstance(op, Block) else None

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
-from triton_xe.dialects.xe import FromTileOp, ToTileOp
+from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
-from triton_xe.dialects.xetile.ops import TileMmaOp
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware.dpas import (
     MAX_REPEAT_COUNT,
@@ -181,7 +180,7 @@ def plane(kind: Attribute) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def dpas_of(op: TileMmaOp, target: Target) -> Dpas:
+def dpas_of(op: xetile.TileMmaOp, target: Target) -> Dpas:
     """The instruction that a tile_mma is made of; refused where there is none."""
     kinds = [v.type for v in (op.a, op.b, op.result)]
     elements = [k.element_type for k in kinds]  # type: ignore[attr-defined]
@@ -203,7 +202,7 @@ def operand_of(name: str, dpas: Dpas, kind: Attribute) -> TileOperand:
     return TileOperand(name, dpas.shape, dpas.bits_of(name), *plane(kind))
 
 
-def operand_of_tensor(op: ToTileOp | FromTileOp) -> TileOperand:
+def operand_of_tensor(op: xe.ToTileOp | xe.FromTileOp) -> TileOperand:
     """The tile that a tensor with a layout of DPAS is viewed as."""
     encoding = op.tensor.type.encoding.encoding  # type: ignore[attr-defined]
     name, parent = "c", encoding
