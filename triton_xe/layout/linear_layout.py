@@ -106,6 +106,12 @@ class LinearLayout:
         result._set(in_bits, out_bits, tuple(columns))
         return result
 
+    @staticmethod
+    def _of_parts(parts: Mapping[str, Sequence[int]], out_bits: Bits) -> LinearLayout:
+        """The columns of each in-dim."""
+        in_bits = tuple((name, len(part)) for name, part in parts.items())
+        return LinearLayout._of(in_bits, out_bits, (c for part in parts.values() for c in part))
+
     # -- Building blocks ---------------------------------------------------------------------
 
     @staticmethod
@@ -274,13 +280,12 @@ class LinearLayout:
         for name, bits in other._out_bits:
             out_sizes[name] = out_sizes.get(name, 0) + bits
         out_bits = tuple(out_sizes.items())
-        mine = _repack(self._columns, self._out_bits, out_bits, {})
+        mine = _repack(self._columns, self._out_bits, out_bits)
         theirs = _repack(other._columns, other._out_bits, out_bits, dict(self._out_bits))
         in_names = dict.fromkeys([name for name, _ in (*self._in_bits, *other._in_bits)])
         own, added = _by_dim(self._in_bits, mine), _by_dim(other._in_bits, theirs)
         parts = {name: (*own.get(name, ()), *added.get(name, ())) for name in in_names}
-        in_bits = tuple((name, len(part)) for name, part in parts.items())
-        return LinearLayout._of(in_bits, out_bits, (c for part in parts.values() for c in part))
+        return LinearLayout._of_parts(parts, out_bits)
 
     def compose(self, outer: LinearLayout) -> LinearLayout:
         """`outer` after `self`: `a.compose(b).apply(x) == b.apply(a.apply(x))`.
@@ -297,7 +302,7 @@ class LinearLayout:
                     f"cannot compose: {name} has {size} values, the outer layout takes "
                     f"{outer.in_dims[name]}"
                 )
-        inner = _repack(self._columns, self._out_bits, outer._in_bits, {})
+        inner = _repack(self._columns, self._out_bits, outer._in_bits)
         columns = (f2.apply(outer._columns, column) for column in inner)
         return LinearLayout._of(self._in_bits, outer._out_bits, columns)
 
@@ -327,8 +332,8 @@ class LinearLayout:
                 f"cannot match out dims {list(self.out_dims)} with {list(other.out_dims)}"
             )
         bits = tuple((n, max(b, other.out_size_log2(n))) for n, b in self._out_bits)
-        mine = _repack(self._columns, self._out_bits, bits, {})
-        elimination = f2.Elimination(_repack(other._columns, other._out_bits, bits, {}))
+        mine = _repack(self._columns, self._out_bits, bits)
+        elimination = f2.Elimination(_repack(other._columns, other._out_bits, bits))
         columns = []
         for column in mine:
             solution = elimination.solve(column)
@@ -353,11 +358,10 @@ class LinearLayout:
         own, theirs = _by_dim(self._in_bits, self._columns), divisor.in_dims
         taken: list[int] = []
         for name, bits in in_left:
-            own_columns = own[name]
-            skip = len(own_columns) - bits if from_left and name in theirs else 0
-            taken.extend(own_columns[skip : skip + bits])
-        base = dict(divisor._out_bits) if from_left else {}
-        columns = tuple(_take(c, self._out_bits, out_left, base) for c in taken)
+            skip = len(own[name]) - bits if from_left and name in theirs else 0
+            taken.extend(own[name][skip : skip + bits])
+        below = dict(divisor._out_bits) if from_left else {}
+        columns = _repack(taken, self._out_bits, out_left, below=below, drop=True)
         quotient = LinearLayout._of(in_left, out_left, columns)
         product = divisor * quotient if from_left else quotient * divisor
         same = product.transpose_ins(self.in_dims).transpose_outs(self.out_dims)
@@ -365,20 +369,18 @@ class LinearLayout:
 
     def quotient(self, dims: Iterable[str]) -> LinearLayout | None:
         """The layout without `dims`, when they map to themselves alone; else None."""
-        names = list(dims)
+        names = set(dims)
         if any(self.in_dims.get(n) is None or self.in_dims[n] != self.out_dims.get(n)
                for n in names):
             return None
-        inside = _select(self._out_bits, names)
-        for (name, bit), column in zip(self._input_bits(), self._columns, strict=True):
-            if name in names and column != 1 << (_offset(self._out_bits, name) + bit):
-                return None
-            if name not in names and column & inside:
-                return None
-        return self.sublayout(
-            [name for name in self.in_dims if name not in names],
-            [name for name in self.out_dims if name not in names],
-        )
+        for in_dim, vectors in self.bases.items():
+            for bit, vector in enumerate(vectors):
+                moved = {name: v for name, v in zip(self.out_dims, vector, strict=True) if v}
+                if in_dim in names and moved != {in_dim: 1 << bit}:
+                    return None
+                if in_dim not in names and names & moved.keys():
+                    return None
+        return self.sublayout(self.in_dims.keys() - names, self.out_dims.keys() - names)
 
     # -- Rearranging -------------------------------------------------------------------------
 
@@ -390,7 +392,7 @@ class LinearLayout:
         own = _by_dim(self._in_bits, self._columns)
         columns = [column for name, _ in in_bits for column in own[name]]
         return LinearLayout._of(
-            in_bits, out_bits, _repack(columns, self._out_bits, out_bits, {}, drop=True)
+            in_bits, out_bits, _repack(columns, self._out_bits, out_bits, drop=True)
         )
 
     def transpose_ins(self, names: Iterable[str]) -> LinearLayout:
@@ -404,7 +406,7 @@ class LinearLayout:
     def transpose_outs(self, names: Iterable[str]) -> LinearLayout:
         """The out-dims in the order of `names`, which must be all of them."""
         out_bits = _permuted(self._out_bits, list(names), "out")
-        columns = _repack(self._columns, self._out_bits, out_bits, {})
+        columns = _repack(self._columns, self._out_bits, out_bits)
         return LinearLayout._of(self._in_bits, out_bits, columns)
 
     def reshape_ins(self, sizes: Mapping[str, int]) -> LinearLayout:
@@ -458,23 +460,21 @@ class LinearLayout:
         bits, parts = _log2(size, in_dim), _by_dim(self._in_bits, self._columns)
         old = parts[in_dim]
         parts[in_dim] = (*old[:bits], *(0,) * (bits - len(old)))
-        in_bits = tuple((name, len(part)) for name, part in parts.items())
-        return LinearLayout._of(in_bits, self._out_bits, (c for p in parts.values() for c in p))
+        return LinearLayout._of_parts(parts, self._out_bits)
 
     def resize_out(self, out_dim: str, size: int) -> LinearLayout:
         """Forget the high bits of `out_dim`, or make room above it (which leaves holes)."""
         bits = _log2(size, out_dim)
         self.out_size_log2(out_dim)
         out_bits = tuple((n, bits if n == out_dim else b) for n, b in self._out_bits)
-        columns = _repack(self._columns, self._out_bits, out_bits, {}, drop=True)
+        columns = _repack(self._columns, self._out_bits, out_bits, drop=True)
         return LinearLayout._of(self._in_bits, out_bits, columns)
 
     def without_zero_bases(self, in_dim: str) -> LinearLayout:
         """`in_dim` without the bits that map to zero."""
         parts = _by_dim(self._in_bits, self._columns)
         parts[in_dim] = tuple(column for column in parts[in_dim] if column)
-        in_bits = tuple((name, len(part)) for name, part in parts.items())
-        return LinearLayout._of(in_bits, self._out_bits, (c for p in parts.values() for c in p))
+        return LinearLayout._of_parts(parts, self._out_bits)
 
     # -- Text --------------------------------------------------------------------------------
 
@@ -495,9 +495,6 @@ class LinearLayout:
         return f"LinearLayout({bases}, {self.out_dims}{holes})"
 
     # -- Helpers -----------------------------------------------------------------------------
-
-    def _input_bits(self) -> Iterable[tuple[str, int]]:
-        return ((name, bit) for name, bits in self._in_bits for bit in range(bits))
 
     def _split_input(self, flat: int) -> dict[str, int]:
         return dict(zip(self.in_dims, _unpack(flat, self._in_bits), strict=True))
@@ -555,23 +552,6 @@ def _named(bits: Bits, name: str, side: str) -> int:
     raise LayoutError(f"no {side} dim {name!r}; there are {[known for known, _ in bits]}")
 
 
-def _offset(bits: Bits, name: str) -> int:
-    shift = 0
-    for known, size in bits:
-        if known == name:
-            return shift
-        shift += size
-    raise LayoutError(f"no dim {name!r}; there are {[known for known, _ in bits]}")
-
-
-def _select(bits: Bits, names: Iterable[str]) -> int:
-    """The mask of the flat positions of `names`."""
-    result = 0
-    for name in names:
-        result |= ((1 << _named(bits, name, "out")) - 1) << _offset(bits, name)
-    return result
-
-
 def _by_dim(bits: Bits, columns: Sequence[int]) -> dict[str, tuple[int, ...]]:
     result, start = {}, 0
     for name, size in bits:
@@ -581,24 +561,27 @@ def _by_dim(bits: Bits, columns: Sequence[int]) -> dict[str, tuple[int, ...]]:
 
 
 def _repack(
-    columns: Sequence[int], old: Bits, new: Bits, above: Mapping[str, int], drop: bool = False
+    columns: Sequence[int], old: Bits, new: Bits, above: Mapping[str, int] | None = None, *,
+    below: Mapping[str, int] | None = None, drop: bool = False,
 ) -> list[int]:
     """Move coordinates from the places of `old` to those of `new`, raised by `above` bits.
 
-    With `drop`, coordinates and bits that `new` has no place for are forgotten.
+    Their lowest `below` bits are left out.  With `drop`, coordinates and bits that `new` has no
+    place for are forgotten.
     """
-    if old == new and not above:
+    if old == new and not above and not below:
         return list(columns)
     places, shift = {}, 0
     for name, size in new:
-        places[name] = (shift + above.get(name, 0), size)
+        places[name] = (shift + (above or {}).get(name, 0), size)
         shift += size
     moves, shift = [], 0
     for name, size in old:
         if name in places:
             target, room = places[name]
-            kept = min(size, room) if drop else size
-            moves.append((shift, (1 << kept) - 1, target))
+            skipped = (below or {}).get(name, 0)
+            kept = min(size - skipped, room) if drop else size
+            moves.append((shift + skipped, (1 << kept) - 1, target))
         shift += size
     return [_moved(column, moves) for column in columns]
 
@@ -607,16 +590,6 @@ def _moved(column: int, moves: Sequence[tuple[int, int, int]]) -> int:
     result = 0
     for source, mask, target in moves:
         result |= (column >> source & mask) << target
-    return result
-
-
-def _take(column: int, old: Bits, new: Bits, skip: Mapping[str, int]) -> int:
-    """The coordinates of `new` out of a column of `old`, without their lowest `skip` bits."""
-    result, shift = 0, 0
-    for name, size in new:
-        value = column >> (_offset(old, name) + skip.get(name, 0))
-        result |= (value & ((1 << size) - 1)) << shift
-        shift += size
     return result
 
 
