@@ -16,8 +16,6 @@ from triton_xe.layout.encodings import (
     Ints,
     bases_text,
     cga_parameter,
-    check_block_bases,
-    check_powers_of_two,
     ints,
     mlir,
     without_dim,
@@ -31,6 +29,7 @@ from triton_xe.layout.tiling import (
     dim_names,
     dot_operand_dims,
     identity,
+    is_power_of_two,
     matrix_order,
 )
 
@@ -48,34 +47,30 @@ class AmdMfmaEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.amd_mfma"
-    version: int = mlir("version")
-    warps_per_cta: Ints = mlir("warpsPerCTA")
+    version: int = mlir("version", one_of=tuple(range(5)))
+    warps_per_cta: Ints = mlir("warpsPerCTA", powers=True)
     instr_shape: Ints = mlir("instrShape")
     is_transposed: bool = mlir("isTransposed")
     cga_layout: BlockBases = mlir("CGALayout", default=())
-    tiles_per_warp: Ints = mlir("tilesPerWarp", default=(), absent=())
+    tiles_per_warp: Ints = mlir("tilesPerWarp", default=(), absent=(), powers=True)
     """One per dim; left out, all ones."""
-    element_bit_width: int = mlir("elementBitWidth", default=32, absent=32)
+    element_bit_width: int = mlir("elementBitWidth", default=32, absent=32, one_of=(32, 64))
 
     def __post_init__(self) -> None:
-        what = "#ttg.amd_mfma"
         if not self.tiles_per_warp:
             object.__setattr__(self, "tiles_per_warp", (1,) * self.rank)
-        if not 0 <= self.version <= 4:
-            raise LayoutError(f"{what}: version must be 0 to 4, got {self.version}")
+        super().__post_init__()
+
+    def check(self) -> None:
+        what = "#ttg.amd_mfma"
         if self.instr_shape[:2] not in ((32, 32), (16, 16), (64, 4), (4, 64), (4, 4)):
             raise LayoutError(f"{what} has no instruction of shape {ints(self.instr_shape)}")
         if len(self.instr_shape) != 3:
             raise LayoutError(f"instrShape of {what} must be [M, N, K]")
         if self.instr_shape[:2] == (64, 4) and not self.is_transposed:
-            raise LayoutError(f"{what}: the 64x4 instruction is always transposed")
-        if self.element_bit_width not in (32, 64):
-            raise LayoutError(f"{what}: elementBitWidth must be 32 or 64")
+            self.refuse("the 64x4 instruction is always transposed")
         if self.rank not in (2, 3) or len(self.tiles_per_warp) != self.rank:
             raise LayoutError(f"warpsPerCTA and tilesPerWarp of {what} must have rank 2 or 3")
-        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
-        check_powers_of_two(self.tiles_per_warp, "tilesPerWarp", what)
-        check_block_bases(self.cga_layout, self.rank, what)
 
     def parameters(self) -> Iterable[tuple[str, str]]:
         several = any(tiles != 1 for tiles in self.tiles_per_warp)
@@ -116,9 +111,7 @@ class AmdMfmaEncoding(DistributedEncoding):
         return tile.transpose_outs([n, m])
 
     def check_dot_operand(self, op_idx: int, k_width: int) -> None:
-        if not k_width:
-            raise LayoutError("kWidth of #ttg.dot_op is required for #ttg.amd_mfma")
-        check_powers_of_two((k_width,), "kWidth", "#ttg.dot_op")
+        _check_k_width(k_width, self)
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
         k, other = dot_operand_dims(op_idx, self.rank)
@@ -136,6 +129,13 @@ class AmdMfmaEncoding(DistributedEncoding):
         return cover(tile, self.cga_layout, shape)
 
 
+def _check_k_width(k_width: int, parent: DistributedEncoding) -> None:
+    if not k_width:
+        raise LayoutError(f"kWidth of #ttg.dot_op is required for #{parent.mnemonic}")
+    if not is_power_of_two(k_width):
+        raise LayoutError(f"kWidth of #ttg.dot_op must be powers of two, got [{k_width}]")
+
+
 _WMMA_SHAPES = {
     1: ((16, 16, 16),),
     2: ((16, 16, 16), (16, 16, 32)),
@@ -149,16 +149,14 @@ class AmdWmmaEncoding(DistributedEncoding):
     version 1 is RDNA3, 2 RDNA4, 3 gfx1250."""
 
     mnemonic: ClassVar[str] = "ttg.amd_wmma"
-    version: int
-    is_transposed: bool
-    cta_layout: LinearLayout
+    version: int = mlir("version", one_of=tuple(_WMMA_SHAPES))
+    is_transposed: bool = mlir("isTranspose")
+    cta_layout: LinearLayout = mlir("ctaLayout")
     cga_layout: BlockBases = ()
     instr_shape: Ints = (16, 16, 16)
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         what = "#ttg.amd_wmma"
-        if self.version not in _WMMA_SHAPES:
-            raise LayoutError(f"{what}: version must be 1, 2 or 3, got {self.version}")
         if self.instr_shape not in _WMMA_SHAPES[self.version]:
             raise LayoutError(
                 f"{what} version {self.version} has no instruction {ints(self.instr_shape)}"
@@ -167,7 +165,6 @@ class AmdWmmaEncoding(DistributedEncoding):
             raise LayoutError(f"ctaLayout of {what} must have the in dims register and warp")
         if self.rank not in (2, 3):
             raise LayoutError(f"{what} must have rank 2 or 3, got {self.rank}")
-        check_block_bases(self.cga_layout, self.rank, what)
 
     @classmethod
     def read(cls, entries: Fields) -> Self:
@@ -229,9 +226,7 @@ class AmdWmmaEncoding(DistributedEncoding):
                 f"kWidth of an operand of #ttg.amd_wmma version {self.version} must be one of "
                 f"{list(allowed)}, got {k_width}"
             )
-        if not k_width:
-            raise LayoutError("kWidth of #ttg.dot_op is required for #ttg.amd_wmma")
-        check_powers_of_two((k_width,), "kWidth", "#ttg.dot_op")
+        _check_k_width(k_width, self)
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
         k, other = dot_operand_dims(op_idx, self.rank)

@@ -28,7 +28,7 @@ from typing import ClassVar, Self
 from triton_xe.errors import LayoutError
 from triton_xe.hardware.dpas import EXECUTION_SIZES, SYSTOLIC_DEPTH
 from triton_xe.layout.attribute_text import Fields, fail, show
-from triton_xe.layout.encodings import DistributedEncoding, Ints, check_powers_of_two, mlir
+from triton_xe.layout.encodings import DistributedEncoding, Ints, mlir
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
     Shape,
@@ -50,31 +50,27 @@ class DpasEncoding(DistributedEncoding):
     of the tensor, 2 or 3 (a batch comes first)."""
 
     mnemonic: ClassVar[str] = "xe.dpas"
-    repeat_count: int = mlir("repeatCount")
-    systolic_depth: int = mlir("systolicDepth")
-    execution_size: int = mlir("executionSize")
-    ops_per_channel: int = mlir("opsPerChan")
+    repeat_count: int = mlir("repeatCount", one_of=(1, 2, 4, 8))
+    systolic_depth: int = mlir("systolicDepth", one_of=(SYSTOLIC_DEPTH,))
+    execution_size: int = mlir("executionSize", one_of=EXECUTION_SIZES)
+    ops_per_channel: int = mlir("opsPerChan", one_of=(1, 2, 4, 8))
     threads_per_warp: int = mlir("threadsPerWarp")
-    warps_per_cta: Ints = mlir("warpsPerCTA")
-    rep_cluster: Ints = mlir("repCluster")
+    warps_per_cta: Ints = mlir("warpsPerCTA", powers=True)
+    rep_cluster: Ints = mlir("repCluster", powers=True)
 
-    def __post_init__(self) -> None:
-        what = "#xe.dpas"
-        _check_one_of(self.repeat_count, (1, 2, 4, 8), "repeatCount")
-        _check_one_of(self.systolic_depth, (SYSTOLIC_DEPTH,), "systolicDepth")
-        _check_one_of(self.execution_size, EXECUTION_SIZES, "executionSize")
-        _check_one_of(self.ops_per_channel, (1, 2, 4, 8), "opsPerChan")
-        sizes = (self.execution_size, 2 * self.execution_size)
-        _check_one_of(self.threads_per_warp, sizes, "threadsPerWarp")
+    def check(self) -> None:
+        what, size = "#xe.dpas", self.execution_size
+        if self.threads_per_warp not in (size, 2 * size):
+            self.refuse(
+                f"threadsPerWarp must be {size} or {2 * size}, got {self.threads_per_warp}"
+            )
         if self.repeat_count < self.rows_per_register:
-            raise LayoutError(
-                f"{what}: {self.threads_per_warp} lanes need a repeatCount of at least "
+            self.refuse(
+                f"{self.threads_per_warp} lanes need a repeatCount of at least "
                 f"{self.rows_per_register}, got {self.repeat_count}"
             )
         if len(self.warps_per_cta) not in (2, 3) or self.rank != len(self.rep_cluster):
             raise LayoutError(f"warpsPerCTA and repCluster of {what} must both have rank 2 or 3")
-        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
-        check_powers_of_two(self.rep_cluster, "repCluster", what)
         if self.rank == 3 and self.rep_cluster[0] != 1:
             raise LayoutError(f"{what} cannot cluster over the batch: repCluster[0] must be 1")
 
@@ -201,9 +197,3 @@ def _powers(start: int, stop: int) -> list[int]:
         result.append(start)
         start *= 2
     return result
-
-
-def _check_one_of(value: int, allowed: tuple[int, ...], name: str) -> None:
-    if value not in allowed:
-        choices = " or ".join(map(str, allowed))
-        raise LayoutError(f"{name} of #xe.dpas must be {choices}, got {value}")

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout.attribute_text import Fields
@@ -47,13 +47,15 @@ class Spelling:
     """How a field stands in MLIR text.
 
     `absent` is what a text without it means, None where it must be there; `always` says that it
-    is printed even where it is the default; `words` are those that it may be.
+    is printed even where it is the default.  The value must be one of `one_of`, where these are
+    given, and with `powers` a power of two, or a list of them.
     """
 
     name: str
     absent: Any = None
     always: bool = False
-    words: tuple[str, ...] = ()
+    one_of: tuple[Any, ...] = ()
+    powers: bool = False
 
 
 def mlir(name: str, *, default: Any = MISSING, **rest: Any) -> Any:
@@ -83,6 +85,46 @@ class Encoding(ABC):
     def __init_subclass__(cls) -> None:
         cls.kinds[cls.__name__] = cls
 
+    def __post_init__(self) -> None:
+        for entry in fields(self):  # type: ignore[arg-type]
+            spelling, value = entry.metadata.get("spelling"), getattr(self, entry.name)
+            if entry.type == "BlockBases":
+                self._check_blocks(value)
+            if spelling is None:
+                continue
+            if spelling.one_of and value not in spelling.one_of:
+                *most, last = map(str, spelling.one_of)
+                choices = f"{', '.join(most)} or {last}" if most else last
+                self.refuse(f"{spelling.name} must be {choices}, got {value}")
+            values = value if isinstance(value, tuple) else (value,)
+            if spelling.powers and not all(map(is_power_of_two, values)):
+                raise LayoutError(
+                    f"{spelling.name} of #{self.mnemonic} must be powers of two, got {ints(values)}"
+                )
+            if spelling.name == "order" and sorted(value) != list(range(len(value))):
+                raise LayoutError(
+                    f"order of #{self.mnemonic} must be a permutation of 0..rank-1, "
+                    f"got {ints(value)}"
+                )
+        self.check()
+
+    def check(self) -> None:
+        """Refuse parameters that do not go together."""
+        return
+
+    def refuse(self, rule: str) -> NoReturn:
+        raise LayoutError(f"#{self.mnemonic}: {rule}")
+
+    def _check_blocks(self, bases: BlockBases) -> None:
+        """Each basis has `rank` coordinates and moves along one dim, and no piece is left out."""
+        what, rank = f"CGALayout of #{self.mnemonic}", self.rank
+        if any(len(basis) != rank for basis in bases):
+            raise LayoutError(f"{what} must have {rank} coordinates per basis")
+        if any(sum(1 for value in basis if value) > 1 for basis in bases):
+            raise LayoutError(f"{what}: a basis may move along one dim only")
+        if not is_permutation(block_layout(bases, rank)):
+            raise LayoutError(f"{what} must be a permutation once copies are left out")
+
     @classmethod
     def read(cls, entries: Fields) -> Self:
         """The encoding that the entries of an attribute's text spell."""
@@ -109,7 +151,7 @@ class Encoding(ABC):
             case "bool":
                 return entries.boolean(name)
             case "str":
-                return entries.word(name, spelling.words)
+                return entries.word(name, spelling.one_of)
             case "LinearLayout":
                 return entries.layout(cls.dims, cls.optional_dims)
         kind = cls.kinds[type_]
@@ -204,31 +246,10 @@ def cga_parameter(block_bases: BlockBases) -> list[tuple[str, str]]:
     return [("CGALayout", bases_text(block_bases))] if block_bases else []
 
 
-def check_block_bases(block_bases: BlockBases, rank: int, what: str) -> None:
-    """Each basis has `rank` coordinates and moves along one dim, and no piece is left out."""
-    if any(len(basis) != rank for basis in block_bases):
-        raise LayoutError(f"CGALayout of {what} must have {rank} coordinates per basis")
-    if any(sum(1 for value in basis if value) > 1 for basis in block_bases):
-        raise LayoutError(f"CGALayout of {what}: a basis may move along one dim only")
-    if not is_permutation(block_layout(block_bases, rank)):
-        raise LayoutError(f"CGALayout of {what} must be a permutation once copies are left out")
-
-
 def is_permutation(layout: LinearLayout) -> bool:
     """Every non-zero basis is one bit of the output, and every bit is there once."""
     columns = [column for column in layout.columns if column]
     return sorted(columns) == [1 << bit for bit in range(layout.out_bits)]
-
-
-def check_powers_of_two(values: Iterable[int], name: str, what: str) -> None:
-    values = tuple(values)
-    if not all(is_power_of_two(value) for value in values):
-        raise LayoutError(f"{name} of {what} must be powers of two, got {ints(values)}")
-
-
-def check_order(order: Sequence[int], what: str) -> None:
-    if sorted(order) != list(range(len(order))):
-        raise LayoutError(f"order of {what} must be a permutation of 0..rank-1, got {ints(order)}")
 
 
 def check_dims(encoding: Encoding, layout: LinearLayout) -> None:
@@ -248,23 +269,16 @@ class BlockedEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.blocked"
-    size_per_thread: Ints = mlir("sizePerThread")
-    threads_per_warp: Ints = mlir("threadsPerWarp")
-    warps_per_cta: Ints = mlir("warpsPerCTA")
+    size_per_thread: Ints = mlir("sizePerThread", powers=True)
+    threads_per_warp: Ints = mlir("threadsPerWarp", powers=True)
+    warps_per_cta: Ints = mlir("warpsPerCTA", powers=True)
     order: Ints = mlir("order")
     cga_layout: BlockBases = mlir("CGALayout", default=())
 
-    def __post_init__(self) -> None:
-        what = "#ttg.blocked"
-        rank = len(self.order)
+    def check(self) -> None:
         boxes = (self.size_per_thread, self.threads_per_warp, self.warps_per_cta)
-        if any(len(box) != rank for box in boxes):
-            raise LayoutError(f"the parameters of {what} must have the same rank")
-        check_powers_of_two(self.size_per_thread, "sizePerThread", what)
-        check_powers_of_two(self.threads_per_warp, "threadsPerWarp", what)
-        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
-        check_order(self.order, what)
-        check_block_bases(self.cga_layout, rank, what)
+        if any(len(box) != len(self.order) for box in boxes):
+            raise LayoutError("the parameters of #ttg.blocked must have the same rank")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         tile = (
@@ -306,14 +320,14 @@ class SliceEncoding(DistributedEncoding):
     dim: int = mlir("dim")
     parent: DistributedEncoding = mlir("parent")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if not isinstance(self.parent, DistributedEncoding):
             raise LayoutError("the parent of #ttg.slice must be a register layout")
         rank = self.parent.rank
         if rank < 2:
             raise LayoutError(f"the parent of #ttg.slice must have rank 2 or more, has {rank}")
         if not 0 <= self.dim < rank:
-            raise LayoutError(f"#ttg.slice: dim is {self.dim}, the parent has rank {rank}")
+            self.refuse(f"dim is {self.dim}, the parent has rank {rank}")
 
     @property
     def rank(self) -> int:
@@ -341,7 +355,7 @@ class LinearEncoding(DistributedEncoding):
     mnemonic: ClassVar[str] = "ttg.linear"
     layout: LinearLayout
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_dims(self, self.layout)
         self._check_bases()
 
@@ -392,9 +406,7 @@ class GenericLinearEncoding(LinearEncoding):
     def _check_bases(self) -> None:
         for name in ("register", "lane", "block"):
             if any(sum(1 for v in basis if v) > 1 for basis in self.layout.bases[name]):
-                raise LayoutError(
-                    f"#ttg.generic_linear: a basis of {name} may move along one dim only"
-                )
+                self.refuse(f"a basis of {name} may move along one dim only")
         if not self.layout.is_surjective:
             raise LayoutError("#ttg.generic_linear must reach every element")
 
@@ -407,17 +419,15 @@ class DotOperandEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.dot_op"
-    op_idx: int = mlir("opIdx")
+    op_idx: int = mlir("opIdx", one_of=(0, 1))
     parent: DistributedEncoding = mlir("parent")
     k_width: int = mlir("kWidth", default=0, absent=0)
 
-    def __post_init__(self) -> None:
-        if self.op_idx not in (0, 1):
-            raise LayoutError(f"#ttg.dot_op: opIdx must be 0 or 1, got {self.op_idx}")
+    def check(self) -> None:
         if not isinstance(self.parent, DistributedEncoding):
             raise LayoutError("the parent of #ttg.dot_op must be a register layout")
         if self.k_width < 0:
-            raise LayoutError(f"#ttg.dot_op: kWidth must not be negative, got {self.k_width}")
+            self.refuse(f"kWidth must not be negative, got {self.k_width}")
         self.parent.check_dot_operand(self.op_idx, self.k_width)
 
     @property

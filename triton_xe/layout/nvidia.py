@@ -14,8 +14,6 @@ from triton_xe.errors import LayoutError
 from triton_xe.layout.encodings import (
     DistributedEncoding,
     Ints,
-    check_block_bases,
-    check_powers_of_two,
     mlir,
     without_dim,
 )
@@ -28,6 +26,7 @@ from triton_xe.layout.tiling import (
     dim_name,
     dot_operand_dims,
     identity,
+    is_power_of_two,
     matrix_order,
 )
 
@@ -41,21 +40,21 @@ class NvidiaMmaEncoding(DistributedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.nvidia_mma"
-    version_major: int = mlir("versionMajor")
+    version_major: int = mlir("versionMajor", one_of=(2, 3))
     version_minor: int = mlir("versionMinor", absent=0)
-    warps_per_cta: Ints = mlir("warpsPerCTA")
+    warps_per_cta: Ints = mlir("warpsPerCTA", powers=True)
     instr_shape: Ints = mlir("instrShape")
     cga_layout: BlockBases = mlir("CGALayout", default=())
 
     def __post_init__(self) -> None:
-        what = "#ttg.nvidia_mma"
         if self.version_major == 1:
-            raise LayoutError(f"{what} version 1 (Volta) is no longer part of Triton")
-        if self.version_major not in (2, 3):
-            raise LayoutError(f"{what}: versionMajor must be 2 or 3, got {self.version_major}")
-        check_powers_of_two(self.warps_per_cta, "warpsPerCTA", what)
-        check_powers_of_two(self.instr_shape[:2], "instrShape", what)
-        check_block_bases(self.cga_layout, self.rank, what)
+            raise LayoutError(f"#{self.mnemonic} version 1 (Volta) is no longer part of Triton")
+        super().__post_init__()
+
+    def check(self) -> None:
+        what = "#ttg.nvidia_mma"
+        if not all(map(is_power_of_two, self.instr_shape[:2])):
+            raise LayoutError(f"instrShape of {what} must be powers of two, got {self.instr_shape}")
         rank = 3 if self.is_hopper else self.rank
         if self.rank not in (2, 3) or len(self.instr_shape) != rank:
             raise LayoutError(f"instrShape of {what} has {len(self.instr_shape)} sizes, not {rank}")

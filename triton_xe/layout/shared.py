@@ -18,10 +18,7 @@ from triton_xe.layout.encodings import (
     Ints,
     NamedEncoding,
     bases_text,
-    check_block_bases,
     check_dims,
-    check_order,
-    check_powers_of_two,
     ints,
     mlir,
 )
@@ -54,17 +51,11 @@ class SwizzledSharedEncoding(SharedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.swizzled_shared"
-    vec: int = mlir("vec")
-    per_phase: int = mlir("perPhase")
-    max_phase: int = mlir("maxPhase")
+    vec: int = mlir("vec", powers=True)
+    per_phase: int = mlir("perPhase", powers=True)
+    max_phase: int = mlir("maxPhase", powers=True)
     order: Ints = mlir("order")
     cga_layout: BlockBases = mlir("CGALayout", default=())
-
-    def __post_init__(self) -> None:
-        what = f"#{self.mnemonic}"
-        check_powers_of_two((self.vec, self.per_phase, self.max_phase), "the parameters", what)
-        check_order(self.order, what)
-        check_block_bases(self.cga_layout, self.rank, what)
 
     def phase(self, row: int) -> int:
         """What a row's columns are xored with, in groups of `vec`."""
@@ -106,15 +97,13 @@ class SharedLinearEncoding(SharedEncoding):
 
     mnemonic: ClassVar[str] = "ttg.shared_linear"
     layout: LinearLayout
-    alignment: int = mlir("alignment")
+    alignment: int = mlir("alignment", powers=True)
 
-    def __post_init__(self) -> None:
-        what = "#ttg.shared_linear"
-        check_powers_of_two((self.alignment,), "alignment", what)
+    def check(self) -> None:
         check_dims(self, self.layout)
         bare = self.layout.without_zero_bases("offset").without_zero_bases("block")
         if not bare.is_invertible:
-            raise LayoutError(f"{what} must be bijective once copies are left out")
+            raise LayoutError("#ttg.shared_linear must be bijective once copies are left out")
 
     def parameters(self) -> Iterable[tuple[str, str]]:
         for name, vectors in self.layout.bases.items():
@@ -138,21 +127,19 @@ class PaddedSharedEncoding(SharedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.padded_shared"
-    intervals: Ints
-    paddings: Ints
-    layout: LinearLayout
+    intervals: Ints = mlir("the intervals", powers=True)
+    paddings: Ints = mlir("the paddings", powers=True)
+    layout: LinearLayout = mlir("layout")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         what = "#ttg.padded_shared"
         if not self.intervals or len(self.intervals) != len(self.paddings):
             raise LayoutError(f"{what} needs as many paddings as intervals, and at least one")
-        check_powers_of_two(self.intervals, "the intervals", what)
-        check_powers_of_two(self.paddings, "the paddings", what)
         if len(set(self.intervals)) != len(self.intervals):
             raise LayoutError(f"{what} names an interval twice: {ints(self.intervals)}")
         check_dims(self, self.layout)
         if any(column & (column - 1) for column in self.layout.columns):
-            raise LayoutError(f"{what}: each basis must be zero or a power of two in one dim")
+            self.refuse("each basis must be zero or a power of two in one dim")
         if not self.layout.sublayout(["offset"], self.layout.out_dims).is_injective:
             raise LayoutError(f"{what} cannot hold an element twice")
 
@@ -223,22 +210,12 @@ class NvmmaSharedEncoding(SharedEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttg.nvmma_shared"
-    swizzling_byte_width: int = mlir("swizzlingByteWidth")
+    swizzling_byte_width: int = mlir("swizzlingByteWidth", one_of=(0, 32, 64, 128))
     transposed: bool = mlir("transposed", absent=False)
-    element_bit_width: int = mlir("elementBitWidth")
+    element_bit_width: int = mlir("elementBitWidth", powers=True)
     fp4_padded: bool = mlir("fp4Padded", default=False, absent=False)
     cga_layout: BlockBases = mlir("CGALayout", default=())
     tensor_rank: int = mlir("rank", default=2, absent=2)
-
-    def __post_init__(self) -> None:
-        what = "#ttg.nvmma_shared"
-        if self.swizzling_byte_width not in (0, 32, 64, 128):
-            raise LayoutError(
-                f"{what}: swizzlingByteWidth must be 0, 32, 64 or 128, "
-                f"got {self.swizzling_byte_width}"
-            )
-        check_powers_of_two((self.element_bit_width,), "elementBitWidth", what)
-        check_block_bases(self.cga_layout, self.tensor_rank, what)
 
     @property
     def rank(self) -> int:
@@ -338,20 +315,18 @@ class PartitionedSharedEncoding(SharedEncoding):
     """Pieces along `partition_dim` dealt out to `num_partitions` buffers, `num_groups` times."""
 
     mnemonic: ClassVar[str] = "ttg.partitioned_shared"
-    num_partitions: int = mlir("numPartitions")
-    num_groups: int = mlir("numGroups")
+    num_partitions: int = mlir("numPartitions", powers=True)
+    num_groups: int = mlir("numGroups", powers=True)
     partition_dim: int = mlir("partitionDim")
     partition_layout: SharedEncoding = mlir("partitionLayout")
 
-    def __post_init__(self) -> None:
-        what = "#ttg.partitioned_shared"
-        check_powers_of_two((self.num_partitions, self.num_groups), "the parameters", what)
+    def check(self) -> None:
         if self.num_partitions < 2:
-            raise LayoutError(f"{what}: numPartitions must be at least 2")
+            self.refuse("numPartitions must be at least 2")
         if not isinstance(self.partition_layout, SharedEncoding):
-            raise LayoutError(f"partitionLayout of {what} must be a shared-memory layout")
+            self.refuse("partitionLayout must be a shared-memory layout")
         if not 0 <= self.partition_dim < self.rank:
-            raise LayoutError(f"{what}: partitionDim is {self.partition_dim}, rank {self.rank}")
+            self.refuse(f"partitionDim is {self.partition_dim}, rank {self.rank}")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         """In-dims offset, block, partition."""

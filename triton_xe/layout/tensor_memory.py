@@ -11,14 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from triton_xe.errors import LayoutError
-from triton_xe.layout.encodings import (
-    Encoding,
-    NamedEncoding,
-    check_block_bases,
-    check_powers_of_two,
-    mlir,
-)
+from triton_xe.layout.encodings import Encoding, NamedEncoding, mlir
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import (
     BlockBases,
@@ -51,9 +44,7 @@ class MemoryEncoding(Encoding):
         """What one block holds; a tensor that gives a block nothing is refused."""
         pieces = block_layout(self.cga_layout, 2).out_dims.values()
         if any(size < parts for size, parts in zip(shape, pieces, strict=True)):
-            raise LayoutError(
-                f"#{self.mnemonic}: {list(shape)} cannot be split over {list(pieces)} blocks"
-            )
+            self.refuse(f"{list(shape)} cannot be split over {list(pieces)} blocks")
         return shape_per_block(self.cga_layout, shape)
 
 
@@ -67,33 +58,24 @@ class TensorMemoryEncoding(MemoryEncoding):
     """
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory_encoding"
-    block_m: int = mlir("blockM")
-    block_n: int = mlir("blockN")
-    col_stride: int = mlir("colStride", default=1, always=True)
+    block_m: int = mlir("blockM", one_of=(HALF_ROWS, ROWS))
+    block_n: int = mlir("blockN", powers=True)
+    col_stride: int = mlir("colStride", default=1, always=True, one_of=(1, 2, 4))
     cga_layout: BlockBases = mlir("CGALayout", default=())
     two_ctas: bool = mlir("twoCTAs", default=False, absent=False)
     fp4_padded: bool = mlir("fp4Padded", default=False, absent=False)
 
-    def __post_init__(self) -> None:
-        what = f"#{self.mnemonic}"
-        if self.block_m not in (HALF_ROWS, ROWS):
-            raise LayoutError(f"{what}: blockM must be 64 or 128, got {self.block_m}")
-        if self.col_stride not in (1, 2, 4):
-            raise LayoutError(f"{what}: colStride must be 1, 2 or 4, got {self.col_stride}")
+    def check(self) -> None:
         if self.fp4_padded and self.col_stride != 1:
-            raise LayoutError(f"{what}: fp4Padded needs colStride = 1, got {self.col_stride}")
-        check_powers_of_two((self.block_n,), "blockN", what)
-        check_block_bases(self.cga_layout, 2, what)
+            self.refuse(f"fp4Padded needs colStride = 1, got {self.col_stride}")
         if self.two_ctas and self.cga_layout[:1] != ((1, 0),):
-            raise LayoutError(f"{what}: twoCTAs needs [1, 0] as the first basis of CGALayout")
+            self.refuse("twoCTAs needs [1, 0] as the first basis of CGALayout")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         piece = self._piece(shape)
         n = min(self.block_n, piece[1])
         if piece[0] < self.block_m:
-            raise LayoutError(
-                f"#{self.mnemonic}: a block of {piece[0]} rows is less than blockM {self.block_m}"
-            )
+            self.refuse(f"a block of {piece[0]} rows is less than blockM {self.block_m}")
         rows = [(1 << bit, 0) for bit in range(self.block_m.bit_length() - 1)]
         columns = [(0, 1 << bit) for bit in range(n.bit_length() - 1)]
         if self.block_m == HALF_ROWS and self.two_ctas:
@@ -111,7 +93,7 @@ class TensorMemoryEncoding(MemoryEncoding):
     def _column_that_is_a_row(self, columns: list[tuple[int, int]]) -> tuple[int, int]:
         """In the form of two CTAs the upper half of the columns lies in rows 64-127."""
         if not columns:
-            raise LayoutError(f"#{self.mnemonic}: twoCTAs with blockM 64 needs two columns")
+            self.refuse("twoCTAs with blockM 64 needs two columns")
         return columns.pop()
 
     def _between(self, piece: Shape, n: int) -> tuple[int, int]:
@@ -141,17 +123,8 @@ class TensorMemoryScalesEncoding(MemoryEncoding):
     mnemonic: ClassVar[str] = "ttng.tensor_memory_scales_encoding"
     cga_layout: BlockBases = mlir("CGALayout", default=())
     block_rep_order: str = mlir(
-        "blockRepOrder", default=SCALE_ORDERS[0], absent=SCALE_ORDERS[0], words=SCALE_ORDERS
+        "blockRepOrder", default=SCALE_ORDERS[0], absent=SCALE_ORDERS[0], one_of=SCALE_ORDERS
     )
-
-    def __post_init__(self) -> None:
-        what = f"#{self.mnemonic}"
-        check_block_bases(self.cga_layout, 2, what)
-        if self.block_rep_order not in SCALE_ORDERS:
-            raise LayoutError(
-                f"{what}: blockRepOrder must be {' or '.join(SCALE_ORDERS)}, "
-                f"got {self.block_rep_order}"
-            )
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         piece = self._piece(shape)

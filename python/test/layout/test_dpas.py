@@ -185,11 +185,11 @@ def warp_coordinates(dpas, op_idx, warp):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(repeat_count=3), "repeatCount of #xe.dpas must be 1 or 2 or 4 or 8, got 3"),
+        (dict(repeat_count=3), "#xe.dpas: repeatCount must be 1, 2, 4 or 8, got 3"),
         (dict(systolic_depth=4), "systolicDepth"),
         (dict(execution_size=32), "executionSize"),
         (dict(ops_per_channel=16), "opsPerChan"),
-        (dict(threads_per_warp=8), "threadsPerWarp of #xe.dpas must be 16 or 32, got 8"),
+        (dict(threads_per_warp=8), "#xe.dpas: threadsPerWarp must be 16 or 32, got 8"),
         (dict(repeat_count=1, threads_per_warp=32), "need a repeatCount of at least 2"),
         (dict(rep_cluster=(1, 1, 1)), "must both have rank"),
         (dict(warps_per_cta=(3, 1)), "powers of two"),

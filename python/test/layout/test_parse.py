@@ -47,7 +47,7 @@ GOOD = (
         ("#ttg.padded_shared<[4:2] {order = [0], shape = [4]}>", "column 22: expected ':+'"),
         ("#ttg.shared_linear<{offset = [[1]]}>", "expected alignment of #ttg.shared_linear"),
         ("#ttg.swizzled_shared<{vec = 3, perPhase = 1, maxPhase = 1, order = [0]}>",
-         "must be powers of two, got [3, 1, 1]"),
+         "vec of #ttg.swizzled_shared must be powers of two, got [3]"),
     ],
 )  # fmt: skip
 def test_mistakes_have_a_column(text, message):
