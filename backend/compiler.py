@@ -140,15 +140,19 @@ class XeBackend(BaseBackend):
 
 
 def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
-    """What is asked for of native code, by options or by Inductor writing C++ that launches."""
+    """What is asked for of native code, by options or by Inductor writing C++ that launches.
+
+    Inductor asks for native code by an option where it does not launch SPIR-V.
+    """
     cpp = bool(getattr(sys.modules.get("torch._inductor.config"), "cpp_wrapper", False))
-    if not (cpp or opts.get("generate_native_code")):
+    launched = "zebin" if opts.get("generate_native_code") else "spv"
+    if not cpp and launched == "spv":
         return {}
     from triton_xe.backend import devices
 
     identity = devices.native_identity(target)
     return {"native_identity": identity, "generate_native_code": bool(identity),
-            "cpp_wrapper": cpp and bool(identity),
+            "cpp_wrapper": launched if cpp and identity else "",
             "guards": "kernel"}  # launchers of torch's own test nothing
 
 
@@ -225,6 +229,11 @@ def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
     if used > most:
         raise OutOfResources(used, most, "shared memory")
     flags = attached(binary, BUILD_FLAGS)
+    if flags and options.cpp_wrapper == "spv":
+        raise UnsupportedError(
+            f"kernel {metadata['name']!r} must be built with {flags}, and C++ code that torch "
+            "generates builds SPIR-V without flags; set TORCHINDUCTOR_XPU_KERNEL_FORMAT=zebin"
+        )
     native = device.native_code(binary, metadata["name"], build_flags=flags)
     metadata.update(build_flags=native.flags, slm_bytes=used, shared=0)
     for kind in ("global", "profile"):

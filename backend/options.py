@@ -26,7 +26,8 @@ class XeOptions:
     compiler choose, `auto` leaves it to Intel's compiler, a number such as `256` fixes it, `small`
     and `large` stand for the least and the most of the device.
     `generate_native_code` asks for `asm["zebin"]`, which is made where a GPU of `arch` is, for the
-    driver and device that `native_identity` names; `cpp_wrapper`: C++ code of Inductor launches it.
+    driver and device that `native_identity` names; `cpp_wrapper` is the format that C++ code of
+    Inductor launches.
     `maxnreg` is the CUDA spelling of the same request and selects the next larger mode.
     With `guards="launch"` what fast code needs of arguments is tested before each launch, which
     takes a general version of the kernel where it does not hold; with "kernel" the kernel tests
@@ -58,7 +59,7 @@ class XeOptions:
     ir_override: str | None = None
     generate_native_code: bool = False
     native_identity: str = ""
-    cpp_wrapper: bool = False
+    cpp_wrapper: str = ""
     backend_name: str = "intel"
 
     def __post_init__(self) -> None:

@@ -187,12 +187,17 @@ try:
 except Exception as error:
     out["cpp"] = str(error)
 out["spv"] = total(generate_native_code=False).metadata.shared
+try:
+    total(generate_native_code=False, grf_mode="256")
+except Exception as error:
+    out["flags"] = str(error)
 """
     )
     assert out["types"] == ["OOilfI", "OOi", "OOi"]
     assert "static launch does not support launch attributes" in out["asserting"]
     assert "C++ code that torch generates has no buffer for its reports" in out["cpp"]
     assert out["spv"] == 0
+    assert "builds SPIR-V without flags; set TORCHINDUCTOR_XPU_KERNEL_FORMAT=zebin" in out["flags"]
 
 
 def test_too_much_local_memory_is_a_configuration_to_skip(run: Run) -> None:
