@@ -1,8 +1,9 @@
 """A kernel cache that notices broken entries, so that they are compiled again, never run.
 
 Triton's cache trusts every file it finds.  An interrupted disk, a full one or a stray editor can
-leave a half-written stage; ours records the size and digest of each file of a kernel, and a group
-whose files disagree is reported as absent.  Kernels of other backends are left alone.
+leave a half-written stage; ours records a digest of each file of a kernel, and a group whose files
+disagree, or can be written by other users, is reported as absent.  Kernels of other backends are
+left alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from triton import knobs
 from triton.runtime.cache import FileCacheManager
 
 from triton_xe import knobs as xe_knobs
+from triton_xe.runtime import checked_files
 
 CHECKED = ".spv"
 """Only groups with a file of this kind are ours."""
@@ -27,11 +29,9 @@ def install() -> None:
 
 
 def digest_of(file: Path) -> str:
-    """A digest of the file's bytes; empty when it cannot be read."""
-    try:
-        return hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
-    except OSError:
-        return ""
+    """A digest of the file's bytes; empty when it cannot be read, or others can write it."""
+    data = checked_files.read_own(file)
+    return "" if data is None else hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 class CheckedCacheManager(FileCacheManager):
@@ -62,12 +62,12 @@ class CheckedCacheManager(FileCacheManager):
         if file is None:
             return False
         try:
-            expected = json.loads(Path(file).read_text())
-        except (OSError, ValueError):
+            expected = json.loads(checked_files.read_own(Path(file)) or b"")
+        except ValueError:
             return False
-        return isinstance(expected, dict) and all(
-            expected.get(name) == digest_of(Path(path)) for name, path in group.items()
-        )
+        found = {name: digest_of(Path(path)) for name, path in group.items()}
+        return isinstance(expected, dict) and all(found.values()) and found == {
+            name: expected.get(name) for name in group}
 
 
 def _digest_file(filename: str) -> str:

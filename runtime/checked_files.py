@@ -1,5 +1,6 @@
 """Cache files that carry a digest: what is damaged is taken as missing.
 
+What somebody else may have written is taken as missing too: it would be run as this user.
 Files are written aside and renamed, so that a reader sees a whole file or none, whoever else
 writes.  A folder that cannot be written is no error: what was to be kept is only made again.
 """
@@ -9,17 +10,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 _DIGEST_BYTES = 32
 
 
-def read(path: Path) -> bytes | None:
-    """The bytes that were written; None when they are absent or damaged."""
+def read_own(path: Path) -> bytes | None:
+    """The bytes of a file that only this user, or root, can have written, else None."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            at = os.fstat(file.fileno())
+            user = getattr(os, "geteuid", lambda: at.st_uid)()
+            is_own = at.st_uid in (user, 0) and not at.st_mode & stat.S_IWOTH
+            return file.read() if is_own else None
     except OSError:
+        return None
+
+
+def read(path: Path) -> bytes | None:
+    """The bytes that were written; None when they are absent, damaged or somebody else's."""
+    data = read_own(path)
+    if data is None:
         return None
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     return content if hashlib.sha256(content).digest() == digest else None

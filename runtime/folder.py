@@ -68,7 +68,8 @@ class Description:
                 f"{DESCRIPTION} has format {self.format}, this version reads {FORMAT}; "
                 "compile the kernel again"
             )
-        if self.kind not in ("spirv", "zebin") or len(self.group_size) != 3:
+        is_inside = all(Path(name).name == name for name in (self.binary, self.header))
+        if self.kind not in ("spirv", "zebin") or len(self.group_size) != 3 or not is_inside:
             raise DeviceError(f"{DESCRIPTION} of {self.kernel!r} is damaged")
 
     def to_json(self) -> str:

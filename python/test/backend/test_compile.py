@@ -137,6 +137,16 @@ def test_a_damaged_cache_entry_is_built_again(cache, which, how):
     assert file.read_bytes() == data
 
 
+@pytest.mark.parametrize("which", ["add_kernel.spv", "__digests__*"])
+def test_a_cache_entry_that_others_can_write_is_built_again(cache, which):
+    check_add()
+    (file,) = cache.glob(f"*/{which}")
+    file.chmod(0o646)
+    add_kernel.device_caches.clear()
+    check_add()
+    assert not file.stat().st_mode & 0o002
+
+
 def test_an_intact_cache_entry_is_used(cache):
     check_add()
     (file,) = cache.glob("*/add_kernel.spv")

@@ -125,7 +125,8 @@ def test_folders_that_do_not_fit_are_refused(folder: Path, tmp_path: Path) -> No
     with pytest.raises(DeviceError, match=r"is not the file that kernel\.json describes"):
         runtime.load_folder(broken, "sim:bmg")
     values = json.loads((broken / "kernel.json").read_text())
-    for change, message in (({"format": 9}, "has format 9"), ({"kind": "elf"}, "is damaged")):
+    for change, message in (({"format": 9}, "has format 9"), ({"kind": "elf"}, "is damaged"),
+                            ({"binary": "../kernel.spv"}, "is damaged")):
         (broken / "kernel.json").write_text(json.dumps({**values, **change}))
         with pytest.raises(DeviceError, match=message):
             runtime.load_folder(broken, "sim:bmg")

@@ -219,6 +219,18 @@ def test_a_damaged_entry_is_taken_as_missing(fake: Any) -> None:
     assert not path.exists()
 
 
+def test_what_others_can_have_written_is_taken_as_missing(fake: Any) -> None:
+    assert native_cache.write("ab12", NativeEntry(b"code", ""))
+    (path,) = knobs.cache_dir().glob("native/ab/*")
+    path.chmod(0o602)
+    assert native_cache.read("ab12") is None
+    path.chmod(0o600)
+    assert native_cache.read("ab12") is not None
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+        assert native_cache.read("ab12") is None
+
+
 def test_a_folder_that_cannot_be_written_only_costs_time(
     fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
