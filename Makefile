@@ -1,6 +1,7 @@
 # make demo    set everything up, run the main job on this machine's device
 # make test    run the tests
 # make bench   run the benchmarks
+# make test-versions   run a sample of the tests on older versions of Triton (TRITONS)
 # make check   linters, and strict types on the built package
 #
 # make wheel   build an sdist, and from it the wheel, in dist/
@@ -15,18 +16,28 @@ TORCH_BACKEND ?= cpu
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+TRITONS ?= 3.8.0 3.7.1
+SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, compile.py launcher.py \
+  options.py plugin.py versions.py) $(addprefix python/test/language/test_, atomics.py \
+  cache_modifiers.py data_movement.py dot.py dot_scaled.py front_end_features.py reductions.py)
 
 # a build without CUDA, where torch's own index can be reached
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
 
-.PHONY: demo test smoke bench check wheel clean
+.PHONY: demo test test-versions smoke bench check wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m examples.demo
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal
+
+test-versions: $(VENV)/ready
+	set -e; for version in $(TRITONS); do folder=$(CURDIR)/$(VENV)/triton-$$version; \
+	  test -d $$folder || $(BIN)/python -m pip install -q --no-deps --target $$folder \
+	    triton==$$version; \
+	  PYTHONPATH=$$folder $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(SAMPLE); done
 
 smoke: $(VENV)/ready
 	$(BIN)/python -m pytest -q -m smoke

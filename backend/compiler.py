@@ -21,6 +21,7 @@ from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
 from triton_xe import knobs as xe_knobs
+from triton_xe import triton_versions
 from triton_xe.backend import arch, front_passes, general_version, kernel_cache, specialize
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
@@ -79,9 +80,10 @@ class XeBackend(BaseBackend):
         device = target_named(arch.device_name(requested["arch"] or self.device.name))
         requested["arch"] = device.name
         fusion = opts.get("enable_fp_fusion")
-        requested["enable_fp_fusion"] = knobs.language.fp_fusion_enabled(
-            knobs.language.default_fp_fusion if fusion is None else fusion
-        )
+        fusion = knobs.language.default_fp_fusion if fusion is None else fusion
+        if triton_versions.installed().decides_fp_fusion:
+            fusion = knobs.language.fp_fusion_enabled(fusion)
+        requested["enable_fp_fusion"] = fusion
         return options_for(device, requested | _native_options(opts, device.name))
 
     def get_target_name(self, options: XeOptions) -> str:

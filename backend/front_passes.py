@@ -6,6 +6,7 @@ from typing import Any
 
 from triton._C.libtriton import ir, passes
 
+from triton_xe import triton_versions
 from triton_xe.backend.options import XeOptions
 from triton_xe.errors import UnsupportedError, out_of_resources
 from triton_xe.hardware.target import Target
@@ -28,6 +29,8 @@ def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
     pm = ir.pass_manager(module.context)
     pm.enable_debug()
     passes.common.add_inliner(pm)
+    if triton_versions.installed().has_block_pointers:
+        passes.ttir.add_rewrite_tensor_pointer(pm)
     passes.ttir.add_rewrite_tensor_descriptor_to_pointer(pm)
     passes.common.add_canonicalizer(pm)
     passes.ttir.add_combine(pm)
@@ -122,7 +125,20 @@ def _add_sanitizer(pm: Any, options: XeOptions) -> None:
             "GPUs; use 'fpsan' or none"
         )
     if "fpsan" in modes:
-        passes.ttgpuir.add_fp_sanitizer(pm, options.fpsan_homomorphic_casts)
-        passes.ttgpuir.add_remove_layout_conversions(pm, True)
+        _add_fp_sanitizer(pm, options)
         passes.common.add_canonicalizer(pm)
         passes.common.add_cse(pm)
+
+
+def _add_fp_sanitizer(pm: Any, options: XeOptions) -> None:
+    known = triton_versions.installed()
+    if known.sanitizes_casts:
+        passes.ttgpuir.add_fp_sanitizer(pm, options.fpsan_homomorphic_casts)
+        passes.ttgpuir.add_remove_layout_conversions(pm, True)
+        return
+    if not known.has_fp_sanitizer or options.fpsan_homomorphic_casts:
+        name = "fpsan_homomorphic_casts" if known.has_fp_sanitizer else "instrumentation_mode"
+        raise UnsupportedError(
+            f"Triton {known} has no {name} for floats; leave it out, or install a newer Triton")
+    passes.ttgpuir.add_fp_sanitizer(pm)
+    passes.ttgpuir.add_remove_layout_conversions(pm)

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from triton.backends.driver import expand_signature
 from triton.runtime import _allocation
 
 from triton_xe.backend import devices
@@ -229,7 +228,7 @@ class _Writer:
 
     def _descriptor(self, expression: str, name: str, kind: str) -> None:
         """Pointer, shape and strides as i64, two flags, then shape and strides once more."""
-        rank = (len(expand_signature([kind], None, "")) - 3) // 4
+        rank = _rank(kind)
         local = self._local()
         self.tensors.append((len(self.values), f"{name}.base", f"{expression}.base"))
         self.lines.append(f"    {local} = descriptor({expression}, {name!r}, index, {rank})")
@@ -319,8 +318,9 @@ def _allocate_global(size: int, align: int, stream: int) -> Any:
 
 
 def _allocate_profile(size: int, align: int, stream: int) -> Any:
-    if _allocation.has_profile_allocator():
-        return _allocation._profile_allocator.get()(size, align, stream)
+    allocate = _allocation._profile_allocator.get()
+    if not isinstance(allocate, _allocation.NullAllocator):
+        return allocate(size, align, stream)
     from triton.runtime.driver import driver
 
     return driver.active.allocate_default_profile_scratch(size, align, stream)
@@ -332,8 +332,22 @@ def kernel_types(signature: tuple[Any, ...]) -> Iterator[str]:
     >>> list(kernel_types(("*fp32", "constexpr", ("i32", "fp16"))))
     ['*fp32', 'i32', 'fp16']
     """
-    for kind in expand_signature(signature, None, ""):
+    for kind in signature:
         if isinstance(kind, (tuple, list)):
             yield from kernel_types(tuple(kind))
+        elif kind.startswith("tensordesc"):
+            rank = _rank(kind)
+            element = kind.partition("<")[2].partition("[")[0]
+            yield from (f"*{element}", *["i64"] * 2 * rank, "i1", "i1")
+            yield from ("i32",) * rank + ("i64",) * rank
         elif kind != "constexpr":
             yield kind
+
+
+def _rank(kind: str) -> int:
+    """Dimensions of a host descriptor's tensor, by its type: those of the block.
+
+    >>> _rank("tensordesc<fp16[16, 32]>")
+    2
+    """
+    return kind.partition("[")[2].partition("]")[0].count(",") + 1

@@ -10,20 +10,16 @@ import warnings
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-FIRST, BEFORE = (3, 9), (3, 10)
+from triton_xe import triton_versions
+
 Base = TypeVar("Base")
 
 
-def triton_version() -> tuple[int, ...]:
-    """Major and minor version of the Triton that is importing this."""
+def is_usable() -> bool:
+    """Whether the Triton that is importing this is one that the plugin is made for."""
     import triton
 
-    return tuple(int(part) for part in triton.__version__.split(".")[:2])
-
-
-def is_usable() -> bool:
-    """Whether this Triton is one that the plugin is made for."""
-    return FIRST <= triton_version() < BEFORE
+    return triton_versions.of(triton.__version__) is not None
 
 
 def why_inactive() -> str:
@@ -32,7 +28,7 @@ def why_inactive() -> str:
 
     return (
         f"triton-xe {version('triton-xe')} is inactive: it is made for Triton "
-        f"{'.'.join(map(str, FIRST))}, and this is {triton.__version__}; `triton-xe setup` "
+        f"{triton_versions.span()}, and this is {triton.__version__}; `triton-xe setup` "
         "installs the stock Triton that it needs"
     )
 

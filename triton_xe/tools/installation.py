@@ -25,6 +25,7 @@ from functools import partial
 from importlib.metadata import Distribution
 from pathlib import Path
 
+from triton_xe import triton_versions
 from triton_xe.errors import DeviceError
 
 STOCK = "triton"
@@ -201,8 +202,9 @@ def findings(seen: Installation) -> list[str]:
     ]
     if seen.stock is None:
         said.append("stock Triton is not installed")
-    elif seen.stock.version != STOCK_VERSION:
-        said.append(f"{seen.stock} is installed; this plugin is made for {STOCK} {STOCK_VERSION}")
+    elif triton_versions.of(seen.stock.version) is None:
+        said.append(f"{seen.stock} is installed; this plugin is made for {STOCK} "
+                    f"{triton_versions.span()}")
     elif seen.damaged:
         said.append(
             f"{len(seen.damaged)} files of stock {seen.stock} are missing or another package's, "
@@ -219,11 +221,13 @@ def steps(seen: Installation) -> list[Step]:
     """What makes stock Triton whole and keeps torch's requirement satisfied, in order."""
     todo = [_removal(rival) for rival in seen.rivals]
     todo += [_folder_removal(seen.site / name) for name in seen.leftovers]
-    stock_whole = seen.stock is not None and not seen.damaged and not seen.rivals
-    if not stock_whole or seen.stock is None or seen.stock.version != STOCK_VERSION:
+    held = seen.stock.version if seen.stock else ""
+    is_known = triton_versions.of(held) is not None
+    if not is_known or seen.damaged or seen.rivals:
+        version = held if is_known else STOCK_VERSION
         todo.append(Step(
-            f"install stock Triton {STOCK_VERSION} whole (no other package is touched)",
-            ("install", "--force-reinstall", "--no-deps", f"{STOCK}=={STOCK_VERSION}")))
+            f"install stock Triton {version} whole (no other package is touched)",
+            ("install", "--force-reinstall", "--no-deps", f"{STOCK}=={version}")))
     todo += [_stand_in_removal(p) for p in seen.unneeded]
     todo += [
         Step(f"tell pip that torch's requirement {name}=={version} is met (a distribution "

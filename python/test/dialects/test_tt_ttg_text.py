@@ -142,6 +142,7 @@ def normalised(text):
         return module.str_nodebug() if hasattr(module, "str_nodebug") else str(module)
 
 
+@pytest.mark.since_triton(3, 9)
 @pytest.mark.parametrize("body", BODIES)
 def test_libtriton_reads_what_we_write(body):
     text = module_of(body)
@@ -155,6 +156,28 @@ def test_the_op_is_written_as_it_was_read(body):
     """Up to the names of aliases."""
     module = read_module(module_of(body))
     assert write_module(read_module(write_module(module))) == write_module(module)
+
+
+@pytest.mark.parametrize(("clauses", "policy"), [
+    ("cacheModifier = ca evictionPolicy = evict_first", "ca, eviction_policy = evict_first"),
+    ("evictionPolicy = evict_last", "none, eviction_policy = evict_last"),
+    ("cacheModifier = cv", "cv, eviction_policy = evict_normal"),
+])
+@pytest.mark.parametrize("op", [
+    "%0 = tt.load %ps{} : tensor<64x!tt.ptr<i32>, #line>",
+    "%0 = tt.load %ps, %m, %i{} {{isVolatile = true}} : tensor<64x!tt.ptr<i32>, #line>",
+    "tt.store %ps, %i{} : tensor<64x!tt.ptr<i32>, #line>",
+])
+def test_hints_are_read_as_older_versions_spell_them(op, clauses, policy):
+    written = write_module(read_module(module_of(op.format(f" {clauses}"))))
+    assert f"cachePolicy = #tt.cache_policy<cache_modifier = {policy}>" in written
+    assert write_module(read_module(written)) == written
+
+
+def test_an_unknown_hint_is_refused():
+    with pytest.raises(ParseError, match="Expected one of 'evict_first'"):
+        read_module(module_of("tt.store %ps, %i evictionPolicy = evict_all : "
+                              "tensor<64x!tt.ptr<i32>, #line>"))
 
 
 def test_dpas_layouts_are_named_once_and_read_back():

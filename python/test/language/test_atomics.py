@@ -127,6 +127,7 @@ def poll_kernel(flag, met, timeout):
     tl.store(met, tl.atomic_poll(flag, 1, timeout_ns=timeout))
 
 
+@pytest.mark.since_triton(3, 9)
 @pytest.mark.parametrize("value", [0, 1])
 def test_polling_ends_at_the_timeout(value):
     flag = torch.full((1,), value, dtype=torch.int32, device="xpu")

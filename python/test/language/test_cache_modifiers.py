@@ -22,6 +22,7 @@ def copy_with_policies(X, Y, SIZE: tl.constexpr):
     tl.store(Y + 2 * SIZE + at, last, mask=at < SIZE - 2, cache_modifier=".cs")
 
 
+@pytest.mark.since_triton(3, 8)
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64"])
 def test_values_stay(dtype):
     x = np.random.default_rng(3).integers(-9, 9, 3 * 256).astype(dtype)
@@ -33,6 +34,7 @@ def test_values_stay(dtype):
 
 
 @pytest.mark.intel_compiler
+@pytest.mark.since_triton(3, 8)
 @pytest.mark.parametrize(
     ("kind", "width"), [("fp32", "d32x4"), ("fp16", "d32x4"), ("i64", "d64x2")])
 def test_intel_prints_the_policies(kind, width):

@@ -61,7 +61,7 @@ def join_kernel(x, y, woven, flipped, first, both, size: tl.constexpr):
     i = tl.arange(0, size)
     u, v = tl.load(x + i), tl.load(y + i)
     tl.store(woven + tl.arange(0, 2 * size), tl.interleave(u, v))
-    tl.store(flipped + i, tl.flip(u))
+    tl.store(flipped + i, tl.flip(u, 0))
     a, _ = tl.split(tl.reshape(u, (size // 2, 2)))
     tl.store(first + tl.arange(0, size // 2), a)
     tl.store(both + tl.arange(0, 2 * size), tl.cat(u, v))

@@ -6,6 +6,8 @@ import triton
 import triton.language as tl
 from triton.compiler.errors import CompileTimeAssertionFailure
 
+from triton_xe import triton_versions
+
 
 @tl.core._aggregate
 class Pair:
@@ -62,3 +64,22 @@ def test_a_loop_that_asks_for_specialised_warps():
     x, out = torch.arange(256.0), torch.zeros(64, device="xpu")
     specialised[(1,)](x.to("xpu"), out, 4, 64)
     assert torch.equal(out.cpu(), x.view(4, 64).sum(0))
+
+
+@triton.jit
+def block_pointer_kernel(x, out, M, N, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK
+    block = tl.make_block_ptr(x, (M, N), (N, 1), (at, 0), (BLOCK, BLOCK), (1, 0))
+    values = tl.load(block, boundary_check=(0, 1), padding_option="zero")
+    into = tl.make_block_ptr(out, (M, N), (N, 1), (at, 0), (BLOCK, BLOCK), (1, 0))
+    tl.store(into, values * 2, boundary_check=(0, 1))
+
+
+@pytest.mark.skipif(triton_versions.installed().number > (3, 8), reason="removed from Triton 3.9")
+@pytest.mark.filterwarnings("ignore:.*make_block_ptr is deprecated")
+def test_block_pointers_end_at_their_tensor():
+    x = torch.randn(37, 21, device="xpu")
+    out = torch.zeros(40, 21, device="xpu")
+    block_pointer_kernel[(2,)](x, out, 37, 21, BLOCK=32)
+    assert torch.equal(out[:37].cpu(), x.cpu() * 2)
+    assert not out[37:].cpu().any()

@@ -123,6 +123,7 @@ def expected(kernel, dtype, size, permutation):
     return torch.from_numpy(stored).to(dtype)
 
 
+@pytest.mark.since_triton(3, 8)
 @pytest.mark.parametrize("seed", range(CASES))
 def test_loads_see_what_any_warp_stored(seed):
     kernel, options, dtype, size, store, load = drawn(seed)
@@ -133,6 +134,7 @@ def test_loads_see_what_any_warp_stored(seed):
     assert torch.equal(out.cpu(), expected(kernel, dtype, size, permutation))
 
 
+@pytest.mark.since_triton(3, 8)
 @pytest.mark.parametrize("warp_size", [16, 32])
 def test_a_row_in_reverse(warp_size):
     s, out = (torch.zeros(1024, dtype=torch.int32, device="xpu") for _ in range(2))

@@ -41,6 +41,7 @@ def compiled(tmp_path, body, kind, lanes=16, target="xpu:bmg"):
     return triton.compile(str(path))
 
 
+@pytest.mark.since_triton(3, 8)
 @pytest.mark.parametrize("lanes", [16, 32])
 @pytest.mark.parametrize("at", [(0, 0), (-3, 5), (4, -7)])
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", torch.float32), ("i8", torch.int8)])
@@ -58,11 +59,13 @@ def test_descriptors_end_at_their_tensor(tmp_path, kind, dtype, at, lanes):
     assert torch.equal(out.cpu(), wanted)
 
 
+@pytest.mark.since_triton(3, 8)
 def test_a_module_for_any_xpu_is_compiled_for_the_active_device(tmp_path):
     kernel = compiled(tmp_path, COPY, "f32", target="xpu")
     assert 'ttg.target = "xpu:bmg"' in kernel.asm["xetile"]
 
 
+@pytest.mark.since_triton(3, 8)
 def test_other_uses_of_descriptors_are_refused_with_what_to_do(tmp_path):
     with pytest.raises(UnsupportedError, match=r"tt\.descriptor_reduce in TTGIR: .* use pointers"):
         compiled(tmp_path, REDUCE, "i32")

@@ -14,7 +14,7 @@ MAPPED = ("backend", "lowering", "runtime")
 # what may import what: a package imports only those of its own row and of the rows above it;
 # lowering and runtime stand side by side and do not know each other
 ROWS = (
-    ("__init__", "collector", "conditions", "errors", "knobs", "hardware"),
+    ("__init__", "collector", "conditions", "errors", "knobs", "hardware", "triton_versions"),
     ("layout",),
     ("plan",),
     ("dialects", "intrinsics", "spirv"),

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
+    IRDLOperation,
     SameVariadicOperandSize,
     irdl_op_definition,
     operand_def,
@@ -19,6 +20,12 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -33,7 +40,7 @@ from triton_xe.dialects.text.assembly import (
     parse_operand_list,
     resolve,
 )
-from triton_xe.dialects.tt.types import PointerType, TensorDescType, pointee_type
+from triton_xe.dialects.tt.types import CachePolicyAttr, PointerType, TensorDescType, pointee_type
 
 RMW_KINDS = ("and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "exch")
 SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
@@ -41,6 +48,30 @@ SCOPES = ("gpu", "cta", "sys")
 REDUCE_KINDS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 MASK = Follows(bool_like, "the mask must have the shape and layout of the pointer")
+
+
+@irdl_custom_directive
+class Hints(CustomDirective):
+    """`cacheModifier = ca evictionPolicy = evict_first`: how Triton up to 3.8 spells `cachePolicy`.
+
+    Only read: it is printed as Triton 3.9 does, in the dictionary.
+    """
+
+    CLAUSES: ClassVar = {
+        "cacheModifier": CachePolicyAttr.MODIFIERS, "evictionPolicy": CachePolicyAttr.EVICTIONS,
+    }
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        hints: dict[str, str] = {}
+        while (clause := parser.parse_optional_keyword_in(self.CLAUSES)) is not None:
+            parser.parse_punctuation("=")
+            hints[clause] = parser.parse_keyword_in(self.CLAUSES[clause])
+        if hints:
+            policy = tuple(hints.get(clause, words[0]) for clause, words in self.CLAUSES.items())
+            state.properties["cachePolicy"] = CachePolicyAttr.new(policy)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Nothing."""
 
 
 @irdl_op_definition
@@ -60,7 +91,8 @@ class LoadOp(FieldOp):
     result = result_def(POINTEE)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
-    assembly_format = "$ptr (`,` $mask^ (`,` $other^)?)? attr-dict `:` type($ptr)"
+    assembly_format = "$ptr (`,` $mask^ (`,` $other^)?)? custom<Hints>() attr-dict `:` type($ptr)"
+    custom_directives: ClassVar = (Hints,)
 
     def verify_(self) -> None:
         if self.other is not None and self.mask is None:
@@ -83,7 +115,8 @@ class StoreOp(FieldOp):
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     ignore_cta = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
+    assembly_format = "$ptr `,` $value (`,` $mask^)? custom<Hints>() attr-dict `:` type($ptr)"
+    custom_directives: ClassVar = (Hints,)
 
 
 # Atomics
@@ -240,7 +273,9 @@ class DescriptorLoadOp(FieldOp):
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     result = result_def(TensorType)
     traits = traits_def(MemoryReadEffect())
-    assembly_format = "$desc `[` $indices `]` attr-dict `:` type($desc) `->` type($result)"
+    assembly_format = (
+        "$desc `[` $indices `]` custom<Hints>() attr-dict `:` type($desc) `->` type($result)")
+    custom_directives: ClassVar = (Hints,)
 
 
 class DescriptorWriteOp(FieldOp, ABC):

@@ -36,6 +36,7 @@ import triton
 from triton.backends import backends
 print(triton.__version__, backends["intel"].compiler.__module__)
 """
+_CANARY = "from triton_xe.tools import triton_contract as c; print(c.sentence())"
 NATIVE_HINT = (
     "for faster launches install this package where a C compiler and Python's headers are (Debian "
     "and Ubuntu: gcc and python3-dev)"
@@ -187,6 +188,7 @@ def _triton() -> dict[str, Any]:
     """Whether stock Triton is whole, and what a new process gets that imports it."""
     found = installation.findings(installation.examine())
     if found:
+        found += _newer()
         return {"loads": "", "findings": found}
     done = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True)
     words = done.stdout.split()
@@ -194,6 +196,12 @@ def _triton() -> dict[str, Any]:
         return {"loads": f"stock triton {words[0]} loads this plugin", "findings": []}
     why = (done.stderr.strip().splitlines() or [f"the backend `intel` is {words[-1]}"])[-1]
     return {"loads": "", "findings": [f"`import triton` does not load this plugin: {why}"]}
+
+
+def _newer() -> list[str]:
+    """What the installed Triton changed, when it is one that nobody has looked at."""
+    done = subprocess.run([sys.executable, "-c", _CANARY], capture_output=True, text=True)
+    return [line for line in (done.stdout.strip(),) if line and done.returncode == 0]
 
 
 def _choice(report: Report) -> Selection | None:

@@ -1,0 +1,109 @@
+"""Other versions of Triton: what differs between them, and what a newer one changed."""
+
+import dataclasses
+
+import pytest
+import triton
+from triton import knobs
+from triton.backends.compiler import BaseBackend, GPUTarget
+
+from triton_xe import triton_versions
+from triton_xe.backend import front_passes, launcher
+from triton_xe.backend.compiler import XeBackend
+from triton_xe.errors import UnsupportedError
+from triton_xe.tools import triton_contract
+
+HERE = triton_versions.installed()
+BMG = XeBackend(GPUTarget("xpu", "bmg", 16))
+SIGNATURES = [
+    ("*fp32", "constexpr", "i32"), ("tensordesc<fp16[16, 32]>",), ("tensordesc<i8[4]>", "i64"),
+    ("tensordesc<fp32[1, 2, 3],#shared>", ("u1", "bf16")),
+]
+
+
+@pytest.fixture
+def as_version(monkeypatch):
+    def set_to(number, **facts):
+        known = next(v for v in triton_versions.VERSIONS if v.number == number)
+        made = dataclasses.replace(known, **facts)
+        monkeypatch.setattr(triton_versions, "installed", lambda: made)
+
+    return set_to
+
+
+def test_an_unknown_version_is_refused(monkeypatch):
+    triton_versions.installed.cache_clear()
+    monkeypatch.setattr(triton, "__version__", "3.10.0")
+    with pytest.raises(UnsupportedError, match=r"Triton 3\.10\.0 is not one of 3\.7 to 3\.9"):
+        triton_versions.installed()
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=str)
+def test_arguments_are_expanded_as_triton_does(signature):
+    expand = getattr(triton.backends.driver, "expand_signature", None)
+    if expand is None:
+        pytest.skip("this Triton has no expand_signature to compare with")
+    expected = []
+
+    def flatten(kinds):
+        for kind in kinds:
+            if isinstance(kind, tuple):
+                flatten(kind)
+            elif kind != "constexpr":
+                expected.append(kind)
+
+    flatten(expand(signature, None, ""))
+    assert list(launcher.kernel_types(signature)) == expected
+
+
+@pytest.mark.parametrize("default", [True, False])
+def test_fusion_follows_the_default_in_each_version(default, as_version):
+    for known in triton_versions.VERSIONS:
+        if known.decides_fp_fusion and not HERE.decides_fp_fusion:
+            continue
+        as_version(known.number)
+        with knobs.language.scope():
+            knobs.language.default_fp_fusion = default
+            assert BMG.parse_options({}).enable_fp_fusion == default
+            assert BMG.parse_options({"enable_fp_fusion": not default}).enable_fp_fusion != default
+
+
+@pytest.mark.parametrize(("number", "name"), [
+    ((3, 7), "instrumentation_mode"), ((3, 8), "fpsan_homomorphic_casts")])
+def test_what_a_version_lacks_is_refused(number, name, as_version):
+    as_version(number)
+    options = BMG.parse_options({"instrumentation_mode": "fpsan", "fpsan_homomorphic_casts": True})
+    version = ".".join(map(str, number))
+    with pytest.raises(UnsupportedError, match=rf"Triton {version} has no {name} for floats"):
+        front_passes._add_sanitizer(None, options)
+
+
+def test_triton_is_as_the_table_says():
+    """Fails for a new version of Triton, and says what to look at before it joins the table."""
+    gone = {
+        "triton.knobs.language.fp_fusion_enabled": HERE.decides_fp_fusion,
+        "triton._C.libtriton.passes.ttgpuir.add_fp_sanitizer": HERE.has_fp_sanitizer,
+    }
+    found = triton_contract.changes()
+    assert {name for name, there in gone.items() if not there} == {
+        clause.removesuffix(" is gone") for clause in found if clause.endswith(" is gone")}
+    passes = {"add_remove_layout_conversions", "add_fp_sanitizer"} - {
+        name.rpartition(".")[2] for name, there in gone.items() if not there}
+    takes = {clause.split(" takes ")[0].rpartition(".")[2] for clause in found if "takes" in clause}
+    assert takes - {"add_stages"} == (set() if HERE.sanitizes_casts else passes)
+    if triton_versions.NEWEST == HERE:
+        assert found == []
+
+
+def test_a_newer_triton_is_told_apart_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(triton, "__version__", "3.10.0")
+    monkeypatch.setattr(BaseBackend, "add_stages", lambda self, stages, options, other: None)
+    monkeypatch.delattr(BaseBackend, "hash")
+    said = triton_contract.sentence()
+    assert said.startswith("of what triton-xe relies on, Triton 3.10.0 changed since 3.9: ")
+    assert "BaseBackend.add_stages takes (self, stages, options, other), not (self, " in said
+    assert "triton.backends.compiler.BaseBackend.hash is gone" in said
+
+
+def test_nothing_is_said_of_a_known_version():
+    assert triton_contract.sentence() == ""
