@@ -14,7 +14,6 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from triton_xe import knobs
 from triton_xe.backend import devices, launcher, timing
 from triton_xe.backend.arch import Arch
 from triton_xe.errors import XeError
@@ -30,9 +29,6 @@ def _torch_with_xpu() -> Any:
     """Torch when the program has loaded one that knows device "xpu", real or simulated."""
     torch = sys.modules.get("torch")
     return torch if getattr(getattr(torch, "_C", None), "_has_xpu", False) else None
-
-
-knobs.prefer_this_backend()
 
 
 class XeDriver(DriverBase):

@@ -7,6 +7,7 @@ it must not be in the way, and says so in one sentence when its device would hav
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -31,6 +32,20 @@ def why_inactive() -> str:
         f"{triton_versions.span()}, and this is {triton.__version__}; `triton-xe setup` "
         "installs the stock Triton that it needs"
     )
+
+
+def deferred(base: type[Base], module: str, name: str, **statics: Any) -> type[Base]:
+    """A class that Triton can register, which makes instances of the class `name` of `module`.
+
+    That module is imported for the first of them: most programs that import Triton have none.
+    `statics` are what Triton asks of the class itself.
+    """
+
+    def make(cls: type, *arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
+
+    names: dict[str, Any] = dict.fromkeys(getattr(base, "__abstractmethods__", ()), make)
+    return type(name, (base,), names | statics | {"__new__": make, "__module__": module})
 
 
 def inactive(base: type[Base]) -> type[Base]:

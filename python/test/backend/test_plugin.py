@@ -1,6 +1,8 @@
 """The plugin on a Triton that it is not made for: registered, inactive, one sentence."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 import triton
@@ -15,7 +17,22 @@ from triton_xe.backend.driver import XeDriver
 
 def test_this_triton_gets_the_plugin():
     assert plugin.is_usable()
-    assert (backends["intel"].compiler, backends["intel"].driver) == (XeBackend, XeDriver)
+    target = GPUTarget("xpu", "bmg", 16)
+    assert backends["intel"].compiler.supports_target(target)
+    assert isinstance(backends["intel"].compiler(target), XeBackend)
+    assert backends["intel"].driver.is_active()
+    assert isinstance(backends["intel"].driver(), XeDriver)
+
+
+def test_importing_triton_imports_little_of_the_plugin():
+    """Every program that imports Triton pays for it."""
+    program = ("import sys, triton\n"
+               "print(*sorted(n for n in sys.modules if n.startswith(('triton_xe', 'numpy'))))")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          check=True)
+    assert done.stdout.split() == [
+        "triton_xe", "triton_xe.backend", "triton_xe.backend.extra", "triton_xe.backend.plugin",
+        "triton_xe.backend.plugin.compiler", "triton_xe.backend.plugin.driver", "triton_xe.knobs"]
 
 
 @pytest.mark.parametrize(("version", "usable"), [
