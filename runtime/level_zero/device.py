@@ -88,6 +88,7 @@ class LevelZeroKernel:
         properties = self._object.properties
         self.name = entry.name.removesuffix(CONDITIONAL)
         self.argument_types = entry.argument_types
+        self.is_recorded = False
         self.report, self.group_size = report, _group_size(entry, properties)
         self.n_registers, self.n_spills = registers, int(properties.spillMemSize)
         self.max_threads = self._object.max_group_size or device.target.max_work_group_size
@@ -108,7 +109,10 @@ class LevelZeroKernel:
         self._object.wait_before_close(_synchronizer(weakref.ref(device)))
 
     def close(self) -> None:
+        """Give it up; the code of one that a graph may replay stays with the device."""
         self.launch_state.handle = 0
+        if self.is_recorded:
+            return
         if self.launch_state.versions is not None:
             self.launch_state.versions.close()
         self._object.close()
@@ -139,6 +143,7 @@ class LevelZeroDevice:
         self.state.device = physical.handle.value or 0
         self._queues: dict[int, SyclQueue | TorchStream] = {}
         self._orders: dict[int, QueueOrder] = {}
+        self._recorded: set[LevelZeroKernel] = set()
         self._has_kernels = self._has_warned = False
         self._pool: EventPool | None = None
         self._next_event = 0
@@ -267,6 +272,8 @@ class LevelZeroDevice:
         queue = self._queue(stream) if stream else None
         if queue is not None and queue.is_recording:
             _check_recorded(kernel.name, queue)
+            kernel.is_recorded = True
+            self._recorded.add(kernel)
         if queue is not None and not queue.keeps_order:
             self._launch_beside(kernel, grid, args, queue)
             return

@@ -18,7 +18,7 @@ from triton_xe.runtime.level_zero.errors import QueueRecordingError
 from triton_xe.runtime.level_zero.sycl_queue import TorchStream
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
-from .test_sycl_order import FIRST_ADAPTER, QUEUE, SECOND_ADAPTER
+from .test_sycl_order import FIRST_ADAPTER, LOGGED, QUEUE, SECOND_ADAPTER
 
 Run = Callable[..., dict[str, Any]]
 needs_dpctl = pytest.mark.skipif(
@@ -120,9 +120,16 @@ extra.close()
 end(recorded)
 launch()
 device.synchronize()
+print("CLOSE", file=sys.stderr)
+kernel.close()
+other = device.load(to_spirv(sample_kernel.register_pressure(4, lanes)), "register_pressure")
+other.close()
+print("CLOSED", file=sys.stderr)
 """,
-        extra={**SECOND_ADAPTER, "PROPERTY": "in_order"},
+        extra={**LOGGED, **SECOND_ADAPTER, "PROPERTY": "in_order"},
     )
+    closed = out["stderr"].partition("CLOSE\n")[2].partition("CLOSED\n")[0]
+    assert closed.count(" in zeKernelDestroy(") == 1
     assert out["graph"].count("vector_add") == 2
     assert "cannot be waited for" in out["wait"]
     assert out["reports"].startswith("QueueRecordingError: cannot launch kernel 'vector_add': it")
