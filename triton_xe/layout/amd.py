@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from triton_xe.errors import LayoutError
+from triton_xe.layout import tiling
 from triton_xe.layout.attribute_text import Fields
 from triton_xe.layout.encodings import (
     DistributedEncoding,
@@ -21,17 +22,7 @@ from triton_xe.layout.encodings import (
     without_dim,
 )
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.layout.tiling import (
-    BlockBases,
-    Shape,
-    cover,
-    dim_name,
-    dim_names,
-    dot_operand_dims,
-    identity,
-    is_power_of_two,
-    matrix_order,
-)
+from triton_xe.layout.tiling import BlockBases, Shape, dim_name, dim_names
 
 MFMA_LANES = 64
 WMMA_TILE = 16
@@ -91,7 +82,7 @@ class AmdMfmaEncoding(DistributedEncoding):
             layout *= LinearLayout.identity1d(size, in_dim, dim_name(dim))
         if self.rank == 3:
             layout *= LinearLayout.identity1d(warps[0], "warp", dim_name(0))
-        return cover(layout, self.cga_layout, shape)
+        return tiling.cover(layout, self.cga_layout, shape)
 
     def _instruction(self) -> LinearLayout:
         """One tile, out dims N then M: runs of 4 registers along M (N if transposed)."""
@@ -114,7 +105,7 @@ class AmdMfmaEncoding(DistributedEncoding):
         _check_k_width(k_width, self)
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
-        k, other = dot_operand_dims(op_idx, self.rank)
+        k, other = tiling.dot_operand_dims(op_idx, self.rank)
         size = self.instr_shape[op_idx]
         tile = LinearLayout.identity1d(k_width, "register", dim_name(k))
         tile *= LinearLayout.identity1d(size, "lane", dim_name(other))
@@ -125,14 +116,15 @@ class AmdMfmaEncoding(DistributedEncoding):
         tile *= LinearLayout.identity1d(max(1, times), "register", dim_name(k))
         tile *= LinearLayout.identity1d(self.tiles_per_warp[other], "register", dim_name(other))
         tile = tile.transpose_outs([dim_name(k), dim_name(other)])
-        tile *= identity("warp", self.warps_per_cta, matrix_order(self.rank, row_major=True))
-        return cover(tile, self.cga_layout, shape)
+        order = tiling.matrix_order(self.rank, row_major=True)
+        tile *= tiling.identity("warp", self.warps_per_cta, order)
+        return tiling.cover(tile, self.cga_layout, shape)
 
 
 def _check_k_width(k_width: int, parent: DistributedEncoding) -> None:
     if not k_width:
         raise LayoutError(f"kWidth of #ttg.dot_op is required for #{parent.mnemonic}")
-    if not is_power_of_two(k_width):
+    if not tiling.is_power_of_two(k_width):
         raise LayoutError(f"kWidth of #ttg.dot_op must be powers of two, got [{k_width}]")
 
 
@@ -193,10 +185,10 @@ class AmdWmmaEncoding(DistributedEncoding):
             yield "instrShape", ints(self.instr_shape)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
-        order = matrix_order(self.rank, row_major=True)
+        order = tiling.matrix_order(self.rank, row_major=True)
         layout = self._instruction() * self.cta_layout
         layout = layout.transpose_outs([dim_name(dim) for dim in order])
-        return cover(layout, self.cga_layout, shape)
+        return tiling.cover(layout, self.cga_layout, shape)
 
     def _instruction(self) -> LinearLayout:
         """Lanes along N, registers along M (swapped if transposed); out dims dim0, dim1, ..."""
@@ -211,7 +203,7 @@ class AmdWmmaEncoding(DistributedEncoding):
             tile = LinearLayout.identity1d(8, "register", run) * lanes
             tile *= LinearLayout.identity1d(2, "lane", run)
             tile *= LinearLayout.identity1d(self.instr_shape[0] // 16, "register", run)
-        empty = identity("register", [1] * self.rank, range(self.rank))
+        empty = tiling.identity("register", [1] * self.rank, range(self.rank))
         return empty * tile
 
     def operand_size(self, op_idx: int) -> int:
@@ -229,7 +221,7 @@ class AmdWmmaEncoding(DistributedEncoding):
         _check_k_width(k_width, self)
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
-        k, other = dot_operand_dims(op_idx, self.rank)
+        k, other = tiling.dot_operand_dims(op_idx, self.rank)
         halves = LinearLayout.zeros1d if self.version == 1 else LinearLayout.identity1d
         tile = LinearLayout.identity1d(k_width, "register", dim_name(k))
         tile *= LinearLayout.identity1d(WMMA_TILE, "lane", dim_name(other))
@@ -241,4 +233,4 @@ class AmdWmmaEncoding(DistributedEncoding):
         warps = self.cta_layout.resize_out(dim_name(k), 1).without_zero_bases("register")
         order = (k, other, *reversed(range(self.rank - 2)))
         layout = (tile * warps).transpose_outs([dim_name(dim) for dim in order])
-        return cover(layout, without_dim(self.cga_layout, k), shape)
+        return tiling.cover(layout, without_dim(self.cga_layout, k), shape)

@@ -27,19 +27,11 @@ from typing import ClassVar, Self
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware.dpas import EXECUTION_SIZES, SYSTOLIC_DEPTH
+from triton_xe.layout import tiling
 from triton_xe.layout.attribute_text import Fields, fail, show
 from triton_xe.layout.encodings import DistributedEncoding, Ints, mlir
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.layout.tiling import (
-    Shape,
-    copied_identity,
-    cover,
-    dim_name,
-    dim_names,
-    dot_operand_dims,
-    identity,
-    matrix_order,
-)
+from triton_xe.layout.tiling import Shape, dim_name, dim_names
 
 Basis = tuple[int, int]
 
@@ -127,8 +119,9 @@ class DpasEncoding(DistributedEncoding):
         tile = self._instruction(*self._bases_c())
         for dim in (n, m):
             tile *= LinearLayout.identity1d(self.rep_cluster[dim], "register", dim_name(dim))
-        tile *= identity("warp", self.warps_per_cta, matrix_order(self.rank, row_major=True))
-        return cover(self._repeat(tile, (n, m), shape), (), shape)
+        order = tiling.matrix_order(self.rank, row_major=True)
+        tile *= tiling.identity("warp", self.warps_per_cta, order)
+        return tiling.cover(self._repeat(tile, (n, m), shape), (), shape)
 
     def expected_k_width(self, op_idx: int) -> int:
         """`kWidth` of the operand's `#ttg.dot_op`."""
@@ -144,12 +137,12 @@ class DpasEncoding(DistributedEncoding):
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
         """Warps that differ along the other operand's dim hold copies."""
-        k, other = dot_operand_dims(op_idx, self.rank)
+        k, other = tiling.dot_operand_dims(op_idx, self.rank)
         tile = self._instruction(*(self._bases_a() if op_idx == 0 else self._bases_b()))
         tile *= LinearLayout.identity1d(self.rep_cluster[other], "register", dim_name(other))
-        order = matrix_order(self.rank, row_major=True)
-        tile *= copied_identity("warp", self.warps_per_cta, order, copied=k)
-        return cover(self._repeat(tile, (k, other), shape), (), shape)
+        order = tiling.matrix_order(self.rank, row_major=True)
+        tile *= tiling.copied_identity("warp", self.warps_per_cta, order, copied=k)
+        return tiling.cover(self._repeat(tile, (k, other), shape), (), shape)
 
     def _instruction(self, registers: list[Basis], lanes: list[Basis]) -> LinearLayout:
         return LinearLayout({"register": registers, "lane": lanes}, dim_names(self.rank)[-2:])

@@ -20,23 +20,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, Self
 
 from triton_xe.errors import LayoutError
+from triton_xe.layout import tiling
 from triton_xe.layout.attribute_text import Fields
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.layout.tiling import (
-    BlockBases,
-    Shape,
-    block_layout,
-    check_shape,
-    copied_identity,
-    cover,
-    dim_name,
-    dim_names,
-    dot_operand_dims,
-    grow,
-    identity,
-    is_power_of_two,
-    shrink,
-)
+from triton_xe.layout.tiling import BlockBases, Shape, dim_name, dim_names
 
 Ints = tuple[int, ...]
 DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
@@ -97,7 +84,7 @@ class Encoding(ABC):
                 choices = f"{', '.join(most)} or {last}" if most else last
                 self.refuse(f"{spelling.name} must be {choices}, got {value}")
             values = value if isinstance(value, tuple) else (value,)
-            if spelling.powers and not all(map(is_power_of_two, values)):
+            if spelling.powers and not all(map(tiling.is_power_of_two, values)):
                 raise LayoutError(
                     f"{spelling.name} of #{self.mnemonic} must be powers of two, got {ints(values)}"
                 )
@@ -122,7 +109,7 @@ class Encoding(ABC):
             raise LayoutError(f"{what} must have {rank} coordinates per basis")
         if any(sum(1 for value in basis if value) > 1 for basis in bases):
             raise LayoutError(f"{what}: a basis may move along one dim only")
-        if not is_permutation(block_layout(bases, rank)):
+        if not is_permutation(tiling.block_layout(bases, rank)):
             raise LayoutError(f"{what} must be a permutation once copies are left out")
 
     @classmethod
@@ -228,7 +215,7 @@ def to_linear_layout(encoding: Encoding, shape: tuple[int, ...]) -> LinearLayout
     In-dims are register, lane, warp, block (offset, block in shared memory); out-dims dim0, ...
     `LayoutError` when the shape has another rank or a size that is no power of two.
     """
-    check_shape(shape, encoding.rank or len(shape), f"#{encoding.mnemonic}")
+    tiling.check_shape(shape, encoding.rank or len(shape), f"#{encoding.mnemonic}")
     return encoding.linear_layout(shape)
 
 
@@ -282,11 +269,11 @@ class BlockedEncoding(DistributedEncoding):
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         tile = (
-            identity("register", self.size_per_thread, self.order)
-            * identity("lane", self.threads_per_warp, self.order)
-            * identity("warp", self.warps_per_cta, self.order)
+            tiling.identity("register", self.size_per_thread, self.order)
+            * tiling.identity("lane", self.threads_per_warp, self.order)
+            * tiling.identity("warp", self.warps_per_cta, self.order)
         )
-        return cover(tile, self.cga_layout, shape).without_zero_bases("register")
+        return tiling.cover(tile, self.cga_layout, shape).without_zero_bases("register")
 
     def check_dot_operand(self, op_idx: int, k_width: int) -> None:
         if k_width:
@@ -294,15 +281,15 @@ class BlockedEncoding(DistributedEncoding):
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
         """Each lane holds all of K; lanes and warps along the other operand's dim hold copies."""
-        k, _ = dot_operand_dims(op_idx, self.rank)
+        k, _ = tiling.dot_operand_dims(op_idx, self.rank)
         registers = list(self.size_per_thread)
         registers[k] = shape[k]
         tile = (
-            identity("register", registers, self.order)
-            * copied_identity("lane", self.threads_per_warp, self.order, k)
-            * copied_identity("warp", self.warps_per_cta, self.order, k)
+            tiling.identity("register", registers, self.order)
+            * tiling.copied_identity("lane", self.threads_per_warp, self.order, k)
+            * tiling.copied_identity("warp", self.warps_per_cta, self.order, k)
         )
-        return cover(tile, without_dim(self.cga_layout, k), shape)
+        return tiling.cover(tile, without_dim(self.cga_layout, k), shape)
 
 
 def without_dim(block_bases: BlockBases, dim: int) -> BlockBases:
@@ -392,8 +379,8 @@ class LinearEncoding(DistributedEncoding):
     def linear_layout(self, shape: Shape) -> LinearLayout:
         order = [dim_name(dim) for dim in self.repetition_order()]
         sizes = dict(zip(dim_names(self.rank), shape, strict=True))
-        result = grow(self.layout.transpose_outs(order), sizes)
-        result = shrink(result, sizes, keep_register_copies=False)
+        result = tiling.grow(self.layout.transpose_outs(order), sizes)
+        result = tiling.shrink(result, sizes, keep_register_copies=False)
         return result.transpose_outs(dim_names(self.rank))
 
 
@@ -432,7 +419,7 @@ class DotOperandEncoding(DistributedEncoding):
 
     @property
     def block_bases(self) -> BlockBases:
-        k, _ = dot_operand_dims(self.op_idx, self.rank)
+        k, _ = tiling.dot_operand_dims(self.op_idx, self.rank)
         return without_dim(self.parent.block_bases, k)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triton_xe.errors import LayoutError
+from triton_xe.layout import tiling
 from triton_xe.layout.encodings import (
     DistributedEncoding,
     Ints,
@@ -18,17 +19,7 @@ from triton_xe.layout.encodings import (
     without_dim,
 )
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.layout.tiling import (
-    BlockBases,
-    Shape,
-    copied_identity,
-    cover,
-    dim_name,
-    dot_operand_dims,
-    identity,
-    is_power_of_two,
-    matrix_order,
-)
+from triton_xe.layout.tiling import BlockBases, Shape, dim_name
 
 
 @dataclass(frozen=True)
@@ -53,7 +44,7 @@ class NvidiaMmaEncoding(DistributedEncoding):
 
     def check(self) -> None:
         what = "#ttg.nvidia_mma"
-        if not all(map(is_power_of_two, self.instr_shape[:2])):
+        if not all(map(tiling.is_power_of_two, self.instr_shape[:2])):
             raise LayoutError(f"instrShape of {what} must be powers of two, got {self.instr_shape}")
         rank = 3 if self.is_hopper else self.rank
         if self.rank not in (2, 3) or len(self.instr_shape) != rank:
@@ -74,17 +65,17 @@ class NvidiaMmaEncoding(DistributedEncoding):
 
     @property
     def _warp_order(self) -> Ints:
-        return matrix_order(self.rank, row_major=not self.is_hopper)
+        return tiling.matrix_order(self.rank, row_major=not self.is_hopper)
 
     def parameters(self) -> Iterable[tuple[str, str]]:
         """With the blocks before the shape of the instruction."""
         return sorted(super().parameters(), key=lambda one: one[0] == "instrShape")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
-        order = matrix_order(self.rank, row_major=True)
+        order = tiling.matrix_order(self.rank, row_major=True)
         tile = _tile(self._result_tile, 2, order, order)
-        warps = identity("warp", self.warps_per_cta, self._warp_order)
-        return cover(tile * warps.transpose_outs(tile.out_dims), self.cga_layout, shape)
+        warps = tiling.identity("warp", self.warps_per_cta, self._warp_order)
+        return tiling.cover(tile * warps.transpose_outs(tile.out_dims), self.cga_layout, shape)
 
     def check_dot_operand(self, op_idx: int, k_width: int) -> None:
         if not k_width:
@@ -93,16 +84,16 @@ class NvidiaMmaEncoding(DistributedEncoding):
             raise LayoutError("operand B of #ttg.nvidia_mma version 3 lives in shared memory")
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
-        k, other = dot_operand_dims(op_idx, self.rank)
+        k, other = tiling.dot_operand_dims(op_idx, self.rank)
         m = self._result_tile[self.rank - 2]
         sizes = [1] * self.rank
         sizes[k] = k_width * (4 if m == 8 else 8)
         sizes[other] = m if op_idx == 0 else 8
         order = (k, other, *reversed(range(self.rank - 2)))
         tile = _tile(sizes, k_width, order, order)
-        warps = copied_identity("warp", self.warps_per_cta, self._warp_order, copied=k)
+        warps = tiling.copied_identity("warp", self.warps_per_cta, self._warp_order, copied=k)
         tile *= warps.transpose_outs(tile.out_dims)
-        return cover(tile, without_dim(self.cga_layout, k), shape)
+        return tiling.cover(tile, without_dim(self.cga_layout, k), shape)
 
 
 def _tile(
@@ -110,7 +101,7 @@ def _tile(
 ) -> LinearLayout:
     """A warp's tile: 8 rows of 4 lanes that hold `k_width` neighbours, repeated rows first."""
     inner, outer = order[0], order[1]
-    tile = identity("register", [1] * len(sizes), repeat_order)
+    tile = tiling.identity("register", [1] * len(sizes), repeat_order)
     tile *= LinearLayout.identity1d(k_width, "register", dim_name(inner))
     tile *= LinearLayout.identity1d(4, "lane", dim_name(inner))
     tile *= LinearLayout.identity1d(8, "lane", dim_name(outer))

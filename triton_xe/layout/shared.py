@@ -12,6 +12,7 @@ from math import prod
 from typing import ClassVar, Self
 
 from triton_xe.errors import LayoutError
+from triton_xe.layout import tiling
 from triton_xe.layout.attribute_text import Fields, fail
 from triton_xe.layout.encodings import (
     Encoding,
@@ -23,16 +24,7 @@ from triton_xe.layout.encodings import (
     mlir,
 )
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.layout.tiling import (
-    BlockBases,
-    Shape,
-    cover,
-    dim_name,
-    dim_names,
-    grow,
-    identity,
-    shape_per_block,
-)
+from triton_xe.layout.tiling import BlockBases, Shape, dim_name, dim_names
 
 
 class SharedEncoding(Encoding):
@@ -62,19 +54,20 @@ class SwizzledSharedEncoding(SharedEncoding):
         return row // self.per_phase % self.max_phase
 
     def _piece(self, shape: Shape) -> Shape:
-        return shape_per_block(self.cga_layout, shape)
+        return tiling.shape_per_block(self.cga_layout, shape)
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
         sizes = self._piece(shape)
         if self.rank == 1:
-            return cover(identity("offset", sizes, (0,)), self.cga_layout, shape)
+            return tiling.cover(tiling.identity("offset", sizes, (0,)), self.cga_layout, shape)
         column, row = self.order[0], self.order[1]
         bases = [(0, 1 << bit) for bit in range(sizes[column].bit_length() - 1)]
         for bit in range(sizes[row].bit_length() - 1):
             bases.append((1 << bit, self.vec * self.phase(1 << bit) % sizes[column]))
         matrix = LinearLayout({"offset": bases}, [dim_name(row), dim_name(column)])
-        matrix *= identity("offset", [1] * self.rank, (row, column))
-        return cover(matrix * identity("offset", sizes, self.order[2:]), self.cga_layout, shape)
+        matrix *= tiling.identity("offset", [1] * self.rank, (row, column))
+        matrix *= tiling.identity("offset", sizes, self.order[2:])
+        return tiling.cover(matrix, self.cga_layout, shape)
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,7 @@ class PaddedSharedEncoding(SharedEncoding):
             rank = len(shape)
             if sorted(order) != list(range(rank)):
                 fail(entries.item("order").column, f"an order of {rank} dims", str(list(order)))
-            rows = identity("offset", shape, order).transpose_outs(dim_names(rank))
+            rows = tiling.identity("offset", shape, order).transpose_outs(dim_names(rank))
             layout = rows * block_dim(rank)
         else:
             layout = entries.layout(cls.dims, cls.optional_dims)
@@ -179,8 +172,8 @@ class PaddedSharedEncoding(SharedEncoding):
         return tuple(self.layout.out_dims.values())
 
     def parameters(self) -> Iterable[tuple[str, str]]:
-        plain = identity("offset", self.shape, self.order).transpose_outs(dim_names(self.rank))
-        if self.layout == plain * block_dim(self.rank):
+        plain = tiling.identity("offset", self.shape, self.order)
+        if self.layout == plain.transpose_outs(dim_names(self.rank)) * block_dim(self.rank):
             yield "order", ints(self.order)
             yield "shape", ints(self.shape)
             return
@@ -252,14 +245,14 @@ class NvmmaSharedEncoding(SharedEncoding):
         return box
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
-        piece = shape_per_block(self.cga_layout, shape)
+        piece = tiling.shape_per_block(self.cga_layout, shape)
         box = self.copy_shape(piece)
         if self.swizzling_byte_width:
             tile = self._swizzled(box).transpose_outs(dim_names(self.rank))
         else:
             tile = self._plain(box)
-        tile = grow(tile, dict(zip(dim_names(self.rank), piece, strict=True)))
-        return cover(tile, self.cga_layout, shape)
+        tile = tiling.grow(tile, dict(zip(dim_names(self.rank), piece, strict=True)))
+        return tiling.cover(tile, self.cga_layout, shape)
 
     def _contiguous_last(self, box: list[int]) -> list[int]:
         """With the contiguous dim, which is the first one when transposed, at the end."""
@@ -270,7 +263,7 @@ class NvmmaSharedEncoding(SharedEncoding):
         dim2 with the sizes of dim0, dim2, dim1."""
         order = list(reversed(range(self.rank)))
         if not self.transposed:
-            return identity("offset", box, order)
+            return tiling.identity("offset", box, order)
         result = LinearLayout.empty()
         sizes = self._contiguous_last(box)
         for size_of, dim in zip(order, [*order[1:], order[0]], strict=True):
@@ -289,7 +282,7 @@ class NvmmaSharedEncoding(SharedEncoding):
                 f"#ttg.nvmma_shared needs at least {tile.out_dims['dim0']} rows of "
                 f"{tile.out_dims['dim1']} elements, the tensor has {rows} of {columns}"
             )
-        tile = grow(tile, {"dim0": rows, "dim1": columns}).transpose_outs(["dim1", "dim0"])
+        tile = tiling.grow(tile, {"dim0": rows, "dim1": columns}).transpose_outs(["dim1", "dim0"])
         names = dim_names(self.rank)
         if self.transposed:
             names, box = [*names[1:], names[0]], self._contiguous_last(box)

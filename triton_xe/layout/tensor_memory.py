@@ -11,16 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from triton_xe.layout import tiling
 from triton_xe.layout.encodings import Encoding, NamedEncoding, mlir
 from triton_xe.layout.linear_layout import LinearLayout
-from triton_xe.layout.tiling import (
-    BlockBases,
-    Shape,
-    block_layout,
-    dim_names,
-    shape_per_block,
-    shrink,
-)
+from triton_xe.layout.tiling import BlockBases, Shape, dim_names
 
 ROWS, HALF_ROWS = 128, 64
 SCALE_ROWS, SCALE_COLUMNS = 32, 4
@@ -42,10 +36,10 @@ class MemoryEncoding(Encoding):
 
     def _piece(self, shape: Shape) -> Shape:
         """What one block holds; a tensor that gives a block nothing is refused."""
-        pieces = block_layout(self.cga_layout, 2).out_dims.values()
+        pieces = tiling.block_layout(self.cga_layout, 2).out_dims.values()
         if any(size < parts for size, parts in zip(shape, pieces, strict=True)):
             self.refuse(f"{list(shape)} cannot be split over {list(pieces)} blocks")
-        return shape_per_block(self.cga_layout, shape)
+        return tiling.shape_per_block(self.cga_layout, shape)
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ class TensorMemoryEncoding(MemoryEncoding):
         tile = LinearLayout(bases, _reached(bases), require_surjective=False)
         for name, size in zip(dim_names(2), piece, strict=True):
             tile *= LinearLayout.identity1d(max(1, size // tile.out_dims[name]), "col", name)
-        return tile * block_layout(self.cga_layout, 2)
+        return tile * tiling.block_layout(self.cga_layout, 2)
 
     def _column_that_is_a_row(self, columns: list[tuple[int, int]]) -> tuple[int, int]:
         """In the form of two CTAs the upper half of the columns lies in rows 64-127."""
@@ -141,7 +135,7 @@ class TensorMemoryScalesEncoding(MemoryEncoding):
             repeats = max(1, piece[dim] // tile.out_dims[name])
             tile *= LinearLayout.identity1d(repeats, "col", name)
         sizes = dict(zip((mn, k), piece, strict=True))
-        return shrink(tile, sizes) * block_layout(self.cga_layout, 2)
+        return tiling.shrink(tile, sizes) * tiling.block_layout(self.cga_layout, 2)
 
 
 @dataclass(frozen=True)
