@@ -31,25 +31,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import DpasAttr
-from triton_xe.dialects.tt.memory import (
-    AtomicCASOp,
-    AtomicLoadOp,
-    AtomicPollOp,
-    AtomicRMWOp,
-    AtomicStoreOp,
-    LoadOp,
-    StoreOp,
-)
-from triton_xe.dialects.tt.ops import (
-    AddPtrOp,
-    BitcastOp,
-    BroadcastOp,
-    DotOp,
-    ExpandDimsOp,
-    ReshapeOp,
-    SplatOp,
-    TransOp,
-)
+from triton_xe.dialects.tt import memory, ops
 from triton_xe.dialects.tt.structure import CallOp, FuncOp
 from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp
 from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
@@ -59,18 +41,20 @@ from triton_xe.lowering.rewriting import all_of, functions
 Address = Callable[[Any], SSAValue]
 _POINTER: Address = attrgetter("ptr")
 _CURSOR: Address = attrgetter("cursor")
-_LOADS: dict[type[Operation], Address] = {LoadOp: _POINTER, BlockLoadOp: _CURSOR}
-_STORED: dict[type[Operation], Address] = {
-    StoreOp: _POINTER, AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER, AtomicStoreOp: _POINTER,
-    BlockStoreOp: _CURSOR,
+Addresses = dict[type[Operation], Address]
+_LOADS: Addresses = {memory.LoadOp: _POINTER, BlockLoadOp: _CURSOR}
+_UPDATED: Addresses = {memory.AtomicRMWOp: _POINTER, memory.AtomicCASOp: _POINTER}
+_STORED: Addresses = {
+    memory.StoreOp: _POINTER, memory.AtomicStoreOp: _POINTER, **_UPDATED, BlockStoreOp: _CURSOR,
 }
-_UPDATED: dict[type[Operation], Address] = {AtomicRMWOp: _POINTER, AtomicCASOp: _POINTER}
-_LOADED: dict[type[Operation], Address] = {**_LOADS, AtomicLoadOp: _POINTER, AtomicPollOp: _POINTER}
+_LOADED: Addresses = {**_LOADS, memory.AtomicLoadOp: _POINTER, memory.AtomicPollOp: _POINTER}
 _ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
 """What waits for all warps where dots share operands."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
-_DERIVED = (AddPtrOp, SplatOp, BroadcastOp, ExpandDimsOp, ConvertLayoutOp, BitcastOp, ReshapeOp,
-            TransOp, CursorOp, AdvanceOp)
+_DERIVED = (
+    ops.AddPtrOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp, ops.BitcastOp, ops.ReshapeOp,
+    ops.TransOp, ConvertLayoutOp, CursorOp, AdvanceOp,
+)
 """Operations whose first operand is the address that they compute another one from."""
 Bases = frozenset[tuple[SSAValue | None, SSAValue | None]]
 """What was accessed since the last barrier: the base, or None where it is not known, and the
@@ -90,7 +74,7 @@ class InsertBarriersPass(ModulePass):
         if op.attributes["ttg.num-warps"].value.data == 1:  # type: ignore[attr-defined]
             return
         for function in functions(op):
-            if any(_is_dpas(dot) for dot in all_of(function, DotOp)):
+            if any(_is_dpas(dot) for dot in all_of(function, ops.DotOp)):
                 _wait_before_stores(function)
             for order in ORDERS:
                 _Walk(order).function(function)
@@ -98,7 +82,7 @@ class InsertBarriersPass(ModulePass):
                 _Walk(Order(_plainly_stored, _updated)).function(function)
 
 
-def _is_dpas(dot: DotOp) -> bool:
+def _is_dpas(dot: ops.DotOp) -> bool:
     return isinstance(dot.d.type.encoding, DpasAttr)
 
 
@@ -231,8 +215,9 @@ class _Walk:
         address = order.earlier(op)
         if address is None:
             return pending
-        own = address if isinstance(op, StoreOp) and order.later in (_loaded, _updated) else None
-        return pending | {(base_of(address), own if own is None or _is_fixed(own) else None)}
+        comes_back = isinstance(op, memory.StoreOp) and order.later in (_loaded, _updated)
+        own = address if comes_back and _is_fixed(address) else None
+        return pending | {(base_of(address), own)}
 
     def barrier(self, op: Operation) -> Bases:
         _barrier(op)

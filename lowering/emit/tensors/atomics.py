@@ -13,14 +13,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import SSAValue
 
-from triton_xe.dialects.tt.memory import (
-    AtomicCASOp,
-    AtomicLoadOp,
-    AtomicOp,
-    AtomicPollOp,
-    AtomicRMWOp,
-    AtomicStoreOp,
-)
+from triton_xe.dialects.tt import memory as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import spirv
 from triton_xe.lowering.emit import lane_atomics
@@ -41,7 +34,7 @@ Access = Callable[[ir.Value, Sequence[ir.Value], ir.Value], Any]
 """Writes one access: address, values, whether the lane takes part; returns the old value."""
 
 
-def fence(em: Emitter, op: AtomicOp, *, before: bool) -> None:
+def fence(em: Emitter, op: tt.AtomicOp, *, before: bool) -> None:
     """The fence that the op's ordering asks for before or after it."""
     sem, scope = _keyword(op, "sem"), _keyword(op, "scope")
     wanted = _RELEASE if before else _ACQUIRE
@@ -57,7 +50,7 @@ def gpu_barrier(em: Emitter) -> None:
 
 
 def run(
-    em: Emitter, op: AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
+    em: Emitter, op: tt.AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
     """Write the accesses of an atomic operation and bind its result, if it has one."""
@@ -69,7 +62,7 @@ def run(
 
 
 def _tensor(
-    em: Emitter, op: AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
+    em: Emitter, op: tt.AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
     view = em.view(pointer)
@@ -114,7 +107,7 @@ def shared_copies(em: Emitter, view: View, scalars: Sequence[ir.Value]) -> Regis
 
 
 def _scalar(
-    em: Emitter, op: AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
+    em: Emitter, op: tt.AtomicOp, pointer: SSAValue, operands: Sequence[SSAValue],
     mask: SSAValue | None, access: Access, used: bool = True,
 ) -> None:
     """Once per work-group, by lane 0 of warp 0; all others get the result."""
@@ -149,7 +142,7 @@ def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
     return uniform(em, exchange.read(I32(0), value.type))
 
 
-def _keyword(op: AtomicOp, name: str) -> str:
+def _keyword(op: tt.AtomicOp, name: str) -> str:
     held = op.properties[name]
     assert isinstance(held, StringAttr)
     return held.data
@@ -167,8 +160,8 @@ def _back(em: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
 # -- the operations --------------------------------------------------------------------------------
 
 
-@lowers(AtomicRMWOp)
-def lower_atomic_rmw(em: Emitter, op: AtomicRMWOp) -> None:
+@lowers(tt.AtomicRMWOp)
+def lower_atomic_rmw(em: Emitter, op: tt.AtomicRMWOp) -> None:
     kind, scope = _keyword(op, "atomic_rmw_op"), _keyword(op, "scope")
     held, bf16 = scalar_type(op.val.type), is_bf16(op.val.type)
     if held == I1:
@@ -183,8 +176,8 @@ def lower_atomic_rmw(em: Emitter, op: AtomicRMWOp) -> None:
     run(em, op, op.ptr, [op.val], op.mask, access)
 
 
-@lowers(AtomicCASOp)
-def lower_atomic_cas(em: Emitter, op: AtomicCASOp) -> None:
+@lowers(tt.AtomicCASOp)
+def lower_atomic_cas(em: Emitter, op: tt.AtomicCASOp) -> None:
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
         expected, wanted = (_integer(em, v) for v in values)
         old = lane_atomics.compare_and_exchange(
@@ -194,8 +187,8 @@ def lower_atomic_cas(em: Emitter, op: AtomicCASOp) -> None:
     run(em, op, op.ptr, [op.cmp, op.val], None, access)
 
 
-@lowers(AtomicLoadOp)
-def lower_atomic_load(em: Emitter, op: AtomicLoadOp) -> None:
+@lowers(tt.AtomicLoadOp)
+def lower_atomic_load(em: Emitter, op: tt.AtomicLoadOp) -> None:
     held = scalar_type(op.result.type)
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
@@ -205,8 +198,8 @@ def lower_atomic_load(em: Emitter, op: AtomicLoadOp) -> None:
     run(em, op, op.ptr, [], op.mask, access)
 
 
-@lowers(AtomicStoreOp)
-def lower_atomic_store(em: Emitter, op: AtomicStoreOp) -> None:
+@lowers(tt.AtomicStoreOp)
+def lower_atomic_store(em: Emitter, op: tt.AtomicStoreOp) -> None:
     """An exchange whose result nobody wants."""
 
     def access(address: ir.Value, values: Sequence[ir.Value], active: ir.Value) -> ir.Value:
@@ -216,8 +209,8 @@ def lower_atomic_store(em: Emitter, op: AtomicStoreOp) -> None:
     run(em, op, op.ptr, [op.value], op.mask, access)
 
 
-@lowers(AtomicPollOp)
-def lower_atomic_poll(em: Emitter, op: AtomicPollOp) -> None:
+@lowers(tt.AtomicPollOp)
+def lower_atomic_poll(em: Emitter, op: tt.AtomicPollOp) -> None:
     limited = op.timeout is not None
     timeout = I64(-1) if op.timeout is None else em.scalar(op.timeout)
 

@@ -9,20 +9,7 @@ from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from triton_xe.dialects import xe
-from triton_xe.dialects.tt.ops import (
-    BroadcastOp,
-    CatOp,
-    ExpandDimsOp,
-    GetNumProgramsOp,
-    GetProgramIdOp,
-    JoinOp,
-    MakeRangeOp,
-    ReshapeOp,
-    SplatOp,
-    SplitOp,
-    TransOp,
-    UnsplatOp,
-)
+from triton_xe.dialects.tt import ops as tt
 from triton_xe.intrinsics import opencl
 from triton_xe.layout import LinearLayout
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -39,8 +26,8 @@ from triton_xe.lowering.emit.types import I32, POINTER, is_pointer
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 
 
-@lowers(MakeRangeOp)
-def lower_make_range(em: Emitter, op: MakeRangeOp) -> None:
+@lowers(tt.MakeRangeOp)
+def lower_make_range(em: Emitter, op: tt.MakeRangeOp) -> None:
     start = op.start.value.data
     counted = coordinate(em, em.view(op.result), 0)
     if start:
@@ -50,16 +37,16 @@ def lower_make_range(em: Emitter, op: MakeRangeOp) -> None:
         em.bind(op.result, counted)
 
 
-@lowers(SplatOp)
-def lower_splat(em: Emitter, op: SplatOp) -> None:
+@lowers(tt.SplatOp)
+def lower_splat(em: Emitter, op: tt.SplatOp) -> None:
     scalar = em.get(op.src)
     if isinstance(scalar.type, ir.PointerType):
         scalar = em.address(scalar)
     em.bind(op.result, Splat(len(em.view(op.result).registers), scalar))
 
 
-@lowers(UnsplatOp)
-def lower_unsplat(em: Emitter, op: UnsplatOp) -> None:
+@lowers(tt.UnsplatOp)
+def lower_unsplat(em: Emitter, op: tt.UnsplatOp) -> None:
     value = em.registers(op.src).register(em, 0)
     em.bind(op.result, em.b.inttoptr(value, POINTER) if is_pointer(op.result.type) else value)
 
@@ -96,33 +83,33 @@ def moved_back(
     return LinearLayout(bases, operand.out_dims, require_surjective=False)
 
 
-@lowers(ExpandDimsOp)
-def lower_expand_dims(em: Emitter, op: ExpandDimsOp) -> None:
+@lowers(tt.ExpandDimsOp)
+def lower_expand_dims(em: Emitter, op: tt.ExpandDimsOp) -> None:
     axis = op.axis.value.data
     rearranged(em, op.src, op.result, lambda c: c[:axis] + c[axis + 1 :])
 
 
-@lowers(BroadcastOp)
-def lower_broadcast(em: Emitter, op: BroadcastOp) -> None:
+@lowers(tt.BroadcastOp)
+def lower_broadcast(em: Emitter, op: tt.BroadcastOp) -> None:
     old = shape_of(op.src)
     rearranged(em, op.src, op.result, lambda c: tuple(
         0 if s == 1 else x for x, s in zip(c, old, strict=True)))
 
 
-@lowers(TransOp)
-def lower_trans(em: Emitter, op: TransOp) -> None:
+@lowers(tt.TransOp)
+def lower_trans(em: Emitter, op: tt.TransOp) -> None:
     order = [int(d) for d in op.order.get_values()]
     rearranged(em, op.src, op.result, lambda c: tuple(c[order.index(d)] for d in range(len(c))))
 
 
-@lowers(ReshapeOp)
-def lower_reshape(em: Emitter, op: ReshapeOp) -> None:
+@lowers(tt.ReshapeOp)
+def lower_reshape(em: Emitter, op: tt.ReshapeOp) -> None:
     old, new = shape_of(op.src), shape_of(op.result)
     rearranged(em, op.src, op.result, lambda c: unflatten(flatten_index(c, new), old))
 
 
-@lowers(JoinOp)
-def lower_join(em: Emitter, op: JoinOp) -> None:
+@lowers(tt.JoinOp)
+def lower_join(em: Emitter, op: tt.JoinOp) -> None:
     """result[..., s] = operand s[...]."""
     sides = [em.registers(v) for v in (op.lhs, op.rhs)]
     old, new = em.view(op.lhs), em.view(op.result)
@@ -159,7 +146,7 @@ def picked(
 
 
 def _joined_through_memory(
-    em: Emitter, op: JoinOp | CatOp, sides: Sequence[Registers], stride: int, offset: int
+    em: Emitter, op: tt.JoinOp | tt.CatOp, sides: Sequence[Registers], stride: int, offset: int
 ) -> None:
     """Operand s goes to row-major positions p * stride + s * offset of the result."""
     writes = []
@@ -172,8 +159,8 @@ def _joined_through_memory(
     em.bind(op.result, through_positions(em, sides[0].kind, count, writes, reads))
 
 
-@lowers(SplitOp)
-def lower_split(em: Emitter, op: SplitOp) -> None:
+@lowers(tt.SplitOp)
+def lower_split(em: Emitter, op: tt.SplitOp) -> None:
     """result s[...] = operand[..., s]."""
     source = em.registers(op.src)
     old, new = em.view(op.src), em.view(op.lhs)
@@ -200,8 +187,8 @@ def _first_half(view: View) -> View:
     )
 
 
-@lowers(CatOp)
-def lower_cat(em: Emitter, op: CatOp) -> None:
+@lowers(tt.CatOp)
+def lower_cat(em: Emitter, op: tt.CatOp) -> None:
     """Concatenation along dimension 0.  Triton lets `can_reorder` change the order; it is kept."""
     left, right = em.registers(op.lhs), em.registers(op.rhs)
     new, shape = em.view(op.result), shape_of(op.lhs)
@@ -224,18 +211,18 @@ def lower_cat(em: Emitter, op: CatOp) -> None:
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
-def _axis(op: GetProgramIdOp | GetNumProgramsOp) -> int:
+def _axis(op: tt.GetProgramIdOp | tt.GetNumProgramsOp) -> int:
     return _AXES[attribute(op, "axis").data]
 
 
-@lowers(GetProgramIdOp)
-def lower_program_id(em: Emitter, op: GetProgramIdOp) -> None:
+@lowers(tt.GetProgramIdOp)
+def lower_program_id(em: Emitter, op: tt.GetProgramIdOp) -> None:
     wide = em.call(opencl.GROUP_ID, [I32(_axis(op))])
     em.bind(op.result, em.remember(("id", str(wide)), lambda: em.b.trunc(wide, I32)))
 
 
-@lowers(GetNumProgramsOp)
-def lower_num_programs(em: Emitter, op: GetNumProgramsOp) -> None:
+@lowers(tt.GetNumProgramsOp)
+def lower_num_programs(em: Emitter, op: tt.GetNumProgramsOp) -> None:
     wide = em.call(opencl.NUM_GROUPS, [I32(_axis(op))])
     em.bind(op.result, em.b.trunc(wide, I32))
 
