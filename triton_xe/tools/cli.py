@@ -1,7 +1,7 @@
 """The `triton-xe` command: each subcommand is a module of `commands`.
 
-Such a module has `add_parser(subparsers)`, which sets `run` to a function from the parsed
-arguments to an exit code.  Only the module of the command that was asked for is imported.
+Such a module has `HELP`, maybe `EPILOG`, `add_arguments(parser)`, and `run`, a function from the
+parsed arguments to an exit code.  Only the module of the command that was asked for is imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name in names:
         module = importlib.import_module(f"{commands.__name__}.{name}")
-        module.add_parser(subparsers)
+        command = subparsers.add_parser(
+            name, help=module.HELP, description=module.__doc__,
+            epilog=getattr(module, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser
 
 

@@ -19,6 +19,7 @@ STAGES = {"ttir": "ttir", "ttgir": "ttgir", "xetile": "xetile", "xegpu": "xegpu"
 """What `--emit` takes, and what Triton calls that stage."""
 NATIVE = ("zebin", "asm")
 
+HELP = "compile a @triton.jit kernel and show a stage of it"
 EPILOG = """\
 The signature gives each argument of the kernel as name=value, in any order:
   a_ptr=*fp16:16   a pointer, aligned to 16 bytes      n=i32      an integer
@@ -34,11 +35,7 @@ C header; triton_xe.runtime.load_folder(DIR) launches it where triton is not ins
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "compile", help="compile a @triton.jit kernel and show a stage of it",
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE::KERNEL",
                         help="a Python file, and a @triton.jit function in it")
     parser.add_argument("--signature", required=True, help="name=value of each argument")
@@ -55,7 +52,6 @@ def add_parser(subparsers: Any) -> None:
         "--guards", choices=("launch", "kernel"),
         help="where is tested what fast code needs of arguments; binaries, which any program may "
              "launch, do it in the kernel")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from triton_xe.hardware.target import TARGETS, target
 from triton_xe.layout import to_linear_layout
@@ -14,6 +13,7 @@ from triton_xe.plan.conversion import Conversion, plan_conversion
 from triton_xe.tools.tensor_arguments import parse_tensor_type, read_encoding
 from triton_xe.tools.terminal import bold, wants_colour
 
+HELP = "show what changing a tensor's layout costs"
 EPILOG = """\
 example:
   triton-xe convert "#ttg.blocked<{sizePerThread = [1, 16], threadsPerWarp = [16, 1],
@@ -22,18 +22,13 @@ example:
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "convert", help="show what changing a tensor's layout costs",
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="FROM", help="layout attribute, as in a ttgir file")
     parser.add_argument("result", metavar="TO", help="the other one")
     parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<256x32xf16>")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases may be used")
     parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--json", action="store_true", help="print the costs as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -67,20 +67,15 @@ class Report:
     def can_run(self) -> bool:
         return bool(self.trial.get("passed")) and not self.triton.get("findings")
 
+HELP = "check devices, drivers and compilers, and run a small kernel"
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "doctor",
-        help="check devices, drivers and compilers, and run a small kernel",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a page")
     parser.add_argument("--gpu", action="store_true",
                         help="check on the GPU what only a GPU can confirm (docs/on-a-gpu.md)")
     parser.add_argument("--report", type=Path, default=Path("triton-xe-gpu.json"), metavar="FILE",
                         help="where --gpu writes its results; default: triton-xe-gpu.json")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout import Encoding, to_linear_layout
@@ -12,6 +11,7 @@ from triton_xe.layout.views import hardware_view, plain, tensor_view
 from triton_xe.tools.tensor_arguments import parse_tensor_type, read_encoding
 from triton_xe.tools.terminal import painted, wants_colour
 
+HELP = "show which lane and register holds each element"
 EPILOG = """\
 example:
   triton-xe layout "#ttg.dot_op<{opIdx = 0, parent = #xe.dpas<{repeatCount = 8, systolicDepth = 8,
@@ -20,11 +20,7 @@ example:
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "layout", help="show which lane and register holds each element",
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("encoding", metavar="ATTR", help="layout attribute, as in a ttgir file")
     parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<256x32xf16>")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases ATTR may use")
@@ -35,7 +31,6 @@ def add_parser(subparsers: Any) -> None:
                         help="with --hw-view: only this warp (may be repeated)")  # fmt: skip
     parser.add_argument("--svg", type=Path, help="draw into this file")
     parser.add_argument("--html", type=Path, help="write a page that tells the owner on hover")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

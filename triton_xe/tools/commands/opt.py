@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from triton_xe.hardware.target import TARGETS
 
+HELP = "run passes over a module of any stage"
 EPILOG = """\
 examples:
   triton-xe opt gemm.mlir                       read, verify, print
@@ -18,18 +18,13 @@ examples:
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "opt", help="run passes over a module of any stage",
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="module to read; - is standard input")
     parser.add_argument("-p", "--passes", default="", help="pass,pass{option=value}")
     parser.add_argument("--target", choices=list(TARGETS), help="device, where the module has none")
     parser.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
     parser.add_argument("--generic", action="store_true", help="print every op in generic form")
     parser.add_argument("--list", action="store_true", help="list the passes and stop")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

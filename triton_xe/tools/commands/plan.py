@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from triton_xe.errors import LayoutError
 from triton_xe.hardware.target import TARGETS, target
@@ -25,6 +24,7 @@ from triton_xe.plan.steps import dump, plan_steps
 from triton_xe.tools.tensor_arguments import parse_tensor_type, read_encoding
 from triton_xe.tools.terminal import paint_messages, wants_colour
 
+HELP = "show how a tile is loaded or stored: messages, steps, guards"
 EPILOG = """\
 example:
   triton-xe plan "#ttg.dot_op<{opIdx = 1, parent = #xe.dpas<{repeatCount = 8, systolicDepth = 8,
@@ -33,11 +33,7 @@ example:
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "plan", help="show how a tile is loaded or stored: messages, steps, guards",
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("encoding", metavar="ATTR", help="layout attribute, as in a ttgir file")
     parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<32x256xf16>")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases ATTR may use")
@@ -55,7 +51,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--in-bounds", action="store_true", help="no element lies outside")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     parser.add_argument("--svg", type=Path, help="also draw the plan into this file")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from triton_xe.hardware.target import TARGETS
 if TYPE_CHECKING:
     import numpy as np
 
+HELP = "run an XeTile or XeGPU function on the simulator"
 EPILOG = """\
 Each argument of the function is one of
   a.npy                        an array from a file
@@ -28,11 +29,7 @@ example:
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "run", help="run an XeTile or XeGPU function on the simulator",
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="module with the function")
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG",
                         help="arguments of the function, see below")
@@ -40,7 +37,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--grid", default="1,1,1", help="work-groups: x,y,z")
     parser.add_argument("--out", type=Path, help="folder for the arrays after the run")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,23 +9,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from triton_xe.tools import installation
 
+HELP = "make stock Triton whole where another package has overwritten it"
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "setup",
-        help="make stock Triton whole where another package has overwritten it",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
         "--undo", action="store_true", help="bring back what torch asks for, as it was before")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
@@ -31,15 +30,12 @@ PACKAGES = ("intel-ocloc", "libigc2", "libze-intel-gpu1", "libze1", "spirv-tools
 MARKER = ".triton-xe-toolchain"
 """A file in the root: this folder was made here and may be replaced."""
 
+HELP = "install Intel's compiler and driver where there is no Intel GPU"
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "toolchain", help="install Intel's compiler and driver where there is no Intel GPU",
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", nargs="?", type=Path,
                         help="folder; default: TRITON_XE_TOOLCHAIN, else in the cache folder")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
