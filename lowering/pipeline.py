@@ -40,6 +40,7 @@ from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
+from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
 from triton_xe.lowering.tiles.sink_loads import SinkLoadsPass
@@ -113,6 +114,7 @@ def make_xetile(ttgir: Stage | str, options: CompileOptions, arch: str) -> Stage
         options = replace(options, guards="kernel")
     set_target(module, arch)
     set_options(module, options)
+    refuse_large_tensors(module)
     run_passes("xetile", module, options)
     return Stage(module)
 

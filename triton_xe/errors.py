@@ -1,13 +1,13 @@
 """The exceptions triton-xe raises; each message names what, where, why and what to do.
 
-Kernel compile errors derive from the types Triton's autotuner and users expect:
-`OutOfResources` is Triton's own (`triton.runtime.errors`), raised through
-`out_of_resources`, so that a too large configuration is skipped, not fatal.
+Errors derive from the types that users expect.  What depends on the configuration is Triton's own
+`OutOfResources` as well (`too_large`), so that a too large one is skipped, not fatal.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
+from functools import cache
+from typing import Any, NoReturn
 
 
 class XeError(Exception):
@@ -43,8 +43,38 @@ class SimulatorTrap(DeviceError):
     """The simulated device stopped a kernel that a real device would run wrongly."""
 
 
-def out_of_resources(required: int, limit: int, name: str) -> NoReturn:
-    """Raise Triton's `OutOfResources`, which the autotuner takes as "skip this configuration"."""
+@cache
+def _too_large(kind: type[XeError]) -> type[XeError]:
+    """The kind of error that is Triton's `OutOfResources` as well."""
     from triton.runtime.errors import OutOfResources
 
-    raise OutOfResources(required, limit, name)
+    def reduced(self: XeError) -> tuple[Any, ...]:
+        return _restored, (kind, self.args, self.__dict__)
+
+    return type(kind.__name__, (kind, OutOfResources), {
+        "__doc__": kind.__doc__, "__module__": kind.__module__, "__init__": kind.__init__,
+        "__str__": XeError.__str__, "__reduce__": reduced,
+    })
+
+
+def _restored(kind: type[XeError], args: tuple[Any, ...], fields: dict[str, Any]) -> XeError:
+    made = _too_large(kind).__new__(_too_large(kind))  # type: ignore[arg-type]
+    made.args = args
+    made.__dict__.update(fields)
+    return made
+
+
+def too_large(error: XeError, required: int, limit: int, name: str) -> XeError:
+    """The error, also caught as Triton's `OutOfResources` of the resource `name`.
+
+    The autotuners of Triton and Inductor skip a configuration that raises it.
+    """
+    return _restored(type(error), error.args, {
+        "required": required, "limit": limit, "name": name, **error.__dict__})
+
+
+def out_of_resources(required: int, limit: int, name: str, why: str = "") -> NoReturn:
+    """Refuse a configuration that needs more of a resource than the device has."""
+    text = (f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
+            "Use smaller blocks, more warps or fewer `num_stages`")
+    raise too_large(LegalityError(f"{why}: {text}" if why else text), required, limit, name)

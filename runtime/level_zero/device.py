@@ -9,13 +9,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from triton_xe import knobs
-from triton_xe.errors import DeviceError, LegalityError
+from triton_xe.errors import DeviceError, LegalityError, too_large
 from triton_xe.runtime.device import Grid, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
-from triton_xe.runtime.level_zero.errors import QueueRecordingError
+from triton_xe.runtime.level_zero.errors import LevelZeroError, QueueRecordingError
 from triton_xe.runtime.level_zero.native_cache import NativeEntry
 from triton_xe.runtime.level_zero.objects import (
     BorrowedContext,
@@ -61,6 +61,13 @@ _EVENTS_PER_POOL = 64
 _devices: dict[str, list[LevelZeroDevice]] = {}
 _alive: weakref.WeakSet[LevelZeroDevice] = weakref.WeakSet()
 _lock = threading.Lock()
+_building = threading.RLock()
+"""Held while native code is looked up and made: the second who asks finds what the first built, and
+Intel's compiler is never asked twice at a time, on which IGC 2.38 ends the process."""
+_unwritten: dict[str, NativeEntry] = {}
+"""Native code that the cache's folder did not take."""
+WORTH_SAYING = 64 * 1024
+"""Spilled bytes per thread; the hardware holds 256 KiB."""
 
 
 @dataclass(frozen=True)
@@ -199,14 +206,21 @@ class LevelZeroDevice:
     def _load(self, binary: bytes, kernel_name: str, build_flags: str) -> LevelZeroKernel:
         """Build a SPIR-V module, or take it from the cache, and get one kernel of it.
 
-        When 128 registers spill, the module is built once more with 256, and that build is kept
-        when it spills less and the kernel's work-group still fits.  `LevelZeroError` with the
-        build log when the driver refuses the module.
+        When 128 registers spill, or do not do, the module is built once more with 256, and that
+        build is kept when it spills less and the kernel's work-group still fits.  `LevelZeroError`,
+        which is Triton's `OutOfResources` too, with the build log when the driver refuses both.
         """
         refuse_after_fork()
         self._adopt_torch()
-        entry = entry_name(binary, kernel_name)
-        return self._native_kernel(binary, entry, build_flags)[0]
+        kernel = self._native_kernel(
+            binary, entry_name(binary, kernel_name), build_flags)[0]
+        if kernel.n_spills >= WORTH_SAYING:
+            warnings.warn(
+                f"kernel {kernel_name!r} keeps {kernel.n_spills} bytes per thread in memory that do"
+                " not fit into registers, and will be slow: use smaller blocks or more warps",
+                stacklevel=3,
+            )
+        return kernel
 
     def native_code(self, binary: bytes, kernel_name: str, build_flags: str = "") -> NativeEntry:
         """The native binary that the driver makes of a SPIR-V module, or made of it before."""
@@ -227,13 +241,20 @@ class LevelZeroDevice:
         if is_zebin(binary):
             raise DeviceError("this is a native binary; load the SPIR-V module it was made from")
         key = native_cache.entry_key(binary, name, flags, self.native_identity)
-        cached = native_cache.read(key)
+        with _building:
+            return self._cached_or_built(key, binary, name, flags)
+
+    def _cached_or_built(
+        self, key: str, binary: bytes, name: str, flags: str
+    ) -> tuple[LevelZeroKernel, NativeEntry]:
+        cached = native_cache.read(key) or _unwritten.get(key)
         why = f"no native code is cached for {self.native_identity}"
         if cached is not None:
             try:
                 return self._cached_kernel(cached), cached
             except DeviceError as error:
                 native_cache.remove(key)
+                _unwritten.pop(key, None)
                 why = f"the driver refused the cached native code: {error}"
         if knobs.debug():
             print(f"triton-xe: {name}: {self.name} builds it from SPIR-V: {why}", file=sys.stderr)
@@ -241,7 +262,8 @@ class LevelZeroDevice:
         kernel, native = self._build(binary, entry, flags)
         report = kernel.report
         made = NativeEntry(native, report.flags, report.spills_at_128, kernel.n_registers, entry)
-        native_cache.write(key, made)
+        if not native_cache.write(key, made):
+            _unwritten[key] = made
         return kernel, made
 
     def _cached_kernel(self, cached: NativeEntry) -> LevelZeroKernel:
@@ -473,20 +495,49 @@ class LevelZeroDevice:
     def _build(
         self, binary: bytes, entry: EntryPoint, flags: str
     ) -> tuple[LevelZeroKernel, bytes]:
-        kernel, native = self._build_once(binary, entry, flags, 0)
         fixed = any(mark in flags for mark in _GRF_FLAGS)
-        if not kernel.n_spills or fixed or LARGE_GRF not in self.target.grf_modes:
+        only = fixed or LARGE_GRF not in self.target.grf_modes
+        wide_flags = flags if only else f"{flags} {LARGE_GRF_FLAG}".strip()
+        try:
+            kernel, native = self._build_once(binary, entry, flags, 0)
+        except LevelZeroError as error:
+            if only or not error.is_build_failure:
+                self._refuse(entry, error)
+            if knobs.debug():
+                print(f"triton-xe: {entry.name}: built with more registers: {error}",
+                      file=sys.stderr)
+            return self._built_wide(binary, entry, wide_flags)
+        if not kernel.n_spills or only or kernel.n_registers >= LARGE_GRF:
             return kernel, native
-        if kernel.n_registers >= LARGE_GRF:
+        try:
+            wide, wide_native = self._build_once(binary, entry, wide_flags, kernel.n_spills)
+        except LevelZeroError as error:
+            if not error.is_build_failure:
+                raise
             return kernel, native
-        wide_flags = f"{flags} {LARGE_GRF_FLAG}".strip()
-        wide, wide_native = self._build_once(binary, entry, wide_flags, kernel.n_spills)
         x, y, z = entry.group_size
         if wide.n_spills < kernel.n_spills and x * y * z <= wide.max_threads:
             kernel.close()
             return wide, wide_native
         wide.close()
         return kernel, native
+
+    def _built_wide(
+        self, binary: bytes, entry: EntryPoint, flags: str
+    ) -> tuple[LevelZeroKernel, bytes]:
+        try:
+            return self._build_once(binary, entry, flags, 0)
+        except LevelZeroError as error:
+            self._refuse(entry, error)
+
+    def _refuse(self, entry: EntryPoint, error: LevelZeroError) -> NoReturn:
+        """A build that failed with the most registers it may use is a configuration to skip."""
+        if not error.is_build_failure:
+            raise error
+        what = (f"kernel {entry.name!r} does not build for {self.name}, with as many registers as "
+                "it may use: use smaller blocks, more warps or fewer num_stages")
+        refused = LevelZeroError(error.call, error.code, error.build_log, what)
+        raise too_large(refused, 1, 0, "registers and scratch memory") from error
 
     def _build_once(
         self, binary: bytes, entry: EntryPoint, flags: str, spills_at_128: int

@@ -68,6 +68,10 @@ class LevelZeroError(DeviceError):
         return self.code in (0x70000002, 0x70000003)
 
     @property
+    def is_build_failure(self) -> bool:
+        return self.call == "zeModuleCreate" and self.code == 0x70000004
+
+    @property
     def is_device_lost(self) -> bool:
         return self.code == 0x70000001
 

@@ -8,6 +8,10 @@ from triton_xe.hardware.target import Target
 
 LARGE = 256
 SMALL = 128
+MAX_LANE_ELEMENTS = 2048
+"""Elements of one tensor that a lane may hold: 128 KiB of fp32 per thread of 16 lanes, half of the
+scratch space that a thread has.  Copies of 4096 spilled 254,528 bytes and took Intel's compiler
+minutes (IGC 2.38, bmg); of more it says "total scratch space exceeds HW supported limit"."""
 CARRIED_LIMIT = 64
 """Registers; loops that carry as many leave too few of 128 for operands."""
 

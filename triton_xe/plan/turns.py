@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from triton_xe.errors import LegalityError
+from triton_xe.errors import out_of_resources
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.lane_shuffles import SLOT_DIMS, Swap, columns_by_dim
 
@@ -53,10 +53,10 @@ def split(source: LinearLayout, result: LinearLayout, n_bits: int) -> Turns:
     read = columns_by_dim(result.invert_and_compose(source).flatten_outs())
     n_registers = len(home["register"])
     if n_registers < n_bits:
-        raise LegalityError(
+        out_of_resources(
+            1 << n_bits, 1 << n_registers, "turns through shared memory",
             f"converting this layout takes {1 << n_bits} turns through shared local memory, but "
-            f"lanes hold {1 << n_registers} elements: use smaller blocks or more warps"
-        )
+            f"lanes hold {1 << n_registers} elements")
     where = [_where(read, bit) for bit in range(n_registers)]
     order = sorted(range(n_registers), key=lambda b: (where[b].lanes, where[b].warps, -b))
     bits = tuple(sorted(order[:n_bits]))

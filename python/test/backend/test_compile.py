@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.errors import OutOfResources
@@ -286,3 +287,22 @@ def test_the_metadata_file_is_json(cache):
     triton.compile(source(), target=BMG)
     (file,) = cache.glob("*/add_kernel.json")
     assert json.loads(file.read_text())["arch"] == "bmg"
+
+
+@triton.autotune(
+    [triton.Config({"BLOCK": 1024}, num_warps=4), triton.Config({"BLOCK": 32}, num_warps=64 * 2),
+     triton.Config({"BLOCK": 32}, num_warps=4)],
+    key=["n"],
+)
+@triton.jit
+def doubled(x, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    at = (at[:, None] * BLOCK + at[None, :]) % n
+    tl.store(x + at, tl.load(x + at) * 2)
+
+
+def test_autotuning_skips_configurations_that_are_too_large(cache):
+    x = torch.ones(32 * 32, device="xpu")
+    doubled[(1,)](x, 32 * 32)
+    assert doubled.best_config.kwargs == {"BLOCK": 32}
+    assert doubled.best_config.num_warps == 4

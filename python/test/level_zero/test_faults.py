@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from triton.runtime.errors import OutOfResources
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
@@ -191,6 +196,82 @@ def test_a_rebuild_that_does_not_help_or_does_not_fit_is_dropped(fake: Any) -> N
     assert device.load(wide, "vector_add").n_registers == 128
 
 
+def refusing(fake: Any, refuses: Callable[[str], bool]) -> list[str]:
+    """Have the driver refuse to build with some flags; the flags of all builds as they happen."""
+    answer, asked = fake._answer, []
+
+    def answered(name: str, args: Any) -> int:
+        if name == "zeModuleCreate" and args[2][0].format == raw.FORMAT_SPIRV:
+            asked.append(args[2][0].pBuildFlags.decode())
+            if refuses(asked[-1]):
+                return BUILD_FAILURE
+        return int(answer(name, args))
+
+    fake._answer = answered
+    return asked
+
+
+def test_what_does_not_build_with_128_registers_is_built_with_256(fake: Any) -> None:
+    asked = refusing(fake, lambda flags: LARGE_GRF_FLAG not in flags)
+    (device,) = open_devices()
+    assert device.load(SPIRV, "vector_add", build_flags="-x").n_registers == 256
+    assert asked == ["-x", f"-x {LARGE_GRF_FLAG}"]
+    assert device.load(SPIRV, "vector_add", build_flags="-x").report.from_cache
+
+
+def test_256_registers_that_do_not_build_are_dropped(fake: Any) -> None:
+    refusing(fake, lambda flags: LARGE_GRF_FLAG in flags)
+    fake.spills = lambda flags: 512
+    (device,) = open_devices()
+    assert device.load(SPIRV, "vector_add").n_registers == 128
+
+
+def test_what_does_not_build_at_all_is_a_configuration_to_skip(fake: Any) -> None:
+    asked = refusing(fake, lambda flags: True)
+    (device,) = open_devices()
+    with pytest.raises(OutOfResources, match=r"does not build.*use smaller blocks") as caught:
+        device.load(SPIRV, "vector_add")
+    assert asked == ["", LARGE_GRF_FLAG]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, LevelZeroError)
+    assert isinstance(again, OutOfResources)
+    assert str(again) == str(caught.value)
+    with pytest.raises(OutOfResources):
+        device.load(SPIRV, "vector_add", build_flags=LARGE_GRF_FLAG)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_module_is_built_once_whoever_asks(
+    fake: Any, cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    building, most = [], []
+
+    def slow(flags: str) -> bool:
+        building.append(flags)
+        most.append(len(building))
+        time.sleep(0.05)
+        building.pop()
+        return False
+
+    asked = refusing(fake, slow)
+    if not cached:
+        monkeypatch.setattr(native_cache, "write", lambda key, entry: False)
+    (device,) = open_devices()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: device.load(SPIRV, "vector_add", build_flags=f"-x{n % 2}"),
+                      range(8)))
+    assert sorted(asked) == ["-x0", "-x1"]
+    assert max(most) == 1
+
+
+def test_a_kernel_that_spills_very_much_says_so(fake: Any) -> None:
+    fake.spills = lambda flags: 250_000
+    (device,) = open_devices()
+    with pytest.warns(UserWarning, match="keeps 250000 bytes per thread in memory"):
+        device.load(SPIRV, "vector_add")
+
+
 def test_native_code_that_the_driver_refuses_is_built_again(fake: Any) -> None:
     (device,) = open_devices()
     assert not device.load(SPIRV, "vector_add").report.from_cache
@@ -239,7 +320,7 @@ def test_a_folder_that_cannot_be_written_only_costs_time(
     monkeypatch.setenv("TRITON_XE_CACHE", str(blocked))
     (device,) = open_devices()
     assert not device.load(SPIRV, "vector_add").report.from_cache
-    assert not device.load(SPIRV, "vector_add").report.from_cache
+    assert device.load(SPIRV, "vector_add").report.from_cache  # of this process
     assert not native_cache.write("ab12", NativeEntry(b"x", ""))
 
 

@@ -8,8 +8,9 @@ import pytest
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.runtime.errors import OutOfResources
 
-from triton_xe.lowering import insert_barriers
+from triton_xe.lowering import insert_barriers, pipeline
 
 HEAD = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x, y, n):\n"
 FLAT = "i = tl.arange(0, 64)\nv = tl.load(x + i)\nw = n\np = x\n"
@@ -73,3 +74,12 @@ def test_nested_loops_are_walked_in_linear_time(tmp_path, monkeypatch):
     body = f"{'    ' * depth}v = v * 3 + tl.load(x + i)\n{'    ' * depth}tl.store(x + i, v)\n"
     compiled(tmp_path, FLAT + loops + body + "tl.store(y + i, v)", "*i32")
     assert len(asked) < 100 * depth**2
+
+
+@pytest.mark.parametrize("work", ["tl.load(x + i) * 2", "tl.dot(tl.load(x + i), tl.load(x + i))"])
+def test_a_tile_that_fits_nowhere_is_refused_before_any_work(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline, "run_passes", None)
+    at = "i = tl.arange(0, 1024)[:, None] * 1024 + tl.arange(0, 1024)[None, :]\n"
+    with pytest.raises(OutOfResources, match=r"kernel 'kernel' \(.*kernel.py:\d+\): a tensor of "
+                       r"1024x1024 elements: .*Required: 16384, Hardware limit: 2048"):
+        compiled(tmp_path, f"{at}tl.store(y + i, {work})")

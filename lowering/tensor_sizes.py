@@ -1,0 +1,37 @@
+"""Refuses tensors of which a lane would hold more than can be kept anywhere, before any work."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+
+from triton_xe.dialects.text.locations import source_of
+from triton_xe.errors import XeError, out_of_resources
+from triton_xe.hardware.register_file import MAX_LANE_ELEMENTS
+from triton_xe.lowering.module_facts import module_lanes, module_target, module_warps
+
+
+def refuse_large_tensors(module: ModuleOp) -> None:
+    """`OutOfResources` where lanes hold more of a tensor than registers and scratch space do."""
+    lanes = module_warps(module) * module_lanes(module, module_target(module))
+    for op in module.walk():
+        for result in op.results:
+            kind = result.type
+            if not isinstance(kind, TensorType):
+                continue
+            held = prod(kind.get_shape()) // lanes
+            if held > MAX_LANE_ELEMENTS:
+                _refuse(kind, held, str(source_of(op) or ""))
+
+
+def _refuse(kind: TensorType, held: int, location: str) -> None:
+    shape = "x".join(map(str, kind.get_shape()))
+    try:
+        out_of_resources(
+            held, MAX_LANE_ELEMENTS, "elements of a tensor per lane",
+            f"a tensor of {shape} elements",
+        )
+    except XeError as error:
+        error.location = location
+        raise
