@@ -11,7 +11,7 @@ programs: where a step might overflow its type or divide by zero, the conditions
     >>> table = Table()
     >>> size, tile = table.step("argument", 1), table.step("program", 0)
     >>> last = table.step("multiply", tile, table.constant(128))
-    >>> table.require("nonnegative", table.step("subtract", size, last), what="tiles begin inside")
+    >>> table.require("at_least", size, last, what="tiles begin inside")
     >>> table.failing([0, 256], (2, 1, 1)), table.failing([0, 256], (4, 1, 1))
     ('', 'tiles begin inside')
 
@@ -31,7 +31,7 @@ MANY_ZEROS = 62
 MOST_ARGUMENTS = 256
 OPS = (
     "constant", "argument", "address", "program", "programs", "add", "subtract", "multiply",
-    "divide", "remainder", "minimum", "maximum", "either", "span", "rest", "nonnegative",
+    "divide", "remainder", "minimum", "maximum", "either", "span", "rest", "at_least",
     "multiple",
 )
 """What a step does with its operands; the place in this list is its number in a packed table.
@@ -40,9 +40,11 @@ OPS = (
 address by ALIGNMENT.  `program`, `programs`: the number of a program and of programs along `a`.
 `divide` and `remainder` cut towards zero.  `either`: one of both.  `span`: what lies from step `a`
 up to before step `b`, which includes the beginning.  `rest`: step `a` modulo 2**b.  The last two
-are conditions: step `a` is not negative, step `a` is a multiple of 2**b."""
+are conditions: step `a` is at least step `b`, step `a` is a multiple of 2**b."""
 _INPUTS = ("constant", "argument", "address", "program", "programs")
-_CONDITIONS = ("nonnegative", "multiple")
+_CONDITIONS = ("at_least", "multiple")
+_SMALL = ("rest", "multiple")
+"""Their `b` is a number of bits."""
 _PACKED = struct.Struct("<qHBBxxxx")
 
 
@@ -139,7 +141,7 @@ def _is_sound(step: Step, number: int) -> bool:
         return False
     if op in _INPUTS:
         return op == "constant" or 0 <= a < (3 if op.startswith("program") else MOST_ARGUMENTS)
-    return 0 <= a < number and 0 <= b < (number if op in _ARITHMETIC else MANY_ZEROS)
+    return 0 <= a < number and 0 <= b < (MANY_ZEROS if op in _SMALL else number)
 
 
 def _range(
@@ -149,8 +151,8 @@ def _range(
     if op in _INPUTS:
         return _input(step, arguments, grid)
     left = ranges[a]
-    if op == "nonnegative":
-        return _exact(int(left.low >= 0))
+    if op == "at_least":
+        return _exact(int(left.low >= ranges[b].high))
     if op == "multiple":
         return _exact(int(left.zeros >= b))
     if op == "rest":

@@ -78,14 +78,13 @@ def _require(table: Table, guard: Guard) -> None:
     write = _Steps(table)
     match guard.relation:
         case Relation.FALSE:
-            gap = table.step("subtract", table.constant(0), write.value(guard.amount))
-            table.require("nonnegative", gap, what=guard.what)
+            low, high = table.constant(0), write.value(guard.amount)
+            table.require("at_least", low, high, what=guard.what)
         case Relation.MULTIPLE_OF:
             zeros = guard.bound.bit_length() - 1
             table.require("multiple", write.amount(guard.amount), zeros, what=guard.what)
         case _:
-            gap = write.difference(guard.amount, guard.bound)
-            table.require("nonnegative", gap, what=guard.what)
+            table.require("at_least", *write.sides(guard.amount, guard.bound), what=guard.what)
 
 
 class _Steps:
@@ -106,11 +105,12 @@ class _Steps:
                 return self.value(amount)
         raise Unknown(f"{amount} is no amount of a guard")
 
-    def difference(self, amount: object, bound: object) -> int:
-        """Of two polynomials as one, in which equal terms cancel out."""
+    def sides(self, amount: object, bound: object) -> tuple[int, int]:
+        """An amount and its bound, without the terms of polynomials that cancel out."""
         if isinstance(amount, Poly) and isinstance(bound, Poly):
-            return self.poly(amount - bound)
-        return self.table.step("subtract", self.amount(amount), self.amount(bound))
+            added, taken = (amount - bound).terms_by_sign()
+            return self._sum(added), self._sum(taken)
+        return self.amount(amount), self.amount(bound)
 
     def poly(self, poly: Poly) -> int:
         """The terms that are added, less those that are subtracted."""

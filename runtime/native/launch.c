@@ -178,7 +178,7 @@ static PyTypeObject *device_type;
 /* ---- Conditions of a launch: what `triton_xe/conditions.py` says, and in its order ---- */
 
 enum { CONSTANT, ARGUMENT, ADDRESS, PROGRAM, PROGRAMS, ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER,
-       MINIMUM, MAXIMUM, EITHER, SPAN, REST, NONNEGATIVE, MULTIPLE };
+       MINIMUM, MAXIMUM, EITHER, SPAN, REST, AT_LEAST, MULTIPLE };
 #define ALIGNMENT 64
 #define MANY_ZEROS 62
 
@@ -192,9 +192,10 @@ _Static_assert(sizeof(Step) == 16, "a step as conditions.py packs it");
 typedef struct { int64_t low, high; int zeros; } Range;
 
 typedef struct {
-    size_t count;
-    int is_known, holds; /* the answer for the inputs that the ranges hold */
+    size_t inputs, computed; /* how many steps read a launch, and how many follow from others */
+    int is_known, holds;  /* the answer for the inputs that the ranges hold */
     Range *ranges;
+    uint16_t *order; /* the numbers of these, then of those */
     Step steps[];
 } Conditions;
 
@@ -237,17 +238,13 @@ static int multiply(const Range *x, const Range *y, Range *to)
 static void divide(const Range *x, const Range *y, Range *to)
 {
     to->low = x->low / (x->low < 0 ? y->low : y->high);
-    to->high = x->low == x->high && y->low == y->high
-                   ? to->low
-                   : x->high / (x->high < 0 ? y->high : y->low);
+    to->high = x->high / (x->high < 0 ? y->high : y->low);
     to->zeros = 0;
 }
 
 static void remainder_of(const Range *x, const Range *y, Range *to)
 {
-    if (x->low == x->high && y->low == y->high) {
-        *to = exact(x->low % y->low);
-    } else if (-y->low < x->low && x->high < y->low) {
+    if (-y->low < x->low && x->high < y->low) {
         *to = *x;
     } else {
         int zeros = x->zeros < y->zeros ? x->zeros : y->zeros;
@@ -256,9 +253,30 @@ static void remainder_of(const Range *x, const Range *y, Range *to)
     }
 }
 
+/* The same of two numbers, as most steps are of. */
+static int compute_number(const Step *s, int64_t x, int64_t y, Range *to)
+{
+    int64_t value;
+    switch (s->op) {
+    case ADD: if (__builtin_add_overflow(x, y, &value)) return 0; break;
+    case SUBTRACT: if (__builtin_sub_overflow(x, y, &value)) return 0; break;
+    case MULTIPLY: if (__builtin_mul_overflow(x, y, &value)) return 0; break;
+    case DIVIDE: if (y < 1) return 0; value = x / y; break;
+    case REMAINDER: if (y < 1) return 0; value = x % y; break;
+    case MINIMUM: value = least(x, y); break;
+    default: value = most(x, y);
+    }
+    if (s->bits < 64 && (value << (64 - s->bits)) >> (64 - s->bits) != value)
+        return 0;
+    *to = exact(value);
+    return 1;
+}
+
 /* The range of an arithmetic step; 0 where it may overflow or divide by no positive number. */
 static int compute(const Step *s, const Range *x, const Range *y, Range *to)
 {
+    if (x->low == x->high && y->low == y->high && s->op <= MAXIMUM)
+        return compute_number(s, x->low, y->low, to);
     Range r = {0, 0, x->zeros < y->zeros ? x->zeros : y->zeros};
     switch (s->op) {
     case ADD:
@@ -303,17 +321,21 @@ static Range rest(const Range *x, int power)
 
 static int evaluate(const Conditions *c)
 {
-    for (size_t n = 0; n < c->count; n++) {
-        const Step *s = &c->steps[n];
-        if (s->op < ADD)
-            continue;
+    for (size_t n = 0; n < c->computed; n++) {
+        size_t at = c->order[c->inputs + n];
+        const Step *s = &c->steps[at];
         const Range *x = &c->ranges[s->a];
-        if (s->op == NONNEGATIVE ? x->low < 0 : s->op == MULTIPLE && x->zeros < s->b)
+        if (s->op == AT_LEAST) {
+            if (x->low < c->ranges[s->b].high)
+                return 0;
+        } else if (s->op == MULTIPLE) {
+            if (x->zeros < s->b)
+                return 0;
+        } else if (s->op == REST) {
+            c->ranges[at] = rest(x, s->b);
+        } else if (!compute(s, x, &c->ranges[s->b], &c->ranges[at])) {
             return 0;
-        if (s->op == REST)
-            c->ranges[n] = rest(x, s->b);
-        else if (s->op < REST && !compute(s, x, &c->ranges[s->b], &c->ranges[n]))
-            return 0;
+        }
     }
     return 1;
 }
@@ -323,10 +345,9 @@ static int holds(Conditions *c, const uint64_t *arguments, const uint64_t *grid)
 {
     if (!grid[0] || !grid[1] || !grid[2])
         return 1;
-    for (size_t n = 0; n < c->count; n++) {
-        if (c->steps[n].op >= ADD)
-            continue;
-        Range now = input(&c->steps[n], arguments, grid), *then = &c->ranges[n];
+    for (size_t n = 0; n < c->inputs; n++) {
+        size_t at = c->order[n];
+        Range now = input(&c->steps[at], arguments, grid), *then = &c->ranges[at];
         if (now.low != then->low || now.high != then->high || now.zeros != then->zeros) {
             *then = now;
             c->is_known = 0;
@@ -347,12 +368,21 @@ static Conditions *read_conditions(PyObject *packed)
     if (PyBytes_AsStringAndSize(packed, &data, &bytes))
         return NULL;
     size_t count = (size_t)bytes / sizeof(Step);
-    Conditions *c = PyMem_Calloc(1, sizeof *c + count * (sizeof(Step) + sizeof(Range)));
+    size_t each = sizeof(Step) + sizeof(Range) + sizeof(uint16_t);
+    Conditions *c = count <= UINT16_MAX ? PyMem_Calloc(1, sizeof *c + count * each) : NULL;
     if (!c)
         return (Conditions *)PyErr_NoMemory();
-    c->count = count;
     memcpy(c->steps, data, count * sizeof(Step));
     c->ranges = (Range *)&c->steps[count];
+    c->order = (uint16_t *)&c->ranges[count];
+    for (size_t n = 0; n < count; n++)
+        if (c->steps[n].op == CONSTANT)
+            c->ranges[n] = exact(c->steps[n].a);
+        else if (c->steps[n].op < ADD)
+            c->order[c->inputs++] = (uint16_t)n;
+    for (size_t n = 0; n < count; n++)
+        if (c->steps[n].op >= ADD)
+            c->order[c->inputs + c->computed++] = (uint16_t)n;
     return c;
 }
 
