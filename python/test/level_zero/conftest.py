@@ -102,6 +102,7 @@ class FakeApi(raw.Api):
         self.sets: list[int] = []
         self.launches: list[tuple[int, int, int]] = []
         self.lists: list[int] = []
+        self.kernels: list[int] = []
         self.ticks: dict[int, int] = {}
         self.memory_type: Callable[[int], int] = lambda pointer: raw.DEVICE_MEMORY
         self.memory_owner = 2
@@ -207,8 +208,9 @@ class FakeApi(raw.Api):
         self.sets.append(index)
         self.arguments[index] = ctypes.string_at(value, size) if value else None
 
-    def zeCommandListAppendLaunchKernel(self, to: Any, _: Any, count: Any, *__: Any) -> None:
+    def zeCommandListAppendLaunchKernel(self, to: Any, kernel: Any, count: Any, *_: Any) -> None:
         c = count[0]
+        self.kernels.append(kernel.value)
         self.lists.append(to.value)
         self.launches.append((c.groupCountX, c.groupCountY, c.groupCountZ))
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from triton_xe.backend.launcher import make_direct
+from triton_xe.conditions import Table
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import native
 from triton_xe.runtime.level_zero import launcher, raw
 from triton_xe.runtime.level_zero.device import open_devices
 from triton_xe.runtime.level_zero.errors import LevelZeroError
+from triton_xe.runtime.versions import Versions
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -414,3 +416,41 @@ def test_compiled_and_plain_launches_share_a_kernel(fake: Any) -> None:
     launch.state.is_busy, fake.sets[:] = 1, []
     assert launch(4096, 1) == 0
     assert (fake.sets, launch.state.is_busy) == ([0, 1], 0)
+
+
+class Other:
+    """A loaded general version."""
+
+    def __init__(self, device: Any, handle: int, types: tuple[str, ...]) -> None:
+        self.launch_state = launcher.kernel_state(device, handle, types)
+
+
+def test_launches_that_fail_a_condition_take_the_general_version(fake: Any) -> None:
+    launch, loaded = Launch("ptr", "i32"), []
+    table = Table()
+    table.require("multiple", table.step("address", 0), 4, what="the base is aligned")
+    covered = table.step("multiply", table.step("programs", 0), table.constant(32))
+    table.require("at_least", covered, table.step("argument", 1, 0, 32), what="all is covered")
+
+    def load() -> Any:
+        loaded.append(Other(launch.device, 6, ("ptr", "i32")))
+        return loaded[-1]
+
+    launcher.assume(launch.state, Versions("k", table, load))
+    cases = [(4096, 96, 5), (4096, 97, 6), (4104, 96, 6), (4096, -1, 5), (4112, 96, 5)]
+    for pointer, size, kernel in cases * 2:
+        fake.arguments.clear()
+        assert launch(pointer, size) == 0
+        assert fake.kernels[-1] == kernel
+        assert launch(Tensor(pointer), size, grid=(0, 1, 1)) == 0  # not launched, not compiled
+    assert fake.kernels == [kernel for *_, kernel in cases] * 2
+    assert len(loaded) == 1
+
+
+def test_without_a_general_version_a_launch_is_refused(fake: Any) -> None:
+    launch, table = Launch("i64"), Table()
+    table.require("at_least", table.step("argument", 0), table.constant(0), what="it is positive")
+    launcher.assume(launch.state, Versions("k", table, None))
+    assert launch(0) == 0
+    assert launch.why(-1).endswith(
+        "it does not hold that it is positive; compile it with guards='kernel'")
