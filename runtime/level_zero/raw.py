@@ -22,7 +22,7 @@ INTEL_VENDOR = 0x8086
 GPU_TYPE = 1
 LOOK_AFTER_NS = 500_000_000
 NOT_READY, DEVICE_LOST, REQUIRES_RESET = 1, 0x70000001, 0x70000006
-QUERY_TRUE = 0x7FFF0000
+QUERY_TRUE, QUERY_FALSE = 0x7FFF0000, 0x7FFF0001
 INIT_GPU_ONLY = 1
 QUEUE_IN_ORDER, QUEUE_ASYNCHRONOUS = 2, 2
 FORMAT_SPIRV, FORMAT_NATIVE = 0, 1
@@ -91,6 +91,14 @@ class EventPoolHandle(Handle):
 
 class EventHandle(Handle):
     """ze_event_handle_t"""
+
+
+class GraphHandle(Handle):
+    """ze_graph_handle_t"""
+
+
+class ExecutableGraphHandle(Handle):
+    """ze_executable_graph_handle_t"""
 
 
 class _Described(ctypes.Structure):
@@ -232,6 +240,16 @@ zeCommandListCreateImmediate(ze_context_handle_t hContext, ze_device_handle_t hD
 zeCommandListDestroy(ze_command_list_handle_t hCommandList)
 zeCommandListHostSynchronize(ze_command_list_handle_t hCommandList, uint64_t timeout)
 zeCommandListIsGraphCaptureEnabledExt(ze_command_list_handle_t hCommandList)
+zeCommandListBeginGraphCaptureExt(ze_command_list_handle_t hCommandList, void* pNext)
+zeCommandListEndGraphCaptureExt(ze_command_list_handle_t hCommandList, void* pNext,
+    ze_graph_handle_t* phGraph)
+zeGraphInstantiateExt(ze_graph_handle_t hGraph, void* pNext,
+    ze_executable_graph_handle_t* phExecutableGraph)
+zeCommandListAppendGraphExt(ze_command_list_handle_t hCommandList,
+    ze_executable_graph_handle_t hGraph, void* pNext, ze_event_handle_t hSignalEvent,
+    uint32_t numWaitEvents, ze_event_handle_t* phWaitEvents)
+zeExecutableGraphDestroyExt(ze_executable_graph_handle_t hGraph)
+zeGraphDestroyExt(ze_graph_handle_t hGraph)
 zeCommandListAppendLaunchKernel(ze_command_list_handle_t hCommandList, ze_kernel_handle_t hKernel,
     ze_group_count_t* pLaunchFuncArgs, ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
     ze_event_handle_t* phWaitEvents)

@@ -25,6 +25,7 @@ HANDLES = {
     "ze_module_build_log_handle_t": raw.BuildLogHandle, "ze_kernel_handle_t": raw.KernelHandle,
     "ze_command_list_handle_t": raw.CommandListHandle,
     "ze_event_pool_handle_t": raw.EventPoolHandle, "ze_event_handle_t": raw.EventHandle,
+    "ze_graph_handle_t": raw.GraphHandle, "ze_executable_graph_handle_t": raw.ExecutableGraphHandle,
 }
 SIZES = {
     "uint32_t": 4, "uint64_t": 8, "size_t": 8, "uint8_t": 1, "char": 1, "ze_result_t": 4,

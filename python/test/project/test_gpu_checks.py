@@ -40,13 +40,14 @@ def test_each_check_notices_a_wrong_bit():
 def test_the_names_are_all_there():
     names = [check.name for check in gpu_checks.checks()]
     assert set(QUICK) < set(names)
-    assert len(set(names)) == len(names) == 25
+    assert len(set(names)) == len(names) == 27
 
 
 @pytest.mark.intel_driver
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 def test_intels_driver_takes_every_step(target, tmp_path):
-    names = (*QUICK, "identity", "memory", "timer", "launch-cost", "bandwidth")
+    names = (*QUICK, "identity", "memory", "cached-code", "graph", "timer", "launch-cost",
+             "bandwidth")
     program = (
         "import json\n"
         "from triton_xe.runtime.opening import open_device\n"

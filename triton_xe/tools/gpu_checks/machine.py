@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from typing import Any
 
 import numpy as np
 
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.opening import put
+from triton_xe.runtime.opening import get, put
 from triton_xe.tools import sample_kernel
 from triton_xe.tools.gpu_checks import kernels
 from triton_xe.tools.gpu_checks.bench import Bench, Check, Module, Wrong, from_llvm
@@ -83,6 +84,52 @@ def timer(bench: Bench) -> None:
     bench.values |= {"host ms": host, "device ms": elapsed}
     if bench.executes and not 0.8 * host < elapsed < 1.1 * host:
         raise Wrong("the device's clock does not agree with the host's: is its resolution wrong?")
+
+
+def cached_code(bench: Bench) -> None:
+    """The driver's own binary of a kernel, loaded again, computes the same."""
+    device: Any = bench.device
+    module = _vector_add(bench)
+    for _ in range(2):
+        kernel = device.load(module.spirv, module.kernel)
+        from_cache = kernel.report.from_cache
+        kernel.close()
+    if not from_cache:
+        raise Wrong("native code is not kept: can the folder TRITON_XE_CACHE be written?")
+    vector_add(bench)
+
+
+def graph(bench: Bench) -> None:
+    """c += a, recorded twice into a graph of the driver, which is replayed three times."""
+    from triton_xe.runtime.level_zero import raw
+
+    device: Any = bench.device
+    module, call, commands = _vector_add(bench), raw.api().call, device.list.handle
+    kernel = device.load(module.spirv, module.kernel)
+    a = np.arange(1024, dtype=np.float32)
+    one, sums = put(device, a), put(device, np.zeros_like(a))
+    recorded, replayed = raw.GraphHandle(), raw.ExecutableGraphHandle()
+    call("zeCommandListBeginGraphCaptureExt", commands, None)
+    for _ in range(2):
+        device.launch(kernel, (16, 1, 1), [sums.pointer, one.pointer, sums.pointer, 1024])
+    call("zeCommandListEndGraphCaptureExt", commands, None, ctypes.byref(recorded))
+    call("zeGraphInstantiateExt", recorded, None, ctypes.byref(replayed))
+    for _ in range(3):
+        call("zeCommandListAppendGraphExt", commands, replayed, None, None, 0, None)
+    got = get(device, sums, a.shape, a.dtype)
+    call("zeExecutableGraphDestroyExt", replayed)
+    call("zeGraphDestroyExt", recorded)
+    bench.equal(got, 6 * a, "sums after three replays")
+
+
+def _records(bench: Bench) -> bool:
+    from triton_xe.runtime.level_zero import raw
+
+    call = "zeCommandListIsGraphCaptureEnabledExt"
+    if not bench.is_real or not raw.api().has(call):
+        return False
+    device: Any = bench.device
+    return raw.api().function(call)(device.list.handle) in (raw.QUERY_TRUE, raw.QUERY_FALSE)
 
 
 def launch_cost(bench: Bench) -> None:
@@ -162,6 +209,10 @@ CHECKS = (
           _real),
     Check("memory", "Kernels reach device, shared and host memory of Level Zero, and a launch "
           "refuses plain memory of the host.", memory, _real),
+    Check("cached-code", "Native code that the driver made before is loaded again, and is as good.",
+          cached_code, _real),
+    Check("graph", "Launches that the driver records into a graph run at each replay, in order.",
+          graph, _records),
     Check("timer", "The device's clock has the resolution that the driver names.", timer, _real),
 )
 SPEED = (
