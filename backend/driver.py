@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from functools import partial
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -86,13 +86,15 @@ class XeDriver(DriverBase):
         capability: dict[str, Any] = torch.xpu.get_device_capability(index)
         return capability
 
-    def get_device_interface(self) -> ModuleType | timing.DeviceInterface:
+    def get_device_interface(self) -> Any:
         """`torch.xpu` when the program uses torch, else the same few names for our device."""
+        device = devices.device(self.get_current_device())
         torch = _torch_with_xpu()
-        if torch is not None:
-            interface: ModuleType = torch.xpu
-            return interface
-        return timing.DeviceInterface(devices.device(self.get_current_device()))
+        found: Any = timing.DeviceInterface(device) if torch is None else torch.xpu
+        clock = getattr(device, "clock", None)
+        if clock is not None and timing.is_do_bench(sys._getframe(1)):
+            return timing.BenchInterface(found, clock)
+        return found
 
     def get_active_torch_device(self) -> Any:
         import torch
@@ -110,8 +112,9 @@ class XeDriver(DriverBase):
 
     def get_benchmarker(self) -> Callable[..., Any]:
         """Triton's own on a GPU; on the simulator one that launches as little as possible."""
-        if devices.device(self.get_current_device()).is_simulated:
-            return timing.bench_simulated
+        device = devices.device(self.get_current_device())
+        if device.is_simulated:
+            return partial(timing.bench_simulated, clock=getattr(device, "clock", None))
         from triton.testing import do_bench
 
         benchmarker: Callable[..., Any] = do_bench

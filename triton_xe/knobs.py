@@ -14,6 +14,7 @@
 | `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
 | `TRITON_XE_ASSERT` | `abort`: a failed `device_assert` ends the process; else an exception |
 | `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
+| `TRITON_XE_CLOCK` | `host`: a simulated device's time is that of the host, not the predicted one |
 | `TRITON_XE_TRACE` | file for the simulator's trace |
 | `NO_COLOR` | anything but empty: text output is never coloured, not even on a terminal |
 | `CXX` | C++ compiler for the simulated xpu device; default: g++, clang++ or c++ on PATH |
@@ -107,6 +108,11 @@ def sanitize_finite() -> bool:
 
 def time_limit() -> float:
     return _number("TRITON_XE_TIME_LIMIT", 600)
+
+
+def device_clock() -> bool:
+    """Whether simulated devices have a clock of their own."""
+    return os.environ.get("TRITON_XE_CLOCK", "") != "host"
 
 
 def trace() -> str:

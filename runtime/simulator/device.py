@@ -6,10 +6,12 @@ Device pointers are host addresses, so memory of numpy arrays and CPU tensors wo
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from triton_xe.hardware.target import target as find_target
 from triton_xe.runtime.arguments import check_grid
 from triton_xe.runtime.device import triton_properties
 from triton_xe.runtime.simulator.analysis.guards import Part
+from triton_xe.runtime.simulator.clock import clock_of
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
@@ -88,6 +91,11 @@ class SimulatedKernel:
     """Tells which launches need a fallback."""
     checked: dict[tuple[str, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
+    serial: int = field(default_factory=itertools.count().__next__)
+
+    @cached_property
+    def pointer_arguments(self) -> frozenset[int]:
+        return frozenset(k for k, kind in enumerate(self.argument_types) if kind == "ptr")
 
     def close(self) -> None:
         self.code = None
@@ -106,6 +114,7 @@ class SimulatedDevice:
         self.target: Target = find_target(target_name)
         self.index = index
         self.name = f"{self.target.product or target_name} (simulated)"
+        self.clock = clock_of(self.target, index) if knobs.device_clock() else None
         self._last_ms = 0.0
         self._blocks = BlockMap()
 
@@ -179,6 +188,17 @@ class SimulatedDevice:
             other: Any = kernel.versions.general(failing)
             self.launch(other, grid, args, stream=stream, sanitize=sanitize)
             return
+        if self.clock is not None and self.clock.is_dry():
+            self._launch(kernel, grid, args)
+        else:
+            self._run(kernel, grid, args, sanitize)
+        if self.clock is not None:
+            self.clock.note(kernel, grid, args)
+
+    def _run(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float],
+        sanitize: bool | None,
+    ) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
             self._launch_checked(kernel, grid, args)
             return
@@ -306,6 +326,8 @@ class SimulatedDevice:
 
     def record_event(self) -> float:
         """Device time in milliseconds; strictly increasing."""
+        if self.clock is not None:
+            return self.clock.now_ms()
         self._last_ms = max(time.perf_counter() * 1e3, self._last_ms + 1e-6)
         return self._last_ms
 

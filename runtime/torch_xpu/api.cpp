@@ -89,6 +89,16 @@ std::int64_t xe_timestamp() {
   return triton_xe::timestamp();
 }
 
+// Fills the fields of Traffic, in their order.
+void xe_take_traffic(int index, std::int64_t* values) {
+  auto taken = triton_xe::take_traffic(static_cast<c10::DeviceIndex>(index));
+  values[0] = taken.operators;
+  values[1] = taken.read;
+  values[2] = taken.written;
+  values[3] = taken.narrow_products;
+  values[4] = taken.wide_products;
+}
+
 // Fills base, size and device of the live (or, where asked, freed) block that contains `pointer`;
 // 0 when there is none.
 int xe_find_block(std::uint64_t pointer, int freed, std::uint64_t* base, std::uint64_t* size,

@@ -8,9 +8,12 @@ torch is imported inside functions only: importing torch runs `autoload`, which 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from triton_xe import knobs
 from triton_xe.errors import DeviceError, UnsupportedError
+from triton_xe.runtime.operator_traffic import SOURCES
 from triton_xe.runtime.torch_xpu.library import Library
 from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
 
@@ -26,6 +29,7 @@ class Bindings:
         self.properties = properties
         self.count = len(properties)
         self.fractions = [1.0] * self.count
+        SOURCES.update({k: partial(library.take_traffic, k) for k in range(self.count)})
 
     def names(self) -> dict[str, Any]:
         functions = {
@@ -98,6 +102,16 @@ class Bindings:
                 f"xpu:{device} does not exist: the simulated devices are xpu:0 to "
                 f"xpu:{self.count - 1}; TRITON_XE_DEVICE=sim:<name>,<name> makes several")
         return device
+
+    def timestamp(self) -> int:
+        """Nanoseconds of the current device's clock, or of the host's."""
+        if not knobs.device_clock():
+            return int(self.functions.xe_timestamp())
+        from triton_xe.hardware.target import target
+        from triton_xe.runtime.simulator.clock import clock_of
+
+        index = self.getDevice()
+        return round(clock_of(target(self.properties[index].target_name), index).now_ms() * 1e6)
 
     # streams -------------------------------------------------------------------------------------
 
@@ -208,7 +222,7 @@ def _event_class(bindings: Bindings) -> type:
             return made
 
         def record(self, stream: Any = None) -> None:
-            self.timestamp = int(bindings.functions.xe_timestamp())
+            self.timestamp = bindings.timestamp()
 
         def wait(self, stream: Any = None) -> None:
             return None

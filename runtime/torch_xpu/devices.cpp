@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <new>
 
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -18,6 +19,8 @@ namespace {
 std::atomic<int> count{0};
 std::atomic<std::int64_t> last_time{0};
 std::atomic<std::int64_t> streams_made{0};
+auto& traffic_lock = *new std::mutex;
+std::array<Traffic, kMaxDevices> traffic;
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, kMaxDevices> current_streams{};
 
@@ -78,6 +81,21 @@ c10::Stream new_stream(c10::DeviceIndex index) {
 std::uintptr_t stream_handle(const c10::Stream& stream) {
   auto fallback = (std::int64_t{stream.device_index()} + 1) << 32;
   return static_cast<std::uintptr_t>(stream.id() ? stream.id() : fallback);
+}
+
+void count_traffic(c10::DeviceIndex index, const Traffic& more) {
+  std::scoped_lock lock(traffic_lock);
+  auto& all = traffic[index];
+  all.operators += more.operators;
+  all.read += more.read;
+  all.written += more.written;
+  all.narrow_products += more.narrow_products;
+  all.wide_products += more.wide_products;
+}
+
+Traffic take_traffic(c10::DeviceIndex index) {
+  std::scoped_lock lock(traffic_lock);
+  return std::exchange(traffic[index], {});
 }
 
 std::int64_t timestamp() {

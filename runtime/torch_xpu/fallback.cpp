@@ -31,9 +31,19 @@ constexpr std::array<std::string_view, 10> kMixedDevices = {
     "aten::index_put", "aten::_index_put_impl_", "aten::_unsafe_index.Tensor",
     "aten::_unsafe_index_put", "aten::_pack_padded_sequence", "aten::_pad_packed_sequence"};
 
+// Products of matrices; those that add to their first argument first.
+constexpr std::array<std::string_view, 8> kProducts = {
+    "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::mm", "aten::bmm", "aten::mv",
+    "aten::_scaled_mm", "aten::_int_mm"};
+constexpr int kAddingProducts = 3;
+
 bool allows_mixed_devices(const c10::OperatorHandle& op) {
   auto name = c10::toString(op.operator_name());
   return std::find(kMixedDevices.begin(), kMixedDevices.end(), name) != kMixedDevices.end();
+}
+
+std::int64_t bytes_of(const at::Tensor& tensor) {
+  return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
 }
 
 // One operator call: what its arguments were, and their twins.
@@ -56,6 +66,8 @@ class Call {
     for (auto i = stack_->size() - count; i < stack_->size(); ++i) {
       replace_result((*stack_)[i]);
     }
+    count_products();
+    count_traffic(device_, traffic_);
   }
 
  private:
@@ -99,6 +111,7 @@ class Call {
     if (!tensor.defined()) {
       return;
     }
+    traffic_.read += bytes_of(tensor);
     auto device = tensor.device();
     if (device.is_cpu() && tensor.dim() == 0) {
       return;
@@ -271,6 +284,7 @@ class Call {
     if (!tensor.defined() || !tensor.device().is_cpu()) {
       return tensor;
     }
+    traffic_.written += bytes_of(tensor);
     for (auto& twin : twins_) {
       if (twin.cpu.is_same(tensor)) {
         return twin.original;
@@ -289,6 +303,21 @@ class Call {
     }
     return like(tensor, at::detail::make_tensor<c10::TensorImpl>(
         device_storage(tensor.storage()), DispatchKeySet(DispatchKey::XPU), tensor.dtype()));
+  }
+
+  // Products of matrices: two operations for each element of the result and of the inner dimension.
+  void count_products() {
+    auto found = std::find(kProducts.begin(), kProducts.end(), op_.operator_name().name);
+    if (found == kProducts.end() || twins_.empty() || !stack_->back().isTensor()) {
+      return;
+    }
+    // a tensor that is several arguments has one twin
+    bool adds = found - kProducts.begin() < kAddingProducts && twins_.size() > 1;
+    const auto& left = twins_[adds ? 1 : 0].cpu;
+    if (left.dim() > 0) {
+      auto count = 2 * stack_->back().toTensor().numel() * left.size(-1);
+      (left.element_size() <= 2 ? traffic_.narrow_products : traffic_.wide_products) += count;
+    }
   }
 
   static at::Tensor like(const at::Tensor& from, at::Tensor made) {
@@ -323,6 +352,7 @@ class Call {
   c10::DeviceIndex device_ = -1;
   c10::DeviceIndex generator_device_ = -1;
   std::optional<at::Device> seen_;
+  Traffic traffic_{1, 0, 0};
   bool has_generator_ = false;
   c10::SmallVector<Twin, 4> twins_;
   c10::SmallVector<TwinStorage, 4> storages_;

@@ -62,6 +62,9 @@ at::Tensor on_cpu(const at::Tensor& tensor) {
 void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
   at::AutoDispatchBelowADInplaceOrView below;
   on_cpu(to).copy_(on_cpu(from));
+  auto bytes = static_cast<std::int64_t>(to.nbytes());
+  count_traffic((to.is_xpu() ? to : from).device().index(),
+                {1, from.is_xpu() ? bytes : 0, to.is_xpu() ? bytes : 0});
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime.operator_traffic import Traffic
 
 PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_start": (c_int, (c_int, POINTER(c_uint64))),
@@ -20,6 +21,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_set_stream": (None, (c_int, c_int64)),
     "xe_stream_handle": (c_uint64, (c_int, c_int64)),
     "xe_timestamp": (c_int64, ()),
+    "xe_take_traffic": (None, (c_int, POINTER(c_int64))),
     "xe_find_block": (
         c_int, (c_uint64, c_int, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_int))),
     "xe_guard_violations": (c_int64, ()),
@@ -70,6 +72,12 @@ class Library:
                 pointer, freed, byref(base), byref(size), byref(device)):
             return None
         return Allocation(base.value, size.value, device.value)
+
+    def take_traffic(self, index: int) -> Traffic:
+        """What operators did since the last call."""
+        values = (c_int64 * 5)()
+        self.functions.xe_take_traffic(index, values)
+        return Traffic(*values)
 
     def memory_stats(self, index: int) -> dict[str, Any]:
         """torch's nested dictionary of statistics: name -> pool -> field, and counters."""

@@ -38,6 +38,17 @@ c10::Stream new_stream(c10::DeviceIndex index);
 std::uintptr_t stream_handle(const c10::Stream& stream);
 // Nanoseconds; later calls return larger numbers, without exception.
 std::int64_t timestamp();
+// Operators, the bytes of tensors that they read and wrote, and the operations of their products of
+// matrices with elements of up to two bytes and of more, since the last time they were taken.
+struct Traffic {
+  std::int64_t operators = 0;
+  std::int64_t read = 0;
+  std::int64_t written = 0;
+  std::int64_t narrow_products = 0;
+  std::int64_t wide_products = 0;
+};
+void count_traffic(c10::DeviceIndex index, const Traffic& more);
+Traffic take_traffic(c10::DeviceIndex index);
 
 // Whether torch found the hooks; asking decides it for the rest of the process.
 bool hooks_active();

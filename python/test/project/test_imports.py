@@ -15,7 +15,7 @@ MAPPED = ("backend", "lowering", "runtime")
 # lowering and runtime stand side by side and do not know each other
 ROWS = (
     ("__init__", "collector", "conditions", "errors", "knobs", "hardware", "triton_versions"),
-    ("layout",),
+    ("layout", "model"),
     ("plan",),
     ("dialects", "intrinsics", "spirv"),
     ("lowering",),

@@ -1,0 +1,114 @@
+"""The clock of simulated devices: predicted times, and benchmarks that run no kernel."""
+
+import pytest
+import triton
+import triton.language as tl
+
+from triton_xe.backend import timing
+from triton_xe.hardware.target import target
+from triton_xe.runtime.operator_traffic import Traffic
+from triton_xe.runtime.simulator.clock import DeviceClock
+from triton_xe.runtime.simulator.device import SimulatedDevice
+
+torch = pytest.importorskip("torch")
+
+
+@triton.jit
+def scaled_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+
+@triton.jit
+def count_kernel(x):
+    tl.atomic_add(x, 1)
+
+
+def scale(x, y, block=1024):
+    n = x.numel()
+    scaled_kernel[(triton.cdiv(n, block),)](x, y, n, BLOCK=block)
+
+
+@pytest.fixture
+def tensors():
+    x = torch.rand(1 << 20, device="xpu")
+    return x, torch.empty_like(x)
+
+
+def test_do_bench_predicts_the_bandwidth_of_the_device(tensors):
+    x, y = tensors
+    ms = triton.testing.do_bench(lambda: scale(x, y))
+    device = torch.xpu.get_device_properties(0)
+    gigabytes = 2 * x.nbytes / ms / 1e6
+    peak = device.memory_bus_width / 8 * device.memory_clock_rate * 2 / 1e3
+    assert 0.3 * peak < gigabytes < 1.1 * peak
+    assert torch.equal(y, x * 2)
+
+
+def test_benchmarks_run_their_subject_once():
+    x = torch.zeros(1, dtype=torch.int32, device="xpu")
+    triton.testing.do_bench(lambda: count_kernel[(1,)](x))
+    assert x.item() == 1
+    count_kernel[(1,)](x)
+    assert x.item() == 2
+
+
+def test_a_benchmark_that_fails_leaves_launches_running(tensors):
+    x, y = tensors
+    calls = []
+
+    def fails():
+        calls.append(1)
+        if len(calls) == 3:
+            raise RuntimeError("no more")
+        scale(x, y)
+
+    with pytest.raises(RuntimeError, match="no more"):
+        triton.testing.do_bench(fails)
+    y.zero_()
+    scale(x, y)
+    assert torch.equal(y, x * 2)
+
+
+def test_autotune_takes_the_configuration_with_the_least_predicted_time(tensors):
+    x, y = tensors
+    tuned = triton.autotune(
+        [triton.Config({"BLOCK": block}, num_warps=4) for block in (16, 1024)], key=["n"],
+    )(scaled_kernel)
+    tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+    assert tuned.best_config.kwargs["BLOCK"] == 1024
+    assert torch.equal(y, x * 2)
+
+
+def test_events_read_the_clock_of_the_device(tensors):
+    x, y = tensors
+    start, end = (torch.xpu.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    y.copy_(x)
+    end.record()
+    ms = start.elapsed_time(end)
+    assert 2 * x.nbytes / ms / 1e6 < 1000
+    assert 0.001 < ms < 1
+
+
+def test_products_of_torch_take_the_time_of_the_matrix_unit():
+    a = torch.zeros(1024, 1024, dtype=torch.float16, device="xpu")
+    seconds = triton.testing.do_bench(lambda: a @ a) * 1e-3
+    assert 50e12 < 2 * 1024**3 / seconds < 120e12
+    wide = a.float()
+    seconds = triton.testing.do_bench(lambda: torch.addmm(wide, wide, wide)) * 1e-3
+    assert 5e12 < 2 * 1024**3 / seconds < 20e12
+
+
+def test_the_clock_of_the_host(monkeypatch):
+    monkeypatch.setenv("TRITON_XE_CLOCK", "host")
+    assert SimulatedDevice("bmg").clock is None
+    assert timing.bench_simulated(lambda: None) > 0
+
+
+def test_time_advances_by_operators_and_never_stands():
+    clock = DeviceClock(target("bmg"), index=63)
+    first = clock.now_ms()
+    assert first < clock.now_ms()
+    clock.operate(Traffic(read=456e6))
+    assert clock.now_ms() - first == pytest.approx(1, rel=0.01)

@@ -1,0 +1,125 @@
+"""The walk against a plain count of what a kernel does, and its footprints against addresses."""
+
+import numpy as np
+import pytest
+
+from triton_xe.hardware.target import target
+from triton_xe.model.rates import PRODUCTS
+from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.estimate.walk import Walk
+from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+
+HEAD = """
+declare spir_func i64 @_Z12get_group_idj(i32)
+declare spir_func i32 @_Z22get_sub_group_local_idv()
+declare spir_func i32 @_Z16get_sub_group_idv()
+define spir_kernel void @k(ptr addrspace(1) %a, i32 %n, i32 %m) {
+entry:
+  %gid = call spir_func i64 @_Z12get_group_idj(i32 0)
+  %g = trunc i64 %gid to i32
+"""
+LOOPS = HEAD + """
+  %rows = mul i32 %g, %n
+  br label %outer
+outer:
+  %i = phi i32 [ 0, %entry ], [ %i1, %latch ]
+  br label %inner
+inner:
+  %j = phi i32 [ %i, %outer ], [ %j1, %inner ]
+  %j1 = add i32 %j, 3
+  %more = icmp slt i32 %j1, %m
+  br i1 %more, label %inner, label %latch
+latch:
+  %i1 = add i32 %i, 1
+  %again = icmp ult i32 %i1, %rows
+  br i1 %again, label %outer, label %exit
+exit:
+  ret void
+}
+"""
+
+
+def counted(group, n, m):
+    """How often the blocks of LOOPS run."""
+    inner = outer = 0
+    i = 0
+    while True:
+        outer += 1
+        j = i
+        while True:
+            inner += 1
+            j += 3
+            if j >= m:
+                break
+        i += 1
+        if i >= group * n:
+            break
+    return outer, inner
+
+
+def function(text):
+    return KernelSource(text, "k", target("bmg")).module.functions["k"]
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 5), (3, 40), (7, 100), (20, 3)])
+def test_rounds_of_loops_are_counted(n, m):
+    groups = np.array([0, 1, 2, 5])
+    walk = Walk(function(LOOPS), [0, n, m], (6, 1, 1), groups, 2, 16).run()
+    assert not walk.guessed
+    for row, group in enumerate(groups):
+        outer, inner = counted(int(group), n, m)
+        assert (walk.counts["%outer"][row] == outer).all()
+        assert walk.counts["%inner"][row] == pytest.approx([inner] * 2, rel=0.06)
+
+
+ACCESS = HEAD + """
+  %lane = call spir_func i32 @_Z22get_sub_group_local_idv()
+  %sg = call spir_func i32 @_Z16get_sub_group_idv()
+  %s = shl i32 %sg, 4
+  %t = add i32 %lane, %s
+  %base = mul i32 %g, 4096
+  %first = add i32 %t, %base
+  br label %body
+body:
+  %i = phi i32 [ %first, %entry ], [ %i1, %body ]
+  %w = sext i32 %i to i64
+  %p = getelementptr float, ptr addrspace(1) %a, i64 %w
+  %v = load float, ptr addrspace(1) %p
+  store float %v, ptr addrspace(1) %p
+  %i1 = add i32 %i, 64
+  %end = add i32 %base, %n
+  %more = icmp slt i32 %i1, %end
+  br i1 %more, label %body, label %exit
+exit:
+  ret void
+}
+"""
+
+
+def test_bytes_and_places_of_accesses():
+    rates = PRODUCTS["Arc B580"]
+    work, known = launch_work(
+        Kernel(function(ACCESS), 4, 16, 128, 0), [1 << 40, 4096, 0], (100, 1, 1), rates)
+    assert known
+    assert work.l1_bytes == 2 * 4096 * 4
+    (reads,), (writes,) = work.reads, work.writes
+    assert reads.union() == writes.union() == 100 * 4096 * 4
+    assert reads.density == 1.0
+
+
+UNKNOWN = HEAD + """
+  br label %body
+body:
+  %v = load i32, ptr addrspace(1) %a
+  %more = icmp slt i32 %v, %n
+  br i1 %more, label %body, label %exit
+exit:
+  ret void
+}
+"""
+
+
+def test_an_end_that_depends_on_memory_is_a_guess():
+    walk = Walk(function(UNKNOWN), [0, 1, 1], (1, 1, 1), np.array([0]), 1, 16).run()
+    assert walk.guessed
+    assert 1 <= walk.counts["%body"][0, 0] <= 64

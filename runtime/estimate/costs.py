@@ -1,0 +1,62 @@
+"""Instructions of a block, by the pipe that runs them."""
+
+from __future__ import annotations
+
+from triton_xe.intrinsics import Family, find
+from triton_xe.model.work import Issue
+from triton_xe.runtime.simulator.ir import Block, Instruction
+
+_FLOAT = frozenset(
+    "fadd fsub fmul fneg fcmp fptrunc fpext sitofp uitofp fptosi fptoui".split())
+_INTEGER = frozenset("add sub mul and or xor shl lshr ashr icmp select udiv urem sdiv srem".split())
+_SLOW_INTEGER = {"udiv": 30.0, "urem": 30.0, "sdiv": 36.0, "srem": 36.0}
+"""Instructions that a division becomes."""
+_MOVES = frozenset({Family.SHUFFLE, Family.VOTE, Family.CONVERSION})
+_MESSAGES = frozenset({Family.BLOCK_1D, Family.BLOCK_2D, Family.MASKED, Family.ATOMIC, Family.HINT})
+_SIMPLE = ("fma", "fabs", "max", "min", "copysign", "floor", "ceil", "rint", "trunc", "mad")
+REDUCTION_STEPS = 4
+
+
+def issue_of(block: Block, lanes: int) -> Issue:
+    """What one execution of the block by a subgroup issues."""
+    wide, found = lanes / 16, dict.fromkeys(
+        ("dpas", "fp", "integer", "maths", "messages", "barriers"), 0.0)
+    loads = prefetches = 0
+    for i in block.instructions:
+        name, count = _instruction(i)
+        if name:
+            found[name] += count if name in ("dpas", "barriers", "messages") else count * wide
+        if name == "messages":
+            loads += bool(i.result)
+            prefetches += "refetch" in i.callee
+    return Issue(**found, waits=float(bool(loads and not prefetches)))
+
+
+def _instruction(i: Instruction) -> tuple[str, float]:
+    parts = i.type.lanes if i.type.kind == "vec" else 1
+    if i.opcode in _FLOAT:
+        return "fp", parts
+    if i.opcode in ("fdiv", "frem"):
+        return "maths", 3.0 * parts
+    if i.opcode in _INTEGER:
+        width = 2 if i.type.scalar.bits == 64 else 1
+        return "integer", parts * width * _SLOW_INTEGER.get(i.opcode, 1.0)
+    if i.opcode in ("load", "store", "atomicrmw", "cmpxchg"):
+        return "messages", 1.0
+    return _call(i, parts) if i.opcode == "call" else ("", 0.0)
+
+
+def _call(i: Instruction, parts: int) -> tuple[str, float]:
+    family = find(i.callee).family
+    if family is Family.DPAS:
+        return "dpas", max(1, parts) / 8
+    if family in _MESSAGES:
+        return "messages", 1.0
+    if family is Family.BARRIER:
+        return "barriers", 1.0
+    if family is Family.REDUCTION:
+        return "fp", REDUCTION_STEPS * parts
+    if family is Family.MATHS:
+        simple = any(word in i.callee for word in _SIMPLE)
+        return ("fp" if simple else "maths"), float(parts)
+    return ("integer", float(parts)) if family in _MOVES else ("", 0.0)

@@ -1,0 +1,76 @@
+"""The work of a launch: a walk of sampled work-groups, stretched over the whole grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from triton_xe.model.rates import Rates
+from triton_xe.model.work import Blocks, Issue, Work
+from triton_xe.runtime.estimate.costs import issue_of
+from triton_xe.runtime.estimate.footprints import Surface, blocks_of, traffic_of
+from triton_xe.runtime.estimate.walk import Walk
+from triton_xe.runtime.simulator.ir import Function
+
+SAMPLE = 64
+"""Work-groups that are walked: whole waves in the order of launch, as far as they go."""
+PIPES = ("dpas", "fp", "integer", "maths", "messages", "barriers", "waits")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the estimate must know of a compiled kernel besides its code."""
+
+    function: Function
+    subgroups: int
+    lanes: int
+    registers: int
+    slm_bytes: int
+
+
+def launch_work(
+    kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int], rates: Rates
+) -> tuple[Work, bool]:
+    """The work of a launch, and whether all of it is known."""
+    total = grid[0] * grid[1] * grid[2]
+    groups = np.unique(np.linspace(0, total - 1, min(total, SAMPLE)).astype(np.int64))
+    walk = Walk(kernel.function, arguments, grid, groups, kernel.subgroups, kernel.lanes).run()
+    pointers = [
+        int(value) for (_, t), value in zip(kernel.function.parameters, arguments, strict=True)
+        if t.kind == "ptr"
+    ]
+    traffic = traffic_of(walk.messages, pointers, len(groups))
+    each = 1 / len(groups)
+    reads, writes = _whole(traffic.reads, groups, total), _whole(traffic.writes, groups, total)
+    moved = sum(b.touched() for b in (*reads, *writes)) / total
+    work = Work(
+        groups=total, subgroups=kernel.subgroups, registers=kernel.registers,
+        issue=_issue(kernel, walk), l1_bytes=traffic.l1 * each, slm_bytes=traffic.slm * each,
+        l2_bytes=moved + traffic.unknown * each, reads=reads, writes=writes,
+        slm_held=kernel.slm_bytes,
+    )
+    return work, not walk.guessed and not traffic.unknown
+
+
+def _issue(kernel: Kernel, walk: Walk) -> Issue:
+    blocks = {b.label: issue_of(b, kernel.lanes) for b in kernel.function.blocks}
+    runs = {label: float(count.mean()) for label, count in walk.counts.items()}
+    return Issue(**{
+        pipe: sum(n * getattr(blocks[label], pipe) for label, n in runs.items()) for pipe in PIPES
+    })
+
+
+def _whole(surfaces: dict[int, Surface], groups: np.ndarray, total: int) -> tuple[Blocks, ...]:
+    """Blocks of every work-group: those between two sampled ones lie between theirs."""
+    found = []
+    every = np.arange(total)
+    for surface in surfaces.values():
+        blocks = blocks_of(surface)
+        bounds = blocks.bounds
+        if len(groups) < total:
+            bounds = np.stack([
+                np.interp(every, groups, bounds[:, k]).astype(np.int64) for k in range(4)], 1)
+        found.append(Blocks(bounds, blocks.density))
+    return tuple(found)

@@ -1,0 +1,153 @@
+"""The clock of a simulated device: what it has run so far takes as long as a card would need.
+
+Launches are only noted; the time model is asked when somebody reads the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from triton_xe import knobs
+from triton_xe.hardware.target import Target
+from triton_xe.model.rates import PRODUCTS, Rates
+from triton_xe.model.time import Prediction, predict
+from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.operator_traffic import SOURCES, Traffic
+
+_SMALLEST_MS = 1e-6
+_MOST_NOTED = 4096
+
+
+@dataclass
+class _Noted:
+    kernel: Any
+    grid: tuple[int, int, int]
+    arguments: Sequence[int | float]
+    count: int = 0
+
+
+class DeviceClock:
+    """Time of one simulated device.
+
+    >>> clock = DeviceClock(target("bmg"))
+    >>> clock.now_ms() < clock.now_ms()
+    True
+    """
+
+    def __init__(self, target: Target, index: int = 0) -> None:
+        self.index = index
+        self.rates: Rates = PRODUCTS[target.product]
+        self.dry: Callable[[], bool] | None = None
+        """Asked by each launch whether it is to be noted only, and not run."""
+        self._us = 0.0
+        self._last_ms = 0.0
+        self._noted: dict[tuple[Any, ...], _Noted] = {}
+        self._known: dict[tuple[Any, ...], float] = {}
+
+    def note(
+        self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
+    ) -> None:
+        """Count a launch."""
+        key = self._key(kernel, grid, arguments)
+        noted = self._noted.get(key)
+        if noted is None:
+            if len(self._noted) >= _MOST_NOTED:
+                self._settle()
+            noted = self._noted[key] = _Noted(kernel, grid, arguments)
+        noted.count += 1
+
+    def is_dry(self) -> bool:
+        """Whether launches are noted only; over as soon as the one who asked for it is."""
+        if self.dry is None:
+            return False
+        if not self.dry():
+            self.dry = None
+        return self.dry is not None
+
+    def operate(self, done: Traffic) -> None:
+        """Count operators and copies: their launches, and the longer of bytes and products."""
+        rates = self.rates
+        moved = done.read / (rates.read * 1e3) + done.written / (rates.write * 1e3)
+        computed = done.narrow_products / rates.matrix_flops_per_us + (
+            done.wide_products / rates.vector_flops_per_us)
+        self._us += done.operators * rates.launch_us + max(moved, computed)
+
+    def now_ms(self) -> float:
+        """Device time; strictly increasing."""
+        self._settle()
+        self._last_ms = max(self._us * 1e-3, self._last_ms + _SMALLEST_MS)
+        return self._last_ms
+
+    def predict(
+        self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
+    ) -> Prediction:
+        """The prediction for one launch, with its terms."""
+        host, source = kernel.host, kernel.source
+        described = Kernel(
+            source.module.functions[source.name], host.sub_groups, host.lanes,
+            kernel.n_registers, host.slm_bytes,
+        )
+        work, known = launch_work(described, arguments, grid, self.rates)
+        if not known and knobs.debug():
+            print(f"{source.name}: loops, branches or addresses depend on data; the predicted time"
+                  " takes them as usual")
+        return predict(work, self.rates)
+
+    def time_of(self, call: Callable[[], Any]) -> float:
+        """Milliseconds of the second of two calls, neither of which runs a kernel."""
+        with self.without_running():
+            call()
+            start = self.now_ms()
+            call()
+            return self.now_ms() - start
+
+    @contextlib.contextmanager
+    def without_running(self) -> Iterator[None]:
+        """Note the launches of this context, and run none of them."""
+        before, self.dry = self.dry, lambda: True
+        try:
+            yield
+        finally:
+            self.dry = before
+
+    def _settle(self) -> None:
+        source = SOURCES.get(self.index)
+        if source is not None:
+            self.operate(source())
+        noted, self._noted = self._noted, {}
+        for key, launch in noted.items():
+            us = self._known.get(key)
+            if us is None:
+                us = self._known[key] = self._time(launch)
+            self._us += us * launch.count
+
+    def _time(self, launch: _Noted) -> float:
+        if 0 in launch.grid:
+            return 0.0
+        try:
+            return self.predict(launch.kernel, launch.grid, launch.arguments).us
+        except (ArithmeticError, LookupError, ValueError, TypeError) as error:
+            warnings.warn(
+                f"the device time of {launch.kernel.name} cannot be predicted ({error!r}) and"
+                " counts as that of an empty kernel", RuntimeWarning, stacklevel=5)
+            return self.rates.launch_us
+
+    @staticmethod
+    def _key(
+        kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
+    ) -> tuple[Any, ...]:
+        """Equal for launches that take equally long: where pointers lie does not count."""
+        pointers = kernel.pointer_arguments
+        scalars = tuple(v for k, v in enumerate(arguments) if k not in pointers)
+        return (kernel.serial, grid, scalars, len({arguments[k] for k in pointers}))
+
+
+@cache
+def clock_of(target: Target, index: int) -> DeviceClock:
+    """The clock of a simulated device, the same for all who ask."""
+    return DeviceClock(target, index)

@@ -1,0 +1,1 @@
+"""A time model of Xe devices."""

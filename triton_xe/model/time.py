@@ -1,0 +1,87 @@
+"""The time of a launch: `predict` names every term it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triton_xe.model.rates import DPAS_EFFICIENCY, FABRIC, MATH_CLOCKS, Rates
+from triton_xe.model.traffic import waves
+from triton_xe.model.work import Work
+
+THREADS = {128: 8, 256: 4, 96: 10, 160: 6, 192: 5, 64: 10, 32: 10}
+SLM_BYTES = 128 << 10
+BARRIER_CLOCKS = 30
+SEND_CLOCKS = 2
+OVERLAP = 2.5
+"""How well cores and memory work at the same time: 1 = one after another, large = perfectly."""
+MAX_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Microseconds of a launch and its terms; the sum of `launch` and `parts` is `us`."""
+
+    us: float
+    parts: Mapping[str, float]
+    """Time of the launch itself, and of the work-groups."""
+    busy: Mapping[str, float]
+    """Part of the time in which each pipe and level works."""
+
+    @property
+    def bound(self) -> str:
+        """The pipe or level that is busiest."""
+        return max(self.busy, key=self.busy.__getitem__)
+
+
+def predict(work: Work, rates: Rates) -> Prediction:
+    """Predict the device time of a launch."""
+    clock = rates.clock_ghz * 1e3 * (rates.sustained if work.issue.dpas else 1.0)
+    held = _held(work, rates)
+    resident = held * rates.cores
+    total, levels = 0.0, dict.fromkeys(("xmx", "fp", "int", "math", "send", "l1", "slm", "l2",
+                                        "wait", "dram"), 0.0)
+    done = 0
+    for count, wave in waves(work, resident, rates.l2_mb * 1e6):
+        groups = min(resident, max(1, work.groups - done))
+        pipes = _core(work, rates, -(-groups // rates.cores))
+        terms = {name: clocks / clock for name, clocks in pipes.items()}
+        terms["dram"] = wave.read / (rates.read * 1e3) + wave.written / (rates.write * 1e3)
+        inner = max(us for name, us in terms.items() if name != "dram")
+        longest = (inner**OVERLAP + terms["dram"] ** OVERLAP) ** (1 / OVERLAP)
+        full = count if groups == resident else 1
+        total += longest * full
+        for name, us in terms.items():
+            levels[name] += us * full
+        done += resident * count
+    dispatch = rates.group_clocks * -(-work.groups // rates.cores) / clock
+    parts = {"launch": rates.launch_us, "groups": max(total, dispatch)}
+    us = sum(parts.values())
+    return Prediction(us, parts, {name: t / us for name, t in levels.items()})
+
+
+def _held(work: Work, rates: Rates) -> int:
+    """Work-groups that a core holds at once."""
+    threads = THREADS[work.registers] * rates.engines
+    by_slm = SLM_BYTES // work.slm_held if work.slm_held else MAX_GROUPS
+    return max(1, min(threads // work.subgroups, by_slm, MAX_GROUPS))
+
+
+def _core(work: Work, rates: Rates, groups: int) -> dict[str, float]:
+    """Clocks of a core for some work-groups that it holds together."""
+    issue = work.issue
+    per_engine = work.subgroups * groups / rates.engines
+    busy = max(1.0, per_engine) if work.subgroups * groups >= rates.engines else 1.0
+    wide = 16 / rates.lanes
+    return {
+        "xmx": issue.dpas * rates.dpas_clocks / DPAS_EFFICIENCY * busy,
+        "fp": issue.fp * wide * busy,
+        "int": issue.integer * wide * busy,
+        "math": issue.maths * MATH_CLOCKS * wide * busy,
+        "send": issue.messages * SEND_CLOCKS * busy,
+        "l1": work.l1_bytes * groups / rates.l1,
+        "slm": work.slm_bytes * groups / rates.slm,
+        "l2": work.l2_bytes * groups / (rates.l2 * FABRIC),
+        "wait": issue.waits * rates.memory_latency + issue.barriers * BARRIER_CLOCKS
+        + issue.dpas * rates.dpas_clocks / DPAS_EFFICIENCY,
+    }
