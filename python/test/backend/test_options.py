@@ -32,7 +32,7 @@ def test_all_fields_exist():
 
 
 def test_unknown_keys_and_none_are_ignored():
-    assert options(generate_native_code=True, num_warps=None) == options()
+    assert options(of_another_backend=True, num_warps=None) == options()
 
 
 @pytest.mark.parametrize(
