@@ -1,4 +1,4 @@
-"""Every block of the README runs, and prints what the README says it prints."""
+"""Every block of the README and of the pages runs, and prints what the page says it prints."""
 
 import os
 import re
@@ -11,26 +11,33 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = BLOCK.findall((ROOT / "README.md").read_text())
+PAGES = ("README.md", "docs/first-kernel.md", "docs/reading.md", "docs/debugging.md",
+         "docs/tuning.md")
 MARK = "---- end of block ----"
 
 
-def commands():
-    return [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
+def blocks_of(page):
+    return BLOCK.findall((ROOT / page).read_text())
 
 
-def expected_after(kind):
+def commands(page):
+    return [line for kind, text in blocks_of(page) if kind == "sh" for line in text.splitlines()]
+
+
+def expected_after(page, kind):
     """(block, the text block that follows it or "") for each block of a kind."""
-    following = [*BLOCKS[1:], ("", "")]
+    blocks = blocks_of(page)
+    following = [*blocks[1:], ("", "")]
     return [
         (text, after if after_kind == "text" else "")
-        for (block_kind, text), (after_kind, after) in zip(BLOCKS, following, strict=True)
+        for (block_kind, text), (after_kind, after) in zip(blocks, following, strict=True)
         if block_kind == kind
     ]
 
 
 def run(*arguments):
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_XE_DEVICE"}
+    environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True,
                           check=False, env=environment)
     assert done.returncode == 0, done.stderr
@@ -61,13 +68,14 @@ def check_lines(actual, expected):
             continue
         found = next((x for x in rest if agrees(x, line)), None) if skipping else next(rest, "")
         assert found is not None, f"missing: {line}"
-        assert agrees(found, line), f"printed {found!r}, the README says {line!r}"
+        assert agrees(found, line), f"printed {found!r}, the page says {line!r}"
         skipping = False
 
 
-def test_the_tour(tmp_path):
-    blocks = expected_after("python")
-    script = tmp_path / "tour.py"
+@pytest.mark.parametrize("page", PAGES)
+def test_the_programs(page, tmp_path):
+    blocks = expected_after(page, "python")
+    script = tmp_path / "page.py"
     script.write_text(f"\nprint('{MARK}')\n".join(text for text, _ in blocks))
     outputs = run(str(script)).split(MARK)
     for output, (_, expected) in zip(outputs, blocks, strict=True):
@@ -75,7 +83,7 @@ def test_the_tour(tmp_path):
 
 
 def test_the_demo_prints_what_is_shown():
-    shown = next(after for text, after in expected_after("sh") if text == "make demo\n")
+    shown = next(after for text, after in expected_after("README.md", "sh") if "demo" in text)
     numbers = r"(?<![\w+|])\d+(?:\.\d+)?(?= against| GFLOP|\)| ms| s )"
     output = run("-m", "examples.demo")
     check_lines(normal(output, numbers), normal(shown, numbers))
@@ -83,17 +91,52 @@ def test_the_demo_prints_what_is_shown():
 
 def test_make_targets_exist():
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    used = [line.split()[1] for line in commands() if line.startswith("make ")]
+    used = [line.split()[1] for line in commands("README.md") if line.startswith("make ")]
     assert {"demo", "test", "bench"} <= set(used) <= set(targets)
 
 
-@pytest.mark.parametrize("line", [line for line in commands() if line.startswith("triton-xe ")])
+@pytest.mark.parametrize(
+    "line", [line for page in PAGES for line in commands(page) if line.startswith("triton-xe ")])
 def test_commands_run(line):
     assert run("-m", "triton_xe.tools.cli", *shlex.split(line)[1:])
 
 
 def test_no_other_commands():
-    assert [c for c in commands() if not c.startswith(("make ", "triton-xe "))] == []
+    for page in PAGES:
+        assert [c for c in commands(page) if not c.startswith(("make ", "triton-xe "))] == []
+
+
+def test_the_readme_is_short_and_leads_to_every_page():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) < 110
+    assert [page.name for page in (ROOT / "docs").glob("*.md")
+            if f"docs/{page.name}" not in text and page.name not in LINKED_ELSEWHERE] == []
+
+
+LINKED_ELSEWHERE = {"llvm-spirv-target.md"}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_troubleshooting_names_messages_that_there_are():
+    """In our sources, in torch and in Triton; text that a line break parts is joined."""
+    import torch
+    import triton
+
+    files = [path for room in ("triton_xe", "backend", "lowering", "runtime")
+             for path in (ROOT / room).rglob("*") if path.suffix in (".py", ".cpp")]
+    files += [Path(torch.__file__).parent / "xpu/__init__.py",
+              Path(triton.__file__).parent / "runtime/errors.py"]
+    said = "".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text()) for path in files)
+    rows = (ROOT / "docs/troubleshooting.md").read_text().splitlines()
+    phrases = [phrase for row in rows if row.startswith("| `")
+               for phrase in re.findall(r"`([^`]+)`", row.split(" | ")[0])]
+    assert len(phrases) > 20
+    assert [phrase for phrase in phrases if phrase not in said] == []
 
 
 def test_the_folders_exist():
