@@ -78,14 +78,27 @@ def _inserted(b: ir.IRBuilder, scope: str, made: Any) -> ir.Value:
 class Builder(ir.IRBuilder):
     """Writes instructions as Intel's compiler survives them."""
 
-    def zext(self, value: ir.Value, typ: ir.Type, name: str = "") -> ir.Value:
-        """zext(trunc x) -> x & mask: Intel's compiler crashes on widened bytes that are shifted."""
-        wide = value.operands[0] if getattr(value, "opname", "") == "trunc" else None
-        have, into = bits_of(scalar_of(value.type)), bits_of(scalar_of(typ))
-        if wide is None or have == 1 or into > bits_of(scalar_of(wide.type)):
+    def zext(self, value: Any, typ: ir.Type, name: str = "") -> Any:
+        """Zero-extend; what was cut off or sign-extended, by a mask.
+
+        LLVM's SPIR-V target makes such a mask of vectors itself, and ends the process for want of
+        its type; Intel's compiler crashes on bytes that are widened so and then shifted.
+        """
+        if getattr(value, "opname", "") not in ("trunc", "sext"):
             return super().zext(value, typ, name)
-        held = wide if wide.type == typ else self.trunc(wide, typ)
-        return self.and_(held, filled(typ, (1 << have) - 1))
+        source, kept = value.operands[0], (1 << bits_of(scalar_of(value.type))) - 1
+        if value.opname == "sext":
+            source = self.sext(source, typ)
+        elif bits_of(scalar_of(source.type)) > bits_of(scalar_of(typ)):
+            source = self.trunc(source, typ)
+        return super().zext(self.and_(source, filled(source.type, kept)), typ, name)
+
+    def trunc(self, value: Any, typ: ir.Type, name: str = "") -> Any:
+        """Cut off; vectors to bits by a comparison, where LLVM mistakes the length of vectors."""
+        if not isinstance(typ, ir.VectorType) or typ.element.width > 1 or value.type == typ:
+            return super().trunc(value, typ, name)
+        lowest = self.and_(value, ir.Constant(value.type, [1] * typ.count))
+        return self.icmp_unsigned("!=", lowest, ir.Constant(value.type, [0] * typ.count), name)
 
     def select(
         self, cond: ir.Value, lhs: ir.Value, rhs: ir.Value, name: str = "",

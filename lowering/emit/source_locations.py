@@ -73,30 +73,6 @@ class LocatedBuilder(Builder):
         parts = [ir.MetaDataString(self.module, file), kind(line), kind(column)]
         return self.module.add_metadata(parts)
 
-    def zext(self, value: Any, typ: ir.Type, name: str = "") -> Any:
-        """Zero-extend; of vectors that were cut off or sign-extended by a mask.
-
-        LLVM's SPIR-V target makes such a mask itself, and ends the process for want of its type.
-        """
-        if not isinstance(typ, ir.VectorType) or not isinstance(value, instructions.CastInstr):
-            return super().zext(value, typ, name)
-        source, kept = value.operands[0], (1 << value.type.element.width) - 1
-        if value.opname == "sext":
-            source = self.sext(source, typ)
-        elif value.opname != "trunc":
-            return super().zext(value, typ, name)
-        elif source.type.element.width > typ.element.width:
-            source = self.trunc(source, typ)
-        masked = self.and_(source, ir.Constant(source.type, [kept] * typ.count))
-        return super().zext(masked, typ, name)
-
-    def trunc(self, value: Any, typ: ir.Type, name: str = "") -> Any:
-        """Cut off; vectors to bits by a comparison, where LLVM mistakes the length of vectors."""
-        if not isinstance(typ, ir.VectorType) or typ.element.width > 1 or value.type == typ:
-            return super().trunc(value, typ, name)
-        lowest = self.and_(value, ir.Constant(value.type, [1] * typ.count))
-        return self.icmp_unsigned("!=", lowest, ir.Constant(value.type, [0] * typ.count), name)
-
     def _set_terminator(self, term: Any) -> Any:
         self.before_leaving()
         return super()._set_terminator(term)

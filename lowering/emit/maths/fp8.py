@@ -75,13 +75,11 @@ def format_of(name: str) -> Format:
 def to_half(name: str, x: Term) -> Term:
     """An 8-bit float as fp16, exactly: moved into place, and scaled by the biases' difference."""
     kind = format_of(name)
-    wide = x.resized(I16)
     if kind.mantissa == 2:
-        return (wide << 8).bitcast(HALF)
-    size = wide & 0x7F
-    sign = (wide & 0x80) << 8
-    scaled = ((size << 7) | sign).bitcast(HALF) * float(1 << (15 - kind.bias))
-    return where(size.equals(kind.nan), math.nan, scaled)
+        return (x.resized(I16) << 8).bitcast(HALF)
+    placed = x.resized(I16, signed=True) << 7 & 0xBFFF
+    scaled = placed.bitcast(HALF) * float(1 << (15 - kind.bias))
+    return where(scaled.size > kind.value(kind.largest), math.nan, scaled)
 
 
 def from_float(name: str, x: Term, toward_zero: bool) -> Term:

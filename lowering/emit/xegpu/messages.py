@@ -291,16 +291,25 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
     loads = [em.get(v) for v in op.loads]
     first = sources[0]
     run = [(first[0], first[1] + i // parts, i % parts) for i in range(len(sources))]
-    if isinstance(loads[first[0]], Loaded) and sources == run and first[2] == 0 and (
-        loads[first[0]].bits == parts * bits
+    apart = [(first[0], first[1] + i, 0) for i in range(len(sources))]
+    held = loads[first[0]]
+    if isinstance(held, Loaded) and sources == run and held.bits == parts * bits:
+        value = _read(em, held, first[1], elements)
+    elif isinstance(held, Loaded) and sources == apart and held.bits == bits and (
+        _serves_tensors(op.value)
     ):
-        value = _read(em, loads[first[0]], first[1], elements)
+        return _read(em, held, first[1], len(sources))
     else:
         value = _assemble(em, loads, sources, elements, parts, bits)
     typed = vector_of(scalar_type(kind.element_type), elements)
     if parts == 1 and value.type != typed and not _serves_raw(op.value):
         value = em.b.bitcast(value, typed)
     return value
+
+
+def _serves_tensors(value: SSAValue) -> bool:
+    """Whether all uses take the values of a fragment apart."""
+    return all(isinstance(use.operation, xe.FromFragmentsOp) for use in value.uses)
 
 
 def _serves_raw(value: SSAValue) -> bool:
