@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from llvmlite import ir
@@ -29,6 +30,7 @@ from triton_xe.lowering.emit.maths.terms import (
     exact_root,
     where,
 )
+from triton_xe.lowering.emit.tensors.registers import Splat
 from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type, shaped
 from triton_xe.lowering.surfaces.affine import attribute
 
@@ -83,10 +85,34 @@ _IN_FLOAT_OR_DOUBLE: dict[type[Operation], Formula] = {
 }
 
 
+def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
+    """a / b for one b: products with its reciprocal, within 2 units in the last place.
+
+    So close is a plain quotient on GPUs.  The divisor is scaled by a power of two where its
+    reciprocal would leave the range of normal numbers.
+    """
+    b = Term(em, widest(em, op.rhs.type, divisor))
+    if b.is_double:
+        return _IN_FLOAT_OR_DOUBLE[arith.DivfOp]
+    scale = where(b.size >= 2.0**96, 2.0**-32, where(b.size < 2.0**-96, 2.0**64, b.of(1.0)))
+    inverse = 1.0 / (b * scale)
+
+    def write(a: Term, _: Term) -> Term:
+        count = getattr(a.value.type, "count", 1)
+        factors = (a.made(em.splat(f.value, count)) for f in (inverse, scale))
+        return prod(factors, start=a)
+
+    return write
+
+
 @lowers(*_IN_FLOAT_OR_DOUBLE)
 def lower_in_float_or_double(em: Emitter, op: Operation) -> None:
     """Element-wise on float or double; half, bf16 and fp8 are computed in float."""
-    write = written(em, _IN_FLOAT_OR_DOUBLE[type(op)])
+    formula = _IN_FLOAT_OR_DOUBLE[type(op)]
+    if isinstance(op, arith.DivfOp) and em.loop_depth:  # elsewhere Intel's compiler does it
+        divisor = em.get(op.rhs)
+        formula = _quotient_by(em, op, divisor.scalar) if isinstance(divisor, Splat) else formula
+    write = written(em, formula)
     kinds, into = [v.type for v in op.operands], op.results[0].type
 
     def outer(*args: ir.Value) -> ir.Value:

@@ -98,3 +98,29 @@ def test_random_numbers_are_philox():
     assert 0 <= out.cpu().min() < 0.01 < 0.99 < out.cpu().max() < 1
     assert abs(float(normal.cpu().mean())) < 0.1
     assert abs(float(normal.cpu().std()) - 1) < 0.1
+
+
+@triton.jit
+def quotients(X, D, out, count, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    for i in range(count):
+        tl.store(out + i * SIZE + at, tl.load(X + at) / tl.load(D + i))
+
+
+def test_quotients_by_one_number_in_a_loop_are_within_2_units_of_the_whole_range():
+    generator = np.random.default_rng(1)
+    x = (generator.uniform(1, 2, SIZE) * 2.0 ** generator.integers(-126, 127, SIZE)).astype("f4")
+    x[:4] = 0, np.inf, np.nan, -49
+    divisors = np.array([3, 49, -7e-39, 1e-45, 3e38, 2.0**127, 1e-30, 0, -0.0, np.inf, np.nan], "f4")
+    out = torch.empty(len(divisors), SIZE, device="xpu")
+    kernel = quotients[(1,)](*(torch.from_numpy(a).to("xpu") for a in (x, divisors)), out,
+                             len(divisors), SIZE)
+    assert kernel.asm["llir"].count("fdiv") == 1
+    with np.errstate(all="ignore"):
+        wanted = x.astype("f8") / divisors[:, None].astype("f8")
+        rounded = wanted.astype("f4")
+        step = np.spacing(np.abs(rounded)).astype("f8")
+    found = out.cpu().numpy()
+    special = ~np.isfinite(rounded) | (rounded == 0)
+    np.testing.assert_array_equal(found[special], rounded[special])
+    assert (np.abs(found[~special] - wanted[~special]) <= 2 * step[~special]).all()
