@@ -40,6 +40,7 @@ from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
+from triton_xe.lowering.surfaces.split_inside import SplitInsidePass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
@@ -58,6 +59,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         DecomposeScaledDotsPass,
         RaiseSurfacesPass,
         JoinHalvesPass,
+        SplitInsidePass,
         AssignDpasPass,
         SpreadRowsPass,
         ReduceInPlacePass,

@@ -281,7 +281,7 @@ def _version(sites: list[Site]) -> None:
     ]
     copies = dict(zip(everything, everything, strict=True))
     if condition is not None:
-        copies = _split(anchor, condition, everything)
+        copies = split_rest(anchor, condition, everything)
     for site in sites:
         loop = None if site.loop is None else copies[site.loop]
         assert loop is None or isinstance(loop, scf.ForOp)
@@ -314,7 +314,7 @@ def _stays_inside(anchor: Operation) -> bool:
     )
 
 
-def _split(
+def split_rest(
     anchor: Operation, condition: SSAValue, ops: list[Operation]
 ) -> dict[Operation, Operation]:
     """Move the rest of the block into both sides of an scf.if; map originals to fast copies."""

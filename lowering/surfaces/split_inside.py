@@ -1,0 +1,115 @@
+"""Pass split-inside: programs whose block lies inside all bounds work without masks.
+
+    %m = cmpi slt, %offsets, splat %n ; tt.load %p, %m ; ... ; tt.store %q, %x, %m
+ -> %inside = <last offset is below %n>
+    scf.if %inside { tt.load %p, true ; ... } else { the original }
+
+So for kernels that only stream through memory: without masks messages are as wide as the addresses
+allow, whatever divides %n, and nothing is computed for lanes outside.  One test serves all masks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType
+from xdsl.ir import Block, Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.tt.structure import CallOp
+from triton_xe.hardware.block_2d import Guard
+from triton_xe.lowering.module_facts import remark
+from triton_xe.lowering.rewriting import Scalars, functions, hoist
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, constant_of, shape_of
+from triton_xe.lowering.surfaces.poly import Poly, at_least
+from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
+from triton_xe.lowering.surfaces.surfaces import nonnegative
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+MOST_OPERATIONS = 200
+"""A kernel of more operations gains little, and twice its code takes long to compile."""
+Masked = LoadOp | StoreOp
+
+
+@dataclass(frozen=True)
+class SplitInsidePass(TargetedPass):
+    """Programs whose block lies inside all bounds work without masks."""
+
+    name: ClassVar = "split-inside"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.device(op)
+        for function in functions(op):
+            if function.is_kernel and _streams(function):
+                _split(function.body.block)
+
+
+def _streams(function: Operation) -> bool:
+    """Whether a kernel is straight code: no loops, reductions, products or calls."""
+    ops = list(function.walk())[1:]
+    return len(function.regions[0].blocks) == 1 and len(ops) <= MOST_OPERATIONS and not any(
+        op.regions or isinstance(op, DotOp | CallOp) for op in ops)
+
+
+def _split(block: Block) -> None:
+    bounds = _bounds(block)
+    if not bounds:
+        return
+    guards = list(dict.fromkeys(guard for found in bounds.values() for guard in found))
+    anchor = next(iter(bounds))
+    values = set().union(*(values_of(a) for g in guards for a in (g.amount, g.bound)))
+    if not hoist(values, anchor):
+        return
+    condition = Scalars(InsertPoint.before(anchor)).all_hold(guards)
+    remark(anchor, "without masks" + (", if the block lies inside" if guards else ""))
+    copies: dict[Operation, Operation] = {op: op for op in bounds}
+    if condition is not None:
+        copies = split_rest(anchor, condition, list(bounds))
+    for copy in copies.values():
+        assert isinstance(copy, Masked)
+        _unmask(copy)
+
+
+def _bounds(block: Block) -> dict[Masked, list[Guard]]:
+    """The accesses with masks that bounds alone make, and what must hold for all lanes' to."""
+    affine, found = Affine(), dict[Masked, list[Guard]]()
+    for op in block.ops:
+        if not isinstance(op, Masked) or op.mask is None or not shape_of(op.mask):
+            continue
+        if constant_of(op.mask) is not None:
+            continue
+        try:
+            mask = affine.mask(op.mask)
+        except Unknown:
+            continue
+        shape = shape_of(op.mask)
+        room = [high - shape[dim] for dim, high in mask.high.items()]
+        room += [Poly.constant(0) - low for low in mask.low.values()]
+        tested = [at_least(r, Poly.constant(0), "inside") for r in room if not nonnegative(r)]
+        found[op] = [*mask.conditions, *tested]
+    return found
+
+
+def _unmask(op: Masked) -> None:
+    """Make an access's mask true; what selects by the same mask sees that too."""
+    mask = op.mask
+    assert mask is not None
+    assert isinstance(mask.type, TensorType)
+    true = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(mask.type, [1]))
+    Rewriter.insert_op(true, InsertPoint.before(op))
+    block = op.parent
+    for use in list(mask.uses):
+        if use.operation.parent is block and _follows(true, use.operation):
+            use.operation.operands[use.index] = true.result
+
+
+def _follows(first: Operation, second: Operation) -> bool:
+    following: Operation | None = first
+    while following is not None and following is not second:
+        following = following.next_op
+    return following is second
