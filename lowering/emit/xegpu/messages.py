@@ -50,7 +50,12 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     store_block,
     store_registers,
 )
-from triton_xe.lowering.emit.xegpu.fragments import FragmentValue, LazyFragment, as_integers
+from triton_xe.lowering.emit.xegpu.fragments import (
+    MAX_VECTOR,
+    FragmentValue,
+    LazyFragment,
+    as_integers,
+)
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
 from triton_xe.lowering.surfaces.affine import constant_of
@@ -289,22 +294,31 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
     flat = op.sources.data
     sources = [tuple(flat[i : i + 3]) for i in range(0, len(flat), 3)]
     loads = [em.get(v) for v in op.loads]
-    first = sources[0]
-    run = [(first[0], first[1] + i // parts, i % parts) for i in range(len(sources))]
-    apart = [(first[0], first[1] + i, 0) for i in range(len(sources))]
-    held = loads[first[0]]
-    if isinstance(held, Loaded) and sources == run and held.bits == parts * bits:
-        value = _read(em, held, first[1], elements)
-    elif isinstance(held, Loaded) and sources == apart and held.bits == bits and (
-        _serves_tensors(op.value)
-    ):
-        return _read(em, held, first[1], len(sources))
+    held = _run_of(loads, sources, bits)
+    start, count = sources[0][1], len(sources)
+    if held is not None and held.bits >= parts * bits:
+        value = _read_as(em, held, start, elements, parts * bits)
+    elif held is not None and _serves_tensors(op.value):
+        return _read(em, held, start, count)
     else:
         value = _assemble(em, loads, sources, elements, parts, bits)
     typed = vector_of(scalar_type(kind.element_type), elements)
     if parts == 1 and value.type != typed and not _serves_raw(op.value):
         value = em.b.bitcast(value, typed)
     return value
+
+
+def _run_of(
+    loads: Sequence[Any], sources: Sequence[tuple[int, ...]], bits: int
+) -> Loaded | None:
+    """The load that brings all sources one after the other, from the start of an element on."""
+    number, first, part = sources[0]
+    held = loads[number]
+    if not isinstance(held, Loaded) or part or len(sources) * bits % held.bits:
+        return None
+    run = [(number, first + i * bits // held.bits, i * bits % held.bits // bits)
+           for i in range(len(sources))]
+    return held if sources == run else None
 
 
 def _serves_tensors(value: SSAValue) -> bool:
@@ -328,6 +342,25 @@ def _read(em: Emitter, loaded: Loaded, first: int, count: int) -> ir.Value:
     value = em.b.load(pointer, typ=kind)
     value.align = min(64, max(loaded.bits // 8, 1) * (1 if first % 8 else 8))
     return value
+
+
+def _read_as(em: Emitter, held: Loaded, first: int, count: int, bits: int) -> ir.Value:
+    """`count` values of `bits` from element `first`, of which an element has one or several.
+
+    Elements are taken apart 16 values at a time: operands share the moves that this takes.
+    """
+    per = held.bits // bits
+    if per == 1:
+        return _read(em, held, first, count)
+    size, needed = MAX_VECTOR // per, count // per
+    base = first // size * size
+    if base + size > held.elements or base + size < first + needed:
+        base, size = first, needed
+    into = vector_of(ir.IntType(bits), size * per)
+    whole = em.remember(
+        (held.memory, base, size), lambda: em.b.bitcast(_read(em, held, base, size), into))
+    start = (first - base) * per
+    return em.shuffle(whole, whole, list(range(start, start + count)))
 
 
 def _assemble(
