@@ -34,6 +34,7 @@ from triton_xe.lowering.layouts.decompose_scaled_dots import DecomposeScaledDots
 from triton_xe.lowering.layouts.reduce_in_place import ReduceInPlacePass
 from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
 from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
+from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
 from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
@@ -61,6 +62,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         JoinHalvesPass,
         SplitInsidePass,
         AssignDpasPass,
+        SumAfterLoopsPass,
         SpreadRowsPass,
         ReduceInPlacePass,
         ScatterInPlacePass,

@@ -132,8 +132,8 @@ class _Decomposition:
         groups = shape_of(numbers)[self.batches + 1 - index]
         size = (columns, rows)[index] // groups
         cube = (*batch, rows, groups, size) if index == 0 else (*batch, groups, size, columns)
-        names = _minor_first(len(cube))
-        layout = layout_of(value.type).transpose_outs(_minor_first(len(shape))).reshape_outs(
+        names = minor_first(len(cube))
+        layout = layout_of(value.type).transpose_outs(minor_first(len(shape))).reshape_outs(
             dict(zip(names, reversed(cube), strict=True))
         )
         parent = LinearEncoding(layout.transpose_outs(list(reversed(names))))
@@ -150,7 +150,7 @@ class _Decomposition:
         n = self.batches
         swapped = layout_of(value.type).rename_outs(
             {f"dim{n}": f"dim{n + 1}", f"dim{n + 1}": f"dim{n}"})
-        major_first = _minor_first(n + 2)[::-1]
+        major_first = minor_first(n + 2)[::-1]
         encoding = layout_attr(LinearEncoding(swapped.transpose_outs(major_first)))
         kind = TensorType(element_type(value.type), (*batch, columns, rows), encoding)
         order = DenseArrayBase.from_list(i32, [*range(n), n + 1, n])
@@ -185,7 +185,7 @@ class _Decomposition:
         return self._insert(SelectOp(equal, held, other))
 
 
-def _minor_first(rank: int) -> list[str]:
+def minor_first(rank: int) -> list[str]:
     """The dimensions of a tensor, the last one first."""
     return [f"dim{d}" for d in reversed(range(rank))]
 
