@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp, SelectOp
@@ -33,6 +33,7 @@ from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.layout import DpasEncoding, LinearEncoding, SliceEncoding, to_linear_layout
+from triton_xe.layout.encodings import DistributedEncoding
 from triton_xe.lowering.layouts.decompose_scaled_dots import minor_first
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of
 from triton_xe.lowering.rewriting import all_of, functions, last_of, locate
@@ -97,7 +98,7 @@ class RunningSum:
         self._start(held)
         self._finish(held, small)
 
-    def _add_in_lanes(self, held: TensorType, cube: TensorType) -> None:
+    def _add_in_lanes(self, held: TensorType[Any], cube: TensorType[Any]) -> None:
         at = InsertPoint.before(self.addition)
         source = _insert(ReshapeOp(src=self.sums.srcs[0], result_type=cube), at)
         part = _fold(self.sums, source, held, at)
@@ -113,9 +114,9 @@ class RunningSum:
             if isinstance(dead, Operation):
                 Rewriter.erase_op(dead)
 
-    def _start(self, held: TensorType) -> None:
+    def _start(self, held: TensorType[Any]) -> None:
         at, lanes = InsertPoint.before(self.loop), held.get_shape()[1]
-        row = layout_attr(SliceEncoding(0, encoding_of(held)))
+        row = _slice(held, 0)
         numbers = _insert(MakeRangeOp(
             start=IntegerAttr(0, i32), end=IntegerAttr(lanes, i32),
             result_type=TensorType(i32, [lanes], row)), at)
@@ -129,7 +130,7 @@ class RunningSum:
         none = _insert(_constant(held, 0.0), at)
         self.loop.operands[3 + self.index] = _insert(SelectOp(first, start, none), at)
 
-    def _finish(self, held: TensorType, small: DpasEncoding) -> None:
+    def _finish(self, held: TensorType[Any], small: DpasEncoding) -> None:
         result = self.loop.results[self.index]
         old = result.type
         assert isinstance(old, TensorType)
@@ -189,19 +190,26 @@ def _insert(op: Operation, at: InsertPoint) -> SSAValue:
     return op.results[0]
 
 
-def _constant(kind: TensorType, value: float) -> arith.ConstantOp:
+def _constant(kind: TensorType[Any], value: float) -> arith.ConstantOp:
     return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [value]))
 
 
-def _over_columns(rows: SSAValue, held: TensorType, at: InsertPoint) -> SSAValue:
+def _slice(held: TensorType[Any], dim: int) -> Attribute:
+    """The layout of a tensor without one dim."""
+    parent = encoding_of(held)
+    assert isinstance(parent, DistributedEncoding)
+    return layout_attr(SliceEncoding(dim, parent))
+
+
+def _over_columns(rows: SSAValue, held: TensorType[Any], at: InsertPoint) -> SSAValue:
     """rows[:, None], broadcast to `held`."""
-    rows = converted(rows, layout_attr(SliceEncoding(1, encoding_of(held))), at)
+    rows = converted(rows, _slice(held, 1), at)
     flat = TensorType(f32, (held.get_shape()[0], 1), held.encoding)
     column = _insert(ExpandDimsOp(src=rows, axis=1, result_type=flat), at)
     return _insert(BroadcastOp(src=column, result_type=held), at)
 
 
-def _fold(like: ReduceOp, source: SSAValue, kind: TensorType, at: InsertPoint) -> SSAValue:
+def _fold(like: ReduceOp, source: SSAValue, kind: TensorType[Any], at: InsertPoint) -> SSAValue:
     """The sum of a tensor along dim 1."""
     made = ReduceOp.create(
         operands=[source], result_types=[kind], properties=dict(like.properties),

@@ -99,6 +99,8 @@ def _unmask(op: Masked) -> None:
     """Make an access's mask true; what selects by the same mask sees that too."""
     mask = op.mask
     assert mask is not None
+    if constant_of(mask) is not None:
+        return
     assert isinstance(mask.type, TensorType)
     true = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(mask.type, [1]))
     Rewriter.insert_op(true, InsertPoint.before(op))
