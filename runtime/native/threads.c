@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PAGE 4096
 #define SPIN_NS 300000
@@ -68,6 +69,10 @@ int (*xe_create_thread)(pthread_t *, const pthread_attr_t *, void *(*)(void *), 
 
 /* ---- Wild accesses ---- */
 
+static const char afterwards[] =
+    "triton-xe: this process crashes outside of kernels, after kernels ran on the simulator: one may "
+    "have written outside of its arrays. TRITON_XE_SANITIZE=1 finds such an access.\n";
+
 /* A fault outside of kernels happens again, to whoever handled it before. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
@@ -77,6 +82,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
         guard->address = info->si_addr;
         siglongjmp(guard->back, 1);
     }
+    ssize_t written = write(STDERR_FILENO, afterwards, sizeof afterwards - 1);
+    (void)written;
     sigaction(number, &before[number == SIGBUS], NULL);
 }
 

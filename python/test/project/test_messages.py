@@ -11,6 +11,7 @@ import triton.language as tl
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, OptionError
+from triton_xe.runtime import native
 from triton_xe.tools import cli
 
 ROOT = Path(__file__).parents[3]
@@ -120,3 +121,14 @@ def test_no_gpu():
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("triton_xe.errors.DeviceError: ")
     assert "install Intel's GPU driver" in done.stderr or "finds no Intel GPU" in done.stderr
+
+
+@pytest.mark.skipif(native.threads is None, reason="the compiled part is missing")
+def test_a_crash_after_kernels_names_the_sanitizer():
+    """What an access outside of arrays breaks may be noticed by others, much later."""
+    program = ("import ctypes, numpy as np\nfrom test_messages import add_one\n"
+               "add_one[(1,)](np.zeros(64, np.float32), BLOCK=64)\nctypes.string_at(8)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          check=False, cwd=Path(__file__).parent)
+    assert done.returncode < 0
+    assert "TRITON_XE_SANITIZE=1 finds such an access" in done.stderr
