@@ -31,6 +31,7 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import ExternElementwiseOp, ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp, RoundTf32Op
+from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import DpasEncoding, SliceEncoding
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
@@ -135,9 +136,16 @@ def into_block_load(op: ConvertLayoutOp) -> bool:
 
 
 def through_cast(op: ConvertLayoutOp) -> bool:
-    """cvt(cast x) -> cast(cvt x), towards a block load."""
+    """cvt(cast x) -> cast(cvt x), towards a block load.
+
+    Not of bytes that were cut out of more: lanes hold two of them in a row, which no block load of
+    larger elements brings to them.
+    """
     inner = op.src.owner
     if not isinstance(inner, Operation) or type(inner) not in CASTS:
+        return False
+    cast, source = (bit_width(v.type.element_type) for v in (op.src, inner.operands[0]))  # type: ignore[attr-defined]
+    if cast < min(16, source):
         return False
     if not _from_block_load(inner.operands[0]):
         return False

@@ -134,7 +134,7 @@ def _surface(
     pointers: Pointers, mask: Mask, pointer: SSAValue, loop: Operation | None
 ) -> Surface:
     bits = pointee_bits(pointer)
-    if bits not in block_2d.ELEMENT_BITS:
+    if bits not in block_2d.ELEMENT_BITS or bits == 64:  # a row of 16 is two messages wide
         raise Unknown(f"elements of {bits} bits have no 2D block messages")
     index, unit, guards = _unit_stride(pointers.index)
     if unit is None:

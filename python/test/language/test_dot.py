@@ -249,3 +249,23 @@ def test_operands_come_from_a_pointer_that_the_loop_makes(form):
     kernel = moving_base[(1,)](a.to("xpu"), b.to("xpu"), c, depth, form)
     assert error(c, a, b) < 1e-6
     assert (kernel.metadata.n_block_loads > 0) == (form == "offset")
+
+
+@triton.jit
+def cast_operands(x, c, KIND: tl.constexpr, OUT: tl.constexpr):
+    i, k = tl.arange(0, 16), tl.arange(0, 32)
+    v = tl.load(x + (i[:, None] * 32 + k[None, :]))
+    product = tl.dot(v.to(KIND), tl.trans(v).to(KIND), out_dtype=OUT)
+    tl.store(c + i[:, None] * 16 + i[None, :], product)
+
+
+@pytest.mark.parametrize(("loaded", "multiplied"), [
+    (torch.int64, tl.float16), (torch.float64, tl.bfloat16), (torch.int32, tl.int8),
+    (torch.float32, tl.int8), (torch.int16, tl.int8), (torch.float32, tl.float8e5),
+])
+def test_operands_are_cast_from_types_that_no_block_load_brings_to_their_lanes(loaded, multiplied):
+    x = torch.randint(-8, 8, (16, 32)).to(loaded)
+    out = tl.int32 if multiplied == tl.int8 else tl.float32
+    c = torch.empty(16, 16, dtype=getattr(torch, OUT_NAMES[out]), device="xpu")
+    cast_operands[(1,)](x.to("xpu"), c, multiplied, out)
+    assert error(c, x, x.T) == 0
