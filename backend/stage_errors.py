@@ -9,6 +9,7 @@ from typing import Any
 
 from triton_xe.backend.options import XeOptions
 from triton_xe.errors import XeError
+from triton_xe.progress import progress
 
 Stage = Callable[[Any, dict[str, Any]], Any]
 
@@ -46,7 +47,8 @@ class KernelNamer:
 
         def wrapped(source: Any, metadata: dict[str, Any]) -> Any:
             try:
-                return run(source, metadata)
+                with progress(f"compiling {metadata.get('name', 'a kernel')} to {stage}"):
+                    return run(source, metadata)
             except XeError as error:
                 raise self._named(error, source) from error
             except Exception as error:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
+from triton_xe.progress import progress
 from triton_xe.runtime.device import Grid, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError, QueueRecordingError
@@ -259,7 +260,8 @@ class LevelZeroDevice:
         if knobs.debug():
             print(f"triton-xe: {name}: {self.name} builds it from SPIR-V: {why}", file=sys.stderr)
         entry = entry_point(binary, name)
-        kernel, native = self._build(binary, entry, flags)
+        with progress(f"building kernel {entry.name!r} for {self.name}"):
+            kernel, native = self._build(binary, entry, flags)
         report = kernel.report
         made = NativeEntry(native, report.flags, report.spills_at_128, kernel.n_registers, entry)
         if not native_cache.write(key, made):

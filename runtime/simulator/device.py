@@ -22,6 +22,7 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
+from triton_xe.progress import progress
 from triton_xe.runtime.arguments import check_grid
 from triton_xe.runtime.device import triton_properties
 from triton_xe.runtime.simulator.analysis.guards import Part
@@ -159,8 +160,10 @@ class SimulatedDevice:
         self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None
     ) -> SimulatedKernel:
         started = time.perf_counter()
-        host = source.translated(part, sanitizer)
-        code = load_kernel(host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
+        with progress(f"building kernel {source.name!r} for the simulator"):
+            host = source.translated(part, sanitizer)
+            code = load_kernel(
+                host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
         return SimulatedKernel(
             source.name.removesuffix(CONDITIONAL), source, host, code, code.address(ENTRY),
             (time.perf_counter() - started) * 1e3,
