@@ -16,13 +16,7 @@ from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    ModuleOp,
-    TensorType,
-    VectorType,
-    i32,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType, VectorType, i32
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -30,6 +24,7 @@ from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_warps
@@ -45,8 +40,6 @@ from triton_xe.lowering.rewriting import (
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan import Refusal
 from triton_xe.plan.prefetch import plan_prefetch
-
-"""Attribute of a tile or descriptor: what is known of its base address, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +238,7 @@ class _Conversion:
         transposed, kind = _access_type(load)
         shape = kind.get_shape()
         rows, columns = _memory_order((shape[0], shape[1]), transposed)
-        bits = _bits_of(kind)
+        bits = bit_width(kind.element_type)
         plan = plan_prefetch(rows, columns, bits, self.num_warps, self.target)
         if isinstance(plan, Refusal) or len(plan.messages) != 1:
             return loop
@@ -374,9 +367,3 @@ def _access_type(access: xe.BlockLoadOp | xe.BlockStoreOp) -> tuple[bool, Tensor
 def _memory_order(pair: tuple[int, int], transposed: bool) -> tuple[int, int]:
     """(row-wise, column-wise) in memory of what is given for tensor dimensions 0 and 1."""
     return (pair[1], pair[0]) if transposed else pair
-
-
-def _bits_of(kind: TensorType[Any]) -> int:
-    from triton_xe.lowering.emit.types import bits_of, scalar_type
-
-    return bits_of(scalar_type(kind))

@@ -64,13 +64,8 @@ from triton_xe.lowering.tiles.tile_descriptors import (
     mark_valid,
     sink_gathers,
 )
-from triton_xe.lowering.tiles.tile_operands import (
-    Cut,
-    dpas_of,
-)
-from triton_xe.plan import (
-    BlockPlan,
-)
+from triton_xe.lowering.tiles.tile_operands import Cut, dpas_of
+from triton_xe.plan import BlockPlan
 
 
 @dataclass(frozen=True)

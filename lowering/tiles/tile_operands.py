@@ -16,13 +16,7 @@ from xdsl.ir import Attribute
 from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
 from triton_xe.errors import LegalityError, UnsupportedError
-from triton_xe.hardware.dpas import (
-    MAX_REPEAT_COUNT,
-    SYSTOLIC_DEPTH,
-    Dpas,
-    DpasShape,
-    Fragment,
-)
+from triton_xe.hardware.dpas import MAX_REPEAT_COUNT, SYSTOLIC_DEPTH, Dpas, DpasShape, Fragment
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearLayout, to_linear_layout
 

@@ -48,7 +48,14 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.text.assembly import ANY, Follows, Keyword, KeywordConstraint, bool_like
+from triton_xe.dialects.text.assembly import (
+    ANY,
+    Follows,
+    Keyword,
+    KeywordConstraint,
+    bool_like,
+    ops_of,
+)
 
 
 def splat_attr(type_: Any, value: float | int) -> DenseIntOrFPElementsAttr[Any]:
@@ -278,10 +285,7 @@ class IndexCastUIOp(NonNegativeCastOp):
     name = "arith.index_castui"
 
 
-_REPLACEMENTS: list[type[Operation]] = [
-    CmpiOp, CmpfOp, RemFOp, SelectOp, ExtSIOp, ExtUIOp, TruncIOp, ExtFOp, TruncFOp, SIToFPOp,
-    UIToFPOp, FPToSIOp, FPToUIOp, IndexCastOp, IndexCastUIOp,
-]  # fmt: skip
+_REPLACEMENTS = ops_of(globals())
 _REPLACED = {op.name for op in _REPLACEMENTS}
 
 Arith = Dialect(

@@ -43,7 +43,7 @@ from xdsl.traits import (
 )
 
 from triton_xe.dialects.layouts import TTG_LAYOUTS
-from triton_xe.dialects.text.assembly import FieldOp
+from triton_xe.dialects.text.assembly import FieldOp, ops_of
 from triton_xe.dialects.tt.ops import ConversionOp
 
 
@@ -312,12 +312,4 @@ class WarpIdOp(FieldOp):
     assembly_format = "attr-dict"
 
 
-TTG = Dialect(
-    "ttg",
-    [
-        ConvertLayoutOp, LocalAllocOp, LocalDeallocOp, LocalLoadOp, LocalStoreOp, MemDescIndexOp,
-        MemDescSubsliceOp, LocalGatherOp, LocalScatterOp, Fp4ToFpOp, MemDescTransOp,
-        MemDescReshapeOp, MemDescReinterpretOp, BarrierOp, WarpIdOp,
-    ],
-    [*TTG_LAYOUTS, SharedMemoryAttr, MemDescType],
-)  # fmt: skip
+TTG = Dialect("ttg", ops_of(globals()), [*TTG_LAYOUTS, SharedMemoryAttr, MemDescType])

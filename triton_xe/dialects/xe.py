@@ -34,7 +34,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from triton_xe.dialects.layouts import DpasAttr
-from triton_xe.dialects.text.assembly import FieldOp
+from triton_xe.dialects.text.assembly import FieldOp, ops_of
 
 
 @irdl_attr_definition
@@ -268,11 +268,4 @@ class RoundTf32Op(FieldOp):
     assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
 
 
-Xe = Dialect(
-    "xe",
-    [
-        CursorOp, AdvanceOp, BlockLoadOp, BlockStoreOp, ToTileOp, FromTileOp, WarpIdOp, FragmentOp,
-        ToFragmentsOp, FromFragmentsOp, RoundTf32Op,
-    ],
-    [CursorType, DpasAttr, SourcesAttr],
-)
+Xe = Dialect("xe", ops_of(globals()), [CursorType, DpasAttr, SourcesAttr])

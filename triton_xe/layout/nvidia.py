@@ -12,12 +12,7 @@ from typing import ClassVar
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout import tiling
-from triton_xe.layout.encodings import (
-    DistributedEncoding,
-    Ints,
-    mlir,
-    without_dim,
-)
+from triton_xe.layout.encodings import DistributedEncoding, Ints, mlir, without_dim
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.layout.tiling import BlockBases, Shape, dim_name
 

@@ -210,6 +210,15 @@ def _keyword_type(op: type[IRDLOperation], field: str) -> Callable[[str], Attrib
     return StringAttr if bases is None else next(iter(bases))
 
 
+def ops_of(*modules: Mapping[str, object]) -> list[type[Operation]]:
+    """The ops that modules define, given what is in these."""
+    found = (
+        held for names in modules for held in names.values()
+        if isinstance(held, type) and held.__module__ == names["__name__"]
+    )
+    return [op for op in found if issubclass(op, IRDLOperation) and hasattr(op, "name")]
+
+
 # Types that follow from others
 
 ANY = VarConstraint("T", AnyAttr())

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from triton_xe.dialects.tt.memory import MEMORY_OPS
-from triton_xe.dialects.tt.ops import COMPUTE_OPS
-from triton_xe.dialects.tt.structure import STRUCTURE_OPS
+from triton_xe.dialects.text.assembly import ops_of
+from triton_xe.dialects.tt import memory, ops, structure
 from triton_xe.dialects.tt.types import CachePolicyAttr, PointerType, TensorDescType
 
 __all__ = ["TT"]
 
 TT = Dialect(
     "tt",
-    [*COMPUTE_OPS, *MEMORY_OPS, *STRUCTURE_OPS],
+    ops_of(vars(ops), vars(memory), vars(structure)),
     [PointerType, TensorDescType, CachePolicyAttr],
 )

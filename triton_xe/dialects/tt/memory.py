@@ -6,7 +6,7 @@ from abc import ABC
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, i32, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
@@ -336,10 +336,3 @@ class DescriptorScatterOp(FieldOp):
     assembly_format = (
         "$desc `[` $x_offsets `,` $y_offset `]` `,` $src attr-dict `:` type(operands)"
     )
-
-
-MEMORY_OPS: list[type[Operation]] = [
-    LoadOp, StoreOp, AtomicLoadOp, AtomicStoreOp, AtomicPollOp, AtomicRMWOp, AtomicCASOp,
-    MakeTensorDescOp, DescriptorLoadOp, DescriptorStoreOp, DescriptorReduceOp, DescriptorGatherOp,
-    DescriptorScatterOp,
-]  # fmt: skip

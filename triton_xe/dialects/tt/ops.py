@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -372,11 +371,3 @@ class GetProgramIdOp(ProgramAxisOp):
 @irdl_op_definition
 class GetNumProgramsOp(ProgramAxisOp):
     name = "tt.get_num_programs"
-
-
-COMPUTE_OPS: list[type[Operation]] = [
-    IntToPtrOp, PtrToIntOp, BitcastOp, FpToFpOp, ClampFOp, PreciseSqrtOp, PreciseDivFOp,
-    ApproxDivFOp, MulhiUIOp, AddPtrOp, SplatOp, UnsplatOp, ExpandDimsOp, BroadcastOp, TransOp,
-    ReshapeOp, CatOp, JoinOp, SplitOp, MakeRangeOp, GatherOp, HistogramOp, DotOp, DotScaledOp,
-    GetProgramIdOp, GetNumProgramsOp,
-]  # fmt: skip

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
 )
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
-from xdsl.ir import Operation
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -249,9 +248,3 @@ class AssertOp(FieldOp):
     message = prop_def(StringAttr)
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
-
-
-STRUCTURE_OPS: list[type[Operation]] = [
-    FuncOp, ReturnOp, CallOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp, MapElementwiseOp,
-    MapElementwiseReturnOp, ExternElementwiseOp, ElementwiseInlineAsmOp, PrintOp, AssertOp,
-]  # fmt: skip

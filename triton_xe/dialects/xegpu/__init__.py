@@ -78,6 +78,8 @@ from triton_xe.dialects.access_attributes import (
     sg_map,
     tdesc_attr,
 )
+from triton_xe.dialects.text.assembly import ops_of
+from triton_xe.dialects.xegpu import dpas, nd, scattered, sync
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
@@ -129,11 +131,7 @@ __all__ = [
 
 XeGPU = Dialect(
     "xegpu",
-    [
-        CreateNdTdescOp, LoadNdOp, StoreNdOp, PrefetchNdOp, UpdateNdOffsetOp, DpasOp,
-        CreateTdescOp, LoadGatherOp, StoreScatterOp, PrefetchOp, UpdateOffsetOp, AtomicRmwOp,
-        AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp, FenceOp,
-    ],
+    ops_of(vars(nd), vars(dpas), vars(scattered), vars(sync)),
     [
         TensorDescType, NbarrierType, SgMapAttr, TdescAttr, ScatteredAttr, CacheHintAttr,
         MemoryScopeAttr, FenceScopeAttr, MemoryKindAttr, AtomicKindAttr,

@@ -13,14 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    DenseArrayBase,
-    IntegerAttr,
-    IntegerType,
-    VectorType,
-    i1,
-)
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerAttr, IntegerType, VectorType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,

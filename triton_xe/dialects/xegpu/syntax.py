@@ -42,12 +42,7 @@ from triton_xe.dialects.access_attributes import (
     KeywordAttr,
     parse_int_list,
 )
-from triton_xe.dialects.text.assembly import (
-    FieldOp,
-    parse_operand_list,
-    print_type_after,
-    resolve,
-)
+from triton_xe.dialects.text.assembly import FieldOp, parse_operand_list, print_type_after, resolve
 from triton_xe.errors import LegalityError
 
 Index = SSAValue | int

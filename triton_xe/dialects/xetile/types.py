@@ -17,19 +17,12 @@ from xdsl.dialects.builtin import (
     ShapedType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import (
-    irdl_attr_definition,
-)
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from triton_xe.dialects.access_attributes import (
-    MemoryScopeAttr,
-    int_array,
-    ints,
-    parse_int_list,
-)
+from triton_xe.dialects.access_attributes import MemoryScopeAttr, int_array, ints, parse_int_list
 from triton_xe.dialects.xegpu.types import bit_width
 
 ROW_MAJOR = (1, 0)
