@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -58,6 +58,10 @@ def bit_width(element: Attribute) -> int:
     if not isinstance(element, FixedBitwidthType):
         raise VerifyException(f"{element} has no size; use an integer or a float type")
     return element.bitwidth
+
+
+def _refuse(rule: str) -> NoReturn:
+    raise VerifyException(f"tensor_desc: {rule}")
 
 
 @irdl_attr_definition
@@ -123,17 +127,13 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute, ShapedType, Container
     def verify(self) -> None:
         shape = self.get_shape()
         if len(shape) not in (1, 2) or min(shape) < 1:
-            raise VerifyException(
-                f"tensor_desc: a descriptor has 1 or 2 positive sizes, not {list(shape)}"
-            )
+            _refuse(f"a descriptor has 1 or 2 positive sizes, not {list(shape)}")
         if self.element_bits not in (4, 8, 16, 32, 64):
-            raise VerifyException(
-                f"tensor_desc: elements have 4, 8, 16, 32 or 64 bits, not {self.element_bits}"
-            )
+            _refuse(f"elements have 4, 8, 16, 32 or 64 bits, not {self.element_bits}")
         if self.scattered:
             _verify_scattered(self, shape)
         elif self.array_length > 1 and len(shape) == 1:
-            raise VerifyException("tensor_desc: array_length needs a 2D block, this one is 1D")
+            _refuse("array_length needs a 2D block, this one is 1D")
         if self.lane_map is not None:
             _verify_distribution(self, shape, self.lane_map)
 
@@ -206,24 +206,24 @@ def tensor_desc(
 
 def _verify_scattered(desc: TensorDescType, shape: tuple[int, ...]) -> None:
     if shape[0] not in SCATTERED_LANES:
-        raise VerifyException(
-            "tensor_desc: a scattered descriptor addresses 1, 2, 4, 8, 16 or 32 work-items,"
+        _refuse(
+            "a scattered descriptor addresses 1, 2, 4, 8, 16 or 32 work-items,"
             f" not {shape[0]}"
         )
     if len(shape) == 2 and shape[1] not in CHUNK_SIZES[1:]:
-        raise VerifyException(
-            "tensor_desc: a scattered descriptor with chunks has chunk_size_per_lane 2, 3, 4 or 8"
+        _refuse(
+            "a scattered descriptor with chunks has chunk_size_per_lane 2, 3, 4 or 8"
             f" as its second size, not {shape[1]}; without chunks it is 1D"
         )
     if desc.element_bits not in (8, 16, 32, 64):
-        raise VerifyException(
-            "tensor_desc: scattered elements have 8, 16, 32 or 64 bits,"
+        _refuse(
+            "scattered elements have 8, 16, 32 or 64 bits,"
             f" {desc.element_type} has {desc.element_bits}"
         )
     if desc.array_length > 1:
-        raise VerifyException("tensor_desc: a scattered descriptor has no array_length")
+        _refuse("a scattered descriptor has no array_length")
     if desc.encoding.chunk_size.data:
-        raise VerifyException("tensor_desc: the shape says what chunk_size_per_lane is")
+        _refuse("the shape says what chunk_size_per_lane is")
 
 
 def _verify_distribution(desc: TensorDescType, shape: tuple[int, ...], lanes: SgMapAttr) -> None:
@@ -233,28 +233,26 @@ def _verify_distribution(desc: TensorDescType, shape: tuple[int, ...], lanes: Sg
     for dim, size in enumerate(shape):
         step = lanes.layout[dim] * lanes.data[dim]
         if size % step:
-            raise VerifyException(
-                f"tensor_desc: size {size} of dimension {dim} is not a multiple of"
+            _refuse(
+                f"size {size} of dimension {dim} is not a multiple of"
                 f" wi_layout[{dim}] x wi_data[{dim}] = {step}"
             )
     if desc.scattered and (lanes.layout != (shape[0], 1) or lanes.data[0] != 1):
-        raise VerifyException(
-            f"tensor_desc: the sg_map of {shape[0]} work-items with chunks has wi_layout ="
+        _refuse(
+            f"the sg_map of {shape[0]} work-items with chunks has wi_layout ="
             f" [{shape[0]}, 1] and wi_data[0] = 1, one chunk each, not {lanes}"
         )
 
 
 def _verify_distribution_1d(size: int, lanes: SgMapAttr) -> None:
     if 1 not in lanes.layout or lanes.data[0] != 1:
-        raise VerifyException(
-            "tensor_desc: the sg_map of a 1D descriptor has one row or one column of work-items"
+        _refuse(
+            "the sg_map of a 1D descriptor has one row or one column of work-items"
             f" and wi_data[0] = 1, not {lanes}"
         )
     step = lanes.lanes * lanes.data_size
     if size % step:
-        raise VerifyException(
-            f"tensor_desc: size {size} is not a multiple of work-items x wi_data = {step}"
-        )
+        _refuse(f"size {size} is not a multiple of work-items x wi_data = {step}")
 
 
 def vnni_factor(element: Attribute) -> int:
