@@ -12,6 +12,7 @@ from examples.matmul import matmul_kernel
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import TARGETS, by_ip_version, nearest, target
 from triton_xe.runtime.opening import get, open_device, put
+from triton_xe.tools import cli
 from triton_xe.tools.commands.compile import compile_kernel
 
 
@@ -83,6 +84,13 @@ def test_a_device_that_lacks_features_computes_the_same(name: str) -> None:
     c = get(device, buffers[2], (64, 64), np.float16)
     expected = a.astype(np.float32) @ b.astype(np.float32)
     assert np.abs(c - expected).max() < 0.05
+
+
+def test_the_command_compiles_for_a_device_that_lacks_features(tmp_path: Path) -> None:
+    kernel = f"{Path(__file__).parents[3] / 'examples/matmul.py'}::matmul_kernel"
+    rest = ["--emit", "ttgir", "-o", str(tmp_path / "out"), "--signature", SIGNATURE]
+    assert cli.main(["compile", kernel, "--target", "pvc-no-dpas", *rest]) == 0
+    assert "xpu:pvc-no-dpas" in (tmp_path / "out").read_text()
 
 
 @pytest.mark.intel_driver

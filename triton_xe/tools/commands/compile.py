@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_xe.hardware.target import TARGETS
+from triton_xe.hardware.target import TARGETS, is_target
 from triton_xe.hardware.target import target as find_target
 
 STAGES = {"ttir": "ttir", "ttgir": "ttgir", "xetile": "xetile", "xegpu": "xegpu", "llvm": "llir",
@@ -35,11 +35,20 @@ C header; triton_xe.runtime.load_folder(DIR) launches it where triton is not ins
 """
 
 
+class _Devices(tuple[str, ...]):
+    """Names of devices to choose from; those of devices that lack a feature are not shown."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return is_target(str(name))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE::KERNEL",
                         help="a Python file, and a @triton.jit function in it")
     parser.add_argument("--signature", required=True, help="name=value of each argument")
-    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
+    parser.add_argument("--target", default="bmg", choices=_Devices(TARGETS), help="device")
     parser.add_argument("--emit", default="spirv", choices=(*STAGES, *NATIVE), help="stage")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
