@@ -3,6 +3,7 @@
 from benchmarks import (
     compile_time,
     launch_cost,
+    loops,
     matmul,
     sanitizer_cost,
     simulator_speed,
@@ -12,6 +13,7 @@ from benchmarks import (
 
 def main() -> None:
     compile_time.main([])
+    loops.main([])
     launch_cost.main([])
     matmul.main()
     softmax.main()
