@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from triton_xe.hardware.register_file import CARRIED_LIMIT, SMALL, register_file
+from triton_xe.hardware.register_file import CARRIED_LIMIT, MOST_CARRIED, SMALL, register_file
 from triton_xe.lowering.emit.module import emit_module
 from triton_xe.lowering.emit.pressure import pressure
 from triton_xe.lowering.emit.writer import ModuleState
@@ -23,6 +23,7 @@ from triton_xe.lowering.module_facts import (
     module_warps,
     options_of,
     plans_of,
+    remark,
     remarks_of,
 )
 from triton_xe.lowering.rewriting import detach, functions
@@ -88,7 +89,10 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
         _rename_kernels(module)
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
                         contract=options.contract)
-    text = str(state.llvm)
+    text, carried = str(state.llvm), state.carried_bytes // device.grf_bytes
+    if carried >= MOST_CARRIED:
+        remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
+                       "will spill; use smaller blocks or more warps")
     registers = register_file(options.grf_mode, _is_crowded(state), state.num_warps, device)
     flags = (registers.flag, EXACT_DIVISION if state.precise else "")
     return LlvmStage(text, verified(text)), {

@@ -15,6 +15,9 @@ minutes (IGC 2.38, bmg); of more it says "total scratch space exceeds HW support
 CARRIED_LIMIT = 64
 """Registers; loops that carry as many leave too few of 128 for operands."""
 
+MOST_CARRIED = 192
+"""Registers; a loop that carries as many leaves too few of 256 for operands."""
+
 
 @dataclass(frozen=True)
 class RegisterFile:

@@ -65,6 +65,12 @@ def test_the_register_file_of_common_kernels(name, large):
     assert ("large-register-file" in flags) == large
 
 
+def test_a_loop_that_cannot_fit_is_told_with_the_remedy():
+    remarks = loops.compiled("gemm", "bmg", num_warps=16).metadata.remarks
+    assert [r for r in remarks if "carries 256 registers of at most 256" in r and "more warps" in r]
+    assert not any("carries" in r for r in loops.compiled("gemm", "bmg").metadata.remarks)
+
+
 def test_a_work_group_of_64_warps_needs_the_threads_of_the_small_file():
     assert "large-register-file" not in loops.compiled(
         "gemm", "bmg", num_warps=64).metadata.build_flags
