@@ -8,7 +8,6 @@ lack could fall below the smallest number, operands are scaled by powers of two 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from operator import and_
@@ -29,15 +28,11 @@ def _below(x: Term, power: int) -> Term:
 
 
 def _finite(*values: Term) -> Term:
-    return reduce(and_, reversed([x.size < math.inf for x in values]))
+    return reduce(and_, reversed([x.is_finite() for x in values]))
 
 
 def _is_zero(x: Term) -> Term:
     return x.equals(0.0)
-
-
-def _is_negative(x: Term) -> Term:
-    return x.bits < 0
 
 
 def _scaled(test: Term, x: Term, power: int) -> Term:
@@ -62,7 +57,7 @@ def step(mode: str, result: Term, lack: Term) -> Term:
 
 def _overflowed(result: Term, lack: Term, finite: Term) -> Term:
     """The lack, also of a result that became infinite though the exact one is finite."""
-    return where(result.size.equals(math.inf) & finite, -result, lack)
+    return where(result.is_infinite() & finite, -result, lack)
 
 
 def _by_size(a: Term, b: Term) -> tuple[Term, Term]:
@@ -74,7 +69,7 @@ def _by_size(a: Term, b: Term) -> tuple[Term, Term]:
 def add(a: Term, b: Term, mode: str) -> Term:
     total = a + b
     if mode == "rd":
-        negative = _is_negative(a) | _is_negative(b)
+        negative = a.is_negative() | b.is_negative()
         total = where(_is_zero(total) & negative, -0.0, total)
     large, small = _by_size(a, b)
     lack = small - (total - large)
@@ -102,7 +97,7 @@ def divide(a: Term, b: Term, mode: str) -> Term:
     tiny = _below(a, SMALL[a.width]) & _below(b, -SMALL[a.width])
     over, under = (_scaled(tiny, x, SCALE[a.width]) for x in (a, b))
     rest = (-quotient).fma(under, over)
-    lack = where(_is_negative(b), -rest, rest)
+    lack = where(b.is_negative(), -rest, rest)
     finite = _finite(a, b) & ~_is_zero(b)
     return step(mode, quotient, _overflowed(quotient, lack, finite))
 

@@ -69,13 +69,14 @@ _BUILTINS: dict[type[Operation], str] = {
 }
 
 
-def _call(method: str, name: str) -> Formula:
+def called(method: str, name: str) -> Formula:
+    """The function that an intrinsic or a builtin computes."""
     return lambda x, *others: getattr(x, method)(name, *others)
 
 
 _IN_FLOAT_OR_DOUBLE: dict[type[Operation], Formula] = {
-    **{kind: _call("intrinsic", name) for kind, name in _INTRINSICS.items()},
-    **{kind: _call("builtin", name) for kind, name in _BUILTINS.items()},
+    **{kind: called("intrinsic", name) for kind, name in _INTRINSICS.items()},
+    **{kind: called("builtin", name) for kind, name in _BUILTINS.items()},
     maths.ExpOp: _exponential,
     maths.Exp2Op: lambda x: x.builtin("exp2" if x.is_double else "native_exp2"),
     arith.DivfOp: lambda a, b: a / b,
@@ -139,7 +140,7 @@ def _extremum(name: str) -> Formula:
 
 _IN_THEIR_TYPE: dict[type[Operation], Formula] = {
     maths.FmaOp: lambda a, b, c: a.fma(b, c),
-    arith.MaxnumfOp: _call("intrinsic", "maxnum"), arith.MinnumfOp: _call("intrinsic", "minnum"),
+    arith.MaxnumfOp: called("intrinsic", "maxnum"), arith.MinnumfOp: called("intrinsic", "minnum"),
     arith.MaximumfOp: _extremum("maxnum"), arith.MinimumfOp: _extremum("minnum"),
 }
 

@@ -19,7 +19,7 @@ from triton_xe.lowering.emit.arithmetic import elementwise
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import directed_rounding, floats, special
 from triton_xe.lowering.emit.maths.conversions import widest
-from triton_xe.lowering.emit.maths.functions import absolute, arcp_quotient, high_product
+from triton_xe.lowering.emit.maths.functions import absolute, arcp_quotient, called, high_product
 from triton_xe.lowering.emit.maths.terms import Term, exact_quotient, exact_root, where
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I1, I8, I32, I64, scalar_type
 
@@ -43,14 +43,6 @@ def lower_extern(em: Emitter, op: ExternElementwiseOp) -> None:
         return made.resized(into).value if made.kind == I1 else made.value
 
     elementwise(em, op, write)
-
-
-def _intrinsic(name: str) -> Function:
-    return lambda x, *others: x.intrinsic(name, *others)
-
-
-def _builtin(name: str) -> Function:
-    return lambda x, *others: x.builtin(name, *others)
 
 
 _INTRINSICS = {
@@ -79,7 +71,7 @@ def _reciprocal_root(x: Term) -> Term:
     rest = x.fma(y, -product)
     lack = (-product).fma(y, 1.0) - rest * y
     better = (y * 0.5).fma(lack, y)
-    return where(_is_finite(better), better, y)
+    return where(better.is_finite(), better, y)
 
 
 def _remainder(x: Term, y: Term) -> Term:
@@ -90,14 +82,14 @@ def _remainder(x: Term, y: Term) -> Term:
     once = rest - size
     twice = where(once + once >= size, once - size, once)
     result = where(over, twice, rest)
-    negated = where(_sign(x), -result, result)
+    negated = where(x.is_negative(), -result, result)
     return where(size.equals(0.0), math.nan, negated)
 
 
 def _integer_power(x: Term, n: Term) -> Term:
     power = x.size.builtin("pow", n.to_float(x.kind))
     odd = (n & 1).differs(0)
-    return where(odd & _sign(x), -power, power)
+    return where(odd & x.is_negative(), -power, power)
 
 
 def _of_half_turns(x: Term, name: str) -> Term:
@@ -142,18 +134,6 @@ def _reciprocal_norm(*args: Term) -> Term:
 # -- the bits of floats ----------------------------------------------------------------------------
 
 
-def _sign(x: Term) -> Term:
-    return x.bits < 0
-
-
-def _is_infinite(x: Term) -> Term:
-    return x.size.equals(math.inf)
-
-
-def _is_finite(x: Term) -> Term:
-    return x.size < math.inf
-
-
 def _next_after(x: Term, y: Term) -> Term:
     bits = x.bits
     toward = (x < y) ^ (x > 0.0)
@@ -178,14 +158,14 @@ def _exponent(x: Term) -> Term:
 def _integer_logarithm(x: Term) -> Term:
     """Of zero and NaN the least integer, of infinities the largest."""
     found = _exponent(x).resized(I32)
-    found = where(_is_infinite(x), 0x7FFFFFFF, found)
+    found = where(x.is_infinite(), 0x7FFFFFFF, found)
     return where(x.unordered(0.0, "=="), -(1 << 31), found)
 
 
 def _float_logarithm(x: Term) -> Term:
     found = _exponent(x).to_float(x.kind)
     found = where(x.equals(0.0), -math.inf, found)
-    return where(_is_finite(x), found, x.size)
+    return where(x.is_finite(), found, x.size)
 
 
 def _from_words(high: Term, low: Term) -> Term:
@@ -252,9 +232,9 @@ def _picked_bytes(a: Term, b: Term, select: Term) -> Term:
 
 
 FUNCTIONS: dict[str, Function] = {
-    **{name: _intrinsic(of) for name, of in _INTRINSICS.items()},
-    **{name: _builtin(name) for name in _SAME_BUILTINS},
-    **{name: _builtin(of) for name, of in _BUILTINS.items()},
+    **{name: called("intrinsic", of) for name, of in _INTRINSICS.items()},
+    **{name: called("builtin", name) for name in _SAME_BUILTINS},
+    **{name: called("builtin", of) for name, of in _BUILTINS.items()},
     **special.FUNCTIONS,
     **directed_rounding.FUNCTIONS,
     "add_rn": lambda a, b: a + b, "sub_rn": lambda a, b: a - b, "mul_rn": lambda a, b: a * b,
@@ -271,9 +251,9 @@ FUNCTIONS: dict[str, Function] = {
     "normcdfinv": lambda x: special.erfcinv(x * 2.0) * -math.sqrt(2.0),
     **dict.fromkeys(("norm3d", "norm4d"), _norm),
     **dict.fromkeys(("rhypot", "rnorm3d", "rnorm4d"), _reciprocal_norm),
-    **dict.fromkeys(("signbit", "signbitf", "signbitd"), _sign),
-    **dict.fromkeys(("isinf", "isinff", "isinfd"), _is_infinite),
-    **dict.fromkeys(("isfinited", "finitef"), _is_finite),
+    **dict.fromkeys(("signbit", "signbitf", "signbitd"), Term.is_negative),
+    **dict.fromkeys(("isinf", "isinff", "isinfd"), Term.is_infinite),
+    **dict.fromkeys(("isfinited", "finitef"), Term.is_finite),
     "isnan": Term.is_nan, "nextafter": _next_after,
     "ilogb": _integer_logarithm, "logb": _float_logarithm,
     **{name: partial(_as_bits, kind=kind) for name, kind in _BITS.items()},
@@ -299,7 +279,7 @@ FUNCTIONS: dict[str, Function] = {
     "clz": lambda x: x.count_bits("ctlz").resized(I32),
     "popc": lambda x: x.count_bits("ctpop").resized(I32),
     "ffs": _first_set_bit,
-    "brev": _intrinsic("bitreverse"),
+    "brev": called("intrinsic", "bitreverse"),
     "mulhi": partial(high_product, signed=True), "umulhi": partial(high_product, signed=False),
     "mul24": _product_of_24_bits,
     "umul24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),

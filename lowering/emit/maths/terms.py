@@ -8,6 +8,7 @@ of integers signed; `>>` shifts zeros in.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -119,6 +120,16 @@ class Term:
 
     def is_nan(self) -> Term:
         return self.unordered(self)
+
+    def is_infinite(self) -> Term:
+        return self.size.equals(math.inf)
+
+    def is_finite(self) -> Term:
+        return self.size < math.inf
+
+    def is_negative(self) -> Term:
+        """Whether the sign of a float is set, also of zero and NaN."""
+        return self.bits < 0
 
     # -- conversions ---------------------------------------------------------------------------
 
