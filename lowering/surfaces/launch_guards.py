@@ -27,6 +27,7 @@ from triton_xe.lowering.module_facts import (
     options_of,
 )
 from triton_xe.lowering.surfaces.affine import (
+    Affine,
     Iteration,
     Remainder,
     Unknown,
@@ -201,6 +202,10 @@ class _Steps:
             step = self.value(owner.step)
             passed = self.table.step("multiply", self.symbol(Iteration(owner)), step)
             return self.table.step("add", self.value(owner.lb), passed)
+        formula = Affine().scalar(value)
+        if isinstance(kind, IntegerType) and formula != Poly.symbol(value):
+            found = self.poly(formula)
+            return self.table.step("add", found, self.table.constant(0), kind.width.data)
         raise Unknown("the host does not know what a loop carries")
 
 
