@@ -135,13 +135,16 @@ class TileAnalysis:
         surface = SurfaceFacts(contiguous_dim=0 if transposed else 1)
         make = plan_block_load if loads else plan_block_store
         bits = bit_width(kind.element_type)
+        # halves were converted from accumulators, to wherever they are wanted
+        is_moved = not loads and bits == 16
+        objective = Objective.MESSAGES if is_moved else Objective.INSTRUCTIONS
         out = []
         for rows in spans(operand.row_cuts):
             for columns in spans(operand.column_cuts):
                 part = operand.part(rows, columns)
                 plan = make(part.layout, surface, bits, self.target,
                             fragment=fragment_for(operand, rows.first, bits),
-                            objective=Objective.INSTRUCTIONS)
+                            objective=objective)
                 if isinstance(plan, Refusal):
                     self._refused(op, plan)
                     return None

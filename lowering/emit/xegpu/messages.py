@@ -367,8 +367,13 @@ def _assemble(
     em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], elements: int,
     parts: int, bits: int,
 ) -> ir.Value:
-    """Single values put together: the general way."""
+    """Elements of two vectors by one shuffle; else single values put together."""
     kind = ir.IntType(bits)
+    if parts == 1 and len(loads) == 2 and not any(isinstance(x, Loaded) for x in loads):
+        first, second = (as_integers(em, held.value) for held in loads)
+        is_plain = isinstance(first.type, ir.VectorType) and first.type.element == kind
+        if is_plain and first.type == second.type:
+            return em.shuffle(first, second, [m * first.type.count + e for m, e, _ in sources])
     scalars = [_part(em, loads[m], e, p, bits) for m, e, p in sources]
     if parts == 1:
         return em.pack(kind, scalars)
