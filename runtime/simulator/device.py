@@ -215,7 +215,7 @@ class SimulatedDevice:
         if kernel.host.is_whole:
             launcher.run(launch)
             return
-        cold = bytearray(grid[0] * grid[1] * grid[2] * launch.sub_groups)
+        cold = bytearray(grid[0] * grid[1] * grid[2] * launch.host.sub_groups)
         launcher.run(launch, cold)
         count = cold.count(1)
         if count:
@@ -247,7 +247,7 @@ class SimulatedDevice:
         if kernel.guards is None:
             kernel.guards = self._compile(kernel.source, Part.GUARDS)
         launch = self._launch(kernel.guards, grid, args)
-        cold = bytearray(math.prod(grid) * launch.sub_groups)
+        cold = bytearray(math.prod(grid) * launch.host.sub_groups)
         try:
             launcher.run(launch, cold)
         except SimulatorTrap:
@@ -268,7 +268,7 @@ class SimulatedDevice:
         state: shadow.LaunchState,
     ) -> None:
         launch = self._launch(kernel, grid, args)._replace(state=state)
-        cold = bytearray(math.prod(grid) * launch.sub_groups)
+        cold = bytearray(math.prod(grid) * launch.host.sub_groups)
         launcher.run(launch, cold)
         if 1 in cold:
             raise DeviceError(f"kernel {kernel.name}: the answers of its guards changed")
@@ -314,11 +314,8 @@ class SimulatedDevice:
     def _launch(
         kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
     ) -> launcher.Launch:
-        host = kernel.host
-        arguments = launcher.pack_arguments(kernel.name, host.argument_types, args)
-        return launcher.Launch(kernel.name, kernel.address, arguments, grid, host.sub_groups,
-                               host.slm_bytes, host.has_barrier, host.locations, host.tile_heads,
-                               host.tile_bytes)
+        arguments = launcher.pack_arguments(kernel.name, kernel.host.argument_types, args)
+        return launcher.Launch(kernel.host, kernel.address, arguments, grid)
 
     def synchronize(self) -> None:
         """Launches have ended when `launch` returns."""

@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
 
 import triton_xe
 from triton_xe.hardware.target import Target
 
 
-@dataclass(frozen=True)
-class XpuDeviceProperties:
-    """The names and units of torch's class: bytes, MHz, bits.
+class XpuDeviceProperties(SimpleNamespace):
+    """The names and units of torch's class: bytes, MHz, bits; `properties_of` lists them.
 
     `name` starts with the product and ends with the target's name; `architecture` packs the IP
     version the way the compute runtime does: release in the high bits, then the version.
     """
-
-    name: str
-    platform_name: str
-    vendor: str
-    device_id: int
-    driver_version: str
-    version: str
-    max_compute_units: int
-    gpu_eu_count: int
-    gpu_subslice_count: int
-    max_work_group_size: int
-    max_num_sub_groups: int
-    memory_clock_rate: int
-    memory_bus_width: int
-    sub_group_sizes: list[int]
-    warp_size: int
-    local_mem_size: int
-    last_level_cache_size: int
-    has_fp16: bool
-    has_fp64: bool
-    has_atomic64: bool
-    has_bfloat16_conversions: bool
-    has_subgroup_matrix_multiply_accumulate: bool
-    has_subgroup_matrix_multiply_accumulate_tensor_float32: bool
-    has_subgroup_2d_block_io: bool
-    is_integrated_gpu: bool
-    total_memory: int
-    architecture: int
-    target_name: str
-    type: str
-    uuid: Any
 
     def __repr__(self) -> str:
         return (

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
 from triton_xe.runtime.simulator.sanitizer.reports import explain, program
 from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, use
 from triton_xe.runtime.simulator.sanitizer.state import Code, Word
+from triton_xe.runtime.simulator.widen.host import HostKernel
 
 Arguments = ctypes.Array[ctypes.c_char]
 _RECORD = ctypes.c_int64 * Record.COUNT
@@ -87,18 +88,12 @@ def _rounded(kind: str, value: float) -> int:
 
 
 class Launch(NamedTuple):
-    """A grid of a loaded kernel: where its code is and what each work-group needs."""
+    """A grid of a loaded kernel: where its code is."""
 
-    kernel: str
+    host: HostKernel
     address: int
     arguments: Arguments
     grid: tuple[int, int, int]
-    sub_groups: int
-    slm_bytes: int
-    has_barrier: bool
-    places: Mapping[int, str]
-    tile_heads: int = 0
-    tile_bytes: int = 0
     state: LaunchState | None = None
     """Set for a sanitized launch."""
 
@@ -114,11 +109,11 @@ def run(launch: Launch, cold: bytearray | None = None) -> None:
 
 def run_again(launch: Launch, cold: bytearray) -> None:
     """Run the subgroups marked in `cold`, in the whole kernel."""
-    rows = np.frombuffer(cold, np.uint8).reshape(-1, launch.sub_groups)
+    rows = np.frombuffer(cold, np.uint8).reshape(-1, launch.host.sub_groups)
     groups = np.flatnonzero(rows.any(axis=1)).astype(np.int64)
-    if launch.has_barrier and not rows[groups].all():
+    if launch.host.has_barrier and not rows[groups].all():
         raise SimulatorTrap(
-            f"kernel {launch.kernel}: subgroups of work-group {groups[0]} part ways before a "
+            f"kernel {launch.host.name}: subgroups of work-group {groups[0]} part ways before a "
             "barrier; a real device hangs"
         )
     _run_groups(launch, len(groups), groups, cold)
@@ -132,21 +127,21 @@ def _run_groups(
     threads = 1 if launch.state is not None else min(knobs.threads(), total)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
     record = _RECORD(
-        ctypes.addressof(launch.arguments), *launch.grid, total, chunk, launch.sub_groups,
-        launch.slm_bytes, 0, 0 if cold is None else _address(cold),
+        ctypes.addressof(launch.arguments), *launch.grid, total, chunk, launch.host.sub_groups,
+        launch.host.slm_bytes, 0, 0 if cold is None else _address(cold),
         0 if groups is None else groups.ctypes.data,
         0 if launch.state is None else launch.state.address,
     )
     address = ctypes.addressof(record)
     record[Record.ERROR] = address + 8 * Record.ERROR_RECORD
-    kind = "barrier" if launch.has_barrier else "plain"
+    kind = "barrier" if launch.host.has_barrier else "plain"
     runner = _runner(kind) if launch.state is None else _runner(kind, "checked")
-    tiles = tiles_offset(launch.slm_bytes)
+    tiles = tiles_offset(launch.host.slm_bytes)
     watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
     if launch.state is not None:
         use(launch.state)
     try:
-        memory = (tiles + launch.tile_bytes, tiles, launch.tile_heads)
+        memory = (tiles + launch.host.tile_bytes, tiles, launch.host.tile_heads)
         pool().run(threads, runner, launch.address, address, record[Record.ERROR], memory)
     finally:
         if launch.state is not None:
@@ -163,17 +158,17 @@ def _address(flags: bytearray) -> int:
 def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
     if error[0] == Code.TIME:
         return SimulatorTrap(
-            f"kernel {launch.kernel}{_still_running(launch, error)}: still running after "
+            f"kernel {launch.host.name}{_still_running(launch, error)}: still running after "
             f"{knobs.time_limit():g} s: an endless loop, or a wait for a program that comes later; "
             "TRITON_XE_TIME_LIMIT sets the limit"
         )
     if error[0] == FAULT:
         return SimulatorTrap(
-            f"kernel {launch.kernel}: an access at {error[2] & (1 << 64) - 1:#x}, where there is "
-            "no memory; TRITON_XE_SANITIZE=1 finds the line, the program and the tensor"
+            f"kernel {launch.host.name}: an access at {error[2] & (1 << 64) - 1:#x}, where there "
+            "is no memory; TRITON_XE_SANITIZE=1 finds the line, the program and the tensor"
         )
     if launch.state is not None and error[0] >= Code.BOUNDS:
-        return explain(launch.state, launch.kernel, launch.places, error, launch.grid)
+        return explain(launch.state, launch.host.name, launch.host.locations, error, launch.grid)
     return SimulatorTrap(_explain(launch, error))
 
 
@@ -181,7 +176,7 @@ def _still_running(launch: Launch, error: list[int]) -> str:
     """Where the first subgroup was that noticed the end, if one did."""
     if not error[4]:
         return ""
-    place = launch.places.get(error[1])
+    place = launch.host.locations.get(error[1])
     who = f"program {program(error[2], launch.grid)}, warp {error[3]}"
     return f", {place}, {who}" if place is not None else f", {who}"
 
@@ -190,9 +185,9 @@ def _explain(launch: Launch, error: list[int]) -> str:
     code, line, n = error[0], error[1], error[2:]
 
     def place(site: int) -> str:
-        return launch.places.get(site, f"line {site} of its LLVM module")
+        return launch.host.locations.get(site, f"line {site} of its LLVM module")
 
-    where = f"kernel {launch.kernel}, {place(line)}"
+    where = f"kernel {launch.host.name}, {place(line)}"
     if launch.state is not None and code == SURFACE_TRAP:
         words = launch.state.words
         group, warp = int(words[Word.GROUP]), int(words[Word.SUBGROUP])
@@ -209,7 +204,7 @@ def _explain(launch: Launch, error: list[int]) -> str:
             return "has ended" if done else f"waits at {place(site)}"
 
         return (
-            f"kernel {launch.kernel}: divergent barrier in work-group {n[0]}: subgroup 0 "
+            f"kernel {launch.host.name}: divergent barrier in work-group {n[0]}: subgroup 0 "
             f"{state(n[4], n[2])}, subgroup {n[1]} {state(n[5], n[3])}; a real device hangs"
         )
     return f"{where}: trap {code}"

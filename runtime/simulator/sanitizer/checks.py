@@ -20,8 +20,7 @@ from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
-from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_group, list_of
-from triton_xe.runtime.simulator.sanitizer.state import (
+from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
     EPOCH,
@@ -31,6 +30,9 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     SEVERAL_GROUPS,
     SEVERAL_OWNERS,
     WARP,
+)
+from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_group, list_of
+from triton_xe.runtime.simulator.sanitizer.state import (
     Code,
     Entry,
     Fault,

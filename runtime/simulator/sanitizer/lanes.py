@@ -8,19 +8,17 @@ from contextlib import contextmanager
 from triton_xe.runtime.simulator.ir import I1, I32, I64, Type, integers, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
-from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
-from triton_xe.runtime.simulator.sanitizer.records import Checks
-from triton_xe.runtime.simulator.sanitizer.state import (
+from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
     GROUP,
     PHASE,
     SEVERAL_OWNERS,
     WARP,
-    Entry,
-    Kind,
-    Word,
 )
+from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
+from triton_xe.runtime.simulator.sanitizer.records import Checks
+from triton_xe.runtime.simulator.sanitizer.state import Entry, Kind, Word
 
 
 def check_lanes(w: Checks, *arguments: Value) -> Value:

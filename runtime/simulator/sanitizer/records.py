@@ -14,6 +14,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir import I32, I64, constant, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
+from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.state import Joined, Reader, Word
 
@@ -123,15 +124,15 @@ def full(w: Checks, ctx: Value) -> None:
 
 def list_of(w: Checks, cell: Value) -> Value:
     """The list of accesses that a cell of several programs has; 0 is none."""
-    several = s.GROUP.of(cell) == s.SEVERAL_GROUPS
-    return w.select(several, s.LIST.of(cell), 0).to(I32)
+    several = cells.GROUP.of(cell) == cells.SEVERAL_GROUPS
+    return w.select(several, cells.LIST.of(cell), 0).to(I32)
 
 
 def joined_in_group(w: Checks, old: Value, new: Value) -> Value:
     """The cell of two readers of one work-group: bytes of both, atomic if both are, as of now."""
-    several = w.select((old ^ new).has(s.WARP.full), s.WARP.full, 0)
-    plain = new & ~s.ATOMIC.full | old & s.BYTES.full
-    return plain | old & new & s.ATOMIC.full | several
+    several = w.select((old ^ new).has(cells.WARP.full), cells.WARP.full, 0)
+    plain = new & ~cells.ATOMIC.full | old & cells.BYTES.full
+    return plain | old & new & cells.ATOMIC.full | several
 
 
 def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
@@ -153,12 +154,12 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     with w.when(listed.value == 0):
         listed.value = element(old, w.term(0, I32))
     first, following = w.pool.read(listed.value)
-    owner = w.select(writes, s.WARP.first, s.GROUP.first)
+    owner = w.select(writes, cells.WARP.first, cells.GROUP.first)
     again = first >> owner == new >> owner
     cell = w.select(again, joined_in_group(w, first, new), new)
     made = element(cell, w.select(again, following, listed.value))
-    index = made.to(I64) << s.LIST.first
-    result = index | s.SEVERAL_OWNERS | (old | new) & s.BYTES.full
+    index = made.to(I64) << cells.LIST.first
+    result = index | cells.SEVERAL_OWNERS | (old | new) & cells.BYTES.full
     for word, value in ((Joined.OLD, old), (Joined.NEW, new), (Joined.MADE, result),
                         (Joined.WRITES, writes)):
         kept[word] = value

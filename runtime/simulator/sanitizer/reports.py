@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.run.blocks import Block
-from triton_xe.runtime.simulator.sanitizer import state as s
+from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
 from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Fault, Kind, Word
 
@@ -117,11 +117,11 @@ class _Report:
     def race(self) -> str:
         f = self.fault
         other = f.other & (1 << 64) - 1
-        group, warp = s.GROUP.of(other) - 1, s.WARP.of(other)
-        verb = "atomic" if f.other_writes and s.ATOMIC.of(other) else _verb(f.other_writes)
-        if group == s.SEVERAL_GROUPS - 1:
+        group, warp = cells.GROUP.of(other) - 1, cells.WARP.of(other)
+        verb = "atomic" if f.other_writes and cells.ATOMIC.of(other) else _verb(f.other_writes)
+        if group == cells.SEVERAL_GROUPS - 1:
             who = "several programs"
-        elif warp == s.SEVERAL:
+        elif warp == cells.SEVERAL:
             who = f"several warps of program {program(group, self.grid)}"
         else:
             who = self._who(group, warp)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
+from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
@@ -35,7 +36,7 @@ RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
 """Records of releases that a launch begins with, and may have: 1 GiB."""
 SPARE_RECORDS = 1 << 13
 """For the access that is under way when there is no more room: two per dword, of 16 KiB at most."""
-MOST_GROUPS = checks.SEVERAL_GROUPS - 2
+MOST_GROUPS = cells.SEVERAL_GROUPS - 2
 Words = NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = threading.Lock()

@@ -1,18 +1,16 @@
 """What the checks of a launch keep in memory, and the functions that they are made of.
 
 Each record has one definition, which generated code and Python's readers share: an `IntEnum` of its
-words, or `Bits` for the fields of a cell.
+words, or (`cells`) `Bits` for the fields of a cell.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Value
 from triton_xe.runtime.simulator.library.names import symbol
 
 # --- 64-bit words ---------------------------------------------------------------------------------
@@ -208,40 +206,6 @@ class Reader(IntEnum):
     HIGH = 1
     NEXT = 2
 
-
-# --- cells ----------------------------------------------------------------------------------------
-
-Cells = TypeVar("Cells", Value, int)
-
-
-@dataclass(frozen=True)
-class Bits:
-    """A field of a 64-bit cell."""
-
-    first: int
-    count: int
-
-    @property
-    def most(self) -> int:
-        """Its largest value."""
-        return (1 << self.count) - 1
-
-    @property
-    def full(self) -> int:
-        """All of its bits."""
-        return self.most << self.first
-
-    def of(self, cell: Cells) -> Cells:
-        return (cell >> self.first) & self.most
-
-
-BYTES, ATOMIC, EPOCH, PHASE, WARP, GROUP = (
-    Bits(*b) for b in ((0, 4), (4, 1), (5, 13), (18, 18), (36, 7), (43, 21)))
-"""`GROUP` is the number + 1.  A cell of several work-groups has the index of a list of accesses, or
-0, in place of epoch and phase."""
-SEVERAL, SEVERAL_GROUPS = WARP.most, GROUP.most
-SEVERAL_OWNERS = WARP.full | -1 << GROUP.first
-LIST = Bits(EPOCH.first, EPOCH.count + PHASE.count)
 
 # --- what an access is, what it means -------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from triton_xe.runtime.simulator.ir import I8, I32, I64
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
+from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import (
     acquires_more,
@@ -74,7 +75,7 @@ def _prepare(w: Checks, release: Memory) -> None:
     alone = state[Word.WITHIN] == 0
     for word, value in (
         (Release.NODE, MADE_LATER), (Release.EPOCH, state[Word.EPOCH]),
-        (Release.PHASE, state[Word.GLOBAL_PHASE] & s.PHASE.most),
+        (Release.PHASE, state[Word.GLOBAL_PHASE] & cells.PHASE.most),
         (Release.ACQUIRED, state[Word.ACQUIRED_LIST]),
         (Release.FLOOR, w.select(alone, state[Word.FLOOR], 0)),
         (Release.ACQUISITIONS, state[Word.ACQUISITIONS]),

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from triton_xe.errors import SimulatorTrap
 from triton_xe.intrinsics import Family, definitions, find
 from triton_xe.intrinsics.definitions import block_1d, ids
 from triton_xe.runtime.simulator import ir
@@ -64,7 +63,7 @@ def call(w: Widener, i: Instruction) -> None:
         (lane_call if is_lane_helper(target.name) else function_call)(w, i, target)
         return
     if known.family not in _CHECKED and not known.available(w.context.target):
-        raise SimulatorTrap(f"{w.where(i)}: {w.context.target.name} has no {known.name}")
+        w.refuse(i, f"{w.context.target.name} has no {known.name}")
     if is_barrier(i):
         barrier(w, i)
         return

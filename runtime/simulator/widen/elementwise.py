@@ -47,8 +47,6 @@ def define_known(w: Widener, i: Instruction) -> bool:
 
 def operation(w: Widener, i: Instruction) -> None:
     """Binary operations, comparisons, fneg."""
-    if define_known(w, i):
-        return
     if w.result_shape(i).wide:
         operands = [w.wide_of(o) for o in i.operands]
         w.define_wide(i, _computed(w, i, i.opcode, operands, i.flags))
@@ -132,8 +130,6 @@ def rebit(w: Widener, value: Value, target: ir.Type) -> Value:
 
 
 def select(w: Widener, i: Instruction) -> None:
-    if define_known(w, i):
-        return
     condition, a, b = i.operands
     chosen = w.value(condition)
     if not w.result_shape(i).wide:
@@ -187,8 +183,6 @@ def constant_offset(w: Widener, i: Instruction) -> int:
 
 
 def extractelement(w: Widener, i: Instruction) -> None:
-    if define_known(w, i):
-        return
     value = w.value(i.operands[0])
     index = i.operands[1].integer_value()
     if index is not None:
@@ -206,8 +200,6 @@ def extractelement(w: Widener, i: Instruction) -> None:
 
 
 def insertelement(w: Widener, i: Instruction) -> None:
-    if define_known(w, i):
-        return
     vector, item, at = i.operands
     index = at.integer_value()
     if not w.result_shape(i).wide:
@@ -229,8 +221,6 @@ def _lazy_parts(w: Widener, value: Value) -> list[Value]:
 
 
 def shufflevector(w: Widener, i: Instruction) -> None:
-    if define_known(w, i):
-        return
     a, b = i.operands
     s, n = w.lanes, a.type.lanes
     if not w.result_shape(i).wide:
@@ -293,15 +283,20 @@ def gather_lanes(w: Widener, results: list[Operand], t: ir.Type) -> Value:
     return Wide(w.b.pack(w.type_of(t), results), t)
 
 
+def _unless_known(rule: Rule) -> Rule:
+    """The rule, for results that are not known completely."""
+    return lambda w, i: None if define_known(w, i) else rule(w, i)
+
+
 RULES: dict[str, Rule] = {
-    **dict.fromkeys((*BINARY, "icmp", "fcmp", "fneg"), operation),
+    **dict.fromkeys((*BINARY, "icmp", "fcmp", "fneg"), _unless_known(operation)),
     **dict.fromkeys(CASTS, cast),
-    "select": select,
+    "select": _unless_known(select),
     "freeze": freeze,
     "getelementptr": getelementptr,
-    "extractelement": extractelement,
-    "insertelement": insertelement,
-    "shufflevector": shufflevector,
+    "extractelement": _unless_known(extractelement),
+    "insertelement": _unless_known(insertelement),
+    "shufflevector": _unless_known(shufflevector),
     "extractvalue": extractvalue,
     "insertvalue": insertvalue,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_xe.errors import LegalityError, SimulatorTrap
+from triton_xe.errors import LegalityError
 from triton_xe.hardware import block_2d, dpas
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics.genisa import DPAS
@@ -29,24 +29,20 @@ def check_block(w: Widener, action: str, arguments: BlockArguments, i: Instructi
             arguments.transpose, arguments.vnni,
         )
     except LegalityError as error:
-        raise SimulatorTrap(f"{w.where(i)}: {error}") from None
+        w.refuse(i, str(error))
     reason = _CHECKS[action](shape, w.context.target)
     if reason is not None:
-        raise SimulatorTrap(f"{w.where(i)}: illegal 2D block {action.lower()}: {reason}")
+        w.refuse(i, f"illegal 2D block {action.lower()}: {reason}")
     if w.lanes != block_2d.SUBGROUP_SIZE:
-        raise SimulatorTrap(
-            f"{w.where(i)}: 2D blocks need a subgroup of {block_2d.SUBGROUP_SIZE} lanes, "
-            f"this kernel has {w.lanes}"
-        )
+        w.refuse(i, f"2D blocks need a subgroup of {block_2d.SUBGROUP_SIZE} lanes, this kernel has "
+                    f"{w.lanes}")
     if action == "Prefetch":
         return
     t = i.type if action == "Read" else i.operands[-1].type
     nbytes = t.size * w.lanes
     if nbytes != shape.result_bytes:
-        raise SimulatorTrap(
-            f"{w.where(i)}: the registers of a 2D block {action.lower()} {shape} hold "
-            f"{shape.result_bytes} bytes, the LLVM type has {nbytes}"
-        )
+        w.refuse(i, f"the registers of a 2D block {action.lower()} {shape} hold "
+                    f"{shape.result_bytes} bytes, the LLVM type has {nbytes}")
 
 
 def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
@@ -63,22 +59,22 @@ def dpas_of(i: Instruction, target: Target) -> dpas.Dpas:
 def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
     """A DPAS must be in the device's table and its operands must have the right size."""
     if any(argument(i, name).integer_value() is None for name in _DPAS_CONSTANTS):
-        raise SimulatorTrap(f"{w.where(i)}: a DPAS whose types are not constants")
+        w.refuse(i, "a DPAS whose types are not constants")
     if argument(i, "dpasw").integer_value():
-        raise SimulatorTrap(f"{w.where(i)}: DPASW is not simulated")
+        w.refuse(i, "DPASW is not simulated")
     try:
         shape = dpas_of(i, w.context.target)
     except LegalityError as error:
-        raise SimulatorTrap(f"{w.where(i)}: illegal DPAS: {error}") from None
+        w.refuse(i, f"illegal DPAS: {error}")
     reason = dpas.check_dpas(
         shape.a, shape.b, shape.accumulator, w.context.target,
         repeat_count=shape.repeat_count, subgroup_size=w.lanes,
         depth=argument(i, "depth").integer_value() or 0,
     )
     if reason is not None:
-        raise SimulatorTrap(f"{w.where(i)}: illegal DPAS: {reason}")
+        w.refuse(i, f"illegal DPAS: {reason}")
     if {shape.a, shape.b} & {"bf8", "hf8"}:
-        raise SimulatorTrap(f"{w.where(i)}: DPAS of {shape.a} by {shape.b} is not simulated")
+        w.refuse(i, f"DPAS of {shape.a} by {shape.b} is not simulated")
     expected = (shape.repeat_count * shape.execution_size * i.type.scalar.size,
                 shape.a_bytes, shape.b_bytes)
     for name, operand, want in zip(
@@ -86,8 +82,6 @@ def check_dpas(w: Widener, i: Instruction) -> dpas.Dpas:
     ):
         found = operand.type.size * w.lanes
         if found != want and not (name == "A" and shape.repeat_count == 1 and found > want):
-            raise SimulatorTrap(
-                f"{w.where(i)}: operand {name} of a DPAS with {shape.repeat_count} rows holds "
-                f"{want} bytes, its type has {found}"
-            )
+            w.refuse(i, f"operand {name} of a DPAS with {shape.repeat_count} rows holds {want} "
+                        f"bytes, its type has {found}")
     return shape

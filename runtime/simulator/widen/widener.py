@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from triton_xe.errors import UnsupportedError
+from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
@@ -112,6 +112,10 @@ class Widener:
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")
+
+    def refuse(self, i: Instruction, why: str) -> NoReturn:
+        """Stop before running what a real device would do wrongly."""
+        raise SimulatorTrap(f"{self.where(i)}: {why}") from None
 
     def where(self, i: Instruction | None) -> str:
         """The kernel and the source location in it, for messages."""
