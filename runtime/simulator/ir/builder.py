@@ -99,10 +99,6 @@ class Builder:
     def arguments(self) -> list[Operand]:
         return self.function.arguments
 
-    def argument(self, name: str) -> Operand:
-        """The parameter of that name, without %."""
-        return next(a for a in self.function.arguments if a.text == f"%{name}")
-
     def name(self) -> str:
         self.count += 1
         return f"%{self.prefix}{self.count}"
@@ -138,14 +134,10 @@ class Builder:
     add = _binary("add")
     sub = _binary("sub")
     mul = _binary("mul")
-    udiv = _binary("udiv")
-    urem = _binary("urem")
-    shl = _binary("shl")
     lshr = _binary("lshr")
     ashr = _binary("ashr")
     and_ = _binary("and")
     or_ = _binary("or")
-    xor = _binary("xor")
     fadd = _binary("fadd")
     fsub = _binary("fsub")
     fmul = _binary("fmul")
@@ -193,9 +185,6 @@ class Builder:
 
     def ptrtoint(self, x: Operand, t: Type = I64) -> Operand:
         return self.cast("ptrtoint", x, t)
-
-    def inttoptr(self, x: Operand) -> Operand:
-        return self.cast("inttoptr", x, PTR)
 
     def bitcast(self, x: Operand, t: Type) -> Operand:
         """The same bits as type `t`, which must be spelled whole."""

@@ -354,66 +354,59 @@ class _Shadows(Values):
         """Report undefined bits where `i` would act on them."""
         known, o = find(i.callee), i.operands
         if i.opcode in ("br", "switch") and o:
-            self._use(i, "a branch on", o[0])
+            self._use("a branch on", o[0])
         elif i.opcode in ("load", "store"):
             if self._array(o[-1].local) is None:
-                self._use(i, f"a {i.opcode} through", o[-1])
+                self._use(f"a {i.opcode} through", o[-1])
                 if i.opcode == "store" and o[-1].type.space != 3:
-                    self._use(i, "a store of", o[0])
+                    self._use("a store of", o[0])
         elif i.opcode in ir.ATOMICS or known.family is Family.ATOMIC:
-            self._use(i, "an atomic on", *o)
+            self._use("an atomic on", *o)
         elif known is _LOAD or i.unfilled:
-            self._use(i, "the mask of a load made of", o[2])
-            self._use(i, "a load through", o[0], active=o[2])
+            self._use("the mask of a load made of", o[2])
+            self._use("a load through", o[0], active=o[2])
         elif known is _STORE:
-            self._use(i, "the mask of a store made of", o[3])
-            self._use(i, "a store through", o[0], active=o[3])
-            self._use(i, "a store of", o[1], active=o[3])
+            self._use("the mask of a store made of", o[3])
+            self._use("a store through", o[0], active=o[3])
+            self._use("a store of", o[1], active=o[3])
         elif known.family in (Family.BLOCK_2D, Family.PAYLOAD):
             self._check_block(i)
         elif known.family is Family.BLOCK_1D:
-            self._use(i, "a block access through", o[0])
+            self._use("a block access through", o[0])
             if known.has("value") and o[0].type.space != 3:
-                self._use(i, "a store of", o[1])
+                self._use("a store of", o[1])
         elif known is own.REPORT:
-            self._use(i, "a report on", o[-1])
+            self._use("a report on", o[-1])
         elif self._touches_memory(i):
             # a helper's last argument tells, where it is an i1, whether the lane takes part
-            self._use(i, "an atomic on", o[-1])
-            self._use(i, "an atomic on", *o[:-1], active=o[-1] if o[-1].type == ir.I1 else None)
+            self._use("an atomic on", o[-1])
+            self._use("an atomic on", *o[:-1], active=o[-1] if o[-1].type == ir.I1 else None)
         elif i.opcode == "call" and not known.known and i.callee not in self.helpers:
-            self._use(i, f"a call of {i.callee} with", *o)
+            self._use(f"a call of {i.callee} with", *o)
 
     def _check_block(self, i: Instruction) -> None:
         value = next((o for o in reversed(i.operands) if self._of(o)), None)
         if value is None:
             return
         written = find(i.callee).has("value") and value is i.operands[-1]
-        self._use(i, "the surface or place of a 2D block made of",
+        self._use("the surface or place of a 2D block made of",
                   *(i.operands[:-1] if written else i.operands))
         if written:
-            self._note_use(i, BLOCK, "a store of", value,
+            self._note_use(BLOCK, "a store of", value,
                            [*i.operands[:-1], self.shadow(value).operand])
 
-    def _use(
-        self, i: Instruction, what: str, *operands: Operand, active: Operand | None = None
-    ) -> None:
+    def _use(self, what: str, *operands: Operand, active: Operand | None = None) -> None:
         masks = [] if active is None else [active]
         for o in operands:
             if self._of(o):
-                self._note_use(i, USE, what, o, [self.shadow(o).operand, *masks])
+                self._note_use(USE, what, o, [self.shadow(o).operand, *masks])
 
-    def _note_use(
-        self, i: Instruction, callee: str, what: str, value: Operand, operands: list[Operand]
-    ) -> None:
-        self._note(callee, operands, len(self.plan.uses), i.callee)
+    def _note_use(self, callee: str, what: str, value: Operand, operands: list[Operand]) -> None:
+        self._note(callee, operands, len(self.plan.uses))
         self.plan.uses.append((what, self._of(value)))
 
-    def _note(
-        self, callee: str, operands: list[Operand], number: int, attributes: str = ""
-    ) -> None:
-        self.b.append(Instruction("call", ir.VOID, operands, callee=callee, extra=str(number),
-                                  attributes=attributes))
+    def _note(self, callee: str, operands: list[Operand], number: int) -> None:
+        self.b.call(callee, ir.VOID, [ir.constant(ir.I32, number), *operands])
 
 
 def _named(name: str) -> str:

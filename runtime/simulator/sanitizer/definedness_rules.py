@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
+from triton_xe.intrinsics.genisa import LSC_2D_BLOCK_WRITE, LSC_2D_BLOCK_WRITE_PAYLOAD
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir import I64, PTR, Instruction, Operand, constant, vector
@@ -30,28 +31,33 @@ def slm_shadow(w: Widener, i: Instruction) -> None:
     w.define(i, Uniform(moved, i.type) if alone else Wide(moved, i.type))
 
 
+def _number(i: Instruction) -> int:
+    """Of the load, or the use, that a call is about."""
+    return i.operands[0].integer_value() or 0
+
+
 def _report(w: Widener, i: Instruction, bad: Operand) -> None:
     w.note_location(i)
-    w.b.invoke(checks.UNDEFINED, *site(i), bad, int(i.extra))
+    w.b.invoke(checks.UNDEFINED, *site(i), bad, _number(i))
 
 
 def use(w: Widener, i: Instruction) -> None:
     """Undefined bits must not be acted on, in lanes that take part."""
-    shadow = i.operands[0]
+    _, shadow, *active = i.operands
     odd = w.wide_of(shadow)
     if shadow.type.scalar is not ir.I1:
         odd = w.b.icmp("ne", odd, 0)
     bad = lane_flags(w, odd, shadow.type.lanes)
-    if len(i.operands) > 1:
-        bad = w.b.and_(bad, lane_flags(w, w.mask(w.value(i.operands[1])), 1))
+    for mask in active:
+        bad = w.b.and_(bad, lane_flags(w, w.mask(w.value(mask)), 1))
     _report(w, i, bad)
 
 
 def origin(w: Widener, i: Instruction) -> None:
     """Record where a masked load would have read, in the lanes that it leaves undefined."""
     b = w.b
-    pointer, mask = (w.value(o) for o in i.operands)
-    row = b.add(b.zext(SG, I64), int(i.extra) * w.context.sub_groups)
+    pointer, mask = (w.value(o) for o in i.operands[1:])
+    row = b.add(b.zext(SG, I64), _number(i) * w.context.sub_groups)
     origins = b.load(PTR, state_word(w, Word.ORIGINS))
     at = b.gep(I64, origins, b.mul(row, origin_words(w.lanes)))
     group = b.add(w.context_word(Context.GROUP, I64), 1)
@@ -80,7 +86,8 @@ def dpas_shadow(w: Widener, i: Instruction) -> None:
 
 def block_store(w: Widener, i: Instruction) -> None:
     """Only the part of a 2D block inside its surface is stored."""
-    a, b = block_arguments(w, replace(i, callee=i.attributes)), w.b
+    message = LSC_2D_BLOCK_WRITE_PAYLOAD if i.operands[1].type.kind == "ptr" else LSC_2D_BLOCK_WRITE
+    a, b = block_arguments(w, replace(i, callee=message.name, operands=i.operands[1:])), w.b
     _, width, height, _, x, y = a.surface
     shadow = i.operands[-1]
     count = a.tile_width * a.tile_height

@@ -214,7 +214,8 @@ class FunctionWriter:
         w.source_label = block.label
         b.start(self._label(block.label))
         first = len(b.function.blocks) - 1
-        w.matrices.in_loop = any(map(is_dpas, block.instructions)) and self._repeats(block)
+        w.matrices.in_loop = any(map(is_dpas, block.instructions)) and (
+            block.label in self.function.reachable(block.successors))
         waiting: list[tuple[Instruction, Value]] = []
         for i in block.instructions:
             w.current = i
@@ -230,17 +231,6 @@ class FunctionWriter:
         w.current = None
         group_dpas(w, b.function.blocks[first:])
         self.ends[block.label] = last, terminator
-
-    def _repeats(self, block: Block) -> bool:
-        """Whether control can come back to a block."""
-        seen: set[str] = set()
-        todo = list(block.successors)
-        while todo:
-            label = todo.pop()
-            if label not in seen:
-                seen.add(label)
-                todo += self.by_label[label].successors
-        return block.label in seen
 
     def _define_phis(self, waiting: list[tuple[Instruction, Value]]) -> None:
         for i, value in waiting:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from triton_xe.runtime.simulator.analysis.shapes import Table
-from triton_xe.runtime.simulator.ir import Operand, Type, constant, vector
+from triton_xe.runtime.simulator.ir import Operand, Type, vector
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,6 @@ Value = Uniform | Tabled | Wide | Pieces | Slot | Private | Aggregate
 
 def uniform(value: Operand) -> Uniform:
     return Uniform(value, value.type)
-
-
-def uniform_constant(t: Type, number: float | str) -> Uniform:
-    return Uniform(constant(t, number), t)
 
 
 def contiguous_start(pointer: Value, nbytes: int) -> tuple[Operand, int] | None:
