@@ -9,10 +9,11 @@ import ctypes
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +107,17 @@ class SimulatedKernel:
         self.checked.clear()
 
 
+class _Work(NamedTuple):
+    """What a launch is given."""
+
+    grid: tuple[int, int, int]
+    args: Sequence[int | float]
+
+    @property
+    def groups(self) -> int:
+        return math.prod(self.grid)
+
+
 class SimulatedDevice:
     """One simulated GPU of the type `target_name`; see `runtime.device.Device`."""
 
@@ -191,53 +203,37 @@ class SimulatedDevice:
             other: Any = kernel.versions.general(failing)
             self.launch(other, grid, args, stream=stream, sanitize=sanitize)
             return
+        work = _Work(grid, args)
         if self.clock is not None and self.clock.is_dry():
-            self._launch(kernel, grid, args)
+            self._launch(kernel, work)
         else:
-            self._run(kernel, grid, args, sanitize)
+            self._run(kernel, work, sanitize)
         if self.clock is not None:
             self.clock.note(kernel, grid, args)
 
-    def _run(
-        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float],
-        sanitize: bool | None,
-    ) -> None:
+    def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
-            self._launch_checked(kernel, grid, args)
+            with self._checked(kernel, Instrumentation(knobs.sanitize_finite()), work) as made:
+                self._run_with_state(*made, work)
             return
         if knobs.trace():
-            self._launch_traced(kernel, grid, args, knobs.trace())
+            self._launch_traced(kernel, work, knobs.trace())
             return
         if kernel.prefers_whole:
-            launcher.run(self._launch(self._whole(kernel), grid, args))
+            launcher.run(self._launch(self._whole(kernel), work))
             return
-        launch = self._launch(kernel, grid, args)
+        launch = self._launch(kernel, work)
         if kernel.host.is_whole:
             launcher.run(launch)
             return
-        cold = bytearray(grid[0] * grid[1] * grid[2] * launch.host.sub_groups)
+        cold = bytearray(work.groups * launch.host.sub_groups)
         launcher.run(launch, cold)
         count = cold.count(1)
         if count:
             kernel.prefers_whole = count * 4 > len(cold)
-            launcher.run_again(self._launch(self._whole(kernel), grid, args), cold)
+            launcher.run_again(self._launch(self._whole(kernel), work), cold)
 
-    def _instrumented(
-        self, kernel: SimulatedKernel, plan: Instrumentation, grid: tuple[int, int, int],
-        args: Sequence[int | float],
-    ) -> SimulatedKernel:
-        """The variant of a kernel for `plan` and this launch, compiled once."""
-        part = Part.WHOLE if self._needs_fallback(kernel, grid, args) else Part.KNOWN
-        key = "trace" if plan.trace else "finite" if plan.finite else "checked", part
-        found = kernel.checked.get(key)
-        if found is None:
-            shadow.prepare()
-            found = kernel.checked[key] = self._compile(kernel.source, part, plan)
-        return found
-
-    def _needs_fallback(
-        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
-    ) -> bool:
+    def _needs_fallback(self, kernel: SimulatedKernel, work: _Work) -> bool:
         """Whether any work-group of a launch comes to code that a smaller kernel leaves out.
 
         Guards that trap say nothing; the launch itself, checked as a whole, tells why.
@@ -246,64 +242,56 @@ class SimulatedDevice:
             return False
         if kernel.guards is None:
             kernel.guards = self._compile(kernel.source, Part.GUARDS)
-        launch = self._launch(kernel.guards, grid, args)
-        cold = bytearray(math.prod(grid) * launch.host.sub_groups)
+        launch = self._launch(kernel.guards, work)
+        cold = bytearray(work.groups * launch.host.sub_groups)
         try:
             launcher.run(launch, cold)
         except SimulatorTrap:
             return True
         return 1 in cold
 
-    def _state(
-        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
-    ) -> shadow.LaunchState:
-        host = kernel.host
-        assert host.sanitizer is not None
-        return shadow.LaunchState(self._blocks, host.sanitizer, host.argument_types, args,
-                                  grid[0] * grid[1] * grid[2], host.slm_bytes,
-                                  host.sub_groups, host.lanes)
+    @contextmanager
+    def _checked(
+        self, kernel: SimulatedKernel, plan: Instrumentation, work: _Work
+    ) -> Iterator[tuple[SimulatedKernel, shadow.LaunchState]]:
+        """The variant of a kernel for `plan` and this launch, compiled once, and its state."""
+        with shadow.lock:
+            part = Part.WHOLE if self._needs_fallback(kernel, work) else Part.KNOWN
+            key = "trace" if plan.trace else "finite" if plan.finite else "checked", part
+            found = kernel.checked.get(key)
+            if found is None:
+                shadow.prepare()
+                found = kernel.checked[key] = self._compile(kernel.source, part, plan)
+            host = found.host
+            assert host.sanitizer is not None
+            state = shadow.LaunchState(
+                self._blocks, host.sanitizer, host.argument_types, work.args, work.groups,
+                host.slm_bytes, host.sub_groups, host.lanes)
+            try:
+                yield found, state
+            finally:
+                state.close()
 
     def _run_with_state(
-        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float],
-        state: shadow.LaunchState,
+        self, kernel: SimulatedKernel, state: shadow.LaunchState, work: _Work
     ) -> None:
-        launch = self._launch(kernel, grid, args)._replace(state=state)
-        cold = bytearray(math.prod(grid) * launch.host.sub_groups)
+        launch = self._launch(kernel, work)._replace(state=state)
+        cold = bytearray(work.groups * launch.host.sub_groups)
         launcher.run(launch, cold)
         if 1 in cold:
             raise DeviceError(f"kernel {kernel.name}: the answers of its guards changed")
 
-    def _launch_traced(
-        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float],
-        path: str,
-    ) -> None:
-        with shadow.lock:
-            traced = self._instrumented(kernel, Instrumentation(trace=True), grid, args)
-            state = self._state(traced, grid, args)
+    def _launch_traced(self, kernel: SimulatedKernel, work: _Work, path: str) -> None:
+        with self._checked(kernel, Instrumentation(trace=True), work) as (traced, state):
             records = state.trace()
             started = time.perf_counter()
             try:
-                self._run_with_state(traced, grid, args, state)
+                self._run_with_state(traced, state, work)
             finally:
                 seconds = time.perf_counter() - started
-                state.close()
                 count = int(state.words[Word.TRACED])
-                plan = traced.host.sanitizer
-                assert plan is not None
-                tracing.write(path, kernel.name, plan.sites, records[:count],
+                tracing.write(path, kernel.name, state.plan.sites, records[:count],
                               max(0, count - len(records)), traced.host.lanes, seconds)
-
-    def _launch_checked(
-        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
-    ) -> None:
-        with shadow.lock:
-            plan = Instrumentation(knobs.sanitize_finite())
-            checked = self._instrumented(kernel, plan, grid, args)
-            state = self._state(checked, grid, args)
-            try:
-                self._run_with_state(checked, grid, args, state)
-            finally:
-                state.close()
 
     def _whole(self, kernel: SimulatedKernel) -> SimulatedKernel:
         if kernel.whole is None:
@@ -311,11 +299,10 @@ class SimulatedDevice:
         return kernel.whole
 
     @staticmethod
-    def _launch(
-        kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
-    ) -> launcher.Launch:
-        arguments = launcher.pack_arguments(kernel.name, kernel.host.argument_types, args)
-        return launcher.Launch(kernel.host, kernel.address, arguments, grid)
+    def _launch(kernel: SimulatedKernel, work: _Work) -> launcher.Launch:
+        types = kernel.host.argument_types
+        arguments = launcher.pack_arguments(kernel.name, types, work.args)
+        return launcher.Launch(kernel.host, kernel.address, arguments, work.grid)
 
     def synchronize(self) -> None:
         """Launches have ended when `launch` returns."""

@@ -344,6 +344,11 @@ class Writer(Values):
         result = None if value is None else self.term(value, self.routine.result).operand
         self.b.ret(result)
 
+    def finish(self, value: Term | None = None) -> list[Function]:
+        """Return, and be done: the function."""
+        self.ret(value)
+        return [self.function]
+
     # --- control ----------------------------------------------------------------------------------
 
     def unlikely(self, condition: Value) -> Value:

@@ -143,8 +143,7 @@ def block_write(host: HostCpu, bits: int, width: int, height: int) -> list[Funct
     s.ret()
     s.b.start(s.clip)
     s.clipped(s["image"], read=False)
-    s.ret()
-    return [s.function]
+    return s.finish()
 
 
 def copy_function(name: str, tile: Tile, mode: str) -> Function:

@@ -51,8 +51,7 @@ def prepare_a(host: HostCpu, kind: str, rows: int, k: int) -> list[Function]:
         else:
             wide = words.signed(I16) if kind[0] == "s" else words.to(I16)
             w.store(wide, w["d"] + first * 2, align=32)
-    w.ret()
-    return [w.function]
+    return w.finish()
 
 
 def prepare_b(host: HostCpu, kind: str, k: int, columns: int) -> list[Function]:
@@ -66,8 +65,7 @@ def prepare_b(host: HostCpu, kind: str, k: int, columns: int) -> list[Function]:
         made += _float_rows(x, kind) if kind in _FLOATS else _pairs(x, kind)
     for row, value in enumerate(made):
         w.store(value, w["d"] + row * row_bytes, align=row_bytes)
-    w.ret()
-    return [w.function]
+    return w.finish()
 
 
 def _float_rows(x: Value, kind: str) -> list[Value]:

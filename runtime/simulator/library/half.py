@@ -24,8 +24,7 @@ def from_double(host: HostCpu) -> list[Function]:
     above = w.intrinsic("fabs", back) > w.intrinsic("fabs", w["x"])
     bits = single.as_bits(I32)
     odd = bits + above.signed(I32) | 1
-    w.ret(w.select(back.compare("one", w["x"]), odd, bits).as_bits(F32).to(F16))
-    return [w.function]
+    return w.finish(w.select(back.compare("one", w["x"]), odd, bits).as_bits(F32).to(F16))
 
 
 def from_single(host: HostCpu) -> list[Function]:
@@ -39,8 +38,7 @@ def from_single(host: HostCpu) -> list[Function]:
     special = w.select(size > 0x7F800000, last & 0x1FF | QUIET_16, INFINITY_16)
     finite = w.select(size < 113 << 23, subnormal, normal)
     number = w.select(size >= 143 << 23, special, finite)
-    w.ret((number | bits >> 16 & SIGN_16).to(I16).as_bits(F16))
-    return [w.function]
+    return w.finish((number | bits >> 16 & SIGN_16).to(I16).as_bits(F16))
 
 
 def to_single(host: HostCpu) -> list[Function]:
@@ -53,8 +51,7 @@ def to_single(host: HostCpu) -> list[Function]:
     special = w.select(size > INFINITY_16, infinite | 1 << 22, infinite)
     finite = w.select(size < 0x400, lowered, moved + (112 << 23))
     number = w.select(size >= INFINITY_16, special, finite)
-    w.ret((number | (bits & SIGN_16) << 16).as_bits(F32))
-    return [w.function]
+    return w.finish((number | (bits & SIGN_16) << 16).as_bits(F32))
 
 
 NAMED_BY_LLVM = {

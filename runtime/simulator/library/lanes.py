@@ -16,10 +16,9 @@ def gather(host: HostCpu, bits: int, lanes: int) -> list[Function]:
         ("from", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("other", word))))
     scratch = Memory(w, w.space(word), word.scalar)
     w.store(w["other"], scratch.base)
-    w.ret(w.pack(word, (
+    return w.finish(w.pack(word, (
         w.load(word.scalar, w.select(w["mask"][k], w["from"][k], scratch.address(k)), align=1)
         for k in range(lanes))))
-    return [w.function]
 
 
 def scatter(host: HostCpu, bits: int, lanes: int) -> list[Function]:
@@ -30,8 +29,7 @@ def scatter(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     scratch = w.space(word.scalar)
     for k in range(lanes):
         w.store(w["value"][k], w.select(w["mask"][k], w["to"][k], scratch), align=1)
-    w.ret()
-    return [w.function]
+    return w.finish()
 
 
 def shuffle(host: HostCpu, bits: int, lanes: int) -> list[Function]:
@@ -42,5 +40,4 @@ def shuffle(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     memory = Memory(w, w.space(word), word.scalar)
     w.store(w["value"], memory.base)
     lane = w["lane"] & lanes - 1
-    w.ret(w.pack(word, (memory[lane[k]] for k in range(lanes))))
-    return [w.function]
+    return w.finish(w.pack(word, (memory[lane[k]] for k in range(lanes))))

@@ -20,8 +20,7 @@ def trap(host: HostCpu) -> list[Function]:
     error, code, line, *numbers = w.arguments.values()
     with w.when(w.first_to_set(error, code)):
         _record(Memory(w, error), line.to(I64), *numbers)
-    w.ret()
-    return [w.function]
+    return w.finish()
 
 
 def stopped(host: HostCpu) -> list[Function]:
@@ -31,8 +30,7 @@ def stopped(host: HostCpu) -> list[Function]:
     error = context.follow(Context.ERROR)
     with w.when(error.volatile == Code.TIME), w.when(w.first_to_set(error.address(4), 1)):
         _record(error, w["line"], context[Context.GROUP], w["sg"].to(I64))
-    w.ret()
-    return [w.function]
+    return w.finish()
 
 
 def _record(error: Memory, *values: Value) -> None:
@@ -47,8 +45,7 @@ def cold(host: HostCpu) -> list[Function]:
     context = Memory(w, w["context"])
     row = context[Context.GROUP] * context[Context.SUBGROUPS] + w["sg"].to(I64)
     context.follow(Context.COLD, I8)[row] = 1
-    w.ret()
-    return [w.function]
+    return w.finish()
 
 
 def frame(host: HostCpu) -> list[Function]:
@@ -60,8 +57,7 @@ def frame(host: HostCpu) -> list[Function]:
         w.ret(old)
     new = w.call("aligned_alloc", 64, w["size"] + 63 & -64, result=PTR)
     w.store(new, own)
-    w.ret(new)
-    return [w.function]
+    return w.finish(new)
 
 
 def run(host: HostCpu, kind: str, checked: str = "") -> list[Function]:
@@ -83,8 +79,7 @@ def run(host: HostCpu, kind: str, checked: str = "") -> list[Function]:
                 w.ret()
         first.value = w.taken(chunk)
     w.end()
-    w.ret()
-    return [w.function]
+    return w.finish()
 
 
 class _Run(Writer):

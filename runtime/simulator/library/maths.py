@@ -26,12 +26,10 @@ def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
     w = Writer(Routine(symbol("math", name, kind, lanes), t,
                        tuple((f"x{k}", x) for k, x in enumerate(types))))
     if kind == "f32" and name in ("exp", "exp2", "exp10"):
-        w.ret(_exponential(w["x0"], name))
-    elif kind == "f32" and name in ("log", "log2", "log10"):
-        w.ret(_logarithm(w["x0"], name))
-    else:
-        w.ret(_from_library(host, w, name, scalar.bits, lanes))
-    return [w.function]
+        return w.finish(_exponential(w["x0"], name))
+    if kind == "f32" and name in ("log", "log2", "log10"):
+        return w.finish(_logarithm(w["x0"], name))
+    return w.finish(_from_library(host, w, name, scalar.bits, lanes))
 
 
 def _head(value: float) -> float:

@@ -53,5 +53,4 @@ def write(routine: Routine, body: Body) -> list[Function]:
     """The function that does, and returns, what `body` says."""
     w = Checks(routine)
     result = body(w, *w.arguments.values())
-    w.ret(result)
-    return [w.function]
+    return w.finish(result)

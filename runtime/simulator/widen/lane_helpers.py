@@ -75,7 +75,7 @@ def _call(b: Builder, i: Instruction, checks: LaneChecks | None) -> None:
         else:
             checks.atomic_load(host, i.operands[2].integer_value() or 0)
     else:
-        b.append(replace(i, attributes=""))
+        b.append(i)
 
 
 def _note_swap(b: Builder, pair: Operand) -> None:

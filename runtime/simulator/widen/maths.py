@@ -77,8 +77,7 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
     if w.result_shape(i).wide:
         w.define_parts(i, [Wide(r, t) for r in results])
         return
-    scalars = [b.extract(r, 0) for r in results]
-    w.define_uniform(i, scalars[0] if i.type.lanes == 1 else b.pack(i.type, scalars))
+    w.define_scalars(i, [b.extract(r, 0) for r in results])
 
 
 def _reciprocal(w: Widener, i: Instruction, name: str) -> None:

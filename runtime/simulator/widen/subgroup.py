@@ -46,13 +46,8 @@ def reduce_piece(w: Widener, piece: Value, op: str) -> Operand:
     return w.b.extract(x, 0)
 
 
-def _define_scalars(w: Widener, i: Instruction, scalars: list[Operand]) -> None:
-    """The result, the same in all lanes, is made of these elements."""
-    w.define_uniform(i, scalars[0] if i.type.lanes == 1 else w.b.pack(i.type, scalars))
-
-
 def reduce(w: Widener, i: Instruction, operand: Operand, op: str) -> None:
-    _define_scalars(w, i, [reduce_piece(w, p, op) for p in w.parts(w.value(operand))])
+    w.define_scalars(i, [reduce_piece(w, p, op) for p in w.parts(w.value(operand))])
 
 
 def butterfly(w: Widener, i: Instruction, operand: Operand, op: str, steps: list[int]) -> None:

@@ -204,6 +204,10 @@ class Widener:
         """The result is a vector of these elements, or the only one itself."""
         self.define(i, parts[0] if i.type.lanes == 1 else Pieces(tuple(parts), i.type))
 
+    def define_scalars(self, i: Instruction, scalars: list[Operand]) -> None:
+        """The result, the same in all lanes, is made of these elements."""
+        self.define_uniform(i, scalars[0] if i.type.lanes == 1 else self.b.pack(i.type, scalars))
+
     def define_like(self, i: Instruction, value: Operand) -> None:
         """The result is `value`: uniform or the flat vector, as the analysis of shapes says."""
         self.define(i, Wide(value, i.type) if self.result_shape(i).wide else Uniform(value, i.type))
