@@ -84,8 +84,7 @@ class Bindings:
         self.setDevice(device)
         return previous
 
-    def maybeExchangeDevice(self, device: int) -> int:
-        return self.exchangeDevice(device)
+    maybeExchangeDevice = exchangeDevice
 
     def synchronize(self, device: int) -> None:
         self._checked(device)

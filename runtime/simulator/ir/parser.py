@@ -12,7 +12,7 @@ import re
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Type
 from triton_xe.runtime.simulator.ir.syntax import read_expression, read_instruction
-from triton_xe.runtime.simulator.ir.tokens import Line
+from triton_xe.runtime.simulator.ir.tokens import TYPES, Line
 from triton_xe.spirv import FALLBACK_NODE, SOURCE_NODE, UNFILLED_NODE
 
 _ATTACHED = re.compile(r"(?:^|!)([A-Za-z][\w.]*) !(\d+)")
@@ -27,7 +27,7 @@ class _ModuleReader:
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
         self.at = 0
-        self.types: dict[str, Type] = {}
+        self.types: dict[str, Type] = dict(TYPES)
         self.module = ir.Module({}, {}, {})
         self.versions: list[tuple[Instruction, int]] = []
         """Branches between two versions, and the metadata that says which is which."""

@@ -96,10 +96,6 @@ def _write_flags(i: Instruction) -> str:
     return "".join([f" {f}" for f in i.flags]) if i.flags else ""
 
 
-def _read_extra(line: Line, i: Instruction) -> None:
-    i.extra = line.take()
-
-
 def _read_pair(line: Line, i: Instruction) -> None:
     left = line.typed_operand()
     line.expect(",")
@@ -111,18 +107,6 @@ def _write_pair(i: Instruction) -> str:
     return f" {a.type.text} {a.text}, {b.text}"
 
 
-def _read_operands(line: Line, i: Instruction) -> None:
-    i.operands = line.operands()
-
-
-def _read_type(line: Line, i: Instruction) -> None:
-    i.type = line.type()
-
-
-def _read_element(line: Line, i: Instruction) -> None:
-    i.element = line.type()
-
-
 def _read_count(line: Line, i: Instruction) -> None:
     """So many elements in one place are an array."""
     if line.peek != "," or line.tokens[line.at + 1] == "align":
@@ -132,6 +116,11 @@ def _read_count(line: Line, i: Instruction) -> None:
     if count is None or i.element is None:
         line.fail("an alloca of variable size")
     i.element = i.element if count == 1 else array(count, i.element)
+
+
+def _field(name: str, read: Callable[[Line], object], write: Callable[[Instruction], str]) -> Part:
+    """A part that is one field of the record."""
+    return Part(lambda line, i: setattr(i, name, read(line)), write)
 
 
 def _word(word: str) -> Part:
@@ -273,11 +262,11 @@ def _write_call(i: Instruction) -> str:
 
 _PARTS = {
     "flags": Part(_read_flags, _write_flags),
-    "extra": Part(_read_extra, lambda i: f" {i.extra}"),
+    "extra": _field("extra", Line.take, lambda i: f" {i.extra}"),
     "pair": Part(_read_pair, _write_pair),
-    "operands": Part(_read_operands, lambda i: f" {_typed(i.operands)}"),
-    "type": Part(_read_type, lambda i: f" {i.type.text}"),
-    "element": Part(_read_element, lambda i: f" {i.element}"),
+    "operands": _field("operands", Line.operands, lambda i: f" {_typed(i.operands)}"),
+    "type": _field("type", Line.type, lambda i: f" {i.type.text}"),
+    "element": _field("element", Line.type, lambda i: f" {i.element}"),
     "count": Part(_read_count, lambda i: f", {_typed(i.operands)}" if i.operands else ""),
     "mask": Part(_read_mask, lambda i: _mask(i.indices)),
     "indices": Part(_read_indices, lambda i: "".join([f", {k}" for k in i.indices])),
@@ -319,7 +308,7 @@ _SPELLINGS = {
 }
 
 
-def _field(i: Instruction) -> Type:
+def _of_fields(i: Instruction) -> Type:
     t = i.operands[0].type
     for k in i.indices:
         t = t.fields[k] if t.kind == "struct" else t.elem or t
@@ -337,7 +326,7 @@ _RESULTS: dict[str, Callable[[Instruction], Type]] = {
     "select": lambda i: i.operands[1].type,
     "extractelement": lambda i: _first(i).scalar,
     "shufflevector": lambda i: vector(len(i.indices), _first(i).scalar),
-    "extractvalue": _field,
+    "extractvalue": _of_fields,
     "alloca": lambda i: pointer(),
     "atomicrmw": lambda i: i.operands[1].type,
     "cmpxchg": lambda i: struct((i.operands[1].type, I1)),

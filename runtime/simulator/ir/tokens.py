@@ -14,8 +14,10 @@ _TOKEN = re.compile(
     r'[%@]"[^"]*"|[%@][-\w$.]+|c?"[^"]*"|![\w.]*|#\d+|0x[HKMLR]?[0-9A-Fa-f]+'
     r"|[-+]?\d+\.\d+(?:e[-+]?\d+)?|-?\d+|[A-Za-z_][\w.]*|\.\.\.|[()\[\]{}<>,=*:|]"
 )
-_TYPE_WORD = re.compile(r"i\d+$|half$|bfloat$|float$|double$|ptr$|void$|label$|token$|metadata$")
-_WORDS = {t.kind: t for t in (ir.VOID, ir.LABEL, ir.TOKEN, ir.METADATA)}
+_INTEGER = re.compile(r"i\d+$")
+TYPES = {t.text: t for t in (
+    ir.VOID, ir.LABEL, ir.TOKEN, ir.METADATA, ir.F16, ir.floating("bfloat"), ir.F32, ir.F64)}
+"""Types that are words, besides integers."""
 _EXPRESSIONS = frozenset("getelementptr ptrtoint inttoptr addrspacecast bitcast".split())
 _STARTS_VALUE = _EXPRESSIONS | set(
     "true false null undef poison zeroinitializer splat none".split())
@@ -78,7 +80,8 @@ class Line:
 
     def starts_type(self) -> bool:
         token = self.peek
-        return bool(_TYPE_WORD.match(token)) or token in ("<", "[", "{") or token in self.types
+        return token in self.types or token in ("<", "[", "{", "ptr") or bool(
+            _INTEGER.match(token))
 
     def type(self) -> Type:
         token = self.take()
@@ -96,12 +99,8 @@ class Line:
             return ir.struct(tuple(fields))
         if token == "ptr":
             return ir.pointer(self.address_space())
-        if token[0] == "i" and token[1:].isdigit():
+        if _INTEGER.match(token):
             return ir.integer(int(token[1:]))
-        if token in ("half", "bfloat", "float", "double"):
-            return ir.floating(token)
-        if token in _WORDS:
-            return _WORDS[token]
         if token in self.types:
             return self.types[token]
         self.fail(f"unknown type {token!r}")

@@ -18,19 +18,10 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, poison, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
+from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
-from triton_xe.runtime.simulator.sanitizer.cells import (
-    ATOMIC,
-    BYTES,
-    EPOCH,
-    GROUP,
-    PHASE,
-    SEVERAL,
-    SEVERAL_GROUPS,
-    SEVERAL_OWNERS,
-    WARP,
-)
+from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, BYTES, EPOCH, GROUP, PHASE, WARP
 from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_group, list_of
 from triton_xe.runtime.simulator.sanitizer.state import (
     Code,
@@ -121,9 +112,9 @@ def _conflict(
     excused = atomic & ~(across & w.flag(Kind.LOCAL))
     ordered = w.variable(0, I1)
     acquired = w.state[Word.ACQUIRED] != 0
-    with w.when(across & acquired & (group < SEVERAL_GROUPS)):
+    with w.when(across & acquired & (group < cells.SEVERAL_GROUPS)):
         epoch = EPOCH.of(old) - ATOMIC.of(old)
-        anywhere = (warp == SEVERAL) | (phase == PHASE.most)
+        anywhere = (warp == cells.SEVERAL) | (phase == PHASE.most)
         ordered.value = has_acquired(w, (group, epoch, phase, warp), anywhere | reads)
     return (old != 0) & shared & ~excused & (inside | across & ~ordered.value)
 
@@ -187,7 +178,7 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
         old_write, old_read = last_writes[d], last_reads[d]
         after_write, writer = _conflicts(
             w, old_write, new, slm, unfenced_barriers(w, slm), reads=no, asked=yes)
-        was_mixed = WARP.of(old_write) == SEVERAL
+        was_mixed = WARP.of(old_write) == cells.SEVERAL
         mixed = was_mixed & (GROUP.of(old_write) == GROUP.of(new))
         # a dword of shared memory that several subgroups write may be one that nobody reads
         several = after_write & slm & writes
@@ -218,7 +209,7 @@ def _end_release(w: Checks, block: Memory, old: Value, new: Value, dword: Value)
     """An atomic finds nothing published where another program has stored since."""
     lists, group = block[Entry.SYNC], GROUP.of(old)
     stored = ~old.has(ATOMIC.full) & (old & new).has(BYTES.full)
-    with w.when((lists != 0) & (group < SEVERAL_GROUPS) & new.has(ATOMIC.full) & stored):
+    with w.when((lists != 0) & (group < cells.SEVERAL_GROUPS) & new.has(ATOMIC.full) & stored):
         at = Memory(w, (lists + (dword << 2)).pointer(), I32)
         by = w.pool[w.pool[at[0], Published.NODE], Node.GROUP]
         with w.when(by.to(I64) != group):
@@ -264,7 +255,7 @@ def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
     kept = w.variable(joined & ~PHASE.full | phase)
     across = unordered & ~group
     with w.when(across):
-        kept.value = (old | new) & BYTES.full | SEVERAL_OWNERS
+        kept.value = (old | new) & BYTES.full | cells.SEVERAL_OWNERS
     with w.when(across & (Memory(w, w["block"])[Entry.SYNC] != 0)):
         kept.value = w.call(s.JOIN, w["ctx"], old, new, 0)
     return w.select(group & (warp | scalar) | unordered, kept.value, new)

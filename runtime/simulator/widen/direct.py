@@ -19,73 +19,97 @@ from triton_xe.runtime.simulator.library.names import Preparation
 _KINDS = ("f16", "bf16")
 
 
+Uses = Mapping[str, list[Instruction]]
+
+
 def direct_arrays(
-    function: Function,
-    pointers: Pointers,
-    roles: Mapping[str, set[Preparation]],
-    uses: Mapping[str, list[Instruction]],
+    function: Function, pointers: Pointers, roles: Mapping[str, set[Preparation]], uses: Uses,
     lanes: int,
 ) -> dict[str, str]:
     """Array -> element kind (f16, bf16), for the arrays that can stay without an image."""
-    if lanes != 16:
-        return {}
-    kinds: dict[str, str] = {}
-    bad: set[str] = set()
-    producers: dict[str | None, Instruction] = {
-        i.result: i for i in function.instructions() if i.opcode == "call" and i.result
-    }
-    for block in function.blocks:
-        for position, i in enumerate(block.instructions):
-            for name in i.locals():
-                if name in pointers and i.opcode not in ("load", "store", "getelementptr"):
-                    bad.add(pointers[name][0])
-            array = accessed(i, pointers)
-            if array is None:
+    return _Direct(function, pointers, roles, uses).arrays() if lanes == 16 else {}
+
+
+class _Direct:
+    def __init__(
+        self, function: Function, pointers: Pointers, roles: Mapping[str, set[Preparation]],
+        uses: Uses,
+    ) -> None:
+        self.function, self.pointers, self.roles, self.uses = function, pointers, roles, uses
+        self.producers: dict[str | None, Instruction] = {
+            i.result: i for i in function.instructions() if i.opcode == "call" and i.result
+        }
+
+    def arrays(self) -> dict[str, str]:
+        kinds: dict[str, str] = {}
+        bad: set[str] = set()
+        for block in self.function.blocks:
+            for position, i in enumerate(block.instructions):
+                for name in i.locals():
+                    if name in self.pointers and i.opcode not in ("load", "store", "getelementptr"):
+                        bad.add(self.pointers[name][0])
+                array = accessed(i, self.pointers)
+                if array is None:
+                    continue
+                if i.opcode == "load":
+                    kind = self._load_kind(block, position)
+                    if kind is None or kinds.setdefault(array, kind) != kind:
+                        bad.add(array)
+                elif not self._is_read(i):
+                    bad.add(array)
+        return {a: k for a, k in kinds.items() if a not in bad and self._one_form(a)}
+
+    def _load_kind(self, block: Block, position: int) -> str | None:
+        """The element kind of a load used only as one operand role, before the array changes."""
+        i = block.instructions[position]
+        name = i.result or ""
+        array, offset = self.pointers[i.operands[0].local or ""]
+        found, uses = self.roles.get(name, set()), self.uses.get(name, ())
+        if len(found) != 1 or offset is None:
+            return None
+        role, size = next(iter(found)), i.type.scalar.size
+        is_a = role.operand == "a" and size == 2 and role.columns == 16
+        is_b = role.operand == "b" and size == 4 and (role.rows, role.columns) == (16, 16)
+        if role.element not in _KINDS or not (is_a or is_b) or offset % size:
+            return None
+        waiting = {id(u) for u in uses}
+        if not all(is_dpas(u) and u.operands[0].local != name for u in uses):
+            return None
+        for later in block.instructions[position + 1 :]:
+            waiting.discard(id(later))
+            if not waiting:
+                return role.element
+            if self._fills(later, array) or (find(later.callee).definition is block_read and any(
+                    self._fills(u, array) for u in self.uses.get(later.result or "", ()))):
+                return None
+        return None
+
+    def _fills(self, i: Instruction, array: str) -> bool:
+        return i.opcode == "store" and accessed(i, self.pointers) == array
+
+    def _is_read(self, store: Instruction) -> bool:
+        """Whether a block read fills the array, with nothing between."""
+        value = store.operands[0].local
+        source = self.producers.get(value)
+        if source is None or len(self.uses.get(value or "", ())) != 1:
+            return False
+        return (
+            _tile(source) is not None
+            and self.pointers[store.operands[1].local or ""][1] is not None
+            and stored_at_once(self.function, source, store, self.pointers)
+        )
+
+    def _one_form(self, array: str) -> bool:
+        """Plain reads feed A only, VNNI reads B only."""
+        forms: set[str] = set()
+        for i in self.function.instructions():
+            if accessed(i, self.pointers) != array:
                 continue
             if i.opcode == "load":
-                kind = _load_kind(block, position, pointers, roles, uses)
-                if kind is None or kinds.setdefault(array, kind) != kind:
-                    bad.add(array)
-            elif not _is_read(function, i, pointers, producers, uses):
-                bad.add(array)
-    return {
-        a: k for a, k in kinds.items() if a not in bad and _one_form(function, a, pointers,
-                                                                      producers, roles)
-    }
-
-
-def _load_kind(
-    block: Block, position: int, pointers: Pointers, roles: Mapping[str, set[Preparation]],
-    uses: Mapping[str, list[Instruction]],
-) -> str | None:
-    """The element kind of a load used only as one operand role, before the array changes."""
-    i = block.instructions[position]
-    name = i.result or ""
-    array, offset = pointers[i.operands[0].local or ""]
-    found = roles.get(name, set())
-    if len(found) != 1 or offset is None:
-        return None
-    role, size = next(iter(found)), i.type.scalar.size
-    kind = role.element
-    is_a = role.operand == "a" and size == 2 and role.columns == 16
-    is_b = role.operand == "b" and size == 4 and (role.rows, role.columns) == (16, 16)
-    if kind not in _KINDS or not (is_a or is_b) or offset % i.type.scalar.size:
-        return None
-    waiting = {id(u) for u in uses.get(name, ())}
-    if not all(is_dpas(u) and u.operands[0].local != name for u in uses.get(name, ())):
-        return None
-    for later in block.instructions[position + 1 :]:
-        waiting.discard(id(later))
-        if not waiting:
-            return kind
-        if later.opcode == "store" and accessed(later, pointers) == array:
-            return None
-        if find(later.callee).definition is block_read and any(
-            u.opcode == "store" and accessed(u, pointers) == array
-            for u in uses.get(later.result or "", ())
-        ):
-            return None
-    return None
+                forms |= {role.operand for role in self.roles[i.result or ""]}
+            else:
+                forms.add(_tile(self.producers[i.operands[0].local]) or "")
+        return len(forms) == 1
 
 
 def stored_at_once(
@@ -103,22 +127,6 @@ def stored_at_once(
     return False
 
 
-def _is_read(
-    function: Function, store: Instruction, pointers: Pointers,
-    producers: Mapping[str | None, Instruction],
-    uses: Mapping[str, list[Instruction]],
-) -> bool:
-    value = store.operands[0].local
-    source = producers.get(value)
-    if source is None or len(uses.get(value or "", ())) != 1:
-        return False
-    return (
-        _tile(source) is not None
-        and pointers[store.operands[1].local or ""][1] is not None
-        and stored_at_once(function, source, store, pointers)
-    )
-
-
 def _tile(i: Instruction) -> str | None:
     """a for a plain, b for a VNNI read of 16-bit tiles 16 wide."""
     if find(i.callee).definition is not block_read:
@@ -132,19 +140,3 @@ def _tile(i: Instruction) -> str | None:
     if not vnni:
         return "a" if height % 2 == 0 else None
     return "b"
-
-
-def _one_form(
-    function: Function, array: str, pointers: Pointers,
-    producers: Mapping[str | None, Instruction], roles: Mapping[str, set[Preparation]],
-) -> bool:
-    """Plain reads feed A only, VNNI reads B only."""
-    forms: set[str] = set()
-    for i in function.instructions():
-        if accessed(i, pointers) != array:
-            continue
-        if i.opcode == "load":
-            forms |= {role.operand for role in roles[i.result or ""]}
-        else:
-            forms.add(_tile(producers[i.operands[0].local]) or "")
-    return len(forms) == 1
