@@ -21,7 +21,7 @@ XPU_DEVICE_TYPE = 12  # c10::DeviceType::XPU
 
 
 class Bindings:
-    """`names()` lists what goes into `torch._C`, one method or class each."""
+    """`names()` goes into `torch._C`: classes, and the public methods with `_xpu_` before."""
 
     def __init__(self, library: Library, properties: tuple[XpuDeviceProperties, ...]) -> None:
         self.library = library
@@ -32,16 +32,8 @@ class Bindings:
         SOURCES.update({k: partial(library.take_traffic, k) for k in range(self.count)})
 
     def names(self) -> dict[str, Any]:
-        functions = {
-            f"_xpu_{name}": getattr(self, name)
-            for name in (
-                "init", "isInBadFork", "getDeviceCount", "getDevice", "setDevice",
-                "exchangeDevice", "maybeExchangeDevice", "synchronize", "getCurrentStream",
-                "getCurrentRawStream", "setStream", "getStreamFromExternal", "emptyCache",
-                "memoryStats", "resetPeakMemoryStats", "resetAccumulatedMemoryStats",
-                "getMemoryInfo", "getMemoryFraction", "setMemoryFraction", "getArchFlags",
-                "canDeviceAccessPeer", "isCurrentStreamCapturing", "memorySnapshot",
-                "recordMemoryHistory")}
+        functions = {f"_xpu_{name}": getattr(self, name) for name in vars(Bindings)
+                     if not name.startswith("_") and name != "names"}
         missing = {name: _unsupported(name) for name in (
             "_XPUGraph", "_xpu_graph_pool_handle", "_xpu_XPUAllocator", "_XPUMemPool",
             "_xpu_customAllocator", "_xpu_changeCurrentAllocator", "_xpu_getAllocator",
@@ -60,9 +52,9 @@ class Bindings:
 
         torch.xpu.default_generators = tuple(
             torch.ops.triton_xe._default_generator(index) for index in range(self.count))
-        setattr(torch.xpu, "_get_device_properties", self.get_properties)  # noqa: B010
+        setattr(torch.xpu, "_get_device_properties", self._properties_of)  # noqa: B010
 
-    def get_properties(self, device: int) -> XpuDeviceProperties:
+    def _properties_of(self, device: int) -> XpuDeviceProperties:
         return self.properties[self._checked(device)]
 
     def isInBadFork(self) -> bool:

@@ -54,8 +54,7 @@ def find(w: Checks, ctx: Value, address: Value) -> Value:
     """The entry that holds an address; asks the host once for a new block; -1 when none does."""
     found = w.variable(-1)
     with w.range(w.state[Word.FIRST_SEARCHED], w.state[Word.SEARCH_END]) as k:
-        block = w.block(k)
-        with w.when((address >= block[Entry.LOW]) & (address < block[Entry.HIGH])):
+        with w.when(w.holds(w.block(k), address)):
             found.value = k
     with w.when(found.value.compare("slt", 0)):
         found.value = w.call(s.MISS, address)

@@ -60,10 +60,8 @@ def _searched(w: Checks, mask: Value) -> Value:
     """The row of the block that the first active lane's address is in; an empty one if none."""
     address = w["addresses"][mask.lowest()]
     block = w.block(w.state[Word.SEARCHED_ROW])
-    with w.when((address < block[Entry.LOW]) | (address >= block[Entry.HIGH])):
-        found = w.call(s.FIND, w["ctx"], address)
-        here = found.compare("sge", 0)
-        w.state[Word.SEARCHED_ROW] = w.select(here, found, w.state[Word.EMPTY_ROW])
+    with w.when(~w.holds(block, address)):
+        w.look_up(Word.SEARCHED_ROW, address)
     return w.state[Word.SEARCHED_ROW]
 
 

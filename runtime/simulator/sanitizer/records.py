@@ -50,6 +50,16 @@ class Checks(Writer):
         """An entry of the block table."""
         return self.state.follow(Word.TABLE).row(row, s.Entry.WORDS)
 
+    @staticmethod
+    def holds(block: Memory, address: Value) -> Value:
+        """Whether an address, or each of several, is in a block."""
+        return (address >= block[s.Entry.LOW]) & (address < block[s.Entry.HIGH])
+
+    def look_up(self, row: Word, address: Value) -> None:
+        """Leave in a word the row of the block that holds an address, or an empty one."""
+        found = self.call(s.FIND, self["ctx"], address)
+        self.state[row] = self.select(found.compare("sge", 0), found, self.state[Word.EMPTY_ROW])
+
     def known(self, group: Value) -> Memory:
         """What is known of a work-group, by number + 1."""
         return self.state.follow(Word.RELEASED).row(group, s.Known.WORDS)

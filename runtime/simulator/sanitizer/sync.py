@@ -88,7 +88,7 @@ def sync(
 ) -> None:
     """An atomic on global memory, just done: reads what is published there, writes, or both."""
     with w.when(w.clean()):
-        with w.when(_is_away(w, w.block(w.state[Word.SYNC_ROW]), address)):
+        with w.when(~w.holds(w.block(w.state[Word.SYNC_ROW]), address)):
             w.call(s.SYNC_ROW, ctx, address)
         block = w.block(w.state[Word.SYNC_ROW])
         with w.when(block[Entry.SYNC] != 0):
@@ -97,13 +97,7 @@ def sync(
 
 def sync_row(w: Checks, ctx: Value, address: Value) -> None:
     """Look up the block that an atomic was in."""
-    found = w.call(s.FIND, ctx, address)
-    here = found.compare("sge", 0)
-    w.state[Word.SYNC_ROW] = w.select(here, found, w.state[Word.EMPTY_ROW])
-
-
-def _is_away(w: Checks, block: Memory, address: Value) -> Value:
-    return (address < block[Entry.LOW]) | (address >= block[Entry.HIGH])
+    w.look_up(Word.SYNC_ROW, address)
 
 
 def _list_at(w: Checks, block: Memory, address: Value) -> Memory:
@@ -151,7 +145,7 @@ def syncs(
         slot.value = rest & rest - 1
         address = memory[k]
         does = w.select(did != 0, did, recorded[k].to(I32))
-        with w.when(w.unlikely(_is_away(w, Memory(w, row.value), address))):
+        with w.when(w.unlikely(~w.holds(Memory(w, row.value), address))):
             w.call(s.SYNC_ROW, ctx, address)
             row.value = w.block(w.state[Word.SYNC_ROW]).base
         block = Memory(w, row.value)
@@ -177,7 +171,7 @@ def _nothing_listed(w: Checks, block: Memory) -> Value:
     All lists are read at once: the processor has them, then, when each lane needs its own.
     """
     addresses, mask, lists = w["addresses"], w["mask"], block[Entry.SYNC]
-    inside = (addresses >= block[Entry.LOW]) & (addresses < block[Entry.HIGH])
+    inside = w.holds(block, addresses)
     dwords = addresses - (block[Entry.LOW] & -4) & -4
     listed = w.gather(I32, (dwords + lists).pointer(), inside & mask & (lists != 0))
     return (inside & (listed == 0) | ~mask).every()

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
 from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
 from triton_xe.runtime.simulator.analysis.shapes import Shape
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables, tiles_offset
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.records import (
-    FALSE,
-    TERMINATORS,
-    TRUE,
-    Block,
-    Function,
-    Instruction,
-    Operand,
-    constant,
-    poison,
-    zero,
-)
+from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result
@@ -176,14 +166,14 @@ class FunctionWriter:
         b = self.w.b
         b.start("%coro.final")
         none = Operand(TOKEN, "none")
-        last = b.call("llvm.coro.suspend", I8, [none, TRUE])
+        last = b.call("llvm.coro.suspend", I8, [none, ir.TRUE])
         b.switch(last, "%coro.leave", [(0, "%coro.trap"), (1, "%coro.cleanup")])
         b.start("%coro.trap")
         b.unreachable()
         b.start("%coro.cleanup")
         b.br("%coro.leave")
         b.start("%coro.leave")
-        b.call("llvm.coro.end", VOID, [self.handle, FALSE, none])
+        b.call("llvm.coro.end", VOID, [self.handle, ir.FALSE, none])
         b.ret(self.handle)
 
     def _leave(self) -> None:
@@ -192,7 +182,8 @@ class FunctionWriter:
         if self.is_coroutine:
             b.br("%coro.final")
         else:
-            b.ret(None if self.function.is_kernel or self._result is VOID else zero(self._result))
+            nothing = self.function.is_kernel or self._result is VOID
+            b.ret(None if nothing else ir.zero(self._result))
 
     def _parameters(self) -> None:
         w = self.w
@@ -225,7 +216,7 @@ class FunctionWriter:
                 waiting.append(self._phi(i))
                 continue
             self._define_phis(waiting)
-            (self._terminate if i.opcode in TERMINATORS else self._instruction)(i)
+            (self._terminate if i.opcode in ir.TERMINATORS else self._instruction)(i)
         last = b.block
         terminator = last.instructions.pop()
         w.current = None
@@ -342,7 +333,7 @@ class FunctionWriter:
             if isinstance(value, Uniform) and value.value.type is t:
                 return value.value
             return w.wide(value)
-        x = poison(t)
+        x = ir.poison(t)
         for k, (part, field) in enumerate(zip(value.parts, t.fields, strict=True)):
             x = w.b.insert_value(x, self._packed(part, field), k)
         return x
@@ -381,7 +372,7 @@ class FunctionWriter:
 
     def _incoming(self, operand: Operand, t: Type, shape: Shape) -> Operand:
         if operand.is_undefined:
-            return poison(t)
+            return ir.poison(t)
         return self.w.wide_of(operand) if shape.wide else self.w.base(operand)
 
 

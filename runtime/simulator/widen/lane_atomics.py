@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
-from triton_xe.runtime.simulator.ir.records import (
-    ACCESSES,
-    ATOMICS,
-    Function,
-    Instruction,
-    Operand,
-    zero,
-)
-from triton_xe.runtime.simulator.ir.types import I8, vector
+from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     helper_does,
@@ -48,8 +40,8 @@ class LaneAtomic:
 
 def lane_atomic(helper: Function) -> LaneAtomic | None:
     """None for helpers that do something else, or more, or have an ordering of their own."""
-    accesses = [i for i in helper.instructions() if i.opcode in ACCESSES]
-    atomics = [i for i in accesses if i.opcode in ATOMICS]
+    accesses = [i for i in helper.instructions() if i.opcode in ir.ACCESSES]
+    atomics = [i for i in accesses if i.opcode in ir.ATOMICS]
     if not is_atomic_helper(helper.name) or not atomics:
         return None
     if not _in_active_lanes(helper) or any(i.opcode == "call" for i in helper.instructions()):
@@ -77,12 +69,12 @@ def _in_active_lanes(helper: Function) -> bool:
         return False
     if branch.operands[0].local != names[-1]:
         return False
-    found = {b.label: [i for i in b.instructions if i.opcode in ACCESSES] for b in rest}
+    found = {b.label: [i for i in b.instructions if i.opcode in ir.ACCESSES] for b in rest}
     active, idle = branch.labels
     casts = {i.result for i in helper.instructions()
              if i.opcode == "inttoptr" and i.operands[0].local == names[0]}
     addresses = {i.operands[0].local for accesses in found.values() for i in accesses}
-    direct = all(i.opcode not in ACCESSES for i in entry.instructions) and addresses <= casts
+    direct = all(i.opcode not in ir.ACCESSES for i in entry.instructions) and addresses <= casts
     return direct and bool(found.get(active)) and not found.get(idle)
 
 
@@ -93,7 +85,7 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
     entry = plan.entry(w.function, i.operands[0])
     addresses, lanes = w.wide_of(i.operands[0]), w.wide_of(i.operands[-1])
     if atomic.swaps and plan.releases:
-        w.b.store(zero(vector(s, I8)), state_word(w, Word.DID))
+        w.b.store(ir.zero(ir.vector(s, ir.I8)), state_word(w, Word.DID))
     return w.b.invoke(checks.try_lanes(s), *site(i), entry, addresses, atomic.size,
                       atomic.kind | atomic.size << 8, lanes)
 
@@ -115,7 +107,7 @@ def releases(function: Function) -> bool:
 
 
 def _releases(i: Instruction) -> bool:
-    if i.opcode in ATOMICS:
+    if i.opcode in ir.ATOMICS:
         return bool(order_of(i) & _RELEASES)
     known = find(i.callee)
     if i.opcode != "call" or known.family not in (Family.FENCE, Family.ATOMIC):

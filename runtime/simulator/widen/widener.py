@@ -17,17 +17,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.records import (
-    Block,
-    Function,
-    Instruction,
-    Module,
-    Operand,
-    constant,
-    integers,
-    poison,
-    zero,
-)
+from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, poison
 from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices
@@ -58,7 +48,7 @@ ARGS, SLM, TILES, ERROR, SITES_AT = (
 class ModuleContext:
     """What the functions of one host module share."""
 
-    module: Module
+    module: ir.Module
     target: Target
     lanes: int
     shapes: ShapeAnalysis
@@ -92,7 +82,7 @@ class Widener:
         self.context = context
         self.function = function
         self.lanes = context.lanes
-        self.b = ir.Builder(Function("", VOID, [], [Block("%entry")]))
+        self.b = ir.Builder(Function("", VOID, [], [ir.Block("%entry")]))
         self.frame: list[Instruction] = []
         """What the entry does before all else: memory in the frame."""
         self.arrays = arrays
@@ -103,7 +93,7 @@ class Widener:
         self.skipped: set[Instruction] = set()
         """Stores that the read of a block makes itself."""
         self.source_label = ""
-        """Block of `function` that is being widened."""
+        """ir.Block of `function` that is being widened."""
         self._cache: dict[tuple[str, str, object], Operand] = {}
         self.uses: dict[str, list[Instruction]] = {}
         for instruction in function.instructions():
@@ -235,7 +225,7 @@ class Widener:
         if isinstance(value, Uniform):
             return value.value
         if isinstance(value, Tabled):
-            return value.base if value.base is not None else zero(value.type)
+            return value.base if value.base is not None else ir.zero(value.type)
         self.fail(f"{operand.text} has no uniform part")
 
     def wide_of(self, operand: Operand) -> Operand:
@@ -278,8 +268,8 @@ class Widener:
         if t.kind == "ptr":
             base = value.base if value.base is not None else constant(PTR, 0)
             return self._cached(
-                "table", key, lambda: self.b.gep(I8, base, integers(I64, flat)))
-        table = integers(t.scalar, flat)
+                "table", key, lambda: self.b.gep(I8, base, ir.integers(I64, flat)))
+        table = ir.integers(t.scalar, flat)
         if value.base is None:
             return table
         uniform = Uniform(value.base, t)
@@ -381,7 +371,7 @@ def known(row: np.ndarray[tuple[int, ...], np.dtype[np.int64]], t: Type) -> Valu
     if t.lanes == 1 and (row == row[:, :1]).all():
         return Uniform(constant(t, int(row[0, 0])), t)
     if (row == row[:, :1]).all():
-        return Uniform(integers(t.scalar, [int(v) for v in row[:, 0]]), t)
+        return Uniform(ir.integers(t.scalar, [int(v) for v in row[:, 0]]), t)
     return Tabled(None, row, t)
 
 
@@ -391,7 +381,7 @@ def broadcast_constant(x: Operand, lanes: int) -> Operand:
     if x.text in ("undef", "poison", "zeroinitializer"):
         return Operand(t, x.text)
     if x.text == "null":
-        return zero(t)
+        return ir.zero(t)
     if x.type.lanes == 1:
         return constant(t, x.text)
     if x.is_splat:
