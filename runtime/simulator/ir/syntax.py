@@ -75,7 +75,7 @@ def read_expression(line: Line, t: Type, opcode: str) -> Operand:
 
 def write_instruction(i: Instruction) -> str:
     """One indented line."""
-    parts = "".join([part.write(i) for part in _SPELLINGS[i.opcode]])
+    parts = "".join([write(i) for write in _WRITERS[i.opcode]])
     opcode = i.opcode if i.opcode != "addrspacecast" else "bitcast"
     return f"  {opcode}{parts}" if i.result is None else f"  {i.result} = {opcode}{parts}"
 
@@ -306,6 +306,7 @@ _SPELLINGS = {
     )
     for opcode in opcodes
 }
+_WRITERS = {opcode: [part.write for part in parts] for opcode, parts in _SPELLINGS.items()}
 
 
 def _of_fields(i: Instruction) -> Type:
