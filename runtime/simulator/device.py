@@ -302,7 +302,8 @@ class SimulatedDevice:
     def _launch(kernel: SimulatedKernel, work: _Work) -> launcher.Launch:
         types = kernel.host.argument_types
         arguments = launcher.pack_arguments(kernel.name, types, work.args)
-        return launcher.Launch(kernel.host, kernel.address, arguments, work.grid)
+        return launcher.Launch(
+            kernel.name, kernel.host, kernel.address, arguments, work.grid)
 
     def synchronize(self) -> None:
         """Launches have ended when `launch` returns."""

@@ -90,6 +90,7 @@ def _rounded(kind: str, value: float) -> int:
 class Launch(NamedTuple):
     """A grid of a loaded kernel: where its code is."""
 
+    kernel: str
     host: HostKernel
     address: int
     arguments: Arguments
@@ -113,7 +114,7 @@ def run_again(launch: Launch, cold: bytearray) -> None:
     groups = np.flatnonzero(rows.any(axis=1)).astype(np.int64)
     if launch.host.has_barrier and not rows[groups].all():
         raise SimulatorTrap(
-            f"kernel {launch.host.name}: subgroups of work-group {groups[0]} part ways before a "
+            f"kernel {launch.kernel}: subgroups of work-group {groups[0]} part ways before a "
             "barrier; a real device hangs"
         )
     _run_groups(launch, len(groups), groups, cold)
@@ -158,17 +159,17 @@ def _address(flags: bytearray) -> int:
 def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
     if error[0] == Code.TIME:
         return SimulatorTrap(
-            f"kernel {launch.host.name}{_still_running(launch, error)}: still running after "
+            f"kernel {launch.kernel}{_still_running(launch, error)}: still running after "
             f"{knobs.time_limit():g} s: an endless loop, or a wait for a program that comes later; "
             "TRITON_XE_TIME_LIMIT sets the limit"
         )
     if error[0] == FAULT:
         return SimulatorTrap(
-            f"kernel {launch.host.name}: an access at {error[2] & (1 << 64) - 1:#x}, where there "
+            f"kernel {launch.kernel}: an access at {error[2] & (1 << 64) - 1:#x}, where there "
             "is no memory; TRITON_XE_SANITIZE=1 finds the line, the program and the tensor"
         )
     if launch.state is not None and error[0] >= Code.BOUNDS:
-        return explain(launch.state, launch.host.name, launch.host.locations, error, launch.grid)
+        return explain(launch.state, launch.kernel, launch.host.locations, error, launch.grid)
     return SimulatorTrap(_explain(launch, error))
 
 
@@ -187,7 +188,7 @@ def _explain(launch: Launch, error: list[int]) -> str:
     def place(site: int) -> str:
         return launch.host.locations.get(site, f"line {site} of its LLVM module")
 
-    where = f"kernel {launch.host.name}, {place(line)}"
+    where = f"kernel {launch.kernel}, {place(line)}"
     if launch.state is not None and code == SURFACE_TRAP:
         words = launch.state.words
         group, warp = int(words[Word.GROUP]), int(words[Word.SUBGROUP])
@@ -204,7 +205,7 @@ def _explain(launch: Launch, error: list[int]) -> str:
             return "has ended" if done else f"waits at {place(site)}"
 
         return (
-            f"kernel {launch.host.name}: divergent barrier in work-group {n[0]}: subgroup 0 "
+            f"kernel {launch.kernel}: divergent barrier in work-group {n[0]}: subgroup 0 "
             f"{state(n[4], n[2])}, subgroup {n[1]} {state(n[5], n[3])}; a real device hangs"
         )
     return f"{where}: trap {code}"
