@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from triton_xe.errors import DeviceError
+from triton_xe.hardware.target import TARGETS
+from triton_xe.model.rates import PRODUCTS
 from triton_xe.runtime.opening import get, put
 from triton_xe.tools import sample_kernel
 from triton_xe.tools.gpu_checks import kernels
@@ -175,8 +177,9 @@ def matrix_rate(bench: Bench) -> None:
     """A product with blocks of 256 x 256, against execution size, units and clock."""
     device, target = bench.device, bench.target
     size = 4096 if bench.is_real and bench.executes else 256
-    # of one engine and clock: Intel's product briefs say 1024, 2048 and, of Xe-HPC, 4096 bits
-    macs = 8 * target.dpas_execution_size * (2 if target.architecture == "Xe-HPC" else 1)
+    row = next(each for each in TARGETS.values() if each.architecture == target.architecture)
+    rates = PRODUCTS[row.product]
+    macs = 8 * 16 * rates.lanes / rates.dpas_clocks  # of one engine and clock
     clock = target.clock_mhz * 1e6
     for kind, factor in _PEAKS.items():
         result = np.int32 if kind == "int8" else np.float32
