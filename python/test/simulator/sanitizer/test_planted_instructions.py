@@ -35,7 +35,7 @@ def matmul_text() -> str:
     a = xpu(N, N)
     compiled = matmul.matmul_kernel.warmup(
         a, a, a, N, N, N, N, 1, N, 1, N, 1, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, GROUP_M=1,
-        ACTIVATION="", grid=(1,), num_warps=4)
+        ACTIVATION="", grid=(1,), num_warps=4, guards="kernel")
     return attached_llvm_ir(compiled.asm["spv"])
 
 
