@@ -5,7 +5,7 @@ torch is imported inside functions only: importing torch runs `autoload`, which 
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,12 +107,22 @@ def _extend_torch(names: dict[str, Any]) -> None:
         torch.cuda._is_compiled = lambda: False  # a CUDA build: fake tensors refuse two devices
     setattr(torch._C._dynamo.guards, "_empty_strided_xpu", _empty_strided)  # noqa: B010
     for name in ("streams", "graphs", "memory", "random", "_utils"):
-        importlib.reload(importlib.import_module(f"torch.xpu.{name}"))
+        if importlib.util.find_spec(f"torch.xpu.{name}"):  # graphs are there from torch 2.11 on
+            importlib.reload(importlib.import_module(f"torch.xpu.{name}"))
     importlib.reload(torch.xpu)
     torch.xpu._device_count_zes = lambda: -1
+    setattr(torch.xpu, "has_2d_block_array", _has_2d_block_array)  # noqa: B010
     from triton_xe.runtime.torch_xpu import inductor
 
     inductor.adjust_when_imported()
+
+
+def _has_2d_block_array(device: int = -1) -> bool:
+    """What intel-extension-for-pytorch asks for before it lays out weights in blocks."""
+    import torch
+
+    index = torch.xpu.current_device() if device < 0 else device
+    return bool(torch.xpu.get_device_properties(index).has_subgroup_2d_block_io)
 
 
 def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """Building the C++ library once, and finding it again.
 
 The library lives in `<cache>/torch_xpu/<key>/`, where the key covers torch's version and ABI, the
-processor, the compiler flags and the sources.  The compiler is not part of the key (any C++17
-compiler of the same ABI gives an equal library, and a machine that lost its compiler keeps what it
+processor, the compiler flags and the sources.  The compiler is not part of the key (any compiler
+of the same ABI gives an equal library, and a machine that lost its compiler keeps what it
 has) but is recorded next to it, together with a checksum: a file that was cut short is rebuilt,
 never loaded.  Only one process builds; the others wait for it and then load what it made.
 """
@@ -34,7 +34,7 @@ UNITS = (
     ("twin.cpp", "kernels.cpp", "composites.cpp"),
     ("devices.cpp", "generators.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
 )
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
+FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ class Torch:
     folder: Path
     version: str
     cxx11_abi: int
+
+    @property
+    def standard(self) -> str:
+        """The C++ that its headers are written in."""
+        numbers = tuple(int(part) for part in self.version.split(".")[:2])
+        return "-std=c++20" if numbers >= (2, 14) else "-std=c++17"
 
 
 @cache
@@ -55,7 +61,7 @@ def installed_torch() -> Torch:
 
 
 def sources() -> tuple[Path, ...]:
-    return (HERE / "shim.h", *(HERE / name for unit in UNITS for name in unit))
+    return (HERE / "shim.h", HERE / "compat.h", *(HERE / name for unit in UNITS for name in unit))
 
 
 def key(torch: Torch) -> str:
@@ -150,8 +156,9 @@ def _compile(compiler: str, torch: Torch, unit: Path, names: tuple[str, ...]) ->
     include = torch.folder / "include"
     target = unit.with_suffix(".o")
     _run([
-        compiler, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={torch.cxx11_abi}", f"-I{include}",
-        f"-I{include / 'torch/csrc/api/include'}", "-c", str(unit), "-o", str(target)])
+        compiler, torch.standard, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={torch.cxx11_abi}",
+        f"-I{include}", f"-I{include / 'torch/csrc/api/include'}",
+        "-c", str(unit), "-o", str(target)])
     return target
 
 

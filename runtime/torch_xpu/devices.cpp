@@ -10,8 +10,6 @@
 #include <new>
 
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <ATen/detail/XPUHooksInterface.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 namespace triton_xe {
 namespace {
@@ -109,7 +107,7 @@ std::int64_t timestamp() {
 
 namespace {
 
-struct Guard final : c10::impl::DeviceGuardImplInterface {
+struct Guard final : compat::Guard {
   c10::DeviceType type() const override { return kXPU; }
 
   c10::Device exchangeDevice(c10::Device device) const override {
@@ -173,7 +171,9 @@ C10_REGISTER_GUARD_IMPL(XPU, Guard)
 }  // namespace
 
 // torch finds this class by its name, which must be XPUHooks.
-struct XPUHooks final : at::XPUHooksInterface {
+struct XPUHooks final : compat::Hooks {
+  using compat::Hooks::Hooks;
+
   void init() const override {}
   bool hasXPU() const override { return device_count() > 0; }
   bool isBuilt() const override { return true; }

@@ -18,7 +18,7 @@ from triton_xe import knobs
 from triton_xe.hardware.target import target
 
 
-def benchmark(self: Any, call: Callable[[], Any], *, warmup: int, rep: int, **kw: Any) -> float:
+def benchmark(self: Any, call: Callable[[], Any], **_: Any) -> float:
     """Milliseconds of one call after one to warm up; the signature is Inductor's."""
     if knobs.device_clock():
         import torch
@@ -34,11 +34,17 @@ def benchmark(self: Any, call: Callable[[], Any], *, warmup: int, rep: int, **kw
 
 
 def _adjust_benchmarking(module: Any) -> None:
-    module.register_benchmarker("xpu", benchmark, override=True)
+    """Torch before 2.12 has one benchmarker for every GPU."""
+    if hasattr(module, "register_benchmarker"):
+        module.register_benchmarker("xpu", benchmark, override=True)
+    elif not sys.modules["torch"].cuda.is_available():
+        type(module.benchmarker).benchmark_gpu = benchmark
 
 
 def _adjust_config(module: Any) -> None:
-    module.use_static_triton_launcher = False
+    """Before 2.11 the launcher is for CUDA alone."""
+    if hasattr(module, "use_static_triton_launcher"):
+        module.use_static_triton_launcher = False
 
 
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {

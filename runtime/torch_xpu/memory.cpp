@@ -238,7 +238,7 @@ void free_block(void* pointer) {
   }
 }
 
-struct XeAllocator final : c10::DeviceAllocator {
+struct XeAllocator final : compat::DeviceAllocator {
   c10::DataPtr allocate(std::size_t size) override {
     auto index = current_device();
     c10::Device device(kXPU, index);
@@ -363,7 +363,7 @@ REGISTER_HOST_ALLOCATOR(kXPU, the_pinned_allocator)
 
 }  // namespace
 
-c10::DeviceAllocator* allocator() {
+compat::DeviceAllocator* allocator() {
   return the_allocator;
 }
 

@@ -10,9 +10,10 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
+
+#include "compat.h"
 
 namespace torch {
 class Library;
@@ -82,7 +83,7 @@ struct Block {
   c10::DeviceIndex device = -1;
 };
 
-c10::DeviceAllocator* allocator();
+compat::DeviceAllocator* allocator();
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* pointer);
 void set_capacity(c10::DeviceIndex index, std::size_t bytes);

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import compatibility
+from triton_xe import triton_versions
+
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ("README.md", "docs/first-kernel.md", "docs/reading.md", "docs/debugging.md",
@@ -137,6 +140,15 @@ def test_troubleshooting_names_messages_that_there_are():
                for phrase in re.findall(r"`([^`]+)`", row.split(" | ")[0])]
     assert len(phrases) > 20
     assert [phrase for phrase in phrases if phrase not in said] == []
+
+
+def test_the_table_of_versions_is_what_was_measured():
+    text = (ROOT / "README.md").read_text()
+    assert compatibility.table() in text
+    for row in compatibility.rows():
+        assert triton_versions.of(row["triton"]) is not None
+        assert row["kernels"] == "works"
+        assert row["compiled"] in ("works", "fails")
 
 
 def test_the_folders_exist():

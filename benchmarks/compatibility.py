@@ -1,0 +1,103 @@
+"""Which versions of torch and Triton work together: the README's table, and how its rows are made.
+
+    python -m benchmarks.compatibility             print the table of what was measured
+    python -m benchmarks.compatibility --measure   measure this environment, and record it
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import triton
+
+from examples import matmul
+
+FILE = Path(__file__).with_suffix(".json")
+PRODUCT, FUSED = 0.05, 1e-5
+"""Largest errors: sums up to 128 that are rounded to half precision, and a softmax."""
+HEAD = ("| torch | brings Triton | measured with | kernels | torch.compile |\n"
+        "|---|---|---|---|---|\n")
+
+
+def rows() -> list[dict[str, str]]:
+    """What was measured, newest torch first."""
+    found: list[dict[str, str]] = json.loads(FILE.read_text())
+    return sorted(found, key=lambda row: [int(n) for n in row["torch"].split(".")], reverse=True)
+
+
+def table() -> str:
+    """The README's table."""
+    return HEAD + "".join(
+        f"| {row['torch']} | {row['brings']} | {row['triton']} | {row['kernels']} | "
+        f"{row['compiled']} |\n" for row in rows())
+
+
+def measure() -> dict[str, str]:
+    """A row for this environment: a product, and a fused reduction, are right, wrong, or fail."""
+    return {
+        "torch": torch.__version__.partition("+")[0],
+        "brings": _requirement(),
+        "triton": triton.__version__,
+        "python": platform.python_version(),
+        "kernels": _verdict(_product_error, PRODUCT),
+        "compiled": _verdict(_fused_error, FUSED),
+    }
+
+
+def _verdict(error: Callable[[], float], bound: float) -> str:
+    try:
+        return "works" if error() <= bound else "wrong"
+    except Exception as failure:  # whatever a version raises, the row says that it fails
+        print(f"{type(failure).__name__}: {failure}", file=sys.stderr)
+        return "fails"
+
+
+def _product_error() -> float:
+    a, b = matmul.operands(512, 512, 512, "AB")
+    exact = a.cpu().double() @ b.cpu().double()
+    return float((matmul.matmul(a, b).cpu().double() - exact).abs().max())
+
+
+def _fused_error() -> float:
+    def fused(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(torch.relu(x) * 2 + y, dim=-1).sum(0)
+
+    x, y = torch.randn(64, 96), torch.randn(64, 96)
+    got = torch.compile(fused)(x.to("xpu"), y.to("xpu"))
+    return float((got.cpu() - fused(x, y)).abs().max())
+
+
+def _requirement() -> str:
+    """The stock Triton that torch's wheel of the package index asks for; none in a CPU build."""
+    for text in importlib.metadata.requires("torch") or ():
+        found = re.match(r"triton\s*[=~]=\s*([\d.]+)", text)
+        if found:
+            return found[1]
+    return "none"
+
+
+def record(row: dict[str, str]) -> None:
+    """Put the row in the place of an older one of the same torch and Triton."""
+    kept = [old for old in rows() if (old["torch"], old["triton"]) != (row["torch"], row["triton"])]
+    FILE.write_text(json.dumps([*kept, row], indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", action="store_true", help="measure and record a row")
+    if parser.parse_args().measure:
+        record(measure())
+    print(table(), end="")
+
+
+if __name__ == "__main__":
+    main()
