@@ -144,10 +144,10 @@ def through_cast(op: ConvertLayoutOp) -> bool:
     inner = op.src.owner
     if not isinstance(inner, Operation) or type(inner) not in CASTS:
         return False
+    if not _from_block_load(inner.operands[0]):
+        return False
     cast, source = (bit_width(v.type.element_type) for v in (op.src, inner.operands[0]))  # type: ignore[attr-defined]
     if cast < min(16, source):
-        return False
-    if not _from_block_load(inner.operands[0]):
         return False
     encoding = layout_held(op.result)
     return _convert_before(op, inner, encoding, encoding)

@@ -269,3 +269,22 @@ def test_operands_are_cast_from_types_that_no_block_load_brings_to_their_lanes(l
     c = torch.empty(16, 16, dtype=getattr(torch, OUT_NAMES[out]), device="xpu")
     cast_operands[(1,)](x.to("xpu"), c, multiplied, out)
     assert error(c, x, x.T) == 0
+
+
+@triton.jit
+def marked_product(x, marks, c):
+    i, k = tl.arange(0, 16), tl.arange(0, 32)
+    v = tl.load(x + (i[:, None] * 32 + k[None, :]))
+    product = tl.dot(v.to(tl.int8), tl.trans(v).to(tl.int8))
+    at = i[:, None] * 16 + i[None, :]
+    tl.store(c + at, product)
+    tl.store(marks + at, product > 0)
+
+
+def test_a_product_of_cast_operands_is_stored_as_bools_too():
+    x = torch.randint(-8, 8, (16, 32))
+    c = torch.empty(16, 16, dtype=torch.int32, device="xpu")
+    marks = torch.empty(16, 16, dtype=torch.bool, device="xpu")
+    marked_product[(1,)](x.to("xpu"), marks, c)
+    assert torch.equal(c.cpu(), (x @ x.T).int())
+    assert torch.equal(marks.cpu(), c.cpu() > 0)
