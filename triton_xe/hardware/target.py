@@ -163,7 +163,8 @@ def known_names(wanted: str) -> str:
     words = {word.lower(): name for name, each in TARGETS.items() for word in each.product.split()
              if any(letter.isdigit() for letter in word)}
     product = words.get(wanted.lower())
-    near = [product] if product else get_close_matches(wanted, TARGETS)
+    near = [product] if product else get_close_matches(wanted, TARGETS) or [
+        name for word, name in words.items() if word[0] == wanted[:1].lower()]
     if not near:
         return known
     found = TARGETS[near[0]]

@@ -38,6 +38,7 @@ from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MISS, ROOM
 from triton_xe.runtime.simulator.widen import accesses, dpas_groups
 from triton_xe.runtime.simulator.widen.host import translate
+from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir
 
 needs_avx2 = pytest.mark.skipif(
@@ -242,7 +243,8 @@ def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -
     text = canonical(attached_llvm_ir(made.asm["spv"]))
     module = plain_accesses(parse_module(text), target("bmg"))
     sanitizer = Instrumentation() if checked else None
-    host = translate(module, made.name, target("bmg"), sanitizer=sanitizer)
+    entry = entry_name(made.asm["spv"], made.name)
+    host = translate(module, entry, target("bmg"), sanitizer=sanitizer)
     runner = symbol("run", "barrier" if host.has_barrier else "plain")
     names = {*host.helpers, runner + "_checked" * checked}
     done = compile_all([host.text], names, for_arm)

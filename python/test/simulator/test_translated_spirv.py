@@ -18,6 +18,7 @@ import triton
 from examples import attention, matmul, matmul_descriptor, softmax, vector_add
 from triton_xe.backend import devices
 from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import is_spirv
 from triton_xe.tools import intel
 from triton_xe.tools.commands.run import made_array, run_program
@@ -102,10 +103,10 @@ def translated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     names: list[str] = []
     load = SimulatedDevice.load
 
-    def translate(self: Any, binary: bytes, kernel_name: str, *, build_flags: str = "") -> Any:
+    def translate(self: Any, binary: bytes, kernel_name: str, **given: Any) -> Any:
         assert is_spirv(binary)
         names.append(kernel_name)
-        return load(self, llvm_of(binary, tmp_path), kernel_name, build_flags=build_flags)
+        return load(self, llvm_of(binary, tmp_path), entry_name(binary, kernel_name), **given)
 
     def begin() -> list[str]:
         _forget()

@@ -4,7 +4,7 @@
 // CHECK: %[[D:.*]] = xegpu.create_nd_tdesc %{{.*}}, 0, 0, 64, 64, 64, 1 : {{.*}}tensor_desc<16x16xf16, array_length = 2, #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
 // CHECK: %[[V:.*]] = xegpu.load_nd %[[D]]
 // CHECK-COUNT-4: xe.fragment %[[V]]
-// CHECK-COUNT-4: xegpu.store_nd {{.*}} : vector<8x1xf16>
+// CHECK-COUNT-2: xegpu.store_nd {{.*}} : vector<16x1xf16>
 func.func @k(%a: memref<64x64xf16>, %b: memref<64x64xf16>) {
   %t = xetile.init_tile %a, 0, 0 : memref<64x64xf16> -> !xetile.tile<16x32xf16>
   %u = xetile.init_tile %b, 0, 0 : memref<64x64xf16> -> !xetile.tile<16x32xf16>
