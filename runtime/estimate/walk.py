@@ -51,7 +51,6 @@ class Message:
     mask: Mask
     rounds: Numbers
     payload: Mapping[str, Known] | None = None
-    epoch: int = 0
 
 
 @dataclass
@@ -78,7 +77,6 @@ class Walk:
         self._payloads: dict[str, dict[str, Known]] = {}
         self._shape = (len(self.groups), self.subgroups)
         self._rounds: Numbers = np.ones(self._shape, np.int64)
-        self._epoch = 0
         self._pending: dict[str, Mask] = {}
 
     def run(self) -> Walk:
@@ -94,7 +92,6 @@ class Walk:
 
     def _region(self, order: Sequence[str], header: str | None) -> None:
         """Run the blocks of a loop's round, or of the whole function, in order."""
-        inner = set(order)
         skipped: set[str] = set()
         for label in order:
             mask = self._pending.get(label)
@@ -106,7 +103,7 @@ class Walk:
                 self._loop(label, body)
             else:
                 del self._pending[label]
-                self._block(self._blocks[label], mask, header if header in inner else None)
+                self._block(self._blocks[label], mask)
 
     def _loop(self, header: str, body: Sequence[str]) -> None:
         phis = self._blocks[header].phis
@@ -117,7 +114,6 @@ class Walk:
             mask = self._pending.get(header)
             if mask is None or not mask.any():
                 return
-            self._epoch += 1
             seen.append({str(i.result): self._values.get(str(i.result)) for i in phis})
             masks.append(mask)
             steady = len(masks) > 2 and (masks[-1] == masks[-3]).all() and (
@@ -239,7 +235,7 @@ class Walk:
 
     # -- blocks ----------------------------------------------------------------------------------
 
-    def _block(self, block: Block, mask: Mask, header: str | None) -> None:
+    def _block(self, block: Block, mask: Mask) -> None:
         count = self.counts.setdefault(block.label, np.zeros(self._shape))
         count += mask * self._rounds
         for i in block.instructions:
@@ -365,7 +361,7 @@ class Walk:
     def _note(self, i: Instruction, operands: Sequence[Known], mask: Mask) -> None:
         payload = self._payloads.get(i.operands[0].text) if i.operands else None
         self.messages.append(Message(
-            i, operands, mask, self._rounds, dict(payload) if payload else None, self._epoch))
+            i, operands, mask, self._rounds, dict(payload) if payload else None))
 
 
 _NEGATED = {"eq": "ne", "ne": "eq", "slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt",

@@ -112,9 +112,10 @@ def best(shape: Shape, rates: Rates) -> tuple[Tile, Prediction]:
 def _bound(shape: Shape, tile: Tile, rates: Rates) -> float:
     """The larger of matrix and L1 time in whole waves, times what a wave may read of memory."""
     groups = -(-shape.m // tile.m) * -(-shape.n // tile.n)
-    held = max(1, 4 * rates.engines // tile.subgroups)
+    engines = rates.device.eus_per_core
+    held = max(1, 4 * engines // tile.subgroups)
     each = max(
-        tile.m * tile.n * max(shape.a, shape.b) / 2 * rates.dpas_clocks / 2048 / rates.engines,
+        tile.m * tile.n * max(shape.a, shape.b) / 2 * rates.dpas_clocks / 2048 / engines,
         tile.subgroups * (tile.sub_m * shape.a + tile.sub_n * shape.b) / rates.l1,
     )
     full, rest = divmod(groups, held * rates.cores)

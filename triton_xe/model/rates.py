@@ -23,6 +23,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from triton_xe.hardware.target import Target
+from triton_xe.hardware.target import target as find_target
+
 DPAS_EFFICIENCY = 14 / 16
 """Part of its clocks in which the matrix unit of a busy engine works (h)."""
 MATH_CLOCKS = 4
@@ -38,8 +41,6 @@ class Rates:
     product: str
     cores: int
     clock_ghz: float
-    engines: int
-    """Vector engines of a core."""
     lanes: int
     """Lanes that an engine adds or multiplies fp32 in each clock."""
     dpas_clocks: float
@@ -53,38 +54,43 @@ class Rates:
     launch_us: float
     group_clocks: float
     """Between work-groups that are given to a core."""
-    cache_latency: float
-    """Clocks until L2 answers."""
     memory_latency: float
     """Clocks until memory answers."""
     sustained: float = 1.0
     """Part of the clock that is held under a load of DPAS; the one scale of a device."""
     sources: str = ""
+    target: str = "bmg"
+    """The device whose architecture the product has."""
+
+    @property
+    def device(self) -> Target:
+        return find_target(self.target)
 
     @property
     def matrix_flops_per_us(self) -> float:
         """Of fp16 products, as a tuned kernel reaches them."""
         each = 2 * 8 * 16 * self.lanes
-        return (self.cores * self.engines * each / self.dpas_clocks * DPAS_EFFICIENCY
+        return (self.cores * self.device.eus_per_core * each / self.dpas_clocks * DPAS_EFFICIENCY
                 * self.clock_ghz * self.sustained * 1e3)
 
     @property
     def vector_flops_per_us(self) -> float:
         """Of fp32 additions and multiplications, likewise."""
-        return self.cores * self.engines * self.lanes * 2 * FABRIC * self.clock_ghz * 1e3
+        each = self.device.eus_per_core * self.lanes * 2
+        return self.cores * each * FABRIC * self.clock_ghz * 1e3
 
 
 _XE2 = Rates(
-    "", 20, 2.85, 8, 16, 16, l1=106, slm=120, l2=64, l2_mb=18, read=456, write=402, launch_us=2.3,
-    group_clocks=96, cache_latency=236, memory_latency=780,
+    "", 20, 2.85, 16, 16, l1=106, slm=120, l2=64, l2_mb=18, read=456, write=402, launch_us=2.3,
+    group_clocks=96, memory_latency=780,
 )
 _HPC = Rates(
-    "", 64, 1.6, 8, 16, 8, l1=512, slm=128, l2=64, l2_mb=204, read=1100, write=950, launch_us=1.35,
-    group_clocks=96, cache_latency=250, memory_latency=750,
+    "", 64, 1.6, 16, 8, l1=512, slm=128, l2=64, l2_mb=204, read=1100, write=950, launch_us=1.35,
+    group_clocks=96, memory_latency=750, target="pvc",
 )
 _HPG = Rates(
-    "", 32, 2.4, 16, 8, 16, l1=134, slm=208, l2=64, l2_mb=16, read=500, write=440, launch_us=1.6,
-    group_clocks=96, cache_latency=236, memory_latency=780,
+    "", 32, 2.4, 8, 16, l1=134, slm=208, l2=64, l2_mb=16, read=500, write=440, launch_us=1.6,
+    group_clocks=96, memory_latency=780, target="dg2",
 )
 
 PRODUCTS: Mapping[str, Rates] = {r.product: r for r in (
@@ -94,17 +100,17 @@ PRODUCTS: Mapping[str, Rates] = {r.product: r for r in (
     replace(_XE2, product="Arc Pro B70", cores=32, clock_ghz=2.8, l1=111, slm=114, l2_mb=24,
             read=604, write=511, launch_us=1.7,
             sources="cores a, L1 SLM DRAM b, launch b, group c"),
-    replace(_XE2, product="Arc 140V", cores=8, clock_ghz=2.05, l2_mb=8, read=110, write=100,
-            launch_us=3, sources="cores a, L1 SLM l, DRAM a with 0.8, launch l"),
-    replace(_XE2, product="Arc B390", cores=12, clock_ghz=2.4, l2_mb=16, read=105, write=95,
-            launch_us=3, sources="cores a, L1 SLM l, DRAM j, launch l"),
+    replace(_XE2, product="Arc 140V", target="lnl", cores=8, clock_ghz=2.05, l2_mb=8, read=110,
+            write=100, launch_us=3, sources="cores a, L1 SLM l, DRAM a with 0.8, launch l"),
+    replace(_XE2, product="Arc B390", target="ptl", cores=12, clock_ghz=2.4, l2_mb=16, read=105,
+            write=95, launch_us=3, sources="cores a, L1 SLM l, DRAM j, launch l"),
     replace(_HPC, product="Data Center GPU Max 1550 (one stack)", sustained=0.68,
             sources="cores a, L1 L2 d, DRAM e, launch f, throttle ef"),
     replace(_HPC, product="Data Center GPU Max 1100", cores=56, clock_ghz=1.55, l2_mb=108, read=825,
             write=710, sustained=0.68, sources="cores a, L1 L2 d, DRAM e by peak, launch f"),
     replace(_HPG, product="Arc A770", sources="cores a, L1 SLM g, launch f"),
-    replace(_HPG, product="Arc 140T", cores=8, clock_ghz=2.35, engines=8, l2_mb=8, read=100,
+    replace(_HPG, product="Arc 140T", target="arl-h", cores=8, clock_ghz=2.35, l2_mb=8, read=100,
             write=90, launch_us=3, sources="cores a, others l"),
-    replace(_HPG, product="Arc Graphics (Meteor Lake)", cores=8, clock_ghz=2.25, l2_mb=8, read=85,
-            write=75, launch_us=3, sources="cores a, others l"),
+    replace(_HPG, product="Arc Graphics (Meteor Lake)", target="mtl", cores=8, clock_ghz=2.25,
+            l2_mb=8, read=85, write=75, launch_us=3, sources="cores a, others l"),
 )}

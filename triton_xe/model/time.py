@@ -9,8 +9,6 @@ from triton_xe.model.rates import DPAS_EFFICIENCY, FABRIC, MATH_CLOCKS, Rates
 from triton_xe.model.traffic import waves
 from triton_xe.model.work import Work
 
-THREADS = {128: 8, 256: 4, 96: 10, 160: 6, 192: 5, 64: 10, 32: 10}
-SLM_BYTES = 128 << 10
 BARRIER_CLOCKS = 30
 SEND_CLOCKS = 2
 OVERLAP = 2.5
@@ -62,16 +60,17 @@ def predict(work: Work, rates: Rates) -> Prediction:
 
 def _held(work: Work, rates: Rates) -> int:
     """Work-groups that a core holds at once."""
-    threads = THREADS[work.registers] * rates.engines
-    by_slm = SLM_BYTES // work.slm_held if work.slm_held else MAX_GROUPS
+    device = rates.device
+    threads = device.threads_per_eu[work.registers] * device.eus_per_core
+    by_slm = device.max_slm_bytes // work.slm_held if work.slm_held else MAX_GROUPS
     return max(1, min(threads // work.subgroups, by_slm, MAX_GROUPS))
 
 
 def _core(work: Work, rates: Rates, groups: int) -> dict[str, float]:
     """Clocks of a core for some work-groups that it holds together."""
     issue = work.issue
-    per_engine = work.subgroups * groups / rates.engines
-    busy = max(1.0, per_engine) if work.subgroups * groups >= rates.engines else 1.0
+    per_engine = work.subgroups * groups / rates.device.eus_per_core
+    busy = max(1.0, per_engine) if work.subgroups * groups >= rates.device.eus_per_core else 1.0
     wide = 16 / rates.lanes
     return {
         "xmx": issue.dpas * rates.dpas_clocks / DPAS_EFFICIENCY * busy,
