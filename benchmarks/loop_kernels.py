@@ -66,37 +66,6 @@ def packed_gemm(
 
 
 @triton.jit
-def attention(
-    q_ptr, k_ptr, v_ptr, o_ptr, length, stride_h, stride_n, scale,
-    DEPTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):
-    """Flash attention, one head and BLOCK_M rows."""
-    head = tl.program_id(1) * stride_h
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    columns = tl.arange(0, BLOCK_N)
-    depth = tl.arange(0, DEPTH)
-    at = rows[:, None] * stride_n + depth[None, :]
-    k_ptrs = k_ptr + head + columns[None, :] * stride_n + depth[:, None]
-    v_ptrs = v_ptr + head + columns[:, None] * stride_n + depth[None, :]
-    q = tl.load(q_ptr + head + at)
-    top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
-    total = tl.full((BLOCK_M,), 1.0, tl.float32)
-    acc = tl.zeros((BLOCK_M, DEPTH), tl.float32)
-    for _ in range(0, length, BLOCK_N):
-        scores = tl.dot(q, tl.load(k_ptrs))
-        higher = tl.maximum(top, tl.max(scores, 1) * scale)
-        p = tl.exp2(scores * scale - higher[:, None])
-        faded = tl.exp2(top - higher)
-        total = total * faded + tl.sum(p, 1)
-        v = tl.load(v_ptrs)
-        acc = tl.dot(p.to(v.dtype), v, acc * faded[:, None])
-        top = higher
-        k_ptrs += BLOCK_N * stride_n
-        v_ptrs += BLOCK_N * stride_n
-    tl.store(o_ptr + head + at, (acc / total[:, None]).to(o_ptr.dtype.element_ty))
-
-
-@triton.jit
 def attention_backward(
     q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, log_ptr, delta_ptr, length, stride_n, scale,
     DEPTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,

@@ -18,6 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks import loop_kernels as kernels
+from examples.attention import attention_kernel
 from python.test.intel import isa_stats
 from triton_xe.tools import intel
 
@@ -70,8 +71,8 @@ def _packed(m: int, n: int, k: int, warps: int) -> Row:
 
 
 def _attention(m: int, n: int, depth: int, pointer: str = "fp16") -> Row:
-    return Row(kernels.attention, {"BLOCK_M": m, "BLOCK_N": n, "DEPTH": depth}, 8, pointer,
-               {"o_ptr": "fp16"})
+    constants = {"BLOCK_M": m, "BLOCK_N": n, "DEPTH": depth, "CAUSAL": False}
+    return Row(attention_kernel, constants, 8, pointer, {"o_ptr": "fp16"})
 
 
 def _scaled(m: int, n: int, k: int, kind: str) -> Row:

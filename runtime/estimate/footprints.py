@@ -28,7 +28,7 @@ class Surface:
 
 
 @dataclass
-class Traffic:
+class Footprints:
     """Bytes of the sampled work-groups by level, and blocks by argument."""
 
     groups: int
@@ -40,9 +40,9 @@ class Traffic:
     writes: dict[int, Surface] = field(default_factory=dict)
 
 
-def traffic_of(messages: Sequence[Message], pointers: Sequence[int], groups: int) -> Traffic:
+def footprints_of(messages: Sequence[Message], pointers: Sequence[int], groups: int) -> Footprints:
     """Sort messages by level and argument; `pointers` are the addresses among the arguments."""
-    found = Traffic(groups)
+    found = Footprints(groups)
     ordered = np.array(sorted(pointers) or [0], np.int64)
     for message in messages:
         if find(message.instruction.callee).family is Family.BLOCK_2D:
@@ -55,7 +55,7 @@ def traffic_of(messages: Sequence[Message], pointers: Sequence[int], groups: int
 # -- 2D blocks ------------------------------------------------------------------------------------
 
 
-def _block(found: Traffic, message: Message, pointers: Numbers) -> None:
+def _block(found: Footprints, message: Message, pointers: Numbers) -> None:
     i = message.instruction
     named = dict(zip((p.name for p in find(i.callee).parameters), message.arguments, strict=False))
     surface = message.payload or named
@@ -85,7 +85,7 @@ def _block(found: Traffic, message: Message, pointers: Numbers) -> None:
 # -- lanes ----------------------------------------------------------------------------------------
 
 
-def _lanes(found: Traffic, message: Message, pointers: Numbers) -> None:
+def _lanes(found: Footprints, message: Message, pointers: Numbers) -> None:
     address, size, space = _access(message)
     lanes = 16 if address is None else address.shape[2]
     total = float((message.mask * message.rounds).sum()) * size * lanes
@@ -122,7 +122,7 @@ def _argument(address: Numbers, pointers: Numbers) -> tuple[int, Numbers]:
 
 
 def _add(
-    found: Traffic, which: int, message: Message, pitch: int,
+    found: Footprints, which: int, message: Message, pitch: int,
     block: tuple[Numbers, Numbers, Numbers, Numbers], total: float,
 ) -> None:
     bounds = np.full((found.groups, 4), -1, np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from triton_xe.model.rates import Rates
 from triton_xe.model.work import Blocks, Issue, Work
 from triton_xe.runtime.estimate.costs import issue_of
-from triton_xe.runtime.estimate.footprints import Surface, blocks_of, traffic_of
+from triton_xe.runtime.estimate.footprints import Surface, blocks_of, footprints_of
 from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.simulator.ir import Function
 
@@ -41,17 +41,17 @@ def launch_work(
         int(value) for (_, t), value in zip(kernel.function.parameters, arguments, strict=True)
         if t.kind == "ptr"
     ]
-    traffic = traffic_of(walk.messages, pointers, len(groups))
+    found = footprints_of(walk.messages, pointers, len(groups))
     each = 1 / len(groups)
-    reads, writes = _whole(traffic.reads, groups, total), _whole(traffic.writes, groups, total)
+    reads, writes = _whole(found.reads, groups, total), _whole(found.writes, groups, total)
     moved = sum(b.touched() for b in (*reads, *writes)) / total
     work = Work(
         groups=total, subgroups=kernel.subgroups, registers=kernel.registers,
-        issue=_issue(kernel, walk), l1_bytes=traffic.l1 * each, slm_bytes=traffic.slm * each,
-        l2_bytes=moved + traffic.unknown * each, reads=reads, writes=writes,
+        issue=_issue(kernel, walk), l1_bytes=found.l1 * each, slm_bytes=found.slm * each,
+        l2_bytes=moved + found.unknown * each, reads=reads, writes=writes,
         slm_held=kernel.slm_bytes,
     )
-    return work, not walk.guessed and not traffic.unknown
+    return work, not walk.guessed and not found.unknown
 
 
 def _issue(kernel: Kernel, walk: Walk) -> Issue:
