@@ -32,7 +32,7 @@ LIBRARY_NAME = "libtriton_xe_torch_xpu.so"
 # Two compilations of about equal length: reading torch's headers takes most of the time.
 UNITS = (
     ("twin.cpp", "kernels.cpp", "composites.cpp"),
-    ("devices.cpp", "generators.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
+    ("devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
 )
 FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
 

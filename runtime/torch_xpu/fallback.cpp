@@ -199,6 +199,7 @@ class Call {
   void invoke() {
     c10::impl::ExcludeDispatchKeyGuard below(
         c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
+    ResultScope device_memory;
     if (has_generator_ || !op_.hasTag(at::Tag::nondeterministic_seeded)) {
       op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
       return;
@@ -426,6 +427,7 @@ bool needs_fallback(const c10::OperatorHandle& op) {
 }  // namespace
 
 void register_fallback(torch::Library& everything) {
+  hold_results();
   everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 

@@ -1,4 +1,4 @@
-// Device memory: host memory with guard bytes around it, counted and limited like a GPU's.
+// Device memory: host memory (addresses.cpp) with guard bytes around it, counted and limited like a GPU's.
 //
 // The block map knows every live block, so that the simulator can tell a wild access from a good one.
 // Freed blocks are held back for a while: until they are used again or given back, no other memory
@@ -156,7 +156,7 @@ std::size_t whole_size(std::size_t size) {
 
 void give_to_host(const Retired& block) {
   if (!block.owner) {
-    std::free(reinterpret_cast<unsigned char*>(block.base) - kGuard);
+    give_memory(reinterpret_cast<unsigned char*>(block.base) - kGuard);
   }
 }
 
@@ -205,11 +205,11 @@ void empty_retired() {
 unsigned char* host_memory(std::size_t size) {
   auto* found = reuse(size);
   if (found == nullptr) {
-    found = static_cast<unsigned char*>(std::aligned_alloc(kAlign, whole_size(size)));
+    found = static_cast<unsigned char*>(take_memory(whole_size(size)));
   }
   if (found == nullptr) {
     empty_retired();
-    found = static_cast<unsigned char*>(std::aligned_alloc(kAlign, whole_size(size)));
+    found = static_cast<unsigned char*>(take_memory(whole_size(size)));
   }
   return found;
 }

@@ -76,6 +76,21 @@ at::Generator new_generator(c10::DeviceIndex index);
 // The CPU generator that produces an XPU generator's numbers.
 const at::Generator& inner_generator(const at::Generator& generator);
 
+// addresses.cpp: see there ------------------------------------------------------------------------
+// Memory for a block, from the range of device addresses or, where that is used up, from the heap;
+// null when there is none.
+void* take_memory(std::size_t size);
+void give_memory(void* memory);
+// From now on, CPU tensors made in a ResultScope lie in the range: they become device memory.
+void hold_results();
+class ResultScope {
+ public:
+  ResultScope();
+  ~ResultScope();
+  ResultScope(const ResultScope&) = delete;
+  ResultScope& operator=(const ResultScope&) = delete;
+};
+
 // memory.cpp --------------------------------------------------------------------------------------
 struct Block {
   std::uintptr_t base = 0;
