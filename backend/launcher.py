@@ -127,7 +127,6 @@ def make_launch(
         "Tensor": _tensor_class(), "DeviceError": DeviceError, "bf16_bits": bf16_bits,
         "pointer": _Pointers(kernel).pointer, "descriptor": _Pointers(kernel).descriptor,
         "allocate_global": _allocate_global, "allocate_profile": _allocate_profile,
-        "name_tensor": _name_tensor,
         "debug_buffer": functools.partial(_debug_buffer, kernel, debug_sites),
     }
     source = writer.source(tuple(f"a{i}" for i in range(len(signature))))
@@ -166,22 +165,21 @@ class _Writer:
             "        enter_hook(launch_metadata)",
             "    try:",
             f"        function.device.launch(function.kernel, (gx, gy, gz), ({values}), "
-            f"{self.how})",
+            f"{self.how}{self._naming()})",
             "    except DeviceError as error:",
             *refused,
-            *self._naming(),
             "        raise",
             *self.after,
             "    if exit_hook is not None and getattr(exit_hook, 'calls', True):",
             "        exit_hook(launch_metadata)",
         ))
 
-    def _naming(self) -> list[str]:
-        """Let a report of the simulator name the tensor it is about."""
+    def _naming(self) -> str:
+        """Let the checks of the simulator name tensors, and know what of a storage they are."""
         if self.device_checks or not self.tensors:
-            return []
-        items = ", ".join(f"({k}, {name!r}, {value})" for k, name, value in self.tensors)
-        return [f"        name_tensor(error, ({items},))"]
+            return ""
+        names = tuple((k, name) for k, name, _ in self.tensors)
+        return f", tensors=({names!r}, ({''.join(f'{value}, ' for *_, value in self.tensors)}))"
 
     def scratch(self, name: str, size: int, align: int) -> None:
         """Memory for each program, when the kernel needs any."""
@@ -298,13 +296,6 @@ class _Pointers:
 
     def _refuse(self, name: str, what: str) -> NoReturn:
         raise ValueError(f"kernel {self.kernel!r}: argument {name!r} {what}")
-
-
-def _name_tensor(error: DeviceError, tensors: Sequence[tuple[int, str, Any]]) -> None:
-    """Add to a report of the simulator which tensor it is about; other errors stay as they are."""
-    describe = getattr(error, "name_tensor", None)
-    if describe is not None:
-        describe(tensors)
 
 
 def _debug_buffer(kernel: str, sites: Sequence[Any], device: Any, stream: int) -> DebugBuffer:

@@ -10,7 +10,8 @@
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
 | `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
 | `TRITON_XE_TOOLCHAIN` | folder of `triton-xe toolchain`; default: in the cache folder |
-| `TRITON_XE_SANITIZE` | 1: the simulator checks every access; `finite`: infinities and NaN too |
+| `TRITON_XE_SANITIZE` | 1: the simulator checks every access; more words: `finite`, `storage` |
+| `TRITON_XE_FINDINGS` | file to append findings to, with which a checked launch goes on |
 | `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
 | `TRITON_XE_ASSERT` | `abort`: a failed `device_assert` ends the process; else an exception |
 | `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
@@ -94,6 +95,25 @@ def sanitize() -> bool:
     return os.environ.get("TRITON_XE_SANITIZE", "0") not in ("", "0")
 
 
+def _checks() -> frozenset[str]:
+    """The words of `TRITON_XE_SANITIZE`."""
+    return frozenset(os.environ.get("TRITON_XE_SANITIZE", "").split(","))
+
+
+def whole_storage() -> bool:
+    """Whether a kernel may use all of a tensor's storage, not only the view it was given."""
+    return "storage" in _checks()
+
+
+def findings() -> str:
+    return os.environ.get("TRITON_XE_FINDINGS", "")
+
+
+def running_test() -> str:
+    """The test that pytest runs in this process."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "")
+
+
 def abort_on_assert() -> bool:
     return os.environ.get("TRITON_XE_ASSERT", "") == "abort"
 
@@ -103,7 +123,7 @@ def print_bytes() -> int:
 
 
 def sanitize_finite() -> bool:
-    return os.environ.get("TRITON_XE_SANITIZE", "") == "finite"
+    return "finite" in _checks()
 
 
 def time_limit() -> float:

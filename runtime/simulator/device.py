@@ -32,9 +32,10 @@ from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
-from triton_xe.runtime.simulator.sanitizer import shadow
+from triton_xe.runtime.simulator.sanitizer import findings, shadow
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import Word
+from triton_xe.runtime.simulator.sanitizer.tensors import Given, tensors_of
 from triton_xe.runtime.simulator.trace import tracing
 from triton_xe.runtime.simulator.widen.function import ENTRY
 from triton_xe.runtime.simulator.widen.host import HostKernel
@@ -112,6 +113,7 @@ class _Work(NamedTuple):
 
     grid: tuple[int, int, int]
     args: Sequence[int | float]
+    tensors: Given | None = None
 
     @property
     def groups(self) -> int:
@@ -190,10 +192,12 @@ class SimulatedDevice:
         *,
         stream: int = 0,
         sanitize: bool | None = None,
+        tensors: Given | None = None,
     ) -> None:
         """Run and wait.  `SimulatorTrap` tells what a real device would have done wrongly.
 
         `sanitize` checks every access of this launch; by default `TRITON_XE_SANITIZE` decides.
+        What it finds names one of `tensors`.
         """
         if kernel.code is None:
             raise DeviceError(f"kernel {kernel.name} was closed")
@@ -201,9 +205,9 @@ class SimulatedDevice:
         failing = kernel.versions.failing(args, grid) if kernel.versions is not None else ""
         if failing and kernel.versions is not None:
             other: Any = kernel.versions.general(failing)
-            self.launch(other, grid, args, stream=stream, sanitize=sanitize)
+            self.launch(other, grid, args, stream=stream, sanitize=sanitize, tensors=tensors)
             return
-        work = _Work(grid, args)
+        work = _Work(grid, args, tensors)
         if self.clock is not None and self.clock.is_dry():
             self._launch(kernel, work)
         else:
@@ -214,7 +218,7 @@ class SimulatedDevice:
     def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
             with self._checked(kernel, Instrumentation(knobs.sanitize_finite()), work) as made:
-                self._run_with_state(*made, work)
+                self._run_checked(*made, work)
             return
         if knobs.trace():
             self._launch_traced(kernel, work, knobs.trace())
@@ -266,11 +270,25 @@ class SimulatedDevice:
             assert host.sanitizer is not None
             state = shadow.LaunchState(
                 self._blocks, host.sanitizer, host.argument_types, work.args, work.groups,
-                host.slm_bytes, host.sub_groups, host.lanes)
+                host.slm_bytes, host.sub_groups, host.lanes, tensors_of(work.tensors))
             try:
                 yield found, state
             finally:
                 state.close()
+
+    def _run_checked(
+        self, kernel: SimulatedKernel, state: shadow.LaunchState, work: _Work
+    ) -> None:
+        """Run with the checks; what stops the launch is a finding, too."""
+        try:
+            self._run_with_state(kernel, state, work)
+        except SimulatorTrap as error:
+            findings.note(getattr(error, "finding", findings.Finding(
+                "trap", kernel.name, "", str(error))))
+            raise
+        finally:
+            accesses = int(state.words[Word.CHECKED])
+            findings.note(findings.Launch(kernel.name, accesses))
 
     def _run_with_state(
         self, kernel: SimulatedKernel, state: shadow.LaunchState, work: _Work

@@ -73,8 +73,10 @@ def test_the_sanitizer_is_refused_on_a_real_device(monkeypatch):
 
 def test_constants_are_dropped_and_numbers_pass():
     signature = ("*fp32", "i32", "constexpr", "fp32", "u1")
-    (launch,) = launched(signature, Pointer(64), 5, 128, 1.5, True, grid=(3, 2, 1))
-    assert launch == ("kernel", (3, 2, 1), (64, 5, 1.5, 1), 7)
+    tensor = Pointer(64)
+    (launch,) = launched(signature, tensor, 5, 128, 1.5, True, grid=(3, 2, 1))
+    assert launch == ("kernel", (3, 2, 1), (64, 5, 1.5, 1), 7,
+                      ("tensors", (((0, "x0"),), (tensor,))))
 
 
 def test_tuples_are_taken_apart():

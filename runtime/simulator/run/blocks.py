@@ -15,14 +15,23 @@ QUARANTINE_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Block:
-    """Bytes `low` to `high` (exclusive) of one allocation on device `device`."""
+    """Bytes `low` to `high` (exclusive) of one allocation on device `device`, or of a view."""
 
     low: int
     high: int
     device: int
+    inside: Block | None = None
+    """Of a view, the allocation."""
 
     def __str__(self) -> str:
-        return f"block of {self.high - self.low} bytes at {self.low:#x}"
+        what = f"{self.high - self.low} bytes at {self.low:#x}"
+        return f"block of {what}" if self.inside is None else f"view of {what} in a {self.inside}"
+
+    def view(self, low: int, high: int) -> Block:
+        """The part between two addresses; the block itself if that is all, or not inside."""
+        if (low, high) == (self.low, self.high) or not self.low <= low < high <= self.high:
+            return self
+        return Block(low, high, self.device, self)
 
 
 class BlockMap:

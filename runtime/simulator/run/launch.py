@@ -6,8 +6,8 @@ import contextlib
 import ctypes
 import math
 import struct
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,8 @@ from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.thread_pool import FAULT, pool
 from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
-from triton_xe.runtime.simulator.sanitizer.reports import explain, program
+from triton_xe.runtime.simulator.sanitizer import findings
+from triton_xe.runtime.simulator.sanitizer.reports import SanitizerReport, explain, program
 from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, use
 from triton_xe.runtime.simulator.sanitizer.state import Code, Word
 from triton_xe.runtime.simulator.widen.host import HostKernel
@@ -140,6 +141,8 @@ def _run_groups(
     tiles = tiles_offset(launch.host.slm_bytes)
     watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
     if launch.state is not None:
+        if knobs.findings():
+            _go_on(launch, launch.state)
         use(launch.state)
     try:
         memory = (tiles + launch.host.tile_bytes, tiles, launch.host.tile_heads)
@@ -150,6 +153,25 @@ def _run_groups(
         unwatch(record)
     if record[Record.ERROR_RECORD]:
         raise _trap(launch, record[Record.ERROR_RECORD:])
+
+
+def _explained(launch: Launch, state: LaunchState) -> Callable[[list[int]], SanitizerReport]:
+    return partial(explain, state, launch.kernel, launch.host.locations, launch.grid)
+
+
+def _go_on(launch: Launch, state: LaunchState) -> None:
+    """Let a launch take note of faults and go on."""
+    seen: set[tuple[str, str]] = set()
+    explained = _explained(launch, state)
+
+    def noted(error: list[int]) -> None:
+        finding = explained(error).finding
+        if (finding.kind, finding.location) not in seen:
+            seen.add((finding.kind, finding.location))
+            findings.note(finding)
+
+    state.noted = noted
+    state.words[Word.GOES_ON] = 1
 
 
 def _address(flags: bytearray) -> int:
@@ -169,7 +191,7 @@ def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
             "is no memory; TRITON_XE_SANITIZE=1 finds the line, the program and the tensor"
         )
     if launch.state is not None and error[0] >= Code.BOUNDS:
-        return explain(launch.state, launch.kernel, launch.host.locations, error, launch.grid)
+        return _explained(launch, launch.state)(error)
     return SimulatorTrap(_explain(launch, error))
 
 

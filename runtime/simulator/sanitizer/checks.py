@@ -36,18 +36,26 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 from triton_xe.runtime.simulator.sanitizer.sync import forget_releases, releases_before_barrier
 
 
-def _report(w: Checks, code: Code, row: Term, *other: Term) -> None:
+def _report(w: Checks, code: Code, row: Term, *other: Term) -> Value:
+    """Whether the access may happen all the same."""
     access = (w[n] for n in ("ctx", "sg", "site", "lane"))
     tail = (w[n] for n in ("address", "size", "kind"))
-    w.call(s.REPORT, *access, row, *tail, code, *(other or (0, 0, 0)))
+    return w.call(s.REPORT, *access, row, *tail, code, *(other or (0, 0, 0)))
 
 
-def report(w: Checks, *arguments: Value) -> None:
-    """Record the first fault of a launch in the error record."""
-    with w.when(w.clean()):
+def report(w: Checks, *arguments: Value) -> Value:
+    """Record the first fault of a launch in the error record, or let the host note it and go on."""
+    goes_on = w.state[Word.GOES_ON] != 0
+    fault = w["site"].to(I64) << 8 | w["code"]
+    with w.when(w.clean() & ~(goes_on & (w.state[Word.NOTED] == fault))):
         for k, name in reversed(tuple(enumerate(Fault._fields))):
             value = w.ctx[Context.GROUP] if name == "group" else w[name]
             w.error[k] = value.signed(I64)
+        with w.when(goes_on):
+            w.call(s.NOTE, w.error.base.integer())
+            w.state[Word.NOTED] = fault
+            w.error[0] = 0
+    return goes_on
 
 
 def find(w: Checks, ctx: Value, address: Value) -> Value:
@@ -70,6 +78,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
         w.call(STOPPED, ctx, sg, site.to(I64))
         result.value = 0
     with w.when(active & clean):
+        w.state[Word.CHECKED] += 1
         with w.when((size <= 8) & ~w.flag(Kind.SCALAR)):
             only = Value(w, w.b.insert(poison(vector(1, I64)), address.operand, 0))
             every = w.term(1, vector(1, I1))
@@ -85,14 +94,24 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
         low, high = address < block[Entry.LOW], address + size > block[Entry.HIGH]
         wrong = low | high | missing
         odd = (address & (kind >> 8) - 1) != 0
-        for fault, code in ((wrong, Code.BOUNDS), (odd & ~wrong, Code.ALIGNMENT)):
-            with w.when(fault):
-                _report(w, code, index)
-                result.value = 0
+        with w.when(wrong):
+            result.value = 0
+            with w.when(_report(w, Code.BOUNDS, index)):
+                result.value = _in_a_block(w, address, size)
+        with w.when(odd & ~wrong):
+            result.value = _report(w, Code.ALIGNMENT, index)
         with w.when((block[Entry.WRITES] != 0) & result.value):
             result.value = w.call(
                 s.TRACK, ctx, sg, site, lane, block.base, address, size, kind)
     return result.value
+
+
+def _in_a_block(w: Checks, address: Value, size: Value) -> Value:
+    """Whether there is memory, even if it is not what the kernel was given."""
+    row = w.call(s.FIND, w["ctx"], address)
+    some = row.compare("sge", 0)
+    block = w.block(w.select(some, row, 0))
+    return some & w.holds(block, address) & (address + size <= block[Entry.HIGH])
 
 
 def _conflict(
@@ -187,9 +206,8 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
             w, old_read, new, slm, 0, reads=yes, asked=writes)
         with w.when((after_write | after_read & writes) & result.value):
             other_site = w.select(after_write, write_sites[d], read_sites[d])
-            _report(w, Code.RACE, -1, w.select(after_write, writer, reader),
-                    other_site.to(I64), after_write.to(I64))
-            result.value = 0
+            result.value = _report(w, Code.RACE, -1, w.select(after_write, writer, reader),
+                                   other_site.to(I64), after_write.to(I64))
         _end_release(w, entry, old_write, new, d)
         with w.when(writes):
             mine = old_write & -16 == owner
@@ -269,8 +287,7 @@ def _first_use(w: Checks, slm: Value, writes: Value, result: Variable) -> None:
             with w.when(writes):
                 known[k] = 1
             with w.otherwise(), w.when((known[k] == 0) & result.value):
-                _report(w, Code.UNINITIALISED, -1, k, 0, 0)
-                result.value = 0
+                result.value = _report(w, Code.UNINITIALISED, -1, k, 0, 0)
 
 
 def block(w: Checks, ctx: Value, sg: Value, site: Value, row: Value, base: Value,

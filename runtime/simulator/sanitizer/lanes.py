@@ -28,7 +28,10 @@ def check_lanes(w: Checks, *arguments: Value) -> Value:
     """
     addresses, mask = w["addresses"], w["mask"].bits
     result = w.variable(1, I1)
-    with w.when(~try_lanes(w)):
+    fine = try_lanes(w)
+    with w.when(fine):
+        w.state[Word.CHECKED] += w.intrinsic("ctpop", mask).to(I64)
+    with w.otherwise():
         space = w.space(addresses.type)
         w.store(addresses, space)
         memory = Memory(w, space)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.run.blocks import Block
 from triton_xe.runtime.simulator.sanitizer import cells
+from triton_xe.runtime.simulator.sanitizer.findings import Finding
 from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
 from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Fault, Kind, Word
 
@@ -19,38 +19,20 @@ NEAR, FAR = 4096, 1 << 20
 
 
 class SanitizerReport(SimulatorTrap):
-    """A fault that the sanitizer found.
+    """A fault that the sanitizer found."""
 
-    `argument` is the number of the kernel parameter whose block it concerns, or None; `offset` the
-    byte in that block, `nbytes` what was accessed there.
-    """
-
-    def __init__(
-        self, text: str, argument: int | None = None, address: int = 0, nbytes: int = 0
-    ) -> None:
-        super().__init__(text)
-        self.argument = argument
-        self.address = address
-        self.nbytes = nbytes
-
-    def name_tensor(self, tensors: Sequence[tuple[int, str, Any]]) -> None:
-        """Add the tensor, of (parameter number, name, tensor), that the report is about.
-
-        Among tensors that share the memory, the parameter whose address was used comes first.
-        """
-        exact = [t for t in tensors if t[0] == self.argument]
-        if self.argument is None or not exact:
-            return
-        _, name, tensor = exact[0]
-        self.args = (f"{self.args[0]}; {describe(name, tensor, self.address)}", *self.args[1:])
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.text)
+        self.finding = finding
 
 
 def explain(
-    state: LaunchState, kernel: str, locations: Mapping[int, str], error: Sequence[int],
-    grid: tuple[int, int, int],
+    state: LaunchState, kernel: str, locations: Mapping[int, str], grid: tuple[int, int, int],
+    error: Sequence[int],
 ) -> SanitizerReport:
     """The report of an error record."""
-    return _Report(state, locations, grid, Fault(*error[: len(Fault._fields)])).make(kernel)
+    fault = Fault(*error[: len(Fault._fields)])
+    return SanitizerReport(_Report(state, locations, grid, fault).make(kernel))
 
 
 class _Report:
@@ -74,13 +56,18 @@ class _Report:
         if self.slm:
             self.where = f"byte {self.address} of shared local memory"
 
-    def make(self, kernel: str) -> SanitizerReport:
+    def make(self, kernel: str) -> Finding:
         f = self.fault
-        text = _TEXTS[Code(f.code)](self)
+        kind, words = _TEXTS[Code(f.code)]
+        text = words(self)
         location = self.locations.get(f.site, f"line {f.site} of its LLVM module")
         who = self._who(f.group, f.sg) + (f", lane {f.lane}" if f.lane >= 0 else "")
-        return SanitizerReport(f"kernel {kernel}, {location}, {who}: {text}", self.argument,
-                               self.address, self.nbytes)
+        tensor = self.state.tensors.get(-1 if self.argument is None else self.argument)
+        if tensor is not None:
+            text = f"{text}; {tensor.describe(self.address)}"
+        return Finding(kind, kernel, location, f"kernel {kernel}, {location}, {who}: {text}",
+                       "" if tensor is None else tensor.name,
+                       "" if tensor is None else tensor.element(self.address))
 
     def _argument(self, row: int, address: int) -> int | None:
         return row if 0 <= row < self.state.count else self.state.argument_of(address)
@@ -164,14 +151,15 @@ class _Report:
 
 
 _TEXTS = {
-    Code.BOUNDS: _Report.bounds,
-    Code.ALIGNMENT: _Report.alignment,
-    Code.RACE: _Report.race,
-    Code.UNINITIALISED: _Report.uninitialised,
-    Code.NON_FINITE: _Report.non_finite,
-    Code.UNDEFINED: _Report.undefined,
-    Code.RECORDS: _Report.records,
+    Code.BOUNDS: ("out-of-bounds", _Report.bounds),
+    Code.ALIGNMENT: ("misaligned", _Report.alignment),
+    Code.RACE: ("race", _Report.race),
+    Code.UNINITIALISED: ("unwritten", _Report.uninitialised),
+    Code.NON_FINITE: ("not-finite", _Report.non_finite),
+    Code.UNDEFINED: ("undefined", _Report.undefined),
+    Code.RECORDS: ("too-many-releases", _Report.records),
 }
+"""The kind of finding that each fault is, and its words."""
 
 
 def _verb(writes: int) -> str:
@@ -193,29 +181,6 @@ def _masked_off(
         if lanes.any():
             return k, int(lanes[np.flatnonzero(lanes)[0]])
     return None
-
-
-def describe(name: str, tensor: Any, address: int) -> str:
-    """An argument with its shape, and which of its elements an address is."""
-    if not hasattr(tensor, "data_ptr") or not hasattr(tensor, "stride"):
-        return f"argument {name!r}"
-    shape, strides = tuple(tensor.shape), tuple(tensor.stride())
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    offset = (address - tensor.data_ptr()) // tensor.element_size()
-    return (f"argument {name!r}: {dtype} tensor of shape {shape}, strides {strides}, "
-            f"{_element(offset, shape, strides)}")
-
-
-def _element(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> str:
-    """`offset`, in elements, as an index; the first one goes over the end where it must."""
-    index, rest = [0] * len(shape), offset
-    for k in sorted(range(len(shape)), key=lambda k: (-strides[k], k)):
-        if strides[k] > 0 and (shape[k] > 1 or k == 0):
-            index[k] = rest // strides[k]
-            rest -= index[k] * strides[k]
-    text = f"element {tuple(index)}" if rest == 0 and offset >= 0 else f"element offset {offset}"
-    inside = all(0 <= x < n for x, n in zip(index, shape, strict=True))
-    return text if inside and offset >= 0 else f"{text}, which it does not have"
 
 
 def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe import knobs
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
@@ -26,9 +27,14 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Release,
     Word,
 )
+from triton_xe.runtime.simulator.sanitizer.tensors import Tensor
 from triton_xe.runtime.simulator.trace.library import RECORD_WORDS
 from triton_xe.runtime.simulator.trace.tracing import MOST_RECORDS
 
+CELL_BYTES = 8, 8, 4, 4, 4
+"""Of what is kept of each dword: `Entry.WRITES` to `Entry.SYNC`."""
+NEAR = 1 << 16
+"""Bytes from a block within which an address that no argument gave is taken as meant for it."""
 SPARE_BYTES = 1 << 29
 SCRATCH_BYTES = 1 << 16
 MOST_SEARCHED = 4096
@@ -86,9 +92,12 @@ class LaunchState:
     def __init__(
         self, memory: BlockMap, plan: Instrumentation, kinds: Sequence[str],
         values: Sequence[int | float], groups: int, slm_bytes: int,
-        sub_groups: int = 1, lanes: int = 16,
+        sub_groups: int = 1, lanes: int = 16, tensors: Mapping[int, Tensor] | None = None,
     ) -> None:
         self.memory = memory
+        self.tensors = tensors or {}
+        self.noted: Callable[[list[int]], None] | None = None
+        """What takes note of a fault of a launch that goes on."""
         self.track = groups <= MOST_GROUPS
         self.plan = plan
         self.count = len(kinds)
@@ -99,10 +108,11 @@ class LaunchState:
         self._borrowed: list[NDArray[np.uint8]] = []
         self._shadows: dict[Block, tuple[int, ...]] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
-        pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
-                    if t == "ptr"}
-        written = {b for k in plan.written if (b := memory.find(pointers.get(k, 0))) is not None}
-        for k, pointer in pointers.items():
+        self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
+                         if t == "ptr"}
+        written = {b for k in plan.written
+                   if (b := memory.find(self.pointers.get(k, 0))) is not None}
+        for k, pointer in self.pointers.items():
             block = memory.find(pointer) or memory.find(pointer - 1)
             if block is not None:
                 self._enter(k, block, tracked=plan.writes_anywhere or block in written)
@@ -186,12 +196,21 @@ class LaunchState:
             _spare_records[:] = [self._records]
 
     def _enter(self, row: int, block: Block, *, tracked: bool) -> None:
-        self.blocks[row] = block
-        self.table[row, :2] = block.low, block.high
+        part = self._part(row, block)
+        self.blocks[row] = part
+        self.table[row, :2] = part.low, part.high
         if tracked and self.track:
             if block not in self._shadows:
                 self._shadows[block] = self._cells(block.high - block.low)
-            self.table[row, Entry.WRITES:Entry.SYNC + 1] = self._shadows[block]
+            first = (part.low >> 2) - (block.low >> 2)
+            starts = (at and at + size * first
+                      for at, size in zip(self._shadows[block], CELL_BYTES, strict=True))
+            self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
+
+    def _part(self, row: int, block: Block) -> Block:
+        """What of a block the accesses through an argument may use: the view that was given."""
+        extent = self.tensors[row].extent if row in self.tensors else None
+        return block if extent is None or knobs.whole_storage() else block.view(*extent)
 
     def miss(self, address: int) -> int:
         """A new row for the block that holds an address no row holds; -1 when none does."""
@@ -204,10 +223,14 @@ class LaunchState:
         return row
 
     def argument_of(self, address: int) -> int | None:
-        """The parameter whose block is at, or closest around, an address."""
+        """The parameter whose block is at, or close around, an address."""
+        freed = self.memory.freed(address)
+        if freed is not None:
+            return next((k for k, p in self.pointers.items() if freed.low <= p < freed.high), None)
         near = ((max(b.low - address, address - b.high + 1, 0), k)
                 for k, b in self.blocks.items() if k < self.count)
-        return min(near, default=(0, None))[1]
+        far, found = min(near, default=(0, None))
+        return found if far < NEAR else None
 
 
 _current: LaunchState | None = None
@@ -222,17 +245,23 @@ def _more_room() -> None:
         _current.make_room()
 
 
+def _note(error: int) -> None:
+    if _current is not None and _current.noted is not None:
+        _current.noted(list((ctypes.c_int64 * len(checks.Fault._fields)).from_address(error)))
+
+
 _ROOM = ctypes.CFUNCTYPE(None)
+_NOTE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 
 
 @cache
-def prepare() -> tuple[Callable[[int], int], Callable[[], None]]:
+def prepare() -> tuple[object, ...]:
     """Make the host's part of the checks known to the code that calls it."""
-    answer, room = _MISS(_answer), _ROOM(_more_room)
-    for name, callback in ((checks.MISS.symbol, answer), (checks.ROOM.symbol, room)):
-        llvm.add_symbol(name, ctypes.cast(callback, ctypes.c_void_p).value)
-    return answer, room
+    made = {checks.MISS: _MISS(_answer), checks.ROOM: _ROOM(_more_room), checks.NOTE: _NOTE(_note)}
+    for routine, callback in made.items():
+        llvm.add_symbol(routine.symbol, ctypes.cast(callback, ctypes.c_void_p).value)
+    return tuple(made.values())
 
 
 def use(state: LaunchState | None) -> None:

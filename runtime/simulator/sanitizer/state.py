@@ -81,6 +81,10 @@ class Word(IntEnum):
     SEARCHED_ROW = 44
     """Of the block table, where the last search for an access of all lanes ended."""
     EMPTY_ROW = 45
+    GOES_ON = 46
+    """Whether a launch goes on after a fault, which the host notes."""
+    NOTED = 47
+    """The last fault that it noted: site, code."""
     DID = 48
     """A byte for each lane: what its compare-and-swap has done."""
     ENTRIES = 56
@@ -99,6 +103,8 @@ class Word(IntEnum):
     OWN_RECORDS = 64
     """The first record of the running work-group, and of the one before it."""
     LATE_RECORDS = 65
+    CHECKED = 66
+    """Accesses so far, of one lane each."""
     COUNT = 72
 
 
@@ -301,7 +307,7 @@ CHECK_BLOCK = routine(
     "block", I1, **_SITE, row=I64, base=I64, w1=I32, h1=I32, p1=I32, x=I32, y=I32,
     row_bytes=I64, rows=I64, element=I64, kind=I64)
 FIND = routine("find", I64, address=I64)
-REPORT = routine("report", VOID, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
+REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
 CLASH = routine("clash", I1, old=I64, new=I64, kind=I64, read=I1)
 MERGE = routine("merge", I64, block=PTR, old=I64, new=I64, kind=I64)
 JOIN = routine("join", I64, old=I64, new=I64, writes=I1)
@@ -321,6 +327,8 @@ MISS = Routine("xe_san_miss", I64, (("address", I64),))
 """Of the host: the index of a new entry for the block that holds an address, or -1."""
 ROOM = Routine("xe_san_room", VOID, ())
 """Of the host: makes room for more records, if it can."""
+NOTE = Routine("xe_san_note", VOID, (("error", I64),))
+"""Of the host: takes note of the fault that an error record holds."""
 
 
 def check_lanes(lanes: int, name: str = "lanes") -> Routine:

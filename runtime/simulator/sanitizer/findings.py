@@ -1,0 +1,80 @@
+"""Findings of a checked program, in a file of one JSON object for each, and for each launch.
+
+Every process of the program appends to the file that `TRITON_XE_FINDINGS` names, and goes on after
+what it found; `triton-xe check` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_xe import knobs
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a kernel, or with what a launch gave it."""
+
+    kind: str
+    kernel: str
+    location: str
+    text: str
+    argument: str = ""
+    element: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells one finding of a program from others: a line of a list of known ones."""
+        path, *numbers = self.location.rsplit(":", 2)
+        where = ":".join((os.path.basename(path), *numbers[:1]))
+        return f"{self.kind} {self.kernel} {where}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A checked launch, and how many accesses of single lanes it made."""
+
+    kernel: str
+    accesses: int
+
+
+def note(what: Finding | Launch) -> None:
+    """Append to the file of findings, if there is one."""
+    path = knobs.findings()
+    if not path:
+        return
+    fields: dict[str, Any] = {"what": type(what).__name__, **asdict(what)}
+    test = knobs.running_test()
+    if test and isinstance(what, Finding):
+        fields["test"] = test
+    line = json.dumps(fields) + "\n"
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(line)
+
+
+def read(path: Path) -> tuple[list[Launch], list[tuple[Finding, str]]]:
+    """The launches of a program, and its findings with the test that ran; cut-off lines aside."""
+    launches: list[Launch] = []
+    found: list[tuple[Finding, str]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        fields = _fields(line)
+        what = fields.pop("what", "")
+        if what == "Launch":
+            launches.append(Launch(**fields))
+        elif what == "Finding":
+            test = fields.pop("test", "")
+            found.append((Finding(**fields), test))
+    return launches, found
+
+
+def _fields(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return dict(found) if isinstance(found, Mapping) else {}

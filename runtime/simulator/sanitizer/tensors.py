@@ -1,0 +1,71 @@
+"""The tensors that a checked launch was given: their names, extents, and elements by address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+Given = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
+"""Of a launch: number among the kernel's parameters and name of each tensor; the tensors."""
+
+
+def tensors_of(given: Given | None) -> dict[int, Tensor]:
+    """The tensors of a launch by the number of the parameter."""
+    if given is None:
+        return {}
+    return {k: Tensor(name, value) for (k, name), value in zip(*given, strict=True)}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument of the kernel by name, a tensor or another object that has an address."""
+
+    name: str
+    value: Any
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...] | None:
+        """None of what is no tensor with strides."""
+        if not all(hasattr(self.value, n) for n in ("data_ptr", "stride", "element_size", "dtype")):
+            return None
+        return tuple(self.value.shape)
+
+    @cached_property
+    def extent(self) -> tuple[int, int] | None:
+        """The first address, and the one past the last, of its elements; None if not known."""
+        shape = self._shape
+        if shape is None or 0 in shape:
+            return None
+        steps = [(n - 1) * s for n, s in zip(shape, self.value.stride(), strict=True)]
+        at, size = self.value.data_ptr(), self.value.element_size()
+        below, above = (sum(x for x in steps if x * sign > 0) for sign in (-1, 1))
+        return at + below * size, at + (above + 1) * size
+
+    def describe(self, address: int) -> str:
+        """The argument with its shape, and which of its elements an address is."""
+        if self._shape is None:
+            return f"argument {self.name!r}"
+        dtype = str(self.value.dtype).removeprefix("torch.")
+        return (f"argument {self.name!r}: {dtype} tensor of shape {self._shape}, strides "
+                f"{tuple(self.value.stride())}, {self.element(address)}")
+
+    def element(self, address: int) -> str:
+        """The element at an address, as an index."""
+        if self._shape is None:
+            return ""
+        offset = (address - self.value.data_ptr()) // self.value.element_size()
+        return _element(offset, self._shape, tuple(self.value.stride()))
+
+
+def _element(offset: int, shape: tuple[int, ...], strides: Sequence[int]) -> str:
+    """`offset`, in elements, as an index; the first one goes over the end where it must."""
+    index, rest = [0] * len(shape), offset
+    for k in sorted(range(len(shape)), key=lambda k: (-strides[k], k)):
+        if strides[k] > 0 and (shape[k] > 1 or k == 0):
+            index[k] = rest // strides[k]
+            rest -= index[k] * strides[k]
+    text = f"element {tuple(index)}" if rest == 0 and offset >= 0 else f"element offset {offset}"
+    inside = all(0 <= x < n for x, n in zip(index, shape, strict=True))
+    return text if inside and offset >= 0 else f"{text}, which it does not have"
