@@ -74,7 +74,7 @@ class InsertBarriersPass(ModulePass):
         if op.attributes["ttg.num-warps"].value.data == 1:  # type: ignore[attr-defined]
             return
         for function in functions(op):
-            if any(_is_dpas(dot) for dot in all_of(function, ops.DotOp)):
+            if any(_is_shared(op) for op in function.walk()):
                 _wait_before_stores(function)
             for order in ORDERS:
                 _Walk(order).function(function)
@@ -82,8 +82,11 @@ class InsertBarriersPass(ModulePass):
                 _Walk(Order(_plainly_stored, _updated)).function(function)
 
 
-def _is_dpas(dot: ops.DotOp) -> bool:
-    return isinstance(dot.d.type.encoding, DpasAttr)
+def _is_shared(op: Operation) -> bool:
+    """Whether warps load what others of them store: operands of a dot, or what is transposed."""
+    if isinstance(op, BlockLoadOp):
+        return op.transposed is not None
+    return isinstance(op, ops.DotOp) and isinstance(op.d.type.encoding, DpasAttr)
 
 
 def _wait_before_stores(function: Operation) -> None:

@@ -18,17 +18,15 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.layouts import encoding_of, layout_attr
+from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
-from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.layouts.block_layouts import legalize_block_layouts
 from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
 from triton_xe.lowering.layouts.dpas_choice import (
     batched_encoding,
-    dpas_encoding,
     instruction_of,
     operand_encoding,
 )
@@ -37,11 +35,8 @@ from triton_xe.lowering.layouts.rematerialize import before_conversions, convert
 from triton_xe.lowering.module_facts import module_warps, remark
 from triton_xe.lowering.rewriting import (
     all_of,
-    erase_dead,
     functions,
-    locate,
     locate_since,
-    retyped,
 )
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -72,7 +67,8 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
             _assign(dot, dpas, num_warps, first.get(dot, ""))
     if made:
         propagate(function)
-    legalize_block_layouts(function, target, num_warps)
+    if legalize_block_layouts(function, target, num_warps):
+        propagate(function)
 
 
 def _chains(dots: list[DotOp]) -> dict[DotOp, str]:
@@ -153,31 +149,3 @@ def _as_early(value: SSAValue, dot: DotOp) -> InsertPoint:
     if op is dot.parent or op.first_op is None:
         return InsertPoint.before(dot)
     return InsertPoint.before(op.first_op)
-
-
-def legalize_block_layouts(function: Operation, target: Target, num_warps: int) -> None:
-    """Give block loads and stores that no dot gave a layout one that blocks can have."""
-    accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
-    for op in accesses:
-        kind = op.value.type
-        held = encoding_of(kind)
-        parent = held.parent if isinstance(held, DotOperandEncoding) else held
-        if isinstance(parent, DpasEncoding):
-            continue
-        encoding = layout_attr(_block_layout(shape_of(op.value), target, num_warps))
-        if isinstance(op, BlockStoreOp):
-            op.operands[0] = converted(op.value, encoding, InsertPoint.before(op))
-            continue
-        new = BlockLoadOp(cursor=op.cursor, value_type=retyped(kind, encoding),
-                          transposed=op.transposed)
-        back = ConvertLayoutOp(operands=[new.value], result_types=[kind])
-        locate(op, new, back)
-        Rewriter.replace_op(op, [new, back])
-    erase_dead(function)
-
-
-def _block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
-    """The layout of a DPAS result of that shape."""
-    rows = min(8, shape[0])
-    dpas = Dpas("f16", "f16", "f32", rows, target.dpas_execution_size)
-    return dpas_encoding(shape[0], shape[1], num_warps, dpas)

@@ -32,7 +32,7 @@ from triton_xe.dialects.tt.structure import ExternElementwiseOp, ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp, RoundTf32Op
 from triton_xe.dialects.xegpu.types import bit_width
-from triton_xe.layout import DpasEncoding, SliceEncoding
+from triton_xe.layout import DotOperandEncoding, DpasEncoding, SliceEncoding
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
@@ -101,6 +101,12 @@ def is_dpas(kind: Attribute) -> bool:
     return isinstance(encoding, DpasEncoding)
 
 
+def is_block(kind: Attribute) -> bool:
+    """Whether a tensor has the layout of a DPAS result or operand, which block loads bring."""
+    held = encoding_of(kind)
+    return isinstance(held.parent if isinstance(held, DotOperandEncoding) else held, DpasEncoding)
+
+
 def fold_conversions(op: ConvertLayoutOp) -> bool:
     """cvt(cvt x) -> cvt x ; cvt x -> x where the types are the same."""
     inner = op.src.owner
@@ -126,7 +132,7 @@ def into_block_load(op: ConvertLayoutOp) -> bool:
     inner = op.src.owner
     swapped = type(inner) is TransOp
     load = inner.src.owner if isinstance(inner, TransOp) else inner
-    if not isinstance(load, BlockLoadOp):
+    if not isinstance(load, BlockLoadOp) or not is_block(op.result.type):
         return False
     transposed = (load.transposed is not None) != swapped
     new = BlockLoadOp(cursor=load.cursor, value_type=op.result.type, transposed=transposed)

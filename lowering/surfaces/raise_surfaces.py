@@ -36,7 +36,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.module_facts import module_lanes, remark
+from triton_xe.lowering.module_facts import module_lanes, module_warps, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
     all_of,
@@ -58,6 +58,7 @@ from triton_xe.lowering.surfaces.affine import (
     invariant_in,
     shape_of,
 )
+from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.poly import Poly, at_least
 from triton_xe.lowering.surfaces.surfaces import (
@@ -106,7 +107,9 @@ class RaiseSurfacesPass(TargetedPass):
             return
         for function in functions(op):
             affine = Affine()
-            for sites in _joined(_sites(_dot_loads(function, target), affine)):
+            copies = Copies(target, module_warps(op), affine)
+            loads = [*_dot_loads(function, target), *_copied(function, copies)]
+            for sites in _joined(_sites(list(dict.fromkeys(loads)), affine)):
                 if _stays_inside(sites[0].anchor):
                     _version(sites)
                 else:
@@ -114,7 +117,9 @@ class RaiseSurfacesPass(TargetedPass):
             erase_dead(function)
             affine = Affine()
             for store in all_of(function, StoreOp):
-                if stores_dot(store.value, target) and not in_slow_version(store):
+                if in_slow_version(store):
+                    continue
+                if stores_dot(store.value, target) or stores_blocks(store.value):
                     _raise_store(store, affine)
             erase_dead(function)
 
@@ -135,6 +140,12 @@ def _dot_loads(function: Operation, target: Target) -> list[LoadOp]:
             sources += [op for op in _combined(store.value) if isinstance(op, LoadOp)
                         and len(shape_of(op.result)) == 2]
     return list(dict.fromkeys(op for op in sources if isinstance(op, LoadOp)))
+
+
+def _copied(function: Operation, copies: Copies) -> list[LoadOp]:
+    """The loads of matrices that no dot meets: what is loaded is stored."""
+    stores = [op for op in all_of(function, StoreOp) if not stores_dot(op.value, copies.target)]
+    return [load for store in stores for load in copies.loads(store)]
 
 
 def _source(value: SSAValue) -> Operation | Block:

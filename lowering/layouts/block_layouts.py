@@ -1,0 +1,89 @@
+"""The layouts of block loads and stores that no dot gave one."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import LayoutAttr, layout_attr
+from triton_xe.dialects.tt.ops import TransOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.hardware.dpas import Dpas
+from triton_xe.hardware.target import Target
+from triton_xe.layout import DpasEncoding, to_linear_layout
+from triton_xe.lowering.layouts.dpas_choice import dpas_encoding
+from triton_xe.lowering.layouts.propagate_layouts import is_block
+from triton_xe.lowering.layouts.rematerialize import converted
+from triton_xe.lowering.rewriting import all_of, erase_dead, locate, retyped
+from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.plan import SurfaceFacts, plan_block_load, plan_block_store
+from triton_xe.plan.model import BlockPlan
+
+LEAST_BYTES = 256
+"""What a message of a copy moves at least: as much as one gather."""
+
+
+def legalize_block_layouts(function: Operation, target: Target, num_warps: int) -> bool:
+    """Give block loads and stores that no dot gave a layout one that blocks can have.
+
+    The answer is whether there were such.
+    """
+    accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
+    found = [op for op in accesses if not is_block(op.value.type)]
+    for op in found:
+        encoding = layout_attr(_block_layout(shape_of(op.value), target, num_warps))
+        if isinstance(op, BlockStoreOp):
+            op.operands[0] = converted(op.value, encoding, InsertPoint.before(op))
+        else:
+            _load_in(_transposed(op, target, num_warps), encoding)
+    erase_dead(function)
+    return bool(found)
+
+
+def is_worth_a_block(
+    shape: tuple[int, ...], bits: int, target: Target, num_warps: int, *,
+    stores: bool = False, transposed: bool = False,
+) -> bool:
+    """Whether blocks move a matrix that no dot gave a layout, with fewer messages than gathers."""
+    layout = to_linear_layout(_block_layout(shape, target, num_warps), shape)
+    plan = (plan_block_store if stores else plan_block_load)(
+        layout, SurfaceFacts(contiguous_dim=0 if transposed else 1), bits, target)
+    if not isinstance(plan, BlockPlan):
+        return False
+    return prod(shape) * bits // 8 >= LEAST_BYTES * num_warps * len(plan.messages)
+
+
+def _load_in(op: BlockLoadOp, encoding: LayoutAttr) -> None:
+    new = BlockLoadOp(cursor=op.cursor, value_type=retyped(op.value.type, encoding),
+                      transposed=op.transposed)
+    back = ConvertLayoutOp(operands=[new.value], result_types=[op.value.type])
+    locate(op, new, back)
+    Rewriter.replace_op(op, [new, back])
+
+
+def _transposed(op: BlockLoadOp, target: Target, num_warps: int) -> BlockLoadOp:
+    """trans(block_load) -> block_load transposed, where a block can be."""
+    uses = list(op.value.uses)
+    flipped = op.transposed is None
+    if len(uses) != 1 or not isinstance(trans := uses[0].operation, TransOp):
+        return op
+    bits = bit_width(op.value.type.element_type)
+    if not is_worth_a_block(
+            shape_of(trans.result), bits, target, num_warps, transposed=flipped):
+        return op
+    new = BlockLoadOp(cursor=op.cursor, value_type=trans.result.type, transposed=flipped)
+    locate(op, new)
+    Rewriter.insert_op(new, InsertPoint.after(op))
+    Rewriter.replace_op(trans, [], [new.value])
+    return new
+
+
+def _block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
+    """The layout of a DPAS result of that shape."""
+    rows = min(8, shape[0])
+    dpas = Dpas("f16", "f16", "f32", rows, target.dpas_execution_size)
+    return dpas_encoding(shape[0], shape[1], num_warps, dpas)

@@ -1,0 +1,115 @@
+"""Which matrices are only copied: loaded, changed element by element or transposed, and stored.
+
+All accesses of a copy become blocks, or none: between a block and a gather lies an exchange.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import TransOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import BlockLoadOp
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.layouts.block_layouts import is_worth_a_block
+from triton_xe.lowering.layouts.propagate_layouts import is_elementwise
+from triton_xe.lowering.layouts.rematerialize import is_cheap, is_volatile
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, shape_of
+from triton_xe.lowering.surfaces.axis_info import pointee_bits
+from triton_xe.lowering.surfaces.surfaces import surface_access
+
+MOST_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A load that a copy stores, and whether it is transposed on the way."""
+
+    op: LoadOp | BlockLoadOp
+    transposed: bool
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Finds the loads of a copy by its store."""
+
+    target: Target
+    num_warps: int
+    affine: Affine
+
+    def loads(self, store: StoreOp) -> list[LoadOp]:
+        """The loads whose elements a store stores; none where blocks cannot do all of it."""
+        if len(shape_of(store.value)) != 2 or not self._is_block(store, False):
+            return []
+        found = _loads(store.value)
+        loads = [one.op for one in found if isinstance(one.op, LoadOp)]
+        if not all(_is_only_stored(load) and not is_volatile(load) for load in loads):
+            return []
+        return loads if all(self._is_block(one.op, one.transposed) for one in found) else []
+
+    def _is_block(self, op: Operation, transposed: bool) -> bool:
+        """Whether a load, maybe of what is transposed then, or a store is worth blocks."""
+        if not isinstance(op, LoadOp | StoreOp):
+            return False
+        loop = op.parent_op() if isinstance(op, LoadOp) else None
+        try:
+            surface = surface_access(
+                op, self.affine, loop if isinstance(loop, scf.ForOp) else None)
+            strides = self.affine.pointers(op.ptr).index.strides
+        except Unknown:
+            return False
+        stores, along = isinstance(op, StoreOp), surface.transposed != transposed
+        if all(stride.as_constant != 1 for stride in strides) or (stores and along):
+            return False
+        rows, columns = shape_of(op.ptr)
+        return is_worth_a_block(
+            (columns, rows) if transposed else (rows, columns), pointee_bits(op.ptr), self.target,
+            self.num_warps, stores=stores, transposed=along)
+
+
+def stores_blocks(stored: SSAValue) -> bool:
+    """Whether all that a stored matrix is made of are block loads."""
+    found = _loads(stored) if len(shape_of(stored)) == 2 else []
+    return bool(found) and all(isinstance(one.op, BlockLoadOp) for one in found)
+
+
+def _loads(stored: SSAValue) -> list[Loaded]:
+    """What a value is made of, element by element; nothing where it is made of more than loads."""
+    work, seen, found = [(stored, False)], set[tuple[SSAValue, bool]](), list[Loaded]()
+    while work:
+        value, transposed = part = work.pop()
+        op = value.owner
+        if part in seen or is_cheap(value):
+            continue
+        seen.add(part)
+        if isinstance(op, LoadOp | BlockLoadOp):
+            found.append(Loaded(op, transposed))
+        elif len(seen) > MOST_STEPS or isinstance(op, Block) or not _keeps_elements(op):
+            return []
+        else:
+            turned = transposed != isinstance(op, TransOp)
+            work += [(v, turned) for v in op.operands if shape_of(v)]
+    return found
+
+
+def _is_only_stored(load: LoadOp) -> bool:
+    """Whether what a load brings is stored, changed element by element, and used no otherwise."""
+    work, seen = [load.result], set[SSAValue]()
+    while work:
+        value = work.pop()
+        for use in value.uses:
+            if isinstance(use.operation, StoreOp) and use.index == 1:
+                continue
+            if not _keeps_elements(use.operation) or len(seen) > MOST_STEPS:
+                return False
+            work += [v for v in use.operation.results if v not in seen]
+        seen.add(value)
+    return True
+
+
+def _keeps_elements(op: Operation) -> bool:
+    return isinstance(op, TransOp | ConvertLayoutOp) or is_elementwise(op)

@@ -1,0 +1,92 @@
+"""Matrices that are loaded and stored without a product between: by blocks where that is legal."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def by_pointers(
+    x, y, z, M, N, stride,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TRANSPOSE: tl.constexpr,
+):
+    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    j = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = (i[:, None] < M) & (j[None, :] < N)
+    a = tl.load(x + i[:, None] * stride + j[None, :], mask=inside, other=0)
+    b = tl.load(y + i[:, None] * stride + j[None, :], mask=inside, other=0)
+    c = (a * 2 + b).to(z.dtype.element_ty)
+    if TRANSPOSE:
+        tl.store(z + j[:, None] * M + i[None, :], c.T, mask=inside.T)
+    else:
+        tl.store(z + i[:, None] * stride + j[None, :], c, mask=inside)
+
+
+@triton.jit
+def by_descriptors(
+    x, y, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TRANSPOSE: tl.constexpr
+):
+    i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    a = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).load([i, j])
+    if TRANSPOSE:
+        tl.make_tensor_descriptor(y, [N, M], [M, 1], [BLOCK_N, BLOCK_M]).store([j, i], a.T)
+    else:
+        tl.make_tensor_descriptor(y, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).store([i, j], a)
+
+
+def numbers(m, n, dtype):
+    return torch.randint(-100, 100, (m, n)).to(dtype)
+
+
+@pytest.mark.parametrize(("block", "dtype", "transpose", "size"), [
+    ((32, 128), torch.float32, False, (96, 192)),
+    ((64, 64), torch.float32, True, (72, 132)),
+    ((128, 16), torch.float16, False, (70, 136)),
+    ((16, 64), torch.float16, True, (72, 136)),
+    ((32, 64), torch.int8, False, (70, 144)),
+    ((32, 64), torch.int64, True, (70, 132)),
+])
+def test_by_descriptors(block, dtype, transpose, size):
+    m, n = size
+    x = numbers(m, n, dtype)
+    y = torch.full((n, m) if transpose else (m, n), 77, dtype=dtype, device="xpu")
+    grid = (triton.cdiv(m, block[0]), triton.cdiv(n, block[1]))
+    by_descriptors[grid](x.to("xpu"), y, m, n, *block, transpose)
+    assert torch.equal(y.cpu(), x.T if transpose else x)
+
+
+@pytest.mark.parametrize(("block", "dtype", "out", "transpose", "size"), [
+    ((32, 128), torch.float32, torch.float32, False, (96, 192)),
+    ((64, 32), torch.float32, torch.float32, True, (61, 117)),
+    ((32, 64), torch.float16, torch.float32, False, (61, 118)),
+    ((64, 64), torch.int8, torch.int32, False, (61, 124)),
+])
+def test_by_pointers(block, dtype, out, transpose, size):
+    m, n = size
+    x, y = numbers(m, n, dtype) // 4, numbers(m, n, dtype) // 4
+    z = torch.full((n, m) if transpose else (m, n), 77, dtype=out, device="xpu")
+    grid = (triton.cdiv(m, block[0]), triton.cdiv(n, block[1]))
+    by_pointers[grid](x.to("xpu"), y.to("xpu"), z, m, n, n, *block, transpose)
+    expected = (x * 2 + y).to(out)
+    assert torch.equal(z.cpu(), expected.T if transpose else expected)
+
+
+@pytest.mark.parametrize("size", [32, 128])
+def test_in_place(size):
+    """Warps load what others store: all of a block is loaded before any of it is stored."""
+    x = numbers(size, size, torch.float32)
+    y = x.to("xpu")
+    by_descriptors[(1, 1)](y, y, size, size, size, size, True, num_warps=8)
+    assert torch.equal(y.cpu(), x.T)
+
+
+@pytest.mark.parametrize(("dtype", "transpose"), [
+    (torch.float32, False), (torch.float32, True), (torch.float16, False)])
+def test_blocks_are_used(dtype, transpose):
+    x = numbers(64, 128, dtype).to("xpu")
+    y = torch.empty_like(x)
+    kernel = by_descriptors.warmup(x, y, 64, 128, 64, 64, transpose, grid=(1,))
+    assert kernel.asm["xegpu"].count("xegpu.load_nd") in range(1, 9)
+    assert "tt.load %" not in kernel.asm["xegpu"]
+    assert "tt.store %" not in kernel.asm["xegpu"]
