@@ -117,7 +117,7 @@ class XeBackend(BaseBackend):
     def _stages(
         self, options: XeOptions, language: Language, namer: KernelNamer
     ) -> list[tuple[str, Stage]]:
-        device = target_named(options.arch)
+        device, asked = target_named(options.arch), _asked(options, language)
         if language == Language.GLUON:
             front: list[tuple[str, Stage]] = [
                 ("glir", lambda module, metadata: module),
@@ -133,10 +133,11 @@ class XeBackend(BaseBackend):
         ]
         return [
             *front,
-            ("xetile", lambda source, metadata: _make_xetile(source, metadata, options, namer)),
+            ("xetile", lambda source, metadata: _make_xetile(
+                source, metadata, asked, options, namer)),
             ("xegpu", lambda source, metadata: _make_xegpu(source, options)),
             ("llir", lambda source, metadata: _make_llir(source, metadata, options)),
-            ("spv", lambda source, metadata: _make_spirv(source, metadata, options, namer)),
+            ("spv", lambda source, metadata: _make_spirv(source, metadata, asked, options, namer)),
             *(native if options.generate_native_code else ()),
         ]
 
@@ -168,7 +169,7 @@ def _printed(name: str, stage: Stage) -> Stage:
 
 
 def _make_xetile(
-    source: Any, metadata: Metadata, options: XeOptions, namer: KernelNamer
+    source: Any, metadata: Metadata, asked: Metadata, options: XeOptions, namer: KernelNamer
 ) -> Any:
     from triton_xe.lowering import pipeline
     from triton_xe.lowering.module_facts import CompileOptions
@@ -179,14 +180,14 @@ def _make_xetile(
     metadata.setdefault("global_scratch_align", 1)
     metadata.setdefault("profile_scratch_size", 0)
     metadata.setdefault("profile_scratch_align", 1)
-    asked = CompileOptions(**_asked(options))
-    return pipeline.make_xetile(namer.ttgir, asked, options.arch)
+    return pipeline.make_xetile(namer.ttgir, CompileOptions(**asked), options.arch)
 
 
-def _asked(options: XeOptions) -> Metadata:
+def _asked(options: XeOptions, language: Language) -> Metadata:
     """What the stages of `lowering` are asked for."""
     return {"num_stages": options.num_stages, "contract": options.enable_fp_fusion,
-            "grf_mode": options.grf_mode, "guards": options.guards}
+            "grf_mode": options.grf_mode, "guards": options.guards,
+            "keeps_layouts": language == Language.GLUON}
 
 
 def _make_xegpu(source: Any, options: XeOptions) -> Any:
@@ -202,7 +203,7 @@ def _make_llir(source: Any, metadata: Metadata, options: XeOptions) -> Any:
 
 
 def _make_spirv(
-    source: Any, metadata: Metadata, options: XeOptions, namer: KernelNamer
+    source: Any, metadata: Metadata, asked: Metadata, options: XeOptions, namer: KernelNamer
 ) -> bytes:
     from triton_xe.lowering import pipeline
 
@@ -212,7 +213,7 @@ def _make_spirv(
     if not conditions:
         return binary
     binary = attach(binary, CONDITIONS, conditions)
-    return general_version.with_source(binary, namer.ttgir, options.arch, _asked(options))
+    return general_version.with_source(binary, namer.ttgir, options.arch, asked)
 
 
 def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:

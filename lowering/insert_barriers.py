@@ -12,6 +12,10 @@ that may alias it, around loops and calls too; all control flow is uniform.  Whe
 addresses from the very value that the store took them from, outside of loops, each lane loads what
 it stored itself: nothing stands between.
 
+Buffers in shared local memory are known by their allocations.  Between accesses of lanes to one of
+them, of which one writes, stands a barrier of shared memory alone; with one warp too, for compilers
+see what a single lane accesses.
+
 The pass runs after every pass that alters a layout, for any number of lanes.
 """
 
@@ -20,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -30,10 +35,11 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from triton_xe.dialects import ttg
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.tt import memory, ops
 from triton_xe.dialects.tt.structure import CallOp, FuncOp
-from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp
+from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp, MemDescType
 from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, functions
@@ -50,10 +56,20 @@ _STORED: Addresses = {
 _LOADED: Addresses = {**_LOADS, memory.AtomicLoadOp: _POINTER, memory.AtomicPollOp: _POINTER}
 _ORDERED = (_STORED.keys() | _LOADED.keys()) - _LOADS.keys()
 """What waits for all warps where dots share operands."""
+_BUFFER: Address = attrgetter("dst")
+_PUT: Addresses = {
+    ttg.LocalStoreOp: _BUFFER, ttg.LocalScatterOp: _BUFFER, ttg.LocalAtomicScatterRMWOp: _BUFFER,
+    ttg.LocalAllocOp: attrgetter("result"),
+}
+_TAKEN: Addresses = {
+    ttg.LocalLoadOp: attrgetter("src"), ttg.LocalGatherOp: attrgetter("src"),
+    ttg.LocalAtomicScatterRMWOp: _BUFFER,
+}
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 _DERIVED = (
     ops.AddPtrOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp, ops.BitcastOp, ops.ReshapeOp,
-    ops.TransOp, ConvertLayoutOp, CursorOp, AdvanceOp,
+    ops.TransOp, ConvertLayoutOp, CursorOp, AdvanceOp, ttg.MemDescIndexOp, ttg.MemDescTransOp,
+    ttg.MemDescReshapeOp, ttg.MemDescReinterpretOp, ttg.MemDescSubsliceOp,
 )
 """Operations whose first operand is the address that they compute another one from."""
 Bases = frozenset[tuple[SSAValue | None, SSAValue | None]]
@@ -71,10 +87,12 @@ class InsertBarriersPass(ModulePass):
     name: ClassVar = "insert-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if op.attributes["ttg.num-warps"].value.data == 1:  # type: ignore[attr-defined]
-            return
-        for function in functions(op):
-            if any(_is_shared(op) for op in function.walk()):
+        one_warp = op.attributes["ttg.num-warps"].value.data == 1  # type: ignore[attr-defined]
+        if any(isinstance(inner, ttg.LocalAllocOp) for inner in op.walk()):
+            for function, order in product(functions(op), SHARED_ORDERS):
+                _Walk(order).function(function)
+        for function in () if one_warp else functions(op):
+            if any(_is_shared(inner) for inner in function.walk()):
                 _wait_before_stores(function)
             for order in ORDERS:
                 _Walk(order).function(function)
@@ -102,7 +120,7 @@ def _wait_before_stores(function: Operation) -> None:
         while before is not None and not before.regions and not isinstance(before, BarrierOp):
             before = None if type(before) in _LOADS else before.prev_op
         if not isinstance(before, BarrierOp):
-            _barrier(op)
+            _barrier(op, ORDERS[0].spaces)
 
 
 def _stored(op: Operation) -> SSAValue | None:
@@ -124,6 +142,18 @@ def _updated(op: Operation) -> SSAValue | None:
     return None if address is None else address(op)
 
 
+def _put(op: Operation) -> SSAValue | None:
+    if isinstance(op, ttg.LocalAllocOp) and op.src is None:
+        return None
+    address = _PUT.get(type(op))
+    return None if address is None else address(op)
+
+
+def _taken(op: Operation) -> SSAValue | None:
+    address = _TAKEN.get(type(op))
+    return None if address is None else address(op)
+
+
 def _loaded_by_several(op: Operation) -> SSAValue | None:
     return _loaded(op) if type(op) in _LOADS and _has_copies(op.results[0]) else None
 
@@ -141,12 +171,21 @@ class Order:
 
     earlier: Accessed
     later: Accessed
+    spaces: tuple[str, ...] = ("global_read", "global_write")
+
+    def is_kept_by(self, barrier: BarrierOp) -> bool:
+        """Whether a barrier is one between these accesses: any is for shared memory."""
+        return self.spaces == SHARED or barrier.spaces.data != "local"
 
 
 ORDERS = (
     Order(_stored, _loaded),
     Order(_stored, _loaded_by_several),
     Order(_loaded_by_several, _stored),
+)
+SHARED = ("local",)
+SHARED_ORDERS = (
+    Order(_put, _taken, SHARED), Order(_taken, _put, SHARED), Order(_put, _put, SHARED),
 )
 
 
@@ -178,8 +217,8 @@ class _Walk:
 
     def block(self, block: Block, pending: Bases) -> Bases:
         for op in list(block.ops):
-            if type(op) is BarrierOp:
-                pending = NOTHING
+            if isinstance(op, BarrierOp):
+                pending = NOTHING if self.order.is_kept_by(op) else pending
             elif type(op) in _CONTROL:
                 pending = self.control(op, pending)
             else:
@@ -223,7 +262,7 @@ class _Walk:
         return pending | {(base_of(address), own)}
 
     def barrier(self, op: Operation) -> Bases:
-        _barrier(op)
+        _barrier(op, self.order.spaces)
         outer = op.parent_op()
         while outer is not None:
             self._inserted[outer] += 1
@@ -232,19 +271,22 @@ class _Walk:
 
 
 def base_of(value: SSAValue) -> SSAValue | None:
-    """The function argument that an address is computed from, if that is one."""
+    """The function argument, or the buffer, that an address is computed from, if that is one."""
     seen: set[SSAValue] = set()
     while value not in seen:
         seen.add(value)
         owner = value.owner
         if isinstance(owner, Operation):
+            if isinstance(owner, ttg.LocalAllocOp):
+                return value
             if not isinstance(owner, _DERIVED):
                 return None
             value = owner.operands[0]
             continue
         parent = owner.parent_op()
         if isinstance(parent, FuncOp):
-            return value if owner is parent.body.blocks[0] else None
+            known = owner is parent.body.blocks[0] and not isinstance(value.type, MemDescType)
+            return value if known else None
         carried = _carried(value, parent)
         if carried is None:
             return None
@@ -287,8 +329,8 @@ def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:
     return bool(others) and (base is None or base in others or None in others)
 
 
-def _barrier(op: Operation) -> None:
-    Rewriter.insert_op(BarrierOp("global_read", "global_write"), InsertPoint.before(op))
+def _barrier(op: Operation, spaces: tuple[str, ...]) -> None:
+    Rewriter.insert_op(BarrierOp(*spaces), InsertPoint.before(op))
 
 
 __all__ = ["InsertBarriersPass", "base_of"]

@@ -36,13 +36,15 @@ class CompileOptions:
     Loads are prefetched `num_stages - 1` iterations ahead.  With `contract`, products and sums may
     be fused.  `grf_mode` is the register file asked for: "default", "auto" (Intel's compiler
     chooses) or a number of registers.  `guards` says where is tested what fast code needs: in the
-    "kernel", which has slower code too, or as far as possible before the "launch".
+    "kernel", which has slower code too, or as far as possible before the "launch".  With
+    `keeps_layouts` tensors have the layouts that the program states.
     """
 
     num_stages: int = 2
     contract: bool = True
     grf_mode: str = "default"
     guards: str = "kernel"
+    keeps_layouts: bool = False
 
     def __post_init__(self) -> None:
         if self.guards not in GUARDS:

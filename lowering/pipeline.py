@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
+from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
 from triton_xe.lowering.by_hand.guard_tiles import GuardTilesPass
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
 from triton_xe.lowering.convert_xegpu_to_llvm import (
@@ -27,6 +28,7 @@ from triton_xe.lowering.convert_xegpu_to_llvm import (
     LlvmStage,
     write_llvm,
 )
+from triton_xe.lowering.copy_at_once import CopyAtOncePass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
@@ -57,6 +59,7 @@ def _itself(made: type[ModulePass]) -> type[ModulePass]:
 PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("xetile", (
         ExpandDescriptorsPass,
+        CopyAtOncePass,
         DecomposeScaledDotsPass,
         RaiseSurfacesPass,
         JoinHalvesPass,
@@ -66,6 +69,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         SpreadRowsPass,
         ReduceInPlacePass,
         ScatterInPlacePass,
+        AllocateBuffersPass,
         InsertBarriersPass,
         ConvertToXeTilePass,
     )),
@@ -78,6 +82,11 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("llir", (ConvertXeGPUToLLVMPass,)),
 )
 """The stages and their passes, in order."""
+CHOOSE_LAYOUTS = (
+    RaiseSurfacesPass, JoinHalvesPass, SplitInsidePass, AssignDpasPass, SumAfterLoopsPass,
+    SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
+)
+"""Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     made.name: partial(_itself, made) for _, passes in PIPELINE for made in passes
 }
@@ -107,6 +116,8 @@ def run_passes(stage: str, module: ModuleOp, options: CompileOptions | None = No
     """Run the passes of a stage; a pass takes the options that it has a field for."""
     given = {} if options is None else asdict(options)
     for made in dict(PIPELINE)[stage]:
+        if given.get("keeps_layouts") and made in CHOOSE_LAYOUTS:
+            continue
         taken = {f.name: given[f.name] for f in fields(made) if f.name in given}
         made(**taken).apply(Context(), module)
 

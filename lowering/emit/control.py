@@ -383,6 +383,9 @@ def lower_assume(em: Emitter, op: llvm_ext.AssumeOp) -> None:
 
 @lowers(ttg.BarrierOp)
 def lower_barrier(em: Emitter, op: ttg.BarrierOp) -> None:
-    """All subgroups of the work-group meet; memory written before is visible after."""
-    if em.state.num_warps > 1:
-        barrier(em, global_memory=True)
+    """All subgroups of the work-group meet; memory written before is visible after.
+
+    With one subgroup it is for the compilers, which see a single lane's accesses to buffers.
+    """
+    if em.state.num_warps > 1 or em.state.slm_kept:
+        barrier(em, global_memory=op.spaces.data != "local")

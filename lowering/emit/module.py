@@ -32,6 +32,7 @@ from triton_xe.lowering.emit.tensors import (
     reduce,
     scan,
     shape,
+    shared,
 )
 from triton_xe.lowering.emit.tensors.exchange import settle_slm
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
@@ -42,8 +43,8 @@ from triton_xe.lowering.spirv.legality import check_written
 
 _TABLES = (
     arithmetic, atomics, calls, control, convert, debug, dot, fp4, gather, histogram,
-    inline_assembly, libdevice, map_elementwise, maths, memory, reduce, scan, shape, messages,
-    scattered, sync,
+    inline_assembly, libdevice, map_elementwise, maths, memory, reduce, scan, shape, shared,
+    messages, scattered, sync,
 )
 TRIPLE = "spirv64-unknown-unknown"
 

@@ -158,7 +158,7 @@ class Writer:
         return self.call(opencl.SUB_GROUP_ID, [])
 
     def bits_to_coordinate(
-        self, value: ir.Value, bases: Sequence[int], what: str
+        self, value: ir.Value, bases: Sequence[int], what: Hashable
     ) -> ir.Value | None:
         """The xor of bases[i] over the set bits of `value`; None when that is always 0."""
         runs = _runs(bases)

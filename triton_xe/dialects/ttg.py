@@ -2,11 +2,12 @@
 
 Names and syntax follow `triton/Dialect/TritonGPU/IR/TritonGPUOps.td` of the installed wheel.
 Only what its passes make for an xpu target is here: layout conversion, shared memory buffers and
-their views, barriers, warp ids.  Async copies and warp specialization are other vendors'.
+their views, copies to them, barriers, warp ids.  Warp specialization is other vendors'.
 """
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
@@ -23,6 +24,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
+    AnyAttr,
+    AttrSizedOperandSegments,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -31,6 +34,8 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
+    var_result_def,
 )
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
@@ -43,8 +48,16 @@ from xdsl.traits import (
 )
 
 from triton_xe.dialects.layouts import TTG_LAYOUTS
-from triton_xe.dialects.text.assembly import FieldOp, ops_of
+from triton_xe.dialects.text.assembly import (
+    ANY,
+    FieldOp,
+    KeywordConstraint,
+    bool_like,
+    ops_of,
+)
+from triton_xe.dialects.tt.memory import MASK, RMW_KINDS, LoadOp
 from triton_xe.dialects.tt.ops import ConversionOp
+from triton_xe.dialects.tt.types import pointee_type
 
 
 @irdl_attr_definition
@@ -125,6 +138,13 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
                 printer.print_string(", " + "x".join(str(n.data) for n in self.alloc_shape))
 
 
+@irdl_attr_definition
+class AsyncTokenType(ParametrizedAttribute, TypeAttribute):
+    """Stands for a copy that may still be under way."""
+
+    name = "ttg.async.token"
+
+
 def _dims(shape: Sequence[int]) -> ArrayAttr[IntAttr]:
     return ArrayAttr([IntAttr(n) for n in shape])
 
@@ -172,7 +192,9 @@ class LocalLoadOp(ConversionOp):
     """Read a buffer into a tensor."""
 
     name = "ttg.local_load"
+    token = opt_operand_def(AsyncTokenType)
     traits = traits_def(MemoryReadEffect())
+    assembly_format = "$src (`token` $token^)? attr-dict `:` type($src) `->` type($result)"
 
 
 @irdl_op_definition
@@ -258,6 +280,131 @@ class LocalScatterOp(FieldOp):
 
 
 @irdl_op_definition
+class LocalAtomicScatterRMWOp(FieldOp):
+    """Combine `values` with what a buffer holds where `indices` point to; gives what it held."""
+
+    name = "ttg.local_atomic_scatter_rmw"
+    atomic_rmw_op = prop_def(KeywordConstraint(RMW_KINDS))
+    dst = operand_def(MemDescType)
+    values = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    mask = opt_operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "custom<Keyword>($atomic_rmw_op) `,` $dst `[` $indices `]` `,` $values (`,` $mask^)?"
+        " attr-dict `:` functional-type(operands, $result)"
+    )
+
+    @property
+    def kind(self) -> str:
+        assert isinstance(self.atomic_rmw_op, StringAttr)
+        return self.atomic_rmw_op.data
+
+
+# Copies that run while the program goes on
+
+
+@irdl_op_definition
+class AsyncCopyGlobalToLocalOp(FieldOp):
+    """Copy what pointers point to into a buffer; `other`, or zero, where `mask` is false."""
+
+    name = "ttg.async_copy_global_to_local"
+    src = operand_def(ANY)
+    dst = operand_def(MemDescType)
+    mask = opt_operand_def(MASK)
+    other = opt_operand_def(LoadOp.POINTEE)
+    cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
+    is_volatile = opt_prop_def(BoolAttr, prop_name="isVolatile")
+    contiguity = opt_prop_def(IntegerAttr)
+    token = result_def(AsyncTokenType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """`%p, %b mask %m other %o {...} : type(%p) -> <memdesc without its name>`."""
+        src = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        dst = parser.parse_unresolved_operand()
+        given = [parser.parse_unresolved_operand() if parser.parse_optional_keyword(word) else None
+                 for word in ("mask", "other")]
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        kind = parser.parse_type()
+        parser.parse_punctuation("->")
+        bare = parser._current_token.text == "<"
+        buffer = (MemDescType.new(MemDescType.parse_parameters(parser)) if bare
+                  else parser.parse_type())
+        kinds = bool_like(kind), pointee_type(kind)
+        optional = [() if one is None else (parser.resolve_operand(one, its),)
+                    for one, its in zip(given, kinds, strict=True)]
+        named = ("cachePolicy", "isVolatile", "contiguity")
+        op = cls(
+            operands=[parser.resolve_operand(src, kind), parser.resolve_operand(dst, buffer),
+                      *optional],
+            result_types=[AsyncTokenType()],
+            properties={name: attributes.pop(name) for name in named if name in attributes},
+        )
+        op.attributes = attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list((self.src, self.dst), printer.print_ssa_value)
+        for word, value in (("mask", self.mask), ("other", self.other)):
+            if value is not None:
+                printer.print_string(f" {word} ")
+                printer.print_ssa_value(value)
+        shown = {k: v for k, v in self.properties.items() if k != "operandSegmentSizes"}
+        printer.print_op_attributes({**shown, **self.attributes})
+        printer.print_string(" : ")
+        printer.print_attribute(self.src.type)
+        printer.print_string(" -> ")
+        assert isinstance(self.dst.type, MemDescType)
+        self.dst.type.print_parameters(printer)
+
+
+class TokenOp(FieldOp, ABC):
+    """Takes tokens of copies, and gives one."""
+
+    tokens = var_operand_def(AsyncTokenType)
+    result = result_def(AsyncTokenType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$tokens attr-dict"
+
+
+@irdl_op_definition
+class AsyncCommitGroupOp(TokenOp):
+    """The copies since the last one are a group."""
+
+    name = "ttg.async_commit_group"
+    assembly_format = "(`tokens` $tokens^)? attr-dict"
+
+
+@irdl_op_definition
+class AsyncWaitOp(TokenOp):
+    """Wait until at most `num` groups are under way."""
+
+    name = "ttg.async_wait"
+    num = prop_def(IntegerAttr)
+
+
+@irdl_op_definition
+class InlineAsmOp(FieldOp):
+    """Text of the target, run by each lane on all of its registers."""
+
+    name = "ttg.inline_asm"
+    asm_string = prop_def(StringAttr)
+    constraints = prop_def(StringAttr)
+    pure = prop_def(BoolAttr)
+    arguments = var_operand_def()
+    res = var_result_def()
+    assembly_format = "$asm_string attr-dict $arguments `:` functional-type($arguments, $res)"
+
+
+@irdl_op_definition
 class Fp4ToFpOp(ConversionOp):
     """Unpack pairs of 4-bit floats (e2m1) along `axis`, the low half first."""
 
@@ -312,4 +459,6 @@ class WarpIdOp(FieldOp):
     assembly_format = "attr-dict"
 
 
-TTG = Dialect("ttg", ops_of(globals()), [*TTG_LAYOUTS, SharedMemoryAttr, MemDescType])
+TTG = Dialect(
+    "ttg", ops_of(globals()), [*TTG_LAYOUTS, SharedMemoryAttr, MemDescType, AsyncTokenType]
+)

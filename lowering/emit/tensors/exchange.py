@@ -89,10 +89,7 @@ class Exchange:
 
     def write_at(self, pointer: ir.Value, value: ir.Value, align: int) -> None:
         """Store a scalar or a vector."""
-        vector = isinstance(value.type, ir.VectorType)
-        if (value.type.element if vector else value.type) == I1:
-            value = self.em.b.zext(value, vector_of(I8, value.type.count if vector else 1))
-        self.em.b.store(value, pointer).align = align
+        write_vector(self.em, pointer, value, align)
 
     def meet(self) -> None:
         """All have written."""
@@ -110,15 +107,30 @@ class Exchange:
     def read_at(self, pointer: ir.Value, kind: ir.Type, count: int, align: int) -> ir.Value:
         """Load `count` elements."""
         self._reads()
-        held = vector_of(I8 if kind == I1 else kind, count)
-        value = self.em.b.load(pointer, typ=held)
-        value.align = align
-        if kind != I1:
-            return value
-        return self.em.b.icmp_unsigned("!=", value, ir.Constant(held, None))
+        return read_vector(self.em, pointer, kind, count, align)
 
 
-def kept_region(em: Emitter, nbytes: int) -> ir.Value:
+def write_vector(em: Emitter, pointer: ir.Value, value: ir.Value, align: int) -> None:
+    """Store a scalar or a vector to shared local memory; an i1 takes a byte."""
+    vector = isinstance(value.type, ir.VectorType)
+    if (value.type.element if vector else value.type) == I1:
+        value = em.b.zext(value, vector_of(I8, value.type.count if vector else 1))
+    em.b.store(value, pointer).align = align
+
+
+def read_vector(
+    em: Emitter, pointer: ir.Value, kind: ir.Type, count: int, align: int
+) -> ir.Value:
+    """Load `count` elements that `write_vector` stored."""
+    held = vector_of(I8 if kind == I1 else kind, count)
+    value = em.b.load(pointer, typ=held)
+    value.align = align
+    if kind != I1:
+        return value
+    return em.b.icmp_unsigned("!=", value, ir.Constant(held, None))
+
+
+def kept_region(em: Emitter, nbytes: int = 0) -> ir.Value:
     """Memory at the start of SLM that the program manages itself; exchanges lie behind it."""
     em.state.slm_kept = max(em.state.slm_kept, nbytes + -nbytes % 64)
     return _memory(em)

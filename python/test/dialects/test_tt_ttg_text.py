@@ -124,6 +124,28 @@ VIEWS = [
         "mutable>, tensor<64xi32, #line>, tensor<64xf32, #line>",
     ),
 ]
+SMEM = "!ttg.memdesc<64xf32, #flat, #smem, mutable>"
+VIEWS += [
+    (
+        FLAT,
+        "%0 = ttg.local_atomic_scatter_rmw fadd, %b[%i], %x, %m {axis = 0 : i32} : "
+        f"({SMEM}, tensor<64xf32, #line>, tensor<64xi32, #line>, tensor<64xi1, #line>) -> "
+        "tensor<64xf32, #line>",
+    ),
+    (
+        FLAT.replace("f32", "i32"),
+        "%0 = ttg.async_copy_global_to_local %ps, %b mask %m other %i : "
+        "tensor<64x!tt.ptr<i32>, #line> -> <64xi32, #flat, #smem, mutable>",
+        "%1 = ttg.async_commit_group tokens %0",
+        "%2 = ttg.async_wait %1 {num = 1 : i32}",
+        f"%3 = ttg.local_load %b token %2 : {SMEM} -> tensor<64xf32, #line>".replace("f32", "i32"),
+    ),
+    (
+        FLAT,
+        '%0 = ttg.inline_asm "text" {constraints = "", pure = false} %b, %x : '
+        f"({SMEM}, tensor<64xf32, #line>) -> tensor<64xf32, #line>",
+    ),
+]
 BODIES = [*LINES, *("\n    ".join(lines) for lines in VIEWS)]
 
 

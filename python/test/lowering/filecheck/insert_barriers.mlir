@@ -3,6 +3,8 @@
 #a = #ttg.dot_op<{opIdx = 0, parent = #blocked}>
 #b = #ttg.dot_op<{opIdx = 1, parent = #blocked}>
 #row = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>
+#flat = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+#smem = #ttg.shared_memory
 #alone = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [1], order = [0]}>
 // ===
 // Warps wait before one stores where others may still load.
@@ -123,5 +125,54 @@ tt.func public @f(%s: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024x
   tt.store %p, %i : tensor<1024x!tt.ptr<i32>, #row>
   %x = tt.atomic_rmw add, relaxed, gpu, %q, %i, %m : (tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>, tensor<1024xi1, #row>) -> tensor<1024xi32, #row>
   %y = tt.atomic_rmw add, relaxed, gpu, %p, %i, %m : (tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>, tensor<1024xi1, #row>) -> tensor<1024xi32, #row>
+  tt.return
+}
+
+// -----
+// Buffers: write and read, read and write, each with a barrier of shared memory between; reads need
+// none between them, nor do views of another buffer. In the loop both barriers are needed.
+// CHECK: ttg.local_alloc %v
+// CHECK: ttg.local_store %v, %[[B:[^ ]*]] :
+// CHECK-NEXT: ttg.barrier local
+// CHECK-NEXT: scf.for
+// CHECK: ttg.barrier local
+// CHECK-NEXT: ttg.local_load
+// CHECK-NEXT: ttg.local_load
+// CHECK-NEXT: ttg.barrier local
+// CHECK-NEXT: ttg.local_store
+// CHECK-NOT: ttg.barrier
+// CHECK: tt.return
+tt.func public @f(%n: i32, %v: tensor<64xf32, #row>) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %other = ttg.local_alloc %v : (tensor<64xf32, #row>) -> !ttg.memdesc<64xf32, #flat, #smem>
+  %b = ttg.local_alloc : () -> !ttg.memdesc<2x64xf32, #flat, #smem, mutable>
+  %first = ttg.memdesc_index %b[%zero] : !ttg.memdesc<2x64xf32, #flat, #smem, mutable> -> !ttg.memdesc<64xf32, #flat, #smem, mutable>
+  ttg.local_store %v, %first : tensor<64xf32, #row> -> !ttg.memdesc<64xf32, #flat, #smem, mutable>
+  scf.for %i = %zero to %n step %one : i32 {
+    %view = ttg.memdesc_index %b[%i] : !ttg.memdesc<2x64xf32, #flat, #smem, mutable> -> !ttg.memdesc<64xf32, #flat, #smem, mutable>
+    %x = ttg.local_load %view : !ttg.memdesc<64xf32, #flat, #smem, mutable> -> tensor<64xf32, #row>
+    %y = ttg.local_load %other : !ttg.memdesc<64xf32, #flat, #smem> -> tensor<64xf32, #row>
+    ttg.local_store %x, %first : tensor<64xf32, #row> -> !ttg.memdesc<64xf32, #flat, #smem, mutable>
+    tt.print "x" {hex = false, isSigned = array<i32: 0>} : %y : tensor<64xf32, #row>
+  }
+  tt.return
+}
+
+// -----
+// One warp: the lanes' accesses are apart for compilers too; a barrier that stands there serves.
+// WARPS: 1
+// CHECK: ttg.local_store
+// CHECK-NEXT: ttg.barrier local
+// CHECK-NEXT: ttg.local_load
+// CHECK-NEXT: ttg.barrier local|global_read
+// CHECK-NEXT: ttg.local_store
+// CHECK-NEXT: tt.return
+tt.func public @f(%b: !ttg.memdesc<16xf32, #flat, #smem, mutable>, %v: tensor<16xf32, #alone>) {
+  %c = ttg.local_alloc : () -> !ttg.memdesc<16xf32, #flat, #smem, mutable>
+  ttg.local_store %v, %c : tensor<16xf32, #alone> -> !ttg.memdesc<16xf32, #flat, #smem, mutable>
+  %x = ttg.local_load %c : !ttg.memdesc<16xf32, #flat, #smem, mutable> -> tensor<16xf32, #alone>
+  ttg.barrier local|global_read
+  ttg.local_store %x, %c : tensor<16xf32, #alone> -> !ttg.memdesc<16xf32, #flat, #smem, mutable>
   tt.return
 }

@@ -1,0 +1,62 @@
+"""Pass copy-at-once: asynchronous copies to shared local memory happen where they begin.
+
+    %t = ttg.async_copy_global_to_local %p, %b mask %m  ->  %x = tt.load %p, %m
+                                                            ttg.local_store %x, %b
+    ttg.async_commit_group, ttg.async_wait              ->  nothing
+
+Xe GPUs have no such copies.  Who reads a buffer waits for the copy, so the barrier that other warps
+need stands between the store and the read like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import splat_attr
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.types import pointee_type
+from triton_xe.dialects.ttg import (
+    AsyncCommitGroupOp,
+    AsyncCopyGlobalToLocalOp,
+    AsyncWaitOp,
+    LocalLoadOp,
+    LocalStoreOp,
+)
+from triton_xe.lowering.rewriting import all_of, locate
+
+
+@dataclass(frozen=True)
+class CopyAtOncePass(ModulePass):
+    """Asynchronous copies to shared local memory happen where they begin."""
+
+    name: ClassVar = "copy-at-once"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for load in all_of(op, LocalLoadOp):
+            if load.token is not None:
+                load.operands = [load.src]
+        for made in reversed(all_of(op, AsyncCopyGlobalToLocalOp, AsyncCommitGroupOp, AsyncWaitOp)):
+            if isinstance(made, AsyncCopyGlobalToLocalOp):
+                _copy(made)
+            Rewriter.erase_op(made, safe_erase=False)
+
+
+def _copy(op: AsyncCopyGlobalToLocalOp) -> None:
+    """What the mask leaves out becomes zero, where nothing else is asked for."""
+    other, fill = op.other, list[Operation]()
+    if op.mask is not None and other is None:
+        fill = [ConstantOp(splat_attr(pointee_type(op.src.type), 0))]
+        other = fill[0].results[0]
+    load = LoadOp(ptr=op.src, mask=op.mask, other=other, cache_policy=op.cache_policy,
+                  is_volatile=op.is_volatile, result_type=pointee_type(op.src.type))
+    store = LocalStoreOp(src=load.result, dst=op.dst)
+    locate(op, *fill, load, store)
+    Rewriter.insert_op([*fill, load, store], InsertPoint.before(op))

@@ -1,0 +1,112 @@
+"""A view of a buffer in shared local memory: where each of its elements lies, and wide messages.
+
+Offsets are counted in elements and are linear in the bits of the coordinates; padding comes last.
+Dimensions that the layout does not know stand in front: so many buffers, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.memory import MAX_LANE_BYTES
+from triton_xe.layout import f2
+from triton_xe.layout.shared import PaddedSharedEncoding, SharedEncoding
+
+MOST_ELEMENTS = 8
+"""Elements of the widest message, as values of LLVM."""
+
+
+@dataclass(frozen=True)
+class SharedView:
+    """Where the elements of a buffer lie.
+
+    The offset of an element is the xor of `columns[dim][bit]` over the set bits of its coordinates;
+    `slice_elements` is how far apart two elements of the first dimension are where that one only
+    counts buffers, else 0.  `paddings` are pairs (interval, padding): so many unused elements after
+    so many.
+    """
+
+    columns: tuple[tuple[int, ...], ...]
+    elements: int
+    slice_elements: int = 0
+    paddings: tuple[tuple[int, int], ...] = ()
+
+    def offset(self, coordinates: Sequence[int]) -> int:
+        """Where an element lies, before padding."""
+        total = 0
+        for columns, at in zip(self.columns, coordinates, strict=True):
+            total ^= f2.apply(columns, at)
+        return total
+
+    def padded(self, offset: int) -> int:
+        """An offset with the padding before it."""
+        return offset + sum(offset // interval * extra for interval, extra in self.paddings)
+
+    def reach(self, shape: Sequence[int]) -> int:
+        """The bits that the place of a part of this shape may have in its offsets."""
+        total = 0
+        for columns, size in zip(self.columns, shape, strict=True):
+            for column in columns[size.bit_length() - 1:]:
+                total |= column
+        return total
+
+    @property
+    def unpadded(self) -> int:
+        """Elements that follow each other without padding, from their multiples on."""
+        return min((n for pair in self.paddings for n in pair), default=1 << 30)
+
+
+@lru_cache(maxsize=256)
+def shared_view(encoding: SharedEncoding, alloc_shape: tuple[int, ...]) -> SharedView:
+    """How a layout places the elements of a buffer."""
+    front, inner = alloc_shape[: -encoding.rank], alloc_shape[-encoding.rank :]
+    layout = encoding.linear_layout(inner)
+    if not layout.is_surjective or layout.in_dims.keys() - {"offset", "block"}:
+        raise UnsupportedError(f"buffers in the layout {encoding} are not supported")
+    places = layout.sublayout(["offset"], layout.out_dims)
+    inverse = places.pseudo_inverse().bases
+    size = places.in_dims["offset"]
+    strides = [size * prod(front[d + 1 :]) for d in range(len(front))]
+    columns = [
+        tuple(stride << bit for bit in range((count - 1).bit_length()))
+        for stride, count in zip(strides, front, strict=True)
+    ] + [tuple(at for (at,) in inverse[name]) for name in places.out_dims]
+    paddings: tuple[tuple[int, int], ...] = ()
+    if isinstance(encoding, PaddedSharedEncoding):
+        paddings = tuple(zip(encoding.intervals, encoding.paddings, strict=True))
+    return SharedView(tuple(columns), size * prod(front), strides[0] if front else 0, paddings)
+
+
+def buffer_bytes(view: SharedView, element_bytes: int) -> int:
+    """Bytes that a buffer takes."""
+    return view.padded(view.elements) * element_bytes
+
+
+def messages(
+    offsets: Sequence[int], moving: Iterable[int], unpadded: int, element_bytes: int
+) -> list[tuple[int, ...]]:
+    """Registers that one message of a lane moves, in the order of memory, as wide as possible.
+
+    `offsets` are those of the registers; `moving` are bits that other things add to them.
+    """
+    present, touched = set(offsets), 0
+    for column in moving:
+        touched |= column
+    width = 1
+    while (
+        width * 2 <= min(MOST_ELEMENTS, MAX_LANE_BYTES // element_bytes, unpadded)
+        and not touched & width
+        and all(at ^ width in present for at in offsets)
+    ):
+        width *= 2
+    found: dict[int, dict[int, int]] = {}
+    for register, at in enumerate(offsets):
+        found.setdefault(at // width, {})[at % width] = register
+    return [tuple(group[i] for i in range(width)) for group in found.values()]
+
+
+__all__ = ["SharedView", "buffer_bytes", "messages", "shared_view"]
