@@ -27,12 +27,27 @@ class Context(IntEnum):
     """Address of the state of a sanitized launch."""
     FRAMES = 13
     """Address of the memory of each subgroup's coroutine."""
-    COUNT = 16
+    HANDLES = 14
+    """Address of the handle of each subgroup's coroutine."""
+    CHANGES = 15
+    """How often what the work-group wrote changed global memory, where it takes turns."""
+    TURN = 16
+    """Accesses that a subgroup may still do before it gives its turn to others."""
+    FRAME_BYTES = 17
+    LIVE = 18
+    """Whether a work-group runs here."""
+    SEEN = 19
+    """Of all that its coroutines hold, a digest."""
+    COUNT = 24
 
     @property
     def offset(self) -> int:
         """In bytes."""
         return 8 * self
+
+
+READY = 1 << 31
+"""Added to the site of a subgroup that goes on without others having to arrive."""
 
 
 class Launch(IntEnum):
@@ -57,8 +72,18 @@ class Launch(IntEnum):
     GROUPS = 10
     """Address of the numbers of the work-groups to run, or 0 for the first ones."""
     STATE = 11
+    RESIDENT = 12
+    """How many work-groups the device holds at once, where they take turns."""
+    SEED = 13
+    """Of the order in which they do; 0 is one after another."""
     NEXT = 16
     """The next work-group that nobody has taken."""
+    LIVE = 24
+    """How many have begun and not ended, where they take turns."""
+    VERSION = 25
+    """How often anything happened but waiting."""
+    QUIET = 26
+    """A version, above the number of work-groups known to wait since, in the lower 32 bits."""
     ERROR_RECORD = 32
     """16 words: code, line, numbers that depend on the code."""
     COUNT = 48

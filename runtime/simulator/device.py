@@ -21,6 +21,7 @@ from triton_xe import knobs
 from triton_xe.collector import paused_collector
 from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.register_file import RegisterFile
+from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.progress import progress
@@ -100,6 +101,13 @@ class SimulatedKernel:
     def pointer_arguments(self) -> frozenset[int]:
         return frozenset(k for k, kind in enumerate(self.argument_types) if kind == "ptr")
 
+    @cached_property
+    def resident(self) -> int:
+        """How many of its work-groups the device holds at once."""
+        return groups_held(
+            self.source.target, self.host.sub_groups, self.n_registers, self.host.slm_bytes,
+            barriers=int(self.host.has_barrier))
+
     def close(self) -> None:
         self.code = None
         self.whole = self.guards = None
@@ -177,7 +185,7 @@ class SimulatedDevice:
         with progress(f"building kernel {source.name!r} for the simulator"):
             host = source.translated(part, sanitizer)
             code = load_kernel(
-                host.text, host.helpers, "coroutine" if host.has_barrier else "kernel")
+                host.text, host.helpers, "coroutine" if host.is_coroutine else "kernel")
         return SimulatedKernel(
             source.name.removesuffix(CONDITIONAL), source, host, code, code.address(ENTRY),
             (time.perf_counter() - started) * 1e3,
@@ -320,8 +328,9 @@ class SimulatedDevice:
     def _launch(kernel: SimulatedKernel, work: _Work) -> launcher.Launch:
         types = kernel.host.argument_types
         arguments = launcher.pack_arguments(kernel.name, types, work.args)
+        resident = kernel.resident if kernel.host.takes_turns else 0
         return launcher.Launch(
-            kernel.name, kernel.host, kernel.address, arguments, work.grid)
+            kernel.name, kernel.host, kernel.address, arguments, work.grid, None, resident)
 
     def synchronize(self) -> None:
         """Launches have ended when `launch` returns."""

@@ -56,9 +56,10 @@ for _name, _move, _uniformity in (
 ):
     _opencl(f"sub_group_{_name}", f"T (value: T, index: {'i32' if _name == 'rotate' else 'u32'})",
             Family.SHUFFLE, "6.15.19", effects=_LANES, uniformity=_uniformity, definition=_move)
-for _name, _vote in (("any", subgroup.vote_any), ("all", subgroup.vote_all)):
+SUB_GROUP_ANY, SUB_GROUP_ALL = (
     _opencl(f"sub_group_{_name}", "i32 (value: i32)", Family.VOTE, "6.15.19", effects=_LANES,
             uniformity=Uniformity.SUBGROUP, definition=_vote)
+    for _name, _vote in (("any", subgroup.vote_any), ("all", subgroup.vote_all)))
 for _name in ("add", "min", "max"):
     _opencl(f"sub_group_reduce_{_name}", "T (value: T)", Family.REDUCTION, "6.15.19",
             effects=_LANES, uniformity=Uniformity.SUBGROUP, definition=subgroup.reduce,

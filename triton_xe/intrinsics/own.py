@@ -20,8 +20,10 @@ LANE_HELPER = _helper("")
 REPORT = _helper("report")
 _helper("atomic_", arguments="address: i64")
 _helper("atomic_store_", _MEMORY & ~Effect.READS, "address: i64")
-for _name in ("load", "poll"):
-    _helper(f"atomic_{_name}_", _MEMORY & ~Effect.WRITES, "address: i64")
+_LOADS = _MEMORY & ~Effect.WRITES
+_helper("atomic_load_", _LOADS, "address: i64")
+ATOMIC_POLL = _helper(
+    "atomic_poll_", _LOADS, "address: i64, expected: T, timeout: i64, active: i1")
 # as devices do it, by an instruction that reads and writes, but whose other half changes nothing
 
 SHADOW_PREFIX = "xe.shadow."

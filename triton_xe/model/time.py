@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from triton_xe.hardware.residency import groups_per_core
 from triton_xe.model.rates import DPAS_EFFICIENCY, FABRIC, MATH_CLOCKS, Rates
 from triton_xe.model.traffic import waves
 from triton_xe.model.work import Work
@@ -13,7 +14,6 @@ BARRIER_CLOCKS = 30
 SEND_CLOCKS = 2
 OVERLAP = 2.5
 """How well cores and memory work at the same time: 1 = one after another, large = perfectly."""
-MAX_GROUPS = 64
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,7 @@ def predict(work: Work, rates: Rates) -> Prediction:
 
 def _held(work: Work, rates: Rates) -> int:
     """Work-groups that a core holds at once."""
-    device = rates.device
-    threads = device.threads_per_eu[work.registers] * device.eus_per_core
-    by_slm = device.max_slm_bytes // work.slm_held if work.slm_held else MAX_GROUPS
-    return max(1, min(threads // work.subgroups, by_slm, MAX_GROUPS))
+    return groups_per_core(rates.device, work.subgroups, work.registers, work.slm_held)
 
 
 def _core(work: Work, rates: Rates, groups: int) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from triton_xe.runtime.simulator.context import Context, Launch
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, Function, Type, array
 from triton_xe.runtime.simulator.ir.builder import Routine
@@ -51,11 +53,13 @@ def cold(host: HostCpu) -> list[Function]:
 def frame(host: HostCpu) -> list[Function]:
     """Memory for the coroutine of a subgroup: made once, then used again."""
     w = Writer(FRAME)
-    own = Memory(w, w["context"]).follow(Context.FRAMES, PTR).address(w["sg"])
+    context = Memory(w, w["context"])
+    context[Context.FRAME_BYTES] = w["size"] + 63 & -64
+    own = context.follow(Context.FRAMES, PTR).address(w["sg"])
     old = w.load(PTR, own)
     with w.when(old != 0):
         w.ret(old)
-    new = w.call("aligned_alloc", 64, w["size"] + 63 & -64, result=PTR)
+    new = w.call("aligned_alloc", 64, context[Context.FRAME_BYTES], result=PTR)
     w.store(new, own)
     return w.finish(new)
 
@@ -82,6 +86,35 @@ def run(host: HostCpu, kind: str, checked: str = "") -> list[Function]:
     return w.finish()
 
 
+def same_for_all_groups(w: Writer, launch: Memory, context: Memory, slm: Value) -> None:
+    """The words of a context that no work-group changes."""
+    same: dict[int, Value] = {
+        Context.COLD: launch.follow(Launch.COLD).base, Context.SLM: slm,
+        Context.SUBGROUPS: launch[Launch.SUBGROUPS],
+        Context.ERROR: launch.follow(Launch.ERROR).base,
+        Context.STATE: launch.follow(Launch.STATE).base,
+    }
+    same |= {Context.GROUPS + k: launch[Launch.GRID + k] for k in range(3)}
+    for word, value in same.items():
+        context[word] = value
+
+
+def place_group(w: Writer, launch: Memory, context: Memory, group: Value) -> None:
+    """The words of a context that are of one work-group; its shared memory."""
+    x, y = (launch[Launch.GRID + k] for k in range(2))
+    for k, value in enumerate((group % x, group // x % y, group // (x * y))):
+        context[Context.GROUP_ID + k] = value
+    context[Context.GROUP] = group
+    w.fill(context[Context.SLM].pointer(), -1, launch[Launch.SLM_BYTES])
+
+
+def report_barrier(w: Writer, context: Memory, numbers: Iterable[Value]) -> None:
+    """Subgroups wait at different barriers: number, site and own site, ended and own ended."""
+    sg, site, *rest = numbers
+    w.call(TRAP, context.follow(Context.ERROR).base, BARRIER_TRAP, site, context[Context.GROUP],
+           *(x.to(I64) for x in (sg, site, *rest)))
+
+
 class _Run(Writer):
     """A runner of subgroups that go from begin to end: the words of its launch, its context."""
 
@@ -89,21 +122,12 @@ class _Run(Writer):
         super().__init__(Routine(name, VOID, (("kernel", PTR), ("launch", PTR), ("slm", PTR))))
         self.launch = launch = Memory(self, self["launch"])
         self.context = Memory(self, self.space(array(Context.COUNT, I64), align=64))
-        self.count, self.slm_bytes = launch[Launch.SUBGROUPS], launch[Launch.SLM_BYTES]
-        self.grid = [launch[Launch.GRID + k] for k in range(3)]
+        self.count = launch[Launch.SUBGROUPS]
         self.error, self.groups = launch.follow(Launch.ERROR), launch.follow(Launch.GROUPS)
         self.cold = launch.follow(Launch.COLD, I8)
         self.all = self.groups.base == 0
         self.checked = checked
-        same: dict[int, Value] = {
-            Context.COLD: self.cold.base, Context.SUBGROUPS: self.count,
-            Context.SLM: self["slm"], Context.ERROR: self.error.base,
-        }
-        same |= {Context.GROUPS + k: size for k, size in enumerate(self.grid)}
-        if checked:
-            same[Context.STATE] = launch.follow(Launch.STATE).base
-        for word, value in same.items():
-            self.context[word] = value
+        same_for_all_groups(self, launch, self.context, self["slm"])
 
     def taken(self, chunk: Value) -> Value:
         """The first of the next work-groups that nobody has taken."""
@@ -115,11 +139,7 @@ class _Run(Writer):
         number = self.variable(index)
         with self.when(~self.all):
             number.value = self.groups[index]
-        group, (x, y, _) = number.value, self.grid
-        for k, value in enumerate((group % x, group // x % y, group // (x * y))):
-            self.context[Context.GROUP_ID + k] = value
-        self.context[Context.GROUP] = group
-        self.fill(self["slm"], -1, self.slm_bytes)
+        place_group(self, self.launch, self.context, number.value)
         if self.checked:
             self.call(NEW_GROUP, self.context.base)
 
@@ -168,9 +188,7 @@ class _WithBarriers(_Run):
             with self.range(0, self.count) as sg:
                 own_done, own_site = self._state(sg)
                 with self.when((own_done != done) | (own_site != site) & ~done):
-                    numbers = (x.to(I64) for x in (sg, site, own_site, done, own_done))
-                    group = self.context[Context.GROUP]
-                    self.call(TRAP, self.error.base, BARRIER_TRAP, site, group, *numbers)
+                    report_barrier(self, self.context, (sg, site, own_site, done, own_done))
                     going.value = 0
             with self.when(going.value):
                 self._call_all(0)

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.simulator.ir import Function, undefined_calls
 from triton_xe.runtime.simulator.ir.printer import print_module
-from triton_xe.runtime.simulator.library import blocks, dpas, half, lanes, launches, maths, tiles
+from triton_xe.runtime.simulator.library import (
+    blocks,
+    dpas,
+    half,
+    lanes,
+    launches,
+    maths,
+    tiles,
+    together,
+)
 from triton_xe.runtime.simulator.library.names import is_symbol, parts
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer import functions as sanitizer
@@ -36,6 +45,7 @@ _FAMILIES: dict[str, Callable[..., list[Function]]] = {
     "cold": launches.cold,
     "frame": launches.frame,
     "run": launches.run,
+    "together": together.together,
     "block_read": blocks.block_read,
     "block_write": blocks.block_write,
     "tile": tiles.tile,

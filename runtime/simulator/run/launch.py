@@ -41,9 +41,15 @@ _LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f1
 """How `struct` packs a value into a slot of 8 bytes."""
 
 
-@cache
-def _runner(*kind: str) -> int:
-    return jit.helper_address(symbol("run", *kind))
+_address_of = cache(jit.helper_address)
+
+
+def _runner(launch: Launch) -> int:
+    if launch.host.takes_turns:
+        return _address_of(symbol("together"))
+    kind = "barrier" if launch.host.has_barrier else "plain"
+    checked = () if launch.state is None else ("checked",)
+    return _address_of(symbol("run", kind, *checked))
 
 
 def pack_arguments(
@@ -98,6 +104,10 @@ class Launch(NamedTuple):
     grid: tuple[int, int, int]
     state: LaunchState | None = None
     """Set for a sanitized launch."""
+    resident: int = 0
+    """How many work-groups the device holds at once, for a kernel whose programs run together."""
+    seed: int = 0
+    """Of a shuffled order of programs and subgroups."""
 
 
 def run(launch: Launch, cold: bytearray | None = None) -> None:
@@ -106,7 +116,8 @@ def run(launch: Launch, cold: bytearray | None = None) -> None:
     `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to.
     """
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    _run_groups(launch, total, None, cold)
+    order = np.random.default_rng(launch.seed).permutation(total) if launch.seed else None
+    _run_groups(launch, total, order, cold)
 
 
 def run_again(launch: Launch, cold: bytearray) -> None:
@@ -126,18 +137,18 @@ def _run_groups(
 ) -> None:
     if total == 0:
         return
-    threads = 1 if launch.state is not None else min(knobs.threads(), total)
+    alone = launch.state is not None or launch.seed
+    threads = 1 if alone else min(knobs.threads(), total)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
     record = _RECORD(
         ctypes.addressof(launch.arguments), *launch.grid, total, chunk, launch.host.sub_groups,
         launch.host.slm_bytes, 0, 0 if cold is None else _address(cold),
         0 if groups is None else groups.ctypes.data,
-        0 if launch.state is None else launch.state.address,
+        0 if launch.state is None else launch.state.address, launch.resident, launch.seed,
     )
     address = ctypes.addressof(record)
     record[Record.ERROR] = address + 8 * Record.ERROR_RECORD
-    kind = "barrier" if launch.host.has_barrier else "plain"
-    runner = _runner(kind) if launch.state is None else _runner(kind, "checked")
+    runner = _runner(launch)
     tiles = tiles_offset(launch.host.slm_bytes)
     watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
     if launch.state is not None:
@@ -185,6 +196,8 @@ def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
             f"{knobs.time_limit():g} s: an endless loop, or a wait for a program that comes later; "
             "TRITON_XE_TIME_LIMIT sets the limit"
         )
+    if error[0] == Code.DEADLOCK:
+        return SimulatorTrap(_deadlock(launch, error))
     if error[0] == FAULT:
         return SimulatorTrap(
             f"kernel {launch.kernel}: an access at {error[2] & (1 << 64) - 1:#x}, where there "
@@ -193,6 +206,20 @@ def _trap(launch: Launch, error: list[int]) -> SimulatorTrap:
     if launch.state is not None and error[0] >= Code.BOUNDS:
         return _explained(launch, launch.state)(error)
     return SimulatorTrap(_explain(launch, error))
+
+
+def _deadlock(launch: Launch, error: list[int]) -> str:
+    """No program can go on: one of those that wait, and what might have helped."""
+    line, group, warp, live, resident, begun = error[1:7]
+    total = math.prod(launch.grid)
+    later = ("all others have ended" if live < total else "all programs of the launch wait")
+    if begun < total:
+        later = (f"{total - begun} of {total} programs have not begun, for the device holds "
+                 f"{resident} at once, with the warps, registers, shared memory and barriers of "
+                 "this kernel; launch no more programs than that, or let none wait for later ones")
+    return (f"kernel {launch.kernel}, {launch.host.locations.get(line, f'line {line}')}, program "
+            f"{program(group, launch.grid)}, warp {warp}: a deadlock: programs that wait for "
+            f"others: {live}, and {later}; a real device hangs")
 
 
 def _still_running(launch: Launch, error: list[int]) -> str:

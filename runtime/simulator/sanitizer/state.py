@@ -254,6 +254,7 @@ class Code(IntEnum):
     NON_FINITE = 14
     UNDEFINED = 15
     RECORDS = 16
+    DEADLOCK = 19
     TIME = 20
 
 

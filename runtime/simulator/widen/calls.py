@@ -13,7 +13,7 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, zero
-from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type, struct
+from triton_xe.runtime.simulator.ir.types import I1, I8, I64, VOID, Type, struct
 from triton_xe.runtime.simulator.sanitizer.definedness_rules import RULES as SHADOW_RULES
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     after_barrier,
@@ -41,8 +41,9 @@ from triton_xe.runtime.simulator.widen.lane_helpers import (
 from triton_xe.runtime.simulator.widen.maths import math_call
 from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas
 from triton_xe.runtime.simulator.widen.subgroup import SUBGROUP_RULES
+from triton_xe.runtime.simulator.widen.turns import suspend
 from triton_xe.runtime.simulator.widen.values import Aggregate, Tabled, Uniform, Value, Wide
-from triton_xe.runtime.simulator.widen.widener import CTX, SG, SITES_AT, Rule, Widener
+from triton_xe.runtime.simulator.widen.widener import CTX, SG, Rule, Widener
 
 PASSED = ".passed"
 """Ends the names of lane helpers without checks, in a launch that has them."""
@@ -183,13 +184,7 @@ def cycle_counter(w: Widener, i: Instruction) -> None:
 
 def barrier(w: Widener, i: Instruction) -> None:
     """Suspend this subgroup; it resumes when all others have arrived (see `host.py`)."""
-    b = w.b
-    w.note_location(i)
-    b.store(constant(I32, i.line), b.gep(I32, b.load(PTR, SITES_AT), SG))
-    after = b.label()
-    state = b.call("llvm.coro.suspend", I8, [Operand(TOKEN, "none"), ir.FALSE])
-    b.switch(state, "%coro.leave", [(0, after), (1, "%coro.cleanup")])
-    b.start(after)
+    suspend(w, i)
     after_barrier(w, i)
 
 
@@ -265,7 +260,8 @@ def _checked_atomic(
     plan = w.context.sanitizer
     assert plan is not None
     noted = plan.releases and atomic.swaps
-    _define(w, lane_helper(target, noted=noted, suffix=PASSED), lane_loop(target, w.lanes, PASSED))
+    _define(w, lane_helper(target, noted=noted, suffix=PASSED, counted=w.context.takes_turns),
+            lane_loop(target, w.lanes, PASSED))
     good = tried(w, i, atomic)
     passed, all_checked = (
         ir.function_address(lane_loop_name(target, x)) for x in (PASSED, ""))

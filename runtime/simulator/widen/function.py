@@ -14,7 +14,7 @@ from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction,
 from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result
-from triton_xe.runtime.simulator.widen import elementwise, memory
+from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
 from triton_xe.runtime.simulator.widen.direct import direct_arrays
 from triton_xe.runtime.simulator.widen.dpas_groups import group_dpas
@@ -48,7 +48,8 @@ class FunctionWriter:
     def __init__(self, context: ModuleContext, function: Function) -> None:
         self.context = context
         self.function = function
-        self.is_coroutine = function.name in context.barriers
+        self.takes_turns = function.is_kernel and context.takes_turns
+        self.is_coroutine = self.takes_turns or function.name in context.barriers
         matrices = Matrices(operand_roles(function, context.target))
         self.w = Widener(context, function, Arrays(), matrices, prepare_roles)
         self.w.arrays = self._arrays()
@@ -69,7 +70,7 @@ class FunctionWriter:
         pointers = private_pointers(function)
         kinds = direct_arrays(function, pointers, w.matrices.roles, w.uses, w.lanes)
         tables = NO_TABLES
-        if self.context.sanitizer is None:
+        if self.context.sanitizer is None and not self.takes_turns:
             tables = tile_tables(function, pointers, kinds, w.uses, w.lanes)
         return Arrays(pointers, find_granules(function, pointers), kinds, tables)
 
@@ -253,6 +254,8 @@ class FunctionWriter:
 
     def _instruction(self, i: Instruction) -> None:
         w = self.w
+        if self.takes_turns:
+            turns.before(w, i)
         if i.opcode == "call":
             call(w, i)
         else:
@@ -299,6 +302,8 @@ class FunctionWriter:
         w = self.w
         if any(self.number[x] <= self.number[self.source.label] for x in i.labels):
             self._stop_when_asked(i)
+        if i in self.context.waits:
+            turns.wait(w, self.context.waits[i])
         operands = list(i.operands)
         if operands:
             value = w.value(operands[0])

@@ -2,7 +2,8 @@
 
 Signature of a host kernel: `(ptr args, ptr ctx, i32 sg)`; `args` holds the kernel arguments in
 slots of 8 bytes, `ctx` the work-group (`CONTEXT_*` offsets), `sg` the subgroup in it.  A kernel
-with a barrier is a coroutine: it returns a handle that is resumed after each barrier.
+with a barrier, or whose programs run together, is a coroutine: it returns a handle that is resumed
+wherever it gave its turn to others (see `turns`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
+from triton_xe.runtime.simulator.analysis.waits import waits
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
+from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
@@ -48,6 +51,8 @@ class HostKernel:
     work_group: tuple[int, int, int]
     slm_bytes: int
     has_barrier: bool
+    takes_turns: bool
+    """Programs run together: they wait for each other, or are shuffled."""
     is_whole: bool
     """Nothing was left out."""
     locations: Mapping[int, str]
@@ -56,6 +61,10 @@ class HostKernel:
     tile_heads: int = 0
     """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
     tile_bytes: int = 0
+
+    @property
+    def is_coroutine(self) -> bool:
+        return self.has_barrier or self.takes_turns
 
     @cached_property
     def sub_groups(self) -> int:
@@ -73,14 +82,18 @@ def find_kernel(module: ir.Module, name: str) -> Function:
 
 def translate(
     module: ir.Module, kernel_name: str, target: Target, *, part: Part = Part.WHOLE,
-    sanitizer: Instrumentation | None = None,
+    sanitizer: Instrumentation | None = None, shuffled: bool = False,
 ) -> HostKernel:
     """The host module of one kernel; `SimulatorTrap` for what the device would do wrongly.
 
-    Of the parts of a kernel (see `guards`) it has the whole where nothing can be left out.
+    Of the parts of a kernel (see `guards`) it has the whole where nothing can be left out, or
+    where others may wait for what is left out.
     """
     whole = find_kernel(module, kernel_name)
-    left_out = part_of(whole, part)
+    if sanitizer is None:
+        whole = loops_for_polls(whole)
+    together = shuffled or bool(waits(whole, module.functions))
+    left_out = None if together else part_of(whole, part)
     kernel = left_out or whole
     functions = {
         name: f if is_lane_helper(name) else scalar_extracts(f)
@@ -93,6 +106,9 @@ def translate(
     lanes, work_group = _sizes(module, kernel, target)
     context = ModuleContext(module, target, lanes, ShapeAnalysis(module, lanes))
     context.sanitizer = sanitizer
+    context.shuffled = shuffled
+    if together and sanitizer is None:
+        context.waits = waits(functions[kernel.name], functions)
     context.work_group = work_group
     context.sub_groups = -(-math.prod(work_group) // lanes)
     _place_slm(context, kernel_name)
@@ -115,14 +131,16 @@ def translate(
     )
     return HostKernel(kernel_name, print_module(made, _globals(module)), types,
                       tuple(sorted(helpers)), lanes, work_group,
-                      context.slm_bytes, kernel.name in context.barriers, left_out is None,
+                      context.slm_bytes, kernel.name in context.barriers,
+                      context.takes_turns, left_out is None,
                       context.locations, sanitizer, tables.head_bytes, tables.nbytes)
 
 
 def _lane_helper(context: ModuleContext, function: Function) -> Function:
     plan = context.sanitizer
     checked = plan is not None and not plan.trace
-    made = lane_helper(function, checked=checked, releases=plan is not None and plan.releases)
+    made = lane_helper(function, checked=checked, releases=plan is not None and plan.releases,
+                       counted=context.takes_turns)
     if plan is not None and checked:
         writes = any(i.opcode in ("store", "atomicrmw", "cmpxchg") for i in function.instructions())
         plan.writes_anywhere |= writes and not is_atomic_helper(function.name)

@@ -16,6 +16,7 @@ from triton_xe.runtime.simulator.ir.values import Writer
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer.instrument import LaneChecks
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Word
+from triton_xe.runtime.simulator.widen.turns import count, count_atomic
 from triton_xe.runtime.simulator.widen.widener import CTX, LANE, SG
 
 _IDS = {LANE_ID: LANE, SUB_GROUP_ID: SG}
@@ -28,11 +29,12 @@ def host_name(function: Function, suffix: str = "") -> str:
 
 def lane_helper(
     function: Function, *, checked: bool = False, releases: bool = True, noted: bool = False,
-    suffix: str = "",
+    suffix: str = "", counted: bool = False,
 ) -> Function:
     """The scalar helper as a host function, which takes its ids as arguments.
 
-    `checked`: every access is; `noted`: none is, but compare-and-swaps note what they did.
+    `checked`: every access is; `noted`: none is, but compare-and-swaps note what they did;
+    `counted`: what changes memory is.
     """
     parameters = [("%ctx", PTR), ("%sg", I32), ("%lane", I32), *function.parameters]
     made = Function(host_name(function, suffix), function.result, parameters, [], is_internal=True)
@@ -42,6 +44,8 @@ def lane_helper(
         b.start(block.label)
         for i in block.instructions:
             _instruction(b, i, checks, noted=noted)
+            if counted:
+                _count(b, i, is_checked=checks is not None)
     _stop_when_asked(b, has_state=checked or bool(suffix))
     return made
 
@@ -56,6 +60,14 @@ def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, noted
     b.append(replace(i, scope=""))
     if noted and i.opcode == "cmpxchg":
         _note_swap(b, i.value)
+
+
+def _count(b: Builder, i: Instruction, *, is_checked: bool) -> None:
+    """Count a change of memory; each access is taken for one where its address may be wrong."""
+    if i.opcode == "store" or (i.opcode in ir.ATOMICS and is_checked):
+        count(b, constant(I64, 1))
+    elif i.opcode in ir.ATOMICS:
+        count_atomic(b, i, i.operands[0], i.value)
 
 
 def _call(b: Builder, i: Instruction, checks: LaneChecks | None) -> None:

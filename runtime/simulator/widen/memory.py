@@ -14,6 +14,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind
 from triton_xe.runtime.simulator.widen.accesses import load_value, store_value
 from triton_xe.runtime.simulator.widen.elementwise import rebit, scalarise
+from triton_xe.runtime.simulator.widen.turns import count_atomic
 from triton_xe.runtime.simulator.widen.values import Private, Slot, Value, Wide
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
@@ -102,11 +103,17 @@ def _private_store(w: Widener, value: Value, pointer: Private) -> None:
 # --- atomics on the lanes of a subgroup -------------------------------------------------------
 
 
+def _count(w: Widener, i: Instruction, address: Operand, result: Operand) -> None:
+    if w.context.takes_turns:
+        count_atomic(w.b, i, address, result)
+
+
 def atomicrmw(w: Widener, i: Instruction) -> None:
     i = guarded(w, i, 0, i.type, None, Kind.WRITE | Kind.ATOMIC | local_scope(i))
 
     def lane(p: list[Operand]) -> Operand:
         old = w.b.atomicrmw(i.extra, p[0], p[1], align=i.type.size)
+        _count(w, i, p[0], old)
         synchronises(w, i, p[0], READS | WRITES)
         return old
 
@@ -119,6 +126,7 @@ def cmpxchg(w: Widener, i: Instruction) -> None:
 
     def lane(p: list[Operand]) -> Operand:
         pair = w.b.cmpxchg(p[0], p[1], p[2], align=t.size)
+        _count(w, i, p[0], pair)
         if checking(w):
             met = w.b.extract_value(pair, 1)
             what = w.b.select(met, constant(ir.I32, READS | WRITES), READS)

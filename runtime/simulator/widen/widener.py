@@ -6,7 +6,7 @@ what they share: the host function, and turning one form of a value into another
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -64,6 +64,15 @@ class ModuleContext:
     """Set when every access is to be checked."""
     barriers: set[str] = field(default_factory=set)
     """Functions that contain a barrier, directly or through a call."""
+    waits: Mapping[Instruction, Instruction] = field(default_factory=dict)
+    """Branches back of loops of the kernel that wait for other programs; see `analysis.waits`."""
+    shuffled: bool = False
+    """Whether subgroups give their turn to others anywhere."""
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether programs run together."""
+        return self.shuffled or bool(self.waits)
 
     def find(self, callee: str) -> Function | None:
         return self.module.functions.get(callee)

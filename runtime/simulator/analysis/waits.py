@@ -1,0 +1,149 @@
+"""Loops that wait for other programs: whether they end depends on what others write meanwhile.
+
+Such a loop reads global memory by atomics or volatile loads, and one of the branches that leave it
+depends on what it read, through shared memory or phis of such branches, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from triton_xe.intrinsics import Effect, Family, find
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+
+SLM = 3
+Functions = Mapping[str, Function]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The branches back to the head of a loop, and its blocks."""
+
+    backs: tuple[Instruction, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def instructions(self) -> Iterator[Instruction]:
+        for block in self.blocks:
+            yield from block.instructions
+
+
+def waits(function: Function, functions: Functions) -> dict[Instruction, Instruction]:
+    """The branches back of loops that wait, each with the access that it waits for."""
+    found: dict[Instruction, Instruction] = {}
+    if not any(_polls(i, functions) for i in function.instructions()):
+        return found
+    for loop in _loops(function):
+        polled = _polled(loop, functions)
+        if polled is not None:
+            found.update(dict.fromkeys(loop.backs, polled))
+    return found
+
+
+def _loops(function: Function) -> Iterator[Loop]:
+    """Natural loops, by their heads: blocks that come earlier in the text than a branch to them."""
+    by_label = {b.label: b for b in function.blocks}
+    number = {label: k for k, label in enumerate(_order(function))}
+    for label, first in number.items():
+        tails = [t for t in function.predecessors[label] if number.get(t, -1) >= first]
+        if tails:
+            inside = {label} | _reaching(function, tails, label)
+            yield Loop(tuple(by_label[t].instructions[-1] for t in tails),
+                       tuple(b for b in function.blocks if b.label in inside))
+
+
+def _order(function: Function) -> list[str]:
+    """Labels of the blocks that can be reached, each after one of those that lead to it."""
+    following = {b.label: b.successors for b in function.blocks}
+    found: list[str] = []
+    entry = function.blocks[0].label
+    seen, stack = {entry}, [(entry, iter(following[entry]))]
+    while stack:
+        rest = stack[-1][1]
+        step = next((x for x in rest if x not in seen), None)
+        if step is None:
+            found.append(stack.pop()[0])
+        else:
+            seen.add(step)
+            stack.append((step, iter(following[step])))
+    return found[::-1]
+
+
+def _reaching(function: Function, labels: Sequence[str], head: str) -> set[str]:
+    """Blocks from which these can be reached without passing the head, these included."""
+    found, todo = {head}, list(labels)
+    while todo:
+        label = todo.pop()
+        if label not in found:
+            found.add(label)
+            todo += function.predecessors[label]
+    return found
+
+
+def _polls(i: Instruction, functions: Functions) -> bool:
+    """Whether an instruction reads what other programs may write meanwhile.
+
+    Who adds something other than zero moves on what it reads, and waits for nobody.
+    """
+    if i.opcode == "call":
+        if i.callee in functions:
+            return _calls_polling(i, functions[i.callee], functions)
+        known = find(i.callee)
+        return known.family is Family.ATOMIC and Effect.READS in known.effects and not _local(i)
+    if i.opcode == "load":
+        return "volatile" in i.flags and not _local(i)
+    return i.opcode in ir.ATOMICS and not _local(i) and not _counts(i, {})
+
+
+def _local(i: Instruction) -> bool:
+    return i.operands[0].type.space == SLM
+
+
+def _calls_polling(call: Instruction, callee: Function, functions: Functions) -> bool:
+    given = {name: value for (name, _), value in zip(
+        callee.parameters, (o.integer_value() for o in call.operands), strict=True)}
+    return any(_polls(i, functions) and not _counts(i, given) for i in callee.instructions())
+
+
+def _counts(i: Instruction, given: Mapping[str, int | None]) -> bool:
+    """Whether an atomic adds a constant other than zero; `given` are values of parameters."""
+    if i.opcode != "atomicrmw" or i.extra not in ("add", "sub"):
+        return False
+    amount = i.operands[1]
+    return bool(given.get(amount.local or "") or amount.integer_value())
+
+
+def _polled(loop: Loop, functions: Functions) -> Instruction | None:
+    """The first access whose result decides, with others or not, whether a loop ends."""
+    first = next((i for i in loop.instructions if _polls(i, functions)), None)
+    if first is None:
+        return None
+    inside = {b.label for b in loop.blocks}
+    known = _tainted(loop, functions)
+    leaves = any(known & set(b.instructions[-1].locals()) for b in loop.blocks
+                 if not set(b.successors) <= inside)
+    return first if leaves else None
+
+
+def _tainted(loop: Loop, functions: Functions) -> set[str]:
+    """Values of a loop that depend on what it polls."""
+    inside = {b.label for b in loop.blocks}
+    found: set[str] = set()
+    shared = branched = False
+    while True:
+        before = len(found), shared, branched
+        for i in loop.instructions:
+            depends = bool(found & set(i.locals()))
+            if i.opcode in ("br", "switch"):
+                branched |= depends
+            elif i.opcode == "store":
+                shared |= depends and i.operands[1].type.space == SLM
+            elif i.result is not None:
+                loaded = shared and i.opcode == "load" and _local(i)
+                met = branched and i.opcode == "phi" and sum(x in inside for x in i.labels) > 1
+                if depends or loaded or met or _polls(i, functions):
+                    found.add(i.result)
+        if before == (len(found), shared, branched):
+            return found

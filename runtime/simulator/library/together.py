@@ -1,0 +1,356 @@
+"""Running programs that wait for each other: as many at once as the device holds, in turns.
+
+Each thread has some of them, each with shared memory of its own.  They begin in the order of their
+numbers, or a shuffled one, and take turns: every subgroup goes on until a barrier, a loop that
+waits, or its end.
+
+Where nothing happened for some passes over all of them, they are looked at: if all that their
+coroutines and their shared memory hold is the same as a pass before, and nobody changed global
+memory in between, nothing will ever happen.  A thread that finds this of its own adds their number
+to `Launch.QUIET`, under the version of memory that they saw; when that is all of them, and no other
+can begin, the launch has a deadlock.
+"""
+
+from __future__ import annotations
+
+from triton_xe.runtime.simulator.context import READY, Context, Launch
+from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Function
+from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
+from triton_xe.runtime.simulator.library.launches import (
+    place_group,
+    report_barrier,
+    same_for_all_groups,
+)
+from triton_xe.runtime.simulator.library.names import TRAP, symbol
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu
+from triton_xe.runtime.simulator.sanitizer.state import Code
+
+QUIET_PASSES = 4
+"""Passes in which nothing happened before programs are looked at."""
+WAITING_PASSES, PAUSE_US = 64, 50
+"""Passes in which nothing happened before a thread sleeps between them, and how long."""
+_MIX = 0x9E3779B97F4A7C15
+_NEVER = -1
+
+_BEGIN = Routine("begin", VOID, (("launch", PTR), ("context", PTR), ("index", I64)))
+_STEP = Routine("step", VOID, (("kernel", PTR), ("launch", PTR), ("context", PTR), ("quiet", I1)))
+_DIGEST = Routine("digest", I64, (("launch", PTR), ("context", PTR)))
+
+
+def together(host: HostCpu) -> list[Function]:
+    """The runner of launches whose programs take turns, see `launches.run`."""
+    return [*_begin(), *_step(), *_digest(), *_Runner().written()]
+
+
+class _Turns(Writer):
+    """A function on the record of a launch, and on one of its work-groups."""
+
+    def __init__(self, routine: Routine, *, internal: bool = True) -> None:
+        super().__init__(routine, internal=internal)
+        self.launch = Memory(self, self["launch"])
+        self.error = self.launch.follow(Launch.ERROR)
+        self.count = self.launch[Launch.SUBGROUPS]
+        if "context" in self.arguments:
+            self.context = Memory(self, self["context"])
+            self.handles = self.context.follow(Context.HANDLES, PTR)
+            self.sites = self.context.follow(Context.SITES, I32)
+
+    def random(self) -> Value:
+        """The next number of the launch's order; 0 where it has none."""
+        x = self.launch[Launch.SEED]
+        x ^= x << 13
+        x ^= x >> 7
+        x ^= x << 17
+        self.launch[Launch.SEED] = x
+        return x * _MIX >> 32
+
+    def has_ended(self, sg: Term) -> Value:
+        handle = self.handles[sg]
+        ended = self.variable(handle != 0)
+        with self.when(ended.value):
+            ended.value = self.load(PTR, handle) == 0
+        return ended.value
+
+    def follow_handle(self, sg: Term, function: int) -> None:
+        """Resume (0) or destroy (1) the coroutine of a subgroup."""
+        handle = self.handles[sg].operand
+        callee = self.b.load(PTR, self.b.gep(PTR, handle, function))
+        self.b.call(callee, VOID, [handle], flags=("fastcc",))
+
+    def shared(self, word: Launch) -> Value:
+        """A word of the launch that all threads change."""
+        return self.load(I64, self.launch.address(word), align=8, ordering="seq_cst")
+
+    def add(self, word: Launch, value: int) -> Value:
+        at = self.launch.address(word).operand
+        return self.of(self.b.atomicrmw("add", at, self.term(value, I64).operand))
+
+
+def _begin() -> list[Function]:
+    """Begin a work-group: all its subgroups are ready."""
+    w = _Turns(_BEGIN)
+    number = w.variable(w["index"])
+    groups = w.launch.follow(Launch.GROUPS)
+    with w.when(groups.base != 0):
+        number.value = groups[w["index"]]
+    place_group(w, w.launch, w.context, number.value)
+    with w.range(0, w.count) as sg:
+        w.sites[sg] = READY
+        w.store(w.term(0, PTR), w.handles.address(sg))
+    w.context[Context.LIVE] = 1
+    return w.finish()
+
+
+def _step() -> list[Function]:
+    """Let each subgroup go on that is ready, and on past barriers at which all have arrived.
+
+    A shuffled one stops there, and may be passed over; not when it is `quiet`.
+    """
+    w = _Turns(_STEP)
+    shuffled = (w.launch[Launch.SEED] != 0) & ~w["quiet"]
+    going = w.variable(1, I1)
+    with w.loop(lambda: going.value):
+        _go_on(w, shuffled)
+        ready, ended = _tally(w)
+        arrived = ready == 0
+        going.value = arrived & ~shuffled
+        with w.when(arrived):
+            _check_arrivals(w)
+            with w.when((ended == w.count) | (w.launch.follow(Launch.ERROR)[0] != 0)):
+                _end(w)
+                w.ret()
+            with w.range(0, w.count) as sg:
+                w.sites[sg] |= READY
+    return w.finish()
+
+
+def _go_on(w: _Turns, shuffled: Value) -> None:
+    """Resume, or start, the subgroups that are ready."""
+    first = w.variable(0)
+    with w.when(shuffled):
+        first.value = w.random() % w.count
+    with w.range(0, w.count) as k:
+        sg = (first.value + k) % w.count
+        turn, runs = w.variable(_NEVER), w.variable(w.sites[sg].has(READY))
+        with w.when(shuffled):
+            luck = w.random()
+            turn.value = (luck >> 8 & (w.term(2, I64) << (luck >> 4 & 3)) - 1) + 1
+            runs.value &= luck.has(1)
+        with w.when(runs.value):
+            w.sites[sg] = 0
+            w.context[Context.TURN] = turn.value
+            with w.when(w.handles[sg] == 0):
+                given = w.launch.follow(Launch.ARGUMENTS).base, w.context.base, sg.to(I32)
+                made = w.of(w.b.call(w["kernel"].operand, PTR, [x.operand for x in given]))
+                w.store(made, w.handles.address(sg))
+            with w.otherwise():
+                w.follow_handle(sg, 0)
+
+
+def _tally(w: _Turns) -> tuple[Value, Value]:
+    """How many subgroups are ready to go on, and how many have ended."""
+    ready, ended = w.variable(0), w.variable(0)
+    with w.range(0, w.count) as sg:
+        ready.value += w.sites[sg].has(READY).to(I64)
+        ended.value += w.has_ended(sg).to(I64)
+    return ready.value, ended.value
+
+
+def _check_arrivals(w: _Turns) -> None:
+    """Where none is ready, all must be at the same barrier, or have ended."""
+    ended, site = w.has_ended(0), w.sites[0]
+    with w.range(0, w.count) as sg:
+        own_ended, own_site = w.has_ended(sg), w.sites[sg]
+        with w.when((own_ended != ended) | (own_site != site) & ~ended):
+            report_barrier(w, w.context, (sg, site, own_site, ended, own_ended))
+
+
+def _end(w: _Turns) -> None:
+    with w.range(0, w.count) as sg:
+        w.follow_handle(sg, 1)
+    w.context[Context.LIVE] = 0
+
+
+def _digest() -> list[Function]:
+    """A number that stands for all that decides what a work-group does next but global memory."""
+    w = _Turns(_DIGEST)
+    found = w.variable(0)
+
+    def add(start: Value, nbytes: Value) -> None:
+        words = Memory(w, start)
+        with w.range(0, nbytes + 7 >> 3) as k:
+            x = (found.value ^ words[k]) * _MIX
+            found.value = x ^ x >> 29
+
+    frames = w.context.follow(Context.FRAMES, PTR)
+    with w.range(0, w.count) as sg:
+        found.value = (found.value ^ w.sites[sg].to(I64)) * _MIX
+        with w.when(~w.has_ended(sg)):
+            add(frames[sg], w.context[Context.FRAME_BYTES])
+    add(w.context[Context.SLM].pointer(), w.launch[Launch.SLM_BYTES])
+    return w.finish(found.value)
+
+
+class _Runner(_Turns):
+    """What a thread does: `slots` are the work-groups that it has begun, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(Routine(symbol("together"), VOID, (
+            ("kernel", PTR), ("launch", PTR), ("slm", PTR))), internal=False)
+        self.total, self.resident = self.launch[Launch.TOTAL], self.launch[Launch.RESIDENT]
+        self.live, self.used, self.idle = (self.variable(0) for _ in range(3))
+        """Work-groups that run here, slots in use so far, passes in which nothing happened."""
+        self.noted = self.variable(_NEVER)
+        """The version for which `QUIET` has the work-groups here."""
+        self.moved = self.variable(0, I1)
+        self.same = self.variable(1, I1)
+        each = (self.count * 20 + 63 & -64) + 64
+        self.pitch = each + 8 * Context.COUNT + (self.launch[Launch.SLM_BYTES] + 63 & -64)
+        most = self.intrinsic("umin", self.resident, self.total)
+        self.memory = self.call("calloc", most + 1, self.pitch, result=PTR)
+        self.slots = (self.memory.integer() + 63 & -64).pointer()
+
+    def written(self) -> list[Function]:
+        going = self.variable(1, I1)
+        with self.loop(lambda: going.value):
+            self.moved.value = 0
+            self._begin_some()
+            version = self.shared(Launch.VERSION)
+            quiet = self.idle.value >= QUIET_PASSES
+            self.same.value = self.idle.value > QUIET_PASSES
+            self._pass(quiet)
+            with self.when(self.moved.value):
+                self.add(Launch.VERSION, 1)
+                self.idle.value = 0
+            with self.otherwise():
+                self.idle.value += 1
+                with self.when(self.same.value & (self.live.value != 0)):
+                    self._look(version)
+                self._pause()
+            going.value = (self.live.value != 0) | self._can_begin()
+        self._free()
+        return self.finish()
+
+    def slot(self, index: Value) -> Memory:
+        return Memory(self, self.slots + index * self.pitch)
+
+    def _is_fine(self) -> Value:
+        return self.load(I64, self.error.base, align=8, ordering="monotonic") == 0
+
+    def _can_begin(self) -> Value:
+        return self._is_fine() & (self.shared(Launch.NEXT) < self.total)
+
+    def _begin_some(self) -> None:
+        """Begin work-groups while there are any, and the device has room."""
+        going = self.variable(self._can_begin())
+        with self.loop(lambda: going.value):
+            going.value = 0
+            with self.when(self.add(Launch.LIVE, 1) < self.resident):
+                index = self.add(Launch.NEXT, 1)
+                with self.when(index < self.total):
+                    self._begin(index)
+                    going.value = self._can_begin()
+                with self.otherwise():
+                    self.add(Launch.LIVE, -1)
+            with self.otherwise():
+                self.add(Launch.LIVE, -1)
+
+    def _begin(self, index: Value) -> None:
+        context = self.slot(self._free_slot())
+        self.call(_BEGIN, self["launch"], context.base, index)
+        self.live.value += 1
+        self._advance(context, self.term(0, I1))
+        self.moved.value = 1
+
+    def _free_slot(self) -> Value:
+        """The last slot where nothing runs, or a new one."""
+        found = self.variable(self.used.value)
+        with self.when(self.live.value < self.used.value), self.range(0, self.used.value) as k:
+            with self.when(self.slot(k)[Context.LIVE] == 0):
+                found.value = k
+        with self.when(found.value == self.used.value):
+            self._prepare(self.slot(found.value))
+            self.used.value += 1
+        return found.value
+
+    def _prepare(self, context: Memory) -> None:
+        """Give a slot, which is all zeros, its parts."""
+        frames = context.address(Context.COUNT)
+        handles = frames + self.count * 8
+        sites = handles + self.count * 8
+        slm = (sites.integer() + self.count * 4 + 63 & -64).pointer()
+        same_for_all_groups(self, self.launch, context, slm)
+        for word, value in ((Context.FRAMES, frames), (Context.HANDLES, handles),
+                            (Context.SITES, sites)):
+            context[word] = value
+
+    def _advance(self, context: Memory, quiet: Value) -> None:
+        """A work-group's turn; what it writes before it ends counts before it is gone."""
+        before = context[Context.CHANGES]
+        self.call(_STEP, self["kernel"], self["launch"], context.base, quiet)
+        ended = context[Context.LIVE] == 0
+        with self.when(ended | (context[Context.CHANGES] != before)):
+            self.moved.value = 1
+        with self.when(ended):
+            self.live.value = self.live.value - 1
+            self.add(Launch.VERSION, 1)
+            self.add(Launch.LIVE, -1)
+
+    def _pass(self, quiet: Value) -> None:
+        first = self.variable(0)
+        with self.when((self.launch[Launch.SEED] != 0) & (self.used.value != 0)):
+            first.value = self.random() % self.used.value
+        with self.range(0, self.used.value) as k:
+            context = self.slot((first.value + k) % self.used.value)
+            with self.when(context[Context.LIVE] != 0):
+                self._advance(context, quiet)
+            with self.when((context[Context.LIVE] != 0) & quiet):
+                digest = self.call(_DIGEST, self["launch"], context.base)
+                self.same.value &= digest == context[Context.SEEN]
+                context[Context.SEEN] = digest
+
+    def _look(self, version: Value) -> None:
+        """Nothing happens to the work-groups here any more, unless elsewhere something does."""
+        known = self.variable(self.shared(Launch.QUIET))
+        head = version << 32
+        fresh = known.value >> 32 << 32 != head
+        still = self.shared(Launch.VERSION) == version
+        with self.when(still & (fresh | (self.noted.value != version))):
+            new = self.select(fresh, head, known.value) + self.live.value
+            pair = self.b.cmpxchg(self.launch.address(Launch.QUIET).operand, known.value.operand,
+                                  new.operand)
+            with self.when(self.of(self.b.extract_value(pair, 1))):
+                self.noted.value = version
+                known.value = new
+        live = self.shared(Launch.LIVE)
+        still = self.shared(Launch.VERSION) == version
+        full = (live >= self.resident) | (self.shared(Launch.NEXT) >= self.total)
+        with self.when(still & full & (known.value == head + live)):
+            self._report(live)
+
+    def _report(self, live: Value) -> None:
+        """A deadlock, and one subgroup that waits."""
+        begun = self.intrinsic("umin", self.shared(Launch.NEXT), self.total)
+        with self.range(0, self.used.value) as k:
+            context = self.slot(k)
+            sites = context.follow(Context.SITES, I32)
+            with self.when(context[Context.LIVE] != 0), self.range(0, self.count) as sg:
+                with self.when(sites[sg].has(READY)):
+                    self.call(TRAP, self.error.base, Code.DEADLOCK, sites[sg] & READY - 1,
+                              context[Context.GROUP], sg, live, self.resident, begun, 0)
+
+    def _pause(self) -> None:
+        """Leave the core to threads for whose work-groups those here wait, if there are any."""
+        with self.when(self.shared(Launch.LIVE) > self.live.value):
+            with self.when(self.idle.value > WAITING_PASSES):
+                self.call("usleep", self.term(PAUSE_US, I32))
+            with self.otherwise():
+                self.call("sched_yield")
+
+    def _free(self) -> None:
+        with self.range(0, self.used.value) as k:
+            frames = self.slot(k).follow(Context.FRAMES, PTR)
+            with self.range(0, self.count) as sg:
+                self.call("free", frames[sg])
+        self.call("free", self.memory)

@@ -1,0 +1,92 @@
+"""Where a subgroup gives its turn to others: at barriers, in loops that wait, and, when programs
+are shuffled, before accesses to memory that others see.
+
+A subgroup is a coroutine then; what it suspends at is its site: the line of a barrier, or, with
+`READY`, where it goes on without others having to arrive.
+"""
+
+from __future__ import annotations
+
+from triton_xe.intrinsics import Effect, Family, find
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.calls import is_barrier
+from triton_xe.runtime.simulator.context import READY, Context
+from triton_xe.runtime.simulator.ir.builder import Builder
+from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
+from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, TOKEN, integer
+from triton_xe.runtime.simulator.widen.widener import CTX, SG, SITES_AT, Widener
+
+_SLM, _PRIVATE = 3, 0
+_SEEN = Effect.READS | Effect.WRITES
+
+
+def suspend(w: Widener, i: Instruction, flags: int = 0) -> None:
+    """Give the turn to others at an instruction."""
+    b = w.b
+    w.note_location(i)
+    site = b.gep(I32, b.load(PTR, SITES_AT), SG)
+    b.store(constant(I32, i.line - flags), site)
+    after = b.label()
+    state = b.call("llvm.coro.suspend", I8, [Operand(TOKEN, "none"), ir.FALSE])
+    b.switch(state, "%coro.leave", [(0, after), (1, "%coro.cleanup")])
+    b.start(after)
+
+
+def wait(w: Widener, polled: Instruction) -> None:
+    """Let others go on before a loop that waits for them asks again."""
+    suspend(w, polled, READY)
+
+
+def before(w: Widener, i: Instruction) -> None:
+    """What an instruction of a kernel that takes turns is preceded by."""
+    if w.context.shuffled and _is_seen(i):
+        _take_turn(w, i)
+    if _writes(i):
+        count(w.b, constant(I64, 1))
+
+
+def _is_seen(i: Instruction) -> bool:
+    """Whether others may see an access, or what they do may change its result."""
+    if i.opcode in ir.ACCESSES:
+        return i.operands[i.opcode == "store"].type.space != _PRIVATE
+    return i.opcode == "call" and not is_barrier(i) and bool(find(i.callee).effects & _SEEN)
+
+
+def _writes(i: Instruction) -> bool:
+    """Whether an instruction changes global memory; atomics and lane helpers say it themselves."""
+    if i.opcode == "store":
+        return i.operands[1].type.space not in (_PRIVATE, _SLM)
+    known = find(i.callee)
+    return (i.opcode == "call" and not is_barrier(i) and known.family is not Family.HELPER
+            and Effect.WRITES in known.effects)
+
+
+def _take_turn(w: Widener, i: Instruction) -> None:
+    """Suspend once the accesses are done that the runner has granted."""
+    b = w.b
+    at = b.at(CTX, Context.TURN.offset)
+    left = b.sub(b.load(I64, at, volatile=True), constant(I64, 1))
+    b.store(left, at)
+    over, after = b.label(), b.label()
+    b.cond_br(b.icmp("eq", left, 0), over, after)
+    b.start(over)
+    suspend(w, i, READY)
+    b.br(after)
+    b.start(after)
+
+
+def count(b: Builder, changes: Operand) -> None:
+    """Note that so many writes changed global memory."""
+    at = b.at(CTX, Context.CHANGES.offset)
+    b.store(b.add(b.load(I64, at, volatile=True), changes), at)
+
+
+def count_atomic(b: Builder, i: Instruction, address: Operand, result: Operand) -> None:
+    """Note whether an atomic changed what is at an address in global memory."""
+    if i.operands[0].type.space == _SLM:
+        return
+    old = b.extract_value(result, 0) if i.opcode == "cmpxchg" else result
+    bits = integer(8 * old.type.size)
+    old = b.ptrtoint(old) if old.type.kind == "ptr" else b.bitcast(old, bits)
+    now = b.load(bits, address, volatile=True)
+    count(b, b.zext(b.icmp("ne", old, now), I64))

@@ -1,0 +1,37 @@
+"""How many work-groups a device holds at once."""
+
+from __future__ import annotations
+
+from triton_xe.hardware.target import Target
+
+_FEWEST = 4
+"""Threads per engine, with the largest register file."""
+MAX_GROUPS = 64
+"""Of one core."""
+BARRIERS = 32
+"""Registers of barriers that a core has (NEO, `getMaxBarrierRegisterPerSlice`)."""
+
+
+def groups_per_core(
+    device: Target, subgroups: int, registers: int = 128, slm_bytes: int = 0, *,
+    barriers: int = 0,
+) -> int:
+    """Work-groups that a core holds at once, by threads, shared memory and barriers; at least 1.
+
+    >>> from triton_xe.hardware.target import target
+    >>> groups_per_core(target("bmg"), subgroups=4), groups_per_core(target("bmg"), 4, 256)
+    (16, 8)
+    """
+    threads = device.threads_per_eu.get(registers, _FEWEST) * device.eus_per_core
+    by_slm = device.max_slm_bytes // slm_bytes if slm_bytes else MAX_GROUPS
+    by_barriers = BARRIERS // barriers if barriers else MAX_GROUPS
+    return max(1, min(threads // subgroups, by_slm, by_barriers, MAX_GROUPS))
+
+
+def groups_held(
+    device: Target, subgroups: int, registers: int = 128, slm_bytes: int = 0, *,
+    barriers: int = 0,
+) -> int:
+    """Work-groups that the whole device holds at once."""
+    return device.xe_cores * groups_per_core(
+        device, subgroups, registers, slm_bytes, barriers=barriers)
