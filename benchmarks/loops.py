@@ -19,8 +19,7 @@ from triton.compiler import ASTSource
 
 from benchmarks import loop_kernels as kernels
 from examples.attention import attention_kernel
-from python.test.intel import isa_stats
-from triton_xe.tools import intel
+from triton_xe.tools import assembly, intel
 
 
 @dataclass(frozen=True)
@@ -136,12 +135,12 @@ def compiled(name: str, device: str, **changed: int) -> Any:
     return triton.compile(row.source(), target=GPUTarget("xpu", device, 16), options=options)
 
 
-def figures(name: str, device: str) -> isa_stats.KernelFigures:
+def figures(name: str, device: str) -> assembly.KernelFigures:
     """What the native code of a row consists of."""
     kernel = compiled(name, device)
     native = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
     (listing,) = native.asm.values()
-    return isa_stats.read(listing)
+    return assembly.read(listing)
 
 
 def line(name: str, device: str) -> str:

@@ -18,8 +18,7 @@ from examples.matmul import matmul_kernel
 from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
-from python.test.intel import isa_stats
-from triton_xe.tools import intel
+from triton_xe.tools import assembly, intel
 
 pytestmark = pytest.mark.intel_compiler
 
@@ -84,7 +83,7 @@ def test_every_example_compiles(name: str, device: str) -> None:
 def test_k_loop_is_as_good_as_hand_written(name: str, device: str, bar: float) -> None:
     kernel = built(name, device)
     (listing,) = kernel.asm.values()
-    figures = isa_stats.read(listing)
+    figures = assembly.read(listing)
     loop = figures.hot_loop
     assert kernel.facts.grf_count == 256
     assert figures.spill_size == 0
@@ -120,7 +119,7 @@ def test_attention_shares_the_exchanges_between_lanes(
     device: str, depth: int, rows: int, bar: int
 ) -> None:
     (listing,) = built_attention(device, depth, rows).asm.values()
-    figures = isa_stats.read(listing)
+    figures = assembly.read(listing)
     assert figures.spill_size == 0  # in the version with gathers neither
     loop = figures.hot_loop
     assert loop.dpas == depth * rows // 16

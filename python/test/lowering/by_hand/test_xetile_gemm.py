@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from python.test.intel import isa_stats
 from triton_xe.intrinsics.definitions.conversions import bf16_to_float
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
-from triton_xe.tools import intel
+from triton_xe.tools import assembly, intel
 from triton_xe.tools.commands.run import made_array, run_program
 
 SOURCE = (Path(__file__).parents[4] / "examples" / "xetile_gemm.mlir").read_text()
@@ -76,7 +75,4 @@ def test_the_k_loop_is_as_short_as_hand_tuned_code(kind, target):
 
 def fast_loop(listing):
     """The loop with block loads, of the versions of the K loop."""
-    parsed = isa_stats._parse(listing)
-    loops = [isa_stats._count(parsed.instructions[first : last + 1])
-             for first, last in isa_stats._loops(parsed)]
-    return next(loop for loop in loops if loop.dpas and loop.block_loads)
+    return next(loop for loop in assembly.loops(listing) if loop.dpas and loop.block_loads)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from python.test.intel import isa_stats
 from triton_xe.errors import DeviceError
-from triton_xe.tools import intel, sample_kernel
+from triton_xe.tools import assembly, intel, sample_kernel
 
 LISTING = """\
 //.kernel "hand written"
@@ -38,10 +37,10 @@ _done:
 
 
 def test_hand_written_listing() -> None:
-    figures = isa_stats.read(LISTING)
+    figures = assembly.read(LISTING)
     assert (figures.kernel, figures.platform) == ("hand written", "XE2")
     assert (figures.grf_count, figures.spill_size, figures.loops) == (256, 128, 2)
-    assert figures.hot_loop == isa_stats.LoopFigures(
+    assert figures.hot_loop == assembly.LoopFigures(
         instructions=11, issued=10, dpas=2, block_loads=2, prefetches=1, gathers=1, slm=1,
         spills=1, fills=1, branches=1,
     )
@@ -60,16 +59,16 @@ _slow:
 """ + "        mov (8|M0)   r1.0<1>:f     0x0:f     // $9\n" * 20 + """
 (W&f0.0) jmpi                                _slow                                         // $9
 """
-    assert isa_stats.read(LISTING + slow).hot_loop == isa_stats.read(LISTING).hot_loop
-    assert isa_stats.read(slow.join(LISTING.split("_inner:", 1))).whole.dpas == 4
+    assert assembly.read(LISTING + slow).hot_loop == assembly.read(LISTING).hot_loop
+    assert assembly.read(slow.join(LISTING.split("_inner:", 1))).whole.dpas == 4
 
 
 def test_without_dpas_the_deepest_loop_counts_and_without_loops_the_kernel() -> None:
     no_dpas = "\n".join(line for line in LISTING.splitlines() if "dpas" not in line)
-    assert isa_stats.read(no_dpas).hot_loop.instructions == 9
-    assert isa_stats.read(no_dpas).hot_loop.other_per_dpas is None
+    assert assembly.read(no_dpas).hot_loop.instructions == 9
+    assert assembly.read(no_dpas).hot_loop.other_per_dpas is None
     no_branch = "\n".join(line for line in LISTING.splitlines() if "jmpi" not in line)
-    figures = isa_stats.read(no_branch)
+    figures = assembly.read(no_branch)
     assert figures.loops == 0
     assert figures.hot_loop == figures.whole
 
@@ -77,7 +76,7 @@ def test_without_dpas_the_deepest_loop_counts_and_without_loops_the_kernel() -> 
 @pytest.mark.parametrize("text", ["", "hello\nworld\n", "//.kernel k\n"])
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(DeviceError, match="not an assembly listing"):
-        isa_stats.read(text)
+        assembly.read(text)
 
 
 @pytest.mark.intel_compiler
@@ -85,7 +84,7 @@ def test_other_text_is_refused(text: str) -> None:
 def test_loop_of_a_matrix_kernel(device: str, block_gemm: str) -> None:
     spirv = sample_kernel.to_spirv(block_gemm)
     built = intel.compile_spirv(spirv, device, "-ze-opt-large-register-file")
-    figures = isa_stats.read(built.asm["gemm"])
+    figures = assembly.read(built.asm["gemm"])
     loop = figures.hot_loop
     assert figures.grf_count == 256
     assert (figures.spill_size, loop.spills, loop.fills) == (0, 0, 0)

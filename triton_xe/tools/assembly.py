@@ -116,8 +116,8 @@ def read(listing: str) -> KernelFigures:
     parsed = _parse(listing)
     if "kernel" not in parsed.header or not parsed.instructions:
         raise DeviceError("not an assembly listing of Intel's graphics compiler: no .kernel line")
-    loops = _loops(parsed)
-    first, last = _hot(parsed, loops)
+    ranges = _loops(parsed)
+    first, last = _hot(parsed, ranges)
     grf = re.search(r"numGRF=(\d+)", parsed.header.get("thread_config", ""))
     spill = re.match(r"size (\d+)", parsed.header.get("spill", ""))
     return KernelFigures(
@@ -125,10 +125,16 @@ def read(listing: str) -> KernelFigures:
         platform=parsed.header.get("platform", "?"),
         grf_count=int(grf[1]) if grf else 0,
         spill_size=int(spill[1]) if spill else 0,
-        loops=len(loops),
+        loops=len(ranges),
         hot_loop=_count(parsed.instructions[first : last + 1]),
         whole=_count(parsed.instructions),
     )
+
+
+def loops(listing: str) -> list[LoopFigures]:
+    """Figures of each loop, in the order of their starts."""
+    parsed = _parse(listing)
+    return [_count(parsed.instructions[first : last + 1]) for first, last in _loops(parsed)]
 
 
 def _parse(text: str) -> _Listing:
