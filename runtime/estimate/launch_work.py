@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,11 +12,14 @@ from triton_xe.model.rates import Rates
 from triton_xe.model.work import Blocks, Issue, Work
 from triton_xe.runtime.estimate.costs import issue_of
 from triton_xe.runtime.estimate.footprints import Surface, blocks_of, footprints_of
+from triton_xe.runtime.estimate.program import Program
 from triton_xe.runtime.estimate.walk import Walk
-from triton_xe.runtime.simulator.ir import Function
+from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.widen.host import find_kernel, sizes, slm_places
 
 SAMPLE = 64
 """Work-groups that are walked: whole waves in the order of launch, as far as they go."""
+DEFAULT_REGISTERS = 128
 PIPES = ("dpas", "fp", "integer", "maths", "messages", "barriers", "waits")
 
 
@@ -23,11 +27,19 @@ PIPES = ("dpas", "fp", "integer", "maths", "messages", "barriers", "waits")
 class Kernel:
     """What the estimate must know of a compiled kernel besides its code."""
 
-    function: Function
+    program: Program
     subgroups: int
     lanes: int
     registers: int
     slm_bytes: int
+
+    @classmethod
+    def of(cls, source: KernelSource, registers: int = DEFAULT_REGISTERS) -> Kernel:
+        """A kernel of a module, for an access mode."""
+        function = find_kernel(source.module, source.name)
+        lanes, group = sizes(source.module, function, source.target)
+        _, slm_bytes = slm_places(source.module)
+        return cls(Program(function), math.prod(group) // lanes, lanes, registers, slm_bytes)
 
 
 def launch_work(
@@ -36,9 +48,10 @@ def launch_work(
     """The work of a launch, and whether all of it is known."""
     total = grid[0] * grid[1] * grid[2]
     groups = np.unique(np.linspace(0, total - 1, min(total, SAMPLE)).astype(np.int64))
-    walk = Walk(kernel.function, arguments, grid, groups, kernel.subgroups, kernel.lanes).run()
+    walk = Walk(kernel.program, arguments, grid, groups, kernel.subgroups, kernel.lanes).run()
     pointers = [
-        int(value) for (_, t), value in zip(kernel.function.parameters, arguments, strict=True)
+        int(value)
+        for (_, t), value in zip(kernel.program.function.parameters, arguments, strict=True)
         if t.kind == "ptr"
     ]
     found = footprints_of(walk.messages, pointers, len(groups))
@@ -55,7 +68,7 @@ def launch_work(
 
 
 def _issue(kernel: Kernel, walk: Walk) -> Issue:
-    blocks = {b.label: issue_of(b, kernel.lanes) for b in kernel.function.blocks}
+    blocks = {b.label: issue_of(b, kernel.lanes) for b in kernel.program.function.blocks}
     runs = {label: float(count.mean()) for label, count in walk.counts.items()}
     return Issue(**{
         pipe: sum(n * getattr(blocks[label], pipe) for label, n in runs.items()) for pipe in PIPES

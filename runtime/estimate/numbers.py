@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,3 +138,14 @@ def inserted(vector: Known, element: Known, index: Known, count: int) -> Known:
     made = np.array(np.broadcast_to(vector, (*shape, count)))
     made[..., int(index.flat[0])] = element[..., 0]
     return made
+
+
+def evaluated(
+    definition: Callable[..., NDArray[Any]], operands: Sequence[Numbers], bits: int
+) -> Known:
+    """A function by its readable definition, on integers of so many bits."""
+    if bits not in (8, 16, 32, 64):
+        return None
+    together = np.broadcast_arrays(*operands)
+    found = definition(*(v.astype(f"i{bits // 8}").ravel() for v in together))
+    return np.asarray(found).astype(np.int64).reshape(together[0].shape)

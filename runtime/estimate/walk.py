@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,13 +24,15 @@ from triton_xe.runtime.estimate.numbers import (
     broadcast,
     compare,
     constant,
+    evaluated,
     inserted,
     number,
     select,
     shuffled,
     wrapped,
 )
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
+from triton_xe.runtime.estimate.program import ACCESSES, MESSAGES, Program
+from triton_xe.runtime.simulator.ir import Block, Instruction, Operand
 
 Mask = NDArray[np.bool_]
 UNKNOWN_TRIPS = 8
@@ -57,7 +58,7 @@ class Message:
 class Walk:
     """The walk of one kernel.  `counts` says how often each (group, subgroup) ran a block."""
 
-    function: Function
+    program: Program
     arguments: Sequence[int | float]
     grid: tuple[int, int, int]
     groups: Numbers
@@ -70,9 +71,7 @@ class Walk:
     """Whether a branch or the end of a loop was not known."""
 
     def __post_init__(self) -> None:
-        self._blocks = {b.label: b for b in self.function.blocks}
-        self._order = _reverse_postorder(self.function)
-        self._loops = _loops(self.function, self._order)
+        self._blocks, self._loops = self.program.blocks, self.program.loops
         self._values: dict[str, Known] = {}
         self._payloads: dict[str, dict[str, Known]] = {}
         self._shape = (len(self.groups), self.subgroups)
@@ -81,11 +80,11 @@ class Walk:
 
     def run(self) -> Walk:
         """Walk from the entry to the end."""
-        for (name, t), value in zip(self.function.parameters, self.arguments, strict=True):
+        for (name, t), value in zip(self.program.function.parameters, self.arguments, strict=True):
             known = t.kind in ("int", "ptr") and isinstance(value, int)
             self._values[name] = number(int(value), t.bits) if known else None
-        self._pending = {self._order[0]: np.ones(self._shape, bool)}
-        self._region(self._order, None)
+        self._pending = {self.program.order[0]: np.ones(self._shape, bool)}
+        self._region(self.program.order, None)
         return self
 
     # -- control ---------------------------------------------------------------------------------
@@ -114,7 +113,8 @@ class Walk:
             mask = self._pending.get(header)
             if mask is None or not mask.any():
                 return
-            seen.append({str(i.result): self._values.get(str(i.result)) for i in phis})
+            seen.append({str(i.result): self._values.get(str(i.result)) for i in phis
+                         if i.result in self.program.needed})
             masks.append(mask)
             steady = len(masks) > 2 and (masks[-1] == masks[-3]).all() and (
                 walked > UNEVEN_ROUNDS or lengths[-1] == lengths[-2])
@@ -163,7 +163,7 @@ class Walk:
             last = self._blocks[label].instructions[-1]
             if last.opcode == "br" and len(last.labels) == 2:
                 stays = [target in inside for target in last.labels]
-                test = self._makers.get(last.operands[0].text)
+                test = self.program.makers.get(last.operands[0].text)
                 if stays[0] != stays[1] and test is not None and test.opcode == "icmp":
                     return test, stays[0]
         return None
@@ -213,14 +213,14 @@ class Walk:
 
     def _changes(self, now: Mapping[str, Known], name: str) -> bool:
         """Whether a value is a counter of the loop, or made of one."""
-        made = self._makers.get(name)
+        made = self.program.makers.get(name)
         return name in now or (made is not None and any(o.local in now for o in made.operands))
 
     def _added(
         self, name: str, steps: Mapping[str, Numbers], now: Mapping[str, Known]
     ) -> tuple[Numbers, Numbers] | None:
         """A counter plus a number that the loop does not change."""
-        made = self._makers[name]
+        made = self.program.makers[name]
         if made.opcode not in ("add", "sub"):
             return None
         first, second = (self._line(o, steps, now) for o in made.operands)
@@ -228,10 +228,6 @@ class Walk:
             return None
         sign = 1 if made.opcode == "add" else -1
         return first[0] + sign * second[0], first[1] + sign * second[1]
-
-    @cached_property
-    def _makers(self) -> dict[str | None, Instruction]:
-        return {i.result: i for i in self.function.instructions()}
 
     # -- blocks ----------------------------------------------------------------------------------
 
@@ -246,11 +242,11 @@ class Walk:
                     self._arrive(block.label, label, mask)
             elif i.opcode == "call":
                 self._call(i, mask)
-            elif i.opcode in ("load", "store", "atomicrmw", "cmpxchg"):
+            elif i.opcode in ACCESSES:
                 self._note(i, [self._value(o) for o in i.operands], mask)
                 if i.result:
                     self._values[i.result] = None
-            elif i.opcode != "phi" and i.result:
+            elif i.opcode != "phi" and i.result in self.program.needed:
                 self._values[i.result] = self._compute(i)
 
     def _branch(self, block: Block, i: Instruction, mask: Mask) -> None:
@@ -274,6 +270,8 @@ class Walk:
             return
         incoming = []
         for phi in self._blocks[target].phis:
+            if phi.result not in self.program.needed:
+                continue
             operand = phi.operands[phi.labels.index(source)]
             incoming.append((str(phi.result), self._value(operand)))
         waiting = self._pending.get(target)
@@ -308,9 +306,9 @@ class Walk:
         operands = [self._value(o) for o in i.operands]
         if row.family is Family.PAYLOAD:
             self._payload(i, operands)
-        elif row.family in (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC):
+        elif row.family in MESSAGES:
             self._note(i, operands, mask)
-        if i.result:
+        if i.result in self.program.needed:
             self._values[i.result] = self._answer(i, row.family, row.definition, operands)
 
     def _answer(
@@ -323,7 +321,7 @@ class Walk:
             axes = [int(o.flat[0]) for o in operands if o is not None]
             return _lifted(definition(self._at, *axes))
         if family is Family.MATHS and all(o is not None for o in operands):
-            return np.asarray(definition(*operands), np.int64)
+            return evaluated(definition, [o for o in operands if o is not None], i.type.scalar.bits)
         return None
 
     @property
@@ -411,38 +409,3 @@ _COMPUTED: dict[str, Callable[[Instruction, Sequence[Known]], Known]] = {
     "insertelement": lambda i, v: inserted(v[0], v[1], v[2], i.type.count),
     "shufflevector": lambda i, v: shuffled(v[0], v[1], i.indices, i.operands[0].type.count),
 }
-
-
-def _reverse_postorder(function: Function) -> list[str]:
-    following = {b.label: b.successors for b in function.blocks}
-    order: list[str] = []
-    seen = {function.blocks[0].label}
-    stack = [(function.blocks[0].label, iter(following[function.blocks[0].label]))]
-    while stack:
-        label, rest = stack[-1]
-        for target in rest:
-            if target not in seen:
-                seen.add(target)
-                stack.append((target, iter(following[target])))
-                break
-        else:
-            stack.pop()
-            order.append(label)
-    return order[::-1]
-
-
-def _loops(function: Function, order: Sequence[str]) -> dict[str, set[str]]:
-    """Header -> the blocks of its natural loop."""
-    place = {label: k for k, label in enumerate(order)}
-    found: dict[str, set[str]] = {}
-    for label in order:
-        for target in next(b for b in function.blocks if b.label == label).successors:
-            if place[target] <= place[label]:
-                body = found.setdefault(target, {target})
-                todo = [label]
-                while todo:
-                    block = todo.pop()
-                    if block not in body:
-                        body.add(block)
-                        todo += [p for p in function.predecessors[block] if p in place]
-    return found

@@ -87,11 +87,8 @@ class DeviceClock:
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> Prediction:
         """The prediction for one launch, with its terms."""
-        host, source = kernel.host, kernel.source
-        described = Kernel(
-            source.module.functions[source.name], host.sub_groups, host.lanes,
-            kernel.n_registers, host.slm_bytes,
-        )
+        source = kernel.source
+        described = Kernel.of(source, kernel.n_registers)
         work, known = launch_work(described, arguments, grid, self.rates)
         if not known and knobs.debug():
             print(f"{source.name}: loops, branches or addresses depend on data; the predicted time"

@@ -32,7 +32,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tile:
-    """A work-group's part of C, cut into those of its subgroups; `split` of K among groups."""
+    """A work-group's part of C, cut into those of its subgroups.
+
+    K is split among `split` work-groups, and inside of each among `slices` sets of subgroups.
+    """
 
     m: int
     n: int
@@ -40,10 +43,11 @@ class Tile:
     sub_n: int
     split: int = 1
     registers: int = 256
+    slices: int = 1
 
     @property
     def subgroups(self) -> int:
-        return (self.m // self.sub_m) * (self.n // self.sub_n)
+        return (self.m // self.sub_m) * (self.n // self.sub_n) * self.slices
 
 
 TILES = tuple(
@@ -54,6 +58,8 @@ TILES = tuple(
 """Tiles that tuned libraries choose from."""
 UNPACK: Mapping[tuple[float, float], int] = {(2, 0.5): 6, (1, 0.5): 2, (2, 1): 2}
 """Instructions that make 16 operands of narrower weights, by bytes of A and B."""
+PARTIAL_SUM = 4
+"""Bytes of an element that a slice hands over."""
 MOST_GROUPS = 20_000
 LIKELY = 6
 
@@ -75,16 +81,18 @@ def gemm(shape: Shape, tile: Tile) -> Work:
         return Blocks(np.stack(bounds, 1).astype(np.int64))
 
     a_bytes, b_bytes = float(height.mean()) * k * shape.a, float(wide.mean()) * k * shape.b
-    steps = k / 32
-    unpacked = tile.sub_n * k / 16 * UNPACK.get((shape.a, shape.b), 0)
+    own_k = k / tile.slices
+    steps = own_k / 32
+    unpacked = tile.sub_n * own_k / 16 * UNPACK.get((shape.a, shape.b), 0)
     subs = tile.subgroups
     return Work(
         groups=rows * columns * tile.split, subgroups=subs, registers=tile.registers,
         issue=Issue(
-            dpas=tile.sub_m * tile.sub_n * k / per_dpas, integer=steps * 6 + unpacked,
+            dpas=tile.sub_m * tile.sub_n * own_k / per_dpas, integer=steps * 6 + unpacked,
             messages=steps * 5, waits=2,
         ),
-        l1_bytes=k * subs * (tile.sub_m * shape.a + tile.sub_n * shape.b),
+        l1_bytes=own_k * subs * (tile.sub_m * shape.a + tile.sub_n * shape.b),
+        slm_bytes=2 * tile.m * tile.n * PARTIAL_SUM * (tile.slices - 1),
         l2_bytes=a_bytes + b_bytes + tile.m * tile.n * shape.c,
         reads=(
             blocks(zero, all_k * shape.a, at_m, at_m + height),

@@ -40,9 +40,13 @@ class Blocks:
 
     @cached_property
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The different blocks, and which of them each work-group has."""
-        bounds, which = np.unique(self.bounds, axis=0, return_inverse=True)
-        return bounds, which.ravel()
+        """The different blocks in their order, and which of them each work-group has."""
+        which = np.zeros(len(self.bounds), np.int64)
+        for column in self.bounds.T:
+            _, number = np.unique(column, return_inverse=True)
+            pair = which * (int(number.max()) + 1) + number
+            _, first, which = np.unique(pair, return_index=True, return_inverse=True)
+        return self.bounds[first], which
 
     def union(self, first: int = 0, last: int | None = None) -> float:
         """Bytes that these work-groups touch together."""

@@ -1,11 +1,13 @@
 """The time model: areas and traffic against brute force, times against what must hold."""
 
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 import pytest
 
 from benchmarks.model_accuracy import rows
+from benchmarks.model_ranking import problems, ranking
 from triton_xe.hardware.target import TARGETS
 from triton_xe.model.gemm import Shape, Tile, gemm
 from triton_xe.model.rates import PRODUCTS
@@ -96,3 +98,21 @@ def test_the_study_with_known_tiles_is_met():
     found = [row for row in rows(kind="tiled") if row.calibrates]
     assert len(found) >= 4
     assert all(abs(row.ratio - 1) < 0.15 for row in found), [row.ratio for row in found]
+
+
+def test_tiles_of_a_tuned_library_are_ranked_as_it_ranks_them():
+    found, left_out = problems()
+    assert left_out < 20
+    ranked = [ranking(name, found[name]) for name in list(found)[::2]]
+    assert median(r.spearman for r in ranked) > 0.85
+    assert median(r.regret for r in ranked) < 0.05
+    assert median(r.regret_of_five for r in ranked) < 0.02
+
+
+def test_a_work_group_that_cuts_k_does_the_same_products_and_adds_them_in_shared_memory():
+    shape = Shape(1024, 1024, 4096)
+    whole, cut = (gemm(shape, Tile(128, 128, 32, 32, slices=slices)) for slices in (1, 4))
+    assert cut.subgroups == 4 * whole.subgroups
+    assert cut.issue.dpas * cut.subgroups == whole.issue.dpas * whole.subgroups
+    assert cut.slm_bytes > whole.slm_bytes == 0
+    assert cut.l2_bytes == whole.l2_bytes

@@ -103,7 +103,7 @@ def translate(
         sanitizer.releases = any(map(releases, functions.values()))
         functions = _with_shadows(functions, sanitizer)
     module = ir.Module(functions, module.globals, module.metadata)
-    lanes, work_group = _sizes(module, kernel, target)
+    lanes, work_group = sizes(module, kernel, target)
     context = ModuleContext(module, target, lanes, ShapeAnalysis(module, lanes))
     context.sanitizer = sanitizer
     context.shuffled = shuffled
@@ -171,7 +171,7 @@ def _reachable(functions: dict[str, Function], kernel: Function) -> dict[str, Fu
     return {name: f for name, f in functions.items() if name in keep}
 
 
-def _sizes(
+def sizes(
     module: ir.Module, kernel: Function, target: Target
 ) -> tuple[int, tuple[int, int, int]]:
     """Lanes of a subgroup, and the work-group."""
@@ -182,29 +182,24 @@ def _sizes(
             f"kernel {name}: {target.name} has no subgroups of {lanes} lanes, only of "
             f"{', '.join(map(str, target.subgroup_sizes))}"
         )
-    sizes = module.metadata_integers(kernel, "reqd_work_group_size")
-    if len(sizes) != 3:
+    group = module.metadata_integers(kernel, "reqd_work_group_size")
+    if len(group) != 3:
         raise DeviceError(f"kernel {name} has no reqd_work_group_size metadata")
-    total = math.prod(sizes)
+    total = math.prod(group)
     if total > target.max_work_group_size:
         raise LegalityError(
             f"kernel {name}: a work-group of {total} work-items is over the limit of "
             f"{target.max_work_group_size} on {target.name}; use fewer warps"
         )
-    if sizes[1:] != (1, 1) or total % lanes:
+    if group[1:] != (1, 1) or total % lanes:
         raise LegalityError(
             f"kernel {name}: the simulator runs one-dimensional work-groups of whole subgroups"
         )
-    return lanes, (sizes[0], sizes[1], sizes[2])
+    return lanes, (group[0], group[1], group[2])
 
 
 def _place_slm(context: ModuleContext, name: str) -> None:
-    offset = 0
-    for variable in context.module.globals.values():
-        if variable.space == 3:
-            offset = -(-offset // 64) * 64
-            context.slm_offsets[variable.name] = offset
-            offset += variable.type.size
+    context.slm_offsets, offset = slm_places(context.module)
     limit = context.target.max_slm_bytes
     if offset > limit:
         raise LegalityError(
@@ -212,6 +207,16 @@ def _place_slm(context: ModuleContext, name: str) -> None:
             f"on {context.target.name}"
         )
     context.slm_bytes = offset
+
+
+def slm_places(module: ir.Module) -> tuple[dict[str, int], int]:
+    """Offsets of the variables in shared local memory, and the bytes of all."""
+    places, end = {}, 0
+    for variable in module.globals.values():
+        if variable.space == 3:
+            places[variable.name] = -(-end // 64) * 64
+            end = places[variable.name] + variable.type.size
+    return places, end
 
 
 def _globals(module: ir.Module) -> list[ir.Global]:

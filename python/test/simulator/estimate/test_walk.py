@@ -6,6 +6,7 @@ import pytest
 from triton_xe.hardware.target import target
 from triton_xe.model.rates import PRODUCTS
 from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.estimate.program import Program
 from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 
@@ -57,14 +58,14 @@ def counted(group, n, m):
     return outer, inner
 
 
-def function(text):
-    return KernelSource(text, "k", target("bmg")).module.functions["k"]
+def program(text):
+    return Program(KernelSource(text, "k", target("bmg")).module.functions["k"])
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 5), (3, 40), (7, 100), (20, 3)])
 def test_rounds_of_loops_are_counted(n, m):
     groups = np.array([0, 1, 2, 5])
-    walk = Walk(function(LOOPS), [0, n, m], (6, 1, 1), groups, 2, 16).run()
+    walk = Walk(program(LOOPS), [0, n, m], (6, 1, 1), groups, 2, 16).run()
     assert not walk.guessed
     for row, group in enumerate(groups):
         outer, inner = counted(int(group), n, m)
@@ -99,7 +100,7 @@ exit:
 def test_bytes_and_places_of_accesses():
     rates = PRODUCTS["Arc B580"]
     work, known = launch_work(
-        Kernel(function(ACCESS), 4, 16, 128, 0), [1 << 40, 4096, 0], (100, 1, 1), rates)
+        Kernel(program(ACCESS), 4, 16, 128, 0), [1 << 40, 4096, 0], (100, 1, 1), rates)
     assert known
     assert work.l1_bytes == 2 * 4096 * 4
     (reads,), (writes,) = work.reads, work.writes
@@ -120,6 +121,24 @@ exit:
 
 
 def test_an_end_that_depends_on_memory_is_a_guess():
-    walk = Walk(function(UNKNOWN), [0, 1, 1], (1, 1, 1), np.array([0]), 1, 16).run()
+    walk = Walk(program(UNKNOWN), [0, 1, 1], (1, 1, 1), np.array([0]), 1, 16).run()
     assert walk.guessed
     assert 1 <= walk.counts["%body"][0, 0] <= 64
+
+
+HIGH = HEAD + """
+  %half = call spir_func i32 @_Z6mul_hiii(i32 %n, i32 %g)
+  %first = shl i32 %half, 6
+  %w = sext i32 %first to i64
+  %p = getelementptr i8, ptr addrspace(1) %a, i64 %w
+  %v = load i32, ptr addrspace(1) %p
+  ret void
+}
+declare spir_func i32 @_Z6mul_hiii(i32, i32)
+"""
+
+
+def test_a_function_of_integers_keeps_their_width():
+    """The upper half of a product of 32 bits, of one number for all and one for each group."""
+    walk = Walk(program(HIGH), [0, 1 << 31, 0], (6, 1, 1), np.array([0, 1, 5]), 1, 16).run()
+    assert walk.messages[0].arguments[0].ravel().tolist() == [0, -64, -192]

@@ -1,0 +1,85 @@
+"""What a walk needs to know of a kernel's code, found once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from triton_xe.intrinsics import Family, find
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+
+MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC)
+ACCESSES = frozenset(("load", "store", "atomicrmw", "cmpxchg"))
+
+
+class Program:
+    """A kernel's blocks in the order of a walk, its loops, and the numbers that decide where
+    messages lie and how often blocks run; all others need not be followed."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.blocks: dict[str, Block] = {b.label: b for b in function.blocks}
+        self.order = _reverse_postorder(function)
+        self.loops = _loops(function, self.order)
+        self.makers = {i.result: i for i in function.instructions()}
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """Results that a branch, or the place of a message, depends on."""
+        found: set[str] = set()
+        todo = [name for i in self.function.instructions() for name in _deciding(i)]
+        while todo:
+            name = todo.pop()
+            made = self.makers.get(name)
+            if name not in found and made is not None:
+                found.add(name)
+                todo += [o.local for o in made.operands if o.local is not None]
+        return frozenset(found)
+
+
+def _deciding(i: Instruction) -> Iterator[str]:
+    """Operands that say where an instruction goes, or where what it moves lies."""
+    if i.opcode in ACCESSES:
+        operands = i.operands[1:2] if i.opcode == "store" else i.operands[:1]
+    elif i.opcode in ("br", "switch"):
+        operands = i.operands[:1]
+    elif i.opcode == "call" and find(i.callee).family in (*MESSAGES, Family.PAYLOAD):
+        operands = [o for o in i.operands if o.type.kind != "vec"]
+    else:
+        return
+    yield from (o.local for o in operands if o.local is not None)
+
+
+def _reverse_postorder(function: Function) -> list[str]:
+    following = {b.label: b.successors for b in function.blocks}
+    order: list[str] = []
+    seen = {function.blocks[0].label}
+    stack = [(function.blocks[0].label, iter(following[function.blocks[0].label]))]
+    while stack:
+        label, rest = stack[-1]
+        for target in rest:
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, iter(following[target])))
+                break
+        else:
+            stack.pop()
+            order.append(label)
+    return order[::-1]
+
+
+def _loops(function: Function, order: Sequence[str]) -> dict[str, set[str]]:
+    """Header -> the blocks of its natural loop."""
+    place = {label: k for k, label in enumerate(order)}
+    found: dict[str, set[str]] = {}
+    for label in order:
+        for target in next(b for b in function.blocks if b.label == label).successors:
+            if place[target] <= place[label]:
+                body = found.setdefault(target, {target})
+                todo = [label]
+                while todo:
+                    block = todo.pop()
+                    if block not in body:
+                        body.add(block)
+                        todo += [p for p in function.predecessors[block] if p in place]
+    return found
