@@ -1,6 +1,7 @@
 # make demo    set everything up, run the main job on this machine's device
 # make test    run the tests
 # make bench   run the benchmarks
+# make ledger  count and time the native code of common kernels, into benchmarks/ledger.csv
 # make test-versions   run a sample of the tests on older versions of Triton (TRITONS)
 # make check   linters, and strict types on the built package
 #
@@ -25,7 +26,7 @@ SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, compile.py lau
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \
   --python $(BIN)/python --torch-backend $(TORCH_BACKEND) $(TORCH) 2>/dev/null; }
 
-.PHONY: demo test test-versions smoke bench check wheel clean
+.PHONY: demo test test-versions smoke bench ledger check wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m examples.demo
@@ -44,6 +45,9 @@ smoke: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks
+
+ledger: $(VENV)/ready
+	$(BIN)/python -m benchmarks.ledger
 
 check: $(VENV)/ready
 	$(BIN)/ruff check

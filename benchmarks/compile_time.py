@@ -38,11 +38,13 @@ def tutorial_source() -> ASTSource:
                      {(i,): [["tt.divisibility", 16]] for i in aligned})
 
 
-def stage_times(target: GPUTarget, last: str) -> dict[str, float]:
+def stage_times(
+    target: GPUTarget, last: str, source: ASTSource | None = None, num_warps: int = 8
+) -> dict[str, float]:
     """Milliseconds of each stage of one compilation, up to stage `last`."""
     backend = make_backend(target)
-    options = backend.parse_options(dict(OPTIONS))
-    source = tutorial_source()
+    options = backend.parse_options(OPTIONS | {"num_warps": num_warps})
+    source = source or tutorial_source()
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)

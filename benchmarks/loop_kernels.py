@@ -193,3 +193,68 @@ def scaled_gemm(
         sa_ptrs += BLOCK_K // 32
         sb_ptrs += BLOCK_K // 32
     tl.store(c_ptr + rows[:, None] * stride_cm + columns[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def row_sum(x_ptr, y_ptr, stride, n, BLOCK: tl.constexpr):
+    """Sums of rows that are longer than a block."""
+    acc = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        at = tl.program_id(0) * stride + i
+        acc += tl.load(x_ptr + at, mask=i < n, other=0.0).to(tl.float32)
+    tl.store(y_ptr + tl.program_id(0), tl.sum(acc, 0).to(y_ptr.dtype.element_ty))
+
+
+@triton.jit
+def row_argmax(x_ptr, y_ptr, stride, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * stride + i, mask=i < n, other=-float("inf"))
+    tl.store(y_ptr + tl.program_id(0), tl.argmax(x, 0))
+
+
+@triton.jit
+def prefix_sum(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.cumsum(tl.load(x_ptr + at), 0))
+
+
+@triton.jit
+def sort_rows(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.sort(tl.load(x_ptr + at)))
+
+
+@triton.jit
+def dropout(x_ptr, y_ptr, n, probability, seed, BLOCK: tl.constexpr):
+    """Tutorial 04."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    keep = tl.rand(seed, i) > probability
+    tl.store(y_ptr + i, tl.where(keep, x / (1 - probability), 0.0), mask=i < n)
+
+
+@triton.jit
+def moe_gemm(
+    a_ptr, b_ptr, c_ptr, token_ptr, expert_ptr, N, K, stride_am, stride_be, stride_bn, stride_cm,
+    tokens, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """Tokens, sorted by their experts, times the weights of each expert."""
+    place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    token = tl.load(token_ptr + place)
+    inside = (token < tokens)[:, None]
+    columns = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)) % N
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + token[:, None] * stride_am + k[None, :]
+    expert = tl.load(expert_ptr + tl.program_id(0))
+    b_ptrs = b_ptr + expert * stride_be + k[:, None] + columns[None, :] * stride_bn
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptrs, mask=inside & (k[None, :] < K - start), other=0.0)
+        b = tl.load(b_ptrs, mask=k[:, None] < K - start, other=0.0)
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    c_ptrs = c_ptr + token[:, None] * stride_cm + columns[None, :]
+    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=inside & (columns[None, :] < N))

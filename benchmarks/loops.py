@@ -10,6 +10,7 @@ kernel.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +20,19 @@ from triton.compiler import ASTSource
 
 from benchmarks import loop_kernels as kernels
 from examples.attention import attention_kernel
+from examples.matmul import matmul_kernel
+from examples.matmul_descriptor import matmul_descriptor_kernel
 from triton_xe.tools import assembly, intel
+
+SIZE = 4096
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel; pointers are of type `types[name]`, or else of `pointer`; `ones` are strides."""
+    """A kernel; pointers are of type `types[name]`, or else of `pointer`; `ones` are strides.
+
+    Times are predicted for `grid`, with integers as in `sizes`, or else of 4096.
+    """
 
     kernel: Any
     constants: dict[str, Any]
@@ -33,6 +41,8 @@ class Row:
     types: dict[str, str] = field(default_factory=dict)
     ones: tuple[str, ...] = ()
     unaligned: tuple[str, ...] = ()
+    grid: tuple[int, int, int] = (4096, 1, 1)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def source(self) -> ASTSource:
         """The kernel as a launch with contiguous, aligned arguments compiles it."""
@@ -44,12 +54,24 @@ class Row:
         return ASTSource(self.kernel, types, constants,
                          {(i,): [["tt.divisibility", 16]] for i in aligned})
 
+    @property
+    def arguments(self) -> list[int | float]:
+        """Of a launch; pointers are far from each other."""
+        names = [n for n in self.kernel.arg_names if n not in self.constants and n not in self.ones]
+        types = [self._type(n) for n in names]
+        return [k + 1 << 40 if t[0] == "*" else 1.0 if t == "fp32" else self.sizes.get(n, SIZE)
+                for k, (n, t) in enumerate(zip(names, types, strict=True))]
+
     def _type(self, name: str) -> str:
-        if name in ("scale", "eps", "count"):
+        if name in ("scale", "eps", "count", "probability"):
             return "fp32"
         if name.endswith("_ptr") or name in ("top", "total"):
             return "*" + self.types.get(name, self.pointer)
         return "i32"
+
+
+def _tiles(m: int, n: int = SIZE, third: int = 1) -> tuple[int, int, int]:
+    return -(-SIZE // m), -(-SIZE // n), third
 
 
 def _gemm(m: int, n: int, k: int, warps: int, pointer: str = "fp16", a: str = "m", b: str = "k",
@@ -61,30 +83,39 @@ def _gemm(m: int, n: int, k: int, warps: int, pointer: str = "fp16", a: str = "m
         types["a_ptr"] = "fp16"
     blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}
     defaults = {"EPILOGUE": "", "CONVERT": "", "SPLIT_K": 1}
-    return Row(kernels.gemm, blocks | defaults | constants, warps, pointer, types, ones)
+    grid = _tiles(m, n, constants.get("SPLIT_K", 1))
+    return Row(kernels.gemm, blocks | defaults | constants, warps, pointer, types, ones, grid=grid)
+
+
+def _tutorial(kernel: Any, ones: tuple[str, ...] = (), **more: Any) -> Row:
+    """A GEMM of the examples."""
+    constants = {"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K": 32, "GROUP_M": 4, "ACTIVATION": ""}
+    return Row(kernel, constants | more, 32, ones=ones, grid=(256, 1, 1))
 
 
 def _packed(m: int, n: int, k: int, warps: int) -> Row:
     return Row(kernels.packed_gemm, {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, warps,
-               types={"b_ptr": "i32"})
+               types={"b_ptr": "i32"}, grid=_tiles(m, n), sizes={"group": 128})
 
 
 def _attention(m: int, n: int, depth: int, pointer: str = "fp16") -> Row:
     constants = {"BLOCK_M": m, "BLOCK_N": n, "DEPTH": depth, "CAUSAL": False}
-    return Row(attention_kernel, constants, 8, pointer, {"o_ptr": "fp16"})
+    return Row(attention_kernel, constants, 8, pointer, {"o_ptr": "fp16"},
+               grid=(SIZE // m, 32, 1), sizes={"stride_n": depth, "stride_h": SIZE * depth})
 
 
 def _scaled(m: int, n: int, k: int, kind: str) -> Row:
     pointer = {"e2m1": "u8", "e4m3": "fp8e4nv", "e5m2": "fp8e5"}[kind]
     scales = {"sa_ptr": "u8", "sb_ptr": "u8", "c_ptr": "fp16"}
     return Row(kernels.scaled_gemm, {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "KIND": kind}, 8,
-               pointer, scales)
+               pointer, scales, grid=_tiles(m, n), sizes={"stride_s": SIZE // 32})
 
 
 def _rows(kernel: Any, block: int, warps: int, pointer: str, **more: Any) -> Row:
     return Row(kernel, {"BLOCK": block}, warps, pointer, **more)
 
 
+LONG = {"grid": (16384, 1, 1), "sizes": {"n": 1 << 24}}
 ROWS: dict[str, Row] = {
     "gemm": _gemm(256, 256, 32, 32),
     "gemm 64x128x64": _gemm(64, 128, 64, 8),
@@ -112,19 +143,31 @@ ROWS: dict[str, Row] = {
     "attention fp8e4nv": _attention(128, 64, 64, "fp8e4nv"),
     "attention backward": Row(
         kernels.attention_backward, {"DEPTH": 64, "BLOCK_M": 32, "BLOCK_N": 128}, 8,
-        types={"log_ptr": "fp32", "delta_ptr": "fp32"}),
+        types={"log_ptr": "fp32", "delta_ptr": "fp32"}, grid=(32, 1, 1), sizes={"stride_n": 64}),
     "softmax fp32": _rows(kernels.softmax, 4096, 16, "fp32"),
     "softmax fp16": _rows(kernels.softmax, 4096, 16, "fp16"),
     "rms norm bf16": _rows(kernels.rms_norm, 4096, 8, "bf16"),
     "layer norm": _rows(kernels.layer_norm, 1024, 4, "fp16", types={"w_ptr": "fp32"}),
     "cross entropy": _rows(kernels.cross_entropy_gradient, 4096, 16, "bf16",
                            types={"top": "fp32", "total": "fp32"}),
-    "add": _rows(kernels.add, 1024, 4, "fp32"),
-    "add, n odd": _rows(kernels.add, 1024, 4, "fp32", unaligned=("n",)),
+    "add": _rows(kernels.add, 1024, 4, "fp32", **LONG),
+    "add, n odd": _rows(kernels.add, 1024, 4, "fp32", unaligned=("n",), **LONG),
     "descriptor copy": Row(kernels.descriptor_copy,
-                           {"BLOCK_M": 32, "BLOCK_N": 128, "TRANSPOSE": False}, 4, "fp32"),
+                           {"BLOCK_M": 32, "BLOCK_N": 128, "TRANSPOSE": False}, 4, "fp32",
+                           grid=_tiles(32, 128)),
     "descriptor transpose": Row(kernels.descriptor_copy,
-                                {"BLOCK_M": 64, "BLOCK_N": 64, "TRANSPOSE": True}, 4, "fp32"),
+                                {"BLOCK_M": 64, "BLOCK_N": 64, "TRANSPOSE": True}, 4, "fp32",
+                                grid=_tiles(64, 64)),
+    "matmul example": _tutorial(matmul_kernel, ("stride_ak", "stride_bn", "stride_cn")),
+    "matmul descriptor example": _tutorial(
+        matmul_descriptor_kernel, TRANSPOSED_A=False, TRANSPOSED_B=False),
+    "MoE": Row(kernels.moe_gemm, {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}, 4,
+               types={"token_ptr": "i32", "expert_ptr": "i32"}, grid=_tiles(64, 64)),
+    "row sum": _rows(kernels.row_sum, 1024, 4, "fp16"),
+    "argmax": _rows(kernels.row_argmax, 4096, 8, "fp32", types={"y_ptr": "i32"}),
+    "prefix sum": _rows(kernels.prefix_sum, 1024, 4, "fp32"),
+    "sort": _rows(kernels.sort_rows, 256, 4, "i32"),
+    "dropout": _rows(kernels.dropout, 1024, 4, "fp32", **LONG),
 }
 
 
