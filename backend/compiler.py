@@ -180,6 +180,7 @@ def _make_xetile(
     metadata.setdefault("global_scratch_align", 1)
     metadata.setdefault("profile_scratch_size", 0)
     metadata.setdefault("profile_scratch_align", 1)
+    metadata.setdefault("cluster_dims", (1, 1, 1))  # torch before 2.10 asks each kernel for it
     return pipeline.make_xetile(namer.ttgir, CompileOptions(**asked), options.arch)
 
 

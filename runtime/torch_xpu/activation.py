@@ -74,7 +74,7 @@ def activate(chosen: Selection, path: Path) -> None:
         return
     _check_not_too_late()
     from triton_xe.runtime.torch_xpu.bindings import Bindings
-    from triton_xe.runtime.torch_xpu.properties import properties_of
+    from triton_xe.runtime.torch_xpu.properties import properties_of, without_uuid
 
     made = load(path)
     if not made.functions.xe_hooks_active():
@@ -82,6 +82,8 @@ def activate(chosen: Selection, path: Path) -> None:
     chosen_targets = tuple(target(name) for name in chosen.targets)
     made.start([each.memory_bytes for each in chosen_targets])
     properties = tuple(properties_of(each, i) for i, each in enumerate(chosen_targets))
+    if sys.modules["torch"].__version__.startswith("2.8."):
+        properties = tuple(without_uuid(each) for each in properties)
     _loaded, _targets = made, chosen_targets
     _extend_torch(Bindings(made, properties).names())
     settle_at_exit()

@@ -1,12 +1,15 @@
-"""Two settings of Inductor, made when it is imported: importing it here would slow `import torch`.
+"""What Inductor needs, set when it is imported: importing it here would slow `import torch`.
 
 - Benchmarking: Inductor times a kernel over hundreds of launches; on the simulator one must do.
 - The static launcher takes native GPU code, which a simulated device has not.
+- Torch 2.8 was made for Triton 3.4.
 """
 
 from __future__ import annotations
 
+import copyreg
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -47,9 +50,19 @@ def _adjust_config(module: Any) -> None:
         module.use_static_triton_launcher = False
 
 
+def _adjust_compiler(module: Any) -> None:
+    """Torch 2.8 knows Triton 3.4: where it had `triton_key`, and functions without a lock."""
+    if sys.modules["torch"].__version__.startswith("2.8."):
+        from triton.runtime.cache import triton_key
+
+        module.triton_key = triton_key
+        copyreg.pickle(type(threading.RLock()), lambda _: (threading.RLock, ()))
+
+
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.config": _adjust_config,
+    "triton.compiler.compiler": _adjust_compiler,
 }
 
 

@@ -61,6 +61,11 @@ def properties_of(target: Target, index: int) -> XpuDeviceProperties:
     )
 
 
+def without_uuid(properties: XpuDeviceProperties) -> XpuDeviceProperties:
+    """Those of torch 2.8, whose Inductor writes all properties into source code, bytes too."""
+    return XpuDeviceProperties(**{k: v for k, v in vars(properties).items() if k != "uuid"})
+
+
 def _packed_version(version: tuple[int, ...]) -> int:
     """Major version from bit 22, minor from bit 14, as in the graphics IP version."""
     major, minor, *_ = version
