@@ -255,9 +255,10 @@ def test_accelerator_interface() -> None:
     torch.accelerator.synchronize()
     torch.xpu.synchronize()
     x = torch.ones(1000, device="xpu")
-    assert torch.accelerator.memory_allocated() >= x.nbytes
     assert torch.Stream("xpu").device.type == "xpu"
-    torch.accelerator.empty_cache()
+    if hasattr(torch.accelerator, "memory_allocated"):  # since torch 2.9
+        assert torch.accelerator.memory_allocated() >= x.nbytes
+        torch.accelerator.empty_cache()
 
 
 def test_properties_describe_the_target() -> None:
@@ -295,6 +296,8 @@ def test_out_of_memory_is_torchs_error() -> None:
     before = torch.xpu.memory_allocated()
     with pytest.raises(torch.OutOfMemoryError, match="XPU out of memory"):
         torch.empty(total + 1, device="xpu", dtype=torch.uint8)
+    if not hasattr(torch.xpu, "set_per_process_memory_fraction"):
+        return  # before torch 2.10
     torch.xpu.set_per_process_memory_fraction((before + (1 << 20)) / total)
     try:
         x = torch.empty(600_000, device="xpu", dtype=torch.uint8)
