@@ -38,6 +38,9 @@ BASE_ALIGNMENT = 64
 OFFSET_BYTES = 4
 """Granularity of x and of the surface width in bytes."""
 
+MAX_OFFSET = 511
+"""Of the immediate offsets that a message adds to x and y of its payload: 10 bits with a sign."""
+
 _XE2 = (20,)
 _XE3P = (35,)
 
@@ -438,3 +441,8 @@ def _log2(value: int) -> int:
 
 _GRF_BITS = _log2(GRF_BYTES)
 _BYTE_BITS, _X_BITS, _Y_BITS = _bits("byte", 3), _bits("x", 24), _bits("y", 24)
+
+
+def has_offsets(target: Target) -> bool:
+    """Whether messages have immediate offsets; without, each other one copies the payload."""
+    return target.ip_version >= _XE2

@@ -38,6 +38,7 @@ from triton_xe.lowering.emit.xegpu.mapping import (
     lane_parts,
     wanted,
 )
+from triton_xe.lowering.emit.xegpu.payloads import Payload
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.vectors import Image, from_list, held_type, packed, pick, retyped
 from triton_xe.lowering.surfaces.affine import attribute, constant_of
@@ -256,9 +257,13 @@ def _message_load(
 
 
 def message(
-    em: Emitter, block: Block, shape: BlockShape, bits: int, cache: int
+    em: Emitter, block: Block | Payload, shape: BlockShape, bits: int, cache: int
 ) -> list[ir.Value]:
-    """The thirteen operands of a 2D block message."""
+    """The operands of a 2D block message: thirteen, or ten of a payload's."""
+    form = [I32(shape.element_bits), I32(shape.width), I32(shape.height), I32(shape.blocks),
+            I1(shape.transpose), I1(shape.vnni), I32(cache)]
+    if isinstance(block, Payload):
+        return [block.pointer, I32(block.x), I32(block.y), *form]
     assert block.encoded is not None
     x = block.x
     if block.misalignment is not None:
@@ -266,8 +271,7 @@ def message(
     if shape.element_bits != bits:
         x = em.b.ashr(x, I32((shape.element_bits // bits).bit_length() - 1))
     base, width, height, pitch = block.encoded
-    return [base, width, height, pitch, x, block.y, I32(shape.element_bits), I32(shape.width),
-            I32(shape.height), I32(shape.blocks), I1(shape.transpose), I1(shape.vnni), I32(cache)]
+    return [base, width, height, pitch, x, block.y, *form]
 
 
 def require(op: Operation, kind: TensorDescType, reason: str | None) -> None:
@@ -277,26 +281,33 @@ def require(op: Operation, kind: TensorDescType, reason: str | None) -> None:
 
 
 def block_read(
-    em: Emitter, op: LoadNdOp, block: Block, shape: BlockShape, bits: int, kind: ir.Type
+    em: Emitter, op: LoadNdOp, block: Block | Payload, shape: BlockShape, bits: int, kind: ir.Type
 ) -> Callable[[], ir.Value]:
     """Writes the message that reads a block, when it is called."""
     require(op, op.desc_type, block_2d.check_load(shape, em.target))
     em.state.block_loads += 1
 
-    def read() -> ir.Value:
+    def load() -> ir.Value:
         code = cache_code(op.cache_policy, em.target)
-        return em.call(genisa.LSC_2D_BLOCK_READ, message(em, block, shape, bits, code), kind)
+        read = genisa.LSC_2D_BLOCK_READ
+        if isinstance(block, Payload):
+            read = genisa.LSC_2D_BLOCK_READ_PAYLOAD
+        return em.call(read, message(em, block, shape, bits, code), kind)
 
-    return read
+    return load
 
 
 def block_write(
-    em: Emitter, op: StoreNdOp, block: Block, shape: BlockShape, bits: int, raw: ir.Value
+    em: Emitter, op: StoreNdOp, block: Block | Payload, shape: BlockShape, bits: int,
+    raw: ir.Value,
 ) -> None:
     """Write a block by one message."""
     require(op, op.desc_type, block_2d.check_store(shape, em.target))
     code = cache_code(op.cache_policy, em.target, write=True)
-    em.call(genisa.LSC_2D_BLOCK_WRITE, [*message(em, block, shape, bits, code), raw])
+    write = genisa.LSC_2D_BLOCK_WRITE
+    if isinstance(block, Payload):
+        write = genisa.LSC_2D_BLOCK_WRITE_PAYLOAD
+    em.call(write, [*message(em, block, shape, bits, code), raw])
 
 
 WORDS = {32: "i32", 64: "i64"}

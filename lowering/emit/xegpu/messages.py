@@ -1,13 +1,12 @@
 """Lowering of XeGPU operations: descriptors, 2D block messages, fragments and DPAS.
 
-A descriptor is a set of scalars; x and y move, the rest stays.  One that only prefetches becomes
-an address payload, made once and moved in place, because its setup would be repeated otherwise.
+A descriptor is a set of scalars, of which x and y move, or an address payload (`payloads`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,10 +24,8 @@ from triton_xe.dialects.xegpu.nd import (
     StoreNdOp,
     UpdateNdOffsetOp,
 )
-from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
-from triton_xe.hardware.block_2d import BlockShape
 from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -57,25 +54,19 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     as_integers,
 )
 from triton_xe.lowering.emit.xegpu.mapping import Spread
+from triton_xe.lowering.emit.xegpu.payloads import (
+    Payload,
+    block_shape,
+    is_zero,
+    offsets_of,
+    payload_shape,
+    step_of,
+)
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
-from triton_xe.lowering.surfaces.affine import constant_of
 
 VOID = ir.VoidType()
 X, Y = 5, 6
 """Fields of an address payload."""
-FIRST_CARRIED = 3
-"""Operands of scf.for before those that it carries."""
-
-
-@dataclass(frozen=True)
-class Payload:
-    """A descriptor in the form of an address payload, which is moved in place."""
-
-    pointer: ir.Value
-    shape: BlockShape
-
-    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
-        return [], lambda parts: self
 
 
 class Loaded:
@@ -115,78 +106,48 @@ class Loaded:
             self._em.b.store(self._load(), self._memory).align = 64
 
 
-def block_shape(kind: TensorDescType, load: LoadNdOp | None) -> BlockShape:
-    """The message that a descriptor, used by `load`, a store or a prefetch, stands for."""
-    height, width = kind.get_shape()
-    bits = kind.element_bits
-    transpose = load is not None and load.transpose is not None
-    unit = load.transpose_bit_width.value.data if transpose and load.transpose_bit_width else bits  # type: ignore[union-attr]
-    return BlockShape(
-        unit, width * bits // unit, height, kind.array_length,
-        transpose=transpose, vnni=load is not None and load.packed is not None,
-    )
-
-
 @lowers(CreateNdTdescOp)
 def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     made = create_block(em, op)
-    if made.encoded is None or not _only_prefetches(op.desc):
+    shape = None if made.encoded is None else payload_shape(
+        op, em.target, planned=in_fragments(em))
+    if shape is None:
         em.bind(op.desc, made)
         return
-    shape = block_shape(op.desc_type, None)
-    base, width, height, pitch = made.encoded
-    x = made.x if made.misalignment is None else em.b.add(made.x, made.misalignment)
+    fields = message(em, made, shape, op.desc_type.element_bits, 0)
     pointer = em.call(
         genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
-        [base, width, height, pitch, x, made.y,
-         I32(shape.width), I32(shape.height), I32(shape.blocks)],
+        [*fields[:6], I32(shape.width), I32(shape.height), I32(shape.blocks)],
     )
     em.bind(op.desc, Payload(pointer, shape))
-
-
-def _only_prefetches(value: SSAValue) -> bool:
-    """Whether a descriptor, however it moves, serves prefetches alone, one after the other."""
-    seen: set[SSAValue] = set()
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in value.uses:
-            op = use.operation
-            if isinstance(op, UpdateNdOffsetOp):
-                waiting.append(op.moved)
-            elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
-                index = use.index - FIRST_CARRIED
-                waiting += [op.body.block.args[index + 1], op.res[index]]
-            elif not isinstance(op, PrefetchNdOp) and not (
-                isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp)
-            ):
-                return False
-    return True
 
 
 @lowers(UpdateNdOffsetOp)
 def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
     held = em.get(op.desc)
-    rows, columns = op.offsets if len(op.offsets) == 2 else (0, op.offsets[0])
+    rows, columns = offsets_of(op)
     if isinstance(held, Payload):
-        for field, by in ((Y, rows), (X, columns)):
-            if not _is_zero(by):
-                em.call(
-                    genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
-                    [held.pointer, I32(field), index_value(em, by), I1(1)],
-                )
-        em.bind(op.moved, held)
+        em.bind(op.moved, _moved(em, op, held))
         return
-    y = held.y if _is_zero(rows) else em.b.add(held.y, index_value(em, rows))
-    x = held.x if _is_zero(columns) else em.b.add(held.x, index_value(em, columns))
+    y = held.y if is_zero(rows) else em.b.add(held.y, index_value(em, rows))
+    x = held.x if is_zero(columns) else em.b.add(held.x, index_value(em, columns))
     em.bind(op.moved, replace(held, y=y, x=x))
 
 
-def _is_zero(value: SSAValue | int) -> bool:
-    return (value if isinstance(value, int) else constant_of(value)) == 0
+def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
+    """A payload elsewhere: by the offsets of its messages, or moved once all others are sent."""
+    bits, step = op.desc_type.element_bits, step_of(op)
+    if step is not None:
+        return held.at(*step, bits)
+    em.finish_reads(shared=False)
+    per = held.shape.element_bits // bits
+    for field, by, unit in zip((Y, X), offsets_of(op), (1, per), strict=True):
+        if not is_zero(by):
+            step_by = index_value(em, by)
+            step_by = step_by if unit == 1 else em.b.sdiv(step_by, I32(unit))
+            em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
+                    [held.pointer, I32(field), step_by, I1(1)])
+    return held
 
 
 @lowers(LoadNdOp)
@@ -195,7 +156,7 @@ def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     if not in_fragments(em):
         em.bind(op.value, load_block(em, op, block))
         return
-    if block.encoded is None or op.valid is not None:
+    if not isinstance(block, Payload) and (block.encoded is None or op.valid is not None):
         access = access_of(kind, op.value.type, op)
         held = load_elements(em, op, block, access, Spread(em.state.lanes, own=True))
         em.bind(op.value, fragment_of_registers(em, held, op.value.type))
@@ -218,14 +179,10 @@ def lower_prefetch_nd(em: Emitter, op: PrefetchNdOp) -> None:
         return
     shape = block_shape(kind, None)
     require(op, kind, block_2d.check_prefetch(shape, em.target))
+    intrinsic = genisa.LSC_2D_BLOCK_PREFETCH
     if isinstance(held, Payload):
-        em.call(
-            genisa.LSC_2D_BLOCK_PREFETCH_PAYLOAD,
-            [held.pointer, I32(0), I32(0), I32(shape.element_bits), I32(shape.width),
-             I32(shape.height), I32(shape.blocks), I1(0), I1(0), I32(code)],
-        )
-        return
-    em.call(genisa.LSC_2D_BLOCK_PREFETCH, message(em, held, shape, kind.element_bits, code))
+        intrinsic = genisa.LSC_2D_BLOCK_PREFETCH_PAYLOAD
+    em.call(intrinsic, message(em, held, shape, kind.element_bits, code))
 
 
 @lowers(StoreNdOp)
@@ -234,7 +191,7 @@ def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     if not in_fragments(em):
         store_block(em, op, block)
         return
-    if block.encoded is None or op.valid is not None:
+    if not isinstance(block, Payload) and (block.encoded is None or op.valid is not None):
         held = fragment_registers(em, em.get(op.value), op.value.type)
         access = access_of(kind, op.value.type, None)
         store_registers(em, op, block, access, Spread(em.state.lanes, own=True), held)

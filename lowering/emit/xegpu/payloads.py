@@ -1,0 +1,195 @@
+"""Which descriptors become address payloads: made once, and moved in place.
+
+A message of plain coordinates writes all eight fields of its own payload.  Several messages through
+one descriptor share a payload: the immediate offsets of messages say where each of them begins.
+A payload is one register that loops move, so that only what follows its move may see it moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from triton_xe.dialects.xegpu.nd import (
+    CreateNdTdescOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+)
+from triton_xe.dialects.xegpu.types import TensorDescType
+from triton_xe.hardware.block_2d import MAX_OFFSET, BlockShape, has_offsets
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.rewriting import last_of
+from triton_xe.lowering.surfaces.affine import constant_of
+
+FIRST_CARRIED = 3
+"""Operands of scf.for before those that it carries."""
+Message = LoadNdOp | StoreNdOp | PrefetchNdOp
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A descriptor in the form of an address payload; x and y are offsets in its elements."""
+
+    pointer: ir.Value
+    shape: BlockShape
+    x: int = 0
+    y: int = 0
+
+    def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
+        return [], lambda parts: self
+
+    def at(self, rows: int, columns: int, bits: int) -> Payload:
+        """The payload as a message some rows and columns of `bits` further sees it."""
+        step = columns * bits // self.shape.element_bits
+        return replace(self, x=self.x + step, y=self.y + rows)
+
+
+def block_shape(kind: TensorDescType, op: Operation | None) -> BlockShape:
+    """The message that a descriptor, used by a load, a store or a prefetch, stands for."""
+    height, width = kind.get_shape()
+    bits, load = kind.element_bits, op if isinstance(op, LoadNdOp) else None
+    transpose = load is not None and load.transpose is not None
+    unit = load.transpose_bit_width.value.data if transpose and load.transpose_bit_width else bits  # type: ignore[union-attr]
+    return BlockShape(
+        unit, width * bits // unit, height, kind.array_length,
+        transpose=transpose, vnni=load is not None and load.packed is not None,
+    )
+
+
+def is_zero(value: SSAValue | int) -> bool:
+    return _known(value) == 0
+
+
+def _known(value: SSAValue | int) -> int | None:
+    return value if isinstance(value, int) else constant_of(value)
+
+
+def offsets_of(op: UpdateNdOffsetOp) -> tuple[SSAValue | int, SSAValue | int]:
+    """By how many rows and columns a descriptor moves."""
+    return (op.offsets[0], op.offsets[1]) if len(op.offsets) == 2 else (0, op.offsets[0])
+
+
+def step_of(op: UpdateNdOffsetOp) -> tuple[int, int] | None:
+    """The constant rows and columns by which a move leads to messages alone; None otherwise."""
+    rows, columns = map(_known, offsets_of(op))
+    if rows is None or columns is None or not op.moved.first_use:
+        return None
+    only = all(isinstance(use.operation, Message) for use in op.moved.uses)
+    return (rows, columns) if only else None
+
+
+def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> BlockShape | None:
+    """The message of the payload that a descriptor becomes; None where it stays coordinates.
+
+    `planned` messages are those that descriptors and loads say, one for each.
+    """
+    if _only_prefetches(op.desc):
+        return block_shape(op.desc_type, None)
+    if not planned:
+        return None
+    uses = list(_messages(op.desc))
+    shapes = {block_shape(op.desc_type, message) for message, _ in uses}
+    if len(uses) < 2 or len(shapes) > 1 or not all(_in_reach(step) for _, step in uses):
+        return None
+    if any(isinstance(m, LoadNdOp | StoreNdOp) and m.valid is not None for m, _ in uses):
+        return None
+    if any(isinstance(m, LoadNdOp) and _is_stored_in_parts(m) for m, _ in uses):
+        return None
+    if not _stays(op) and not (has_offsets(target) and _moves_in_order(op)):
+        return None
+    return shapes.pop()
+
+
+def _is_stored_in_parts(load: LoadNdOp) -> bool:
+    """Whether stores take parts of what is loaded, which IGC 2.40 copies after such a load."""
+    parts = [use.operation for use in load.value.uses]
+    return len(parts) > 1 and any(
+        isinstance(use.operation, StoreNdOp)
+        for part in parts for value in part.results for use in value.uses)
+
+
+def _in_reach(step: tuple[int, int]) -> bool:
+    return all(0 <= by <= MAX_OFFSET for by in step)
+
+
+def _messages(desc: SSAValue) -> Iterator[tuple[Message, tuple[int, int]]]:
+    """The messages through a descriptor where it is made, or where a loop moves it to."""
+    for use in desc.uses:
+        op = use.operation
+        if isinstance(op, Message):
+            yield op, (0, 0)
+        elif isinstance(op, UpdateNdOffsetOp):
+            step = step_of(op)
+            for user in op.moved.uses if step else ():
+                yield user.operation, step  # type: ignore[misc]
+        elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
+            yield from _messages(op.body.block.args[use.index - FIRST_CARRIED + 1])
+
+
+def _stays(op: CreateNdTdescOp) -> bool:
+    """Whether all uses are messages where the descriptor was made."""
+    return all(
+        isinstance(use.operation, Message)
+        or (isinstance(use.operation, UpdateNdOffsetOp) and step_of(use.operation) is not None)
+        for use in op.desc.uses)
+
+
+def _moves_in_order(op: CreateNdTdescOp) -> bool:
+    """Whether one loop alone uses a descriptor, and moves it when all its messages are sent."""
+    uses = list(op.desc.uses)
+    loop = uses[0].operation
+    if len(uses) > 1 or not isinstance(loop, scf.ForOp) or loop.parent is not op.parent:
+        return False
+    index = uses[0].index - FIRST_CARRIED
+    if index < 0 or loop.res[index].first_use is not None:
+        return False
+    here = loop.body.block.args[index + 1]
+    moved = [op for op in (u.operation for u in here.uses)
+             if isinstance(op, UpdateNdOffsetOp) and step_of(op) is None]
+    last = last_of(loop.body.block)
+    if len(moved) != 1 or moved[0].parent is not loop.body.block:
+        return False
+    if [(u.operation, u.index) for u in moved[0].moved.uses] != [(last, index)]:
+        return False
+    return all(_precedes(message, moved[0]) for message, _ in _messages(here))
+
+
+def _precedes(op: Operation, last: Operation) -> bool:
+    """Whether an operation, or what it stands in, comes before `last` in the block of `last`."""
+    block = last.parent
+    assert block is not None
+    first = block.find_ancestor_op_in_block(op)
+    while first is not None and first is not last:
+        first = first.next_op
+    return first is last
+
+
+def _only_prefetches(value: SSAValue) -> bool:
+    """Whether a descriptor, however it moves, serves prefetches alone, one after the other."""
+    seen: set[SSAValue] = set()
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if isinstance(op, UpdateNdOffsetOp):
+                waiting.append(op.moved)
+            elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
+                index = use.index - FIRST_CARRIED
+                waiting += [op.body.block.args[index + 1], op.res[index]]
+            elif not isinstance(op, PrefetchNdOp) and not (
+                isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp)
+            ):
+                return False
+    return True

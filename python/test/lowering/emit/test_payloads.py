@@ -1,0 +1,78 @@
+"""Which descriptors become address payloads."""
+
+import pytest
+from xdsl.ir import Operation
+
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
+from triton_xe.hardware.block_2d import BlockShape
+from triton_xe.hardware.target import target
+from triton_xe.lowering.emit.xegpu.payloads import payload_shape
+from triton_xe.lowering.import_ttgir import import_ttgir
+
+DESC = "!xegpu.tensor_desc<8x16xf32>"
+HEAD = f"""
+func.func @k(%a: memref<64x64xf32>, %n: index, %v: vector<8x16xf32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %t = xegpu.create_nd_tdesc %a, 0, 0 : memref<64x64xf32> -> {DESC}
+"""
+LOAD = f": {DESC} -> vector<8x16xf32>"
+MOVE = f": {DESC} -> {DESC}"
+STORE = f": vector<8x16xf32>, {DESC}"
+
+
+def created(body: str) -> Operation:
+    module = import_ttgir(HEAD + body + "func.return }")
+    (op,) = (op for op in module.walk() if isinstance(op, CreateNdTdescOp))
+    return op
+
+
+def loop(*body: str) -> str:
+    lines = "\n".join(body)
+    return f"""%e = scf.for %i = %c0 to %n step %c1 iter_args(%at = %t) -> ({DESC}) {{
+      {lines}
+      scf.yield %m : {DESC}
+    }}
+    """
+
+
+TWO = (f"%x = xegpu.load_nd %at {LOAD}", f"%u = xegpu.update_nd_offset %at, 8, 0 {MOVE}",
+       f"%y = xegpu.load_nd %u {LOAD}")
+MOVED = f"%m = xegpu.update_nd_offset %at, 0, 16 {MOVE}"
+SHAPE = BlockShape(32, 16, 8)
+
+
+def shape(body: str, device: str = "bmg") -> BlockShape | None:
+    return payload_shape(created(body), target(device), planned=True)
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+def test_several_stores_share_one(device):
+    body = f"""xegpu.store_nd %v, %t {STORE}
+    %u = xegpu.update_nd_offset %t, 8, 0 {MOVE}
+    xegpu.store_nd %v, %u {STORE}
+    """
+    assert shape(body, device) == SHAPE
+    assert shape(body.replace("%t, 8,", "%t, 512,"), device) is None
+
+
+def test_one_message_makes_its_own():
+    assert shape(f"xegpu.store_nd %v, %t {STORE}\n") is None
+
+
+def test_a_loop_moves_one_where_messages_have_offsets():
+    assert shape(loop(*TWO, MOVED)) == SHAPE
+    assert shape(loop(*TWO, MOVED), "pvc") is None
+
+
+def test_no_message_may_see_it_moved():
+    assert shape(loop(TWO[0], TWO[1], MOVED, TWO[2])) is None
+    assert shape(loop(*TWO, MOVED) + f"%z = xegpu.load_nd %e {LOAD}\n") is None
+    assert shape(loop(*TWO, MOVED) + f"%z = xegpu.load_nd %t {LOAD}\n") is None
+
+
+def test_messages_of_two_shapes_do_not_share():
+    store, load = f"xegpu.store_nd %v, %t {STORE}\n", f"%x = xegpu.load_nd %t {LOAD}\n"
+    assert shape(store + load) == SHAPE
+    other = load.replace("%t :", "%t {transpose = [1, 0]} :").replace("8x16xf32>\n", "16x8xf32>\n")
+    assert shape(store + other) is None
