@@ -48,13 +48,15 @@ class XeLauncher:
                 f"kernel {metadata.name!r}: sanitize=True is for simulated devices, and {on.name} "
                 "is a real one; set TRITON_XE_DEVICE=sim"
             )
+        cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
         launch = make_launch(
             metadata.name, names, signature, device_checks=not on.is_simulated, sanitize=sanitize,
+            cooperative=cooperative,
             global_scratch=scratch(metadata, "global"),
             profile_scratch=scratch(metadata, "profile"),
             debug_sites=reporting_sites(metadata),
         )
-        takes_more = reporting_sites(metadata) or any(
+        takes_more = cooperative or reporting_sites(metadata) or any(
             scratch(metadata, kind)[0] for kind in ("global", "profile"))
         return launch if on.is_simulated or takes_more else make_direct(signature, launch)
 
@@ -105,6 +107,7 @@ def make_launch(
     *,
     device_checks: bool = False,
     sanitize: bool = False,
+    cooperative: bool = False,
     global_scratch: tuple[int, int] = (0, 1),
     profile_scratch: tuple[int, int] = (0, 1),
     debug_sites: Sequence[Any] = (),
@@ -116,7 +119,8 @@ def make_launch(
     takes tensors and refuses wrong ones with a `DeviceError`.  A kernel with `debug_sites` takes a
     buffer for its reports as the last pointer, and its launch waits for them.
     """
-    writer = _Writer(device_checks, "stream=stream, sanitize=True" if sanitize else "stream=stream")
+    how = "stream=stream" + ", sanitize=True" * sanitize + ", cooperative=True" * cooperative
+    writer = _Writer(device_checks, how)
     for position, kind in enumerate(signature):
         writer.argument(f"a{position}", names[position], kind)
     writer.scratch("global", *global_scratch)

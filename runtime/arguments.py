@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,16 @@ def check_grid(kernel: str, grid: Sequence[Any]) -> None:
         f"cannot launch kernel {kernel!r}: the grid ({shown}) is not of three whole numbers "
         "between 0 and 2**31 - 1; triton.cdiv(a, b) divides, rounds up, and gives an integer"
     )
+
+
+def check_held(kernel: str, grid: Sequence[int], most: int) -> None:
+    """`DeviceError` when a cooperative launch has more programs than the device holds at once."""
+    if math.prod(grid) > most:
+        raise DeviceError(
+            f"cannot launch kernel {kernel!r} with launch_cooperative_grid=True: of its "
+            f"{math.prod(grid)} programs the device holds {most} at once; launch no more, or use "
+            "fewer warps, less shared memory or 128 registers"
+        )
 
 
 def integer_bits(kernel: str, index: int, kind: str, value: Any) -> int:

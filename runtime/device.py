@@ -65,7 +65,8 @@ class Device(Protocol):
         the module, and its build flags, for others (see `versions`)."""
 
     def launch(
-        self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0
+        self, kernel: Any, grid: Grid, args: Sequence[int | float], *, stream: int = 0,
+        cooperative: bool = False,
     ) -> None: ...
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None: ...

@@ -284,15 +284,21 @@ class LevelZeroDevice:
         return LevelZeroKernel(self, module, entry, registers, BuildReport(False, "", 0))
 
     def launch(
-        self, kernel: Any, grid: Grid, args: Sequence[Any], *, stream: int = 0
+        self, kernel: Any, grid: Grid, args: Sequence[Any], *, stream: int = 0,
+        cooperative: bool = False,
     ) -> None:
         """Launch without waiting; an empty grid does nothing.
+
+        The work-groups of a `cooperative` launch may wait for each other: the device must hold all
+        of them at once.
 
         On a queue that keeps all its work in one in-order command list the kernel is appended to
         that list.  For another one it goes to the device's own list, and events keep the order on
         the device.  Two threads must not work on one queue at the same time: the lock of the SYCL
         runtime is out of reach here.
         """
+        if cooperative:
+            kernel.launch_state.is_cooperative = 1
         queue = self._queue(stream) if stream else None
         if queue is not None and queue.is_recording:
             _check_recorded(kernel.name, queue)

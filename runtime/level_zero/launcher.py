@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import native
-from triton_xe.runtime.arguments import check_grid, integer_bits
+from triton_xe.runtime.arguments import check_grid, check_held, integer_bits
 from triton_xe.runtime.arrays import address_of
 from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError
@@ -93,6 +93,8 @@ class KernelState:
     """Compiled code must not set arguments now."""
     has_last: int = 0
     """Compiled code knows which arguments the driver has."""
+    is_cooperative: int = 0
+    """The device must hold all work-groups of a launch at once; compiled code leaves it."""
     versions: Versions | None = None
     """What the kernel assumes of launches, and the version for others."""
     general: Any = None
@@ -224,6 +226,7 @@ class _Launch:
             return None
         other: KernelState = versions.general(failing).launch_state
         self.kernel.general = other
+        other.is_cooperative = self.kernel.is_cooperative
         return other
 
     def _start(
@@ -232,10 +235,15 @@ class _Launch:
         kernel = raw.KernelHandle(self.kernel.handle)
         for index, (size, data) in enumerate(arguments):
             self._call("zeKernelSetArgumentValue", kernel, index, size, data)
+        how = ""
+        if self.kernel.is_cooperative:
+            how, most = "Cooperative", ctypes.c_uint32()
+            self._call("zeKernelSuggestMaxCooperativeGroupCount", kernel, ctypes.byref(most))
+            check_held(self.name, grid, most.value)
         if all(grid):
             groups = ctypes.byref(raw.ze_group_count_t(*grid))
             to = raw.CommandListHandle(queue)
-            self._call("zeCommandListAppendLaunchKernel", to, kernel, groups, None, 0, None)
+            self._call(f"zeCommandListAppendLaunch{how}Kernel", to, kernel, groups, None, 0, None)
 
     def _call(self, call: str, *arguments: Any) -> None:
         code = api().function(call)(*arguments)

@@ -253,6 +253,10 @@ zeGraphDestroyExt(ze_graph_handle_t hGraph)
 zeCommandListAppendLaunchKernel(ze_command_list_handle_t hCommandList, ze_kernel_handle_t hKernel,
     ze_group_count_t* pLaunchFuncArgs, ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
     ze_event_handle_t* phWaitEvents)
+zeCommandListAppendLaunchCooperativeKernel(ze_command_list_handle_t hCommandList,
+    ze_kernel_handle_t hKernel, ze_group_count_t* pLaunchFuncArgs, ze_event_handle_t hSignalEvent,
+    uint32_t numWaitEvents, ze_event_handle_t* phWaitEvents)
+zeKernelSuggestMaxCooperativeGroupCount(ze_kernel_handle_t hKernel, uint32_t* totalGroupCount)
 zeCommandListAppendMemoryCopy(ze_command_list_handle_t hCommandList, void* dstptr, void* srcptr,
     size_t size, ze_event_handle_t hSignalEvent, uint32_t numWaitEvents,
     ze_event_handle_t* phWaitEvents)

@@ -396,6 +396,7 @@ typedef struct {
     ze_kernel_handle_t handle; /* NULL when the kernel is closed */
     int is_busy;  /* Python is setting arguments */
     int has_last; /* the driver has the values in `last` */
+    int is_cooperative; /* left to Python, which asks how many groups the device holds at once */
     Conditions *conditions; /* NULL: it runs for every launch */
     PyObject *versions;     /* for Python */
     PyObject *general;      /* the kernel for launches that do not satisfy them, once loaded */
@@ -443,6 +444,7 @@ static void kernel_release(PyObject *self)
 
 static PyMemberDef kernel_members[] = {
     MEMBER(Kernel, T_ULONGLONG, handle), MEMBER(Kernel, T_INT, is_busy),
+    MEMBER(Kernel, T_INT, is_cooperative),
     MEMBER(Kernel, T_INT, has_last), MEMBER(Kernel, T_OBJECT, versions),
     MEMBER(Kernel, T_OBJECT, general), {NULL},
 };
@@ -640,7 +642,7 @@ static int run(Kernel *k, const char *format, const ze_command_list_handle_t *li
     for (int n = 0; n < 3; n++)
         if (!read_wide(sizes[n], &grid[n]) || grid[n] > INT32_MAX)
             return 0;
-    if (!fits(k, format))
+    if (k->is_cooperative || !fits(k, format))
         return 0;
     for (const char *type = format; *type; type++, values++)
         if (*type != 'x' && !read_value(k->device, *values, *type, &read[count++]))

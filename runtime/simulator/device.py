@@ -25,7 +25,7 @@ from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.progress import progress
-from triton_xe.runtime.arguments import check_grid
+from triton_xe.runtime.arguments import check_grid, check_held
 from triton_xe.runtime.device import triton_properties
 from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.clock import clock_of
@@ -201,11 +201,13 @@ class SimulatedDevice:
         stream: int = 0,
         sanitize: bool | None = None,
         tensors: Given | None = None,
+        cooperative: bool = False,
     ) -> None:
         """Run and wait.  `SimulatorTrap` tells what a real device would have done wrongly.
 
         `sanitize` checks every access of this launch; by default `TRITON_XE_SANITIZE` decides.
-        What it finds names one of `tensors`.
+        What it finds names one of `tensors`.  The device must hold all of a `cooperative` one at
+        once.
         """
         if kernel.code is None:
             raise DeviceError(f"kernel {kernel.name} was closed")
@@ -213,8 +215,11 @@ class SimulatedDevice:
         failing = kernel.versions.failing(args, grid) if kernel.versions is not None else ""
         if failing and kernel.versions is not None:
             other: Any = kernel.versions.general(failing)
-            self.launch(other, grid, args, stream=stream, sanitize=sanitize, tensors=tensors)
+            self.launch(other, grid, args, stream=stream, sanitize=sanitize, tensors=tensors,
+                        cooperative=cooperative)
             return
+        if cooperative:
+            check_held(kernel.name, grid, kernel.resident)
         work = _Work(grid, args, tensors)
         if self.clock is not None and self.clock.is_dry():
             self._launch(kernel, work)

@@ -1,4 +1,8 @@
-"""How many work-groups a device holds at once."""
+"""How many work-groups a device holds at once.
+
+Intel's driver says the same (`zeKernelSuggestMaxCooperativeGroupCount`), but that it lets a
+work-group take shared memory of several cores.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from triton_xe.hardware.target import Target
 
 _FEWEST = 4
 """Threads per engine, with the largest register file."""
+SLM_SIZES = tuple(kib << 10 for kib in (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128))
+"""Bytes of shared memory that a work-group can get (NEO 26.27, asked on bmg and pvc)."""
 MAX_GROUPS = 64
 """Of one core."""
 BARRIERS = 32
@@ -23,7 +29,8 @@ def groups_per_core(
     (16, 8)
     """
     threads = device.threads_per_eu.get(registers, _FEWEST) * device.eus_per_core
-    by_slm = device.max_slm_bytes // slm_bytes if slm_bytes else MAX_GROUPS
+    given = next((size for size in SLM_SIZES if size >= slm_bytes), device.max_slm_bytes)
+    by_slm = device.max_slm_bytes // given if slm_bytes else MAX_GROUPS
     by_barriers = BARRIERS // barriers if barriers else MAX_GROUPS
     return max(1, min(threads // subgroups, by_slm, by_barriers, MAX_GROUPS))
 

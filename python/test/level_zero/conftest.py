@@ -208,6 +208,12 @@ class FakeApi(raw.Api):
         self.sets.append(index)
         self.arguments[index] = ctypes.string_at(value, size) if value else None
 
+    def zeKernelSuggestMaxCooperativeGroupCount(self, _: Any, count: Any) -> None:
+        ctypes.cast(count, ctypes.POINTER(ctypes.c_uint32))[0] = 40
+
+    def zeCommandListAppendLaunchCooperativeKernel(self, *given: Any) -> None:
+        self.zeCommandListAppendLaunchKernel(*given)
+
     def zeCommandListAppendLaunchKernel(self, to: Any, kernel: Any, count: Any, *_: Any) -> None:
         c = count[0]
         self.kernels.append(kernel.value)

@@ -96,6 +96,17 @@ def test_device_lost_at_launch_and_afterwards(fake: Any, call: str) -> None:
     del fake.codes["zeCommandListHostSynchronize"]
 
 
+def test_cooperative_launches(fake: Any) -> None:
+    (device,) = open_devices()
+    kernel, p = device.load(SPIRV, "vector_add"), device.allocate(64).pointer
+    device.launch(kernel, (40, 1, 1), (p, p, p, 7), cooperative=True)
+    assert "zeCommandListAppendLaunchCooperativeKernel" in fake.calls
+    fake.calls.clear()
+    with pytest.raises(DeviceError, match="of its 41 programs the device holds 40 at once"):
+        device.launch(kernel, (41, 1, 1), (p, p, p, 7), cooperative=True)
+    assert not any("AppendLaunch" in call for call in fake.calls)
+
+
 @pytest.mark.parametrize(
     ("call", "action"),
     [

@@ -263,3 +263,42 @@ def test_prints_and_assertions_are_read_after_the_launch(on_driver: Any, tmp_pat
     assert out["seen"] == once * 2
     assert once[0] == "launch"
     assert "copy_to_host" in once[1:]
+
+
+@triton.jit
+def meet(sem, out, SLM: tl.constexpr):
+    p = tl.program_id(0)
+    tl.atomic_add(sem, 1)
+    while tl.atomic_add(sem, 0) < tl.num_programs(0):
+        pass
+    at = tl.arange(0, SLM)
+    tl.store(out + at, tl.sort(tl.load(out + at) + p))
+
+
+COOPERATIVE = """
+from triton_xe.hardware.residency import groups_held
+path, name, flags, warps, slm = json.loads(os.environ["KERNEL"])
+memory = device.allocate(1 << 20)
+kernel = device.load(open(path, "rb").read(), name, build_flags=flags)
+held = groups_held(device.target, warps, kernel.n_registers, kernel.slm_bytes,
+                   barriers=int(warps > 1))
+values = [memory.pointer for _ in kernel.argument_types]
+out["more"] = refusal(lambda: device.launch(kernel, (1 << 20, 1, 1), values, cooperative=True))
+device.launch(kernel, (2, 2, 1), values, cooperative=True)
+device.synchronize()
+out["held"] = held
+"""
+
+
+@pytest.mark.parametrize(("device", "warps", "size"), [
+    ("bmg", 1, 64), ("bmg", 4, 64), ("bmg", 8, 2048), ("pvc", 32, 64), ("lnl", 4, 64)])
+def test_cooperative_launches(
+    device: str, warps: int, size: int, on_driver: Any, tmp_path: Path
+) -> None:
+    """The driver refuses more work-groups than it holds, which are as many as the table says."""
+    made = compile_kernel(meet, f"sem=*i32 out=*i32 SLM={size}", device, {"num_warps": warps})
+    path = tmp_path / "meet.spv"
+    path.write_bytes(made.asm["spv"])
+    spec = [str(path), made.metadata.name, made.metadata.build_flags, warps, size]
+    found = on_driver(COOPERATIVE, device, {"KERNEL": json.dumps(spec)})
+    assert f"of its {1 << 20} programs the device holds {found['held']} at once" in found["more"]

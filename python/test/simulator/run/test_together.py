@@ -7,7 +7,7 @@ import pytest
 import triton
 import triton.language as tl
 
-from triton_xe.errors import SimulatorTrap
+from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import target
 
@@ -68,6 +68,16 @@ def test_more_programs_than_the_device_holds_hang(warps):
         neighbours[(held + 1,)](np.zeros(1, np.uint32), a, a.copy(), held + 1, ROUNDS=1,
                                 num_warps=warps)
     assert time.perf_counter() - start < 30
+
+
+def test_cooperative_grids():
+    """A launch that says so is refused before it runs."""
+    held = groups_held(BMG, 8, barriers=1)
+    a = np.zeros(held + 1, np.int32)
+    given = {"ROUNDS": 1, "num_warps": 8, "launch_cooperative_grid": True}
+    neighbours[(held,)](np.zeros(1, np.uint32), a, a.copy(), held, **given)
+    with pytest.raises(DeviceError, match=rf"of its {held + 1} programs.* holds {held} at"):
+        neighbours[(held + 1,)](np.zeros(1, np.uint32), a, a.copy(), held + 1, **given)
 
 
 @triton.jit
