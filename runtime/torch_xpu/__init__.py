@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.torch_xpu.library import Allocation
+    from triton_xe.runtime.torch_xpu.library import Allocation, Library
 
 
 def autoload() -> None:
@@ -82,9 +82,14 @@ def allocation_of(pointer: int, *, freed: bool = False) -> Allocation | None:
 
     With `freed`, the freed block whose memory is still held back, so that nothing else has it.
     """
+    library = loaded()
+    return library.allocation_of(pointer, freed=freed) if library else None
+
+
+def loaded() -> Library | None:
+    """What runs the simulated device of this process, if it has one."""
     if not is_loaded():
         return None
     from triton_xe.runtime.torch_xpu import activation
 
-    library = activation.library()
-    return library.allocation_of(pointer, freed=freed) if library else None
+    return activation.library()
