@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.torch_xpu.library import Allocation, Library
+    from triton_xe.runtime.torch_xpu.library import Allocation, Library, Unwritten
 
 
 def autoload() -> None:
@@ -84,6 +84,32 @@ def allocation_of(pointer: int, *, freed: bool = False) -> Allocation | None:
     """
     library = loaded()
     return library.allocation_of(pointer, freed=freed) if library else None
+
+
+def unwritten_of(pointer: int) -> Unwritten | None:
+    """The map of the block that holds `pointer`, while nothing has written some of it."""
+    library = loaded()
+    return library.unwritten_of(pointer) if library else None
+
+
+def has_maps() -> bool:
+    """Whether there are blocks of which something is unwritten."""
+    library = loaded()
+    return library is not None and bool(library.functions.xe_maps())
+
+
+def mark_block(pointer: int) -> None:
+    """Take all of the block that holds `pointer` as written."""
+    library = loaded()
+    if library is not None:
+        library.functions.xe_mark_block(pointer)
+
+
+def track_writes() -> None:
+    """Let blocks that are allocated from now on tell what of them is unwritten."""
+    library = loaded()
+    if library is not None:
+        library.functions.xe_track_writes()
 
 
 def loaded() -> Library | None:

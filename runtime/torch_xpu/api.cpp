@@ -129,8 +129,17 @@ std::uint64_t xe_unwritten(std::uint64_t pointer, std::uint64_t* base, std::uint
   return reinterpret_cast<std::uint64_t>(map);
 }
 
-void xe_mark_written(std::uint64_t pointer, std::uint64_t size) {
-  triton_xe::mark_written(reinterpret_cast<const void*>(pointer), size);
+// Takes all of the block that contains `pointer` as written.
+void xe_mark_block(std::uint64_t pointer) {
+  Block block;
+  if (triton_xe::find_block(pointer, &block)) {
+    triton_xe::mark_written(reinterpret_cast<const void*>(block.base), block.size);
+  }
+}
+
+// How many blocks have such a map.
+std::int64_t xe_maps() {
+  return triton_xe::unwritten_maps();
 }
 
 std::int64_t xe_guard_violations() {

@@ -26,7 +26,8 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_int, (c_uint64, c_int, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_int))),
     "xe_track_writes": (None, ()),
     "xe_unwritten": (c_uint64, (c_uint64, POINTER(c_uint64), POINTER(c_uint64))),
-    "xe_mark_written": (None, (c_uint64, c_uint64)),
+    "xe_mark_block": (None, (c_uint64,)),
+    "xe_maps": (c_int64, ()),
     "xe_guard_violations": (c_int64, ()),
     "xe_set_capacity": (None, (c_int, c_uint64)),
     "xe_capacity": (c_uint64, (c_int,)),
@@ -84,19 +85,11 @@ class Library:
             return None
         return Allocation(base.value, size.value, device.value)
 
-    def track_writes(self) -> None:
-        """Keep a map of what is unwritten for blocks allocated from now on."""
-        self.functions.xe_track_writes()
-
     def unwritten_of(self, pointer: int) -> Unwritten | None:
         """The map of the block that holds `pointer`, while nothing has written some of it."""
         base, size = c_uint64(), c_uint64()
         found = int(self.functions.xe_unwritten(pointer, byref(base), byref(size)))
         return Unwritten(base.value, size.value, found) if found else None
-
-    def mark_written(self, block: Unwritten) -> None:
-        """Take all of a block as written."""
-        self.functions.xe_mark_written(block.base, block.size)
 
     def take_traffic(self, index: int) -> Traffic:
         """What operators did since the last call."""

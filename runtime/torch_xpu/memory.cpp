@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -242,6 +243,8 @@ void free_block(void* pointer) {
   }
 }
 
+std::atomic<std::int64_t> maps{0};
+
 // The map of a fresh block: only while launches are checked, which begins and ends with a variable
 // that the program itself may set.
 std::shared_ptr<unsigned char[]> unwritten_map(std::size_t size) {
@@ -250,7 +253,13 @@ std::shared_ptr<unsigned char[]> unwritten_map(std::size_t size) {
   if (!checks && !heap().tracks_writes) {
     return nullptr;
   }
-  std::shared_ptr<unsigned char[]> map(new unsigned char[size]);
+  ++maps;
+  auto* memory = static_cast<unsigned char*>(
+      std::aligned_alloc(kAlign, (size + kAlign - 1) / kAlign * kAlign));
+  std::shared_ptr<unsigned char[]> map(memory, [](unsigned char* freed) {
+    std::free(freed);
+    --maps;
+  });
   std::memset(map.get(), kUnwritten, size);
   return map;
 }
@@ -446,6 +455,10 @@ bool find_block(std::uintptr_t pointer, Block* block) {
   }
   *block = {found->first, found->second.size, found->second.device};
   return true;
+}
+
+std::int64_t unwritten_maps() {
+  return maps;
 }
 
 void track_writes() {

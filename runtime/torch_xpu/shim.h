@@ -113,6 +113,8 @@ void track_writes();
 // The map of the live block that contains `pointer`, a byte for each byte: 0xff where nothing has
 // been written; null where all has been, or there is no map.
 unsigned char* unwritten(std::uintptr_t pointer, Block* block);
+// How many such maps there are.
+std::int64_t unwritten_maps();
 // What was written: all elements of a tensor, or bytes.
 void mark_written(const at::Tensor& tensor);
 void mark_written(const void* data, std::size_t size);
