@@ -70,7 +70,9 @@ class DebugBuffer:
         if knobs.abort_on_assert():
             print(self._failures(failed), file=sys.stderr, flush=True)
             os.abort()
-        raise DeviceAssertionError(self._failures(failed))
+        error = DeviceAssertionError(self._failures(failed))
+        error.location = str(failed[0][0]["where"])
+        raise error
 
     def _records(self) -> tuple[int, Any]:
         import numpy as np  # not earlier: every program that imports Triton imports this module

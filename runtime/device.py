@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from triton_xe.hardware.target import Target
 
 Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class MemoryBlock:
+    """Bytes `low` to `high` (exclusive) of an allocation; `kind` is host, shared or device."""
+
+    low: int
+    high: int
+    kind: str = "device"
+
+    @property
+    def nbytes(self) -> int:
+        return self.high - self.low
 
 
 class Buffer(Protocol):
@@ -37,6 +51,10 @@ class Kernel(Protocol):
     launch_state: Any
     """What compiled launch code reads; None where there is none."""
 
+    @property
+    def versions(self) -> Any:
+        """`runtime.versions.Versions` where the kernel does not take every launch, else None."""
+
     def close(self) -> None: ...
 
 
@@ -48,10 +66,17 @@ class Device(Protocol):
     name: str
     is_simulated: bool
 
+    @property
+    def is_dry(self) -> bool:
+        """Whether launches are timed only, and run nothing."""
+
     def allocate(self, nbytes: int, align: int = 64) -> Buffer: ...
 
     def borrow(self, low: int, high: int) -> None:
         """Let kernels use memory that others allocated, where the device can reach it."""
+
+    def block_of(self, pointer: int) -> MemoryBlock | None:
+        """The live allocation that holds an address; memory that was borrowed is none."""
 
     def copy_to_device(self, pointer: int, data: Any) -> None: ...
 
@@ -72,6 +97,12 @@ class Device(Protocol):
     def fill(self, pointer: int, byte: int, nbytes: int) -> None: ...
 
     def synchronize(self) -> None: ...
+
+    def wait_for(self, stream: int) -> None:
+        """Wait for what a stream was given, and for the device's own work.
+
+        `QueueRecordingError` while the stream is recorded into a graph, and nothing runs.
+        """
 
     def record_event(self) -> Any:
         """A point in what was launched so far, with the device's time, for `elapsed_ms`."""

@@ -37,6 +37,8 @@ class Versions:
     conditions: Table
     load: Callable[[], Kernel] | None
     """Loads the general version; None where nothing can make it."""
+    module: General | None = None
+    """Makes the module that is loaded for it."""
     loaded: Kernel | None = field(default=None)
 
     def failing(self, arguments: Sequence[Any], grid: Sequence[int]) -> str:
@@ -74,4 +76,4 @@ def versions_of(
     if not text:
         return None
     made = None if general is None else lambda: load(*general())
-    return Versions(name, Table.read(text), made)
+    return Versions(name, Table.read(text), made, general)

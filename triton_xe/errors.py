@@ -40,7 +40,13 @@ class DeviceError(XeError, RuntimeError):
 
 
 class SimulatorTrap(DeviceError):
-    """The simulated device stopped a kernel that a real device would run wrongly."""
+    """The simulated device stopped a kernel that a real device would run wrongly.
+
+    `what` is the kind of fault, `programs` the numbers of the programs that it is about.
+    """
+
+    what: str = ""
+    programs: tuple[int, ...] = ()
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, LegalityError, too_large
 from triton_xe.progress import progress
-from triton_xe.runtime.device import Grid, triton_properties
+from triton_xe.runtime.device import Grid, MemoryBlock, triton_properties
 from triton_xe.runtime.level_zero import launcher, native_cache, raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError, QueueRecordingError
 from triton_xe.runtime.level_zero.native_cache import NativeEntry
@@ -28,7 +28,7 @@ from triton_xe.runtime.level_zero.objects import (
     Memory,
     Module,
     PhysicalDevice,
-    allocation_end,
+    allocation_range,
     describe_pointer,
     physical_devices,
     refuse_after_fork,
@@ -116,6 +116,10 @@ class LevelZeroKernel:
         )
         self._object.wait_before_close(_synchronizer(weakref.ref(device)))
 
+    @property
+    def versions(self) -> Any:
+        return self.launch_state.versions
+
     def close(self) -> None:
         """Give it up; the code of one that a graph may replay stays with the device."""
         self.launch_state.handle = 0
@@ -134,7 +138,7 @@ class LevelZeroDevice:
     call `adopt_queue` before it.
     """
 
-    is_simulated = False
+    is_simulated = is_dry = False
 
     def __init__(self, physical: PhysicalDevice, index: int = 0) -> None:
         self.physical, self.index = physical, index
@@ -167,6 +171,12 @@ class LevelZeroDevice:
 
     def borrow(self, low: int, high: int) -> None:
         """The driver knows its own memory, and launches ask it."""
+
+    def block_of(self, pointer: int) -> MemoryBlock | None:
+        """The driver's allocation that holds an address."""
+        found = allocation_range(self.context, pointer)
+        kind = describe_pointer(self.context.handle, pointer).kind
+        return None if found is None or kind == "unknown" else MemoryBlock(*found, kind)
 
     def copy_to_device(self, pointer: int, data: Any) -> None:
         """Copy bytes or a C-contiguous array to `pointer`; done on return."""
@@ -436,6 +446,16 @@ class LevelZeroDevice:
             if queue.keeps_order:
                 queue.wait()
 
+    def wait_for(self, stream: int) -> None:
+        """Wait for what a queue was given, and for the device's own list."""
+        queue = self._queue(stream) if stream else None
+        if queue is not None and queue.is_recording:
+            raise QueueRecordingError(
+                "its queue is recorded into a graph, and nothing runs that can be waited for")
+        if queue is not None:
+            queue.wait()
+        self.synchronize()
+
     def record_event(self) -> Event:
         """An event that is done, and knows the time, when all work before it is done."""
         with _lock:
@@ -468,16 +488,16 @@ class LevelZeroDevice:
     def _check_span(self, pointer: int, nbytes: int) -> None:
         """`DeviceError` unless the bytes are inside one allocation."""
         refuse_after_fork()
-        end = allocation_end(self.context, pointer)
-        if end is None:
+        found = allocation_range(self.context, pointer)
+        if found is None:
             raise DeviceError(
                 f"there is no memory of the device at {pointer:#x}; was it freed, or is it an "
                 "address of the host?"
             )
-        if pointer + nbytes > end:
+        if pointer + nbytes > found[1]:
             raise DeviceError(
                 f"{nbytes} bytes at {pointer:#x} do not fit: the allocation ends after "
-                f"{end - pointer} bytes"
+                f"{found[1] - pointer} bytes"
             )
 
     def forget_pointers(self) -> None:

@@ -452,13 +452,14 @@ class Allocation:
     device: int
 
 
-def allocation_end(context: Context, pointer: int) -> int | None:
-    """Where the allocation ends that an address is in; None for memory the driver does not know."""
+def allocation_range(context: Context, pointer: int) -> tuple[int, int] | None:
+    """The allocation that an address is in, and its end; None where the driver knows of none."""
     base, size = ctypes.c_void_p(), ctypes.c_size_t()
     code = api().function("zeMemGetAddressRange")(
         context.handle, pointer, ctypes.byref(base), ctypes.byref(size)
     )
-    return (base.value or 0) + size.value if code == 0 else None
+    low = base.value or 0
+    return (low, low + size.value) if code == 0 else None
 
 
 def describe_pointer(context: raw.Handle, pointer: int) -> Allocation:

@@ -25,9 +25,8 @@ from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.progress import progress
-from triton_xe.runtime import torch_xpu
 from triton_xe.runtime.arguments import check_grid, check_held
-from triton_xe.runtime.device import triton_properties
+from triton_xe.runtime.device import MemoryBlock, triton_properties
 from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.clock import clock_of
 from triton_xe.runtime.simulator.run import launch as launcher
@@ -94,7 +93,7 @@ class SimulatedKernel:
     prefers_whole: bool = False
     guards: SimulatedKernel | None = None
     """Tells which launches need a fallback."""
-    checked: dict[tuple[object, Part], SimulatedKernel] = field(default_factory=dict)
+    checked: dict[tuple[str, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
     serial: int = field(default_factory=itertools.count().__next__)
 
@@ -123,6 +122,8 @@ class _Work(NamedTuple):
     grid: tuple[int, int, int]
     args: Sequence[int | float]
     tensors: Given | None = None
+    programs: Sequence[int] | None = None
+    """Those to run; all without it."""
 
     @property
     def groups(self) -> int:
@@ -148,6 +149,15 @@ class SimulatedDevice:
     def borrow(self, low: int, high: int) -> None:
         """Let kernels use memory that others allocated."""
         self._blocks.borrow(Block(low, high, self.index))
+
+    def block_of(self, pointer: int) -> MemoryBlock | None:
+        """The live block that holds an address; what others lent may be gone."""
+        found = self._blocks.owned(pointer)
+        return None if found is None else MemoryBlock(found.low, found.high)
+
+    @property
+    def is_dry(self) -> bool:
+        return self.clock is not None and self.clock.is_dry()
 
     def copy_to_device(self, pointer: int, data: Any) -> None:
         array = np.ascontiguousarray(
@@ -203,12 +213,13 @@ class SimulatedDevice:
         sanitize: bool | None = None,
         tensors: Given | None = None,
         cooperative: bool = False,
+        programs: Sequence[int] | None = None,
     ) -> None:
         """Run and wait.  `SimulatorTrap` tells what a real device would have done wrongly.
 
         `sanitize` checks every access of this launch; by default `TRITON_XE_SANITIZE` decides.
         What it finds names one of `tensors`.  The device must hold all of a `cooperative` one at
-        once.
+        once.  `programs`: the numbers of those to run, in this order; the grid stays what it is.
         """
         if kernel.code is None:
             raise DeviceError(f"kernel {kernel.name} was closed")
@@ -217,12 +228,12 @@ class SimulatedDevice:
         if failing and kernel.versions is not None:
             other: Any = kernel.versions.general(failing)
             self.launch(other, grid, args, stream=stream, sanitize=sanitize, tensors=tensors,
-                        cooperative=cooperative)
+                        cooperative=cooperative, programs=programs)
             return
         if cooperative:
             check_held(kernel.name, grid, kernel.resident)
-        work = _Work(grid, args, tensors)
-        if self.clock is not None and self.clock.is_dry():
+        work = _Work(grid, args, tensors, programs)
+        if self.is_dry:
             self._launch(kernel, work)
         else:
             self._run(kernel, work, sanitize)
@@ -231,16 +242,13 @@ class SimulatedDevice:
 
     def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
-            plan = Instrumentation(knobs.sanitize_finite(), suspects=self._suspects(kernel, work))
-            with self._checked(kernel, plan, work) as made:
+            with self._checked(kernel, Instrumentation(knobs.sanitize_finite()), work) as made:
                 self._run_checked(*made, work)
             return
-        for k in kernel.pointer_arguments if torch_xpu.has_maps() else ():
-            torch_xpu.mark_block(int(work.args[k]))
         if knobs.trace():
             self._launch_traced(kernel, work, knobs.trace())
             return
-        if kernel.prefers_whole:
+        if kernel.prefers_whole or work.programs is not None:
             launcher.run(self._launch(self._whole(kernel), work))
             return
         launch = self._launch(kernel, work)
@@ -253,14 +261,6 @@ class SimulatedDevice:
         if count:
             kernel.prefers_whole = count * 4 > len(cold)
             launcher.run_again(self._launch(self._whole(kernel), work), cold)
-
-    def _suspects(self, kernel: SimulatedKernel, work: _Work) -> frozenset[int]:
-        """The arguments it loads from whose memory nothing has written in part."""
-        torch_xpu.track_writes()
-        if not torch_xpu.has_maps():
-            return frozenset()
-        pointers = kernel.pointer_arguments & kernel.source.read_arguments
-        return frozenset(k for k in pointers if torch_xpu.unwritten_of(int(work.args[k])))
 
     def _needs_fallback(self, kernel: SimulatedKernel, work: _Work) -> bool:
         """Whether any work-group of a launch comes to code that a smaller kernel leaves out.
@@ -285,8 +285,9 @@ class SimulatedDevice:
     ) -> Iterator[tuple[SimulatedKernel, shadow.LaunchState]]:
         """The variant of a kernel for `plan` and this launch, compiled once, and its state."""
         with shadow.lock:
-            part = Part.WHOLE if self._needs_fallback(kernel, work) else Part.KNOWN
-            key = plan.key, part
+            is_whole = work.programs is not None or self._needs_fallback(kernel, work)
+            part = Part.WHOLE if is_whole else Part.KNOWN
+            key = "trace" if plan.trace else "finite" if plan.finite else "checked", part
             found = kernel.checked.get(key)
             if found is None:
                 shadow.prepare()
@@ -347,10 +348,14 @@ class SimulatedDevice:
         arguments = launcher.pack_arguments(kernel.name, types, work.args)
         resident = kernel.resident if kernel.host.takes_turns else 0
         return launcher.Launch(
-            kernel.name, kernel.host, kernel.address, arguments, work.grid, None, resident)
+            kernel.name, kernel.host, kernel.address, arguments, work.grid, None, resident,
+            programs=work.programs)
 
     def synchronize(self) -> None:
         """Launches have ended when `launch` returns."""
+
+    def wait_for(self, stream: int) -> None:
+        """Nothing is under way here."""
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None:
         """Set memory to one byte."""

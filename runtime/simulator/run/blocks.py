@@ -67,13 +67,20 @@ class BlockMap:
 
     def find(self, address: int) -> Block | None:
         """The live block that holds an address."""
+        lent = (b for b in self._borrowed if b.low <= address < b.high)
+        return self._own_block(address) or next(lent, None) or self._of_torch(address)
+
+    def owned(self, address: int) -> Block | None:
+        """The same without what others lent."""
+        return self._own_block(address) or self._of_torch(address)
+
+    def _own_block(self, address: int) -> Block | None:
         k = bisect.bisect_right(self._starts, address) - 1
         if k >= 0:
             block = self._own[self._starts[k]]
             if address < max(block.high, block.low + 1):
                 return block
-        lent = [b for b in self._borrowed if b.low <= address < b.high]
-        return lent[0] if lent else self._of_torch(address)
+        return None
 
     def _of_torch(self, address: int) -> Block | None:
         block = _block_of_torch(address, freed=False)

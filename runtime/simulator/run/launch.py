@@ -108,14 +108,22 @@ class Launch(NamedTuple):
     """How many work-groups the device holds at once, for a kernel whose programs run together."""
     seed: int = 0
     """Of a shuffled order of programs and subgroups."""
+    programs: Sequence[int] | None = None
+    """The programs to run, by number; all without it."""
 
 
 def run(launch: Launch, cold: bytearray | None = None) -> None:
-    """Run the whole grid and wait; raises `SimulatorTrap` when a subgroup trapped.
+    """Run the grid, or its `programs`, and wait; raises `SimulatorTrap` when a subgroup trapped.
 
-    `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to.
+    `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to; some
+    programs alone are run in the whole kernel.
     """
-    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    if launch.programs is not None:
+        groups = np.array(launch.programs, np.int64)
+        every = bytearray(b"\1") * (math.prod(launch.grid) * launch.host.sub_groups)
+        _run_groups(launch, len(groups), groups, every)
+        return
+    total = math.prod(launch.grid)
     order = np.random.default_rng(launch.seed).permutation(total) if launch.seed else None
     _run_groups(launch, total, order, cold)
 
@@ -163,7 +171,9 @@ def _run_groups(
             use(None)
         unwatch(record)
     if record[Record.ERROR_RECORD]:
-        raise _trap(launch, record[Record.ERROR_RECORD:])
+        trap = _trap(launch, record[Record.ERROR_RECORD:])
+        trap.what = trap.what or f"trap {record[Record.ERROR_RECORD]}"
+        raise trap
 
 
 def _explained(launch: Launch, state: LaunchState) -> Callable[[list[int]], SanitizerReport]:

@@ -19,7 +19,6 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Kind, Word
-from triton_xe.runtime.simulator.sanitizer.written import note_lanes
 
 
 def check_lanes(w: Checks, *arguments: Value) -> Value:
@@ -57,7 +56,6 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
         good.value = _inside(w, block)
         with w.when(good.value & (block[Entry.WRITES] != 0)):
             _record(w, block, slm, good)
-        good.value = note_lanes(w, block, good.value)
     return good.value
 
 
