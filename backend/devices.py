@@ -75,6 +75,8 @@ class LoadedKernel:
     index: int
     launch_state: Any
     """What compiled launch code reads; None for a simulated kernel."""
+    binary: bytes = b""
+    """The module that it was loaded from."""
 
     def close(self) -> None:
         self.kernel.close()
@@ -92,7 +94,7 @@ class DeviceUtils:
             binary, name, build_flags=attached(binary, BUILD_FLAGS),
             general=functools.partial(general_version, binary),
         )
-        loaded = LoadedKernel(on, kernel, index, kernel.launch_state)
+        loaded = LoadedKernel(on, kernel, index, kernel.launch_state, binary)
         return loaded, loaded, kernel.n_registers, kernel.n_spills, kernel.max_threads
 
     def unload_module(self, module: LoadedKernel) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from triton.runtime import _allocation
 
+from triton_xe import knobs
 from triton_xe.backend import devices
 from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.hardware.rounding import bf16_bits
@@ -49,16 +50,23 @@ class XeLauncher:
                 "is a real one; set TRITON_XE_DEVICE=sim"
             )
         cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
+        recorder = None
+        if knobs.record():
+            from triton_xe.backend import recording
+
+            recorder = recording.recorder_of(src, metadata, kernel_types(signature))
         launch = make_launch(
             metadata.name, names, signature, device_checks=not on.is_simulated, sanitize=sanitize,
             cooperative=cooperative,
             global_scratch=scratch(metadata, "global"),
             profile_scratch=scratch(metadata, "profile"),
             debug_sites=reporting_sites(metadata),
+            record=recorder,
         )
         takes_more = cooperative or reporting_sites(metadata) or any(
             scratch(metadata, kind)[0] for kind in ("global", "profile"))
-        return launch if on.is_simulated or takes_more else make_direct(signature, launch)
+        as_is = on.is_simulated or takes_more or recorder is not None
+        return launch if as_is else make_direct(signature, launch)
 
 
 def scratch(metadata: Any, kind: str) -> tuple[int, int]:
@@ -111,16 +119,18 @@ def make_launch(
     global_scratch: tuple[int, int] = (0, 1),
     profile_scratch: tuple[int, int] = (0, 1),
     debug_sites: Sequence[Any] = (),
+    record: Any = None,
 ) -> Launch:
     """The launch function of a kernel; `signature` holds Triton's type of each argument.
 
     Scratch is (bytes per program, alignment); a kernel that needs it takes its address as one
     more pointer after the user's arguments, global scratch first.  With `device_checks` the device
     takes tensors and refuses wrong ones with a `DeviceError`.  A kernel with `debug_sites` takes a
-    buffer for its reports as the last pointer, and its launch waits for them.
+    buffer for its reports as the last pointer, and its launch waits for them.  `record` is what
+    records its launches, if anything does.
     """
     how = "stream=stream" + ", sanitize=True" * sanitize + ", cooperative=True" * cooperative
-    writer = _Writer(device_checks, how)
+    writer = _Writer(device_checks, how, is_recorded=record is not None)
     for position, kind in enumerate(signature):
         writer.argument(f"a{position}", names[position], kind)
     writer.scratch("global", *global_scratch)
@@ -131,6 +141,7 @@ def make_launch(
         "Tensor": _tensor_class(), "DeviceError": DeviceError, "bf16_bits": bf16_bits,
         "pointer": _Pointers(kernel).pointer, "descriptor": _Pointers(kernel).descriptor,
         "allocate_global": _allocate_global, "allocate_profile": _allocate_profile,
+        "record": record, "names": writer.names,
         "debug_buffer": functools.partial(_debug_buffer, kernel, debug_sites),
     }
     source = writer.source(tuple(f"a{i}" for i in range(len(signature))))
@@ -142,17 +153,19 @@ def make_launch(
 class _Writer:
     """Collects the statements that check arguments, and the expressions of the values to pass."""
 
-    def __init__(self, device_checks: bool, how: str) -> None:
+    def __init__(self, device_checks: bool, how: str, *, is_recorded: bool = False) -> None:
         self.device_checks = device_checks
         self.how = how
         """Keyword arguments of the device's launch."""
+        self.is_recorded = is_recorded
         self.lines: list[str] = []
         self.values: list[str] = []
+        self.names: list[str] = []
+        """Of each of the kernel's parameters; a descriptor has several."""
         self.unchecked: list[tuple[str, str]] = []
         """(expression, name) of each pointer that is left to the device."""
         self.tensors: list[tuple[int, str, str]] = []
-        """(number among the kernel's parameters, name, expression) of each tensor; a descriptor
-        counts as one parameter."""
+        """(number among the kernel's parameters, name, expression) of each tensor."""
         self.after: list[str] = []
 
     def source(self, parameters: tuple[str, ...]) -> str:
@@ -168,7 +181,7 @@ class _Writer:
             "    if enter_hook is not None and getattr(enter_hook, 'calls', True):",
             "        enter_hook(launch_metadata)",
             "    try:",
-            f"        function.device.launch(function.kernel, (gx, gy, gz), ({values}), "
+            f"        {self._start()}(gx, gy, gz), ({values}), "
             f"{self.how}{self._naming()})",
             "    except DeviceError as error:",
             *refused,
@@ -178,9 +191,14 @@ class _Writer:
             "        exit_hook(launch_metadata)",
         ))
 
+    def _start(self) -> str:
+        if self.is_recorded:
+            return "record.launch(function, names, "
+        return "function.device.launch(function.kernel, "
+
     def _naming(self) -> str:
         """Let the checks of the simulator name tensors, and know what of a storage they are."""
-        if self.device_checks or not self.tensors:
+        if not self.tensors or (self.device_checks and not self.is_recorded):
             return ""
         names = tuple((k, name) for k, name, _ in self.tensors)
         return f", tensors=({names!r}, ({''.join(f'{value}, ' for *_, value in self.tensors)}))"
@@ -190,12 +208,12 @@ class _Writer:
         if size:
             self.lines.append(
                 f"    {name}_scratch = allocate_{name}(gx * gy * gz * {size}, {align}, stream)")
-            self.values.append(f"{name}_scratch.data_ptr()")
+            self._pass(f"{name}_scratch", f"{name}_scratch.data_ptr()")
 
     def reports(self) -> None:
         """A buffer for what the kernel prints and asserts, read when it has ended."""
         self.lines.append("    reports = debug_buffer(function.device, stream)")
-        self.values.append("reports.pointer")
+        self._pass("reports", "reports.pointer")
         self.after.append("    reports.report()")
 
     def argument(self, expression: str, name: str, kind: Any) -> None:
@@ -210,7 +228,11 @@ class _Writer:
         elif kind.startswith("*"):
             self._pointer(expression, name)
         else:
-            self.values.append(_scalar(expression, kind))
+            self._pass(name, _scalar(expression, kind))
+
+    def _pass(self, name: str, value: str) -> None:
+        self.names.append(name)
+        self.values.append(value)
 
     def _local(self) -> str:
         return f"v{len(self.lines)}"
@@ -218,23 +240,27 @@ class _Writer:
     def _pointer(self, expression: str, name: str) -> None:
         if self.device_checks:
             self.unchecked.append((expression, name))
-            self.values.append(expression)
+            self._tensor(name, expression, expression)
             return
         local = self._local()
         self.lines.append(
             f"    {local} = {expression}.data_ptr() if type({expression}) is Tensor "
             f"and {expression}.get_device() == index else pointer({expression}, {name!r}, index)"
         )
-        self.tensors.append((len(self.values), name, expression))
-        self.values.append(local)
+        self._tensor(name, expression, local)
+
+    def _tensor(self, name: str, tensor: str, value: str) -> None:
+        self.tensors.append((len(self.names), name, tensor))
+        self._pass(name, value)
 
     def _descriptor(self, expression: str, name: str, kind: str) -> None:
         """Pointer, shape and strides as i64, two flags, then shape and strides once more."""
         rank = _rank(kind)
         local = self._local()
-        self.tensors.append((len(self.values), f"{name}.base", f"{expression}.base"))
         self.lines.append(f"    {local} = descriptor({expression}, {name!r}, index, {rank})")
-        self.values.append(f"*{local}")
+        self._tensor(f"{name}.base", f"{expression}.base", f"*{local}")
+        dims = [f"{name}.{part}[{k}]" for part in ("shape", "strides") for k in range(rank)]
+        self.names += [*dims, f"{name}.padding", f"{name}.round_f32_to_tf32", *dims]
 
 
 def _scalar(expression: str, kind: str) -> str:

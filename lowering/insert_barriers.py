@@ -42,7 +42,6 @@ from triton_xe.dialects.tt.structure import CallOp, FuncOp
 from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp, MemDescType
 from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.module_facts import module_warps
 from triton_xe.lowering.rewriting import all_of, functions
 
 Address = Callable[[Any], SSAValue]
@@ -88,7 +87,7 @@ class InsertBarriersPass(ModulePass):
     name: ClassVar = "insert-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        one_warp = module_warps(op) == 1
+        one_warp = op.attributes["ttg.num-warps"].value.data == 1  # type: ignore[attr-defined]
         if any(isinstance(inner, ttg.LocalAllocOp) for inner in op.walk()):
             for function, order in product(functions(op), SHARED_ORDERS):
                 _Walk(order).function(function)

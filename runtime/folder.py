@@ -12,13 +12,17 @@ import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime.device import Device, Grid, Kernel
 from triton_xe.runtime.opening import open_device
 from triton_xe.runtime.spirv_reader import EntryPoint
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.recording.recorder import Recorder
 
 DESCRIPTION = "kernel.json"
 FORMAT = 1
@@ -90,8 +94,12 @@ class Description:
 class FolderKernel:
     """A kernel of a folder on a device; call it with the grid and the arguments in order."""
 
-    def __init__(self, description: Description, device: Device, kernel: Kernel) -> None:
+    def __init__(
+        self, description: Description, device: Device, kernel: Kernel, binary: bytes
+    ) -> None:
         self.description, self.device, self.kernel = description, device, kernel
+        self.binary = binary
+        self._recorder = _recorder(description) if knobs.record() else None
 
     def __call__(self, grid: Sequence[int], *arguments: Any, stream: int = 0) -> None:
         """Launch; a pointer is a buffer, an address, None, or anything with `data_ptr()`."""
@@ -103,7 +111,13 @@ class FolderKernel:
                 f"got {len(arguments)}"
             )
         values = [self._value(*pair) for pair in zip(parameters, arguments, strict=True)]
-        self.device.launch(self.kernel, self._grid(grid), values, stream=stream)
+        if self._recorder is None:
+            self.device.launch(self.kernel, self._grid(grid), values, stream=stream)
+            return
+        pointers = [(k, each.name) for k, each in enumerate(parameters) if each.type == "ptr"]
+        self._recorder.launch(
+            self, [each.name for each in parameters], self._grid(grid), values, stream=stream,
+            tensors=(tuple(pointers), tuple(arguments[k] for k, _ in pointers)))
 
     def _grid(self, grid: Sequence[int]) -> Grid:
         try:
@@ -151,7 +165,18 @@ def load_folder(folder: str | Path, device: Device | str = "") -> FolderKernel:
             f"{path} was compiled for {description.target}, but {on.name} is {on.target.name}; "
             f"compile it with --target {on.target.name}"
         )
-    return FolderKernel(description, on, _load(description, binary, on))
+    return FolderKernel(description, on, _load(description, binary, on), binary)
+
+
+def _recorder(description: Description) -> Recorder | None:
+    """What records the launches of a kernel (see `runtime.recording`); None when nothing does."""
+    from triton_xe.runtime.recording.folder import Program
+    from triton_xe.runtime.recording.recorder import recorder
+
+    d = description
+    program = Program(d.kernel, d.target, d.kind, d.build_flags, d.subgroup_size, d.group_size,
+                      {"constants": d.constants, "shared": d.slm_bytes}, ())
+    return recorder(lambda _: (program, ""), d.kernel, [each.triton for each in d.parameters])
 
 
 def _load(description: Description, binary: bytes, device: Any) -> Kernel:

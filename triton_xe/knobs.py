@@ -17,6 +17,10 @@
 | `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
 | `TRITON_XE_CLOCK` | `host`: a simulated device's time is that of the host, not the predicted one |
 | `TRITON_XE_TRACE` | file for the simulator's trace |
+| `TRITON_XE_RECORD` | folder for launches to replay (`triton-xe replay`); set it before the first |
+| `TRITON_XE_RECORD_FILTER` | `name` or `name:nth` of launches to record, `,` between several |
+| `TRITON_XE_RECORD_LIMIT` | bytes of memory that a process records; default 4 GiB |
+| `TRITON_XE_RECORD_AFTER` | 0: do not record the memory after a launch, only that before it |
 | `NO_COLOR` | anything but empty: text output is never coloured, not even on a terminal |
 | `CXX` | C++ compiler for the simulated xpu device; default: g++, clang++ or c++ on PATH |
 | `LD_LIBRARY_PATH` | folders that are searched for Level Zero's loader first |
@@ -25,6 +29,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -137,6 +143,36 @@ def device_clock() -> bool:
 
 def trace() -> str:
     return os.environ.get("TRITON_XE_TRACE", "")
+
+
+def record() -> str:
+    return os.environ.get("TRITON_XE_RECORD", "")
+
+
+def record_filter() -> str:
+    return os.environ.get("TRITON_XE_RECORD_FILTER", "")
+
+
+def record_limit() -> int:
+    return int(_number("TRITON_XE_RECORD_LIMIT", 4 << 30))
+
+
+def record_after() -> bool:
+    return os.environ.get("TRITON_XE_RECORD_AFTER", "") != "0"
+
+
+@contextmanager
+def changed(name: str, value: str) -> Iterator[None]:
+    """Give a variable another value for a while; an empty one leaves it as it is."""
+    before = os.environ.get(name)
+    os.environ.update({name: value} if value else {})
+    try:
+        yield
+    finally:
+        if value and before is None:
+            del os.environ[name]
+        elif value and before is not None:
+            os.environ[name] = before
 
 
 def no_color() -> bool:

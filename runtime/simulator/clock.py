@@ -19,9 +19,6 @@ from triton_xe.model.time import Prediction, predict
 from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.operator_traffic import SOURCES, Traffic
 
-Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float]], None]
-WATCHERS: list[Watcher] = []
-"""Told of each launch: kernel, grid, arguments."""
 _SMALLEST_MS = 1e-6
 _MOST_NOTED = 4096
 
@@ -56,8 +53,6 @@ class DeviceClock:
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> None:
         """Count a launch."""
-        for watcher in WATCHERS:
-            watcher(kernel, grid, arguments)
         key = self._key(kernel, grid, arguments)
         noted = self._noted.get(key)
         if noted is None:
@@ -94,7 +89,7 @@ class DeviceClock:
         """The prediction for one launch, with its terms."""
         source = kernel.source
         described = Kernel.of(source, kernel.n_registers)
-        work, known = launch_work(described, arguments, grid)
+        work, known = launch_work(described, arguments, grid, self.rates)
         if not known and knobs.debug():
             print(f"{source.name}: loops, branches or addresses depend on data; the predicted time"
                   " takes them as usual")

@@ -1,0 +1,54 @@
+"""What is recorded of the launches of Triton's kernels (see `triton_xe.runtime.recording`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from triton_xe.runtime.recording import recorder
+from triton_xe.runtime.recording.folder import Program
+from triton_xe.spirv import BUILD_FLAGS, attached
+
+
+def recorder_of(
+    src: Any, metadata: Any, arguments: Iterable[str]
+) -> recorder.Recorder | None:
+    """The recorder of a compiled kernel; None when no launch of it is to be recorded.
+
+    `arguments`: Triton's types of what the user passes; scratch and a buffer for reports follow.
+    """
+    sizes = (getattr(metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile"))
+    sites = list(getattr(metadata, "debug_sites", None) or ())
+    types = [*arguments, *("*i8" for size in sizes if size), *([recorder.REPORTS] if sites else ())]
+
+    def program(loaded: recorder.Loaded) -> tuple[Program, str]:
+        return Program(
+            metadata.name, loaded.device.target.name, "spirv",
+            attached(loaded.binary, BUILD_FLAGS), 0, (0, 0, 0), _plain(metadata), tuple(sites),
+        ), source_of(src)
+
+    return recorder.recorder(program, metadata.name, types)
+
+
+def _plain(metadata: Any) -> dict[str, Any]:
+    """The metadata that JSON can hold."""
+    fields = metadata._asdict() if hasattr(metadata, "_asdict") else vars(metadata)
+    return {name: value for name, value in fields.items()
+            if isinstance(value, (str, int, float, bool, list, tuple, dict, type(None)))}
+
+
+def source_of(src: Any) -> str:
+    """The text of a kernel and of the functions that it calls, with where they stand."""
+    if not hasattr(src, "fn"):
+        return str(getattr(src, "src", ""))
+    found: dict[int, str] = {}
+    pending = [src.fn]
+    while pending:
+        function = pending.pop()
+        if id(function) in found:
+            continue
+        code = function.fn.__code__
+        found[id(function)] = f"# {code.co_filename}:{code.co_firstlineno}\n{function.src}"
+        called = (function.fn.__globals__.get(name) for name in code.co_names)
+        pending += [each for each in called if hasattr(each, "src") and hasattr(each, "fn")]
+    return "\n\n".join(found.values()) + "\n"

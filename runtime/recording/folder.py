@@ -1,0 +1,202 @@
+"""A recorded launch: `launch.json`, the kernel's module, and the memory it was given.
+
+    launch.json    what `Recording` holds
+    module.spv     the module that was launched (module.zebin: native code)
+    general.spv    its version for every launch, where the launch took that
+    kernel.py      the kernel's source
+    before.zip     the blocks of memory before the launch, by number
+    after.zip      those that the launch changed, after it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from triton_xe.errors import DeviceError
+from triton_xe.runtime.device import MemoryBlock
+
+LAUNCH, BEFORE, AFTER, SOURCE = "launch.json", "before.zip", "after.zip", "kernel.py"
+MODULES = {"spirv": "module.spv", "zebin": "module.zebin"}
+GENERAL = "general.spv"
+FORMAT = 1
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor's elements, from its address on; steps in bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    itemsize: int
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One value that the device was given: `type` is ptr, i1, i8, ... f64, `triton` Triton's type.
+
+    A pointer, or an integer that is one, is the address it was; `extent` is the memory around it
+    that kernels may use.  `block` numbers the recorded block that it points into, None for a null
+    pointer, and for one to memory that nobody knew.
+    """
+
+    name: str
+    type: str
+    triton: str
+    value: int | float
+    block: int | None = None
+    extent: tuple[int, int] = (0, 0)
+    view: View | None = None
+
+
+_ELEMENTS = {
+    "fp64": ("float64", 8), "fp32": ("float32", 4), "fp16": ("float16", 2), "bf16": ("bfloat16", 2),
+    "fp8e4nv": ("float8_e4m3fn", 1), "fp8e5": ("float8_e5m2", 1), "i1": ("bool", 1),
+    **{f"{letter}{8 * n}": (f"{name}{8 * n}", n)
+       for letter, name in (("i", "int"), ("u", "uint")) for n in (1, 2, 4, 8)},
+}
+"""Names of numpy and bytes of what Triton's pointers point to."""
+
+
+def elements_behind(argument: Argument, block: MemoryBlock) -> View:
+    """The elements of an argument: its tensor's, else all from its address on to the block's end.
+    """
+    if argument.view is not None:
+        return argument.view
+    dtype, size = _ELEMENTS.get(argument.triton.removeprefix("*"), ("uint8", 1))
+    return View(dtype, ((block.high - int(argument.value)) // size,), (size,), size)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Numbers in memory that are addresses of recorded blocks, at byte `offsets` of a block."""
+
+    block: int
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What all launches of a kernel have in common."""
+
+    kernel: str
+    target: str
+    kind: str
+    build_flags: str
+    subgroup_size: int
+    group_size: tuple[int, int, int]
+    metadata: dict[str, Any]
+    sites: tuple[dict[str, Any], ...]
+    """Where it prints and asserts."""
+
+    @property
+    def module(self) -> str:
+        return MODULES[self.kind]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What went wrong in a launch; two are the same when all but `text` and `programs` are."""
+
+    error: str
+    what: str
+    location: str
+    programs: tuple[int, ...] = ()
+    """Numbers of the programs that it names."""
+    text: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.error, self.what, self.location
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A launch as it was."""
+
+    program: Program
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+    blocks: tuple[MemoryBlock, ...]
+    tables: tuple[Words, ...]
+    number: int
+    """Which launch of the kernel in its process it was, from 1 on."""
+    failing: str = ""
+    """The condition that sent it to the general version; empty for the module itself."""
+    general_flags: str = ""
+    sanitize: bool = False
+    cooperative: bool = False
+    device: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    finding: Finding | None = None
+    changed: tuple[int, ...] | None = None
+    """Blocks that the launch changed; None where memory was not recorded after it."""
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise DeviceError(f"{LAUNCH} has format {self.format}, this version reads {FORMAT}; "
+                              "replay it with the version of triton-xe that it names")
+        numbers = {each.block for each in self.arguments} | {each.block for each in self.tables}
+        if self.program.kind not in MODULES or not numbers <= {None, *range(len(self.blocks))}:
+            raise DeviceError(f"{LAUNCH} of kernel {self.program.kernel!r} is damaged")
+
+    @property
+    def nbytes(self) -> int:
+        return sum(block.nbytes for block in self.blocks)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, default=str) + "\n"
+
+
+def read(folder: Path) -> Recording:
+    """The recording in a folder; `DeviceError` when there is none, or a damaged one."""
+    path = folder / LAUNCH
+    try:
+        return _recording(json.loads(path.read_text()))
+    except OSError as error:
+        raise DeviceError(f"{folder} holds no recorded launch: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DeviceError(f"{path} is damaged: {error}") from error
+
+
+def recordings(folder: Path) -> list[Path]:
+    """The folders of launches in a folder, or it alone when it is one; in their order."""
+    if (folder / LAUNCH).exists():
+        return [folder]
+    found = sorted(path.parent for path in folder.glob(f"*/{LAUNCH}"))
+    if not found:
+        raise DeviceError(
+            f"{folder} holds no recorded launch: record one with TRITON_XE_RECORD={folder}")
+    return found
+
+
+def _recording(values: dict[str, Any]) -> Recording:
+    program, finding = values.pop("program"), values.pop("finding")
+    lists: dict[str, Iterable[Any]] = {
+        "arguments": map(_argument, values.pop("arguments")),
+        "blocks": (MemoryBlock(**each) for each in values.pop("blocks")),
+        "tables": (_with_tuples(Words, each) for each in values.pop("tables")),
+    }
+    return _with_tuples(Recording, {
+        **values, **{name: tuple(each) for name, each in lists.items()},
+        "program": _with_tuples(Program, program),
+        "finding": None if finding is None else _with_tuples(Finding, finding),
+    })
+
+
+def _argument(values: dict[str, Any]) -> Argument:
+    view = values.pop("view")
+    made = None if view is None else _with_tuples(View, view)
+    return _with_tuples(Argument, {**values, "view": made})
+
+
+def _with_tuples(kind: Callable[..., Made], values: dict[str, Any]) -> Made:
+    """A dataclass of what JSON made of it, which has lists for tuples."""
+    return kind(**{
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

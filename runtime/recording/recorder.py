@@ -1,0 +1,368 @@
+"""`TRITON_XE_RECORD=DIR`: write launches to folders, from which `triton-xe replay` repeats them.
+
+A kernel is recorded from its first launch on, or never: the variables are read when its launch
+function is made, and one that is not recorded is launched as if this module did not exist.  A
+recorded launch waits for the device before and after it.  What cannot be recorded is launched all
+the same, and a warning says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import itertools
+import shutil
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import metadata as packages
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triton_xe import __version__, knobs
+from triton_xe.errors import DeviceError
+from triton_xe.runtime import arrays
+from triton_xe.runtime.device import MemoryBlock as Block
+from triton_xe.runtime.recording import folder as folders
+from triton_xe.runtime.recording import memory
+from triton_xe.runtime.recording.findings import finding_of
+from triton_xe.runtime.recording.folder import (
+    Argument,
+    Finding,
+    Program,
+    Recording,
+    Words,
+)
+from triton_xe.runtime.recording.views import lent, root_of, view_of
+
+Tensors = tuple[Sequence[tuple[int, str]], Sequence[Any]]
+"""(number among the launch's values, name) of each tensor; the tensors."""
+REPORTS = "reports"
+"""Triton's type of the buffer for what a kernel prints and asserts: replays have their own."""
+MOST_WORDS = 1 << 16
+"""Different numbers in one block that may be addresses; tables of pointers have fewer."""
+MOST_NAME = 80
+_lock = threading.RLock()
+_counts: Counter[str] = Counter()
+_used = 0
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`name` or `name:nth`, several with commas; a name may have wildcards, nth counts from 1.
+
+    >>> chosen = Filter.read("add*:2,softmax")
+    >>> chosen.names("add_kernel"), chosen.takes("add_kernel", 1), chosen.takes("add_kernel", 2)
+    (True, False, True)
+    """
+
+    parts: tuple[tuple[str, int], ...]
+
+    @staticmethod
+    @cache
+    def read(text: str) -> Filter:
+        parts = [each.strip().partition(":") for each in (text or "*").split(",")]
+        wrong = [nth for _, colon, nth in parts if colon and not (nth.isdigit() and int(nth))]
+        if wrong:
+            raise DeviceError(f"TRITON_XE_RECORD_FILTER={text}: a launch is a number from 1 on, "
+                              f"not {wrong[0]!r}; use name or name:nth")
+        return Filter(tuple((name, int(nth or 0)) for name, _, nth in parts))
+
+    def names(self, kernel: str) -> bool:
+        """Whether some launch of a kernel is chosen."""
+        return any(fnmatch.fnmatchcase(kernel, name) for name, _ in self.parts)
+
+    def takes(self, kernel: str, number: int) -> bool:
+        return any(nth in (0, number) and fnmatch.fnmatchcase(kernel, name)
+                   for name, nth in self.parts)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel on its device, and the module that it was loaded from."""
+
+    device: Any
+    kernel: Any
+    binary: bytes
+
+
+def recorder(
+    program: Callable[[Loaded], tuple[Program, str]], kernel: str, types: Sequence[str]
+) -> Recorder | None:
+    """What records the launches of a kernel; None when none of them is to be.
+
+    `program` tells of the kernel and its source, once it is loaded; `types`: Triton's.
+    """
+    is_chosen = knobs.record() and Filter.read(knobs.record_filter()).names(kernel)
+    return Recorder(kernel, program, tuple(types)) if is_chosen else None
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Launches one kernel, and records what the variables choose."""
+
+    kernel: str
+    program: Callable[[Loaded], tuple[Program, str]]
+    types: tuple[str, ...]
+
+    def launch(
+        self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
+        values: Sequence[Any], tensors: Tensors = ((), ()), **how: Any,
+    ) -> None:
+        """Launch a kernel of `loaded`, with `how` as keywords of the device's own launch."""
+        device = loaded.device
+        taken = None if device.is_dry else self._recorded(loaded, names, grid, values, tensors, how)
+        if device.is_simulated:
+            how["tensors"] = tensors
+        try:
+            device.launch(loaded.kernel, grid, values, **how)
+        except Exception as error:
+            if taken is not None:
+                taken.end(finding_of(error))
+            raise
+        if taken is not None:
+            taken.end(None)
+
+    def _recorded(
+        self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
+        values: Sequence[Any], tensors: Tensors, how: dict[str, Any],
+    ) -> _Taken | None:
+        """What the launch was given, in a folder; None when it is not recorded."""
+        with _lock:
+            _counts[self.kernel] += 1
+            number = _counts[self.kernel]
+            into, chosen = knobs.record(), Filter.read(knobs.record_filter())
+            if not (into and chosen.takes(self.kernel, number)):
+                return None
+            with _warned(f"launch {number} of kernel {self.kernel!r} is not recorded"):
+                loaded.device.wait_for(how.get("stream", 0))
+                found = _Launch(loaded, names, grid, values, tensors, self.types)
+                program, source = self.program(loaded)
+                made = replace(
+                    found.recording(program, number), cooperative=how.get("cooperative", False),
+                    sanitize=bool(how.get("sanitize", knobs.sanitize())))
+                return _write(Path(into), made, found, source)
+        return None
+
+
+@contextlib.contextmanager
+def _warned(what: str) -> Iterator[None]:
+    """What cannot be recorded must not stop the program."""
+    try:
+        yield
+    except (DeviceError, OSError, ValueError, TypeError, OverflowError) as error:
+        warnings.warn(f"{what}: {error}", RuntimeWarning, stacklevel=5)
+
+
+class _Launch:
+    """Collects the memory that a launch's arguments lead to."""
+
+    def __init__(
+        self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
+        values: Sequence[Any], tensors: Tensors, types: Sequence[str],
+    ) -> None:
+        self.device, self.kernel, self.binary = loaded.device, loaded.kernel, loaded.binary
+        self.grid, self.names, self.types = grid, names, types
+        self.tensors = {k: tensor for (k, _), tensor in zip(*tensors, strict=True)}
+        self.native = self.kernel.argument_types
+        self.numbers = [_number(kind, value)
+                        for kind, value in zip(self.native, values, strict=True)]
+        self.own = {k: root_of(self.device, self.tensors.get(k), int(self.numbers[k]))
+                    for k in self._addresses()}
+        self.blocks = self._merged(block for block in self.own.values() if block is not None)
+        self.tables = self._find_tables()
+
+    def _addresses(self) -> list[int]:
+        """Which values are, or may be, addresses."""
+        return [k for k, kind in enumerate(self.native) if self.types[k] != REPORTS and
+                (kind == "ptr" or (kind == "i64" and not 0 <= self.numbers[k] < 1 << 32))]
+
+    def _merged(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
+        """Blocks that do not overlap, in the order of the arguments, then by address."""
+        def first(block: Block) -> int:
+            return min((k for k, own in self.own.items()
+                        if own is not None and block.low <= own.low <= own.high <= block.high),
+                       default=len(self.own))
+
+        return tuple(sorted(merged(blocks), key=lambda block: (first(block), block.low)))
+
+    def block_of(self, address: int) -> int | None:
+        """The number of the block that an address is in, or right behind."""
+        inside = [n for n, b in enumerate(self.blocks) if b.low <= address < b.high]
+        behind = [n for n, b in enumerate(self.blocks) if address in (b.low, b.high)]
+        return next(iter(inside + behind), None)
+
+    def _find_tables(self) -> tuple[Words, ...]:
+        """Where tensors of 64-bit integers hold addresses, whose blocks are recorded, too."""
+        found = []
+        for k, kind in enumerate(self.types):
+            block = self.own.get(k)
+            if kind in ("*i64", "*u64") and block is not None:
+                found.append((block, *self._pointers_in(block, int(self.numbers[k]))))
+        self.blocks = self._merged((*self.blocks, *(b for _, _, more in found for b in more)))
+        tables: dict[int, set[int]] = {}
+        for block, addresses, _ in found:
+            number = self.block_of(block.low)
+            if number is not None and addresses:
+                offset = block.low - self.blocks[number].low
+                tables.setdefault(number, set()).update(offset + at for at in addresses)
+        return tuple(Words(number, tuple(sorted(at))) for number, at in sorted(tables.items()))
+
+    def _pointers_in(self, block: Block, address: int) -> tuple[list[int], list[Block]]:
+        """Byte offsets of a block that hold addresses, and the blocks of these."""
+        first = (address - block.low) % 8
+        data = memory.contents(self.device, block)[first:]
+        numbers = data[: data.size // 8 * 8].view(np.uint64)
+        likely = np.unique(numbers[(numbers >= 1 << 16) & (numbers >> 57 == 0)])
+        if likely.size > MOST_WORDS:
+            return [], []
+        blocks = {int(n): b for n in likely
+                  if (b := self._known(int(n))) is not None and b.nbytes}
+        at = np.flatnonzero(np.isin(numbers, np.array(list(blocks), np.uint64)))
+        return (at * 8 + first).tolist(), list(blocks.values())
+
+    def _known(self, address: int) -> Block | None:
+        number = self.block_of(address)
+        return self.device.block_of(address) if number is None else self.blocks[number]
+
+    def recording(self, program: Program, number: int) -> Recording:
+        versions = self.kernel.versions
+        failing = "" if versions is None else versions.failing(
+            [int(n) for n in self.numbers], self.grid)
+        return Recording(
+            program, self.grid, tuple(map(self._argument, range(len(self.native)))), self.blocks,
+            self.tables, number, failing, device=_device_facts(self), versions=_versions())
+
+    def _argument(self, k: int) -> Argument:
+        value, tensor = self.numbers[k], self.tensors.get(k)
+        block = self.block_of(int(value)) if k in self.own and value else None
+        made = Argument(self.names[k], self.native[k], self.types[k], value, block)
+        if self.native[k] != "ptr" or block is None:
+            return made
+        known = self.own[k] or self.blocks[block]
+        return replace(made, extent=lent(tensor) or (known.low, known.high), view=view_of(tensor))
+
+
+def _number(kind: str, value: Any) -> int | float:
+    if kind == "ptr":
+        return arrays.address_of(value)
+    return float(value) if kind.startswith("f") else int(value)
+
+
+def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """The same memory in blocks that do not overlap, by address.
+
+    >>> [(b.low, b.high) for b in merged([Block(0, 8), Block(16, 20), Block(4, 12), Block(12, 14)])]
+    [(0, 12), (12, 14), (16, 20)]
+    """
+    found: list[Block] = []
+    for block in sorted(set(blocks), key=lambda b: (b.low, b.high)):
+        if found and block.low < found[-1].high:
+            found[-1] = replace(found[-1], high=max(block.high, found[-1].high))
+        elif not (found and found[-1].low == block.low):
+            found.append(block)
+        else:
+            found[-1] = block
+    return tuple(found)
+
+
+def _device_facts(launch: _Launch) -> dict[str, Any]:
+    """The device, and what it made of the kernel."""
+    device, kernel = launch.device, launch.kernel
+    facts = {"name": device.name, "simulated": device.is_simulated, "registers": kernel.n_registers,
+             "spills": kernel.n_spills}
+    report = getattr(kernel, "report", None)
+    return facts | ({} if report is None else {
+        "flags": report.flags, "identity": device.native_identity,
+        "driver": device.properties()["driver_version"]})
+
+
+def _versions() -> dict[str, str]:
+    """Versions of what took part."""
+    found = {"triton-xe": __version__, "python": sys.version.split()[0]}
+    for name in ("triton", "torch", "numpy", "llvmlite"):
+        with contextlib.suppress(packages.PackageNotFoundError):
+            found |= {name: packages.version(name)} if name in sys.modules else {}
+    return found
+
+
+@dataclass
+class _Taken:
+    """A launch that is recorded and has not ended."""
+
+    folder: Path
+    recording: Recording
+    device: Any
+    digests: list[bytes] = field(default_factory=list)
+
+    def end(self, finding: Finding | None) -> None:
+        """Add how it ended, and the memory that it changed."""
+        made = replace(self.recording, finding=finding)
+        with _warned(f"{self.folder} has no memory after the launch"), _lock:
+            if finding is None and self.digests:
+                self.device.wait_for(0)
+                blocks = made.blocks
+                made = replace(made, changed=tuple(
+                    n for n, block in enumerate(blocks)
+                    if memory.digest(self.device, block) != self.digests[n]))
+                _check_limit(sum(blocks[n].nbytes for n in made.changed or ()))
+                memory.store(self.folder / folders.AFTER, self.device, blocks, made.changed or ())
+        with _warned(f"{self.folder} does not say how the launch ended"):
+            (self.folder / folders.LAUNCH).write_text(made.to_json())
+
+
+def _check_limit(nbytes: int) -> None:
+    """Count bytes as recorded; `DeviceError` when they are too many."""
+    global _used
+    if _used + nbytes > knobs.record_limit():
+        raise DeviceError(
+            f"its {nbytes} bytes of memory and the {_used} bytes recorded before are more than "
+            f"TRITON_XE_RECORD_LIMIT={knobs.record_limit()}; name the launch that matters with "
+            "TRITON_XE_RECORD_FILTER=name:nth, or set the limit to more bytes")
+    _used += nbytes
+
+
+def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
+    """Write what is known before the launch, which may not come back."""
+    _check_limit(made.nbytes)
+    folder = _new_folder(into, made.program.kernel)
+    try:
+        general, made = _general(made, launch)
+        for name, data in {
+            made.program.module: launch.binary, folders.SOURCE: source.encode(), **general,
+        }.items():
+            (folder / name).write_bytes(data)
+        memory.store(folder / folders.BEFORE, launch.device, made.blocks, range(len(made.blocks)))
+        (folder / folders.LAUNCH).write_text(made.to_json())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    digests = ([memory.digest(launch.device, block) for block in made.blocks]
+               if knobs.record_after() else [])
+    return _Taken(folder, made, launch.device, digests)
+
+
+def _general(made: Recording, launch: _Launch) -> tuple[dict[str, bytes], Recording]:
+    """The general version, where the launch takes it."""
+    if not made.failing:
+        return {}, made
+    binary, flags = launch.kernel.versions.module()
+    return {folders.GENERAL: binary}, replace(made, general_flags=flags)
+
+
+def _new_folder(into: Path, kernel: str) -> Path:
+    """A folder of its own, also among those of other processes; they are in order by name."""
+    into.mkdir(parents=True, exist_ok=True)
+    taken = [int(each.name[:6]) for each in into.iterdir() if each.name[:6].isdigit()]
+    for number in itertools.count(max(taken, default=0) + 1):
+        made = into / f"{number:06}-{kernel[:MOST_NAME]}"
+        with contextlib.suppress(FileExistsError):
+            made.mkdir()
+            return made
+    raise AssertionError

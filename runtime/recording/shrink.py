@@ -1,0 +1,52 @@
+"""The fewest programs of a launch that still show what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+Programs = Sequence[int]
+MOST_RUNS = 2000
+
+
+class _Stopped(Exception):
+    """Enough runs."""
+
+
+def smallest(
+    programs: Programs, shows: Callable[[Programs], bool], likely: Iterable[Programs] = ()
+) -> tuple[list[int], bool]:
+    """Programs that show it, none of which can be left out; and whether that much is certain.
+
+    `likely` are tried first; it is not certain where MOST_RUNS runs did not do.  `programs` show
+    it.  Parts are left out: halves, then smaller ones, then single programs until none can be.
+
+    >>> smallest(range(1000), lambda some: {3, 700} <= set(some))
+    ([3, 700], True)
+    >>> smallest(range(1000), lambda some: 7 in some, [[8], [7]])
+    ([7], True)
+    """
+    left, runs = list(programs), 0
+
+    def tried(some: Programs) -> bool:
+        nonlocal left, runs
+        if runs == MOST_RUNS:
+            raise _Stopped
+        runs += 1
+        if some and shows(some):
+            left = list(some)
+            return True
+        return False
+
+    try:
+        any(tried(some) for some in likely)
+        size, is_less = len(left), True
+        while size > 1 or is_less:
+            size, is_less, at = -(-size // 2), False, 0
+            while at < len(left):
+                if tried(left[:at] + left[at + size :]):
+                    is_less = True
+                else:
+                    at += size
+    except _Stopped:
+        return left, False
+    return left, True
