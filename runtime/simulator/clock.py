@@ -44,6 +44,7 @@ class DeviceClock:
         self.rates: Rates = PRODUCTS[target.product]
         self.dry: Callable[[], bool] | None = None
         """Asked by each launch whether it is to be noted only, and not run."""
+        self._only_timing = False
         self._us = 0.0
         self._last_ms = 0.0
         self._noted: dict[tuple[Any, ...], _Noted] = {}
@@ -63,6 +64,8 @@ class DeviceClock:
 
     def is_dry(self) -> bool:
         """Whether launches are noted only; over as soon as the one who asked for it is."""
+        if self._only_timing:
+            return True
         if self.dry is None:
             return False
         if not self.dry():
@@ -112,18 +115,36 @@ class DeviceClock:
         finally:
             self.dry = before
 
+    @contextlib.contextmanager
+    def only_timing(self) -> Iterator[None]:
+        """Run no kernel in this context, whoever asks for what."""
+        self._only_timing = True
+        try:
+            yield
+        finally:
+            self._only_timing = False
+
     def _settle(self) -> None:
         source = SOURCES.get(self.index)
         if source is not None:
             self.operate(source())
         noted, self._noted = self._noted, {}
         for key, launch in noted.items():
-            us = self._known.get(key)
-            if us is None:
-                us = self._known[key] = self._time(launch)
-            self._us += us * launch.count
+            self._us += self._time(key, launch) * launch.count
 
-    def _time(self, launch: _Noted) -> float:
+    def predicted_us(
+        self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
+    ) -> float:
+        """Microseconds of one launch; what cannot be predicted warns and counts as empty."""
+        return self._time(self._key(kernel, grid, arguments), _Noted(kernel, grid, arguments))
+
+    def _time(self, key: tuple[Any, ...], launch: _Noted) -> float:
+        us = self._known.get(key)
+        if us is None:
+            us = self._known[key] = self._new_time(launch)
+        return us
+
+    def _new_time(self, launch: _Noted) -> float:
         if 0 in launch.grid:
             return 0.0
         try:
@@ -131,7 +152,7 @@ class DeviceClock:
         except (ArithmeticError, LookupError, ValueError, TypeError) as error:
             warnings.warn(
                 f"the device time of {launch.kernel.name} cannot be predicted ({error!r}) and"
-                " counts as that of an empty kernel", RuntimeWarning, stacklevel=5)
+                " counts as that of an empty kernel", RuntimeWarning, stacklevel=6)
             return self.rates.launch_us
 
     @staticmethod

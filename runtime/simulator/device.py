@@ -332,10 +332,16 @@ class SimulatedDevice:
             try:
                 self._run_with_state(traced, state, work)
             finally:
-                seconds = time.perf_counter() - started
+                seconds = self._seconds(kernel, work, time.perf_counter() - started)
                 count = int(state.words[Word.TRACED])
                 tracing.write(path, kernel.name, state.plan.sites, records[:count],
                               max(0, count - len(records)), traced.host.lanes, seconds)
+
+    def _seconds(self, kernel: SimulatedKernel, work: _Work, here: float) -> float:
+        """Time of a launch for its trace: predicted, or what it took `here` without a clock."""
+        if self.clock is None:
+            return here
+        return self.clock.predicted_us(kernel, work.grid, work.args) * 1e-6
 
     def _whole(self, kernel: SimulatedKernel) -> SimulatedKernel:
         if kernel.whole is None:

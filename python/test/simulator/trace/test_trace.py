@@ -162,3 +162,20 @@ def test_results_repeat_whatever_the_threads(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("TRITON_XE_THREADS", threads)
         results.append(matmul.matmul(a, b.T))
     assert all(torch.equal(results[0], other) for other in results[1:])
+
+
+def test_the_time_axis_is_that_of_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.ones(1 << 16, device="xpu")
+    path = tmp_path / "trace.json"
+    monkeypatch.setenv("TRITON_XE_TRACE", str(path))
+    start, end = (torch.xpu.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    y = vector_add.add(x, x)
+    end.record()
+    events = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
+    last = max(e["ts"] for e in events)
+    assert last == pytest.approx(start.elapsed_time(end) * 1e3, rel=0.05)
+    assert last < 20  # microseconds of a device, not of this machine
+    assert y[0] == 2
