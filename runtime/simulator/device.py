@@ -25,6 +25,7 @@ from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.progress import progress
+from triton_xe.runtime import torch_xpu
 from triton_xe.runtime.arguments import check_grid, check_held
 from triton_xe.runtime.device import MemoryBlock, triton_properties
 from triton_xe.runtime.simulator.analysis.guards import Part
@@ -93,7 +94,7 @@ class SimulatedKernel:
     prefers_whole: bool = False
     guards: SimulatedKernel | None = None
     """Tells which launches need a fallback."""
-    checked: dict[tuple[str, Part], SimulatedKernel] = field(default_factory=dict)
+    checked: dict[tuple[object, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
     serial: int = field(default_factory=itertools.count().__next__)
 
@@ -242,9 +243,12 @@ class SimulatedDevice:
 
     def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
-            with self._checked(kernel, Instrumentation(knobs.sanitize_finite()), work) as made:
+            plan = Instrumentation(knobs.sanitize_finite(), suspects=self._suspects(kernel, work))
+            with self._checked(kernel, plan, work) as made:
                 self._run_checked(*made, work)
             return
+        for k in kernel.pointer_arguments if torch_xpu.has_maps() else ():
+            torch_xpu.mark_block(int(work.args[k]))
         if knobs.trace():
             self._launch_traced(kernel, work, knobs.trace())
             return
@@ -261,6 +265,14 @@ class SimulatedDevice:
         if count:
             kernel.prefers_whole = count * 4 > len(cold)
             launcher.run_again(self._launch(self._whole(kernel), work), cold)
+
+    def _suspects(self, kernel: SimulatedKernel, work: _Work) -> frozenset[int]:
+        """The arguments it loads from whose memory nothing has written in part."""
+        torch_xpu.track_writes()
+        if not torch_xpu.has_maps():
+            return frozenset()
+        pointers = kernel.pointer_arguments & kernel.source.read_arguments
+        return frozenset(k for k in pointers if torch_xpu.unwritten_of(int(work.args[k])))
 
     def _needs_fallback(self, kernel: SimulatedKernel, work: _Work) -> bool:
         """Whether any work-group of a launch comes to code that a smaller kernel leaves out.
@@ -287,7 +299,7 @@ class SimulatedDevice:
         with shadow.lock:
             is_whole = work.programs is not None or self._needs_fallback(kernel, work)
             part = Part.WHOLE if is_whole else Part.KNOWN
-            key = "trace" if plan.trace else "finite" if plan.finite else "checked", part
+            key = plan.key, part
             found = kernel.checked.get(key)
             if found is None:
                 shadow.prepare()

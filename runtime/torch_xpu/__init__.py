@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triton_xe.runtime.torch_xpu.library import Allocation
+    from triton_xe.runtime.torch_xpu.library import Allocation, Library, Unwritten
 
 
 def autoload() -> None:
@@ -82,9 +82,40 @@ def allocation_of(pointer: int, *, freed: bool = False) -> Allocation | None:
 
     With `freed`, the freed block whose memory is still held back, so that nothing else has it.
     """
+    library = loaded()
+    return library.allocation_of(pointer, freed=freed) if library else None
+
+
+def unwritten_of(pointer: int) -> Unwritten | None:
+    """The map of the block that holds `pointer`, while nothing has written some of it."""
+    library = loaded()
+    return library.unwritten_of(pointer) if library else None
+
+
+def has_maps() -> bool:
+    """Whether there are blocks of which something is unwritten."""
+    library = loaded()
+    return library is not None and bool(library.functions.xe_maps())
+
+
+def mark_block(pointer: int) -> None:
+    """Take all of the block that holds `pointer` as written."""
+    library = loaded()
+    if library is not None:
+        library.functions.xe_mark_block(pointer)
+
+
+def track_writes() -> None:
+    """Let blocks that are allocated from now on tell what of them is unwritten."""
+    library = loaded()
+    if library is not None:
+        library.functions.xe_track_writes()
+
+
+def loaded() -> Library | None:
+    """What runs the simulated device of this process, if it has one."""
     if not is_loaded():
         return None
     from triton_xe.runtime.torch_xpu import activation
 
-    library = activation.library()
-    return library.allocation_of(pointer, freed=freed) if library else None
+    return activation.library()

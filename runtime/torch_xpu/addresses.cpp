@@ -25,6 +25,9 @@ constexpr std::size_t kLarge = std::size_t{1} << 20;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLargestRange = std::size_t{1} << 40;
 constexpr std::size_t kSmallestRange = std::size_t{1} << 34;
+// Where the range begins if that is free: far below all that the host maps on its own.  In the
+// middle of that it would tear apart what must lie within 2 GiB, the parts of compiled code.
+constexpr std::uintptr_t kPreferred = std::uintptr_t{1} << 45;
 
 std::size_t rounded(std::size_t size, std::size_t unit) {
   return (size + unit - 1) / unit * unit;
@@ -43,8 +46,8 @@ struct Range {
   // Where the process may not have so many addresses (`ulimit -v`), low stays 0.
   Range() {
     for (auto size = kLargestRange; low == 0 && size >= kSmallestRange; size /= 2) {
-      auto* found = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                           -1, 0);
+      auto* found = ::mmap(reinterpret_cast<void*>(kPreferred), size, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (found != MAP_FAILED) {
         low = reinterpret_cast<std::uintptr_t>(found);
         mapped = rounded(low + size / 4, kStep);

@@ -114,6 +114,34 @@ int xe_find_block(std::uint64_t pointer, int freed, std::uint64_t* base, std::ui
   return 1;
 }
 
+// The blocks allocated from now on tell which of their bytes nothing has written.
+void xe_track_writes() {
+  triton_xe::track_writes();
+}
+
+// The map of what is unwritten in the live block that contains `pointer`, and where the block
+// begins and ends; 0 when there is none.
+std::uint64_t xe_unwritten(std::uint64_t pointer, std::uint64_t* base, std::uint64_t* size) {
+  Block block;
+  auto* map = triton_xe::unwritten(pointer, &block);
+  *base = block.base;
+  *size = block.size;
+  return reinterpret_cast<std::uint64_t>(map);
+}
+
+// Takes all of the block that contains `pointer` as written.
+void xe_mark_block(std::uint64_t pointer) {
+  Block block;
+  if (triton_xe::find_block(pointer, &block)) {
+    triton_xe::mark_written(reinterpret_cast<const void*>(block.base), block.size);
+  }
+}
+
+// How many blocks have such a map.
+std::int64_t xe_maps() {
+  return triton_xe::unwritten_maps();
+}
+
 std::int64_t xe_guard_violations() {
   return triton_xe::guard_violations();
 }

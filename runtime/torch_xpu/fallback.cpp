@@ -61,6 +61,9 @@ class Call {
     invoke();
     for (auto& twin : twins_) {
       update_original(twin);
+      if (twin.written) {
+        mark_written(twin.original);
+      }
     }
     auto count = op_.schema().returns().size();
     for (auto i = stack_->size() - count; i < stack_->size(); ++i) {
@@ -75,6 +78,7 @@ class Call {
     at::Tensor original;
     at::Tensor cpu;
     std::size_t storage;
+    bool written = false;
   };
   struct TwinStorage {
     c10::Storage original;
@@ -130,7 +134,14 @@ class Call {
     }
   }
 
+  // What operators that are not torch's own do to their arguments, nobody tells.
+  bool writes(const c10::Argument& argument) const {
+    auto* alias = argument.alias_info();
+    return (alias != nullptr && alias->isWrite()) || op_.operator_name().getNamespace() != "aten";
+  }
+
   void replace_argument(IValue& value, const c10::Argument& argument) {
+    writes_ = writes(argument);
     if (value.isTensor()) {
       replace_tensor(value);
     } else if (value.isTensorList()) {
@@ -174,6 +185,7 @@ class Call {
     }
     for (auto& twin : twins_) {
       if (twin.original.is_same(tensor)) {
+        twin.written = twin.written || writes_;
         return twin.cpu;
       }
     }
@@ -181,7 +193,7 @@ class Call {
         tensor.layout() == at::kStrided && tensor.has_storage(), op_.operator_name(),
         ": the simulated xpu device holds strided tensors only, not layout ", tensor.layout(), ".");
     auto storage = twin_storage_of(tensor.storage());
-    twins_.push_back({tensor, twin_tensor(tensor, storages_[storage].cpu), storage});
+    twins_.push_back({tensor, twin_tensor(tensor, storages_[storage].cpu), storage, writes_});
     return twins_.back().cpu;
   }
 
@@ -261,6 +273,7 @@ class Call {
     auto memory = allocator()->allocate(size);
     if (size > 0) {
       std::memcpy(memory.get(), storage.cpu.data(), size);
+      mark_written(memory.get(), size);
     }
     auto* original = storage.original.unsafeGetStorageImpl();
     original->set_data_ptr_noswap(std::move(memory));
@@ -355,6 +368,7 @@ class Call {
   std::optional<at::Device> seen_;
   Traffic traffic_{1, 0, 0};
   bool has_generator_ = false;
+  bool writes_ = false;
   c10::SmallVector<Twin, 4> twins_;
   c10::SmallVector<TwinStorage, 4> storages_;
 };

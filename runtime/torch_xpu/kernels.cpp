@@ -62,6 +62,7 @@ at::Tensor on_cpu(const at::Tensor& tensor) {
 void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
   at::AutoDispatchBelowADInplaceOrView below;
   on_cpu(to).copy_(on_cpu(from));
+  mark_written(to);
   auto bytes = static_cast<std::int64_t>(to.nbytes());
   count_traffic((to.is_xpu() ? to : from).device().index(),
                 {1, from.is_xpu() ? bytes : 0, to.is_xpu() ? bytes : 0});
@@ -82,7 +83,11 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool) {
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size,
                           optional<at::MemoryFormat> format) {
   DeviceScope scope(self.device().index());
+  auto* before = self.storage().data();
   at::native::resize_impl_cpu_(self.unsafeGetTensorImpl(), size, /*stride=*/std::nullopt);
+  if (before != nullptr && self.storage().data() != before) {
+    mark_written(self.storage().data(), self.storage().nbytes());
+  }
   if (format) {
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format ", *format);
     self.unsafeGetTensorImpl()->empty_tensor_restride(*format);

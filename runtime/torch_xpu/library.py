@@ -24,6 +24,10 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_take_traffic": (None, (c_int, POINTER(c_int64))),
     "xe_find_block": (
         c_int, (c_uint64, c_int, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_int))),
+    "xe_track_writes": (None, ()),
+    "xe_unwritten": (c_uint64, (c_uint64, POINTER(c_uint64), POINTER(c_uint64))),
+    "xe_mark_block": (None, (c_uint64,)),
+    "xe_maps": (c_int64, ()),
     "xe_guard_violations": (c_int64, ()),
     "xe_set_capacity": (None, (c_int, c_uint64)),
     "xe_capacity": (c_uint64, (c_int,)),
@@ -45,6 +49,14 @@ class Allocation(NamedTuple):
     base: int
     size: int
     device: int
+
+
+class Unwritten(NamedTuple):
+    """A block of which some is not written yet: `at` is the address of its map."""
+
+    base: int
+    size: int
+    at: int
 
 
 class Library:
@@ -72,6 +84,12 @@ class Library:
                 pointer, freed, byref(base), byref(size), byref(device)):
             return None
         return Allocation(base.value, size.value, device.value)
+
+    def unwritten_of(self, pointer: int) -> Unwritten | None:
+        """The map of the block that holds `pointer`, while nothing has written some of it."""
+        base, size = c_uint64(), c_uint64()
+        found = int(self.functions.xe_unwritten(pointer, byref(base), byref(size)))
+        return Unwritten(base.value, size.value, found) if found else None
 
     def take_traffic(self, index: int) -> Traffic:
         """What operators did since the last call."""

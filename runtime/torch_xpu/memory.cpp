@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -25,6 +27,7 @@ namespace {
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kGuard = 256;
 constexpr unsigned char kGuardByte = 0xA5;
+constexpr unsigned char kUnwritten = 0xFF;
 constexpr std::size_t kSmallPool = 1 << 20;
 constexpr std::size_t kRetiredBytes = std::size_t{1} << 28;
 constexpr std::size_t kRetiredBlocks = 4096;
@@ -38,6 +41,7 @@ struct Entry {
   c10::DeviceIndex device;
   int users;
   bool guarded;
+  std::shared_ptr<unsigned char[]> unwritten{};
 };
 
 // A freed block whose memory is still here: the allocator's own, or an adopted storage's.
@@ -57,6 +61,7 @@ struct Heap {
   std::array<Stats, kMaxDevices> stats{};
   std::array<std::size_t, kMaxDevices> capacity{};
   std::int64_t violations = 0;
+  bool tracks_writes = false;
 };
 
 // fork() copies a locked mutex as locked for ever, so it waits for the heap to be free.
@@ -238,6 +243,54 @@ void free_block(void* pointer) {
   }
 }
 
+std::atomic<std::int64_t> maps{0};
+
+// The map of a fresh block: only while launches are checked, which begins and ends with a variable
+// that the program itself may set.
+std::shared_ptr<unsigned char[]> unwritten_map(std::size_t size) {
+  const char* asked = std::getenv("TRITON_XE_SANITIZE");
+  bool checks = asked != nullptr && *asked != 0 && std::string_view(asked) != "0";
+  if (!checks && !heap().tracks_writes) {
+    return nullptr;
+  }
+  ++maps;
+  auto* memory = static_cast<unsigned char*>(
+      std::aligned_alloc(kAlign, (size + kAlign - 1) / kAlign * kAlign));
+  std::shared_ptr<unsigned char[]> map(memory, [](unsigned char* freed) {
+    std::free(freed);
+    --maps;
+  });
+  std::memset(map.get(), kUnwritten, size);
+  return map;
+}
+
+// The live block that contains an address; the caller holds the lock.
+std::map<std::uintptr_t, Entry>::iterator block_of(std::uintptr_t pointer) {
+  auto next = heap().blocks.upper_bound(pointer);
+  if (next == heap().blocks.begin()) {
+    return heap().blocks.end();
+  }
+  --next;
+  return pointer - next->first < next->second.size ? next : heap().blocks.end();
+}
+
+// Marks the elements from dimension `dim` on, outermost first.
+void mark_elements(const at::Tensor& tensor, std::int64_t dim, const char* data) {
+  auto item = static_cast<std::int64_t>(tensor.element_size());
+  if (dim == tensor.dim()) {
+    mark_written(data, item);
+    return;
+  }
+  auto count = tensor.size(dim), step = tensor.stride(dim) * item;
+  if (dim == tensor.dim() - 1 && step == item) {
+    mark_written(data, count * item);
+    return;
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    mark_elements(tensor, dim + 1, data + k * step);
+  }
+}
+
 struct XeAllocator final : compat::DeviceAllocator {
   c10::DataPtr allocate(std::size_t size) override {
     auto index = current_device();
@@ -257,12 +310,14 @@ struct XeAllocator final : compat::DeviceAllocator {
     std::memset(block + kGuard + size, kGuardByte, back_guard(size));
     auto* data = block + kGuard;
     std::lock_guard<std::mutex> lock(heap().mutex);
-    heap().blocks[reinterpret_cast<std::uintptr_t>(data)] = {size, index, 1, true};
+    heap().blocks[reinterpret_cast<std::uintptr_t>(data)] = {
+        size, index, 1, true, unwritten_map(size)};
     return {data, data, &free_block, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* to, const void* from, std::size_t size) const override {
     default_copy_data(to, from, size);
+    mark_written(to, size);
   }
 
   bool initialized() override { return true; }
@@ -394,13 +449,62 @@ std::size_t capacity(c10::DeviceIndex index) {
 
 bool find_block(std::uintptr_t pointer, Block* block) {
   std::lock_guard<std::mutex> lock(heap().mutex);
-  auto next = heap().blocks.upper_bound(pointer);
-  if (next == heap().blocks.begin()) {
+  auto found = block_of(pointer);
+  if (found == heap().blocks.end()) {
     return false;
   }
-  auto& [base, entry] = *--next;
-  *block = {base, entry.size, entry.device};
-  return pointer - base < entry.size;
+  *block = {found->first, found->second.size, found->second.device};
+  return true;
+}
+
+std::int64_t unwritten_maps() {
+  return maps;
+}
+
+void track_writes() {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  heap().tracks_writes = true;
+}
+
+unsigned char* unwritten(std::uintptr_t pointer, Block* block) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto found = block_of(pointer);
+  if (found == heap().blocks.end() || !found->second.unwritten) {
+    return nullptr;
+  }
+  auto& entry = found->second;
+  if (std::memchr(entry.unwritten.get(), kUnwritten, entry.size) == nullptr) {
+    entry.unwritten.reset();
+  }
+  *block = {found->first, entry.size, entry.device};
+  return entry.unwritten.get();
+}
+
+void mark_written(const void* data, std::size_t size) {
+  auto pointer = reinterpret_cast<std::uintptr_t>(data);
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto found = block_of(pointer);
+  if (found != heap().blocks.end() && found->second.unwritten) {
+    auto offset = pointer - found->first;
+    std::memset(found->second.unwritten.get() + offset, 0,
+                std::min(size, found->second.size - offset));
+  }
+}
+
+void mark_written(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_xpu() || !tensor.has_storage() || tensor.numel() == 0) {
+    return;
+  }
+  auto* data = static_cast<const char*>(tensor.const_data_ptr());
+  Block block;
+  if (unwritten(reinterpret_cast<std::uintptr_t>(data), &block) == nullptr) {
+    return;
+  }
+  if (tensor.is_non_overlapping_and_dense()) {
+    mark_written(data, tensor.nbytes());
+  } else {
+    mark_elements(tensor, 0, data);
+  }
 }
 
 bool find_freed_block(std::uintptr_t pointer, Block* block) {

@@ -107,6 +107,17 @@ std::size_t capacity(c10::DeviceIndex index);
 bool find_block(std::uintptr_t pointer, Block* block);
 // The freed block that contains `pointer` and whose memory is held back; false when there is none.
 bool find_freed_block(std::uintptr_t pointer, Block* block);
+// Keep a map of the bytes that nothing has written yet for blocks allocated from now on, as for
+// those allocated while TRITON_XE_SANITIZE asks for checks.
+void track_writes();
+// The map of the live block that contains `pointer`, a byte for each byte: 0xff where nothing has
+// been written; null where all has been, or there is no map.
+unsigned char* unwritten(std::uintptr_t pointer, Block* block);
+// How many such maps there are.
+std::int64_t unwritten_maps();
+// What was written: all elements of a tensor, or bytes.
+void mark_written(const at::Tensor& tensor);
+void mark_written(const void* data, std::size_t size);
 // How many blocks were freed with damaged guard bytes.
 std::int64_t guard_violations();
 // Device memory that is owned by `storage`, a CPU storage.

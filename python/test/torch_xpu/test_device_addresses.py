@@ -88,3 +88,11 @@ def test_memory_of_large_blocks_goes_back_to_the_host() -> None:
     del blocks
     torch.xpu.empty_cache()
     assert resident() - before < 2**28
+
+
+def test_range_is_below_what_the_host_maps() -> None:
+    """Else parts of one compiled kernel may come to lie on both sides, too far apart to link."""
+    block = torch.empty(1 << 20, device="xpu")
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+        libraries = [int(line.split("-")[0], 16) for line in maps if ".so" in line]
+    assert block.data_ptr() + (1 << 41) < min(libraries)

@@ -17,9 +17,11 @@ from triton_xe.hardware.target import Target
 from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
+from triton_xe.runtime.simulator.analysis.provenance import pointer_roots
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run.jit import object_key
+from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.host import HostKernel, find_kernel, translate
 
@@ -40,6 +42,14 @@ class KernelSource:
     def has_known_guards(self) -> bool:
         """Whether it has fallbacks that a checked launch can do without."""
         return part_of(find_kernel(self.module, self.name), Part.GUARDS) is not None
+
+    @cached_property
+    def read_arguments(self) -> frozenset[int]:
+        """Arguments whose memory it loads from."""
+        function = find_kernel(self.module, self.name)
+        roots = pointer_roots(function)
+        return frozenset().union(*(roots.get(i.operands[0].local or "", frozenset())
+                                   for i in function.instructions() if loads_global(i)))
 
     def translated(self, part: Part, sanitizer: Instrumentation | None = None) -> HostKernel:
         """The host module of a part; that of an unchecked one comes from the cache if it can."""

@@ -34,6 +34,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Word,
 )
 from triton_xe.runtime.simulator.sanitizer.sync import forget_releases, releases_before_barrier
+from triton_xe.runtime.simulator.sanitizer.written import surface_part
 
 
 def _report(w: Checks, code: Code, row: Term, *other: Term) -> Value:
@@ -103,6 +104,12 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
         with w.when((block[Entry.WRITES] != 0) & result.value):
             result.value = w.call(
                 s.TRACK, ctx, sg, site, lane, block.base, address, size, kind)
+        with w.when(result.value & ~slm & (block[Entry.UNWRITTEN] != 0)):
+            with w.when(w.flag(Kind.NEEDS)):
+                with w.when(w.call(s.FRESH, ctx, block.base, address, size)):
+                    result.value = _report(w, Code.UNWRITTEN, index)
+            with w.when(result.value & w.flag(Kind.WRITE)):
+                w.call(s.MARK, ctx, block.base, address, size)
     return result.value
 
 
@@ -296,15 +303,8 @@ def block(w: Checks, ctx: Value, sg: Value, site: Value, row: Value, base: Value
     """Check the part of a 2D block that is inside its surface."""
     result = w.variable(1, I1)
     width, height, pitch = (n.to(I64) + 1 for n in (w1, h1, p1))
-
-    def clipped(first: Value, count: Value, limit: Value) -> tuple[Value, Value]:
-        end = first + count
-        return (w.select(first.compare("sgt", 0), first, 0),
-                w.select(end.compare("slt", limit), end, limit))
-
-    x0, x1 = clipped(x.signed(I64) * element, row_bytes, width)
-    y0, y1 = clipped(y.signed(I64), rows, height)
-    some = x0.compare("slt", x1) & y0.compare("slt", y1)
+    place = x.signed(I64) * element, y.signed(I64)
+    x0, x1, y0, y1, some = surface_part(w, width, height, place, (row_bytes, rows))
     with w.when(some), w.range(y0, y1) as line:
         fine = w.call(s.CHECK_ONE, ctx, sg, site, -1, row, base + line * pitch + x0, x1 - x0,
                       kind, 1)

@@ -20,6 +20,7 @@ from functools import reduce
 from operator import or_
 
 from triton_xe.intrinsics import Family, find, genisa, own
+from triton_xe.intrinsics.definitions import block_2d
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
@@ -40,8 +41,12 @@ _OR = ir.constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
 class Undefined:
     """What the reports of one kernel's undefined values need."""
 
+    suspects: frozenset[int] = frozenset()
+    """Arguments whose blocks hold bytes that nothing has written."""
     origins: list[int] = field(default_factory=list)
     """Line of each load that can leave registers undefined."""
+    masked: list[bool] = field(default_factory=list)
+    """Whether it does so where it is masked off, not where it reads what was never written."""
     entries: list[int] = field(default_factory=list)
     """The kernel argument each of them reads, or -1."""
     uses: list[tuple[str, Origins]] = field(default_factory=list)
@@ -64,9 +69,8 @@ def instrument(
     `helpers` are the functions of the module by name, `entry` tells the kernel argument that an
     address comes from.
     """
-    if not any(i.unfilled for i in function.instructions()):
-        return function
-    return _Shadows(function, plan, helpers, entry).run()
+    made = _Shadows(function, plan, helpers, entry)
+    return made.run() if any(map(made.begins, function.instructions())) else function
 
 
 class _Shadows(Values):
@@ -89,9 +93,10 @@ class _Shadows(Values):
 
     def run(self) -> Function:
         for i in self.function.instructions():
-            if i.unfilled:
+            if self.begins(i):
                 self.numbers[id(i)] = len(self.plan.origins)
                 self.plan.origins.append(i.line)
+                self.plan.masked.append(i.unfilled and not self.reads_suspect(i))
                 self.plan.entries.append(self.entry(i.operands[0]))
             elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
                 self.structs[i.result] = i
@@ -99,6 +104,14 @@ class _Shadows(Values):
         while changed:
             changed = any([self._spread(i) for i in self.function.instructions()])
         return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
+
+    def begins(self, i: Instruction) -> bool:
+        """Whether a result may be undefined although no operand is."""
+        return i.unfilled or self.reads_suspect(i)
+
+    def reads_suspect(self, i: Instruction) -> bool:
+        """Whether it loads from a block that holds bytes which nothing has written."""
+        return loads_global(i) and self.entry(i.operands[0]) in self.plan.suspects
 
     # --- which values may be undefined ------------------------------------------------------------
 
@@ -134,8 +147,9 @@ class _Shadows(Values):
         return True
 
     def _result(self, i: Instruction) -> Origins:
-        if i.unfilled:
-            return frozenset((self.numbers[id(i)],))
+        if id(i) in self.numbers:
+            other = self._of(argument(i, "other")) if find(i.callee) is _LOAD else NONE
+            return other | {self.numbers[id(i)]}
         if i.opcode == "alloca" or i.result in self.pointers:
             return NONE
         known = find(i.callee)
@@ -299,6 +313,8 @@ class _Shadows(Values):
 
     def _load(self, i: Instruction) -> Value:
         address = i.operands[0]
+        if id(i) in self.numbers:
+            return self._unwritten(i)
         if self._array(address.local) is not None:
             return self.same(i, [Operand(address.type, _named(address.text))])
         return self.same(i, [self._slm_shadow(address)])
@@ -323,6 +339,8 @@ class _Shadows(Values):
 
     def _call(self, i: Instruction) -> Value:
         known, t, o = find(i.callee), shadow_type(i.type), i.operands
+        if self.reads_suspect(i):
+            return self._unwritten(i)
         if i.unfilled or known is _LOAD:
             return self._masked_load(i)
         if known is genisa.SIMD_BLOCK_READ:
@@ -340,6 +358,34 @@ class _Shadows(Values):
             whole = self.b.call(genisa.WAVE_ALL.name, ir.I1, [lane.operand, _OR])
             return self.full(Value(self, whole), t)
         return self._any_operand(i)
+
+    def _unwritten(self, i: Instruction) -> Value:
+        """What the same load finds in the map of what is unwritten, and whether lanes do without.
+
+        A 2D block says of no lane where it reads.
+        """
+        number, masked = self.numbers[id(i)], find(i.callee) is _LOAD
+        operands, mask = list(i.operands), i.operands[2] if masked else ir.TRUE
+        if masked:
+            operands[3] = (self.term(-1, shadow_type(i.type)) if i.unfilled
+                           else self.shadow(i.operands[3])).operand
+        found = Value(self, self.b.emit(replace(
+            i, type=shadow_type(i.type), operands=operands, result=None, unfilled=False,
+            shadow=True)))
+        if not _is_block(i):
+            defined = ~self.lane(found) | ~Value(self, mask)
+            self._note(ORIGIN, [self._first(found, i).operand, defined.operand], number)
+        return found
+
+    def _first(self, found: Value, i: Instruction) -> Value:
+        """The address of the first element of a load that is undefined."""
+        bad, size = self.any(found), i.type.scalar.size
+        at = self.of(i.operands[0])
+        place = at.integer() if at.type.kind == "ptr" else at
+        step = self.term(0, ir.I64)
+        for k in range(bad.type.lanes - 1, -1, -1) if bad.type.lanes > 1 else ():
+            step = self.select(bad[k], k * size, step)
+        return place + step
 
     def _masked_load(self, i: Instruction) -> Value:
         mask = Value(self, i.operands[2])
@@ -407,6 +453,19 @@ class _Shadows(Values):
 
     def _note(self, callee: str, operands: list[Operand], number: int) -> None:
         self.b.call(callee, ir.VOID, [ir.constant(ir.I32, number), *operands])
+
+
+def loads_global(i: Instruction) -> bool:
+    """Whether it loads from global memory, and no atomic does."""
+    known = find(i.callee)
+    if i.opcode == "call":
+        reads = known in (_LOAD, genisa.SIMD_BLOCK_READ) or _is_block(i)
+        return reads and i.operands[0].type.space != 3
+    return i.opcode == "load" and i.operands[0].type.space == 1 and not i.orderings
+
+
+def _is_block(i: Instruction) -> bool:
+    return find(i.callee).definition is block_2d.block_read
 
 
 def _named(name: str) -> str:

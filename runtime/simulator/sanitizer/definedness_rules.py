@@ -65,7 +65,9 @@ def origin(w: Widener, i: Instruction) -> None:
     b.store(group, at)
     lanes, flat = w.at(at, 64), vector(w.lanes, I64)
     old = b.select(here, b.load(flat, lanes, align=64), 0)
-    address = b.ptrtoint(w.wide(pointer))
+    address = w.wide(pointer)
+    if pointer.type.kind == "ptr":
+        address = b.ptrtoint(address)
     b.store(b.select(w.mask(mask), old, address), lanes, align=64)
 
 

@@ -8,7 +8,15 @@ from triton_xe.runtime.simulator.ir import Function
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Value
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.sanitizer import acquired, checks, lanes, records, state, sync
+from triton_xe.runtime.simulator.sanitizer import (
+    acquired,
+    checks,
+    lanes,
+    records,
+    state,
+    sync,
+    written,
+)
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 
 Body = Callable[..., Value | None]
@@ -20,13 +28,16 @@ _BODIES: dict[Routine, Body] = {
     state.CLASH: checks.clash,
     state.FENCE: sync.fence,
     state.FIND: checks.find,
+    state.FRESH: written.fresh,
     state.FULL: records.full,
     state.JOIN: records.join,
+    state.MARK: written.mark,
     state.MERGE: checks.merge,
     state.NEW_GROUP: checks.group,
     state.NON_FINITE: checks.non_finite,
     state.PUBLISH: sync.publish,
     state.REPORT: checks.report,
+    state.SURFACE_Y: written.surface_y,
     state.SYNC: sync.sync,
     state.SYNC_ROW: sync.sync_row,
     state.TRACK: checks.track,

@@ -21,7 +21,7 @@ from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
-from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Order, Word
+from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Entry, Kind, Order, Word
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments
@@ -57,6 +57,8 @@ def guarded(
     if plan.trace:
         traced_access(w, i, pointer, operand.type.space == 3, t, mask, kind)
         return i
+    if i.shadow:
+        return _moved(w, i, position, in_map(w, pointer, plan.entry(w.function, operand), t))
     if operand.type.space == 3:
         kind, entry = kind | Kind.SLM, SEARCHED
     else:
@@ -68,12 +70,32 @@ def guarded(
     described: Operand | int = kind
     if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
         described = _with_same(w, kind, pointer, w.value(i.operands[0]), mask)
-    safe = _checked(w, i, pointer, entry, t, mask, described)
+    return _moved(w, i, position, _checked(w, i, pointer, entry, t, mask, described))
+
+
+def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
+    """The instruction with another address."""
     name = f"%xe.safe{len(w.values)}"
-    w.values[name] = safe
+    w.values[name] = address
     operands = list(i.operands)
-    operands[position] = Operand(operand.type, name)
+    operands[position] = Operand(operands[position].type, name)
     return replace(i, operands=operands)
+
+
+def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
+    """Where the map of what is unwritten tells of an address; a page of nothing for one outside."""
+    v = Values(w.b)
+    words = state_word(w, Word.TABLE)
+    entry = w.at(w.b.load(PTR, words), 8 * Entry.WORDS * row)
+    low, high, map_ = (v.of(w.b.load(I64, w.at(entry, 8 * word)))
+                       for word in (Entry.LOW, Entry.HIGH, Entry.UNWRITTEN))
+    alone = isinstance(pointer, Uniform)
+    x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer)).integer()
+    room = high - low - t.size
+    inside = (x - low <= room) & (room.compare("sge", 0))
+    moved = v.select(inside, x + map_, v.of(w.b.load(I64, state_word(w, Word.SCRATCH))))
+    moved = moved.pointer()
+    return Uniform(moved.operand, pointer.type) if alone else Wide(moved.operand, pointer.type)
 
 
 def site(i: Instruction) -> tuple[Operand, Operand, int]:
@@ -164,6 +186,8 @@ def guarded_surface(
     entry = plan.entry(w.function, i.operands[0], writes=bool(kind & Kind.WRITE))
     element = arguments.bits // 8
     row_bytes = element * arguments.tile_width * arguments.blocks
+    if i.shadow:
+        return _surface_in_map(w, arguments, entry, row_bytes)
     fine = b.invoke(checks.CHECK_BLOCK, *site(i), entry, *arguments.surface, row_bytes,
                     arguments.tile_height, element, kind | 1 << 8)
     at = state_word(w, Word.SUBGROUP)
@@ -172,6 +196,19 @@ def guarded_surface(
     b.store(b.select(clean, b.zext(SG, I64), first), at)
     *surface, y = arguments.surface
     return replace(arguments, surface=(*surface, b.select(fine, y, -1000000)))
+
+
+def _surface_in_map(
+    w: Widener, arguments: BlockArguments, entry: int, row_bytes: int
+) -> BlockArguments:
+    """The same 2D block in the map of what is unwritten."""
+    b, (base, w1, h1, p1, x, y) = w.b, arguments.surface
+    x_bytes = b.mul(x, arguments.bits // 8)
+    row = b.invoke(checks.SURFACE_Y, CTX, entry, base, w1, h1, p1, x_bytes, y, row_bytes,
+                   arguments.tile_height)
+    at = w.at(b.load(PTR, state_word(w, Word.TABLE)), 8 * (Entry.WORDS * entry + Entry.UNWRITTEN))
+    moved = b.add(base, b.load(I64, at))
+    return replace(arguments, surface=(moved, w1, h1, p1, x, row))
 
 
 def fence(w: Widener, i: Instruction) -> None:
@@ -227,6 +264,12 @@ def local_scope(i: Instruction) -> int:
         scope = _integer(i, "scope")
         return Kind.LOCAL if scope is not None and scope >= WORK_GROUP_SCOPE else 0
     return Kind.LOCAL if i.scope in ("workgroup", "subgroup", "singlethread") else 0
+
+
+def needs(i: Instruction) -> int:
+    """`Kind.NEEDS` for an atomic whose result depends on what is there, else 0."""
+    stores = i.extra == "xchg" or i.opcode == "store"
+    return 0 if stores else Kind.NEEDS
 
 
 def order_of(i: Instruction) -> int:
@@ -304,7 +347,7 @@ class LaneChecks:
 
     def atomic_load(self, i: Instruction, order: int) -> None:
         """A load whose address and order the builtin names."""
-        address = self._access(i, 0, i.type, Kind.ATOMIC)
+        address = self._access(i, 0, i.type, Kind.ATOMIC | Kind.NEEDS)
         if self.releases:
             self._sync(address, order, READS)
 
@@ -315,8 +358,10 @@ class LaneChecks:
         """A load, store or atomic."""
         at = 1 if i.opcode == "store" else 0
         t = i.type if i.opcode == "load" else i.operands[1 - at].type
+        atomic = Kind.ATOMIC | local_scope(i) | needs(i) | (
+            Kind.WRITE if self.only & WRITES else 0)
         kind = {"load": Kind.ATOMIC if self.loops else 0, "store": Kind.WRITE}.get(
-            i.opcode, Kind.ATOMIC | local_scope(i) | (Kind.WRITE if self.only & WRITES else 0))
+            i.opcode, atomic)
         space = i.operands[at].type.space
         if space not in (1, 3) or i.operands[at].local is None:
             self.b.append(replace(i, scope=""))

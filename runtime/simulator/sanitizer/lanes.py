@@ -19,6 +19,7 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Kind, Word
+from triton_xe.runtime.simulator.sanitizer.written import note_lanes
 
 
 def check_lanes(w: Checks, *arguments: Value) -> Value:
@@ -56,6 +57,7 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
         good.value = _inside(w, block)
         with w.when(good.value & (block[Entry.WRITES] != 0)):
             _record(w, block, slm, good)
+        good.value = note_lanes(w, block, good.value)
     return good.value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, pointer_roots
 from triton_xe.runtime.simulator.ir import Function, Operand
@@ -30,7 +30,16 @@ class Instrumentation:
     """Whether any fence or atomic of the kernel releases; else its atomics order nothing."""
     synchronises: bool = False
     """Whether the kernel has atomics on global memory, and releases."""
+    suspects: InitVar[frozenset[int]] = frozenset()
     undefined: Undefined = field(default_factory=Undefined)
+
+    def __post_init__(self, suspects: frozenset[int]) -> None:
+        self.undefined.suspects = suspects
+
+    @property
+    def key(self) -> object:
+        """Launches with the same share the code."""
+        return self.trace, self.finite, self.undefined.suspects
 
     def entry(self, function: Function, pointer: Operand, *, writes: bool = False) -> int:
         """The one argument an address comes from, or `SEARCHED`; records that it is written."""

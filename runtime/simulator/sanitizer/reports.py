@@ -61,6 +61,8 @@ class _Report:
     def make(self, kernel: str) -> Finding:
         f = self.fault
         kind, words = _TEXTS[Code(f.code)]
+        if f.code == Code.UNDEFINED and not self._undefined_load()[2]:
+            kind = "unwritten"
         text = words(self)
         location = self.locations.get(f.site, f"line {f.site} of its LLVM module")
         who = self._who(f.group, f.sg) + (f", lane {f.lane}" if f.lane >= 0 else "")
@@ -144,18 +146,41 @@ class _Report:
 
     def undefined(self) -> str:
         """What was done with an undefined value, and where it was not loaded from."""
-        f, plan = self.fault, self.state.plan.undefined
-        what, loads = plan.uses[f.other]
-        found = _masked_off(self.state.origins, sorted(loads), f.sg, f.lane, f.group + 1)
-        load, self.address = found if found is not None else (min(loads), 0)
-        self.argument, self.nbytes = None, 0
+        plan = self.state.plan.undefined
+        what, _ = plan.uses[self.fault.other]
+        load, found, masked = self._undefined_load()
+        self.address, self.argument, self.nbytes = found or 0, None, 0
         location = self.locations[plan.origins[load]]
+        if not masked:
+            return self._never_written(what, location, plan.entries[load])
         text = (f"{what} a value that is undefined here: the load at {location} is masked off and "
                 "has no `other`")
         if found is None:
             return text
         self.argument = self._argument(plan.entries[load], self.address)
         return f"{text}; it did not read address {self.address:#x}"
+
+    def _undefined_load(self) -> tuple[int, int | None, bool]:
+        """The load that an undefined value is from, its address, and whether it is masked off."""
+        f, plan = self.fault, self.state.plan.undefined
+        loads = sorted(plan.uses[f.other][1])
+        found = _masked_off(self.state.origins, loads, f.sg, f.lane, f.group + 1)
+        load, address = found if found is not None else (loads[0], None)
+        return load, address, plan.masked[load]
+
+    def _never_written(self, what: str, location: str, argument: int) -> str:
+        """Of a value that a load read where nothing has written."""
+        self.argument = argument
+        self.address = self.address or self.state.first_unwritten(argument)
+        return (f"{what} a value that was never written: the load at {location} read address "
+                f"{self.address:#x}, which no kernel and no operator of torch has written")
+
+    def unwritten(self) -> str:
+        """Of an atomic."""
+        if self.argument is not None:
+            self.address = self.state.first_unwritten(self.argument, self.address)
+        return (f"{self.what} on memory that was never written: no kernel and no operator of torch "
+                f"has written address {self.address:#x}")
 
 
 _TEXTS = {
@@ -165,6 +190,7 @@ _TEXTS = {
     Code.UNINITIALISED: ("unwritten", _Report.uninitialised),
     Code.NON_FINITE: ("not-finite", _Report.non_finite),
     Code.UNDEFINED: ("undefined", _Report.undefined),
+    Code.UNWRITTEN: ("unwritten", _Report.unwritten),
     Code.RECORDS: ("too-many-releases", _Report.records),
 }
 """The kind of finding that each fault is, and its words."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe import knobs
+from triton_xe.runtime import torch_xpu
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
@@ -107,6 +108,7 @@ class LaunchState:
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[NDArray[np.uint8]] = []
         self._shadows: dict[Block, tuple[int, ...]] = {}
+        self._maps: dict[Block, int] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
@@ -206,6 +208,21 @@ class LaunchState:
             starts = (at and at + size * first
                       for at, size in zip(self._shadows[block], CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
+        self.table[row, Entry.UNWRITTEN] = self._map_of(block)
+
+    def _map_of(self, block: Block) -> int:
+        """Bytes from the block to its map of what is unwritten; 0 where all is written."""
+        if block not in self._maps:
+            found = torch_xpu.unwritten_of(block.low)
+            self._maps[block] = found.at - found.base if found is not None else 0
+        return self._maps[block]
+
+    def first_unwritten(self, row: int, start: int = 0) -> int:
+        """The first unwritten byte of an argument, from an address on."""
+        block, to_map = self.blocks[row], int(self.table[row, Entry.UNWRITTEN])
+        start = max(start, block.low)
+        map_ = (ctypes.c_uint8 * (block.high - start)).from_address(start + to_map)
+        return start + int(np.argmax(np.ctypeslib.as_array(map_)))
 
     def _part(self, row: int, block: Block) -> Block:
         """What of a block the accesses through an argument may use: the view that was given."""

@@ -119,6 +119,9 @@ class Entry(IntEnum):
     READ_SITES = 5
     SYNC = 6
     """What is published at each dword; 0 in launches without atomics."""
+    UNWRITTEN = 7
+    """Bytes from an address in the block to its byte of the map of what nothing has written; 0
+    where all is written."""
     WORDS = 8
 
 
@@ -230,6 +233,8 @@ class Kind(IntEnum):
     all write it."""
     LOCAL = 32
     """An atomic that is one only within its work-group."""
+    NEEDS = 64
+    """An atomic whose result depends on what is there."""
 
 
 class Order(IntEnum):
@@ -255,6 +260,7 @@ class Code(IntEnum):
     UNDEFINED = 15
     RECORDS = 16
     DEADLOCK = 19
+    UNWRITTEN = 17
     TIME = 20
 
 
@@ -309,6 +315,10 @@ CHECK_BLOCK = routine(
     row_bytes=I64, rows=I64, element=I64, kind=I64)
 FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
+MARK = routine("mark", VOID, block=PTR, address=I64, size=I64)
+FRESH = routine("fresh", I1, block=PTR, address=I64, size=I64)
+SURFACE_Y = routine("surface_y", I32, row=I64, base=I64, w1=I32, h1=I32, p1=I32, x=I32, y=I32,
+                    row_bytes=I64, rows=I64)
 CLASH = routine("clash", I1, old=I64, new=I64, kind=I64, read=I1)
 MERGE = routine("merge", I64, block=PTR, old=I64, new=I64, kind=I64)
 JOIN = routine("join", I64, old=I64, new=I64, writes=I1)

@@ -157,7 +157,7 @@ def block_write_1d(w: Widener, i: Instruction) -> None:
 
 def atomic_load(w: Widener, i: Instruction) -> None:
     t = i.type
-    i = guarded(w, i, 0, t, None, Kind.ATOMIC | local_scope(i))
+    i = guarded(w, i, 0, t, None, Kind.ATOMIC | Kind.NEEDS | local_scope(i))
 
     def lane(p: list[Operand]) -> Operand:
         synchronises(w, i, p[0], READS)

@@ -153,7 +153,7 @@ def _with_shadows(functions: dict[str, Function], plan: Instrumentation) -> dict
     found = dict(functions)
     for name, function in functions.items():
         if not is_lane_helper(name):
-            if any(i.unfilled for i in function.instructions()):
+            if plan.undefined.suspects or any(i.unfilled for i in function.instructions()):
                 function = inline_helpers(function, functions)
             found[name] = instrument(
                 function, plan.undefined, helpers=functions, entry=partial(plan.entry, function))

@@ -17,6 +17,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     helper_does,
     is_atomic_helper,
     local_scope,
+    needs,
     order_of,
     site,
     state_word,
@@ -57,6 +58,7 @@ def lane_atomic(helper: Function) -> LaneAtomic | None:
         return None
     does = helper_does(helper)
     kind = Kind.ATOMIC | scopes.pop() | (Kind.WRITE if does & WRITES else 0)
+    kind |= max(map(needs, atomics))
     return LaneAtomic(sizes.pop(), kind, does, swaps)
 
 

@@ -9,6 +9,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     checking,
     guarded,
     local_scope,
+    needs,
     synchronises,
 )
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind
@@ -109,7 +110,7 @@ def _count(w: Widener, i: Instruction, address: Operand, result: Operand) -> Non
 
 
 def atomicrmw(w: Widener, i: Instruction) -> None:
-    i = guarded(w, i, 0, i.type, None, Kind.WRITE | Kind.ATOMIC | local_scope(i))
+    i = guarded(w, i, 0, i.type, None, Kind.WRITE | Kind.ATOMIC | local_scope(i) | needs(i))
 
     def lane(p: list[Operand]) -> Operand:
         old = w.b.atomicrmw(i.extra, p[0], p[1], align=i.type.size)
@@ -122,7 +123,7 @@ def atomicrmw(w: Widener, i: Instruction) -> None:
 
 def cmpxchg(w: Widener, i: Instruction) -> None:
     t = i.operands[1].type
-    i = guarded(w, i, 0, t, None, Kind.WRITE | Kind.ATOMIC | local_scope(i))
+    i = guarded(w, i, 0, t, None, Kind.WRITE | Kind.ATOMIC | local_scope(i) | needs(i))
 
     def lane(p: list[Operand]) -> Operand:
         pair = w.b.cmpxchg(p[0], p[1], p[2], align=t.size)
