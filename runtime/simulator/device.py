@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.progress import progress
-from triton_xe.runtime import torch_xpu
+from triton_xe.runtime import surroundings, torch_xpu
 from triton_xe.runtime.arguments import check_grid, check_held
 from triton_xe.runtime.device import MemoryBlock, triton_properties
 from triton_xe.runtime.simulator.analysis.guards import Part
@@ -123,6 +123,7 @@ class _Work(NamedTuple):
     grid: tuple[int, int, int]
     args: Sequence[int | float]
     tensors: Given | None = None
+    cooperative: bool = False
     programs: Sequence[int] | None = None
     """Those to run; all without it."""
 
@@ -225,15 +226,23 @@ class SimulatedDevice:
         if kernel.code is None:
             raise DeviceError(f"kernel {kernel.name} was closed")
         check_grid(kernel.name, grid)
+        work = _Work(grid, args, tensors, cooperative, programs)
+        around = surroundings.wanted() if surroundings.SURROUNDINGS else None
+        if around is None:
+            self._start(kernel, work, sanitize)
+        else:
+            around.run(self, kernel.name, partial(self._start, kernel, work, sanitize))
+
+    def _start(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
+        """Run the version for these arguments."""
+        args, grid = work.args, work.grid
         failing = kernel.versions.failing(args, grid) if kernel.versions is not None else ""
         if failing and kernel.versions is not None:
             other: Any = kernel.versions.general(failing)
-            self.launch(other, grid, args, stream=stream, sanitize=sanitize, tensors=tensors,
-                        cooperative=cooperative, programs=programs)
+            self._start(other, work, sanitize)
             return
-        if cooperative:
+        if work.cooperative:
             check_held(kernel.name, grid, kernel.resident)
-        work = _Work(grid, args, tensors, programs)
         if self.is_dry:
             self._launch(kernel, work)
         else:

@@ -14,6 +14,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime.selection import Selection
+from triton_xe.runtime.surroundings import SURROUNDINGS
 from triton_xe.runtime.torch_xpu import compilation
 from triton_xe.runtime.torch_xpu.autograd_threads import settle_at_exit
 from triton_xe.runtime.torch_xpu.library import Library, load
@@ -85,7 +86,9 @@ def activate(chosen: Selection, path: Path) -> None:
     if sys.modules["torch"].__version__.startswith("2.8."):
         properties = tuple(without_uuid(each) for each in properties)
     _loaded, _targets = made, chosen_targets
-    _extend_torch(Bindings(made, properties).names())
+    bindings = Bindings(made, properties)
+    SURROUNDINGS.append(bindings.launches)
+    _extend_torch(bindings.names())
     settle_at_exit()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.runtime.operator_traffic import SOURCES
+from triton_xe.runtime.torch_xpu.graphs import Graphs, Launches
 from triton_xe.runtime.torch_xpu.library import Library
 from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
 
@@ -29,21 +30,20 @@ class Bindings:
         self.properties = properties
         self.count = len(properties)
         self.fractions = [1.0] * self.count
+        self.launches = Launches(library)
         SOURCES.update({k: partial(library.take_traffic, k) for k in range(self.count)})
 
     def names(self) -> dict[str, Any]:
         functions = {f"_xpu_{name}": getattr(self, name) for name in vars(Bindings)
                      if not name.startswith("_") and name != "names"}
         missing = {name: _unsupported(name) for name in (
-            "_XPUGraph", "_xpu_graph_pool_handle", "_xpu_XPUAllocator", "_XPUMemPool",
-            "_xpu_customAllocator", "_xpu_changeCurrentAllocator", "_xpu_getAllocator",
-            "_xpu_beginAllocateCurrentThreadToPool", "_xpu_beginAllocateToPool",
-            "_xpu_endAllocateToPool", "_xpu_releasePool")}
+            "_xpu_XPUAllocator", "_xpu_customAllocator", "_xpu_changeCurrentAllocator",
+            "_xpu_getAllocator")}
         classes = {
             "_XpuDeviceProperties": XpuDeviceProperties,
             "_XpuStreamBase": _stream_class(self),
             "_XpuEventBase": _event_class(self)}
-        return functions | missing | classes
+        return functions | missing | classes | Graphs(self.library, self.launches).names()
 
     # devices -------------------------------------------------------------------------------------
 
@@ -121,9 +121,6 @@ class Bindings:
     def getStreamFromExternal(self, data_ptr: int, device: int) -> tuple[int, int, int]:
         default = self.functions.xe_stream_handle(self._checked(device), 0)
         return 0 if data_ptr == default else data_ptr, device, XPU_DEVICE_TYPE
-
-    def isCurrentStreamCapturing(self) -> bool:
-        return False
 
     # memory --------------------------------------------------------------------------------------
 

@@ -27,11 +27,11 @@ from pathlib import Path
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 
-HERE = Path(__file__).parent
+SOURCES = Path(__file__).parent / "shim"
 LIBRARY_NAME = "libtriton_xe_torch_xpu.so"
 # Two compilations of about equal length: reading torch's headers takes most of the time.
 UNITS = (
-    ("twin.cpp", "kernels.cpp", "composites.cpp"),
+    ("twin.cpp", "kernels.cpp", "composites.cpp", "capture.cpp", "profiler.cpp"),
     ("devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
 )
 FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
@@ -61,7 +61,8 @@ def installed_torch() -> Torch:
 
 
 def sources() -> tuple[Path, ...]:
-    return (HERE / "shim.h", HERE / "compat.h", *(HERE / name for unit in UNITS for name in unit))
+    named = (name for unit in UNITS for name in unit)
+    return tuple(SOURCES / name for name in ("shim.h", "compat.h", *named))
 
 
 def key(torch: Torch) -> str:
@@ -152,12 +153,12 @@ def _make(path: Path, compiler: str, torch: Torch) -> None:
 
 
 def _compile(compiler: str, torch: Torch, unit: Path, names: tuple[str, ...]) -> Path:
-    unit.write_text("".join(f'#include "{HERE / name}"\n' for name in names))
+    unit.write_text("".join(f'#include "{SOURCES / name}"\n' for name in names))
     include = torch.folder / "include"
     target = unit.with_suffix(".o")
     _run([
         compiler, torch.standard, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={torch.cxx11_abi}",
-        f"-I{include}", f"-I{include / 'torch/csrc/api/include'}",
+        f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", f"-I{include / 'kineto'}",
         "-c", str(unit), "-o", str(target)])
     return target
 

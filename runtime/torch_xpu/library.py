@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,13 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_stream_handle": (c_uint64, (c_int, c_int64)),
     "xe_timestamp": (c_int64, ()),
     "xe_take_traffic": (None, (c_int, POINTER(c_int64))),
+    "xe_graph_new": (c_void_p, ()),
+    "xe_graph_begin": (c_int, (c_void_p,)),
+    "xe_graph_end": (c_int, (c_void_p,)),
+    "xe_graph_size": (c_uint64, (c_void_p,)),
+    "xe_graph_replay": (c_int, (c_void_p, c_uint64, c_uint64)),
+    "xe_graph_drop": (None, (c_void_p,)),
+    "xe_note_kernel": (None, (c_char_p, c_int64, c_int64, c_int)),
     "xe_find_block": (
         c_int, (c_uint64, c_int, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_int))),
     "xe_track_writes": (None, ()),
@@ -74,9 +81,17 @@ class Library:
         values = (c_uint64 * len(capacities))(*capacities)
         count = int(self.functions.xe_start(len(capacities), values))
         if count < 0:
-            text = self.functions.xe_last_error().decode(errors="replace").splitlines()
-            raise DeviceError(f"torch did not accept the simulated xpu device: {text[0]}")
+            raise DeviceError(f"torch did not accept the simulated xpu device: {self._error()}")
         return count
+
+    def check(self, status: int) -> None:
+        """`RuntimeError`, as torch's own functions raise it, where a call failed."""
+        if status:
+            raise RuntimeError(self._error())
+
+    def _error(self) -> str:
+        text: str = self.functions.xe_last_error().decode(errors="replace")
+        return text.splitlines()[0]
 
     def allocation_of(self, pointer: int, *, freed: bool = False) -> Allocation | None:
         base, size, device = c_uint64(), c_uint64(), c_int()

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import NoReturn
 
 import triton_xe
 from triton_xe.hardware.target import Target
+
+
+@dataclass(frozen=True)
+class XpuUuid:
+    """Sixteen bytes, and their usual text."""
+
+    bytes: list[int]
+
+    def __str__(self) -> str:
+        return str(uuid.UUID(bytes=bytes(self.bytes)))
+
+
+CUDA_NAMES = {"multi_processor_count": "gpu_subslice_count", "L2_cache_size":
+              "last_level_cache_size", "shared_memory_per_block": "local_mem_size"}
+"""What libraries written for CUDA ask for, and its name here."""
 
 
 class XpuDeviceProperties(SimpleNamespace):
@@ -14,7 +31,14 @@ class XpuDeviceProperties(SimpleNamespace):
 
     `name` starts with the product and ends with the target's name; `architecture` packs the IP
     version the way the compute runtime does: release in the high bits, then the version.
+    Names of CUDA's properties are missing, as in torch's XPU build.
     """
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = CUDA_NAMES.get(name)
+        raise AttributeError(
+            f"'torch._C._XpuDeviceProperties' object has no attribute '{name}'" + (
+                f": torch has it for CUDA only; on xpu it is '{hint}'" if hint else ""))
 
     def __repr__(self) -> str:
         return (
@@ -57,13 +81,17 @@ def properties_of(target: Target, index: int) -> XpuDeviceProperties:
         architecture=_packed_version(target.ip_version),
         target_name=target.name,
         type="gpu",
-        uuid=uuid.uuid5(uuid.NAMESPACE_OID, f"triton-xe {target.name} {index}").bytes,
+        uuid=_uuid(f"triton-xe {target.name} {index}"),
     )
 
 
 def without_uuid(properties: XpuDeviceProperties) -> XpuDeviceProperties:
     """Those of torch 2.8, whose Inductor writes all properties into source code, bytes too."""
     return XpuDeviceProperties(**{k: v for k, v in vars(properties).items() if k != "uuid"})
+
+
+def _uuid(name: str) -> XpuUuid:
+    return XpuUuid(list(uuid.uuid5(uuid.NAMESPACE_OID, name).bytes))
 
 
 def _packed_version(version: tuple[int, ...]) -> int:

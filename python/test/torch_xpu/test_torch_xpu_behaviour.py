@@ -206,6 +206,33 @@ def test_generators() -> None:
         torch.rand(3, device="xpu", generator=torch.Generator())
 
 
+def test_generator_is_a_seed_and_an_offset() -> None:
+    generator = torch.Generator(device="xpu").manual_seed(3)
+    assert generator.get_offset() == 0
+    torch.rand(3, device="xpu", generator=generator)
+    offset = generator.get_offset()
+    assert offset > 0
+    assert offset % 4 == 0
+    second = torch.rand(3, device="xpu", generator=generator)
+    again = torch.Generator(device="xpu").manual_seed(3)
+    again.set_offset(offset)
+    assert torch.equal(torch.rand(3, device="xpu", generator=again), second)
+    assert generator.get_state().view(torch.int64).tolist() == [3, generator.get_offset()]
+    assert generator.clone_state().get_offset() == generator.get_offset()
+    with pytest.raises(RuntimeError, match="multiple of 4"):
+        generator.set_offset(3)
+    with pytest.raises(RuntimeError, match="16 bytes"):
+        generator.set_state(torch.Generator().get_state())
+
+
+def test_numbers_of_operators_look_independent() -> None:
+    torch.manual_seed(1)
+    rows = torch.stack([torch.randn(500, device="xpu") for _ in range(100)]).cpu().double()
+    assert abs(rows.mean()) < 0.02
+    assert abs(rows.std() - 1) < 0.02
+    assert (torch.corrcoef(rows) - torch.eye(100)).abs().max() < 0.25
+
+
 def test_seeding_and_fork_of_random_state() -> None:
     torch.manual_seed(7)
     want = torch.rand(2, device="xpu")
@@ -433,10 +460,35 @@ def test_sparse_is_refused_in_one_sentence() -> None:
         torch.eye(3, device="xpu").to_sparse()
 
 
-def test_profiler_runs() -> None:
-    with torch.autograd.profiler.profile() as profile:
-        torch.ones(2, device="xpu") + 1
-    assert any(event.key == "aten::add" for event in profile.key_averages())
+def test_profiler_shows_kernels_and_operators_with_device_times() -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    triton = pytest.importorskip("triton")
+    tl = triton.language
+
+    def noted(out, N: tl.constexpr):
+        tl.store(out + tl.arange(0, N), tl.arange(0, N))
+
+    globals()["tl"] = tl
+    kernel = triton.jit(noted)
+    out = torch.empty(16, dtype=torch.int32, device="xpu")
+    kernel[(1,)](out, N=16)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.XPU]) as seen:
+        for _ in range(3):
+            kernel[(1,)](out, N=16)
+        out.float() @ out.float()
+    on_device = {event.key: event for event in seen.key_averages() if event.device_time_total > 0}
+    assert on_device["noted"].count == 3
+    assert on_device["aten::dot"].device_time_total > 0
+
+
+def test_properties_that_torch_has_for_cuda_only() -> None:
+    properties = torch.xpu.get_device_properties()
+    with pytest.raises(AttributeError, match="on xpu it is 'gpu_subslice_count'"):
+        properties.multi_processor_count  # noqa: B018
+    assert getattr(properties, "regs_per_multiprocessor", 7) == 7
+    assert len(properties.uuid.bytes) == 16
+    assert str(properties.uuid).count("-") == 4
 
 
 def test_target_table_is_the_source(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -220,6 +221,9 @@ unsigned char* host_memory(std::size_t size) {
 }
 
 void free_block(void* pointer) {
+  if (free_after_graph([pointer] { free_block(pointer); })) {
+    return;
+  }
   auto base = reinterpret_cast<std::uintptr_t>(pointer);
   auto* bytes = static_cast<unsigned char*>(pointer);
   std::vector<Retired> leaving;
@@ -363,6 +367,9 @@ struct Adopted {
 };
 
 void release_adopted(void* context) {
+  if (free_after_graph([context] { release_adopted(context); })) {
+    return;
+  }
   std::unique_ptr<Adopted> adopted(static_cast<Adopted*>(context));
   std::vector<Retired> leaving;
   {
@@ -516,6 +523,32 @@ bool find_freed_block(std::uintptr_t pointer, Block* block) {
     }
   }
   return false;
+}
+
+std::vector<SavedBlock> save_blocks() {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  std::vector<SavedBlock> saved;
+  for (const auto& [base, entry] : heap().blocks) {
+    auto* bytes = reinterpret_cast<const unsigned char*>(base);
+    saved.push_back({base, {bytes, bytes + entry.size}});
+  }
+  return saved;
+}
+
+void restore_blocks(const std::vector<SavedBlock>& saved, int byte) {
+  std::lock_guard<std::mutex> lock(heap().mutex);
+  auto old = saved.begin();  // both are in the order of their addresses
+  for (const auto& [base, entry] : heap().blocks) {
+    while (old != saved.end() && old->base < base) {
+      ++old;
+    }
+    auto* bytes = reinterpret_cast<void*>(base);
+    if (old != saved.end() && old->base == base) {
+      std::memcpy(bytes, old->bytes.data(), std::min(old->bytes.size(), entry.size));
+    } else {
+      std::memset(bytes, byte, entry.size);
+    }
+  }
 }
 
 std::int64_t guard_violations() {

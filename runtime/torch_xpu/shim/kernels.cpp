@@ -59,7 +59,7 @@ at::Tensor on_cpu(const at::Tensor& tensor) {
   return tensor.is_xpu() ? twin_tensor(tensor) : tensor;
 }
 
-void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
+void copy_now(const at::Tensor& to, const at::Tensor& from) {
   at::AutoDispatchBelowADInplaceOrView below;
   on_cpu(to).copy_(on_cpu(from));
   mark_written(to);
@@ -68,15 +68,27 @@ void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
                 {1, from.is_xpu() ? bytes : 0, to.is_xpu() ? bytes : 0});
 }
 
-at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
+void copy_bytes(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  if (!capturing()) {
+    return copy_now(to, from);
+  }
+  if (to.is_xpu()) {
+    copy_now(to, from);
+  } else if (!non_blocking) {
+    refuse_in_capture("a copy to the host");
+  }
+  record([to = same_tensor(to), from = same_tensor(from)] { copy_now(to, from); });
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   if (!self.is_same(source)) {
-    copy_bytes(self, source);
+    copy_bytes(self, source, non_blocking);
   }
   return self;
 }
 
-at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool) {
-  copy_bytes(to, self);
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
+  copy_bytes(to, self, non_blocking);
   return to;
 }
 
@@ -99,11 +111,12 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
   if (to.sizes() != self.sizes()) {
     to.resize_(self.sizes());
   }
-  copy_bytes(to, self);
+  copy_bytes(to, self, false);
   return to;
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
+  refuse_in_capture("a value that is read by the host (`item()`, `if tensor:`)");
   at::AutoDispatchBelowADInplaceOrView below;
   return at::_local_scalar_dense(twin_tensor(self));
 }

@@ -6,10 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
@@ -18,6 +22,13 @@
 namespace torch {
 class Library;
 }
+
+namespace c10 {
+class OperatorHandle;
+}
+
+// 1 while torch.profiler records what the device does.
+extern "C" int xe_profiling;
 
 namespace triton_xe {
 
@@ -73,7 +84,7 @@ class DeviceScope {
 // generators.cpp ----------------------------------------------------------------------------------
 const at::Generator& default_generator(c10::DeviceIndex index);
 at::Generator new_generator(c10::DeviceIndex index);
-// The CPU generator that produces an XPU generator's numbers.
+// The CPU generator that makes the numbers of an XPU generator's next operator.
 const at::Generator& inner_generator(const at::Generator& generator);
 
 // addresses.cpp: see there ------------------------------------------------------------------------
@@ -120,6 +131,14 @@ void mark_written(const at::Tensor& tensor);
 void mark_written(const void* data, std::size_t size);
 // How many blocks were freed with damaged guard bytes.
 std::int64_t guard_violations();
+struct SavedBlock {
+  std::uintptr_t base;
+  std::vector<unsigned char> bytes;
+};
+// The contents of all live blocks.
+std::vector<SavedBlock> save_blocks();
+// Puts contents back, and fills the blocks that were made since with `byte`.
+void restore_blocks(const std::vector<SavedBlock>& saved, int byte);
 // Device memory that is owned by `storage`, a CPU storage.
 c10::DataPtr adopt(c10::Storage storage, c10::DeviceIndex index);
 
@@ -127,6 +146,28 @@ c10::DataPtr adopt(c10::Storage storage, c10::DeviceIndex index);
 c10::Storage twin_storage(const c10::Storage& storage);
 at::Tensor twin_tensor(const at::Tensor& tensor, const c10::Storage& twin);
 at::Tensor twin_tensor(const at::Tensor& tensor);
+
+// capture.cpp: see there --------------------------------------------------------------------------
+struct Graph;
+Graph* new_graph();
+void begin_capture(Graph* graph);
+void end_capture(Graph* graph);
+// How many operators the graph holds so far, and the replay of some of them.
+std::size_t size_of(const Graph* graph);
+void replay(const Graph* graph, std::size_t from, std::size_t to);
+void drop(Graph* graph);
+bool capturing();
+void record(std::function<void()> step);
+// Whether a graph is being captured, which then frees the memory when it is dropped.
+bool free_after_graph(std::function<void()> free);
+void refuse_in_capture(const std::string& what);
+// A tensor of the same memory and shape, which in-place changes of the other's shape leave alone.
+at::Tensor same_tensor(const at::Tensor& tensor);
+
+// profiler.cpp ------------------------------------------------------------------------------------
+// Times in nanoseconds of the system's clock.
+void note_kernel(std::string name, std::int64_t start, std::int64_t end, c10::DeviceIndex device);
+void register_profiler();
 
 // What follows may throw, so it runs when Python asks for it and not while the library is loaded,
 // where an exception would end the process.
@@ -137,6 +178,8 @@ void register_composites(torch::Library& xpu, torch::Library& autograd);
 
 // fallback.cpp ------------------------------------------------------------------------------------
 void register_fallback(torch::Library& everything);
+// Runs an operator of XPU tensors as the fallback does, for kernels that add to it.
+void run_on_cpu(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
 // The fallback for each operator whose composite body must not run on XPU tensors; returns their
 // number.  After register_kernels: operators with a kernel keep it.
 int register_operators(torch::Library& xpu);

@@ -18,6 +18,20 @@ torch::Library& library(torch::Library::Kind kind, const char* name,
   return *new torch::Library(kind, name, key, __FILE__, __LINE__);
 }
 
+// 0, or -1 with the reason in `last_error`.
+template <typename F>
+int attempt(F action) {
+  try {
+    action();
+    return 0;
+  } catch (const c10::Error& error) {
+    last_error = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    last_error = error.what();
+  }
+  return -1;
+}
+
 int start(int count, const std::uint64_t* capacities) {
   using c10::DispatchKey;
   using torch::Library;
@@ -33,6 +47,7 @@ int start(int count, const std::uint64_t* capacities) {
     triton_xe::set_capacity(static_cast<c10::DeviceIndex>(i), capacities[i]);
   }
   triton_xe::set_device_count(count);
+  triton_xe::register_profiler();
   return operators;
 }
 
@@ -61,6 +76,38 @@ const char* xe_last_error() {
 // made "no XPU" the answer for the rest of the process.
 int xe_hooks_active() {
   return triton_xe::hooks_active();
+}
+
+void* xe_graph_new() {
+  return triton_xe::new_graph();
+}
+
+int xe_graph_begin(void* graph) {
+  return attempt([&] { triton_xe::begin_capture(static_cast<triton_xe::Graph*>(graph)); });
+}
+
+int xe_graph_end(void* graph) {
+  return attempt([&] { triton_xe::end_capture(static_cast<triton_xe::Graph*>(graph)); });
+}
+
+std::uint64_t xe_graph_size(void* graph) {
+  return triton_xe::size_of(static_cast<triton_xe::Graph*>(graph));
+}
+
+int xe_graph_replay(void* graph, std::uint64_t from, std::uint64_t to) {
+  return attempt([&] { triton_xe::replay(static_cast<triton_xe::Graph*>(graph), from, to); });
+}
+
+void xe_graph_drop(void* graph) {
+  triton_xe::drop(static_cast<triton_xe::Graph*>(graph));
+}
+
+int xe_capturing() {
+  return triton_xe::capturing();
+}
+
+void xe_note_kernel(const char* name, std::int64_t start, std::int64_t end, int device) {
+  triton_xe::note_kernel(name, start, end, static_cast<c10::DeviceIndex>(device));
 }
 
 int xe_get_device() {

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <string_view>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
@@ -46,6 +48,46 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
   return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
 }
 
+// A list of tensors, of tensors and Nones, or of such lists.
+bool holds_tensors(const IValue& value) {
+  if (!value.isList()) {
+    return false;
+  }
+  for (const IValue& inner : value.toListRef()) {
+    if (inner.isTensor() || holds_tensors(inner)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A new list of what `change` makes of the elements.
+template <typename F>
+IValue each_of(const IValue& list, F change) {
+  auto old = list.toList();
+  c10::impl::GenericList made(old.elementType());
+  made.reserve(old.size());
+  for (const IValue& element : list.toListRef()) {
+    IValue inner = element;
+    change(inner);
+    made.push_back(std::move(inner));
+  }
+  return made;
+}
+
+std::int64_t clock_ns() {
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+bool starts_with(std::string_view name, std::string_view prefix) {
+  return name.substr(0, prefix.size()) == prefix;
+}
+
+bool ends_with(std::string_view name, std::string_view suffix) {
+  return name.size() >= suffix.size() && name.substr(name.size() - suffix.size()) == suffix;
+}
+
 // One operator call: what its arguments were, and their twins.
 class Call {
  public:
@@ -58,7 +100,13 @@ class Call {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       replace_argument((*stack_)[first_ + i], arguments[i]);
     }
+    auto begin = xe_profiling ? clock_ns() : 0;
+    widen_halves();
     invoke();
+    narrow_results();
+    if (xe_profiling) {
+      note_kernel(op_.operator_name().name, begin, clock_ns(), device_);
+    }
     for (auto& twin : twins_) {
       update_original(twin);
       if (twin.written) {
@@ -90,17 +138,8 @@ class Call {
   void find_device() {
     for (auto i = first_; i < stack_->size(); ++i) {
       const auto& value = (*stack_)[i];
-      if (value.isTensor()) {
-        note_tensor(value.toTensor());
-      } else if (value.isTensorList()) {
-        for (const at::Tensor& tensor : value.toTensorList()) {
-          note_tensor(tensor);
-        }
-      } else if (value.isOptionalTensorList()) {
-        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
-          note_tensor(tensor.value_or(at::Tensor()));
-        }
-      } else if (value.isDevice() && value.toDevice().is_xpu() && device_ < 0) {
+      note_tensors(value);
+      if (value.isDevice() && value.toDevice().is_xpu() && device_ < 0) {
         device_ = checked_device(value.toDevice().index());
       } else if (value.isGenerator() && device_ < 0 && value.toGenerator().device().is_xpu()) {
         generator_device_ = value.toGenerator().device().index();
@@ -108,6 +147,16 @@ class Call {
     }
     if (device_ < 0) {
       device_ = generator_device_ < 0 ? current_device() : generator_device_;
+    }
+  }
+
+  void note_tensors(const IValue& value) {
+    if (value.isTensor()) {
+      note_tensor(value.toTensor());
+    } else if (value.isList()) {
+      for (const IValue& inner : value.toListRef()) {
+        note_tensors(inner);
+      }
     }
   }
 
@@ -144,18 +193,8 @@ class Call {
     writes_ = writes(argument);
     if (value.isTensor()) {
       replace_tensor(value);
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> cpu;
-      for (const at::Tensor& tensor : value.toTensorList()) {
-        cpu.push_back(twin_of(tensor));
-      }
-      value = std::move(cpu);
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> cpu;
-      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
-        cpu.push_back(tensor ? std::make_optional(twin_of(*tensor)) : tensor);
-      }
-      value = std::move(cpu);
+    } else if (holds_tensors(value)) {
+      value = each_of(value, [&](IValue& inner) { replace_argument(inner, argument); });
     } else if (value.isDevice() && value.toDevice().is_xpu()) {
       value = at::Device(at::kCPU);
     } else if (value.isGenerator()) {
@@ -205,6 +244,28 @@ class Call {
     }
     storages_.push_back({storage, twin_storage(storage)});
     return storages_.size() - 1;
+  }
+
+  // The CPU has no Fourier transform of 16-bit numbers; a GPU computes them in 32 bits as well.
+  void widen_halves() {
+    if (!starts_with(op_.operator_name().name, "aten::_fft_") ||
+        !op_.operator_name().overload_name.empty()) {
+      return;
+    }
+    auto& value = (*stack_)[first_];
+    narrow_ = value.toTensor().scalar_type() == at::kHalf ||
+        value.toTensor().scalar_type() == at::kComplexHalf;
+    if (narrow_) {
+      auto wide = value.toTensor().is_complex() ? at::kComplexFloat : at::kFloat;
+      value = value.toTensor().to(wide);
+    }
+  }
+
+  void narrow_results() {
+    if (narrow_) {
+      auto& value = stack_->back();
+      value = value.toTensor().to(value.toTensor().is_complex() ? at::kComplexHalf : at::kHalf);
+    }
   }
 
   // Draws from the device's generator also where the kernel uses the CPU's default one (dropout).
@@ -285,12 +346,8 @@ class Call {
   void replace_result(IValue& value) {
     if (value.isTensor()) {
       value = result_of(value.toTensor());
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> xpu;
-      for (const at::Tensor& tensor : value.toTensorList()) {
-        xpu.push_back(result_of(tensor));
-      }
-      value = std::move(xpu);
+    } else if (holds_tensors(value)) {
+      value = each_of(value, [&](IValue& inner) { replace_result(inner); });
     }
   }
 
@@ -369,20 +426,73 @@ class Call {
   Traffic traffic_{1, 0, 0};
   bool has_generator_ = false;
   bool writes_ = false;
+  bool narrow_ = false;
   c10::SmallVector<Twin, 4> twins_;
   c10::SmallVector<TwinStorage, 4> storages_;
 };
 
-void fallback(const c10::OperatorHandle& op, Stack* stack) {
+// A value that a replay can use again: numbers on the host keep what they were.
+IValue frozen(const IValue& value) {
+  if (value.isTensor()) {
+    const auto& tensor = value.toTensor();
+    bool number = tensor.defined() && tensor.device().is_cpu() && tensor.dim() == 0;
+    return number ? tensor.clone() : same_tensor(tensor);
+  }
+  return holds_tensors(value) ? each_of(value, [](IValue& inner) { inner = frozen(inner); })
+                              : value;
+}
+
+std::vector<IValue> frozen(const Stack& stack, std::size_t count) {
+  std::vector<IValue> made;
+  for (auto i = stack.size() - count; i < stack.size(); ++i) {
+    made.push_back(frozen(stack[i]));
+  }
+  return made;
+}
+
+// Moves a result of a replay to where the capture's was.
+void write_back(const IValue& to, const IValue& from) {
+  if (holds_tensors(to)) {
+    for (std::size_t i = 0; i < to.toListRef().size(); ++i) {
+      write_back(to.toListRef()[i], from.toListRef()[i]);
+    }
+  } else if (to.isTensor() && to.toTensor().defined() && to.toTensor().is_xpu() &&
+             !to.toTensor().storage().is_alias_of(from.toTensor().storage())) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    twin_tensor(to.toTensor()).copy_(twin_tensor(from.toTensor()));
+  }
+}
+
+void check_can_be_captured(const c10::OperatorHandle& op) {
+  auto name = c10::toString(op.operator_name());
+  if (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) {
+    refuse_in_capture(name);
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !starts_with(name, "c10d::"), name, ": the simulated xpu device captures no collectives.");
+}
+
+void capture(const c10::OperatorHandle& op, Stack* stack) {
+  check_can_be_captured(op);
+  auto arguments = frozen(*stack, op.schema().arguments().size());
   Call(op, stack).run();
+  auto results = frozen(*stack, op.schema().returns().size());
+  record([op, arguments, results, device = current_device()] {
+    DeviceScope scope(device);
+    Stack again(arguments);
+    Call(op, &again).run();
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      write_back(results[i], again[again.size() - results.size() + i]);
+    }
+  });
 }
 
-bool starts_with(std::string_view name, std::string_view prefix) {
-  return name.substr(0, prefix.size()) == prefix;
-}
-
-bool ends_with(std::string_view name, std::string_view suffix) {
-  return name.size() >= suffix.size() && name.substr(name.size() - suffix.size()) == suffix;
+void fallback(const c10::OperatorHandle& op, Stack* stack) {
+  if (capturing()) {
+    capture(op, stack);
+  } else {
+    Call(op, stack).run();
+  }
 }
 
 // Composites that are right as they are: they only allocate, copy, alias or ask.
@@ -434,7 +544,7 @@ bool needs_fallback(const c10::OperatorHandle& op) {
                    DispatchKey::CompositeExplicitAutogradNonFunctional}) {
     has_body = has_body || op.hasKernelForDispatchKey(key);
   }
-  return has_body && !keeps_composite(std::string_view(name).substr(6)) &&
+  return has_body && !op.hasTag(at::Tag::inplace_view) && !keeps_composite(std::string_view(name).substr(6)) &&
       may_run_kernels(op) && !returns_view(op.schema());
 }
 
@@ -443,6 +553,10 @@ bool needs_fallback(const c10::OperatorHandle& op) {
 void register_fallback(torch::Library& everything) {
   hold_results();
   everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+void run_on_cpu(const c10::OperatorHandle& op, std::vector<IValue>* stack) {
+  fallback(op, stack);
 }
 
 int register_operators(torch::Library& xpu) {

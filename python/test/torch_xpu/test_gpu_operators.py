@@ -1,0 +1,79 @@
+"""Operators that torch's XPU build has and its CPU build has not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("xpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+@pytest.mark.parametrize(("bins", "low", "high"), [(5, 0, 0), (7, 3, 52), (49, 0, 49), (3, 9, 10)])
+def test_histogram_of_integers(dtype: torch.dtype, bins: int, low: int, high: int) -> None:
+    torch.manual_seed(bins)
+    values = torch.randint(0, 60, (200,)).to(dtype)
+    counts = torch.histc(values.to("xpu"), bins, low, high)
+    assert counts.dtype == dtype
+    ends = (low, high) if low != high else (int(values.min()), int(values.max()))
+    inside = [int(v) for v in values if ends[0] <= v <= ends[1]]
+    want = np.bincount([min((v - ends[0]) * bins // (ends[1] - ends[0]), bins - 1) for v in inside],
+                       minlength=bins)
+    assert counts.tolist() == want.tolist()
+    out = torch.empty(0, dtype=dtype, device="xpu")
+    torch.histc(values.to("xpu"), bins, low, high, out=out)
+    assert out.tolist() == want.tolist()
+
+
+def test_histogram_of_equal_integers() -> None:
+    assert torch.histc(torch.full((4,), 7, device="xpu"), 2).tolist() == [0, 4]
+
+
+@pytest.mark.parametrize("name", "fft ifft rfft irfft hfft ihfft fft2 irfft2".split())
+def test_fourier_transforms_of_halves(name: str) -> None:
+    x = torch.randn(8, 8, dtype=torch.half)
+    got = getattr(torch.fft, name)(x.to("xpu"))
+    want = getattr(torch.fft, name)(x.float())
+    assert got.dtype in (torch.half, torch.complex32)
+    wide = torch.complex64 if got.is_complex() else torch.float
+    torch.testing.assert_close(got.cpu().to(wide), want, rtol=1e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "baddbmm"])
+def test_products_with_a_wider_result(name: str) -> None:
+    shape = (2, 4, 8) if "bmm" in name else (4, 8)
+    left = torch.randn(shape, dtype=torch.bfloat16, device="xpu")
+    right = left.mT.contiguous()
+    added = [torch.ones((*left.shape[:-1], 4), dtype=torch.bfloat16, device="xpu")]
+    arguments = (added if "add" in name else []) + [left, right]
+    got = getattr(torch, name)(*arguments, out_dtype=torch.float32)
+    assert got.dtype == torch.float32
+    want = getattr(torch, name)(*(x.cpu().float() for x in arguments))
+    torch.testing.assert_close(got.cpu(), want)
+
+
+def test_weights_of_four_bits() -> None:
+    torch.manual_seed(0)
+    codes = torch.randint(0, 16, (24, 64), dtype=torch.uint8)
+    scale, zeros = torch.rand(24, 2) + 0.5, torch.randint(0, 16, (24, 2), dtype=torch.int8)
+    packed = torch.ops.aten._convert_weight_to_int4pack(
+        (codes[:, ::2] | codes[:, 1::2] << 4).to("xpu"), 8)
+    assert packed.shape == (24, 8)
+    x = torch.randn(5, 64)
+    got = torch.ops.aten._weight_int4pack_mm_with_scales_and_zeros(
+        x.to("xpu"), packed, 32, scale.T.contiguous().to("xpu"), zeros.T.contiguous().to("xpu"))
+    each = lambda values: values.repeat_interleave(32, 1)  # noqa: E731
+    torch.testing.assert_close(got.cpu(), x @ ((codes - each(zeros)) * each(scale)).T)
+
+
+def test_in_place_views_while_tracing() -> None:
+    def change(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return y.unsqueeze_(1).transpose_(0, 2).squeeze_().t_() * 2
+
+    x = torch.randn(3, 4, device="xpu")
+    compiled = torch.compile(change, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), change(x))
+    exported = torch.export.export(torch.nn.Identity(), (x,)).module()
+    assert exported(x).shape == (3, 4)
