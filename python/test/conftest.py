@@ -8,13 +8,16 @@ from triton_xe import triton_versions
 def pytest_addoption(parser):
     parser.addoption(
         "--full", action="store_true",
-        help="the GEMM suite tries every combination of its settings, not only every pair",
+        help="every combination of settings instead of all pairs, and the tests marked slow",
     )
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    full = config.getoption("--full")
     here = triton_versions.installed().number
     for item in items:
+        if item.get_closest_marker("slow") and not full:
+            item.add_marker(pytest.mark.skip(reason="slow: run with --full"))
         for mark in item.iter_markers("since_triton"):
             if here < mark.args:
                 since = ".".join(map(str, mark.args))

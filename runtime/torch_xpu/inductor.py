@@ -1,4 +1,4 @@
-"""What Inductor needs, set when it is imported: importing it here would slow `import torch`.
+"""What parts of torch need, set when they are imported: importing them would slow `import torch`.
 
 - Benchmarking: Inductor times a kernel over hundreds of launches; on the simulator one must do.
 - The static launcher takes native GPU code, which a simulated device has not.
@@ -19,6 +19,7 @@ from typing import Any
 
 from triton_xe import knobs
 from triton_xe.hardware.target import target
+from triton_xe.runtime.torch_xpu import distributed
 
 
 def benchmark(self: Any, call: Callable[[], Any], **_: Any) -> float:
@@ -63,6 +64,7 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.config": _adjust_config,
     "triton.compiler.compiler": _adjust_compiler,
+    "torch.distributed.distributed_c10d": distributed.adjust,
 }
 
 
