@@ -40,7 +40,14 @@ from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.tt import memory, ops
 from triton_xe.dialects.tt.structure import CallOp, FuncOp
 from triton_xe.dialects.ttg import BarrierOp, ConvertLayoutOp, MemDescType
-from triton_xe.dialects.xe import AdvanceOp, BlockLoadOp, BlockStoreOp, CursorOp
+from triton_xe.dialects.xe import (
+    AdvanceOp,
+    BarrierArriveOp,
+    BarrierWaitOp,
+    BlockLoadOp,
+    BlockStoreOp,
+    CursorOp,
+)
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, functions
 
@@ -219,11 +226,22 @@ class _Walk:
         for op in list(block.ops):
             if isinstance(op, BarrierOp):
                 pending = NOTHING if self.order.is_kept_by(op) else pending
+            elif isinstance(op, BarrierWaitOp):
+                pending = pending if self.since_arrival(op) else NOTHING
             elif type(op) in _CONTROL:
                 pending = self.control(op, pending)
             else:
                 pending = self.access(op, pending)
         return pending
+
+    def since_arrival(self, wait: BarrierWaitOp) -> bool:
+        """Whether something was accessed between the halves of a barrier."""
+        op = wait.prev_op
+        while op is not None and not isinstance(op, BarrierArriveOp):
+            if any(type(inner) is CallOp or self.order.earlier(inner) for inner in op.walk()):
+                return True
+            op = op.prev_op
+        return False
 
     def control(self, op: Operation, pending: Bases) -> Bases:
         """Through the regions of an if, or twice through those of a loop."""

@@ -38,6 +38,7 @@ from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
 from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
 from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
+from triton_xe.lowering.raise_calls import RaiseCallsPass
 from triton_xe.lowering.rewriting import all_of
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
@@ -58,6 +59,7 @@ def _itself(made: type[ModulePass]) -> type[ModulePass]:
 
 PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("xetile", (
+        RaiseCallsPass,
         ExpandDescriptorsPass,
         CopyAtOncePass,
         DecomposeScaledDotsPass,
@@ -83,8 +85,8 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 )
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
-    RaiseSurfacesPass, JoinHalvesPass, SplitInsidePass, AssignDpasPass, SumAfterLoopsPass,
-    SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
+    JoinHalvesPass, SplitInsidePass, SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass,
+    ScatterInPlacePass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

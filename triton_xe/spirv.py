@@ -62,7 +62,7 @@ def instructions(binary: bytes) -> Iterator[tuple[int, int, int]]:
 
 _WITHOUT_RESULT = frozenset({
     0, 8, 56, 62, 63, 64, 224, 225, 228, 246, 247, 249, 250, 251, 252, 253, 254, 255, 256, 257, 317,
-    5576, 5578, 5630,
+    5576, 5578, 5630, 6142, 6143,
 })
 """Instructions of a function's body that define nothing: stores, barriers, branches, lines."""
 _RESULT_FIRST = frozenset({7, 11, *range(19, 40), 73, 248})

@@ -63,6 +63,8 @@ class Emitter(Writer):
         self.values: dict[SSAValue, Any] = {}
         self.axis = AxisAnalysis()
         self.loop_depth = 0
+        self.has_arrived = False
+        """Between `xe.barrier_arrive` and `xe.barrier_wait`, where no other barrier may stand."""
         self.frames: list[Any] = []
         self.targets: dict[Block, ir.Block] = {}
         self.joins: dict[SSAValue, list[Any]] = {}

@@ -49,11 +49,16 @@ class AssignDpasPass(TargetedPass):
     """Dots get DPAS layouts."""
 
     name: ClassVar = "assign-dpas"
+    keeps_layouts: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.native_device(op)
-        if target is not None:
-            for function in functions(op):
+        if target is None:
+            return
+        for function in functions(op):
+            if self.keeps_layouts:
+                legalize_block_layouts(function, target, module_warps(op))
+            else:
                 _assign_function(function, target, module_warps(op))
 
 

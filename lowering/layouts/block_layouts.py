@@ -35,7 +35,7 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
     accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
     found = [op for op in accesses if not is_block(op.value.type)]
     for op in found:
-        encoding = layout_attr(_block_layout(shape_of(op.value), target, num_warps))
+        encoding = layout_attr(block_layout(shape_of(op.value), target, num_warps))
         if isinstance(op, BlockStoreOp):
             op.operands[0] = converted(op.value, encoding, InsertPoint.before(op))
         else:
@@ -49,7 +49,7 @@ def is_worth_a_block(
     stores: bool = False, transposed: bool = False,
 ) -> bool:
     """Whether blocks move a matrix that no dot gave a layout, with fewer messages than gathers."""
-    layout = to_linear_layout(_block_layout(shape, target, num_warps), shape)
+    layout = to_linear_layout(block_layout(shape, target, num_warps), shape)
     plan = (plan_block_store if stores else plan_block_load)(
         layout, SurfaceFacts(contiguous_dim=0 if transposed else 1), bits, target)
     if not isinstance(plan, BlockPlan):
@@ -82,7 +82,7 @@ def _transposed(op: BlockLoadOp, target: Target, num_warps: int) -> BlockLoadOp:
     return new
 
 
-def _block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
+def block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
     """The layout of a DPAS result of that shape."""
     rows = min(8, shape[0])
     dpas = Dpas("f16", "f16", "f32", rows, target.dpas_execution_size)

@@ -17,6 +17,7 @@ EXTENSIONS = (
     "SPV_EXT_shader_atomic_float_min_max",
     "SPV_INTEL_subgroups",
     "SPV_INTEL_inline_assembly",
+    "SPV_INTEL_split_barrier",
     "SPV_KHR_bit_instructions",
     "SPV_KHR_shader_clock",
 )

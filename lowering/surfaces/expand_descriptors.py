@@ -74,11 +74,14 @@ def _expand(op: Operation) -> None:
     write = _Writer(op, type_)
     pointers, mask = write.accesses(made, op.indices)
     if isinstance(op, DescriptorStoreOp):
-        Rewriter.replace_op(op, StoreOp(operands=[pointers, block, [mask]]))
+        store = StoreOp(operands=[pointers, block, [mask]])
+        store.attributes |= op.attributes
+        Rewriter.replace_op(op, store)
         return
     padding = math.nan if made.pads_with_nan else 0
     other = write.constant(type_, padding)
     load = LoadOp(operands=[pointers, [mask], [other]], result_types=[type_])
+    load.attributes |= op.attributes
     Rewriter.replace_op(op, load)
 
 

@@ -70,6 +70,8 @@ from triton_xe.lowering.surfaces.surfaces import (
 )
 from triton_xe.lowering.targeted_pass import TargetedPass
 
+BLOCK = "xe.block"
+"""Attribute of a load or store that the program wants as 2D messages."""
 RUNS = "xe.runs"
 """Attribute of an scf.for that is known to run at least once."""
 VERSIONS = "xe.versions"
@@ -94,8 +96,15 @@ class RaiseSurfacesPass(TargetedPass):
     """Loads and stores of matrices -> accesses to surfaces."""
 
     name: ClassVar = "raise-surfaces"
+    keeps_layouts: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self._raise(op)
+        for prefetched in all_of(op, xe.PrefetchedOp):
+            if not isinstance(prefetched.value.owner, xe.BlockLoadOp):
+                Rewriter.erase_op(prefetched)
+
+    def _raise(self, op: ModuleOp) -> None:
         target = self.native_device(op)
         if target is None:
             device = self.device(op)
@@ -108,7 +117,11 @@ class RaiseSurfacesPass(TargetedPass):
         for function in functions(op):
             affine = Affine()
             copies = Copies(target, module_warps(op), affine)
-            loads = [*_dot_loads(function, target), *_copied(function, copies)]
+            loads = (
+                [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
+                if self.keeps_layouts
+                else [*_dot_loads(function, target), *_copied(function, copies)]
+            )
             for sites in _joined(_sites(list(dict.fromkeys(loads)), affine)):
                 if _stays_inside(sites[0].anchor):
                     _version(sites)
@@ -119,7 +132,9 @@ class RaiseSurfacesPass(TargetedPass):
             for store in all_of(function, StoreOp):
                 if in_slow_version(store):
                     continue
-                if stores_dot(store.value, target) or stores_blocks(store.value):
+                if BLOCK in store.attributes or (not self.keeps_layouts and (
+                    stores_dot(store.value, target) or stores_blocks(store.value)
+                )):
                     _raise_store(store, affine)
             erase_dead(function)
 

@@ -25,6 +25,7 @@ from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_warps
@@ -48,11 +49,13 @@ class ConvertToXeTilePass(TargetedPass):
 
     name: ClassVar = "convert-to-xetile"
     num_stages: int = 2
+    keeps_layouts: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)
+        stages = 1 if self.keeps_layouts else self.num_stages  # such programs prefetch themselves
         for function in functions(op):
-            _Conversion(function, target, module_warps(op), self.num_stages).run()
+            _Conversion(function, target, module_warps(op), stages).run()
             erase_dead(function)
 
 
@@ -154,6 +157,10 @@ class _Conversion:
         elif isinstance(user, xe.BlockStoreOp):
             self._store(user, self._init_tile(cursor, user))
             Rewriter.erase_op(cursor)
+        elif isinstance(user, xe.BlockLoadOp) and _is_prefetch(user):
+            share = self._share(cursor, user, InsertPoint.before(cursor))
+            self._prefetch_at(user, share)
+            Rewriter.erase_op(cursor)
         elif isinstance(user, xe.BlockLoadOp):
             self._load(user, self._init_tile(cursor, user))
             Rewriter.erase_op(cursor)
@@ -189,13 +196,16 @@ class _Conversion:
     def _carried_cursor(self, cursor: xe.CursorOp, loop: scf.ForOp, index: int) -> None:
         body = loop.body.block
         (load, *_), advance = carried_uses(body.args[index + 1])
-        start = self._init_tile(cursor, load)
         steps = [advance.rows, advance.columns]
-        loop = self._prefetch(cursor, load, loop, steps)
+        if _is_prefetch(load):
+            start = self._share(cursor, load, InsertPoint.before(loop))
+        else:
+            start = self._init_tile(cursor, load)
+            loop = self._prefetch(cursor, load, loop, steps)
         loop.operands[index + 3] = start
         new_arg = Rewriter.replace_value_with_new_type(body.args[index + 1], start.type)
         Rewriter.replace_value_with_new_type(loop.results[index], start.type)
-        self._load(load, new_arg)
+        (self._prefetch_at if _is_prefetch(load) else self._load)(load, new_arg)
         Rewriter.replace_op(advance, xetile.UpdateTileOffsetOp(tile=new_arg, offsets=steps))
         Rewriter.erase_op(cursor)
 
@@ -233,23 +243,9 @@ class _Conversion:
     ) -> scf.ForOp:
         """Bring the tile of `num_stages - 1` iterations later into the cache; the new loop."""
         ahead = self.num_stages - 1
-        if ahead < 1:
+        part = None if ahead < 1 else self._prefetched_part(cursor, load, InsertPoint.before(loop))
+        if part is None:
             return loop
-        transposed, kind = _access_type(load)
-        shape = kind.get_shape()
-        rows, columns = _memory_order((shape[0], shape[1]), transposed)
-        bits = bit_width(kind.element_type)
-        plan = plan_prefetch(rows, columns, bits, self.num_warps, self.target)
-        if isinstance(plan, Refusal) or len(plan.messages) != 1:
-            return loop
-        whole = self._new_tile(
-            cursor, (cursor.y, cursor.x), xetile.tile_type(rows, columns, kind.element_type)
-        )
-        part_type = xetile.tile_type(plan.shape.height, plan.shape.width, kind.element_type)
-        part = xetile.InitCoopTileOp(
-            tile=whole, coop_id=self.warp(), coop_size=self.num_warps, part_type=part_type
-        )
-        Rewriter.insert_op(part, InsertPoint.before(loop))
         at: SSAValue = part.part
         for _ in range(ahead):
             moved = xetile.UpdateTileOffsetOp(tile=at, offsets=steps)
@@ -266,6 +262,47 @@ class _Conversion:
         Rewriter.insert_op([prefetch, moved], InsertPoint.before(end))
         yield_more(new_loop, [moved.moved])
         return new_loop
+
+    def _prefetched_part(
+        self, cursor: xe.CursorOp, load: xe.BlockLoadOp, at: InsertPoint
+    ) -> xetile.InitCoopTileOp | None:
+        """This warp's share of a tile that one message each prefetches; None where none can."""
+        transposed, kind = _access_type(load)
+        shape = kind.get_shape()
+        rows, columns = _memory_order((shape[0], shape[1]), transposed)
+        bits = bit_width(kind.element_type)
+        plan = plan_prefetch(rows, columns, bits, self.num_warps, self.target)
+        if isinstance(plan, Refusal) or len(plan.messages) != 1:
+            return None
+        whole = self._new_tile(
+            cursor, (cursor.y, cursor.x), xetile.tile_type(rows, columns, kind.element_type)
+        )
+        part_type = xetile.tile_type(plan.shape.height, plan.shape.width, kind.element_type)
+        part = xetile.InitCoopTileOp(
+            tile=whole, coop_id=self.warp(), coop_size=self.num_warps, part_type=part_type
+        )
+        Rewriter.insert_op(part, at)
+        return part
+
+    def _share(self, cursor: xe.CursorOp, load: xe.BlockLoadOp, at: InsertPoint) -> SSAValue:
+        """`_prefetched_part` for a prefetch that the program states."""
+        part = self._prefetched_part(cursor, load, at)
+        if part is None:
+            raise UnsupportedError(
+                f"a prefetch of {'x'.join(map(str, load.value.type.get_shape()))} elements is not "
+                f"one message for each of {self.num_warps} warps; prefetch it in parts"
+            )
+        locate(load, part)
+        return part.part
+
+    def _prefetch_at(self, load: xe.BlockLoadOp, tile: SSAValue) -> None:
+        """The message in place of the load that nobody wants."""
+        for use in list(load.value.uses):
+            Rewriter.erase_op(use.operation)
+        prefetch = xetile.PrefetchTileOp(tile=tile)
+        locate(load, prefetch)
+        Rewriter.insert_op(prefetch, InsertPoint.before(load))
+        Rewriter.erase_op(load)
 
     # -- dots ------------------------------------------------------------------------------------
 
@@ -305,6 +342,11 @@ class _Conversion:
         result.replace_all_uses_with(after.tensor)
         after.operands[0] = result
         Rewriter.insert_op(after, InsertPoint.after(loop))
+
+
+def _is_prefetch(load: xe.BlockLoadOp) -> bool:
+    """Whether nobody wants a load's value but in the cache."""
+    return any(isinstance(use.operation, xe.PrefetchedOp) for use in load.value.uses)
 
 
 def carried_uses(cursor: SSAValue) -> tuple[list[xe.BlockLoadOp], xe.AdvanceOp]:

@@ -31,7 +31,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.text.assembly import FieldOp, ops_of
@@ -116,6 +116,33 @@ class BlockStoreOp(SurfaceOp):
     name = "xe.block_store"
     value = operand_def(TensorType)
     assembly_format = "$value `,` $cursor attr-dict `:` type($value) `,` type($cursor)"
+
+
+@irdl_op_definition
+class PrefetchedOp(FieldOp):
+    """Nobody wants this value of a load but in the cache."""
+
+    name = "xe.prefetched"
+    value = operand_def(TensorType)
+    assembly_format = "$value attr-dict `:` type($value)"
+
+
+@irdl_op_definition
+class BarrierArriveOp(FieldOp):
+    """Tell the other subgroups of the work-group that this one is here; `xe.barrier_wait` waits."""
+
+    name = "xe.barrier_arrive"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class BarrierWaitOp(FieldOp):
+    """Wait until all subgroups of the work-group have arrived."""
+
+    name = "xe.barrier_wait"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
 
 
 @irdl_op_definition

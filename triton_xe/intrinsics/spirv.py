@@ -24,6 +24,12 @@ def _spirv(name: str, signature: str, family: Family, **rest: Any) -> Intrinsic:
 CONTROL_BARRIER = _spirv(
     "ControlBarrier", "void (=execution: i32, =scope: i32, =semantics: i32)", Family.BARRIER,
     effects=Effect.BARRIER | _LANES)
+BARRIER_ARRIVE, BARRIER_WAIT = (
+    row(f"__spirv_ControlBarrier{step}INTEL",
+        "void (=execution: i32, =scope: i32, =semantics: i32)",
+        Family.BARRIER, f"SPV_INTEL_split_barrier, OpControlBarrier{step}INTEL",
+        effects=effect | _LANES)
+    for step, effect in (("Arrive", Effect.ARRIVES), ("Wait", Effect.BARRIER)))
 MEMORY_BARRIER = _spirv(
     "MemoryBarrier", "void (=scope: u32, =semantics: u32)", Family.FENCE, effects=Effect.ORDERS)
 ATOMIC_LOAD = _spirv(

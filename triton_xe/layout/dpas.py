@@ -114,6 +114,12 @@ class DpasEncoding(DistributedEncoding):
             self.execution_size * self.rep_cluster[-1],
         )
 
+    @property
+    def block(self) -> Ints:
+        """Rows and columns of the result, each warp having one rectangle of it."""
+        return tuple(size * warps for size, warps in zip(
+            self.shape_c, self.warps_per_cta[-2:], strict=True))
+
     def linear_layout(self, shape: Shape) -> LinearLayout:
         m, n = self.rank - 2, self.rank - 1
         tile = self._instruction(*self._bases_c())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from llvmlite import ir
 
-from triton_xe.errors import out_of_resources
+from triton_xe.errors import UnsupportedError, out_of_resources
 from triton_xe.intrinsics import spirv
 from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
 from triton_xe.lowering.emit.emitter import Emitter
@@ -24,6 +24,11 @@ def barrier(em: Emitter, *, global_memory: bool = False) -> None:
 
 
 def _call_barrier(em: Emitter, semantics: int) -> ir.Value:
+    if em.has_arrived:
+        raise UnsupportedError(
+            "a barrier, or values that move between warps, between barrier_arrive and its wait; "
+            "a work-group has one barrier: wait before"
+        )
     return em.call(spirv.CONTROL_BARRIER, [I32(WORK_GROUP), I32(WORK_GROUP), I32(semantics)])
 
 

@@ -291,7 +291,7 @@ def lower_local_scatter(em: Emitter, op: ttg.LocalScatterOp) -> None:
 def lower_local_atomic(em: Emitter, op: ttg.LocalAtomicScatterRMWOp) -> None:
     """Once per element: lanes with copies get what the first of them found."""
     access, pointers = _elements(em, op.dst, op.indices, int(op.axis.value.data))
-    if access.size < 4:
+    if access.size < 2:
         raise UnsupportedError(
             f"atomic operations on elements of {8 * access.size} bits in shared local memory")
     kind, held = op.kind, em.registers(op.values)

@@ -14,6 +14,7 @@ from llvmlite import ir
 from xdsl.dialects import gpu
 from xdsl.ir import SSAValue
 
+from triton_xe.dialects import xe
 from triton_xe.dialects.xegpu.sync import (
     AllocNbarrierOp,
     FenceOp,
@@ -33,6 +34,8 @@ BOTH = 0
 """Participants of a named barrier are producers and consumers."""
 MAX_BARRIERS = 32
 WORK_GROUP, DEVICE = 2, 1
+RELEASE_ALL, ACQUIRE_ALL = 772, 770
+"""Shared local (256) and global (512) memory, with release (4) or acquire (2)."""
 SLM_FENCE, GLOBAL_FENCE = 272, 528
 """Sequentially consistent (16), shared local (256) or global (512) memory."""
 
@@ -101,6 +104,20 @@ def lower_nbarrier_wait(em: Emitter, op: NbarrierWaitOp) -> None:
         em.call(spirv.CONTROL_BARRIER, [I32(WORK_GROUP), I32(WORK_GROUP), I32(0)])
         return
     em.call(genisa.NAMED_BARRIER_WAIT, [held.number])
+
+
+@lowers(xe.BarrierArriveOp)
+def lower_barrier_arrive(em: Emitter, op: xe.BarrierArriveOp) -> None:
+    """What was written before becomes visible: a release of shared local and global memory."""
+    em.has_arrived = True
+    em.call(spirv.BARRIER_ARRIVE, [I32(WORK_GROUP), I32(WORK_GROUP), I32(RELEASE_ALL)])
+
+
+@lowers(xe.BarrierWaitOp)
+def lower_barrier_wait(em: Emitter, op: xe.BarrierWaitOp) -> None:
+    """What the others wrote before they arrived is visible: an acquire."""
+    em.has_arrived = False
+    em.call(spirv.BARRIER_WAIT, [I32(WORK_GROUP), I32(WORK_GROUP), I32(ACQUIRE_ALL)])
 
 
 @lowers(FenceOp)

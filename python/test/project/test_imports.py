@@ -21,7 +21,7 @@ ROWS = (
     ("dialects", "intrinsics", "spirv"),
     ("lowering",),
     ("runtime",),
-    ("backend", "tools"),
+    ("backend", "gluon", "tools"),
 )
 STRANGERS = {("runtime", "lowering"), ("runtime", "dialects")}
 # a file may be long when it is one table

@@ -176,3 +176,27 @@ tt.func public @f(%b: !ttg.memdesc<16xf32, #flat, #smem, mutable>, %v: tensor<16
   ttg.local_store %x, %c : tensor<16xf32, #alone> -> !ttg.memdesc<16xf32, #flat, #smem, mutable>
   tt.return
 }
+
+// -----
+// The halves of a barrier: what is stored before the first is seen behind the second, what is
+// stored between is not.
+// CHECK: xe.barrier_wait
+// CHECK-NEXT: tt.load
+// CHECK: xe.barrier_wait
+// CHECK-NEXT: ttg.barrier
+// CHECK-NEXT: tt.load
+tt.func public @f(%s: !tt.ptr<i32>, %i: tensor<1024xi32, #row>, %j: tensor<1024xi32, #row>) {
+  %b = tt.splat %s : !tt.ptr<i32> -> tensor<1024x!tt.ptr<i32>, #row>
+  %p = tt.addptr %b, %i : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  %q = tt.addptr %b, %j : tensor<1024x!tt.ptr<i32>, #row>, tensor<1024xi32, #row>
+  tt.store %p, %i : tensor<1024x!tt.ptr<i32>, #row>
+  xe.barrier_arrive
+  xe.barrier_wait
+  %x = tt.load %q : tensor<1024x!tt.ptr<i32>, #row>
+  xe.barrier_arrive
+  tt.store %p, %x : tensor<1024x!tt.ptr<i32>, #row>
+  xe.barrier_wait
+  %y = tt.load %q : tensor<1024x!tt.ptr<i32>, #row>
+  tt.print "x" {hex = false, isSigned = array<i32: 0>} : %y : tensor<1024xi32, #row>
+  tt.return
+}

@@ -1,0 +1,286 @@
+"""Pass raise-calls: the operations of `triton_xe.gluon` become those of these dialects.
+
+Libtriton's builder makes operations of its own dialects only, so Gluon's Intel operations reach the
+compiler as `ttg.inline_asm "xe.<name> key=value; ..."`:
+
+    xe.load_2d (base, height, width, strides, y, x)  ->  tt.descriptor_load, marked as a block
+    xe.store_2d (the same, value)                    ->  tt.descriptor_store, likewise
+    xe.prefetch_2d shape=64x32                       ->  xe.prefetched of such a load
+    xe.dpas layout=#xe.dpas<...>; precision=tf32     ->  tt.dot
+    xe.barrier_arrive, xe.barrier_wait               ->  the same operations
+
+The layouts of DPAS are linear layouts for libtriton.  Those that a product names get their name
+back, in all of the function: these are two spellings of one layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects import xe
+from triton_xe.dialects.layouts import LayoutAttr, layout_attr
+from triton_xe.dialects.tt.memory import DescriptorLoadOp, DescriptorStoreOp, MakeTensorDescOp
+from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.dialects.tt.types import PointerType, TensorDescType
+from triton_xe.dialects.ttg import InlineAsmOp
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.dpas import Dpas
+from triton_xe.hardware.target import Target
+from triton_xe.layout import DotOperandEncoding, DpasEncoding, SliceEncoding, to_linear_layout
+from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.layout.parse import parse_encoding
+from triton_xe.lowering.emit.tensors.view import without_copies
+from triton_xe.lowering.layouts.block_layouts import block_layout
+from triton_xe.lowering.layouts.dot_operands import Operands
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.layouts.rematerialize import converted
+from triton_xe.lowering.module_facts import module_warps
+from triton_xe.lowering.rewriting import functions, locate_since
+from triton_xe.lowering.surfaces.raise_surfaces import BLOCK
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+PREFIX = "xe."
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation of the Intel dialect, as libtriton carries it."""
+
+    op: InlineAsmOp
+    name: str
+    options: dict[str, str]
+    target: Target
+    num_warps: int
+
+    @property
+    def arguments(self) -> tuple[SSAValue, ...]:
+        return tuple(self.op.arguments)
+
+    @property
+    def at(self) -> InsertPoint:
+        return InsertPoint.before(self.op)
+
+
+@dataclass(frozen=True)
+class RaiseCallsPass(TargetedPass):
+    """Operations of Gluon's Intel dialect -> loads and stores of blocks, products, barriers."""
+
+    name: ClassVar = "raise-calls"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        device = self.device(op)
+        for function in functions(op):
+            calls = [call for inner in function.walk()
+                     if (call := _call(inner, device, module_warps(op))) is not None]
+            named = _named_layouts(calls)
+            if named:
+                _rename(function, named)
+            for call in calls:
+                before = call.op.prev_op
+                made = CALLS[call.name](call)
+                locate_since(before, call.op)
+                Rewriter.replace_op(call.op, [], made)
+
+
+def _call(op: Operation, device: Target, num_warps: int) -> Call | None:
+    if not isinstance(op, InlineAsmOp) or not op.asm_string.data.startswith(PREFIX):
+        return None
+    name, _, rest = op.asm_string.data.removeprefix(PREFIX).partition(" ")
+    if name not in CALLS:
+        raise UnsupportedError(f"there is no operation xe.{name}")
+    pairs = [part.partition("=") for part in rest.split("; ") if part]
+    return Call(op, name, {key: value for key, _, value in pairs}, device, num_warps)
+
+
+# -- layouts ---------------------------------------------------------------------------------------
+
+
+def _named_layouts(calls: list[Call]) -> dict[Attribute, Encoding]:
+    """What the linear layouts of the products' operands and results are called."""
+    named: dict[Attribute, Encoding] = {}
+    for call in calls:
+        if call.name != "dpas":
+            continue
+        parent = parse_encoding(call.options["layout"])
+        assert isinstance(parent, DpasEncoding)
+        for value, encoding in zip(call.arguments, _layouts_of(parent), strict=True):
+            assert isinstance(value.type, TensorType)
+            named.setdefault(value.type.encoding, encoding)
+    return named
+
+
+def _layouts_of(parent: DpasEncoding) -> tuple[Encoding, ...]:
+    """Of A, B and C."""
+    a, b = (DotOperandEncoding(i, parent, parent.expected_k_width(i)) for i in (0, 1))
+    return a, b, parent
+
+
+def _rename(function: Operation, named: dict[Attribute, Encoding]) -> None:
+    """Give the values of a function the layouts' names."""
+    for op in list(function.walk()):
+        arguments = [a for region in op.regions for block in region.blocks for a in block.args]
+        for value in (*arguments, *op.results):
+            kind = _renamed(value.type, named)
+            if kind == value.type:
+                continue
+            if isinstance(value.owner, Block) and value.owner.parent_op() is function:
+                raise UnsupportedError("tensors with DPAS layouts as arguments of a function that "
+                                       "is not inlined; leave `noinline` out")
+            if isinstance(op, ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
+                op.value = DenseIntOrFPElementsAttr(kind, op.value.data)  # type: ignore[arg-type]
+            Rewriter.replace_value_with_new_type(value, kind)
+
+
+def _renamed(kind: Attribute, named: dict[Attribute, Encoding]) -> Attribute:
+    """The tensor type with the layout's name; the layout stays the same."""
+    if not isinstance(kind, TensorType) or not isinstance(kind.encoding, LayoutAttr):
+        return kind
+    new = _in_place_of(kind.encoding.encoding, kind.encoding, named)
+    if new is None:
+        return kind
+    shape = tuple(kind.get_shape())
+    old = kind.encoding.encoding
+    if without_copies(to_linear_layout(new, shape)) != without_copies(to_linear_layout(old, shape)):
+        raise UnsupportedError(
+            f"a tensor of {'x'.join(map(str, shape))} elements in a DPAS layout that was made for "
+            f"another shape: {new}; make one for this shape"
+        )
+    return TensorType(kind.element_type, shape, layout_attr(new))
+
+
+def _in_place_of(
+    encoding: Encoding, attribute: Attribute, named: dict[Attribute, Encoding]
+) -> Encoding | None:
+    if attribute in named:
+        return named[attribute]
+    if not isinstance(encoding, SliceEncoding):
+        return None
+    parent = _in_place_of(encoding.parent, layout_attr(encoding.parent), named)
+    if not isinstance(parent, DistributedEncoding):
+        return None
+    return replace(encoding, parent=parent)
+
+
+# -- the operations --------------------------------------------------------------------------------
+
+
+def _descriptor(call: Call, block: TensorType[Attribute]) -> tuple[SSAValue, list[SSAValue]]:
+    """The descriptor of (base, height, width, two strides, y, x), and the indices."""
+    base, height, width, *strides = call.arguments[:5]
+    if not isinstance(base.type, PointerType) or base.type.pointee != block.element_type:
+        raise UnsupportedError(f"{call.name} of {block.element_type} elements through {base.type}")
+    made = MakeTensorDescOp(
+        base=base, shape=(height, width), strides=tuple(strides),
+        result_type=TensorDescType(block.get_shape(), block.element_type),
+    )
+    Rewriter.insert_op(made, call.at)
+    return made.result, list(call.arguments[5:7])
+
+
+def _load(call: Call, kind: TensorType[Attribute]) -> SSAValue:
+    desc, indices = _descriptor(call, kind)
+    load = DescriptorLoadOp(desc=desc, indices=indices, result_type=kind)
+    load.attributes[BLOCK] = UnitAttr()
+    Rewriter.insert_op(load, call.at)
+    return load.result
+
+
+def _load_2d(call: Call) -> list[SSAValue]:
+    kind = call.op.res[0].type
+    assert isinstance(kind, TensorType)
+    return [_load(call, kind)]
+
+
+def _prefetch_2d(call: Call) -> list[SSAValue]:
+    shape = tuple(int(n) for n in call.options["shape"].split("x"))
+    base = call.arguments[0].type
+    assert isinstance(base, PointerType)
+    layout = layout_attr(block_layout(shape, call.target, call.num_warps))
+    value = _load(call, TensorType(base.pointee, shape, layout))
+    Rewriter.insert_op(xe.PrefetchedOp(value=value), call.at)
+    return []
+
+
+def _store_2d(call: Call) -> list[SSAValue]:
+    value = call.arguments[7]
+    assert isinstance(value.type, TensorType)
+    desc, indices = _descriptor(call, value.type)
+    store = DescriptorStoreOp(desc=desc, indices=indices, src=value)
+    store.attributes[BLOCK] = UnitAttr()
+    Rewriter.insert_op(store, call.at)
+    return []
+
+
+def _dpas(call: Call) -> list[SSAValue]:
+    """The product of operands as the matrix unit takes them; fp32 is rounded to tf32."""
+    parent = parse_encoding(call.options["layout"])
+    assert isinstance(parent, DpasEncoding)
+    a, b, acc = (converted(value, layout_attr(encoding), call.at) for value, encoding in zip(
+        call.arguments, _layouts_of(parent), strict=True))
+    dot = DotOp(a=a, b=b, c=acc, d_type=acc.type,
+                input_precision=StringAttr(call.options["precision"]))
+    dpas = instruction_of(dot, call.target)
+    if not isinstance(dpas, Dpas):
+        raise UnsupportedError(f"dpas: {dpas}")
+    if (dpas.repeat_count, dpas.operations_per_channel, dpas.execution_size) != (
+            parent.repeat_count, parent.ops_per_channel, parent.execution_size):
+        raise UnsupportedError(f"dpas: {dpas} on {call.target.name}, but the layout is {parent}")
+    if tuple(call.arguments[2].type.get_shape()) != parent.block:  # type: ignore[attr-defined]
+        raise UnsupportedError(f"dpas: warps' parts are no rectangles of {call.arguments[2].type}")
+    operands = Operands(dpas, call.options["precision"])
+    for index, name in enumerate((dpas.a, dpas.b)):
+        (dot.operands[index],) = operands.terms(dot.operands[index], name, call.at)
+    Rewriter.insert_op(dot, call.at)
+    kind = call.arguments[2].type
+    assert isinstance(kind, TensorType)
+    return [converted(dot.d, kind.encoding, call.at)]
+
+
+def _arrive(call: Call) -> list[SSAValue]:
+    """Followed by a wait in its block: which one it is for is known."""
+    if _next_barrier(call.op) != "xe.barrier_wait":
+        raise UnsupportedError(
+            "barrier_arrive without a barrier_wait behind it in the same block of code")
+    Rewriter.insert_op(xe.BarrierArriveOp(), call.at)
+    return []
+
+
+def _next_barrier(op: Operation) -> str:
+    """The next half of a barrier in an operation's block."""
+    following = op.next_op
+    while following is not None:
+        if isinstance(following, InlineAsmOp) and following.asm_string.data in _HALVES:
+            return following.asm_string.data
+        following = following.next_op
+    return ""
+
+
+def _wait(call: Call) -> list[SSAValue]:
+    before = call.op.prev_op
+    while before is not None and not isinstance(before, xe.BarrierArriveOp | xe.BarrierWaitOp):
+        before = before.prev_op
+    if not isinstance(before, xe.BarrierArriveOp):
+        raise UnsupportedError("barrier_wait without a barrier_arrive before it in the same block")
+    Rewriter.insert_op(xe.BarrierWaitOp(), call.at)
+    return []
+
+
+_HALVES = ("xe.barrier_arrive", "xe.barrier_wait")
+CALLS: dict[str, Callable[[Call], list[SSAValue]]] = {
+    "load_2d": _load_2d, "store_2d": _store_2d, "prefetch_2d": _prefetch_2d, "dpas": _dpas,
+    "barrier_arrive": _arrive, "barrier_wait": _wait,
+}

@@ -1,0 +1,214 @@
+"""Gluon's Intel operations on the simulated device: products by DPAS, 2D blocks, barriers."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler.errors import CompilationError
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+
+from examples.gluon_matmul import MATRIX, gluon_matmul, gluon_matmul_kernel
+from triton_xe import gluon as intel
+from triton_xe.errors import UnsupportedError
+from triton_xe.layout import DotOperandEncoding, to_linear_layout
+
+DTYPES = {torch.float16: 2, torch.bfloat16: 2, torch.int8: 4, torch.float32: 1}
+
+
+def random(*shape, dtype):
+    if dtype == torch.int8:
+        return torch.randint(-128, 128, shape, dtype=dtype)
+    return torch.randn(shape).to(dtype)
+
+
+@gluon.jit
+def product(
+    a_ptr, b_ptr, bias_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+    MATRIX: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_K: gl.constexpr,
+):
+    """With a bias whose pointers have a slice of the result's layout; A and B maybe transposed."""
+    layout: gl.constexpr = MATRIX.result([BLOCK_M, BLOCK_N])
+    a = intel.surface(a_ptr, [M, K], [stride_am, stride_ak])
+    b = intel.surface(b_ptr, [K, N], [stride_bk, stride_bn])
+    row, column = gl.program_id(0) * BLOCK_M, gl.program_id(1) * BLOCK_N
+    total = gl.zeros([BLOCK_M, BLOCK_N], c_ptr.dtype.element_ty, layout)
+    k = 0
+    while k < K:
+        left = intel.load_2d(a, [row, k], [BLOCK_M, BLOCK_K], MATRIX.operand(0, [BLOCK_M, BLOCK_K]))
+        right = intel.load_2d(
+            b, [k, column], [BLOCK_K, BLOCK_N], MATRIX.operand(1, [BLOCK_K, BLOCK_N]))
+        total = intel.dpas(left, right, total)
+        k += BLOCK_K
+    columns = column + gl.arange(0, BLOCK_N, gl.SliceLayout(0, layout))
+    bias = gl.load(bias_ptr + columns, columns < N, other=0).to(total.dtype)
+    total = gl.maximum(total + bias[None, :], 0)
+    intel.store_2d(intel.surface(c_ptr, [M, N], [N, 1]), [row, column], total)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("sizes", "blocks", "warps", "cluster", "transposed"),
+    [((64, 64, 64), (64, 64, 32), (2, 2), (4, 2), ""),
+     ((70, 100, 90), (32, 64, 64), (4, 1), (1, 4), ""),
+     ((64, 128, 64), (64, 64, 32), (4, 1), (2, 4), "ab")])
+def test_products(dtype, sizes, blocks, warps, cluster, transposed):
+    """Also of matrices that messages cannot address, and of transposed ones."""
+    m, n, k = sizes
+    a, b, bias = random(m, k, dtype=dtype), random(k, n, dtype=dtype), random(n, dtype=dtype)
+    acc = torch.int32 if dtype == torch.int8 else torch.float32
+    c = torch.empty(m, n, dtype=acc, device="xpu")
+    on = [x.to("xpu") for x in (a, b)]
+    if transposed:
+        on = [x.T.contiguous().T for x in on]
+    matrix = intel.DPAS(warps, cluster, DTYPES[dtype])
+    product[(-(-m // blocks[0]), -(-n // blocks[1]))](
+        *on, bias.to("xpu"), c, m, n, k, *on[0].stride(), *on[1].stride(), matrix, *blocks,
+        num_warps=warps[0] * warps[1])
+    expected = (a.double() @ b.double() + bias.double()).clamp(min=0)
+    tolerance = 0 if dtype == torch.int8 else 0.1 if dtype == torch.float32 else 1e-3
+    assert torch.allclose(c.cpu().double(), expected, atol=tolerance, rtol=1e-4)
+
+
+def test_the_example_does_what_it_says():
+    a, b = random(512, 256, dtype=torch.float16), random(256, 256, dtype=torch.float16)
+    c, kernel = gluon_matmul(a.to("xpu"), b.to("xpu"))
+    assert torch.allclose(c.cpu().double(), a.double() @ b.double(), atol=0.1)
+    assert (kernel.metadata.n_dpas, kernel.metadata.n_block_loads) == (32, 3)
+    tiles = kernel.asm["xetile"]
+    assert tiles.count("xetile.prefetch_tile") == 2 * 2 + 2  # before the loop, and in it
+    assert "ttg.convert_layout" not in tiles
+    assert "= tt.load" not in tiles
+
+
+@pytest.mark.parametrize("matrix", [MATRIX, intel.DPAS((2, 2), (1, 2), 4), intel.DPAS(
+    (1, 4), (2, 1), 1, repeat_count=4)])
+def test_layouts_are_those_of_the_compiler(matrix):
+    encoding = matrix.encoding
+    rows, columns = (r * w * c for r, w, c in zip(
+        (matrix.repeat_count, 16), matrix.warps_per_cta, matrix.rep_cluster, strict=True))
+    for shape, index in (((rows, columns), 2), ((rows, 64), 0), ((64, columns), 1)):
+        made = matrix.result(shape) if index == 2 else matrix.operand(index, shape)
+        wanted = to_linear_layout(encoding if index == 2 else DotOperandEncoding(
+            index, encoding, encoding.expected_k_width(index)), shape).bases
+        for bases, name in ((made.reg_bases, "register"), (made.lane_bases, "lane"),
+                            (made.warp_bases, "warp")):
+            assert tuple(map(tuple, bases)) == wanted[name]
+
+
+@gluon.jit
+def copied(p, out, M, N, layout: gl.constexpr):
+    x = intel.load_2d(intel.surface(p, [M, N], [N, 1]), [-8, 16], [32, 32], layout)
+    intel.prefetch_2d(intel.surface(p, [M, N], [N, 1]), [0, 0], [32, 32])
+    row = gl.arange(0, 32, gl.SliceLayout(1, layout))
+    x += row[:, None]
+    intel.store_2d(intel.surface(out, [M, N], [N, 1]), [8, -16], x)
+
+
+@pytest.mark.parametrize("size", [64, 36, 33])
+def test_blocks_in_layouts_of_the_program(size):
+    """Beyond all edges; where messages cannot address a matrix, without them."""
+    x = torch.randint(0, 1000, (40, size), dtype=torch.int32)
+    out = torch.full((40, size), -1, dtype=torch.int32, device="xpu")
+    layout = gl.BlockedLayout([1, 2], [2, 8], [2, 2], [1, 0])
+    copied[(1,)](x.to("xpu"), out, 40, size, layout, num_warps=4)
+    padded = np.zeros((96, 128), np.int32)
+    padded[32:72, 32 : 32 + size] = x.numpy()
+    block = padded[24:56, 48:80] + np.arange(32)[:, None]
+    expected = np.full((96, 128), -1, np.int32)
+    expected[40:72, 16:48] = block
+    assert (out.cpu().numpy() == expected[32:72, 32 : 32 + size]).all()
+
+
+def compiled(kernel, device, constants, lanes=16, pointer="*fp16", **options):
+    types = {n: "constexpr" if n in constants else pointer if n.endswith("_ptr") else "i32"
+             for n in kernel.arg_names}
+    aligned = {(i,): [["tt.divisibility", 16]]
+               for i, n in enumerate(kernel.arg_names) if types[n] != "constexpr"}
+    return triton.compile(GluonASTSource(kernel, types, constants, aligned),
+                          target=GPUTarget("xpu", device, lanes), options=options)
+
+
+BLOCKS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "AHEAD": 1}
+
+
+@pytest.mark.parametrize(("device", "lanes"), [("pvc", 16), ("dg2", 8)])
+def test_other_devices(device, lanes):
+    """Also those without 2D messages, whose DPAS is 8 wide: there blocks are gathered."""
+    matrix = intel.DPAS((2, 2), (4, 2 if lanes == 16 else 4), 2, execution_size=lanes)
+    made = compiled(gluon_matmul_kernel, device, {"MATRIX": matrix, **BLOCKS}, lanes, num_warps=4)
+    assert made.metadata.n_dpas == 16 * 16 // lanes
+    assert bool(made.metadata.n_block_loads) == (device == "pvc")
+
+
+@pytest.mark.parametrize(("matrix", "pointer", "why"), [
+    (intel.DPAS((2, 2), (4, 2), 4), "*fp16", "the layout is #xe.dpas"),
+    (intel.DPAS((2, 2), (4, 2), 2, execution_size=8), "*fp16", "C must be 64x32"),
+    (intel.DPAS((2, 2), (4, 2), 2), "*fp64", "DPAS"),
+])
+def test_products_that_the_device_has_not_are_refused(matrix, pointer, why):
+    with pytest.raises((UnsupportedError, CompilationError, RuntimeError), match=why):
+        compiled(gluon_matmul_kernel, "bmg", {"MATRIX": matrix, **BLOCKS}, pointer=pointer,
+                 num_warps=4)
+
+
+@gluon.jit
+def mixed(a_ptr, b_ptr, c_ptr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr):
+    left = gl.zeros([64, 32], gl.float16, A)
+    right = gl.zeros([32, 64], gl.float16, B)
+    intel.dpas(left, right, gl.zeros([64, 64], gl.float32, C))
+
+
+def test_operands_in_other_layouts_are_refused():
+    one, other = intel.DPAS((2, 2), (4, 2)), intel.DPAS((1, 4), (8, 1))
+    a, b, c = one.operand(0, [64, 32]), one.operand(1, [32, 64]), one.result([64, 64])
+    for layouts, why in (((a, other.operand(1, [32, 64]), c), "one DPAS"), ((a, b, a), "result"),
+                         ((gl.BlockedLayout([1, 1], [1, 16], [4, 1], [1, 0]), b, c), "operand")):
+        with pytest.raises(CompilationError, match=re.compile(why)):
+            compiled(mixed, "bmg", dict(zip("ABC", layouts, strict=True)), num_warps=4)
+
+
+@pytest.mark.parametrize("shape", [(128, 64), (64, 32)])
+def test_a_result_that_warps_do_not_share_as_rectangles_is_refused(shape):
+    with pytest.raises(ValueError, match="must be 64x64"):
+        intel.DPAS((2, 2), (4, 2)).result(shape)
+
+
+@gluon.jit
+def neighbours(p, out, KIND: gl.constexpr):
+    """What the next warp wrote, by way of memory."""
+    layout: gl.constexpr = gl.BlockedLayout([1], [16], [4], [0])
+    at = gl.arange(0, 64, layout)
+    for _ in range(3):
+        x = gl.load(p + at)
+        gl.store(out + at, x + 1)
+        intel.barrier_arrive()
+        if KIND == "moved":
+            x = gl.convert_layout(x, gl.BlockedLayout([2], [16], [4], [0]))
+            x = gl.convert_layout(x, layout)
+        if KIND != "twice":
+            intel.barrier_wait()
+        gl.store(p + at, gl.load(out + (at + 16) % 64) + x)
+        gl.barrier()
+
+
+def test_split_barriers():
+    x = torch.arange(64, dtype=torch.int32)
+    p, out = x.to("xpu"), torch.zeros(64, dtype=torch.int32, device="xpu")
+    kernel = neighbours[(1,)](p, out, "", num_warps=4)
+    for _ in range(3):
+        x = x + (x + 1).roll(-16)
+    assert torch.equal(p.cpu(), x)
+    loop = re.findall(r"call .*(ControlBarrier\w*?)iii", kernel.asm["llir"])
+    assert loop == ["ControlBarrierArriveINTEL", "ControlBarrierWaitINTEL", "ControlBarrier"]
+
+
+@pytest.mark.parametrize(("kind", "why"), [("moved", "between"), ("twice", "without")])
+def test_halves_of_barriers_that_do_not_match_are_refused(kind, why):
+    out = torch.zeros(64, dtype=torch.int32, device="xpu")
+    with pytest.raises(UnsupportedError, match=why):
+        neighbours[(1,)](out, out, kind, num_warps=4)
