@@ -1,17 +1,24 @@
-"""How long the tutorial's matmul takes to compile, stage by stage, next to the stock wheel's PTX.
+"""How long kernels take to compile, next to the stock wheel's PTX.
 
-    python -m benchmarks.compile_time [--repeat 7] [--target bmg]
+    python -m benchmarks.compile_time [--repeat 5] [--target bmg] [NAME ...]
 
-Both compile the same kernel in this process, from Python source to the last text or binary that
-the wheel makes itself: SPIR-V here, PTX for sm_90 there.  Warm: the first round is not counted,
-the median of the others is.  A stage's time includes printing its text, as Triton's cache does.
+Both compile the same kernel in this process, in turns, from Python source to the last text or
+binary that the wheel makes itself: SPIR-V here, PTX for sm_90 there.  Warm: the first round is not
+counted, the median of the others is, of processor time.  A stage's time includes printing its text,
+as Triton's cache does.  `memory` is the largest amount that a new process with torch and this one
+compilation takes, next to the wheel's.  A NAME is a part of a kernel's name; its stages are printed
+too.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import triton
@@ -19,13 +26,28 @@ from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 
+from benchmarks.loops import ROWS
 from examples.matmul import matmul_kernel
 
 CONSTANTS = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 8, "ACTIVATION": "",
              "stride_ak": 1, "stride_bn": 1, "stride_cn": 1}
 OPTIONS = {"num_warps": 8, "num_stages": 3}
-HERE = ("frontend", "ttir", "ttgir", "xetile", "xegpu", "llir", "spv")
-THERE = ("frontend", "ttir", "ttgir", "llir", "ptx")
+KERNELS = {
+    "tutorial": 0.6,
+    "matmul example": 0.6,
+    "matmul descriptor example": 0.6,
+    "gemm 64x128x64": 0.6,
+    "attention 64": 0.8,
+    "attention backward": 0.8,
+    "add": 1.0,
+    "softmax fp32": 1.0,
+    "layer norm": 1.0,
+    "inductor pointwise": 1.0,
+    "inductor reduction": 1.0,
+    "scaled e4m3": 1.5,
+    "scaled e2m1": 1.5,
+}
+"""Rows of `benchmarks.loops`, and the largest share of the wheel's own time that we allow."""
 
 
 def tutorial_source() -> ASTSource:
@@ -53,7 +75,7 @@ def stage_times(
 
     times: dict[str, float] = {}
     metadata: dict[str, Any] = {}
-    begin = time.perf_counter()
+    begin = time.process_time()
     module = source.make_ir(target, options, backend.get_codegen_implementation(options),
                             backend.get_module_map(), context)
     for name in ("frontend", *stages):
@@ -61,7 +83,7 @@ def stage_times(
             module = stages[name](module, metadata)
         if not isinstance(module, bytes):
             str(module)
-        now = time.perf_counter()
+        now = time.process_time()
         times[name] = (now - begin) * 1e3
         begin = now
         if name == last:
@@ -69,14 +91,47 @@ def stage_times(
     return times
 
 
-def medians(target: GPUTarget, last: str, repeat: int) -> dict[str, float]:
-    """The median of each stage over `repeat` rounds, after one round that is not counted."""
-    rounds = [stage_times(target, last) for _ in range(repeat + 1)][1:]
-    return {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
+def source_of(name: str) -> tuple[ASTSource, int]:
+    """The kernel's source, and its warps."""
+    if name == "tutorial":
+        return tutorial_source(), OPTIONS["num_warps"]
+    return ROWS[name].source(), ROWS[name].num_warps
 
 
-def table(ours: dict[str, float], theirs: dict[str, float]) -> str:
-    """Stages side by side; the ratio is of the totals."""
+def targets(device: str) -> tuple[tuple[GPUTarget, str], tuple[GPUTarget, str]]:
+    """Ours and the wheel's, each with its last stage."""
+    return (GPUTarget("xpu", device, 16), "spv"), (GPUTarget("cuda", 90, 32), "ptx")
+
+
+def medians(name: str, device: str, repeat: int) -> list[dict[str, float]]:
+    """Of each stage, for both, in turns, after one round that is not counted."""
+    source, num_warps = source_of(name)
+    rounds = [[stage_times(*side, source, num_warps) for side in targets(device)]
+              for _ in range(repeat + 1)][1:]
+    return [{stage: statistics.median(one[stage] for one in turns) for stage in turns[0]}
+            for turns in zip(*rounds, strict=True)]
+
+
+def peak(name: str, device: str, side: int) -> int:
+    """The most memory, in KB, that this process took until it had compiled the kernel."""
+    importlib.import_module("torch")
+    source, num_warps = source_of(name)
+    stage_times(*targets(device)[side], source, num_warps)
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def memory_ratio(name: str, device: str) -> float:
+    """Ours by the wheel's, each in a new process."""
+    peaks = []
+    for side in (0, 1):
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            peaks.append(pool.submit(peak, name, device, side).result())
+    return peaks[0] / peaks[1]
+
+
+def stages(ours: dict[str, float], theirs: dict[str, float]) -> str:
+    """Stages side by side."""
     lines = [f"{'stage':10}{'to SPIR-V':>12}{'stage':>14}{'to PTX':>12}   (ms)"]
     rows = max(len(ours), len(theirs))
     pairs = [list(side.items()) + [("", float("nan"))] * rows for side in (ours, theirs)]
@@ -84,20 +139,26 @@ def table(ours: dict[str, float], theirs: dict[str, float]) -> str:
         right = f"{other:>14}{base:12.1f}" if other else ""
         left = f"{name:10}{value:12.1f}" if name else " " * 22
         lines.append(left + right)
-    total, base = sum(ours.values()), sum(theirs.values())
-    lines.append(f"{'total':10}{total:12.1f}{'total':>14}{base:12.1f}   ratio {total / base:.2f}")
     return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--target", default="bmg")
+    parser.add_argument("names", nargs="*")
     parsed = parser.parse_args(arguments)
-    ours = medians(GPUTarget("xpu", parsed.target, 16), "spv", parsed.repeat)
-    theirs = medians(GPUTarget("cuda", 90, 32), "ptx", parsed.repeat)
-    print(f"matmul 128x128x32, Triton {triton.__version__}, {parsed.target} and sm_90")
-    print(table(ours, theirs))
+    print(f"Triton {triton.__version__}, {parsed.target} and sm_90; ms of processor time")
+    print(f"{'kernel':28}{'to SPIR-V':>10}{'to PTX':>10}{'ratio':>8}{'bar':>6}{'memory':>8}")
+    for name, bar in KERNELS.items():
+        if parsed.names and not any(part in name for part in parsed.names):
+            continue
+        ours, theirs = medians(name, parsed.target, parsed.repeat)
+        total, base = sum(ours.values()), sum(theirs.values())
+        print(f"{name:28}{total:10.0f}{base:10.0f}{total / base:8.2f}{bar:6.1f}"
+              f"{memory_ratio(name, parsed.target):8.2f}", flush=True)
+        if parsed.names:
+            print(stages(ours, theirs))
 
 
 if __name__ == "__main__":

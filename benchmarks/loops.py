@@ -167,6 +167,10 @@ ROWS: dict[str, Row] = {
     "argmax": _rows(kernels.row_argmax, 4096, 8, "fp32", types={"y_ptr": "i32"}),
     "prefix sum": _rows(kernels.prefix_sum, 1024, 4, "fp32"),
     "sort": _rows(kernels.sort_rows, 256, 4, "i32"),
+    "inductor pointwise": Row(kernels.inductor_pointwise, {"XBLOCK": 512}, 4, "fp32",
+                              grid=(8192, 1, 1), sizes={"xnumel": 8192 * 512}),
+    "inductor reduction": Row(kernels.inductor_reduction, {"XBLOCK": 1, "R0_BLOCK": 1024}, 4,
+                              "fp32", sizes={"xnumel": SIZE, "r0_numel": 768}),
     "dropout": _rows(kernels.dropout, 1024, 4, "fp32", **LONG),
 }
 

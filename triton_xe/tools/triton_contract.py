@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from triton_xe import triton_versions
@@ -106,8 +105,10 @@ def form_of(value: Any) -> str:
     if not callable(value):
         return ""
     try:
-        names: Iterator[str] = iter(inspect.signature(value).parameters)
+        names = [*inspect.signature(value).parameters]
     except (TypeError, ValueError):
+        names = []
+    if not names or names == ["args", "kwargs"]:  # not from Python, or nothing is said
         overloads = [line for line in (value.__doc__ or "").splitlines() if "->" in line]
-        names = iter(sorted({str(len(_ARGUMENT.findall(line))) for line in overloads}))
+        names = sorted({str(len(_ARGUMENT.findall(line))) for line in overloads}) or names
     return f"({', '.join(names)})"

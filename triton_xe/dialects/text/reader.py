@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     ModuleOp,
+    NameLoc,
     StringAttr,
 )
 from xdsl.ir import Attribute, Operation, TypeAttribute
@@ -112,7 +113,13 @@ _SPLAT = re.compile(r"<([^\[\"<>]+)>")
 _REFERENCE = re.compile(r"loc\((#loc[0-9]*)\)")
 _LOCATION = re.compile(r"^(#loc[0-9]*) = loc\((.*)\)$", re.MULTILINE)
 _LINE_OF_FILE = re.compile(r'"([^"\\]*)":([0-9]+):([0-9]+)')
+_NAMED = re.compile(r'"([^"\\]*)"\((#loc[0-9]*)\)')
 _string = lru_cache(maxsize=64)(StringAttr)
+
+
+@lru_cache(maxsize=1024)
+def _file_line(file: str, line: str, column: str) -> FileLineColLoc:
+    return FileLineColLoc(_string(file), IntAttr(int(line)), IntAttr(int(column)))
 
 
 class Reader(Parser):
@@ -124,8 +131,7 @@ class Reader(Parser):
         self._dictionaries: dict[str, dict[str, Attribute]] = {}
         self._locations: dict[str, LocationAttr] = {}
         for alias, location in _LOCATION.findall(text):
-            self._read(location, name)
-            self._locations[alias] = self._parse_location()
+            self._locations[alias] = self._simple_location(location) or self._other(location, name)
         self._read(_LOCATION.sub("", text.replace("scf.while :", "scf.while () :")), name)
 
     @property
@@ -139,6 +145,17 @@ class Reader(Parser):
     def _read(self, text: str, name: str) -> None:
         self._parser_state.lexer = _Lexer(Input(text, name))
         self._resume_from(0)
+
+    def _simple_location(self, text: str) -> LocationAttr | None:
+        if (line := _LINE_OF_FILE.fullmatch(text)) is not None:
+            return _file_line(*line.groups())
+        named = _NAMED.fullmatch(text)
+        inner = named and self._locations.get(named[2])
+        return NameLoc(_string(named[1]), inner) if named and inner else None
+
+    def _other(self, location: str, name: str) -> LocationAttr:
+        self._read(location, name)
+        return self._parse_location()
 
     def parse_operation(self) -> Operation:
         match = _LINE.match(self.lexer.input.content, self.pos)
@@ -220,8 +237,7 @@ class Reader(Parser):
         line = _LINE_OF_FILE.match(self.lexer.input.content, self.pos)
         if line is not None:
             self._resume_from(line.end())
-            file, *numbers = line.groups()
-            return FileLineColLoc(_string(file), *(IntAttr(int(number)) for number in numbers))
+            return _file_line(*line.groups())
         location = self._locations.get(self._current_token.text)
         if location is None:
             return super()._parse_location()

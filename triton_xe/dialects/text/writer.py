@@ -45,6 +45,13 @@ class Writer(Printer):
         self._texts: dict[int, tuple[Attribute, str]] = {}
         self._counts: dict[str, int] = {}
 
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        """Without the count of columns, which nothing here asks for."""
+        if "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self.stream.write(text)
+
     def print_attribute(self, attribute: Attribute) -> None:
         known = self._texts.get(id(attribute))
         if known is None:
