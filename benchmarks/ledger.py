@@ -128,7 +128,7 @@ def predicted_us(name: str, kernel: Any, device: str) -> float:
     source = KernelSource(kernel.asm["llir"], entry_name(module, kernel.metadata.name), machine)
     registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers or 128
     rates = PRODUCTS[machine.product]
-    work, _ = launch_work(Kernel.of(source, registers), row.arguments, row.grid, rates)
+    work, _ = launch_work(Kernel.of(source, registers), row.arguments, row.grid)
     return round(predict(work, rates).us, 1)
 
 

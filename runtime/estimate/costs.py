@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.model.work import Issue
+from triton_xe.runtime.estimate.program import ACCESSES
 from triton_xe.runtime.simulator.ir import Block, Instruction
 
 _FLOAT = frozenset(
@@ -19,17 +20,22 @@ REDUCTION_STEPS = 4
 
 def issue_of(block: Block, lanes: int) -> Issue:
     """What one execution of the block by a subgroup issues."""
-    wide, found = lanes / 16, dict.fromkeys(
-        ("dpas", "fp", "integer", "maths", "messages", "barriers"), 0.0)
+    found = dict.fromkeys(("dpas", "fp", "integer", "maths", "messages", "barriers"), 0.0)
     loads = prefetches = 0
     for i in block.instructions:
-        name, count = _instruction(i)
+        name, count = cost_of(i, lanes)
         if name:
-            found[name] += count if name in ("dpas", "barriers", "messages") else count * wide
+            found[name] += count
         if name == "messages":
             loads += bool(i.result)
             prefetches += "refetch" in i.callee
     return Issue(**found, waits=float(bool(loads and not prefetches)))
+
+
+def cost_of(i: Instruction, lanes: int) -> tuple[str, float]:
+    """The pipe of one execution by a subgroup, or nothing, and what it counts there."""
+    name, count = _instruction(i)
+    return name, count if name in ("dpas", "barriers", "messages") else count * lanes / 16
 
 
 def _instruction(i: Instruction) -> tuple[str, float]:
@@ -41,9 +47,14 @@ def _instruction(i: Instruction) -> tuple[str, float]:
     if i.opcode in _INTEGER:
         width = 2 if i.type.scalar.bits == 64 else 1
         return "integer", parts * width * _SLOW_INTEGER.get(i.opcode, 1.0)
-    if i.opcode in ("load", "store", "atomicrmw", "cmpxchg"):
-        return "messages", 1.0
+    if i.opcode in ACCESSES:
+        return ("messages", 1.0) if space_of(i) else ("", 0.0)
     return _call(i, parts) if i.opcode == "call" else ("", 0.0)
+
+
+def space_of(i: Instruction) -> int:
+    """The address space that an access is to; 0 is an array in registers."""
+    return i.operands[1 if i.opcode == "store" else 0].type.space
 
 
 def _call(i: Instruction, parts: int) -> tuple[str, float]:

@@ -52,6 +52,18 @@ def footprints_of(messages: Sequence[Message], pointers: Sequence[int], groups: 
     return found
 
 
+def moved(message: Message) -> tuple[str, float]:
+    """Bytes of all executions of a message, and where: `l1`, `slm`, or only `l2`, ahead of time."""
+    family = find(message.instruction.callee).family
+    if family is Family.BLOCK_2D:
+        ahead = "Prefetch" in message.instruction.callee
+        return "l2" if ahead else "l1", _block_bytes(message)
+    address, size, space = _access(message)
+    lanes = 16 if address is None else address.shape[2]
+    level = "slm" if space == SLM_SPACE else "l1"
+    return level, float((message.mask * message.rounds).sum()) * size * lanes
+
+
 # -- 2D blocks ------------------------------------------------------------------------------------
 
 
@@ -60,9 +72,8 @@ def _block(found: Footprints, message: Message, pointers: Numbers) -> None:
     named = dict(zip((p.name for p in find(i.callee).parameters), message.arguments, strict=False))
     surface = message.payload or named
     size = _one(named["bits"]) // 8 * _one(named["blocks"])
-    nbytes = size * _one(named["tile_width"]) * _one(named["tile_height"])
-    total = float((message.mask * message.rounds).sum()) * nbytes
-    if "Prefetch" not in i.callee:
+    level, total = moved(message)
+    if level == "l1":
         found.l1 += total
     base, pitch, x, y = (surface[n] for n in ("base", "pitch", "x", "y"))
     if base is None or pitch is None or x is None or y is None:
@@ -78,21 +89,28 @@ def _block(found: Footprints, message: Message, pointers: Numbers) -> None:
     _add(
         found, which, message, row_bytes,
         (first, first + size * _one(named["tile_width"]), row, row + _one(named["tile_height"])),
-        total if "Prefetch" not in i.callee else 0.0,
+        total if level == "l1" else 0.0,
     )
+
+
+def _block_bytes(message: Message) -> float:
+    """Of a 2D message, in all its executions."""
+    parameters = find(message.instruction.callee).parameters
+    named = dict(zip((p.name for p in parameters), message.arguments, strict=False))
+    each = _one(named["bits"]) // 8
+    for side in ("blocks", "tile_width", "tile_height"):
+        each *= _one(named[side])
+    return float((message.mask * message.rounds).sum()) * each
 
 
 # -- lanes ----------------------------------------------------------------------------------------
 
 
 def _lanes(found: Footprints, message: Message, pointers: Numbers) -> None:
-    address, size, space = _access(message)
-    lanes = 16 if address is None else address.shape[2]
-    total = float((message.mask * message.rounds).sum()) * size * lanes
-    if space == SLM_SPACE:
+    address, size, _ = _access(message)
+    level, total = moved(message)
+    if level == "slm":
         found.slm += total
-        return
-    if space == 0:
         return
     found.l1 += total
     if address is None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from triton_xe.model.rates import Rates
 from triton_xe.model.work import Blocks, Issue, Work
 from triton_xe.runtime.estimate.costs import issue_of
 from triton_xe.runtime.estimate.footprints import Surface, blocks_of, footprints_of
@@ -43,15 +42,27 @@ class Kernel:
 
 
 def launch_work(
-    kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int], rates: Rates
+    kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int]
 ) -> tuple[Work, bool]:
     """The work of a launch, and whether all of it is known."""
-    total = grid[0] * grid[1] * grid[2]
+    return work_of(kernel, sampled(kernel, arguments, grid))
+
+
+def sampled(
+    kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int]
+) -> Walk:
+    """The walk of some work-groups of a launch."""
+    total = math.prod(grid)
     groups = np.unique(np.linspace(0, total - 1, min(total, SAMPLE)).astype(np.int64))
-    walk = Walk(kernel.program, arguments, grid, groups, kernel.subgroups, kernel.lanes).run()
+    return Walk(kernel.program, arguments, grid, groups, kernel.subgroups, kernel.lanes).run()
+
+
+def work_of(kernel: Kernel, walk: Walk) -> tuple[Work, bool]:
+    """What the sampled work-groups do, stretched over the grid; and whether all of it is known."""
+    groups, total = walk.groups, math.prod(walk.grid)
     pointers = [
         int(value)
-        for (_, t), value in zip(kernel.program.function.parameters, arguments, strict=True)
+        for (_, t), value in zip(kernel.program.function.parameters, walk.arguments, strict=True)
         if t.kind == "ptr"
     ]
     found = footprints_of(walk.messages, pointers, len(groups))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.definitions.block_2d import FIELDS
+from triton_xe.runtime.estimate.costs import space_of
 from triton_xe.runtime.estimate.numbers import (
     Known,
     Numbers,
@@ -243,7 +244,8 @@ class Walk:
             elif i.opcode == "call":
                 self._call(i, mask)
             elif i.opcode in ACCESSES:
-                self._note(i, [self._value(o) for o in i.operands], mask)
+                if space_of(i):
+                    self._note(i, [self._value(o) for o in i.operands], mask)
                 if i.result:
                     self._values[i.result] = None
             elif i.opcode != "phi" and i.result in self.program.needed:

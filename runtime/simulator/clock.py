@@ -92,7 +92,7 @@ class DeviceClock:
         """The prediction for one launch, with its terms."""
         source = kernel.source
         described = Kernel.of(source, kernel.n_registers)
-        work, known = launch_work(described, arguments, grid, self.rates)
+        work, known = launch_work(described, arguments, grid)
         if not known and knobs.debug():
             print(f"{source.name}: loops, branches or addresses depend on data; the predicted time"
                   " takes them as usual")

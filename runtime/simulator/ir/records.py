@@ -343,10 +343,21 @@ class Module:
         text = self.metadata.get(-1 if debug is None else debug, "")
         if "DILocation(line: " in text:
             return f"source line {text.split('line: ')[1].split(',')[0]}"
-        found = _LOCATION.match(text)
-        if found is not None:
-            return f"{found[1]}:{found[2]}:{found[3]}"
+        place = self._place(text)
+        if place is not None:
+            return "{}:{}:{}".format(*place)
         return f"line {line} of its LLVM module"
+
+    def source_line(self, line: int, debug: int | None) -> tuple[str, int] | None:
+        """File and line of the kernel's source that an instruction, or its neighbour, is from."""
+        number = self._near.get(line, -1) if debug is None else debug
+        place = self._place(self.metadata.get(number, ""))
+        return None if place is None else place[:2]
+
+    @staticmethod
+    def _place(text: str) -> tuple[str, int, int] | None:
+        found = _LOCATION.match(text)
+        return None if found is None else (found[1], int(found[2]), int(found[3]))
 
     def metadata_integers(self, function: Function, name: str) -> tuple[int, ...]:
         """The integers of an attachment such as `reqd_work_group_size`; () when absent."""

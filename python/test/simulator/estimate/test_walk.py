@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from triton_xe.hardware.target import target
-from triton_xe.model.rates import PRODUCTS
 from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.estimate.program import Program
 from triton_xe.runtime.estimate.walk import Walk
@@ -98,9 +97,8 @@ exit:
 
 
 def test_bytes_and_places_of_accesses():
-    rates = PRODUCTS["Arc B580"]
     work, known = launch_work(
-        Kernel(program(ACCESS), 4, 16, 128, 0), [1 << 40, 4096, 0], (100, 1, 1), rates)
+        Kernel(program(ACCESS), 4, 16, 128, 0), [1 << 40, 4096, 0], (100, 1, 1))
     assert known
     assert work.l1_bytes == 2 * 4096 * 4
     (reads,), (writes,) = work.reads, work.writes

@@ -1,0 +1,73 @@
+"""The predicted time of a launch, divided among the lines of the kernel's source.
+
+What a pipe or level is busy is divided among lines by what they give it to do; pipes count as in
+the time of a wave, where the busiest rule.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from triton_xe.model.time import OVERLAP, Prediction
+from triton_xe.runtime.estimate.costs import cost_of
+from triton_xe.runtime.estimate.footprints import moved
+from triton_xe.runtime.estimate.launch_work import Kernel
+from triton_xe.runtime.estimate.walk import Walk
+from triton_xe.runtime.simulator.ir import Module
+
+Line = tuple[str, int]
+PIPES = {"dpas": "xmx", "fp": "fp", "integer": "int", "maths": "math", "messages": "send",
+         "barriers": "wait"}
+LEVELS = {"l1": ("l1", "l2", "dram"), "l2": ("l2", "dram"), "slm": ("slm",)}
+
+
+@dataclass
+class Cost:
+    """What one line does in a launch."""
+
+    us: float = 0.0
+    bytes: float = 0.0
+    messages: float = 0.0
+    given: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """To each pipe and level of the time model, in its own measure."""
+
+
+def line_costs(
+    module: Module, kernel: Kernel, walk: Walk, prediction: Prediction
+) -> dict[Line, Cost]:
+    """Costs of a launch by source line; lines without cost are left out."""
+    found: dict[Line, Cost] = defaultdict(Cost)
+    stretch = walk.grid[0] * walk.grid[1] * walk.grid[2] / len(walk.groups)
+    for block in kernel.program.function.blocks:
+        runs = walk.counts.get(block.label)
+        for i in block.instructions if runs is not None else ():
+            pipe, count = cost_of(i, kernel.lanes)
+            place = module.source_line(i.line, i.debug)
+            if pipe and place is not None and runs is not None:
+                total = count * float(runs.sum()) * stretch
+                found[place].given[PIPES[pipe]] += total
+                found[place].messages += total if pipe == "messages" else 0
+    for message in walk.messages:
+        i = message.instruction
+        place = module.source_line(i.line, i.debug)
+        level, nbytes = moved(message)
+        if place is not None:
+            found[place].bytes += nbytes * stretch
+            for each in LEVELS.get(level, ()):
+                found[place].given[each] += nbytes * stretch
+    _divide(found, prediction)
+    return dict(found)
+
+
+def _divide(found: dict[Line, Cost], prediction: Prediction) -> None:
+    """Give each line its part of the time of the work-groups."""
+    total: dict[str, float] = defaultdict(float)
+    for cost in found.values():
+        for pipe, amount in cost.given.items():
+            total[pipe] += amount
+    weights = {pipe: prediction.busy[pipe] ** OVERLAP for pipe, sum_ in total.items() if sum_}
+    each = prediction.parts["groups"] / (sum(weights.values()) or 1.0)
+    for cost in found.values():
+        cost.us = each * sum(weights[pipe] * amount / total[pipe]
+                             for pipe, amount in cost.given.items() if total[pipe])
