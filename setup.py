@@ -43,7 +43,7 @@ def native(name: str) -> Extension:
 setup(
     packages=packages(),
     package_dir={f"triton_xe.{folder}": folder for folder in OUTER},
-    package_data={"": ["py.typed", "*.c", "*.cpp", "*.h", "*.json"]},
+    package_data={"": ["py.typed", "*.c", "*.cpp", "*.h", "*.json", "*.css", "*.js"]},
     ext_modules=[native("launch"), native("threads")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

@@ -19,6 +19,9 @@ from triton_xe.model.time import Prediction, predict
 from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.operator_traffic import SOURCES, Traffic
 
+Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float]], None]
+WATCHERS: list[Watcher] = []
+"""Told of each launch: kernel, grid, arguments."""
 _SMALLEST_MS = 1e-6
 _MOST_NOTED = 4096
 
@@ -54,6 +57,8 @@ class DeviceClock:
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> None:
         """Count a launch."""
+        for watcher in WATCHERS:
+            watcher(kernel, grid, arguments)
         key = self._key(kernel, grid, arguments)
         noted = self._noted.get(key)
         if noted is None:

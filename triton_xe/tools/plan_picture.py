@@ -29,20 +29,20 @@ def draw(plan: Mapping[str, Any]) -> str:
 
     Each block bears the number of the message that moves it.  Large tiles are drawn smaller.
     """
-    rectangles = _rectangles(plan)
-    right = max(x + plan["width"] for _, x, _ in rectangles)
-    bottom = max(y + plan["height"] for _, _, y in rectangles)
+    boxes = rectangles(plan)
+    right = max(x + plan["width"] for _, x, _ in boxes)
+    bottom = max(y + plan["height"] for _, _, y in boxes)
     across, down = _step(right, MAX_COLUMNS), _step(2 * bottom, 2 * MAX_LINES)
     if right <= MAX_COLUMNS // 2:
         across = -2
     canvas = [[" "] * (_scaled(right, across) + 1) for _ in range(_scaled(bottom, down) + 1)]
-    for number, x, y in rectangles:
+    for number, x, y in boxes:
         _box(canvas, str(number), _scaled(x, across), _scaled(y, down),
              _scaled(x + plan["width"], across), _scaled(y + plan["height"], down))
     return "\n".join("".join(line).rstrip() for line in canvas)
 
 
-def _rectangles(plan: Mapping[str, Any]) -> list[tuple[int, int, int]]:
+def rectangles(plan: Mapping[str, Any]) -> list[tuple[int, int, int]]:
     """(message, x, y) of each block, the top left of the tile at 0, 0."""
     found = [
         (number, message["x"] + block * plan["width"], message["y"])

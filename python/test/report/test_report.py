@@ -1,0 +1,163 @@
+"""The report of a kernel: lines of all stages, costs that add up, a page that a browser runs."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from triton_xe.tools import cli
+from triton_xe.tools.commands.report import values
+from triton_xe.tools.report import page
+from triton_xe.tools.report.stages import stage
+
+ROOT = Path(__file__).parents[3]
+KERNELS = ROOT / "benchmarks/loop_kernels.py"
+SIGNATURE = "x_ptr=*fp32:16 y_ptr=*fp32:16 stride=i32:16 n=i32 BLOCK=1024"
+GEMM = ("a_ptr=*fp16:16 b_ptr=*fp16:16 c_ptr=*fp16:16 add_ptr=*fp16:16 M=i32:16 N=i32:16 K=i32:16 "
+        "stride_am=i32:16 stride_ak=1 stride_bk=i32:16 stride_bn=1 stride_cm=i32:16 BLOCK_M=64 "
+        "BLOCK_N=64 BLOCK_K=32 EPILOGUE='' CONVERT='' SPLIT_K=1")
+SIZES = "M=1024 N=1024 K=1024 stride_am=1024 stride_bk=1024 stride_cm=1024"
+
+
+def report(tmp_path, kernel, *arguments):
+    path = tmp_path / "report.html"
+    assert cli.main(["report", kernel, *arguments, "-o", str(path)]) == 0
+    return path.read_text()
+
+
+@pytest.fixture(scope="module")
+def gemm(tmp_path_factory):
+    return report(tmp_path_factory.mktemp("page"), f"{KERNELS}::gemm", "--signature", GEMM,
+                  "--grid", "16,16", "--values", SIZES)
+
+
+def line_of(words):
+    return next(k for k, line in enumerate(KERNELS.read_text().splitlines(), 1) if words in line)
+
+
+def rows(html):
+    """Source line -> its cells."""
+    return {int(m[1]): re.findall(r"<td[^>]*>(.*?)</td>", m[2])
+            for m in re.finditer(r'<tr data-l="(\d+)">(.*?)</tr>', html, re.DOTALL)}
+
+
+def test_costs_of_lines_add_up_to_the_predicted_time(gemm):
+    total = float(re.search(r"<b>([\d.,]+) us predicted</b>", gemm)[1].replace(",", ""))
+    launch = float(re.search(r"the launch itself\s*([\d.]+) us", gemm)[1])
+    lines = {n: re.sub("<.*?>", "", cells[1]) for n, cells in rows(gemm).items()}
+    assert sum(float(us) for us in lines.values() if us) == pytest.approx(total - launch, rel=0.02)
+    dot = line_of("acc = tl.dot(a, b, acc)")
+    assert float(lines[dot]) > 0.2 * total
+
+
+def test_bytes_and_messages_of_a_load_are_those_of_its_blocks(gemm):
+    """Each of 256 work-groups and 32 steps loads 2 x 2 parts of 64x32 halves, each part twice."""
+    cells = rows(gemm)[line_of("a = tl.load(a_ptrs, mask=k[None, :] < left")]
+    loaded = 256 * 32 * 64 * 32 * 2 * 2
+    prefetched = 256 * 33 * 64 * 32 * 2
+    assert cells[2] == page.quantity(loaded + prefetched)
+
+
+def test_every_stage_names_the_line_of_the_product(gemm):
+    dot = line_of("acc = tl.dot(a, b, acc)")
+    for name, words in (("ttgir", "tt.dot"), ("xegpu", "xegpu.dpas"), ("llir", "dpas")):
+        text = re.search(rf'id="stage-{name}">(.*?)</div></div>', gemm, re.DOTALL)[1]
+        lines = re.findall(rf'<div data-l="{dot}">(.*?)</div>', text + "</div>")
+        assert any(words in line for line in lines), name
+
+
+def test_the_page_needs_nothing_but_itself(gemm):
+    assert not re.search(r"(?:src|href)\s*=|@import|url\(|fetch\(", gemm)
+    assert set(re.findall(r"https?://[^'\" <]+", gemm)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_without_a_launch_nothing_is_predicted(tmp_path):
+    html = report(tmp_path, f"{KERNELS}::softmax", "--signature", SIGNATURE, "--target", "dg2")
+    assert "No time: no launch was given" in html
+    assert "us predicted</b>" not in html
+    assert "dg2 has no 2D block messages" in html or "no 2D block" in html
+
+
+def test_values_that_decide_the_time_are_asked_for(capsys):
+    with pytest.raises(ValueError, match="the time depends on n: give it with --values n="):
+        values(["p", "n"], "p=*fp16 n=i32", "")
+    assert cli.main(["report", f"{KERNELS}::softmax", "--signature", SIGNATURE, "--grid", "0"]) == 1
+    assert "one to three positive numbers" in capsys.readouterr().err
+
+
+SCRIPT = """
+import sys, torch
+sys.path.insert(0, {root!r})
+from benchmarks.loop_kernels import softmax
+for rows in (64, 4096):
+    x = torch.zeros(rows, 1024, device="xpu")
+    softmax[(rows,)](x, torch.empty_like(x), 1024, {n}, BLOCK=1024)
+"""
+
+
+def test_the_longest_launch_of_a_script_is_predicted(tmp_path, capsys):
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(root=str(ROOT), n=1000))
+    html = report(tmp_path, f"{KERNELS}::softmax", "--signature", SIGNATURE,
+                  "--script", str(script), "--sanitize")
+    assert "for the grid 4096 x 1 x 1" in html
+    assert "Run, and nothing found." in html
+    other = SIGNATURE.replace("fp32", "fp16")
+    assert cli.main(["report", f"{KERNELS}::softmax", "--signature", other,
+                     "--script", str(script)]) == 1
+    assert "with other constants, types or options" in capsys.readouterr().err
+
+
+def test_what_the_sanitizer_finds_is_on_the_page(tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(root=str(ROOT), n="1000 if rows == 64 else 1 << 20"))
+    text = script.read_text().replace("torch.empty_like(x)", "torch.empty(1, device='xpu')")
+    script.write_text(text)
+    html = report(tmp_path, f"{KERNELS}::softmax", "--signature", SIGNATURE,
+                  "--script", str(script), "--sanitize")
+    assert re.search(r"<li class='bad'>[^<]*loop_kernels.py:\d+", html)
+
+
+def test_locations_of_inlined_functions_are_those_of_the_kernels_file():
+    text = ('%a = x loc(#loc3)\n%b = y loc("n"(#loc1))\n%c = z loc(unknown)\n'
+            '#loc = loc("/k.py":7:3)\n#loc1 = loc("/k.py":9:1)\n#loc2 = loc("/lib.py":40:1)\n'
+            '#loc3 = loc(callsite(#loc2 at #loc))')
+    assert stage("ttgir", text, "/k.py").lines == (("%a = x", 7), ("%b = y", 9), ("%c = z", 0))
+
+
+PROBE = """
+<script>
+const row = document.querySelector('.pane [data-l="LINE"]');
+row.dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
+const counts = {};
+for (const e of document.querySelectorAll(".stage"))
+  counts[e.id] = e.querySelectorAll(".hot").length;
+document.querySelector('[data-stage="llir"]').click();
+counts.shown = document.querySelector(".stage.shown").id;
+row.click();
+counts.scrolled = [...document.querySelectorAll(".pane")][1].scrollTop > 0;
+document.title = JSON.stringify(counts);
+</script>
+"""
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_pointing_at_a_line_lights_what_it_became(gemm, tmp_path):
+    path = tmp_path / "probe.html"
+    line = str(line_of("acc = tl.dot(a, b, acc)"))
+    path.write_text(gemm.replace("</body>", PROBE.replace("LINE", line) + "</body>"))
+    run = subprocess.run(
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~",
+         f"--user-data-dir={tmp_path / 'user'}", "--dump-dom", f"file://{path}"],
+        capture_output=True, text=True, timeout=120)
+    title = re.search("<title>(.*?)</title>", run.stdout)[1]
+    found = json.loads(title)
+    assert all(found[f"stage-{name}"] > 0 for name in ("ttgir", "xetile", "xegpu", "llir")), found
+    assert found["shown"] == "stage-llir"
+    assert found["scrolled"] is True

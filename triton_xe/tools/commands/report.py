@@ -1,0 +1,119 @@
+"""`triton-xe report FILE::KERNEL`: one page that shows where a kernel's time goes."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from triton_xe.hardware.target import TARGETS
+
+HELP = "write an HTML page that shows where a kernel's time goes"
+EPILOG = """\
+The signature is that of `triton-xe compile`.  Times are predicted for one launch: --grid and
+--values name it, or --script, a program that launches the kernel so on the simulated device.
+
+example:
+  triton-xe report examples/vector_add.py::add_kernel --grid 16384 --values n=16777216 \\
+      --signature "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32:16 BLOCK=1024"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", metavar="FILE::KERNEL",
+                        help="a Python file, and a @triton.jit function in it")
+    parser.add_argument("--signature", required=True, help="name=value of each argument")
+    parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
+    parser.add_argument("--num-warps", type=int, default=4, help="warps of a program")
+    parser.add_argument("--num-stages", type=int, default=2, help="as in a launch")
+    parser.add_argument("--grf-mode", default="default", help="default, auto, or registers")
+    parser.add_argument("--grid", help="programs of the launch, such as 16,16")
+    parser.add_argument("--values", default="", help="values of integer arguments: M=4096 N=4096")
+    parser.add_argument("--script", metavar="'FILE ARGUMENT ...'", help="program to take it from")
+    parser.add_argument("--sanitize", action="store_true",
+                        help="run the script with the sanitizer too, and show what it finds")
+    parser.add_argument("-o", "--output", type=Path, default=Path("report.html"), help="the page")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compile, predict, and write the page."""
+    from triton_xe.tools.commands.compile import compile_kernel, load_kernel
+    from triton_xe.tools.report import gathering, page
+
+    if arguments.sanitize and not arguments.script:
+        raise ValueError("--sanitize needs --script: there is nothing else to run")
+    function = load_kernel(arguments.kernel)
+    options = {"num_warps": arguments.num_warps, "num_stages": arguments.num_stages,
+               "grf_mode": arguments.grf_mode}
+    kernel = compile_kernel(function, arguments.signature, arguments.target, options)
+    report = gathering.gathered(
+        function, kernel, arguments.target, launch_of(arguments, function, kernel),
+        findings=findings_of(arguments), was_sanitized=arguments.sanitize)
+    arguments.output.write_text(page.to_html(report), encoding="utf-8")
+    print(arguments.output)
+    return 0
+
+
+def launch_of(arguments: argparse.Namespace, function: Any, kernel: Any) -> Any:
+    """The launch to predict; None where the command line names none."""
+    from triton_xe.tools.report.gathering import Launch
+
+    if arguments.script:
+        return launch_in_script(arguments, kernel)
+    if arguments.grid is None:
+        return None
+    sizes = [int(size) for size in arguments.grid.replace("x", ",").split(",")]
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise ValueError(f"--grid {arguments.grid}: give one to three positive numbers")
+    grid = (*sizes, 1, 1)[:3]
+    return Launch(grid, values(function.arg_names, arguments.signature, arguments.values))
+
+
+def values(names: list[str], signature: str, text: str) -> list[int | float]:
+    """Of all arguments that are no constants; pointers are far from each other.
+
+    >>> values(["p", "n", "B"], "p=*fp16 n=i32 B=64", "n=100")
+    [1099511627776, 100]
+    """
+    from triton_xe.tools.commands.compile import parse_signature
+
+    types, constants, _ = parse_signature(names, signature)
+    pairs = [part.partition("=") for part in text.replace(",", " ").split()]
+    given = {name: float(v) if "." in v else int(v, 0) for name, _, v in pairs}
+    found: list[int | float] = []
+    for name in (n for n in names if n not in constants):
+        kind = types[name]
+        if kind[0] != "*" and name not in given and kind[0] in "iu":
+            raise ValueError(f"the time depends on {name}: give it with --values {name}=...")
+        found.append(len(found) + 1 << 40 if kind[0] == "*" else given.get(name, 1.0))
+    return found
+
+
+def launch_in_script(arguments: argparse.Namespace, kernel: Any) -> Any:
+    """The launch of the script that is predicted to take longest."""
+    from triton_xe.tools.report import gathering, watching
+
+    seen, error = watching.launches(shlex.split(arguments.script), arguments.target)
+    name = kernel.metadata.name
+    if name not in {s.name for s in seen}:
+        raise ValueError(f"{arguments.script} launches no kernel {name!r}"
+                         + (f"; it ended with {error}" if error else ""))
+    same = [gathering.Launch(s.grid, s.arguments) for s in seen
+            if s.digest == watching.digest(kernel.asm["llir"])]
+    if not same:
+        raise ValueError(
+            f"{arguments.script} launches {name!r} with other constants, types or options than "
+            "those of --signature, --num-warps and --num-stages")
+    return max(same, key=lambda launch: gathering.timed(
+        kernel, arguments.target, "", launch).prediction.us)
+
+
+def findings_of(arguments: argparse.Namespace) -> list[str]:
+    """What the sanitizer says of the script."""
+    from triton_xe.tools.report import watching
+
+    if not arguments.sanitize:
+        return []
+    _, error = watching.launches(shlex.split(arguments.script), arguments.target, sanitize=True)
+    return [error] if error else []

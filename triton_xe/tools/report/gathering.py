@@ -1,0 +1,125 @@
+"""Everything a report says of a kernel."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triton_xe.hardware.register_file import RegisterFile
+from triton_xe.hardware.target import target as find_target
+from triton_xe.model.rates import PRODUCTS
+from triton_xe.model.time import Prediction, predict
+from triton_xe.runtime.estimate.launch_work import DEFAULT_REGISTERS, Kernel, sampled, work_of
+from triton_xe.runtime.estimate.lines import Cost, line_costs
+from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.versions import entry_name
+from triton_xe.tools import assembly, intel
+from triton_xe.tools.report.stages import Stage, stage
+
+STAGES = ("ttgir", "xetile", "xegpu", "llir")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launch is given: a grid, and all arguments that are no constants."""
+
+    grid: tuple[int, int, int]
+    arguments: Sequence[int | float]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The predicted time of a launch, and the costs of lines of the kernel's file."""
+
+    launch: Launch
+    prediction: Prediction
+    is_known: bool
+    lines: Mapping[int, Cost]
+
+
+@dataclass(frozen=True)
+class Report:
+    kernel: str
+    device: str
+    product: str
+    file: str
+    source: Sequence[tuple[int, str]]
+    """Numbered lines of the kernel and of the functions of its file that it calls."""
+    stages: Sequence[Stage]
+    metadata: Mapping[str, Any]
+    texts: Mapping[str, str] = field(repr=False)
+    """Of stages that have layouts."""
+    timed: Timed | None = None
+    native: assembly.KernelFigures | None = None
+    why_not_native: str = ""
+    findings: Sequence[str] = field(default=())
+    """Of the sanitizer, where it was run."""
+    was_sanitized: bool = False
+
+
+def described(kernel: Any, device: str) -> tuple[KernelSource, Kernel]:
+    """A compiled kernel as the time model sees it."""
+    source = KernelSource(
+        kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name),
+        find_target(device))
+    registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers
+    return source, Kernel.of(source, registers or DEFAULT_REGISTERS)
+
+
+def timed(kernel: Any, device: str, file: str, launch: Launch, listing: str = "") -> Timed:
+    """Predict a launch; with the listing of its native code by the instructions in there."""
+    source, model = described(kernel, device)
+    walk = sampled(model, launch.arguments, launch.grid)
+    work, is_known = work_of(model, walk)
+    prediction = predict(work, PRODUCTS[source.target.product])
+    costs = line_costs(source.module, model, walk, prediction)
+    return Timed(launch, prediction, is_known,
+                 {line: cost for (name, line), cost in costs.items() if name == file})
+
+
+def listing_of(kernel: Any, device: str) -> str:
+    """The assembly of a kernel by Intel's compiler."""
+    built = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
+    (listing,) = built.asm.values()
+    return listing
+
+
+def source_file(function: Any) -> str:
+    return str(inspect.getsourcefile(function.fn))
+
+
+def source_lines(function: Any, stages: Sequence[Stage]) -> list[tuple[int, str]]:
+    """The kernel, and functions of its file whose lines some stage came from."""
+    text = Path(source_file(function)).read_text(encoding="utf-8")
+    used = {number for each in stages for _, number in each.lines}
+    first = function.fn.__code__.co_firstlineno
+    wanted: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            lines = range(start, (node.end_lineno or start) + 1)
+            if first in lines or used & set(lines):
+                wanted |= set(lines)
+    return [(k, line) for k, line in enumerate(text.splitlines(), 1) if k in wanted]
+
+
+def gathered(
+    function: Any, kernel: Any, device: str, launch: Launch | None, *, findings: Sequence[str] = (),
+    was_sanitized: bool = False,
+) -> Report:
+    """The report of a compiled kernel."""
+    file = source_file(function)
+    missing = intel.available() or ""
+    listing = "" if missing else listing_of(kernel, device)
+    texts = {name: kernel.asm[name] for name in STAGES} | ({"asm": listing} if listing else {})
+    stages = [stage(name, text, file) for name, text in texts.items()]
+    return Report(
+        kernel.metadata.name, device, find_target(device).product, file,
+        source_lines(function, stages), stages, kernel.metadata._asdict(),
+        {name: kernel.asm[name] for name in ("ttgir", "xetile")},
+        timed(kernel, device, file, launch) if launch is not None else None,
+        assembly.read(listing) if listing else None, missing, findings, was_sanitized)

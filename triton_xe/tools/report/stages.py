@@ -1,0 +1,70 @@
+"""The text of each stage, line by line, with the source line that each came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
+_END = re.compile(r" loc\((#loc\d*|unknown|\"[^\n]*)\)(?=( \{)?$)")
+_ARGUMENT = re.compile(r" loc\((?:#loc\d*|\"\w+\"\(#loc\d*\))\)(?=[,)])")
+_PLACE = re.compile(r'"([^"]+)":(\d+):\d+')
+_NUMBER = re.compile(r"#loc\d*")
+_NODE = re.compile(r'^!(\d+) = !\{ ?!"(.*)", i32 (\d+), i32 \d+ ?\}$')
+_ATTACHED = re.compile(r", !xe\.at !(\d+)")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Lines of a stage; a source line of 0 is unknown, or of another file."""
+
+    name: str
+    lines: tuple[tuple[str, int], ...]
+
+
+def stage(name: str, text: str, file: str) -> Stage:
+    """The lines of a stage that came from `file`."""
+    if name == "asm":
+        return Stage(name, tuple((line, 0) for line in _instructions(text)))
+    return Stage(name, tuple((_llvm if name == "llir" else _mlir)(text, file)))
+
+
+def _mlir(text: str, file: str) -> list[tuple[str, int]]:
+    lines = text.splitlines()
+    aliases = {m[1]: m[2] for line in lines if (m := _ALIAS.match(line))}
+    found = []
+    for line in lines:
+        if _ALIAS.match(line):
+            continue
+        end = _END.search(line)
+        number = _line_of(end[1], aliases, file) if end else 0
+        found.append((_ARGUMENT.sub("", _END.sub("", line)), number))
+    return found
+
+
+def _line_of(location: str, aliases: Mapping[str, str], file: str) -> int:
+    """The innermost line of the file that a location, maybe of an inlined call, speaks of."""
+    for name, line in _PLACE.findall(location):
+        if name == file:
+            return int(line)
+    inner = (_line_of(aliases.get(name, ""), aliases, file) for name in _NUMBER.findall(location))
+    return next(filter(None, inner), 0)
+
+
+def _llvm(text: str, file: str) -> list[tuple[str, int]]:
+    lines = text.splitlines()
+    nodes = {m[1]: int(m[3]) for line in lines if (m := _NODE.match(line)) and m[2] == file}
+    found = []
+    for line in lines:
+        if not _NODE.match(line):
+            at = _ATTACHED.search(line)
+            found.append((_ATTACHED.sub("", line), nodes.get(at[1], 0) if at else 0))
+    return found
+
+
+def _instructions(listing: str) -> list[str]:
+    """A listing without the table of its variables."""
+    return [line for line in listing.splitlines() if not line.startswith("//.")]
+
+
