@@ -66,8 +66,8 @@ def launch_of(arguments: argparse.Namespace, function: Any, kernel: Any) -> Any:
     sizes = [int(size) for size in arguments.grid.replace("x", ",").split(",")]
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise ValueError(f"--grid {arguments.grid}: give one to three positive numbers")
-    grid = (*sizes, 1, 1)[:3]
-    return Launch(grid, values(function.arg_names, arguments.signature, arguments.values))
+    x, y, z = (*sizes, 1, 1)[:3]
+    return Launch((x, y, z), values(function.arg_names, arguments.signature, arguments.values))
 
 
 def values(names: list[str], signature: str, text: str) -> list[int | float]:
