@@ -49,6 +49,7 @@ from triton_xe.dialects.xe import (
     CursorOp,
 )
 from triton_xe.lowering.layouts.rematerialize import layout_of
+from triton_xe.lowering.module_facts import module_warps
 from triton_xe.lowering.rewriting import all_of, functions
 
 Address = Callable[[Any], SSAValue]
@@ -94,7 +95,7 @@ class InsertBarriersPass(ModulePass):
     name: ClassVar = "insert-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        one_warp = op.attributes["ttg.num-warps"].value.data == 1  # type: ignore[attr-defined]
+        one_warp = module_warps(op) == 1
         if any(isinstance(inner, ttg.LocalAllocOp) for inner in op.walk()):
             for function, order in product(functions(op), SHARED_ORDERS):
                 _Walk(order).function(function)

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target, target
-from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.surfaces.affine import attribute, integer_attribute
 
 TARGET = "ttg.target"
 WARPS = "ttg.num-warps"
@@ -69,13 +69,16 @@ def module_target(module: Operation) -> Target:
 
 def module_warps(module: Operation) -> int:
     """Subgroups per work-group."""
-    return int(attribute(module, WARPS).value.data)
+    warps = integer_attribute(module, WARPS)
+    if not warps:
+        raise UnsupportedError(f'the module says its subgroups as "{WARPS}" = 4 : i32, from 1 on')
+    return warps
 
 
 def module_lanes(module: Operation, device: Target) -> int:
     """Lanes of a subgroup: what the module says, else the device's own choice."""
-    held = module.attributes.get(LANES)
-    lanes = int(held.value.data) if isinstance(held, IntegerAttr) else device.subgroup_size
+    held = integer_attribute(module, LANES)
+    lanes = device.subgroup_size if held is None else held
     if lanes not in device.subgroup_sizes:
         raise UnsupportedError(
             f"ttg.threads-per-warp = {lanes} is not a subgroup size of {device.name}; it has "

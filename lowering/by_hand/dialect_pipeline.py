@@ -7,12 +7,9 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError, VerifyException
 
-from triton_xe.dialects import context
 from triton_xe.dialects.xetile import XeTile
-from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.by_hand.diagnostics import errors_located, read_by_hand
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
 from triton_xe.lowering.module_facts import module_warps, set_target
 from triton_xe.lowering.pipeline import Stage, make_llir, make_spirv, make_xegpu
@@ -31,16 +28,6 @@ class Program:
     subgroups: int
 
 
-def parse(text: str, name: str = "module") -> ModuleOp:
-    """The verified module of a text in any of the dialects."""
-    try:
-        module = Parser(context(), text, name=name).parse_module()
-        module.verify()
-    except (ParseError, VerifyException) as error:
-        raise UnsupportedError(f"{name} cannot be read: {error}") from error
-    return module
-
-
 def lower(module: ModuleOp, target_name: str) -> Program:
     """Compile a module in place; one without tiles keeps the order of its instructions."""
     set_target(module, target_name)
@@ -57,4 +44,6 @@ def lower(module: ModuleOp, target_name: str) -> Program:
 
 def compile_text(text: str, target_name: str, name: str = "module") -> Program:
     """Compile a program in XeTile or XeGPU."""
-    return lower(parse(text, name), target_name)
+    module = read_by_hand(text, name)
+    with errors_located("the compiler"):
+        return lower(module, target_name)

@@ -43,6 +43,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.lowering.module_facts import WARPS, module_warps
+from triton_xe.lowering.surfaces.affine import integer_attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SUBGROUPS = "xe.subgroups"
@@ -73,8 +74,10 @@ class LowerKernelFunctionsPass(TargetedPass):
 
 def subgroups_of(function: Operation) -> int:
     """Subgroups of a work-group of this kernel."""
-    held = function.attributes.get(SUBGROUPS)
-    return int(held.value.data) if isinstance(held, IntegerAttr) else 1
+    held = integer_attribute(function, SUBGROUPS)
+    if held == 0:
+        raise UnsupportedError(f"{SUBGROUPS} = 0: a work-group has at least one")
+    return held or 1
 
 
 def _function(old: func.FuncOp) -> None:
@@ -216,7 +219,7 @@ def _known(op: Operation, kind: MemRefType[Any]) -> tuple[tuple[int, ...], tuple
     shape, strides = kind.get_shape(), kind.get_strides()
     if strides is None or DYNAMIC_INDEX in shape or {None, DYNAMIC_INDEX} & set(strides):
         raise UnsupportedError(f"{op.name}: {kind} has no static shape; give sizes and strides")
-    return shape, tuple(stride for stride in strides if stride is not None)
+    return shape, tuple(max(1, stride) for stride in strides if stride is not None)
 
 
 def _need_alignment(kind: MemRefType[Any], offset: int) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from llvmlite import ir
+from xdsl.dialects.builtin import ShapedType
 from xdsl.ir import Operation
 
 from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.allocate_slm import SlmPlan
 from triton_xe.lowering.emit import (
@@ -75,6 +77,11 @@ def emit_module(
 
 def _function(state: ModuleState, op: FuncOp) -> None:
     first = op.body.blocks[0]
+    for kind in first.arg_types:
+        if isinstance(kind, ShapedType):
+            raise UnsupportedError(
+                f"@{op.sym_name.data}: a kernel takes numbers and pointers, not {kind}"
+            )
     arguments = [argument_type(kind) for kind in first.arg_types]
     if uses_debug_buffer(state.module):
         arguments.append(POINTER)

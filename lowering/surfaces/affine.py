@@ -39,6 +39,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.surfaces.poly import MAX_DEGREE, Poly, Symbol, at_least
 from triton_xe.lowering.surfaces.walks import operands_first, operands_of
@@ -130,6 +131,16 @@ def attribute(op: Operation, name: str) -> Any:
     """A property or attribute of an operation, whichever holds it."""
     found = op.properties.get(name)
     return op.attributes.get(name) if found is None else found
+
+
+def integer_attribute(op: Operation, name: str) -> int | None:
+    """The number that an operation holds under a name, if it holds anything."""
+    held = attribute(op, name)
+    if held is None:
+        return None
+    if not isinstance(held, IntegerAttr) or held.value.data < 0:
+        raise UnsupportedError(f"{op.name}: {name} is a number from 0 on, not {held}")
+    return held.value.data
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:

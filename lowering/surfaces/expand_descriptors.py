@@ -78,6 +78,9 @@ def _expand(op: Operation) -> None:
         store.attributes |= op.attributes
         Rewriter.replace_op(op, store)
         return
+    floats = isinstance(type_.element_type, AnyFloat)
+    if made.pads_with_nan and not floats:
+        raise UnsupportedError(f"{made.name}: {type_.element_type} has no NaN to fill up with")
     padding = math.nan if made.pads_with_nan else 0
     other = write.constant(type_, padding)
     load = LoadOp(operands=[pointers, [mask], [other]], result_types=[type_])

@@ -92,7 +92,10 @@ class _Conversion:
 
     def run(self) -> None:
         for cursor in all_of(self.function, xe.CursorOp):
-            separate(cursor)
+            if cursor.cursor.first_use is None:
+                Rewriter.erase_op(cursor)
+            else:
+                separate(cursor)
         for cursor in all_of(self.function, xe.CursorOp):
             self._cursor(cursor)
         for dot in all_of(self.function, DotOp):

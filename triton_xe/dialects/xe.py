@@ -64,6 +64,10 @@ class CursorOp(FieldOp):
         " `at` `[` $y `,` $x `]` attr-dict `:` type($base) `->` type($cursor)"
     )
 
+    def verify_(self) -> None:
+        if self.base_alignment.value.data.bit_count() != 1:
+            self.refuse(f"an alignment is a power of 2, not {self.base_alignment.value.data}")
+
 
 @irdl_op_definition
 class AdvanceOp(FieldOp):

@@ -41,7 +41,7 @@ from triton_xe.lowering.emit.xegpu.mapping import (
 from triton_xe.lowering.emit.xegpu.payloads import Payload
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.vectors import Image, from_list, held_type, packed, pick, retyped
-from triton_xe.lowering.surfaces.affine import attribute, constant_of
+from triton_xe.lowering.surfaces.affine import constant_of, integer_attribute
 
 VOID = ir.VoidType()
 SLM_BYTES = "xe.slm_bytes"
@@ -167,15 +167,15 @@ def _create_slm(em: Emitter, op: CreateNdTdescOp) -> Block:
 
 def slm_base(em: Emitter, op: Operation, base: SSAValue) -> ir.Value:
     """A pointer into the function's shared local memory, from an offset in bytes."""
-    held = attribute(em.source, SLM_BYTES)
-    if held is None:
+    size = integer_attribute(em.source, SLM_BYTES)
+    if size is None:
         raise UnsupportedError(
             f"{op.name}: an address in shared local memory counts from its start; give its size"
             f" as the function's attribute {SLM_BYTES}"
         )
     offset = em.address(em.get(base))
     offset = offset if bits_of(offset.type) == 64 else em.b.sext(offset, I64)
-    return em.b.gep(kept_region(em, int(held.value.data)), [offset], source_etype=I8)
+    return em.b.gep(kept_region(em, size), [offset], source_etype=I8)
 
 
 # -- loads ----------------------------------------------------------------------------------------

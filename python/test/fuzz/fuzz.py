@@ -4,18 +4,21 @@
 
 A kernel is compiled, or refused with an exception of ours: a signal, or another exception, is a
 bug.  `--native N` also hands each Nth to Intel's compiler.  `--casts` compiles all chains of three
-casts instead, `--chains` as many kernels of 40 chains, drawn from the seed.  What was not compiled
-is kept in `--keep`.
+casts instead, `--chains` as many kernels of 40 chains, drawn from the seed; `--texts` gives
+`triton-xe opt` and `run` the module texts of the tests with mistakes in them.  What was not
+compiled is kept in `--keep`.
 """
 
 import argparse
 import json
 import os
+import re
 import runpy
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,9 +26,16 @@ from itertools import islice, product
 from pathlib import Path
 from zlib import crc32
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
 
-from random_kernels import DTYPES, Kernel, all_cast_chains, cast_chains, kernel
+from module_texts import ModuleText, mistaken  # noqa: E402
+from random_kernels import (  # noqa: E402
+    DTYPES,
+    Kernel,
+    all_cast_chains,
+    cast_chains,
+    kernel,
+)
 
 BATCH = 25
 SECONDS = 120
@@ -41,8 +51,10 @@ class Outcome:
     why: str = ""
 
 
-def compile_one(made: Kernel, path: Path, device: str, native: bool) -> Outcome:
+def compile_one(made: Kernel | ModuleText, path: Path, device: str, native: bool) -> Outcome:
     """Compile in this process."""
+    if isinstance(made, ModuleText):
+        return transform_one(made, path, device)
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -71,12 +83,35 @@ def compile_one(made: Kernel, path: Path, device: str, native: bool) -> Outcome:
     except (XeError, OutOfResources) as error:
         return Outcome(path.stem, "refused", f"{type(error).__name__}: {error}"[:500])
     except Exception as error:
-        import traceback
-
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return Outcome(path.stem, "bug", f"{type(error).__name__} at {Path(where.filename).name}:"
-                       f"{where.lineno}: {error}"[:500])
+        return Outcome(path.stem, "bug", _where(error))
     return Outcome(path.stem, "compiled")
+
+
+def transform_one(made: ModuleText, path: Path, device: str) -> Outcome:
+    """What `triton-xe opt` makes of a text, or `run`; a refusal says the line and the column."""
+    from triton_xe.errors import XeError
+    from triton_xe.tools.commands.opt import transformed
+    from triton_xe.tools.commands.run import run_program
+
+    path.write_text(f"// {made.passes}\n{made.text}")
+    try:
+        if made.arrays:
+            run_program(made.text, made.arrays, target=device, name=path.name)
+        else:
+            transformed(made.text, made.passes, name=path.name, target=device)
+    except XeError as error:
+        located = made.arrays or re.search(rf"{re.escape(path.name)}:\d+:\d+", str(error))
+        internal = re.search(r"cannot take this|left a wrong|: [A-Z]\w+Error: ", str(error))
+        return Outcome(path.stem, "refused" if located and not internal else "bug",
+                       f"{type(error).__name__}: {error}"[:500])
+    except Exception as error:
+        return Outcome(path.stem, "bug", _where(error))
+    return Outcome(path.stem, "compiled")
+
+
+def _where(error: Exception) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {error}"[:500]
 
 
 def outcomes(
@@ -128,6 +163,7 @@ def main() -> int:
     parser.add_argument("--native", type=int, default=0, metavar="N")
     parser.add_argument("--casts", action="store_true")
     parser.add_argument("--chains", action="store_true")
+    parser.add_argument("--texts", action="store_true")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "xe-fuzz")
     given = parser.parse_args()
     doubles = given.device != "dg2"
@@ -139,6 +175,8 @@ def main() -> int:
     if given.chains:
         drawn = ((f"chains{given.seed}_{i}", cast_chains(f"{given.seed}-{i}", 40, 1 << i % 4))
                  for i in numbers)
+    if given.texts:
+        drawn = ((f"text{given.seed}_{i}", mistaken(f"{given.seed}-{i}")) for i in numbers)
     given.keep.mkdir(parents=True, exist_ok=True)
     os.environ["TRITON_ALWAYS_COMPILE"] = "1"
     os.environ["TRITON_CACHE_DIR"] = str(given.keep / "cache")

@@ -9,8 +9,10 @@ import pytest
 FUZZ = Path(__file__).parent / "fuzz.py"
 
 
-@pytest.mark.parametrize("what", [["--count", "12"], ["--count", "4", "--chains"]])
-def test_random_kernels_compile_or_are_refused(what, tmp_path):
+@pytest.mark.parametrize("what", [
+    ["--count", "12"], ["--count", "4", "--chains"], ["--count", "200", "--texts"],
+])
+def test_random_programs_compile_or_are_refused(what, tmp_path):
     done = subprocess.run(
         [sys.executable, FUZZ, "--seed", "suite", "--keep", tmp_path, *what],
         capture_output=True, text=True, check=False,

@@ -40,14 +40,18 @@ def passes_of(text):
 
 @pytest.mark.parametrize(("passes", "shared", "part"), list(sections()))
 def test_rewrite(passes, shared, part, tmp_path):
+    path = tmp_path / "input.mlir"
+    path.write_text(part)
+    file_check(path, transformed(wrapped(shared, part), passes))
+
+
+def wrapped(shared, part):
+    """The module of a section."""
     target = "dg2" if "// TARGET: dg2" in part else "bmg"
     attributes = ATTRIBUTES.format(target=target, lanes=8 if target == "dg2" else 16)
     if "func.func" not in part:
         attributes += f', "ttg.num-warps" = {1 if "WARPS: 1" in part else 4} : i32'
-    path = tmp_path / "input.mlir"
-    path.write_text(part)
-    module = f"{shared}\nmodule attributes {{{attributes}}} {{\n{part}}}\n"
-    file_check(path, transformed(module, passes))
+    return f"{shared}\nmodule attributes {{{attributes}}} {{\n{part}}}\n"
 
 
 def test_the_architecture_page_has_the_table_of_the_passes():

@@ -271,6 +271,18 @@ def element_type(type_: Attribute) -> Attribute:
     return type_.element_type if isinstance(type_, TensorType) else type_
 
 
+def shape_of_type(type_: Attribute) -> tuple[int, ...]:
+    """The shape of a tensor, () of a scalar."""
+    return type_.get_shape() if isinstance(type_, TensorType) else ()
+
+
+def need_shape(op: FieldOp, value: SSAValue, expected: Sequence[int]) -> None:
+    """Refuse a tensor of another shape."""
+    if shape_of_type(value.type) != tuple(expected):
+        op.refuse(f"the shape is {'x'.join(map(str, expected)) or 'that of a scalar'}, not that of"
+                  f" {value.type}")
+
+
 # Syntax by hand
 
 

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
@@ -57,6 +58,10 @@ _TOKEN = re.compile(
     r"(?:\s++|//[^\n]*+)*+(?:" + "|".join(f"({form})" for form in _TOKENS.values()) + ")"
 )
 _KINDS = tuple(_TOKENS)
+_OPEN_STRING = re.compile(
+    r'(?:\s++|//[^\n]*+)*+"(?!(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+")'
+)
+"""A string without its end, for which xDSL's expression would search exponentially long."""
 
 
 class _Token(Token[MLIRTokenKind, str]):
@@ -81,6 +86,9 @@ class _Lexer(MLIRLexer):
     def lex(self) -> Token[MLIRTokenKind, str]:
         match = _TOKEN.match(self.input.content, self.pos)
         if match is None or match.lastindex is None:
+            if (opened := _OPEN_STRING.match(self.input.content, self.pos)) is not None:
+                here = Span(opened.end() - 1, opened.end(), self.input)
+                raise ParseError(here, "a string that is not closed on its line")
             token = super().lex()
             return _Token(token.kind, token.text, self.pos, self.input)
         self.pos = match.end()
@@ -244,6 +252,11 @@ class Reader(Parser):
         self._consume_token()
         return location
 
+    def located(self, position: int) -> str:
+        """Where in the text a position is, for people."""
+        line = self.lexer.input.content.count("\n", 0, position) + 1
+        return f"line {line} of the module"
+
     def _get_op_by_name(self, name: str) -> type[Operation]:
         op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         if op_type is not None:
@@ -251,10 +264,10 @@ class Reader(Parser):
         content = self.lexer.input.content
         start = content.rfind(name, 0, self.pos)
         match = _REFERENCE.search(content, start)
-        source = source_of_location(self._locations[match[1]]) if match else None
-        line = content.count("\n", 0, start) + 1
+        location = self._locations.get(match[1]) if match else None
+        source = source_of_location(location) if location is not None else None
         raise UnsupportedError(
-            f"{source or f'line {line} of the module'}: the operation '{name}' is not supported on"
+            f"{source or self.located(start)}: the operation '{name}' is not supported on"
             " Intel Xe; rewrite this line without it"
         )
 

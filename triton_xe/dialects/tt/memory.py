@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, i32, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
@@ -37,8 +38,10 @@ from triton_xe.dialects.text.assembly import (
     Follows,
     KeywordConstraint,
     bool_like,
+    need_shape,
     parse_operand_list,
     resolve,
+    shape_of_type,
 )
 from triton_xe.dialects.tt.types import CachePolicyAttr, PointerType, TensorDescType, pointee_type
 
@@ -130,6 +133,10 @@ class AtomicOp(FieldOp, ABC):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     ORDER: ClassVar = "custom<Keyword>($sem) `,` custom<Keyword>($scope) `,` "
 
+    def verify_(self) -> None:
+        for value in (*self.operands, *self.results):
+            need_shape(self, value, shape_of_type(self.operands[0].type))
+
 
 @irdl_op_definition
 class AtomicLoadOp(AtomicOp):
@@ -162,6 +169,9 @@ class AtomicPollOp(AtomicOp):
         "$ptr `,` $expected (`timeout` $timeout^)? attr-dict"
         " `:` type($ptr) `,` type($expected) `->` type($result)"
     )
+
+    def verify_(self) -> None:
+        """A timeout is one for all."""
 
 
 @irdl_op_definition
@@ -263,6 +273,13 @@ def _parse_short(parser: Parser, cls: type[PointerType | TensorDescType]) -> Att
     return parser.parse_type()
 
 
+def _need_indices(op: FieldOp, desc: SSAValue, indices: Sequence[SSAValue]) -> None:
+    assert isinstance(desc.type, TensorDescType)
+    rank = len(desc.type.get_shape())
+    if len(indices) != rank:
+        op.refuse(f"{desc.type} takes {rank} indices, not {len(indices)}")
+
+
 @irdl_op_definition
 class DescriptorLoadOp(FieldOp):
     """Load the block at `indices`; outside the tensor it reads the descriptor's padding."""
@@ -277,6 +294,9 @@ class DescriptorLoadOp(FieldOp):
         "$desc `[` $indices `]` custom<Hints>() attr-dict `:` type($desc) `->` type($result)")
     custom_directives: ClassVar = (Hints,)
 
+    def verify_(self) -> None:
+        _need_indices(self, self.desc, self.indices)
+
 
 class DescriptorWriteOp(FieldOp, ABC):
     """A block goes to the tensor of a descriptor."""
@@ -284,6 +304,9 @@ class DescriptorWriteOp(FieldOp, ABC):
     desc = operand_def(TensorDescType)
     src = operand_def(TensorType)
     indices = var_operand_def(i32)
+
+    def verify_(self) -> None:
+        _need_indices(self, self.desc, self.indices)
 
 
 @irdl_op_definition

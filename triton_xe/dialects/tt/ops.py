@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC
+from math import prod
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, UnitAttr, i32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -25,6 +35,8 @@ from triton_xe.dialects.text.assembly import (
     KeywordConstraint,
     bool_like,
     element_type,
+    need_shape,
+    shape_of_type,
 )
 
 
@@ -150,6 +162,9 @@ class AddPtrOp(FieldOp):
     traits = traits_def(Pure())
     assembly_format = "operands attr-dict `:` type(operands)"
 
+    def verify_(self) -> None:
+        need_shape(self, self.offset, shape_of_type(self.ptr.type))
+
 
 # Shapes
 
@@ -183,12 +198,23 @@ class ExpandDimsOp(ConversionOp):
     name = "tt.expand_dims"
     axis = prop_def(IntegerAttr)
 
+    def verify_(self) -> None:
+        shape, axis = list(shape_of_type(self.src.type)), self.axis.value.data
+        if not 0 <= axis <= len(shape):
+            self.refuse(f"{self.src.type} has no axis {axis} to insert")
+        need_shape(self, self.result, (*shape[:axis], 1, *shape[axis:]))
+
 
 @irdl_op_definition
 class BroadcastOp(ConversionOp):
     """Grow dimensions of size 1."""
 
     name = "tt.broadcast"
+
+    def verify_(self) -> None:
+        old, new = shape_of_type(self.src.type), shape_of_type(self.result.type)
+        if len(old) != len(new) or any(a not in (1, b) for a, b in zip(old, new, strict=True)):
+            self.refuse(f"dimensions of size 1 grow; {self.src.type} became {self.result.type}")
 
 
 @irdl_op_definition
@@ -197,6 +223,13 @@ class TransOp(ConversionOp):
 
     name = "tt.trans"
     order = prop_def(DenseArrayBase)
+
+    def verify_(self) -> None:
+        order: tuple[int, ...] = self.order.get_values()
+        shape = shape_of_type(self.src.type)
+        if sorted(order) != list(range(len(shape))):
+            self.refuse(f"{list(order)} does not permute the dimensions of {self.src.type}")
+        need_shape(self, self.result, [shape[dim] for dim in order])
 
 
 @irdl_op_definition
@@ -214,6 +247,10 @@ class ReshapeOp(FieldOp):
         " `:` type($src) `->` type($result)"
     )
 
+    def verify_(self) -> None:
+        if prod(shape_of_type(self.src.type)) != prod(shape_of_type(self.result.type)):
+            self.refuse(f"{self.src.type} has not as many elements as {self.result.type}")
+
 
 @irdl_op_definition
 class CatOp(PairOp):
@@ -222,12 +259,19 @@ class CatOp(PairOp):
     name = "tt.cat"
     traits = traits_def(NoMemoryEffect())
 
+    def verify_(self) -> None:
+        first, *rest = shape_of_type(self.lhs.type) or (0,)
+        need_shape(self, self.result, (2 * first, *rest))
+
 
 @irdl_op_definition
 class JoinOp(PairOp):
     """Stack two tensors along a new last dimension of size 2."""
 
     name = "tt.join"
+
+    def verify_(self) -> None:
+        need_shape(self, self.result, (*shape_of_type(self.lhs.type), 2))
 
 
 @irdl_op_definition
@@ -240,6 +284,9 @@ class SplitOp(FieldOp):
     rhs = result_def(TENSOR)
     traits = traits_def(Pure())
     assembly_format = "$src attr-dict `:` type($src) `->` type($lhs)"
+
+    def verify_(self) -> None:
+        need_shape(self, self.src, (*shape_of_type(self.lhs.type), 2))
 
 
 @irdl_op_definition
@@ -271,6 +318,11 @@ class GatherOp(FieldOp):
     result = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$src `[` $indices `]` attr-dict `:` functional-type(operands, results)"
+
+    def verify_(self) -> None:
+        if not 0 <= self.axis.value.data < len(shape_of_type(self.src.type)):
+            self.refuse(f"{self.src.type} has no axis {self.axis.value.data}")
+        need_shape(self, self.result, shape_of_type(self.indices.type))
 
 
 @irdl_op_definition
@@ -309,6 +361,18 @@ class DotOp(FieldOp):
         " `:` type($a) `*` type($b) `->` type($d)"
     )
 
+    def verify_(self) -> None:
+        *batch, m, k = shape_of_type(self.a.type) if self._rank > 1 else (0, 0)
+        need_shape(self, self.b, (*batch, k, shape_of_type(self.b.type)[-1]))
+        need_shape(self, self.d, (*batch, m, shape_of_type(self.b.type)[-1]))
+        floats = {isinstance(element_type(v.type), AnyFloat) for v in (self.a, self.b, self.d)}
+        if len(floats) > 1:
+            self.refuse(f"{self.a.type}, {self.b.type} and {self.d.type} mix floats and integers")
+
+    @property
+    def _rank(self) -> int:
+        return min(len(shape_of_type(factor.type)) for factor in (self.a, self.b))
+
     @property
     def precision(self) -> str:
         attr = self.input_precision
@@ -342,6 +406,25 @@ class DotScaledOp(FieldOp):
         " `lhs` `=` custom<Keyword>($a_elem_type) `rhs` `=` custom<Keyword>($b_elem_type) attr-dict"
         " `:` type($a) (`,` type($a_scale)^)? `*` type($b) (`,` type($b_scale)^)? `->` type($d)"
     )
+
+    def verify_(self) -> None:
+        if min(len(shape_of_type(factor.type)) for factor in (self.a, self.b)) < 2:
+            self.refuse(f"{self.a.type} or {self.b.type} is no matrix")
+        *batch, m, k = self._unpacked(self.a, self.a_elem_type, self.lhs_k_pack, -1)
+        *_, kb, n = self._unpacked(self.b, self.b_elem_type, self.rhs_k_pack, -2)
+        if k != kb:
+            self.refuse(f"A has {k} columns, B {kb} rows: {self.a.type} and {self.b.type}")
+        need_shape(self, self.d, (*batch, m, n))
+
+    @staticmethod
+    def _unpacked(
+        factor: SSAValue, elements: Attribute, packed: IntegerAttr | None, along_k: int
+    ) -> list[int]:
+        """The shape in elements; two of e2m1 are packed in a byte, along K or the other way."""
+        shape = list(shape_of_type(factor.type))
+        if elements == StringAttr("e2m1"):
+            shape[along_k if packed is None or packed.value.data else -3 - along_k] *= 2
+        return shape
 
 
 # Programs

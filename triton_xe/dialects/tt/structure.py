@@ -39,7 +39,7 @@ from xdsl.traits import (
     SymbolOpInterface,
 )
 
-from triton_xe.dialects.text.assembly import FieldOp
+from triton_xe.dialects.text.assembly import FieldOp, need_shape, shape_of_type
 
 
 class LeaveOp(FieldOp, ABC):
@@ -146,6 +146,16 @@ class FoldOp(FieldOp, ABC):
         arguments = len(self.combine.block.args)
         if arguments != 2 * len(self.operands):
             self.refuse(f"the region takes {arguments} values, not two per source")
+        axis = self.axis.value.data
+        for source, result in zip(self.srcs, self.res, strict=True):
+            shape = shape_of_type(source.type)
+            if not 0 <= axis < len(shape):
+                self.refuse(f"{source.type} has no axis {axis}")
+            need_shape(self, result, self.shape_after(shape, axis))
+
+    def shape_after(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+        """The results' shape."""
+        return shape
 
 
 @irdl_op_definition
@@ -153,6 +163,9 @@ class ReduceOp(FoldOp):
     """Fold `srcs` along `axis`."""
 
     name = "tt.reduce"
+
+    def shape_after(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+        return (*shape[:axis], *shape[axis + 1 :])
 
 
 @irdl_op_definition

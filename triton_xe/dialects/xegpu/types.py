@@ -42,6 +42,7 @@ from triton_xe.dialects.access_attributes import (
     parse_optional_field,
     tdesc_attr,
 )
+from triton_xe.hardware.block_2d import GRF_BYTES
 
 SCATTERED_LANES = (1, 2, 4, 8, 16, 32)
 """Work-items that a scattered descriptor may address."""
@@ -295,8 +296,17 @@ def _fragment_shapes(desc: TensorDescType, lanes: SgMapAttr) -> tuple[Shape, ...
     if desc.rank == 1:
         return (steps * width,), (steps, width)
     if blocks == 1:
-        return ((steps, width),)
-    return (blocks * steps, width), (blocks, steps, width)
+        shapes: tuple[Shape, ...] = ((steps, width),)
+    else:
+        shapes = (blocks * steps, width), (blocks, steps, width)
+    padded = _padded_bits(desc) // (lanes.lanes * width * desc.element_bits)
+    return shapes if padded == steps else (*shapes, (blocks * padded, width))
+
+
+def _padded_bits(desc: TensorDescType) -> int:
+    """Bits of a block as a message returns it: sizes are powers of 2, and registers whole."""
+    columns, rows = (1 << (size - 1).bit_length() for size in reversed(desc.get_shape()))
+    return -(-rows * columns * desc.element_bits // (8 * GRF_BYTES)) * 8 * GRF_BYTES
 
 
 def _whole_shapes(

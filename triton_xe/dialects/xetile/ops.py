@@ -99,9 +99,10 @@ class InitTileOp(PlacedOp, OnTileOp):
         self.verify_memref(memref, 2, tile.element_type)
         if isinstance(memref, MemRefType) and not tile.row_major:
             self.refuse(f"a memref is row-major, so are its tiles, not {tile}")
-        for size in self.static_lists[1] + self.static_lists[2]:
-            if size < 1 and size != DYNAMIC_INDEX:
-                self.refuse(f"sizes and stride are positive, not {size}")
+        for least, sizes in enumerate(self.static_lists[1:]):
+            wrong = [size for size in sizes if size < least and size != DYNAMIC_INDEX]
+            if wrong:
+                self.refuse(f"sizes are not negative and the stride is positive, not {wrong[0]}")
 
     @classmethod
     def lists_of(

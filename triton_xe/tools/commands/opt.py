@@ -53,27 +53,23 @@ def transformed(
 
     from xdsl.passes import PassPipeline
     from xdsl.printer import Printer
-    from xdsl.utils.exceptions import VerifyException
 
     from triton_xe.dialects import context
     from triton_xe.dialects.text.writer import write_module
-    from triton_xe.errors import UnsupportedError
-    from triton_xe.lowering.by_hand.dialect_pipeline import parse
+    from triton_xe.lowering.by_hand.diagnostics import errors_located, read_by_hand, verify
     from triton_xe.lowering.convert_xegpu_to_llvm import LLVM_IR
     from triton_xe.lowering.module_facts import set_target
     from triton_xe.lowering.pipeline import PASSES
     from triton_xe.lowering.surfaces.affine import attribute
 
-    module = parse(source, name)
+    module = read_by_hand(source, name)
     if target is not None:
         set_target(module, target)
     pipeline = PassPipeline.parse_spec(PASSES, passes) if passes else PassPipeline(())
-    try:
-        for step in pipeline.passes:
+    for step in pipeline.passes:
+        with errors_located(f"pass {step.name}"):
             step.apply(context(), module)
-            module.verify()
-    except VerifyException as error:
-        raise UnsupportedError(f"{name}: pass {step.name} left a wrong module: {error}") from error
+        verify(module, f"pass {step.name}")
     held = attribute(module, LLVM_IR)
     if held is not None:
         return str(held.data)

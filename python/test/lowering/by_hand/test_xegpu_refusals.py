@@ -10,18 +10,24 @@ LANES = (
     "%m = arith.constant dense<true> : vector<16xi1>\n"
 )
 LINE_SLM = "!xegpu.tensor_desc<16xf32, memory_scope = slm, boundary_check = false>"
+FACTORS = (
+    "%a = arith.constant dense<0.0> : {}\n%b = arith.constant dense<0.0> : {}\n".format
+)
 KERNELS = {
     "tf32 on dg2": (
-        "dg2", "%a: vector<8x8xf32>, %b: vector<8x8xf32>",
-        "%d = xegpu.dpas %a, %b : vector<8x8xf32>, vector<8x8xf32> -> vector<8x8xf32>",
+        "dg2", "",
+        FACTORS("vector<8x8xf32>", "vector<8x8xf32>")
+        + "%d = xegpu.dpas %a, %b : vector<8x8xf32>, vector<8x8xf32> -> vector<8x8xf32>",
         "dg2 has no tf32 DPAS"),
     "fp8": (
-        "bmg", "%a: vector<8x32xf8E5M2>, %b: vector<32x16xf8E5M2>",
-        "%d = xegpu.dpas %a, %b : vector<8x32xf8E5M2>, vector<32x16xf8E5M2> -> vector<8x16xf32>",
+        "bmg", "",
+        FACTORS("vector<8x32xf8E5M2>", "vector<32x16xf8E5M2>")
+        + "%d = xegpu.dpas %a, %b : vector<8x32xf8E5M2>, vector<32x16xf8E5M2> -> vector<8x16xf32>",
         "bmg has no fp8 DPAS; convert to f16 first"),
     "the width of another device": (
-        "dg2", "%a: vector<8x16xf16>, %b: vector<16x16xf16>",
-        "%d = xegpu.dpas %a, %b : vector<8x16xf16>, vector<16x16xf16> -> vector<8x16xf32>",
+        "dg2", "",
+        FACTORS("vector<8x16xf16>", "vector<16x16xf16>")
+        + "%d = xegpu.dpas %a, %b : vector<8x16xf16>, vector<16x16xf16> -> vector<8x16xf32>",
         "C is 16 wide, on dg2 it must be 8"),
     "plain 4-bit B": (
         "bmg", "%a: memref<64x64xi4>",

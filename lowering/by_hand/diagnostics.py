@@ -1,0 +1,173 @@
+"""Errors of programs written by hand say the line and column of the op that they are about."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from traceback import print_exception
+from types import TracebackType
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.irdl.dominance import DominanceInfo
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from triton_xe.dialects import context
+from triton_xe.dialects.text.locations import source_of
+from triton_xe.dialects.text.reader import Reader
+from triton_xe.errors import SimulatorTrap, UnsupportedError, XeError
+from triton_xe.knobs import debug
+
+
+class LocatedReader(Reader):
+    """A reader whose ops say where they stand in the text, if the text says nothing else."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._file = StringAttr(name)
+        self._starts = [0, *(at + 1 for at, char in enumerate(text) if char == "\n")]
+        super().__init__(context(), text, name)
+
+    def parse_operation(self) -> Operation:
+        start = self.pos
+        op = super().parse_operation()
+        if isinstance(op.location, UnknownLoc):
+            line = bisect_right(self._starts, start)
+            column = start - self._starts[line - 1] + 1
+            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return op
+
+    def located(self, position: int) -> str:
+        return _located(self.lexer.input.content, self._file.data, position)
+
+
+def _located(text: str, name: str, position: int) -> str:
+    line, start = text.count("\n", 0, position) + 1, text.rfind("\n", 0, position)
+    return f"{name}:{line}:{position - start}"
+
+
+def read_by_hand(text: str, name: str) -> ModuleOp:
+    """The verified module of a text; what cannot be read is refused with its location."""
+    reader = None
+    try:
+        reader = LocatedReader(text, name)
+        module = reader.parse_module()
+    except ParseError as error:
+        shown = error.span.print_with_context().rstrip().split("\n")[1:]
+        at = _located(text, name, error.span.start)
+        raise UnsupportedError("\n".join([f"{at}: {error.msg}", *shown])) from error
+    except XeError:
+        raise
+    except Exception as error:
+        at = _located(text, name, reader.pos if reader is not None else 0)
+        raise UnsupportedError(f"{at}: {_what(error)}") from error
+    verify(module)
+    return module
+
+
+def verify(module: ModuleOp, step: str = "") -> None:
+    """Refuse a module that breaks a rule, at the op that breaks it; `step` is who made it."""
+    made = f"{step} left a wrong module: " if step else ""
+    try:
+        module.verify()
+    except Exception as error:
+        raise UnsupportedError(f"{_location(_culprit(module))}{made}{_what(error)}") from error
+    early = next(used_early(module), None)
+    if early is not None:
+        raise UnsupportedError(
+            f"{_location(early)}{made}{early.name} uses a value that is not defined before it"
+        )
+
+
+def used_early(module: ModuleOp) -> Iterator[Operation]:
+    """The ops with an operand that does not dominate them."""
+    order = {op: number for number, op in enumerate(module.walk())}
+    for op in order:
+        if not all(_dominates(value, op, order) for value in op.operands):
+            yield op
+
+
+def _dominates(value: SSAValue, user: Operation, order: Mapping[Operation, int]) -> bool:
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    region = block.parent if block is not None else None
+    inside: Operation | None = user
+    while inside is not None and inside.parent_region() is not region:
+        inside = inside.parent_op()
+    if inside is None or inside.parent is None or block is None or region is None:
+        return False
+    if inside.parent is not block:
+        return DominanceInfo(region).dominates(block, inside.parent)
+    return isinstance(owner, Block) or order[owner] < order[inside]
+
+
+def _culprit(module: ModuleOp) -> Operation:
+    """The innermost op that does not verify."""
+    return max(
+        (op for op in module.walk() if not _verifies(op)), key=_depth, default=module
+    )
+
+
+def _verifies(op: Operation) -> bool:
+    try:
+        op.verify()
+    except Exception:
+        return False
+    return True
+
+
+def _depth(op: Operation) -> int:
+    parent = op.parent_op()
+    return 0 if parent is None else 1 + _depth(parent)
+
+
+@contextmanager
+def errors_located(step: str) -> Iterator[None]:
+    """Refusals inside say which op they are about; any other exception becomes a refusal."""
+    try:
+        yield
+    except XeError as error:
+        if not isinstance(error, SimulatorTrap):
+            error.args = (f"{_location(_op_of(error.__traceback__))}{error}",)
+        raise
+    except VerifyException as error:
+        at = _location(_op_of(error.__traceback__))
+        raise UnsupportedError(f"{at}{error}") from error
+    except Exception as error:
+        _show(error)
+        at = _location(_op_of(error.__traceback__))
+        raise UnsupportedError(
+            f"{at}{step} cannot take this: {_what(error)} (TRITON_XE_DEBUG=1 shows where)"
+        ) from error
+
+
+def _show(error: Exception) -> None:
+    if debug():
+        print_exception(error)
+
+
+def _op_of(traceback: TracebackType | None) -> Operation | None:
+    """The innermost op of known location in the innermost function that has one."""
+    found = None
+    while traceback is not None:
+        ops = (_as_op(thing) for thing in traceback.tb_frame.f_locals.values())
+        located = [op for op in ops if op is not None and source_of(op) is not None]
+        found = max(located, key=_depth, default=found)
+        traceback = traceback.tb_next
+    return found
+
+
+def _as_op(thing: object) -> Operation | None:
+    thing = thing.owner if isinstance(thing, SSAValue) else thing
+    return thing if isinstance(thing, Operation) else None
+
+
+def _location(thing: Operation | None) -> str:
+    """`file:line:column: `, or nothing where that is not known."""
+    source = source_of(thing) if thing is not None else None
+    return f"{source.outermost}: " if source is not None else ""
+
+
+def _what(error: Exception) -> str:
+    plain = isinstance(error, XeError | VerifyException | ValueError)
+    return str(error) if plain else f"{type(error).__name__}: {error}"
