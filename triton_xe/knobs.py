@@ -12,6 +12,7 @@
 | `TRITON_XE_TOOLCHAIN` | folder of `triton-xe toolchain`; default: in the cache folder |
 | `TRITON_XE_SANITIZE` | 1: the simulator checks every access; more words: `finite`, `storage` |
 | `TRITON_XE_FINDINGS` | file to append findings to, with which a checked launch goes on |
+| `TRITON_XE_SHUFFLE` | seed of other orders of programs and warps on the simulator; 0: none |
 | `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
 | `TRITON_XE_ASSERT` | `abort`: a failed `device_assert` ends the process; else an exception |
 | `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
@@ -130,6 +131,10 @@ def print_bytes() -> int:
 
 def sanitize_finite() -> bool:
     return "finite" in _checks()
+
+
+def shuffle() -> int:
+    return int(_number("TRITON_XE_SHUFFLE", 0))
 
 
 def time_limit() -> float:

@@ -44,6 +44,8 @@ from triton_xe.runtime.simulator.widen.host import HostKernel
 from triton_xe.runtime.versions import General, Versions, entry_name, versions_of
 from triton_xe.spirv import CONDITIONAL, attached_llvm_ir, is_spirv
 
+_MOST_SEED = 1 << 62
+
 
 class SimulatedBuffer:
     """A block of host memory; free it once."""
@@ -144,6 +146,7 @@ class SimulatedDevice:
         self.clock = clock_of(self.target, index) if knobs.device_clock() else None
         self._last_ms = 0.0
         self._blocks = BlockMap()
+        self._shuffled_launches = itertools.count()
 
     def allocate(self, nbytes: int, align: int = 64) -> SimulatedBuffer:
         return SimulatedBuffer(nbytes, align, self._blocks, self.index)
@@ -192,16 +195,17 @@ class SimulatedDevice:
 
     @paused_collector()
     def _compile(
-        self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None
+        self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None, *,
+        registers: int = 128, shuffled: bool = False,
     ) -> SimulatedKernel:
         started = time.perf_counter()
         with progress(f"building kernel {source.name!r} for the simulator"):
-            host = source.translated(part, sanitizer)
+            host = source.translated(part, sanitizer, shuffled=shuffled)
             code = load_kernel(
                 host.text, host.helpers, "coroutine" if host.is_coroutine else "kernel")
         return SimulatedKernel(
             source.name.removesuffix(CONDITIONAL), source, host, code, code.address(ENTRY),
-            (time.perf_counter() - started) * 1e3,
+            (time.perf_counter() - started) * 1e3, registers,
             max_threads=self.target.max_work_group_size, argument_types=host.argument_types,
         )
 
@@ -260,6 +264,10 @@ class SimulatedDevice:
             torch_xpu.mark_block(int(work.args[k]))
         if knobs.trace():
             self._launch_traced(kernel, work, knobs.trace())
+            return
+        seed = self._seed()
+        if seed:
+            launcher.run(self._launch(self._shuffled(kernel), work)._replace(seed=seed))
             return
         if kernel.prefers_whole or work.programs is not None:
             launcher.run(self._launch(self._whole(kernel), work))
@@ -340,7 +348,8 @@ class SimulatedDevice:
     def _run_with_state(
         self, kernel: SimulatedKernel, state: shadow.LaunchState, work: _Work
     ) -> None:
-        launch = self._launch(kernel, work)._replace(state=state)
+        seed = 0 if state.plan.trace else self._seed()
+        launch = self._launch(kernel, work)._replace(state=state, seed=seed)
         cold = bytearray(work.groups * launch.host.sub_groups)
         launcher.run(launch, cold)
         if 1 in cold:
@@ -364,9 +373,22 @@ class SimulatedDevice:
             return here
         return self.clock.predicted_us(kernel, work.grid, work.args) * 1e-6
 
+    def _seed(self) -> int:
+        """That of the order of the next launch, another one each time; 0: none is asked for."""
+        seed = knobs.shuffle()
+        return 1 + (seed << 32) % _MOST_SEED + next(self._shuffled_launches) if seed else 0
+
+    def _shuffled(self, kernel: SimulatedKernel) -> SimulatedKernel:
+        key = "shuffled", Part.WHOLE
+        if key not in kernel.checked:
+            kernel.checked[key] = self._compile(
+                kernel.source, Part.WHOLE, registers=kernel.n_registers, shuffled=True)
+        return kernel.checked[key]
+
     def _whole(self, kernel: SimulatedKernel) -> SimulatedKernel:
         if kernel.whole is None:
-            kernel.whole = self._compile(kernel.source, Part.WHOLE)
+            kernel.whole = self._compile(
+                kernel.source, Part.WHOLE, registers=kernel.n_registers)
         return kernel.whole
 
     @staticmethod

@@ -141,13 +141,15 @@ class _Run(Writer):
             number.value = self.groups[index]
         place_group(self, self.launch, self.context, number.value)
         if self.checked:
+            # the checks count work-groups in the order in which they run
+            self.context[Context.GROUP] = index
             self.call(NEW_GROUP, self.context.base)
 
     def subgroups(self) -> None:
         """Every subgroup; those that are to run again, where only they are."""
         with self.range(0, self.count) as sg:
-            runs = self.variable(self.all)
-            with self.when(~self.all):
+            runs = self.variable(self.all if not self.checked else self.term(1, I1))
+            with self.when(~runs.value):
                 row = self.context[Context.GROUP] * self.count + sg
                 runs.value = self.cold[row] != 0
             with self.when(runs.value):

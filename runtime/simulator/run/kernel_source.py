@@ -51,16 +51,19 @@ class KernelSource:
         return frozenset().union(*(roots.get(i.operands[0].local or "", frozenset())
                                    for i in function.instructions() if loads_global(i)))
 
-    def translated(self, part: Part, sanitizer: Instrumentation | None = None) -> HostKernel:
+    def translated(
+        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False
+    ) -> HostKernel:
         """The host module of a part; that of an unchecked one comes from the cache if it can."""
         if sanitizer is not None:
             return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer)
-        key = object_key("\0".join([self.target.name, self.name, self.text]), part.value)
+        how = "shuffled" if shuffled else part.value
+        key = object_key("\0".join([self.target.name, self.name, self.text]), how)
         path = knobs.cache_dir() / "simulator" / f"{key}.json"
         found = checked_files.read(path)
         if found is not None:
             return _read(found)
-        made = translate(self.module, self.name, self.target, part=part)
+        made = translate(self.module, self.name, self.target, part=part, shuffled=shuffled)
         checked_files.write(path, _written(made))
         return made
 

@@ -95,7 +95,11 @@ def _rounded(kind: str, value: float) -> int:
 
 
 class Launch(NamedTuple):
-    """A grid of a loaded kernel: where its code is."""
+    """A grid of a loaded kernel: where its code is.
+
+    A shuffled one of which the checks have notes begins its programs in another order; without
+    them, programs and subgroups take turns in another order, too.
+    """
 
     kernel: str
     host: HostKernel
@@ -111,6 +115,11 @@ class Launch(NamedTuple):
     programs: Sequence[int] | None = None
     """The programs to run, by number; all without it."""
 
+    def program(self, group: int) -> tuple[int, int, int]:
+        """The program id of a work-group, as error records have it."""
+        number = group if self.state is None else self.state.number(group)
+        return program(number, self.grid)
+
 
 def run(launch: Launch, cold: bytearray | None = None) -> None:
     """Run the grid, or its `programs`, and wait; raises `SimulatorTrap` when a subgroup trapped.
@@ -118,14 +127,16 @@ def run(launch: Launch, cold: bytearray | None = None) -> None:
     `cold` (one byte per subgroup) receives 1 where the kernel left out the code it came to; some
     programs alone are run in the whole kernel.
     """
-    if launch.programs is not None:
-        groups = np.array(launch.programs, np.int64)
-        every = bytearray(b"\1") * (math.prod(launch.grid) * launch.host.sub_groups)
-        _run_groups(launch, len(groups), groups, every)
-        return
     total = math.prod(launch.grid)
-    order = np.random.default_rng(launch.seed).permutation(total) if launch.seed else None
-    _run_groups(launch, total, order, cold)
+    order = None
+    if launch.programs is not None:
+        order = np.array(launch.programs, np.int64)
+        cold = bytearray(b"\1") * (total * launch.host.sub_groups)
+    if launch.seed:
+        order = np.random.default_rng(launch.seed).permutation(total if order is None else order)
+    if launch.state is not None:
+        launch.state.order = order
+    _run_groups(launch, total if order is None else len(order), order, cold)
 
 
 def run_again(launch: Launch, cold: bytearray) -> None:
@@ -228,7 +239,7 @@ def _deadlock(launch: Launch, error: list[int]) -> str:
                  f"{resident} at once, with the warps, registers, shared memory and barriers of "
                  "this kernel; launch no more programs than that, or let none wait for later ones")
     return (f"kernel {launch.kernel}, {launch.host.locations.get(line, f'line {line}')}, program "
-            f"{program(group, launch.grid)}, warp {warp}: a deadlock: programs that wait for "
+            f"{launch.program(group)}, warp {warp}: a deadlock: programs that wait for "
             f"others: {live}, and {later}; a real device hangs")
 
 
@@ -237,7 +248,7 @@ def _still_running(launch: Launch, error: list[int]) -> str:
     if not error[4]:
         return ""
     place = launch.host.locations.get(error[1])
-    who = f"program {program(error[2], launch.grid)}, warp {error[3]}"
+    who = f"program {launch.program(error[2])}, warp {error[3]}"
     return f", {place}, {who}" if place is not None else f", {who}"
 
 
@@ -251,7 +262,7 @@ def _explain(launch: Launch, error: list[int]) -> str:
     if launch.state is not None and code == SURFACE_TRAP:
         words = launch.state.words
         group, warp = int(words[Word.GROUP]), int(words[Word.SUBGROUP])
-        where += f", program {program(group, launch.grid)}, warp {warp}"
+        where += f", program {launch.program(group)}, warp {warp}"
     if code == SURFACE_TRAP:
         reason = block_2d.check_surface(
             base=n[0], width_bytes=n[1] + 1, height=n[2] + 1, pitch_bytes=n[3] + 1, x=n[4],

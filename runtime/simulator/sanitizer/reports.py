@@ -83,7 +83,10 @@ class _Report:
         return row if 0 <= row < self.state.count else self.state.argument_of(address)
 
     def _who(self, group: int, warp: int) -> str:
-        return f"program {program(group, self.grid)}, warp {warp}"
+        return f"program {self._program(group)}, warp {warp}"
+
+    def _program(self, group: int) -> tuple[int, int, int]:
+        return program(self.state.number(group), self.grid)
 
     def bounds(self) -> str:
         state, address, what = self.state, self.address, self.what
@@ -119,7 +122,7 @@ class _Report:
         if group == cells.SEVERAL_GROUPS - 1:
             who = "several programs"
         elif warp == cells.SEVERAL:
-            who = f"several warps of program {program(group, self.grid)}"
+            who = f"several warps of program {self._program(group)}"
         else:
             who = self._who(group, warp)
         hint = "no barrier with a fence of that memory is between them"

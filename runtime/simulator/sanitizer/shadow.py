@@ -99,6 +99,8 @@ class LaunchState:
         self.tensors = tensors or {}
         self.noted: Callable[[list[int]], None] | None = None
         """What takes note of a fault of a launch that goes on."""
+        self.order: NDArray[np.int64] | None = None
+        """The numbers of the work-groups in the order in which they run, where it is another."""
         self.track = groups <= MOST_GROUPS
         self.plan = plan
         self.count = len(kinds)
@@ -228,6 +230,10 @@ class LaunchState:
         """What of a block the accesses through an argument may use: the view that was given."""
         extent = self.tensors[row].extent if row in self.tensors else None
         return block if extent is None or knobs.whole_storage() else block.view(*extent)
+
+    def number(self, group: int) -> int:
+        """Of a work-group that the checks know by its place in the order."""
+        return group if self.order is None else int(self.order[group])
 
     def miss(self, address: int) -> int:
         """A new row for the block that holds an address no row holds; -1 when none does."""

@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--finite", action="store_true", help="also find infinities and NaN")
     parser.add_argument("--storage", action="store_true",
                         help="kernels may use all of a tensor's storage, beyond the view they got")
+    parser.add_argument("--shuffle", type=int, default=0, metavar="SEED",
+                        help="begin programs in another order; several seeds try several")
     parser.add_argument("program", nargs="+", metavar="COMMAND",
                         help="the program and its arguments, after --")
 
@@ -59,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the program, print the page, write the file."""
     allowed = read_allowed(arguments.allow) if arguments.allow is not None else []
     words = ["1", *(word for word in ("finite", "storage") if getattr(arguments, word))]
-    result = run_checked(arguments.program, words, allowed)
+    result = run_checked(arguments.program, words, allowed, arguments.shuffle)
     print("\n".join(page(result)))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(as_json(result), indent=1) + "\n", encoding="utf-8")
@@ -72,14 +74,18 @@ def read_allowed(path: Path) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def run_checked(program: Sequence[str], words: Sequence[str], allowed: Sequence[str]) -> Result:
-    """Run a program under the checks."""
+def run_checked(
+    program: Sequence[str], words: Sequence[str], allowed: Sequence[str], seed: int = 0
+) -> Result:
+    """Run a program under the checks; a seed shuffles its launches."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "findings"
         file.touch()
         environment = knobs.process_environment() | {
             "TRITON_XE_SANITIZE": ",".join(words), "TRITON_XE_FINDINGS": str(file)}
         environment.setdefault("TRITON_XE_DEVICE", "sim")
+        if seed:
+            environment["TRITON_XE_SHUFFLE"] = str(seed)
         status = subprocess.run(program, env=environment, check=False).returncode
         launches, found = findings.read(file)
     known = [pair for pair in found

@@ -14,9 +14,10 @@ from triton_xe.hardware.target import target
 BMG = target("bmg")
 
 
-@pytest.fixture(params=["1", "3"], autouse=True)
+@pytest.fixture(params=["1", "3", "shuffled"], autouse=True)
 def _threads(request, monkeypatch):
-    monkeypatch.setenv("TRITON_XE_THREADS", request.param)
+    monkeypatch.setenv("TRITON_XE_THREADS", request.param.replace("shuffled", "1"))
+    monkeypatch.setenv("TRITON_XE_SHUFFLE", "5" * (request.param == "shuffled"))
     monkeypatch.setenv("TRITON_XE_TIME_LIMIT", "60")
 
 

@@ -92,3 +92,8 @@ def test_pytest_under_the_command(
     assert [f["key"] for f in told["findings"][:1]] == FOUND[:1]
     assert "test_it" in told["findings"][0]["test"]
     assert "2 findings: 1 out-of-bounds, 1 race" in capfd.readouterr().out
+
+
+def test_seeds_reach_the_program() -> None:
+    code = "import os; assert os.environ['TRITON_XE_SHUFFLE'] == '7'"
+    assert check.run_checked([sys.executable, "-c", code], ["1"], [], 7).status == 0
