@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.xegpu.types import bit_width
@@ -36,6 +36,7 @@ from triton_xe.lowering.tiles.tile_operands import (
     operand_of,
     operand_of_tensor,
     plain_tile,
+    plane,
     power_of_2,
     spans,
 )
@@ -54,6 +55,7 @@ class TileAnalysis:
         self.needs: dict[SSAValue, Needs] = {}
         self.rectangles: dict[Operation, list[Rectangle]] = {}
         self.plans: list[dict[str, Any]] = []
+        self._crowded: dict[Block | None, bool] = {}
         ops = list(function.walk())
         self._find_operands(ops)
         for op in ops:
@@ -139,7 +141,10 @@ class TileAnalysis:
         is_moved = not loads and bits == 16
         objective = Objective.MESSAGES if is_moved else Objective.INSTRUCTIONS
         out = []
-        for rows in spans(operand.row_cuts):
+        steps = operand.grid[0]
+        if operand.operand == "b" and self._is_crowded(op.parent):
+            steps = max(1, steps // 2)
+        for rows in spans(operand.row_cuts, steps):
             for columns in spans(operand.column_cuts):
                 part = operand.part(rows, columns)
                 plan = make(part.layout, surface, bits, self.target,
@@ -156,6 +161,18 @@ class TileAnalysis:
              **r.plan.summary()} for r in out
         ]
         return out
+
+    def _is_crowded(self, block: Block | None) -> bool:
+        """Whether products and all their operands do not fit into the registers at once.
+
+        Operands are read at their use then, and B by messages that bring half of the steps each.
+        """
+        if block not in self._crowded:
+            kept = [value for op in (block.ops if block else ())
+                    if isinstance(op, xetile.LoadTileOp | xetile.TileMmaOp) for value in op.results]
+            room = max(self.target.grf_modes) * self.target.grf_bytes
+            self._crowded[block] = sum(map(_bytes, kept)) > room
+        return self._crowded[block]
 
     def _refused(self, op: Operation, why: Refusal) -> None:
         """Tensors need the plan; tiles written by hand are gathered, which the summary tells."""
@@ -183,6 +200,12 @@ class TileAnalysis:
                 self.needs[link] = found
             found.gather |= any(source.gather is not None for source in sources(tile))
         return self.needs[tile]
+
+
+def _bytes(tile: SSAValue) -> int:
+    """What a subgroup holds of a tile."""
+    rows, columns = plane(tile.type)
+    return rows * columns * bit_width(tile.type.element_type) // 8  # type: ignore[attr-defined]
 
 
 def _names(op: xetile.TileMmaOp) -> str:

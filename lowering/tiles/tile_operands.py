@@ -149,13 +149,13 @@ def power_of_2(value: int) -> int:
     return 1 << (value - 1).bit_length()
 
 
-def spans(blocks: tuple[Cut, ...]) -> list[Span]:
-    """Runs of blocks of equal size, cut into powers of 2."""
+def spans(blocks: tuple[Cut, ...], most: int = 1 << 30) -> list[Span]:
+    """Runs of blocks of equal size, cut into powers of 2 of at most `most`."""
     out: list[Span] = []
     at = 0
     while at < len(blocks):
         same = 1
-        while at + same < len(blocks) and blocks[at + same].size == blocks[at].size:
+        while same < most and at + same < len(blocks) and blocks[at + same].size == blocks[at].size:
             same += 1
         count = 1 << (same.bit_length() - 1)
         out.append(Span(at, count))

@@ -12,6 +12,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from benchmarks import loops
 from triton_xe.tools import intel
 
 pytestmark = pytest.mark.intel_compiler
@@ -56,3 +57,7 @@ def test_a_product_of_any_surface_does_not_spill(
     device: str, pointer: str, shape: tuple[int, int, int], warps: int
 ) -> None:
     assert spilled(device, pointer, shape, warps) == 0
+
+
+def test_a_loop_of_wide_tf32_products_does_not_spill() -> None:
+    assert loops.figures("gemm tf32 32", "bmg").spill_size == 0
