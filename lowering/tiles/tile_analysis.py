@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.xegpu.types import bit_width
@@ -55,7 +55,6 @@ class TileAnalysis:
         self.needs: dict[SSAValue, Needs] = {}
         self.rectangles: dict[Operation, list[Rectangle]] = {}
         self.plans: list[dict[str, Any]] = []
-        self._crowded: dict[Block | None, bool] = {}
         ops = list(function.walk())
         self._find_operands(ops)
         for op in ops:
@@ -142,7 +141,7 @@ class TileAnalysis:
         objective = Objective.MESSAGES if is_moved else Objective.INSTRUCTIONS
         out = []
         steps = operand.grid[0]
-        if operand.operand == "b" and self._is_crowded(op.parent):
+        if operand.operand == "b" and loads and self._is_crowded(op.value):
             steps = max(1, steps // 2)
         for rows in spans(operand.row_cuts, steps):
             for columns in spans(operand.column_cuts):
@@ -162,17 +161,25 @@ class TileAnalysis:
         ]
         return out
 
-    def _is_crowded(self, block: Block | None) -> bool:
-        """Whether products and all their operands do not fit into the registers at once.
+    def _is_crowded(self, loaded: SSAValue) -> bool:
+        """Whether a product and the operands that are loaded for it do not fit into the registers.
 
         Operands are read at their use then, and B by messages that bring half of the steps each.
         """
-        if block not in self._crowded:
-            kept = [value for op in (block.ops if block else ())
-                    if isinstance(op, xetile.LoadTileOp | xetile.TileMmaOp) for value in op.results]
-            room = max(self.target.grf_modes) * self.target.grf_bytes
-            self._crowded[block] = sum(map(_bytes, kept)) > room
-        return self._crowded[block]
+        room = max(self.target.grf_modes) * self.target.grf_bytes
+        return any(sum(map(_bytes, (*op.operands[:2], op.result))) > room
+                   for op in self._products_of(loaded))
+
+    def _products_of(self, tile: SSAValue) -> list[xetile.TileMmaOp]:
+        """The products of a tile, or of what is computed of it element by element."""
+        found, work = [], [tile]
+        while work:
+            for op in (use.operation for use in work.pop().uses):
+                if isinstance(op, xetile.TileMmaOp):
+                    found.append(op)
+                elif not op.regions and op.parent is tile.owner.parent:
+                    work += op.results
+        return found
 
     def _refused(self, op: Operation, why: Refusal) -> None:
         """Tensors need the plan; tiles written by hand are gathered, which the summary tells."""
