@@ -21,6 +21,7 @@ from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.fusion import MARK
+from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths.conversions import (
     constant,
     convert,
@@ -37,6 +38,7 @@ from triton_xe.lowering.emit.types import (
     HALF,
     I1,
     I8,
+    I16,
     I32,
     argument_type,
     bits_of,
@@ -275,6 +277,10 @@ def lower_float_cast(em: Emitter, op: Operation) -> None:
     elementwise(em, op, lambda a: convert(em, source, target, a, rounding))
 
 
+MAGIC = 0x6400
+"""The bits of fp16's 1024, whose last 10 bits count by ones."""
+
+
 @lowers(arith_ext.SIToFPOp, arith_ext.UIToFPOp)
 def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToFPOp) -> None:
     """Integers that fp32 cannot hold are beyond fp16's range, so that fp16 is made from fp32.
@@ -283,8 +289,13 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
     """
     target, signed = op.result.type, isinstance(op, arith_ext.SIToFPOp)
     through = DOUBLE if scalar_type(target) == DOUBLE else FLOAT
+    low, high = integer_range(op.input)
+    is_small = (scalar_type(target) == HALF and bits_of(scalar_type(op.input.type)) == 32
+                and high - low < 1024 and -1024 <= low and high <= 2048 and (signed or low >= 0))
 
     def write(a: ir.Value) -> ir.Value:
+        if is_small:
+            return _small_half(Term(em, a), low).value
         kind = shaped(a.type, through)
         if is_bit(a):
             one = filled(kind, -1.0 if signed else 1.0)
@@ -296,6 +307,11 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
         return narrowed(em, target, made)
 
     elementwise(em, op, write)
+
+
+def _small_half(x: Term, low: int) -> Term:
+    """An integer of [low, low + 1024), all of which fp16 holds: 1024 + x - low, less 1024 - low."""
+    return ((x - low) | MAGIC).resized(I16).bitcast(HALF) - (1024.0 - low)
 
 
 @lowers(arith_ext.FPToSIOp, arith_ext.FPToUIOp)

@@ -82,6 +82,8 @@ def _size(value: Any) -> int:
     """Bytes of one lane."""
     if value.opname == "getelementptr":
         return 0
+    if value.opname == "load" and isinstance(value.type, ir.IntType):
+        return max(4, _bytes(value.type))  # a gather brings each element in a word of its own
     return _bytes(value.allocated_type if value.opname == "alloca" else value.type)
 
 

@@ -30,7 +30,8 @@ from triton_xe.lowering.layouts.dpas_choice import (
     instruction_of,
     operand_encoding,
 )
-from triton_xe.lowering.layouts.propagate_layouts import CASTS, propagate
+from triton_xe.lowering.layouts.elementwise import CASTS
+from triton_xe.lowering.layouts.propagate_layouts import propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
 from triton_xe.lowering.module_facts import module_warps, remark
 from triton_xe.lowering.rewriting import (

@@ -9,30 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects import arith_ext
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import (
-    BitcastOp,
     BroadcastOp,
-    ClampFOp,
     ExpandDimsOp,
-    FpToFpOp,
-    MulhiUIOp,
-    PreciseDivFOp,
-    PreciseSqrtOp,
     TransOp,
 )
-from triton_xe.dialects.tt.structure import ExternElementwiseOp, ReduceOp
+from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp, RoundTf32Op
+from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, SliceEncoding
+from triton_xe.lowering.layouts.at_operand import at_operand
+from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
@@ -55,12 +50,6 @@ from triton_xe.lowering.rewriting import (
 )
 from triton_xe.lowering.surfaces.affine import shape_of
 
-CASTS = (
-    arith_ext.TruncFOp, arith_ext.ExtFOp, arith_ext.SIToFPOp, arith_ext.UIToFPOp,
-    arith_ext.ExtSIOp, arith_ext.ExtUIOp, arith_ext.TruncIOp, arith.BitcastOp, FpToFpOp, BitcastOp,
-    RoundTf32Op,
-)
-_ELEMENTWISE = (*CASTS, ClampFOp, PreciseSqrtOp, PreciseDivFOp, MulhiUIOp, ExternElementwiseOp)
 Rule = Callable[[ConvertLayoutOp], bool]
 ROUNDS = 200
 
@@ -69,8 +58,8 @@ def propagate(function: Operation) -> int:
     """Apply the rules to conversions until none changes anything; the number of rounds taken."""
     rules: tuple[Rule, ...] = (
         fold_conversions, into_constant, into_block_load, through_cast, through_shape,
-        reload, out_of_loop, out_of_if, through_elementwise, through_reduction, under_shape,
-        into_block_store, into_scatter,
+        reload, load_at_operand, out_of_loop, out_of_if, through_elementwise, through_reduction,
+        under_shape, into_block_store, into_scatter,
     )
     erase_dead(function)
     rounds = 0
@@ -202,6 +191,12 @@ def reload(op: ConvertLayoutOp) -> bool:
         op, with_encoding(load, encoding, InsertPoint.after(load), operands).results[0])
 
 
+def load_at_operand(op: ConvertLayoutOp) -> bool:
+    """cvt(f(load p)) -> f(load p') for an operand of a dot that is computed from loads."""
+    value = at_operand(op)
+    return value is not None and _replaced(op, value)
+
+
 def out_of_loop(op: ConvertLayoutOp) -> bool:
     """for (%c) { ... ; yield (cvt %x) } -> for (cvt %c) { cvt back ; ... ; yield %x }."""
     if not is_dpas(op.src.type):
@@ -265,12 +260,6 @@ def _is_free(value: SSAValue, encoding: Attribute) -> bool:
     op = value.owner
     return isinstance(op, ConvertLayoutOp) and same_layout(
         op.src.type, retyped(value.type, encoding))
-
-
-def is_elementwise(op: Operation) -> bool:
-    """Whether an operation computes each element of its one result from those of its operands."""
-    known = type(op) in _ELEMENTWISE or op.dialect_name() in ("arith", "math")
-    return known and len(op.results) == 1 and not op.regions
 
 
 def _through(

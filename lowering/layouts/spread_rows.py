@@ -28,7 +28,7 @@ from triton_xe.dialects.tt.ops import AddPtrOp
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import DpasEncoding, LinearEncoding
-from triton_xe.lowering.layouts.propagate_layouts import is_elementwise
+from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,

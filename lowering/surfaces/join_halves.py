@@ -24,7 +24,7 @@ from triton_xe.dialects.tt.ops import ReshapeOp, SplitOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.layouts.propagate_layouts import CASTS
+from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (

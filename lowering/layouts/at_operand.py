@@ -1,0 +1,240 @@
+"""An operand of a dot that is computed from what is loaded, in the layout of the matrix unit.
+
+    %w = tt.load %p ; %b = f(%w, ...) ; cvt %b -> #dot_op
+ -> %w' = tt.load %p' : #dot_op ; f(%w', ...) : #dot_op
+
+So for weights of few bits, that are unpacked and scaled on their way: nothing is exchanged through
+shared local memory, and what several rows or columns share is loaded once.  A tensor of pointers
+that the loop only moves becomes a scalar that the loop carries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import ExtSIOp
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, SplatOp
+from triton_xe.dialects.tt.types import PointerType
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import BlockLoadOp
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.rematerialize import (
+    converted,
+    is_cheap,
+    is_volatile,
+    layout_held,
+    layout_of,
+    rematerialize,
+    slice_of,
+    with_encoding,
+)
+from triton_xe.lowering.rewriting import extend_for, last_of, yield_more
+from triton_xe.lowering.surfaces.affine import shape_of
+
+MOST_STEPS = 60
+_PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
+_Made = dict[tuple[SSAValue, Attribute], SSAValue]
+
+
+def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
+    """The value of a conversion to a dot's operand, computed in its layout; None where it is not.
+
+    Only where something is loaded element by element, blocks come in any layout, and where no more
+    warps do the same work than do it now.
+    """
+    encoding = layout_held(op.result)
+    held = encoding.encoding
+    if not isinstance(held, DotOperandEncoding) or not isinstance(held.parent, DpasEncoding):
+        return None
+    if len(shape_of(op.src)) != 2 or _copies(op.result) > _copies(op.src):
+        return None
+    steps = _steps(op.src)
+    if steps is None or not any(isinstance(v.owner, LoadOp) for v in steps):
+        return None
+    return _Again().value(op.src, encoding)
+
+
+def _copies(value: SSAValue) -> int:
+    """How many warps hold the same element."""
+    masks = layout_of(value.type).free_variable_masks().get("warp", 0)
+    return 1 << masks.bit_count()
+
+
+def _steps(value: SSAValue) -> list[SSAValue] | None:
+    """The values that lead from loads to a value; None where one of them cannot be had anew."""
+    work, seen = [value], dict[SSAValue, None]()
+    while work:
+        here = work.pop()
+        op = here.owner
+        if here in seen or not isinstance(here.type, TensorType) or is_cheap(here):
+            continue
+        seen[here] = None
+        if len(seen) > MOST_STEPS or isinstance(op, Block):
+            return None
+        if isinstance(op, LoadOp):
+            if not _may_load_again(op):
+                return None
+        elif isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp) or is_elementwise(op):
+            work += op.operands
+        elif not isinstance(op, BlockLoadOp):
+            return None
+    return list(seen)
+
+
+def _may_load_again(load: LoadOp) -> bool:
+    """Whether a load can bring what another layout wants, with messages as wide or fewer."""
+    if is_volatile(load) or not all(is_cheap(v) for v in load.operands[1:]):
+        return False
+    pointer = load.ptr if is_cheap(load.ptr) else _start(load.ptr)
+    if pointer is None or not is_cheap(pointer):
+        return False
+    if len(shape_of(load.result)) < 2 or 1 in shape_of(load.result):
+        return True
+    is_word = bit_width(load.result.type.element_type) >= 32  # type: ignore[attr-defined]
+    return is_word or _is_packed(pointer)
+
+
+def _is_packed(pointer: SSAValue) -> bool:
+    """Whether several elements share an address: an index is divided on its way to it."""
+    work, seen = [pointer], set[SSAValue]()
+    while work:
+        value = work.pop()
+        if value in seen or isinstance(value.owner, Block) or not shape_of(value):
+            continue
+        seen.add(value)
+        if isinstance(value.owner, _PACKING):
+            return True
+        work += value.owner.operands
+    return False
+
+
+def _carried(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue] | None:
+    """The loop that carries pointers, their number in it and the scalar it moves all of them by."""
+    if not isinstance(pointer, BlockArgument) or pointer.index == 0:
+        return None
+    loop, index = pointer.block.parent_op(), pointer.index - 1
+    if not isinstance(loop, scf.ForOp):
+        return None
+    moved = last_of(pointer.block).operands[index].owner
+    if not isinstance(moved, AddPtrOp) or moved.ptr is not pointer:
+        return None
+    step = moved.offset.owner
+    return (loop, index, step.src) if isinstance(step, SplatOp) else None
+
+
+def _start(pointer: SSAValue) -> SSAValue | None:
+    """What pointers that a loop moves are at first, if they lead back to one base."""
+    found = _carried(pointer)
+    if found is None:
+        return None
+    loop, index, _ = found
+    start = loop.iter_args[index]
+    return start if _base(start) is not None else None
+
+
+def _base(pointers: SSAValue) -> SSAValue | None:
+    """The scalar that a tensor of pointers counts from."""
+    while isinstance(pointers.type, TensorType):
+        op = pointers.owner
+        if not isinstance(op, AddPtrOp | BroadcastOp | ExpandDimsOp | SplatOp | ConvertLayoutOp):
+            return None
+        pointers = op.operands[0]
+    return pointers if isinstance(pointers.type, PointerType) else None
+
+
+@dataclass
+class _Again:
+    """Writes values again, each next to the original."""
+
+    made: _Made = field(default_factory=dict)
+    bases: dict[SSAValue, SSAValue] = field(default_factory=dict)
+
+    def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        kind = value.type
+        if not isinstance(kind, TensorType) or kind.encoding == encoding:
+            return value
+        if is_cheap(value):
+            return rematerialize(value, encoding, self.made)
+        if (value, encoding) not in self.made:
+            self.made[value, encoding] = self._again(value, encoding)
+        return self.made[value, encoding]
+
+    def _again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        op = value.owner
+        assert isinstance(op, Operation)
+        at = InsertPoint.after(op)
+        if isinstance(op, ConvertLayoutOp):
+            return self.value(op.src, encoding)
+        if isinstance(op, BlockLoadOp):
+            return converted(value, encoding, at)
+        if isinstance(op, LoadOp):
+            operands = [self._pointers(op, encoding),
+                        *(self.value(v, encoding) for v in op.operands[1:])]
+        else:
+            inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
+            operands = [self.value(v, inner) for v in op.operands]
+        return with_encoding(op, encoding, at, operands).results[0]
+
+    def _pointers(self, load: LoadOp, encoding: Attribute) -> SSAValue:
+        """The pointers of a load, from the scalar that their loop moves where there is one."""
+        start = _start(load.ptr)
+        if start is None:
+            return self.value(load.ptr, encoding)
+        base = self._moving_base(load.ptr, start)
+        return self._from(start, base, encoding, InsertPoint.before(load))
+
+    def _moving_base(self, pointers: SSAValue, start: SSAValue) -> SSAValue:
+        """The base of pointers in an iteration of the loop that moves them."""
+        if pointers not in self.bases:
+            found = _carried(pointers)
+            assert found is not None
+            loop, _, step = found
+            base = _base(start)
+            assert base is not None
+            self.bases[pointers] = _moved_base(loop, base, step)
+        return self.bases[pointers]
+
+    def _from(
+        self, value: SSAValue, base: SSAValue, encoding: Attribute, at: InsertPoint
+    ) -> SSAValue:
+        """Pointers written again, in a layout, from another base."""
+        if not isinstance(value.type, TensorType):
+            return base
+        op = value.owner
+        assert isinstance(op, Operation)
+        if isinstance(op, ConvertLayoutOp):
+            return self._from(op.src, base, encoding, at)
+        inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
+        first = self._from(op.operands[0], base, inner, at)
+        others = [self.value(v, inner) for v in op.operands[1:]]
+        return with_encoding(op, encoding, at, [first, *others]).results[0]
+
+
+def _moved_base(loop: scf.ForOp, base: SSAValue, step: SSAValue) -> SSAValue:
+    """`base`, moved by `step` elements after each iteration of a loop."""
+    before, body = InsertPoint.before(loop), loop.body.block
+    zero = _put(arith.ConstantOp(IntegerAttr(0, i64)), before)
+    loop, (gone,) = extend_for(loop, [zero])
+    end = InsertPoint.before(last_of(body))
+    wide = step if step.type == i64 else _put(ExtSIOp(step, i64), end)
+    moved = _put(arith.AddiOp(gone, wide), end)
+    yield_more(loop, [moved])
+    assert body.first_op is not None
+    return _put(AddPtrOp(operands=[base, gone], result_types=[base.type]),
+                InsertPoint.before(body.first_op))
+
+
+def _put(op: Operation, at: InsertPoint) -> SSAValue:
+    Rewriter.insert_op(op, at)
+    return op.results[0]
+
+
+__all__ = ["at_operand"]
