@@ -30,8 +30,9 @@ WMMA_TILE = 16
 
 @dataclass(frozen=True)
 class AmdMfmaEncoding(DistributedEncoding):
-    """The result of an MFMA product.  `instr_shape` is [M, N, K]; version 1-4 is gfx908, 90a, 942,
-    950; `tiles_per_warp` neighbouring tiles belong to one warp.
+    """The result of an MFMA product.  `instr_shape` is [M, N, K] or [M, N]; version 1-4 is gfx908, 90a, 942,
+    950; `tiles_per_warp` neighbouring tiles belong to one warp.  `elementType`, of older texts, is
+    read and ignored, as libtriton does: `elementBitWidth` counts.
 
     4x4 instructions, whose result every 16 lanes share, are read although triton 3.9 has no
     kernels with them.
@@ -52,12 +53,17 @@ class AmdMfmaEncoding(DistributedEncoding):
             object.__setattr__(self, "tiles_per_warp", (1,) * self.rank)
         super().__post_init__()
 
+    @classmethod
+    def read(cls, entries: Fields) -> Self:
+        entries.used.add("elementType")
+        return super().read(entries)
+
     def check(self) -> None:
         what = "#ttg.amd_mfma"
         if self.instr_shape[:2] not in ((32, 32), (16, 16), (64, 4), (4, 64), (4, 4)):
             raise LayoutError(f"{what} has no instruction of shape {ints(self.instr_shape)}")
-        if len(self.instr_shape) != 3:
-            raise LayoutError(f"instrShape of {what} must be [M, N, K]")
+        if len(self.instr_shape) not in (2, 3):
+            raise LayoutError(f"instrShape of {what} must be [M, N, K] or [M, N]")
         if self.instr_shape[:2] == (64, 4) and not self.is_transposed:
             self.refuse("the 64x4 instruction is always transposed")
         if self.rank not in (2, 3) or len(self.tiles_per_warp) != self.rank:
@@ -86,7 +92,7 @@ class AmdMfmaEncoding(DistributedEncoding):
 
     def _instruction(self) -> LinearLayout:
         """One tile, out dims N then M: runs of 4 registers along M (N if transposed)."""
-        m_size, n_size, _ = self.instr_shape
+        m_size, n_size = self.instr_shape[:2]
         m, n = dim_name(self.rank - 2), dim_name(self.rank - 1)
         run, across, length, size = (m, n, m_size, n_size)
         if self.is_transposed:

@@ -275,7 +275,7 @@ def random_mfma(rng):
     return AmdMfmaEncoding(
         rng.randint(1, 4),
         powers(rng, rank, 2),
-        (m, n, 16),
+        rng.choice(((m, n, 16), (m, n))),
         m == 64 or rng.random() < 0.5,
         random_blocks(rng, rank),
         (1,) * (rank - 2) + powers(rng, 2, 1),

@@ -245,6 +245,14 @@ def test_mfma(size, shape):
     assert rows_of(encoding, shape) == expected
 
 
+def test_mfma_of_older_texts():
+    text = ("#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 2], instrShape = [32, 32],"
+            " isTransposed = false%s}>")
+    encoding = parse_encoding(text % ", elementType = f32")
+    assert encoding == parse_encoding(text % "") == AmdMfmaEncoding(3, (2, 2), (32, 32), False)
+    assert str(encoding) == text % ""
+
+
 def test_mfma_4x4_is_held_by_16_lanes():
     found = owners(AmdMfmaEncoding(2, (2, 2), (4, 4, 4), False), (8, 8))
     for row in range(4):
