@@ -289,10 +289,11 @@ class _Pointers:
             return value or 0
         if not hasattr(value, "data_ptr"):
             return self._array(value, name, index)
-        where = getattr(value, "device", None)
-        if where is not None and hasattr(where, "type"):
+        where, address = getattr(value, "device", None), int(value.data_ptr())
+        is_null = not address and getattr(where, "type", "") == "cpu"  # an empty tensor
+        if where is not None and hasattr(where, "type") and not is_null:
             self._check_device(name, value, where, index)
-        return int(value.data_ptr())
+        return address
 
     def _array(self, value: Any, name: str, index: int) -> int:
         """The address of an array of another library, which the device is told about."""

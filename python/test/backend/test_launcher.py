@@ -123,6 +123,13 @@ def test_a_cpu_tensor_is_refused_by_name():
         launched(("*fp32",), torch.ones(4), names=("a_ptr",))
 
 
+def test_an_empty_cpu_tensor_is_a_null_pointer_and_one_without_memory_is_refused():
+    (launch,) = launched(("*fp32", "i32"), torch.empty(0), 3)
+    assert launch[2] == (0, 3)
+    with pytest.raises(ValueError, match="argument 'x' is a tensor on meta"):
+        launched(("*fp32",), torch.empty(4, device="meta"), names=("x",))
+
+
 def test_a_cpu_tensor_inside_a_tuple_is_refused_by_path():
     with pytest.raises(ValueError, match=r"argument 't\[1\]'"):
         launched((("i32", "*fp32"),), (1, torch.ones(4)), names=("t",))
