@@ -22,15 +22,18 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, gpu, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     FunctionType,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     ModuleOp,
     StringAttr,
     i32,
     i64,
 )
+from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -49,6 +52,7 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 SUBGROUPS = "xe.subgroups"
 SLM_BYTES = "xe.slm_bytes"
 SLM_SPACE = 3
+_TAKEN = IntegerType | IndexType | AnyFloat | PointerType | LLVMPointerType
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,11 @@ def _function(old: func.FuncOp) -> None:
         if isinstance(arg.type, MemRefType):
             _argument(arg, arg.type)
     inputs = [arg.type for arg in body.block.args]
+    wrong = next((kind for kind in inputs if not isinstance(kind, _TAKEN)), None)
+    if wrong is not None:
+        raise UnsupportedError(
+            f"{old.sym_name.data}: a kernel takes numbers, addresses and memrefs, not {wrong}"
+        )
     if old.function_type.outputs.data:
         raise UnsupportedError(f"{old.sym_name.data}: a kernel returns nothing; store the results")
     attributes = {k: v for k, v in old.attributes.items() if k != SUBGROUPS}
@@ -98,6 +107,7 @@ def _function(old: func.FuncOp) -> None:
         attributes=attributes,
         regions=[body],
     )
+    made.location = old.location
     Rewriter.replace_op(old, made)
     slm = 0
     for op in list(made.walk()):

@@ -30,9 +30,9 @@ WMMA_TILE = 16
 
 @dataclass(frozen=True)
 class AmdMfmaEncoding(DistributedEncoding):
-    """The result of an MFMA product.  `instr_shape` is [M, N, K] or [M, N]; version 1-4 is gfx908, 90a, 942,
-    950; `tiles_per_warp` neighbouring tiles belong to one warp.  `elementType`, of older texts, is
-    read and ignored, as libtriton does: `elementBitWidth` counts.
+    """The result of an MFMA product.  `instr_shape` is [M, N, K] or [M, N]; version 1-4 is gfx908,
+    90a, 942, 950; `tiles_per_warp` neighbouring tiles belong to one warp.  `elementType`, of older
+    texts, is read and ignored, as libtriton does: `elementBitWidth` counts.
 
     4x4 instructions, whose result every 16 lanes share, are read although triton 3.9 has no
     kernels with them.

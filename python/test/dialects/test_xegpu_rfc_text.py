@@ -8,9 +8,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from python.test.dialects.rfc_text import normalize
 from triton_xe.dialects import context
+from triton_xe.dialects.text.rfc import is_rfc_notation, normalized
 from triton_xe.errors import UnsupportedError
+from triton_xe.tools.cli import main
 
 SLM_LINE = "#xegpu.tdesc_attr<memory_scope = slm, boundary_check = false>"
 SLM_LANES = "#xegpu.tdesc_attr<memory_scope = slm, scattered = true>"
@@ -24,7 +25,7 @@ def ctx() -> Context:
 
 
 def read(ctx: Context, text: str, **aliases: str) -> ModuleOp:
-    module = Parser(ctx, normalize(text, aliases)).parse_module()
+    module = Parser(ctx, normalized(text, aliases=aliases).text).parse_module()
     module.verify()
     return module
 
@@ -269,8 +270,8 @@ def test_table_stores_with_a_hint_for_loads(ctx: Context) -> None:
 
 def test_result_that_is_named_again_is_renamed() -> None:
     text = "%c = XeGPU.dpas %a, %b, %c: vector<8x16xf16>, vector<16x16xf16> into vector<8x16xf32>"
-    line = normalize(f"{text}\n{text}").splitlines()[2]
-    assert line.startswith("  %c_3 = xegpu.dpas %a, %b, %c_2 :")
+    line = normalized(f"{text}\n{text}").text.splitlines()[1]
+    assert line.startswith("%c_3 = xegpu.dpas %a, %b, %c_2 :")
 
 
 REFUSED = [
@@ -288,7 +289,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(UnsupportedError) as error:
-        normalize(text)
+        normalized(text)
     assert message in str(error.value)
 
 
@@ -310,9 +311,9 @@ CASTS = [
 @pytest.mark.parametrize(("text", "load"), CASTS)
 def test_first_xegpu_loads_and_casts(ctx: Context, text: str, load: str) -> None:
     read(ctx, text)
-    lines = [line.strip() for line in normalize(text).splitlines()]
+    line = normalized(text).text.splitlines()[0]
     cast = '%at = "vector.shape_cast"(%at_block) : (vector<8x16xbf16>) -> (vector<8x8x2xbf16>)'
-    assert lines[1:3] == [load, cast]
+    assert line.endswith(f"{{ {load} {cast}")
 
 
 def test_first_xegpu_1d_accesses(ctx: Context) -> None:
@@ -322,3 +323,55 @@ def test_first_xegpu_1d_accesses(ctx: Context) -> None:
     assert names == [
         "xegpu.create_nd_tdesc", "xegpu.load_nd", "xegpu.create_nd_tdesc", "xegpu.store_nd"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*TABLE, *BLOCKS, *LANES, *WORK_ITEM, *TILES, *FIRST_XEGPU])
+def test_opt_reads_the_example_and_prints_todays_text(tmp_path, capsys, text: str) -> None:
+    file = tmp_path / "rfc.mlir"
+    defined = {"tdesc_attr2": SLM_LINE, "tdesc_attr": SLM_LANES}
+    file.write_text("".join(f"#{name} = {attr}\n" for name, attr in defined.items()) + text)
+    assert main(["opt", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert not is_rfc_notation(printed.out)
+    assert "rfc.mlir: read as in the RFCs, line " in printed.err
+    file.write_text(printed.out)
+    assert main(["opt", str(file)]) == 0
+    again = capsys.readouterr()
+    assert (again.out, again.err) == (printed.out, "")
+
+
+WHOLE = """
+#sg_map = !xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>
+func.func @copy(%a: memref<8x16xf32>, %o: memref<8x16xf32>) {
+  %n = arith.constant 1 : index
+  %zero:2 = func.call @two() : () -> (index, index)
+  scf.for %i = %n to %n step %n {
+    %t = XeGPU.create_nd_tdesc %a, %zero:2
+         : memref<8x16xfp32>, index, index
+         into tensor_desc<8x16xfp32>
+    %s = XeGPU.create_nd_tdesc %o, 0, %zero#1 : memref<8x16xf32>, index into tensor_desc<8x16xf32>
+    %v = XeGPU.load_nd %t {L1 = cached} : tensor_desc<8x16xfp32> into Vector<8 x 16 x fp32>
+    XeGPU.store_nd %v, %s : vector<8x16xfp32>, tensor_desc<8x16xfp32>
+  }
+  func.return
+}
+func.func private @two() -> (index, index)
+"""
+
+
+def test_opt_reads_the_notation_inside_of_functions(tmp_path, capsys) -> None:
+    file = tmp_path / "whole.mlir"
+    file.write_text(WHOLE)
+    assert main(["opt", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert "xegpu.load_nd %t {L1_hint = cached} : !xegpu.tensor_desc<8x16xf32>" in printed.out
+    assert len(printed.err.splitlines()) == 5
+    file.write_text(WHOLE.replace("Vector<8 x 16", "Vector<4 x 16"))
+    assert main(["opt", str(file)]) == 1
+    assert f"{file}:12:" in capsys.readouterr().err
+
+
+def test_opt_names_the_line_of_an_attribute_that_is_not_defined(tmp_path, capsys) -> None:
+    (tmp_path / "k.mlir").write_text("\nXeGPU.prefetch_nd %t: tensor_desc<8x16xbf16, #gone>\n")
+    assert main(["opt", str(tmp_path / "k.mlir")]) == 1
+    assert "k.mlir:2:1: the text names #gone but does not define it" in capsys.readouterr().err

@@ -90,15 +90,17 @@ def compile_one(made: Kernel | ModuleText, path: Path, device: str, native: bool
 def transform_one(made: ModuleText, path: Path, device: str) -> Outcome:
     """What `triton-xe opt` makes of a text, or `run`; a refusal says the line and the column."""
     from triton_xe.errors import XeError
-    from triton_xe.tools.commands.opt import transformed
+    from triton_xe.tools.commands.opt import todays_notation, transformed
     from triton_xe.tools.commands.run import run_program
 
     path.write_text(f"// {made.passes}\n{made.text}")
     try:
         if made.arrays:
+            os.environ["TRITON_XE_SANITIZE"] = "1"  # wrong addresses stay without harm
             run_program(made.text, made.arrays, target=device, name=path.name)
         else:
-            transformed(made.text, made.passes, name=path.name, target=device)
+            text = todays_notation(made.text, path.name)
+            transformed(text, made.passes, name=path.name, target=device)
     except XeError as error:
         located = made.arrays or re.search(rf"{re.escape(path.name)}:\d+:\d+", str(error))
         internal = re.search(r"cannot take this|left a wrong|: [A-Z]\w+Error: ", str(error))

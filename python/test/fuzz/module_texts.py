@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from triton_xe.dialects.text.rfc import is_rfc_notation
+
 TESTS = Path(__file__).parents[1]
 TOKEN = re.compile(r"%[\w#]+|[#!@^]?[\w.]+|->|\"[^\"\n]*\"|\s+|.")
 PARTS = re.compile(r"\d+(?=x)|(?<=x)(?:ui|si|[ifb])+\d+|\b\d+\b|(?<=[ <])(?:index|[fi]\d+)\b|"
@@ -47,7 +49,8 @@ def corpus() -> tuple[ModuleText, ...]:
     made += [ModuleText(wrapped(shared, part), passes or BY_HAND)
              for passes, shared, part in (section.values for section in sections())]
     for path in sorted(TESTS.rglob("test_*.py")):
-        made += [ModuleText(text, BY_HAND) for text in _constants(path) if "func.func" in text]
+        made += [ModuleText(text, BY_HAND) for text in _constants(path)
+                 if "func.func" in text or is_rfc_notation(text)]
     return tuple(made)
 
 

@@ -11,7 +11,7 @@ from triton_xe.hardware.target import TARGETS
 HELP = "run passes over a module of any stage"
 EPILOG = """\
 examples:
-  triton-xe opt gemm.mlir                       read, verify, print
+  triton-xe opt gemm.mlir                       read, verify, print; the RFCs' notation is read too
   triton-xe opt gemm.mlir -p 'lower-kernel-functions,convert-xetile-to-xegpu' --target pvc
   triton-xe opt kernel.ttgir -p 'raise-surfaces,assign-dpas,convert-to-xetile{num-stages=3}'
   triton-xe opt gemm.mlir -p 'lower-kernel-functions,convert-xetile-to-xegpu,convert-xegpu-to-llvm'
@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(PASSES))
         return 0
     source = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
+    source = todays_notation(source, arguments.file)
     text = transformed(source, arguments.passes, arguments.target, arguments.file,
                        generic=arguments.generic)
     if arguments.output is None:
@@ -42,6 +43,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         arguments.output.write_text(text)
     return 0
+
+
+def todays_notation(source: str, name: str) -> str:
+    """The text as it is, or one in the RFCs' notation rewritten; says what was read as what."""
+    from triton_xe.dialects.text.rfc import is_rfc_notation, normalized
+
+    if not is_rfc_notation(source):
+        return source
+    found = normalized(source, name)
+    for note in found.notes:
+        print(f"{name}: read as in the RFCs, {note}", file=sys.stderr)
+    return found.text
 
 
 def transformed(

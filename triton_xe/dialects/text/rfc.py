@@ -1,25 +1,28 @@
 """Read XeTile and XeGPU as the RFCs write them.
 
 The RFCs' examples are fragments: values and attributes come from nowhere, types lack their `!`,
-spellings vary.  `normalize` rewrites such text to this project's syntax, one function around the
+spellings vary.  `normalized` rewrites such text to this project's syntax, one function around the
 ops, whose arguments are the values that the fragment uses but does not define:
 
->>> print(normalize("%r = XeGPU.load_nd %t {L1_hint = cached} : tensor_desc<8x16xbf16> into vector<8x16xbf16>"))
-func.func @example(%t: !xegpu.tensor_desc<8x16xbf16>) {
-  %r = xegpu.load_nd %t {L1_hint = cached} : !xegpu.tensor_desc<8x16xbf16> -> vector<8x16xbf16>
-  func.return
-}
+>>> print(normalized("%r = XeGPU.load_nd %t : tensor_desc<8x16xbf16> into vector<8x16xbf16>").text)
+func.func @example(%t: !xegpu.tensor_desc<8x16xbf16>) { \
+%r = xegpu.load_nd %t : !xegpu.tensor_desc<8x16xbf16> -> vector<8x16xbf16>
+func.return }
+<BLANKLINE>
 
-What is rewritten is listed in the docstrings of `triton_xe.dialects.xegpu` and `.xetile`, under
-"Spelling" and "Operands".  A value that is used with another type than the one it was defined with
-becomes a new argument.  Attributes that the fragment names without defining them are passed in.
-"""  # noqa: E501
+Where the text has functions, only their statements of XeTile and XeGPU and the types are rewritten.
+Everything stays in its line.  What is rewritten is listed in the docstrings of
+`triton_xe.dialects.xegpu` and `.xetile`, under "Spelling" and "Operands".  In a fragment, a value
+that is used with another type than the one it was defined with becomes a new argument.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar
 
 from triton_xe.errors import UnsupportedError
 
@@ -37,32 +40,85 @@ class Statement:
     result_type: str | None = None
 
 
-def normalize(text: str, aliases: Mapping[str, str] | None = None) -> str:
+@dataclass(frozen=True)
+class Normalized:
+    """Text in this project's syntax, and by line what was read as what."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+_COMMENT = re.compile(r"//.*|\(default\)")
+_NOTATION = re.compile(
+    r"\bXe(?:GPU|Gpu|Tile)\.\w|(?<![!\w.])(?:tensor_desc|tile)<|=\s*!?xegpu\.(?:sg_map|tdesc_attr)<"
+)
+_FUNCTION = re.compile(r"\bfunc\b")
+_RFC_OP = re.compile(r"(?:%\w+\s*=\s*)?[xX]e(?:GPU|Gpu|gpu|Tile|tile)\.\w+")
+
+
+def is_rfc_notation(text: str) -> bool:
+    """Whether a text has names or types as only the RFCs write them."""
+    return _NOTATION.search(_COMMENT.sub("", text)) is not None
+
+
+def normalized(
+    text: str, name: str = "", aliases: Mapping[str, str] | None = None
+) -> Normalized:
     """The text in this project's syntax; `aliases` defines attributes such as "tdesc_attr"."""
     known = {"scattered": "#xegpu.scattered", "Scattered": "#xegpu.scattered", **(aliases or {})}
-    statements: list[Statement] = []
-    for piece in _pieces(text):
-        alias = re.match(r"#(\w+)\s*=\s*(.*)", piece, re.DOTALL)
-        if alias:
-            known[alias[1]] = _attribute(alias[2])
-        else:
-            statements += _fix(_parse(_substitute(piece, known)))
-    return _Writer().write(statements)
+    whole = _FUNCTION.search(_COMMENT.sub("", text)) is not None
+    writer: _Writer = _InPlace() if whole else _Writer()
+    lines: dict[int, str] = {}
+    notes: list[str] = []
+    for number, piece in _pieces(text):
+        try:
+            made = _rewritten(piece, known, writer)
+        except UnsupportedError as error:
+            at = f"{name}:{number}:1: " if name else ""
+            raise UnsupportedError(f"{at}{error}") from error
+        lines[number] = made
+        if "".join(made.split()) != "".join(piece.split()):
+            notes.append(f"line {number}: {piece} -> {made or 'used where it is named'}")
+    body = "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
+    return Normalized(f"{writer.head()}{body}\n{writer.tail()}", tuple(notes))
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """The statements of the text, comments removed, each on one line."""
-    piece = ""
-    for line in text.splitlines():
-        line = re.sub(r"//.*|\(default\)", "", line).strip()
-        if re.match(r"(%\w+\s*=|#\w+\s*=|[A-Za-z]\w*\.\w+\b)", line):
+def _rewritten(piece: str, known: dict[str, str], writer: _Writer) -> str:
+    alias = re.match(r"#(\w+)\s*=\s*(.*)", piece, re.DOTALL)
+    if alias and "xegpu." in alias[2]:
+        known[alias[1]] = _attribute(alias[2])
+        return ""
+    if isinstance(writer, _InPlace) and not _RFC_OP.match(piece):
+        return _types_in(piece)
+    statements = _fix(_parse(_substitute(piece, known), writer.member))
+    return " ".join(writer.statement(statement) for statement in statements)
+
+
+def _types_in(piece: str) -> str:
+    """What is no op of the dialects, with its types in today's spelling."""
+    for pattern, replacement in _ELEMENTS[-3:]:
+        piece = re.sub(pattern, replacement, piece)
+    return re.sub(r"\buint_?(\d+)\b", r"ui\1", piece)
+
+
+_START = re.compile(
+    r"(%\w+(:\d+)?\s*=|#\w+\s*=|[A-Za-z]\w*\.\w+\b|\}|\^|module\b|func\b|return\b|\")"
+)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """The statements of the text with the number of their first line, comments removed."""
+    piece, first = "", 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = _COMMENT.sub("", line).strip()
+        if _START.match(line):
             if piece:
-                yield piece
-            piece = line
+                yield first, piece
+            piece, first = line, number
         elif line:
-            piece = f"{piece} {line}".lstrip()
+            piece, first = f"{piece} {line}".lstrip(), first or number
     if piece:
-        yield piece
+        yield first, piece
 
 
 def _attribute(text: str) -> str:
@@ -76,11 +132,11 @@ def _substitute(piece: str, known: Mapping[str, str]) -> str:
         name = match[1]
         if name not in known:
             raise UnsupportedError(
-                f"the text names #{name} but does not define it; pass it in `aliases`"
+                f"the text names #{name} but does not define it; write #{name} = #xegpu... above"
             )
         return known[name]
 
-    return re.sub(r"#(\w+)(?![\w.<])", value, piece)
+    return re.sub(r"(?<!\w)#([A-Za-z_]\w*)(?![\w.<])", value, piece)
 
 
 _TYPE = re.compile(
@@ -89,12 +145,13 @@ _TYPE = re.compile(
 )
 
 
-def _parse(piece: str) -> Statement:
+def _parse(piece: str, member: str) -> Statement:
+    """The statement; `member` joins the name of several values and the number of one."""
     head = re.match(r"(?:(%\w+)\s*=\s*)?(\w+\.\w+)(.*)", piece, re.DOTALL)
     if head is None:
         raise UnsupportedError(f"not an op of XeTile or XeGPU: {piece}")
     rest, entries = _take_dictionary(head[3])
-    rest = re.sub(r"(%\w+):(\d+)", _expand, rest)
+    rest = re.sub(r"(%\w+):(\d+)", partial(_expand, member), rest)
     kind, rest = _take_kind(rest)
     operands, types = _split_types(rest)
     loose = re.findall(r"\w+\s*=\s*(?:\[[^]]*\]|\w+)", operands)
@@ -104,7 +161,10 @@ def _parse(piece: str) -> Statement:
         op=head[2],
         result=head[1],
         kind=kind,
-        operands=tuple("%" + name for name in re.findall(r"%?(\b[A-Za-z_]\w*)", operands)),
+        operands=tuple(
+            name if name[0] in "%-" or name[0].isdigit() else f"%{name}"
+            for name in re.findall(r"%\w+(?:#\d+)?|[A-Za-z_]\w*|-?\d+", operands)
+        ),
         entries=(*entries, *loose),
         types=_types(parts[0]),
         result_type=_types(parts[1])[0] if len(parts) == 2 else None,
@@ -121,8 +181,8 @@ def _take_dictionary(text: str) -> tuple[str, tuple[str, ...]]:
     return rest, tuple(_split(body))
 
 
-def _expand(match: re.Match[str]) -> str:
-    return ", ".join(f"{match[1]}_{i}" for i in range(int(match[2])))
+def _expand(member: str, match: re.Match[str]) -> str:
+    return ", ".join(f"{match[1]}{member}{i}" for i in range(int(match[2])))
 
 
 def _take_kind(text: str) -> tuple[str | None, str]:
@@ -347,21 +407,26 @@ class _Writer:
     """Name in the text -> (name written, type)."""
     names: set[str] = field(default_factory=set)
 
-    def write(self, statements: list[Statement]) -> str:
-        lines = [self._statement(statement) for statement in statements]
-        arguments = ", ".join(f"{name}: {type_}" for name, type_ in self.arguments.items())
-        body = "".join(f"  {line}\n" for line in [*lines, "func.return"])
-        return f"func.func @example({arguments}) {{\n{body}}}"
+    member: ClassVar[str] = "_"
 
-    def _statement(self, statement: Statement) -> str:
-        if len(statement.operands) != len(statement.types):
+    def head(self) -> str:
+        """What stands before the statements, in the line of the first."""
+        arguments = ", ".join(f"{name}: {type_}" for name, type_ in self.arguments.items())
+        return f"func.func @example({arguments}) {{ "
+
+    def tail(self) -> str:
+        return "func.return }\n"
+
+    def statement(self, statement: Statement) -> str:
+        named = [operand for operand in statement.operands if operand.startswith("%")]
+        if len(named) != len(statement.types):
             raise UnsupportedError(
-                f"{statement.op}: {len(statement.operands)} operands but"
-                f" {len(statement.types)} types"
+                f"{statement.op}: {len(named)} operands but {len(statement.types)} types"
             )
+        given = iter(statement.types)
         operands = [
-            self._use(name, type_)
-            for name, type_ in zip(statement.operands, statement.types, strict=True)
+            self._use(name, next(given)) if name.startswith("%") else name
+            for name in statement.operands
         ]
         left = ""
         if statement.result is not None and statement.result_type is not None:
@@ -392,6 +457,24 @@ class _Writer:
             written = f"{name}_{count}"
         self.names.add(written)
         return written
+
+
+class _InPlace(_Writer):
+    """Statements among others, which define the values and the functions."""
+
+    member: ClassVar[str] = "#"
+
+    def head(self) -> str:
+        return ""
+
+    def tail(self) -> str:
+        return ""
+
+    def _use(self, name: str, type_: str) -> str:
+        return name
+
+    def _define(self, name: str, type_: str) -> str:
+        return name
 
 
 def _tail(statement: Statement, operands: list[str]) -> str:
