@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+from triton_xe.runtime.estimate.numbers import Known, constant
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
 
 MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC)
 ACCESSES = frozenset(("load", "store", "atomicrmw", "cmpxchg"))
@@ -22,6 +23,14 @@ class Program:
         self.order = _reverse_postorder(function)
         self.loops = _loops(function, self.order)
         self.makers = {i.result: i for i in function.instructions()}
+        self._constants: dict[int, Known] = {}
+
+    def constant(self, operand: Operand) -> Known:
+        """The value of a constant operand of this code."""
+        key = id(operand)
+        if key not in self._constants:
+            self._constants[key] = constant(operand)
+        return self._constants[key]
 
     @cached_property
     def needed(self) -> frozenset[str]:

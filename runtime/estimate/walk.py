@@ -24,7 +24,6 @@ from triton_xe.runtime.estimate.numbers import (
     binary,
     broadcast,
     compare,
-    constant,
     evaluated,
     inserted,
     number,
@@ -291,7 +290,7 @@ class Walk:
 
     def _value(self, operand: Operand) -> Known:
         name = operand.local
-        return constant(operand) if name is None else self._values.get(name)
+        return self.program.constant(operand) if name is None else self._values.get(name)
 
     def _compute(self, i: Instruction) -> Known:
         operands = [self._value(o) for o in i.operands]

@@ -52,6 +52,7 @@ class DeviceClock:
         self._last_ms = 0.0
         self._noted: dict[tuple[Any, ...], _Noted] = {}
         self._known: dict[tuple[Any, ...], float] = {}
+        self._described: dict[int, Kernel] = {}
 
     def note(
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
@@ -96,7 +97,9 @@ class DeviceClock:
     ) -> Prediction:
         """The prediction for one launch, with its terms."""
         source = kernel.source
-        described = Kernel.of(source, kernel.n_registers)
+        described = self._described.get(kernel.serial)
+        if described is None:
+            described = self._described[kernel.serial] = Kernel.of(source, kernel.n_registers)
         work, known = launch_work(described, arguments, grid)
         if not known and knobs.debug():
             print(f"{source.name}: loops, branches or addresses depend on data; the predicted time"

@@ -62,13 +62,20 @@ class Blocks:
         return float(((b[:, 1] - b[:, 0]) * (b[:, 3] - b[:, 2])).sum()) * self.density
 
 
+def _length(start: NDArray[np.int64], end: NDArray[np.int64]) -> float:
+    """Of the union of ranges that are sorted by their starts."""
+    reached = np.maximum.accumulate(end)
+    before = np.concatenate([start[:1], np.maximum(reached[:-1], start[1:])])
+    return float(np.maximum(reached - before, 0).sum())
+
+
 def _area(bounds: NDArray[np.int64]) -> float:
-    """Of the union of rectangles that are sorted by their first column."""
+    """Of the union of rectangles that are sorted by their columns, the first one first."""
     x0, x1, y0, y1 = bounds.T
     if (y0 == y0[0]).all() and (y1 == y1[0]).all():
-        reached = np.maximum.accumulate(x1)
-        before = np.concatenate([x0[:1], np.maximum(reached[:-1], x0[1:])])
-        return float(np.maximum(reached - before, 0).sum() * (y1[0] - y0[0]))
+        return _length(x0, x1) * float(y1[0] - y0[0])
+    if (x0 == x0[0]).all() and (x1 == x1[0]).all():
+        return _length(y0, y1) * float(x1[0] - x0[0])
     xs, ys = np.unique(bounds[:, :2]), np.unique(bounds[:, 2:])
     left, right = np.searchsorted(xs, x0), np.searchsorted(xs, x1)
     low, high = np.searchsorted(ys, y0), np.searchsorted(ys, y1)
