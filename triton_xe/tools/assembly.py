@@ -22,6 +22,7 @@ _LINE = re.compile(
 _LABEL = re.compile(r"^\s*([A-Za-z_][\w.$]*):\s*$")
 _MESSAGE = re.compile(r"\b((?:load|store|atomic|fence)\w*\.(?:ugml?|slm|tgm)[\w.]*)")
 _SCRATCH = re.compile(r"\b(spill|fill)\b")
+_FLOAT_RESULT = re.compile(r"^\S*(?:\s*\([^)]*\))?\S*:(?:f|hf|bf|df|tf32)\b")
 _BRANCHES = frozenset("jmpi while goto if else endif join break cont brd brc call ret".split())
 _DPAS = frozenset(("dpas", "dpasw", "bdpas"))
 _MOVES = frozenset(("mov", "movi", "smov"))
@@ -36,6 +37,8 @@ class Instruction:
     comment: str
     ends: bool = False
     """Whether the thread ends with it."""
+    width: int = 1
+    """Lanes."""
 
     @property
     def base(self) -> str:
@@ -47,6 +50,25 @@ class Instruction:
         registers = re.findall(r"\b(r\d+|null)\b", self.operands)
         dummy = registers[1:2] == ["null"] and len({registers[0], *registers[2:]}) == 1
         return self.base in _DPAS and not dummy
+
+    @property
+    def repeats(self) -> int:
+        """Rows of a DPAS."""
+        found = re.search(r"\d+x(\d+)", self.opcode)
+        return int(found[1]) if found else 8
+
+    @property
+    def pipe(self) -> str:
+        """What it keeps busy, in the words of the time model; nothing for what costs nothing."""
+        if self.is_dpas:
+            return "dpas"
+        if not self.is_issued or ".gtwy" in self.opcode:
+            return ""
+        if self.base.startswith("send") or _MESSAGE.search(self.opcode):
+            return "messages"
+        if self.base == "math":
+            return "maths"
+        return "fp" if _FLOAT_RESULT.search(self.operands) else "integer"
 
     @property
     def is_issued(self) -> bool:
@@ -137,6 +159,17 @@ def loops(listing: str) -> list[LoopFigures]:
     return [_count(parsed.instructions[first : last + 1]) for first, last in _loops(parsed)]
 
 
+def hot_and_rest(listing: str) -> tuple[list[Instruction], list[Instruction]]:
+    """The instructions of the hot loop, and all others; without a loop there is no hot one."""
+    parsed = _parse(listing)
+    ranges = _loops(parsed)
+    if not ranges:
+        return [], parsed.instructions
+    first, last = _hot(parsed, ranges)
+    return (parsed.instructions[first : last + 1],
+            parsed.instructions[:first] + parsed.instructions[last + 1 :])
+
+
 def _parse(text: str) -> _Listing:
     listing = _Listing()
     for line in text.splitlines():
@@ -154,7 +187,8 @@ def _parse(text: str) -> _Listing:
         if found and not code.lstrip().startswith("."):
             operands = re.sub(r"\{[^}]*\}", " ", found["operands"]).strip()
             listing.instructions.append(Instruction(
-                found["opcode"], operands, comment.strip(), "EOT" in found["operands"]))
+                found["opcode"], operands, comment.strip(), "EOT" in found["operands"],
+                int(found["width"] or 1)))
     return listing
 
 

@@ -92,3 +92,36 @@ def test_loop_of_a_matrix_kernel(device: str, block_gemm: str) -> None:
     assert (loop.gathers, loop.slm, figures.whole.block_stores) == (0, 0, 8)
     assert loop.other_per_dpas is not None
     assert 0.2 < loop.other_per_dpas < 1.5
+
+
+def test_what_an_instruction_keeps_busy() -> None:
+    hot, rest = assembly.hot_and_rest(LISTING)
+    assert [i.pipe for i in hot] == [
+        "", *["messages"] * 7, "dpas", "dpas", "integer"]
+    assert [(i.pipe, i.width) for i in rest[:1]] == [("fp", 16)]
+    assert [i.repeats for i in hot if i.is_dpas] == [8, 8]
+    lines = "math.exp (16|M0) r1.0<1>:f r2.0<1;1,0>:f\nadd (32|M0) r4.0<1>:d r5:f r6:d\n"
+    assert [i.pipe for i in assembly.hot_and_rest(lines)[1]] == ["maths", "integer"]
+
+
+@pytest.mark.intel_compiler
+def test_instructions_of_a_launch_are_those_of_the_listing() -> None:
+    """The K loop runs 128 times; what is outside of it runs once."""
+    from benchmarks.loops import ROWS, compiled
+    from triton_xe.runtime.estimate.launch_work import sampled, work_of
+    from triton_xe.tools.exact import exact_issue
+    from triton_xe.tools.report.gathering import described, listing_of
+
+    row, kernel = ROWS["gemm"], compiled("gemm", "bmg")
+    listing = listing_of(kernel, "bmg")
+    figures = assembly.read(listing)
+    _, model = described(kernel, "bmg")
+    walk = sampled(model, row.arguments, row.grid)
+    estimated = work_of(model, walk)[0].issue
+    exact = exact_issue(listing, model, walk, estimated)
+    loop, whole = figures.hot_loop, figures.whole
+    sends = loop.block_loads + loop.prefetches
+    assert exact.dpas == estimated.dpas == 128 * loop.dpas
+    assert exact.messages == pytest.approx(128 * sends + whole.block_stores + 4, abs=6)
+    others = 128 * (loop.issued - loop.dpas - sends) + whole.issued - loop.issued
+    assert exact.fp + exact.integer == pytest.approx(others, rel=0.25)

@@ -33,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--script", metavar="'FILE ARGUMENT ...'", help="program to take it from")
     parser.add_argument("--sanitize", action="store_true",
                         help="run the script with the sanitizer too, and show what it finds")
+    parser.add_argument("--exact", action="store_true",
+                        help="predict by the instructions that Intel's compiler writes")
     parser.add_argument("-o", "--output", type=Path, default=Path("report.html"), help="the page")
 
 
@@ -49,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     kernel = compile_kernel(function, arguments.signature, arguments.target, options)
     report = gathering.gathered(
         function, kernel, arguments.target, launch_of(arguments, function, kernel),
-        findings=findings_of(arguments), was_sanitized=arguments.sanitize)
+        findings=findings_of(arguments), was_sanitized=arguments.sanitize,
+        exact=arguments.exact)
     arguments.output.write_text(page.to_html(report), encoding="utf-8")
     print(arguments.output)
     return 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from triton_xe.errors import DeviceError
 from triton_xe.hardware.register_file import RegisterFile
 from triton_xe.hardware.target import target as find_target
 from triton_xe.model.rates import PRODUCTS
@@ -18,6 +19,7 @@ from triton_xe.runtime.estimate.lines import Cost, line_costs
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import assembly, intel
+from triton_xe.tools.exact import exact_issue
 from triton_xe.tools.report.stages import Stage, stage
 
 STAGES = ("ttgir", "xetile", "xegpu", "llir")
@@ -38,6 +40,8 @@ class Timed:
     launch: Launch
     prediction: Prediction
     is_known: bool
+    is_exact: bool
+    """Whether the instructions are those of the native code."""
     lines: Mapping[int, Cost]
 
 
@@ -75,9 +79,11 @@ def timed(kernel: Any, device: str, file: str, launch: Launch, listing: str = ""
     source, model = described(kernel, device)
     walk = sampled(model, launch.arguments, launch.grid)
     work, is_known = work_of(model, walk)
+    if listing:
+        work = replace(work, issue=exact_issue(listing, model, walk, work.issue))
     prediction = predict(work, PRODUCTS[source.target.product])
     costs = line_costs(source.module, model, walk, prediction)
-    return Timed(launch, prediction, is_known,
+    return Timed(launch, prediction, is_known, bool(listing),
                  {line: cost for (name, line), cost in costs.items() if name == file})
 
 
@@ -109,11 +115,13 @@ def source_lines(function: Any, stages: Sequence[Stage]) -> list[tuple[int, str]
 
 def gathered(
     function: Any, kernel: Any, device: str, launch: Launch | None, *, findings: Sequence[str] = (),
-    was_sanitized: bool = False,
+    was_sanitized: bool = False, exact: bool = False,
 ) -> Report:
-    """The report of a compiled kernel."""
+    """The report of a compiled kernel; `exact` takes the instructions of its native code."""
     file = source_file(function)
     missing = intel.available() or ""
+    if exact and missing:
+        raise DeviceError(f"--exact counts instructions of native code: {missing}")
     listing = "" if missing else listing_of(kernel, device)
     texts = {name: kernel.asm[name] for name in STAGES} | ({"asm": listing} if listing else {})
     stages = [stage(name, text, file) for name, text in texts.items()]
@@ -121,5 +129,5 @@ def gathered(
         kernel.metadata.name, device, find_target(device).product, file,
         source_lines(function, stages), stages, kernel.metadata._asdict(),
         {name: kernel.asm[name] for name in ("ttgir", "xetile")},
-        timed(kernel, device, file, launch) if launch is not None else None,
+        None if launch is None else timed(kernel, device, file, launch, listing if exact else ""),
         assembly.read(listing) if listing else None, missing, findings, was_sanitized)

@@ -64,12 +64,13 @@ def _bound(report: Report) -> str:
     if report.timed is None:
         return "<p class=soft>No time: no launch was given (--grid or --script).</p>"
     prediction, launch = report.timed.prediction, report.timed.launch
+    counted = " Instructions are those of the native code." * report.timed.is_exact
     guess = "" if report.timed.is_known else (
         " Loops, branches or addresses depend on data, and count as usual.")
     return (
         f"<p><b>{microseconds(prediction.us)} us predicted</b> for the grid "
         f"{' x '.join(map(str, launch.grid))}, expected error {EXPECTED_ERROR:.0%}; bound by "
-        f"{TERMS[prediction.bound]}.{guess} <span class=soft>Of it the launch itself "
+        f"{TERMS[prediction.bound]}.{counted}{guess} <span class=soft>Of it the launch itself "
         f"{microseconds(prediction.parts['launch'])} us. Bars: the part of the time in which each "
         f"is busy.</span></p>\n<div class=bars>{''.join(_bars(prediction))}</div>")
 

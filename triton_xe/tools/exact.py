@@ -1,0 +1,70 @@
+"""Instructions of a launch as Intel's compiler wrote them, for the time model.
+
+The hot loop of the listing runs as often as that of the LLVM IR: by the walk, and by how many of
+its products, or else messages, the compiler put into one round.  All else runs as often, on the
+mean, as the LLVM IR outside of its hot loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+from triton_xe.model.work import Issue
+from triton_xe.runtime.estimate.costs import issue_of
+from triton_xe.runtime.estimate.launch_work import Kernel
+from triton_xe.runtime.estimate.walk import Walk
+from triton_xe.tools import assembly
+
+ISSUED = ("fp", "integer", "maths", "messages")
+
+
+def exact_issue(listing: str, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
+    """What a subgroup issues by the listing; products, barriers and waits as `estimated`."""
+    inside, outside = (_counted(part, kernel.lanes) for part in assembly.hot_and_rest(listing))
+    issues = {b.label: issue_of(b, kernel.lanes) for b in kernel.program.function.blocks}
+    runs = {label: float(count.mean()) for label, count in walk.counts.items()}
+    hot = _hot_loop(kernel, issues)
+    rest = issues.keys() - hot
+    static = sum(_all(issues[b]) for b in rest)
+    ran = sum(_all(issues[b]) * runs.get(b, 0.0) for b in rest)
+    once = ran / static if static else 1.0
+    most = max((runs.get(b, 0.0) for b in hot), default=0.0)
+    rounds = _rounds(inside, [issues[b] for b in hot], most)
+    return replace(estimated, **{
+        name: getattr(inside, name) * rounds + getattr(outside, name) * once for name in ISSUED})
+
+
+def _rounds(inside: Issue, body: Iterable[Issue], runs: float) -> float:
+    """Rounds of the listing's loop."""
+    body = list(body)
+    for name in ("dpas", "messages"):
+        here, there = sum(getattr(issue, name) for issue in body), getattr(inside, name)
+        if here and there:
+            return runs * here / there
+    return runs if body else 1.0
+
+
+def _hot_loop(kernel: Kernel, issues: dict[str, Issue]) -> frozenset[str]:
+    """Blocks of the innermost loop with most products, or else most messages; without loops none.
+
+    The listing's hot loop is chosen alike.
+    """
+    loops = [frozenset(body) for body in kernel.program.loops.values()]
+    inner = [one for one in loops if not any(two < one for two in loops)]
+    return max(inner, default=frozenset(), key=lambda body: (
+        sum(issues[b].dpas for b in body), sum(issues[b].messages for b in body)))
+
+
+def _all(issue: Issue) -> float:
+    return float(sum(getattr(issue, f.name) for f in fields(issue)))
+
+
+def _counted(instructions: Iterable[assembly.Instruction], lanes: int) -> Issue:
+    counts = dict.fromkeys((*ISSUED, "dpas"), 0.0)
+    for i in instructions:
+        pipe = i.pipe
+        if pipe:
+            counts[pipe] += i.repeats / 8 if pipe == "dpas" else (
+                1.0 if pipe == "messages" else max(i.width, min(lanes, 16)) / 16)
+    return Issue(**counts)
