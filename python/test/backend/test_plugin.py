@@ -31,7 +31,8 @@ def test_importing_triton_imports_little_of_the_plugin():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           check=True)
     light = {"", ".backend", ".backend.extra", ".backend.plugin", ".backend.plugin.compiler",
-             ".backend.plugin.driver", ".errors", ".knobs", ".triton_versions"}
+             ".backend.plugin.driver", ".backend.plugin.gluon_module", ".errors", ".knobs",
+             ".triton_versions"}
     assert set(done.stdout.split()) <= {f"triton_xe{name}" for name in light}
 
 
@@ -62,3 +63,17 @@ def test_nothing_is_said_where_another_gpu_is_used(monkeypatch, recwarn):
     monkeypatch.setattr(plugin, "_wanted", lambda: False)
     assert not plugin.inactive(DriverBase).is_active()
     assert not recwarn.list
+
+
+def test_gluons_intel_module_is_found_and_imported_only_when_asked_for():
+    code = (
+        "import sys, triton, triton.backends\n"
+        "assert 'triton_xe.gluon' not in sys.modules\n"
+        "from triton.experimental.gluon import language\n"
+        "from triton.experimental.gluon.language import intel\n"
+        "import triton_xe.gluon as ours\n"
+        "assert intel is ours is language.intel, intel\n"
+        "assert ours.__spec__.name == ours.__name__ == 'triton_xe.gluon'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

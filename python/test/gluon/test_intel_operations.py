@@ -11,9 +11,9 @@ from triton.compiler.errors import CompilationError
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
+from triton.experimental.gluon.language import intel
 
 from examples.gluon_matmul import MATRIX, gluon_matmul, gluon_matmul_kernel
-from triton_xe import gluon as intel
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import DotOperandEncoding, to_linear_layout
 
@@ -78,9 +78,9 @@ def test_the_example_does_what_it_says():
     a, b = random(512, 256, dtype=torch.float16), random(256, 256, dtype=torch.float16)
     c, kernel = gluon_matmul(a.to("xpu"), b.to("xpu"))
     assert torch.allclose(c.cpu().double(), a.double() @ b.double(), atol=0.1)
-    assert (kernel.metadata.n_dpas, kernel.metadata.n_block_loads) == (32, 3)
+    assert (kernel.metadata.n_dpas, kernel.metadata.n_block_loads) == (64, 6)
     tiles = kernel.asm["xetile"]
-    assert tiles.count("xetile.prefetch_tile") == 2 * 2 + 2  # before the loop, and in it
+    assert tiles.count("xetile.prefetch_tile") == 2 * 2 + 4  # before the loop, and in it
     assert "ttg.convert_layout" not in tiles
     assert "= tt.load" not in tiles
 
@@ -133,7 +133,7 @@ def compiled(kernel, device, constants, lanes=16, pointer="*fp16", **options):
                           target=GPUTarget("xpu", device, lanes), options=options)
 
 
-BLOCKS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "AHEAD": 1}
+BLOCKS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "AHEAD": 1, "STEPS": 1}
 
 
 @pytest.mark.parametrize(("device", "lanes"), [("pvc", 16), ("dg2", 8)])

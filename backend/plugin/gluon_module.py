@@ -1,0 +1,40 @@
+"""`triton.experimental.gluon.language.intel`, where Gluon's other vendors are: `triton_xe.gluon`.
+
+Nothing is imported before a program asks for it, and a Triton that has such a module keeps its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+NAME = "triton.experimental.gluon.language.intel"
+OURS = "triton_xe.gluon"
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds one module, which has another name already."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(NAME, self) if fullname == NAME else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(OURS)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module is there; only its spec was replaced."""
+        module.__spec__ = self._spec
+
+
+def offer() -> None:
+    """Let `import` find the module, after all others that know how to find it."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())
