@@ -154,6 +154,12 @@ def record() -> str:
     return os.environ.get("TRITON_XE_RECORD", "")
 
 
+def record_torch_too() -> None:
+    """Let Inductor launch through Triton's launcher: its own one never comes by here."""
+    if record():
+        os.environ.setdefault("TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER", "0")
+
+
 def record_filter() -> str:
     return os.environ.get("TRITON_XE_RECORD_FILTER", "")
 

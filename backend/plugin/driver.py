@@ -17,6 +17,7 @@ if _is_usable():
     XeDriver = _deferred(
         _Base, "triton_xe.backend.driver", "XeDriver", is_active=classmethod(_is_active))
     _knobs.prefer_this_backend()
+    _knobs.record_torch_too()
 else:
     InactiveDriver = _inactive(_Base)
 del _Base

@@ -17,7 +17,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata as packages
 from pathlib import Path
@@ -173,7 +173,7 @@ class _Launch:
         self.native = self.kernel.argument_types
         self.numbers = [_number(kind, value)
                         for kind, value in zip(self.native, values, strict=True)]
-        self.own = {k: root_of(self.device, self.tensors.get(k), int(self.numbers[k]))
+        self.own = {k: root_of(self.device, self.tensors.get(k), self._address(k))
                     for k in self._addresses()}
         self.blocks = self._merged(block for block in self.own.values() if block is not None)
         self.tables = self._find_tables()
@@ -181,7 +181,11 @@ class _Launch:
     def _addresses(self) -> list[int]:
         """Which values are, or may be, addresses."""
         return [k for k, kind in enumerate(self.native) if self.types[k] != REPORTS and
-                (kind == "ptr" or (kind == "i64" and not 0 <= self.numbers[k] < 1 << 32))]
+                (kind == "ptr" or (kind == "i64" and is_like_address(self.numbers[k])))]
+
+    def _address(self, k: int) -> int:
+        """A value without its sign: addresses of a GPU may be in the upper half."""
+        return int(self.numbers[k]) % (1 << 64)
 
     def _merged(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
         """Blocks that do not overlap, in the order of the arguments, then by address."""
@@ -204,7 +208,7 @@ class _Launch:
         for k, kind in enumerate(self.types):
             block = self.own.get(k)
             if kind in ("*i64", "*u64") and block is not None:
-                found.append((block, *self._pointers_in(block, int(self.numbers[k]))))
+                found.append((block, *self._pointers_in(block, self._address(k))))
         self.blocks = self._merged((*self.blocks, *(b for _, _, more in found for b in more)))
         tables: dict[int, set[int]] = {}
         for block, addresses, _ in found:
@@ -219,7 +223,7 @@ class _Launch:
         first = (address - block.low) % 8
         data = memory.contents(self.device, block)[first:]
         numbers = data[: data.size // 8 * 8].view(np.uint64)
-        likely = np.unique(numbers[(numbers >= 1 << 16) & (numbers >> 57 == 0)])
+        likely = np.unique(numbers[is_like_address(numbers.view(np.int64))])
         if likely.size > MOST_WORDS:
             return [], []
         blocks = {int(n): b for n in likely
@@ -233,20 +237,29 @@ class _Launch:
 
     def recording(self, program: Program, number: int) -> Recording:
         versions = self.kernel.versions
-        failing = "" if versions is None else versions.failing(
-            [int(n) for n in self.numbers], self.grid)
+        failing = "" if versions is None else versions.failing(self.numbers, self.grid)
         return Recording(
             program, self.grid, tuple(map(self._argument, range(len(self.native)))), self.blocks,
             self.tables, number, failing, device=_device_facts(self), versions=_versions())
 
     def _argument(self, k: int) -> Argument:
         value, tensor = self.numbers[k], self.tensors.get(k)
-        block = self.block_of(int(value)) if k in self.own and value else None
+        block = self.block_of(self._address(k)) if k in self.own and value else None
+        value = value if block is None else self._address(k)
         made = Argument(self.names[k], self.native[k], self.types[k], value, block)
         if self.native[k] != "ptr" or block is None:
             return made
         known = self.own[k] or self.blocks[block]
         return replace(made, extent=lent(tensor) or (known.low, known.high), view=view_of(tensor))
+
+
+def is_like_address(number: Any) -> Any:
+    """Whether a number, or each of an array, may be an address of memory.
+
+    >>> is_like_address(5), is_like_address(0x7F00_0000_1000), is_like_address(-(1 << 45))
+    (False, True, True)
+    """
+    return (abs(number) >= 1 << 16) & (abs(number) < 1 << 57)
 
 
 def _number(kind: str, value: Any) -> int | float:
@@ -299,22 +312,28 @@ class _Taken:
     folder: Path
     recording: Recording
     device: Any
-    digests: list[bytes] = field(default_factory=list)
+    digests: list[bytes] | None
+    """Of the blocks before; None where memory after the launch is not asked for."""
 
     def end(self, finding: Finding | None) -> None:
         """Add how it ended, and the memory that it changed."""
         made = replace(self.recording, finding=finding)
         with _warned(f"{self.folder} has no memory after the launch"), _lock:
-            if finding is None and self.digests:
-                self.device.wait_for(0)
-                blocks = made.blocks
-                made = replace(made, changed=tuple(
-                    n for n, block in enumerate(blocks)
-                    if memory.digest(self.device, block) != self.digests[n]))
-                _check_limit(sum(blocks[n].nbytes for n in made.changed or ()))
-                memory.store(self.folder / folders.AFTER, self.device, blocks, made.changed or ())
+            if finding is None and self.digests is not None:
+                made = replace(made, changed=self._store_changed(self.digests))
         with _warned(f"{self.folder} does not say how the launch ended"):
             (self.folder / folders.LAUNCH).write_text(made.to_json())
+
+
+    def _store_changed(self, before: list[bytes]) -> tuple[int, ...]:
+        """Write the blocks that are not what they were."""
+        self.device.wait_for(0)
+        blocks = self.recording.blocks
+        changed = tuple(n for n, block in enumerate(blocks)
+                        if memory.digest(self.device, block) != before[n])
+        _check_limit(sum(blocks[n].nbytes for n in changed))
+        memory.store(self.folder / folders.AFTER, self.device, blocks, changed)
+        return changed
 
 
 def _check_limit(nbytes: int) -> None:
@@ -344,7 +363,7 @@ def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     digests = ([memory.digest(launch.device, block) for block in made.blocks]
-               if knobs.record_after() else [])
+               if knobs.record_after() else None)
     return _Taken(folder, made, launch.device, digests)
 
 

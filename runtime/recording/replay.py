@@ -142,8 +142,7 @@ class Replay:
     def _check_version(self) -> None:
         """The launch must take the version of the kernel that it took."""
         versions = self.kernel.versions
-        values = [int(value) for value in self.values]
-        failing = versions.failing(values, self.recording.grid) if versions is not None else ""
+        failing = "" if versions is None else versions.failing(self.values, self.recording.grid)
         if failing != self.recording.failing:
             raise DeviceError(
                 f"the recorded launch ran {_version(self.recording.failing)}, and this one would "
@@ -232,6 +231,7 @@ def describe(recording: Recording) -> str:
     program, versions, device = recording.program, recording.versions, recording.device
     made = ", ".join(f"{name} {number}" for name, number in versions.items())
     driver = f", driver {device['driver']}" if "driver" in device else ""
+    driver += ", under the checks" if recording.sanitize else ""
     lines = [f"kernel {program.kernel}, launch {recording.number}, grid {recording.grid}",
              f"  recorded on {device.get('name')}{driver}; {made}"]
     if recording.failing:

@@ -21,6 +21,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_xe import knobs
+
 if TYPE_CHECKING:
     from triton_xe.runtime.torch_xpu.library import Allocation, Library, Unwritten
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 def autoload() -> None:
     """Give torch the simulated device, where it is wanted.  Never raises: warns once instead."""
     torch = sys.modules["torch"]
+    knobs.record_torch_too()
     if torch._C._has_xpu:
         return
     try:

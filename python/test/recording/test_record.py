@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import load_folder, put
 from triton_xe.runtime.recording import folder, recorder
@@ -104,6 +105,43 @@ def test_null_pointers_and_empty_tensors(records: Any) -> None:
     first, second = records.same()
     assert (first.arguments[1].value, first.arguments[1].block) == (0, None)
     assert second.number == 2
+
+
+@triton.jit
+def constants(out, scale, limit, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(out + at, tl.where(at < limit, scale, 1.0))
+
+
+@triton.jit
+def nothing(n):
+    pass
+
+
+def test_numbers_of_all_kinds_and_no_memory_at_all(records: Any) -> None:
+    for scale in (float("nan"), float("-inf"), 1.5):
+        constants[(1,)](torch.zeros(16, device="xpu"), scale, -(2**62), B=16)
+        constants[(1,)](torch.zeros(16, device="xpu"), scale, 2**40, B=16)
+    nothing[(3,)](7)
+    made = records.same()
+    assert [each.arguments[2].value for each in made[:2]] == [-(2**62), 2**40]
+    assert (made[-1].blocks, made[-1].changed) == ((), ())
+
+
+@triton.jit
+def meeting(counter, out, PROGRAMS: tl.constexpr):
+    tl.atomic_add(counter, 1)
+    while tl.atomic_add(counter, 0) < PROGRAMS:
+        pass
+    tl.store(out + tl.program_id(0), tl.atomic_add(counter, 0))
+
+
+def test_a_grid_that_is_held_at_once(records: Any) -> None:
+    counts = [torch.zeros(n, dtype=torch.int32, device="xpu") for n in (1, 8)]
+    meeting[(8,)](*counts, PROGRAMS=8, launch_cooperative_grid=True)
+    (made,) = records.same()
+    assert made.cooperative
+    assert counts[1].tolist() == [8] * 8
 
 
 @triton.jit
@@ -306,6 +344,22 @@ def test_a_replay_needs_neither_torch_nor_triton(records: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert "the general version, as it does not hold that" in done.stdout
     assert done.stdout.endswith("the same as after the recorded launch, to the bit\n")
+
+
+def test_inductor_launches_through_triton_while_recording(monkeypatch: Any) -> None:
+    name = "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER"
+    monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("TRITON_XE_RECORD", raising=False)
+    knobs.record_torch_too()
+    assert name not in knobs.process_environment()
+    monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TRITON_XE_RECORD", "somewhere")
+    knobs.record_torch_too()
+    assert knobs.process_environment()[name] == "1"
+    monkeypatch.delenv(name)
+    knobs.record_torch_too()
+    assert knobs.process_environment()[name] == "0"
+    monkeypatch.setenv(name, "0")
 
 
 def test_without_the_variable_nothing_is_there() -> None:
