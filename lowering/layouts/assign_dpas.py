@@ -23,10 +23,12 @@ from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
+from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.layouts.block_layouts import legalize_block_layouts
 from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
 from triton_xe.lowering.layouts.dpas_choice import (
     batched_encoding,
+    clusters_explained,
     instruction_of,
     operand_encoding,
 )
@@ -68,9 +70,12 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
     first = _chains(list(made))
     for dot, dpas in dots.items():
-        remark(dot, str(dpas) if isinstance(dpas, Dpas) else f"multiplied by FMA: {dpas}")
         if isinstance(dpas, Dpas):
-            _assign(dot, dpas, num_warps, first.get(dot, ""))
+            parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""))
+            remark(dot, f"{dpas}{clusters_explained(parent, dpas, target)}")
+            _assign(dot, dpas, parent)
+        else:
+            remark(dot, f"multiplied by FMA: {dpas}")
     if made:
         propagate(function)
     if legalize_block_layouts(function, target, num_warps):
@@ -107,8 +112,7 @@ def _reached(dot: DotOp) -> list[tuple[DotOp, int]]:
     return found
 
 
-def _assign(dot: DotOp, dpas: Dpas, num_warps: int, first: str) -> None:
-    parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first)
+def _assign(dot: DotOp, dpas: Dpas, parent: DpasEncoding) -> None:
     precision = dot.precision
     operands = Operands(dpas, precision)
     terms = []

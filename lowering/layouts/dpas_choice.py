@@ -14,6 +14,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.hardware.block_2d import MAX_HEIGHT, MAX_ROW_BYTES
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, check_dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
@@ -113,6 +114,28 @@ def batched_encoding(
     one = dpas_encoding(m, n, num_warps // apart, dpas, first)
     return replace(
         one, warps_per_cta=(apart, *one.warps_per_cta), rep_cluster=(1, *one.rep_cluster)
+    )
+
+
+def clusters_explained(made: DpasEncoding, dpas: Dpas, target: Target) -> str:
+    """Why a warp's instructions are grouped otherwise than in Intel's backend; empty where alike.
+
+    That groups as many as one 2D load of A (32 rows) and one of B (rows of 64 bytes) feed, and
+    repeats the group over the block; here a warp's share is one group.
+    """
+    if not target.has_block_2d:
+        return ""
+    *_, m, n = made.rep_cluster
+    row = dpas.execution_size * dpas.bits_of("b") // 8
+    theirs = min(m, MAX_HEIGHT // made.repeat_count), min(n, MAX_ROW_BYTES // row)
+    if theirs == (m, n):
+        return ""
+    *_, rows, columns = made.warps_per_cta
+    return (
+        f"; {rows}x{columns} warps with repCluster = [{m}, {n}]: each has one rectangle of"
+        f" {m * made.repeat_count}x{n * made.execution_size}, so that its rows of C and of what it"
+        f" prefetches lie together; Intel's backend repeats [{theirs[0]}, {theirs[1]}], as much as"
+        " one load of A and one of B feed, with the shares of other warps between"
     )
 
 

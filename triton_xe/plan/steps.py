@@ -65,6 +65,34 @@ def dump(plan: BlockPlan) -> str:
     return "\n\n".join(f"{title}:\n{layout}" for title, layout in parts)
 
 
+def tables(plan: BlockPlan) -> str:
+    """Offsets and where they lie, as that text lists them.
+
+    Of one operand, as many offsets apart as there are lanes; of iterations and loads, the first and
+    the last of each.
+    """
+    tile, iterations, loads = plan_steps(plan)
+    lanes, last = plan.target.subgroup_size, tile.in_dims["offset"] - 1
+    steps, messages = (range(loads.in_dims[name]) for name in ("iteration", "load"))
+    end = steps[-1], last
+    parts = [(f"{STEP_TITLES[0]}, every {lanes}th offset", [
+        _row(tile, offset=at) for at in range(0, last + 1, lanes)])]
+    if len(steps) > 1:
+        parts.append((STEP_TITLES[1], [
+            _row(iterations, iteration=i, offset=at) for i in steps for at in (0, last)]))
+    if len(messages) > 1:
+        parts.append((STEP_TITLES[2], [
+            _row(loads, load=n, iteration=i, offset=at) + ("\n" if (i, at) == end else "")
+            for n in messages for i in steps for at in (0, last)]))
+    return "\n\n".join("\n".join([f"{title}:", *rows]).rstrip() for title, rows in parts)
+
+
+def _row(layout: LinearLayout, **index: int) -> str:
+    """`load, iteration, offset : row, column`."""
+    found = layout.apply(index)
+    return f"{', '.join(map(str, index.values()))} : {', '.join(map(str, found.values()))}"
+
+
 def packing(plan: BlockPlan) -> tuple[int, int]:
     """Tensor elements (along x, along y) in one element of the message as it is counted here."""
     if plan.shape.transpose:

@@ -87,6 +87,21 @@ def test_b() -> None:
     assert [(c["dim0"], c["dim1"]) for c in registers] == [(0, 0), (0, 16), (16, 0), (0, 128)]
 
 
+def test_the_offsets_of_b() -> None:
+    tile, iterations, loads = (
+        part.partition(":\n")[2] for part in steps.tables(plan(B, "b")).split("\n\nBlock")
+    )
+    assert tile.splitlines() == [f"{16 * row} : {row}, 0" for row in range(8)]
+    assert iterations.splitlines()[:4] == [
+        "0, 0 : 0, 0", "0, 127 : 7, 15", "1, 0 : 0, 16", "1, 127 : 7, 31"]  # fmt: skip
+    first, second = loads.split("\n\n")
+    assert first.splitlines()[-2:] == ["0, 3, 0 : 8, 16", "0, 3, 127 : 15, 31"]
+    assert second.splitlines() == [
+        "1, 0, 0 : 128, 0", "1, 0, 127 : 135, 15", "1, 1, 0 : 128, 16", "1, 1, 127 : 135, 31",
+        "1, 2, 0 : 136, 0", "1, 2, 127 : 143, 15", "1, 3, 0 : 136, 16", "1, 3, 127 : 143, 31",
+    ]  # fmt: skip
+
+
 def test_b_transposed() -> None:
     iterations = "\n - iteration=1 -> (16, 0)"
     loads = "\n - load=1 -> (0, 16)\n   load=2 -> (128, 0)"

@@ -20,7 +20,7 @@ from triton_xe.plan import (
     plan_store,
 )
 from triton_xe.plan.drawing import explain
-from triton_xe.plan.steps import dump, plan_steps
+from triton_xe.plan.steps import dump, plan_steps, tables
 from triton_xe.tools.tensor_arguments import parse_tensor_type, read_encoding
 from triton_xe.tools.terminal import paint_messages, wants_colour
 
@@ -108,7 +108,7 @@ def make_plan(
 def as_text(plan: BlockPlan | GatherPlan) -> str:
     """The three steps of a block load, then messages, drawing and guards."""
     if isinstance(plan, BlockLoadPlan):
-        return f"{dump(plan)}\n\n{explain(plan)}"
+        return f"{dump(plan)}\n\n{tables(plan)}\n\n{explain(plan)}"
     return explain(plan)
 
 
