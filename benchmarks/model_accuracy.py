@@ -21,6 +21,7 @@ from triton_xe.model.time import predict
 
 ROWS = Path(__file__).with_name("published") / "xe_measurements.csv"
 CALIBRATION = "B70 prefill study"
+LEFT_OUT = "gemm of an unnamed card"
 TILED = "hand OpenCL C (pf_gemm_bf16)"
 
 
@@ -48,7 +49,7 @@ class Row:
 def rows(every: int = 1, kind: str = "") -> list[Row]:
     """Published rows with their predictions: one of `every`, of a kind or `tiled`."""
     with ROWS.open(newline="") as file:
-        found = list(csv.DictReader(file))
+        found = [f for f in csv.DictReader(file) if f["kind"] != LEFT_OUT]
     if kind:
         found = [f for f in found if f["kind"] == kind or (kind == "tiled" and f["tile"])]
     return [_row(fields) for fields in found[::every]]
@@ -63,8 +64,10 @@ def _row(f: dict[str, str]) -> Row:
     else:
         shape = Shape(m, n, k, *(float(f[f"{name}_bytes"]) for name in "abc"))
         what = f"{m}x{n}x{k}"
-        us = predict(gemm(shape, _tile(f["tile"])), rates).us if f["tile"] else best(
+        us = predict(gemm(shape, _tile(f["tile"]), rates.lanes), rates).us if f["tile"] else best(
             shape, rates)[1].us
+        if f["kind"] == "quantized gemm":
+            us += rates.launch_us + m * k * (2 / rates.read + 1 / rates.write) / 1e3
     return Row(f["product"], f["kind"], f["implementation"], f["source"], what, float(f["us"]), us)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.model.rates import Rates
+from triton_xe.model.rates import FABRIC, Rates
 from triton_xe.model.time import Prediction, predict
 from triton_xe.model.work import Blocks, Issue, Work
 
@@ -64,12 +64,12 @@ MOST_GROUPS = 20_000
 LIKELY = 6
 
 
-def gemm(shape: Shape, tile: Tile) -> Work:
-    """The work of a GEMM in tiles, A's rows first."""
+def gemm(shape: Shape, tile: Tile, lanes: int = 16) -> Work:
+    """The work of a GEMM in tiles, A's rows first; a DPAS is `lanes` wide."""
     rows, columns = -(-shape.m // tile.m), -(-shape.n // tile.n)
     k = -(-shape.k // tile.split)
     width = max(shape.a, shape.b)
-    per_dpas = 8 * 16 * (16 * 2 / max(1, width))
+    per_dpas = 8 * lanes * (16 * 2 / max(1, width))
     at_m, at_n = (x.ravel() for x in np.meshgrid(
         np.arange(rows) * tile.m, np.arange(columns) * tile.n, indexing="ij"))
     order = np.argsort(at_n, kind="stable")
@@ -113,18 +113,20 @@ def candidates(shape: Shape) -> Iterator[Tile]:
 def best(shape: Shape, rates: Rates) -> tuple[Tile, Prediction]:
     """The tile with the least predicted time, as a tuned library would have found it."""
     likely = sorted(candidates(shape), key=lambda tile: _bound(shape, tile, rates))[:LIKELY]
-    found = ((tile, predict(gemm(shape, tile), rates)) for tile in likely)
+    found = ((tile, predict(gemm(shape, tile, rates.lanes), rates)) for tile in likely)
     return min(found, key=lambda pair: pair[1].us)
 
 
 def _bound(shape: Shape, tile: Tile, rates: Rates) -> float:
-    """The larger of matrix and L1 time in whole waves, times what a wave may read of memory."""
+    """Clocks of each k: the longest of matrix, L1 and L2 time in whole waves."""
     groups = -(-shape.m // tile.m) * -(-shape.n // tile.n)
     engines = rates.device.eus_per_core
     held = max(1, 4 * engines // tile.subgroups)
+    dpas = tile.m * tile.n * max(shape.a, shape.b) / 2 / 128 / rates.lanes
     each = max(
-        tile.m * tile.n * max(shape.a, shape.b) / 2 * rates.dpas_clocks / 2048 / engines,
+        dpas * rates.dpas_clocks / engines,
         tile.subgroups * (tile.sub_m * shape.a + tile.sub_n * shape.b) / rates.l1,
+        (tile.m * shape.a + tile.n * shape.b) / (rates.l2 * FABRIC),
     )
     full, rest = divmod(groups, held * rates.cores)
     return (full * held + -(-rest // rates.cores)) * each

@@ -12,8 +12,9 @@ from triton_xe.model.work import Work
 
 BARRIER_CLOCKS = 30
 SEND_CLOCKS = 2
-EXPECTED_ERROR = 0.18
-"""Median over published measurements that did not calibrate: `benchmarks.model_accuracy`."""
+EXPECTED_ERROR = 0.16
+"""Median over published measurements that did not calibrate, whoever took them, as
+`benchmarks.model_accuracy` finds it."""
 OVERLAP = 2.5
 """How well cores and memory work at the same time: 1 = one after another, large = perfectly."""
 
