@@ -32,6 +32,9 @@ SOURCE_NODE = "xe.at"
 """Metadata of an instruction of the LLVM IR: file, line and column of the user's code."""
 UNFILLED_NODE = "xe.unfilled"
 """Metadata of a masked load that leaves the registers of lanes without one as they are."""
+FITS_NODE = "xe.fits"
+"""Metadata of a comparison without which an operation of the kernel would be undefined; where it
+does not hold, the code after it has some result."""
 FALLBACK_NODE = "xe.fallback"
 """Metadata of a branch between two versions of the same work: which label, 0 or 1, is the version
 that is always right; the other one is faster."""

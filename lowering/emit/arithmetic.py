@@ -155,6 +155,7 @@ def lower_shift(em: Emitter, op: Operation) -> None:
         if _all_below(by, width):
             return shift(a, by)
         fits = em.b.icmp_unsigned("<", by, filled(by.type, width))
+        em.b.mark_fitting(fits)
         if name == "ashr":
             return shift(a, em.b.select(fits, by, filled(by.type, width - 1)))
         moved = shift(a, em.b.and_(by, filled(by.type, width - 1)))

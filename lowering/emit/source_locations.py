@@ -16,9 +16,11 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.text.locations import Source, source_of
 from triton_xe.lowering.emit.instructions import Builder
-from triton_xe.spirv import SOURCE_NODE
+from triton_xe.spirv import FITS_NODE, SOURCE_NODE
 
 _LIBRARY = "/triton/language/"
+_MAY_FAIL = frozenset(("sdiv", "udiv", "srem", "urem", "fptosi", "fptoui"))
+"""Operations that have no result for some operands."""
 _NAMED = (
     instructions.LoadInstr, instructions.StoreInstr, instructions.CallInstr,
     instructions.AtomicRMW, instructions.CmpXchg,
@@ -68,6 +70,13 @@ class LocatedBuilder(Builder):
         yield
         self._location = outer
 
+    def mark_fitting(self, comparison: ir.Value) -> None:
+        """Say of a comparison that an operation of the kernel is undefined without it."""
+        if isinstance(comparison, instructions.Instruction):
+            comparison.set_metadata(FITS_NODE, self.module.add_metadata([]))
+            if self._location is not None:
+                comparison.set_metadata(SOURCE_NODE, self._location)
+
     def _node(self, file: str, line: int, column: int) -> ir.MDValue:
         kind = ir.IntType(32)
         parts = [ir.MetaDataString(self.module, file), kind(line), kind(column)]
@@ -78,7 +87,8 @@ class LocatedBuilder(Builder):
         return super()._set_terminator(term)
 
     def _insert(self, instr: Any) -> None:
-        if self._location is not None and isinstance(instr, _NAMED):
+        named = isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL
+        if self._location is not None and named:
             instr.set_metadata(SOURCE_NODE, self._location)
         super()._insert(instr)
 

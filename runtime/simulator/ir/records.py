@@ -177,6 +177,8 @@ class Instruction:
     debug: int | None = None
     unfilled: bool = False
     """A masked load that leaves the registers of lanes without one as they are."""
+    fits: bool = False
+    """A comparison without which an operation of the kernel would be undefined."""
     shadow: bool = False
     """An access to the map of what is unwritten, at the byte that tells of an address."""
     fallback: str | None = None

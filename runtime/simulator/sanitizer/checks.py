@@ -351,12 +351,17 @@ def non_finite(w: Checks, ctx: Value, sg: Value, site: Value, bad: Value) -> Non
     _report_lane(w, Code.NON_FINITE, 0)
 
 
-def undefined(w: Checks, ctx: Value, sg: Value, site: Value, bad: Value, use: Value) -> None:
-    """Stop where undefined bits are used: `use` numbers the check, `bad` has a bit per lane."""
-    _report_lane(w, Code.UNDEFINED, use)
+def undefined(
+    w: Checks, ctx: Value, sg: Value, site: Value, bad: Value, use: Value, at: Value
+) -> None:
+    """Stop where undefined bits are used: `use` numbers the check, `bad` has a bit per lane.
+
+    They are stored to address `at`, if it is not 0.
+    """
+    _report_lane(w, Code.UNDEFINED, use, at)
 
 
-def _report_lane(w: Checks, code: Code, other: Term) -> None:
+def _report_lane(w: Checks, code: Code, other: Term, at: Term = 0) -> None:
     with w.when(w["bad"] != 0):
         lane = w["bad"].lowest().to(I32)
-        w.call(s.REPORT, w["ctx"], w["sg"], w["site"], lane, -1, 0, 0, 0, code, other, 0, 0)
+        w.call(s.REPORT, w["ctx"], w["sg"], w["site"], lane, -1, at, 0, 0, code, other, 0, 0)

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
-from triton_xe.intrinsics import Family, find, genisa, own
+from triton_xe.intrinsics import Family, Uniformity, find, genisa, own
 from triton_xe.intrinsics.definitions import block_2d
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
@@ -37,20 +39,51 @@ _FROM_MEMORY = (Family.BLOCK_2D, Family.PAYLOAD, Family.ATOMIC)
 _OR = ir.constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
 
 
+class Why(Enum):
+    """Why a result is undefined: the kind of finding, and words about the instruction."""
+
+    MASKED = "undefined", "is masked off and has no `other`"
+    UNWRITTEN = "unwritten", "reads what was never written"
+    DIVISION = "arithmetic", "divides an integer by 0"
+    SHIFT = "arithmetic", "shifts by the number of bits, or more"
+    CAST = "arithmetic", "makes an integer of a number that is out of its range"
+    NAN = "not-finite", "makes a NaN of infinities"
+
+    @property
+    def is_load(self) -> bool:
+        return self in (Why.MASKED, Why.UNWRITTEN)
+
+
+class Origin(NamedTuple):
+    """An instruction whose result can be undefined."""
+
+    line: int
+    why: Why
+    entry: int
+    """The kernel argument that a load reads, or -1."""
+    debug: int | None
+    """Where its source location is in the metadata of the module."""
+
+
+class Use(NamedTuple):
+    """What a check is about: words for the use, where its value may come from, and the kernel
+    argument that it accesses, or -1."""
+
+    what: str
+    origins: Origins
+    entry: int = -1
+
+
 @dataclass
 class Undefined:
     """What the reports of one kernel's undefined values need."""
 
     suspects: frozenset[int] = frozenset()
     """Arguments whose blocks hold bytes that nothing has written."""
-    origins: list[int] = field(default_factory=list)
-    """Line of each load that can leave registers undefined."""
-    masked: list[bool] = field(default_factory=list)
-    """Whether it does so where it is masked off, not where it reads what was never written."""
-    entries: list[int] = field(default_factory=list)
-    """The kernel argument each of them reads, or -1."""
-    uses: list[tuple[str, Origins]] = field(default_factory=list)
-    """What each check is about: words for the use, and the loads its value may come from."""
+    finite: bool = False
+    """Whether a NaN counts that no operand was."""
+    origins: list[Origin] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
 
 
 def shadow_type(t: Type) -> Type:
@@ -70,7 +103,8 @@ def instrument(
     address comes from.
     """
     made = _Shadows(function, plan, helpers, entry)
-    return made.run() if any(map(made.begins, function.instructions())) else function
+    some = any(made.begins(i) or made.is_checked(i) for i in function.instructions())
+    return made.run() if some else function
 
 
 class _Shadows(Values):
@@ -84,6 +118,7 @@ class _Shadows(Values):
         self.helpers = helpers
         self.entry = entry
         self.pointers = private_pointers(function)
+        self.uniform = uniform_values(function)
         self.taint: dict[str, Origins] = {}
         self.arrays: dict[str, Origins] = {}
         self.slm: Origins = NONE
@@ -93,11 +128,11 @@ class _Shadows(Values):
 
     def run(self) -> Function:
         for i in self.function.instructions():
-            if self.begins(i):
+            why = self.begins(i)
+            if why is not None:
                 self.numbers[id(i)] = len(self.plan.origins)
-                self.plan.origins.append(i.line)
-                self.plan.masked.append(i.unfilled and not self.reads_suspect(i))
-                self.plan.entries.append(self.entry(i.operands[0]))
+                entry = self.entry(i.operands[0]) if why.is_load else -1
+                self.plan.origins.append(Origin(i.line, why, entry, i.debug))
             elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
                 self.structs[i.result] = i
         changed = True
@@ -105,9 +140,22 @@ class _Shadows(Values):
             changed = any([self._spread(i) for i in self.function.instructions()])
         return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
 
-    def begins(self, i: Instruction) -> bool:
-        """Whether a result may be undefined although no operand is."""
-        return i.unfilled or self.reads_suspect(i)
+    def begins(self, i: Instruction) -> Why | None:
+        """Why a result may be undefined although no operand is; None if it cannot."""
+        if self.reads_suspect(i):
+            return Why.UNWRITTEN
+        if i.unfilled or i.fits:
+            return Why.MASKED if i.unfilled else Why.SHIFT
+        if i.opcode in _DIVISIONS:
+            alone = i.operands[1].local is None or i.operands[1].local in self.uniform
+            return None if alone else Why.DIVISION
+        if i.opcode in _CASTS:
+            return Why.CAST
+        return Why.NAN if self.plan.finite and makes_numbers(i) else None
+
+    def is_checked(self, i: Instruction) -> bool:
+        """Whether it divides by a number that all lanes share, which is checked where it is."""
+        return i.opcode in _DIVISIONS and (i.operands[1].local or "") in self.uniform
 
     def reads_suspect(self, i: Instruction) -> bool:
         """Whether it loads from a block that holds bytes which nothing has written."""
@@ -148,8 +196,11 @@ class _Shadows(Values):
 
     def _result(self, i: Instruction) -> Origins:
         if id(i) in self.numbers:
-            other = self._of(argument(i, "other")) if find(i.callee) is _LOAD else NONE
-            return other | {self.numbers[id(i)]}
+            why = self.plan.origins[self.numbers[id(i)]].why
+            rest = [] if why.is_load else i.operands
+            if find(i.callee) is _LOAD:
+                rest = [argument(i, "other")]
+            return self._of(*rest) | {self.numbers[id(i)]}
         if i.opcode == "alloca" or i.result in self.pointers:
             return NONE
         known = find(i.callee)
@@ -209,7 +260,7 @@ class _Shadows(Values):
             moved = Operand(first.type, _named(first.text))
             self.b.append(replace(i, operands=[moved, *i.operands[1:]], result=name))
         elif i.result in self.taint:
-            value = _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
+            value = self._result_shadow(i)
             last = self.b.block.instructions[-1]
             if last.result != value.operand.text:
                 value = value | 0
@@ -217,6 +268,45 @@ class _Shadows(Values):
             last.result = name
         elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
             self._follow_store(i)
+
+    def _result_shadow(self, i: Instruction) -> Value:
+        number = self.numbers.get(id(i))
+        if number is None or self.plan.origins[number].why.is_load:
+            return _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
+        t = shadow_type(i.type)
+        found = self._goes_wrong(i, self.plan.origins[number].why).signed(t.scalar)
+        if not self._of(*i.operands):
+            return found
+        return found | _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
+
+    def _goes_wrong(self, i: Instruction, why: Why) -> Value:
+        """Per element, whether an operation has no defined result."""
+        o = [self.of(x) for x in i.operands]
+        if why is Why.SHIFT:
+            return ~self.of(i.value)
+        if why is Why.DIVISION:
+            return o[1] == 0
+        if why is Why.CAST:
+            return ~self._in_range(i, o[0])
+        bad = self._is_nan(self.of(i.value))
+        for x in o:
+            if x.type.scalar.kind == "float" and not x.operand.is_undefined:
+                bad = bad & ~self._is_nan(x)
+        return bad
+
+    def _is_nan(self, x: Value) -> Value:
+        return x.compare("uno", x)
+
+    def _in_range(self, i: Instruction, x: Value) -> Value:
+        """Whether a number, without its fraction, is one of the integers of a type."""
+        if x.type.scalar.bits < 32:
+            x = x.to(ir.F32)
+        bits, signed = i.type.scalar.bits, i.opcode == "fptosi"
+        low, high = (-float(1 << bits - 1), float(1 << bits - 1)) if signed else (
+            0.0, float(1 << bits))
+        exact = bits <= (24 if x.type.scalar.bits == 32 else 53)
+        above = x.compare("ogt", low - 1) if exact or not signed else x.compare("oge", low)
+        return above & x.compare("olt", high)
 
     def shadow(self, operand: Operand) -> Value:
         t = shadow_type(operand.type)
@@ -399,13 +489,16 @@ class _Shadows(Values):
     def _checks(self, i: Instruction) -> None:
         """Report undefined bits where `i` would act on them."""
         known, o = find(i.callee), i.operands
-        if i.opcode in ("br", "switch") and o:
+        if self.is_checked(i):
+            self._note(USE, [(self.of(o[1]) == 0).operand], len(self.plan.uses))
+            self.plan.uses.append(Use("an integer is divided by 0", NONE))
+        elif i.opcode in ("br", "switch") and o:
             self._use("a branch on", o[0])
         elif i.opcode in ("load", "store"):
             if self._array(o[-1].local) is None:
                 self._use(f"a {i.opcode} through", o[-1])
                 if i.opcode == "store" and o[-1].type.space != 3:
-                    self._use("a store of", o[0])
+                    self._use("a store of", o[0], at=o[-1])
         elif i.opcode in ir.ATOMICS or known.family is Family.ATOMIC:
             self._use("an atomic on", *o)
         elif known is _LOAD or i.unfilled:
@@ -414,13 +507,13 @@ class _Shadows(Values):
         elif known is _STORE:
             self._use("the mask of a store made of", o[3])
             self._use("a store through", o[0], active=o[3])
-            self._use("a store of", o[1], active=o[3])
+            self._use("a store of", o[1], active=o[3], at=o[0])
         elif known.family in (Family.BLOCK_2D, Family.PAYLOAD):
             self._check_block(i)
         elif known.family is Family.BLOCK_1D:
             self._use("a block access through", o[0])
             if known.has("value") and o[0].type.space != 3:
-                self._use("a store of", o[1])
+                self._use("a store of", o[1], at=o[0])
         elif known is own.REPORT:
             self._use("a report on", o[-1])
         elif self._touches_memory(i):
@@ -441,15 +534,25 @@ class _Shadows(Values):
             self._note_use(BLOCK, "a store of", value,
                            [*i.operands[:-1], self.shadow(value).operand])
 
-    def _use(self, what: str, *operands: Operand, active: Operand | None = None) -> None:
-        masks = [] if active is None else [active]
+    def _use(
+        self, what: str, *operands: Operand, active: Operand | None = None,
+        at: Operand | None = None,
+    ) -> None:
+        """Check operands in active lanes; `at` is where a store puts them."""
+        rest = [active or ir.TRUE]
+        if at is not None:
+            rest.append(at)
         for o in operands:
             if self._of(o):
-                self._note_use(USE, what, o, [self.shadow(o).operand, *masks])
+                self._note_use(USE, what, o, [self.shadow(o).operand, *rest], at)
 
-    def _note_use(self, callee: str, what: str, value: Operand, operands: list[Operand]) -> None:
+    def _note_use(
+        self, callee: str, what: str, value: Operand, operands: list[Operand],
+        at: Operand | None = None,
+    ) -> None:
         self._note(callee, operands, len(self.plan.uses))
-        self.plan.uses.append((what, self._of(value)))
+        entry = -1 if at is None else self.entry(at)
+        self.plan.uses.append(Use(what, self._of(value), entry))
 
     def _note(self, callee: str, operands: list[Operand], number: int) -> None:
         self.b.call(callee, ir.VOID, [ir.constant(ir.I32, number), *operands])
@@ -466,6 +569,34 @@ def loads_global(i: Instruction) -> bool:
 
 def _is_block(i: Instruction) -> bool:
     return find(i.callee).definition is block_2d.block_read
+
+
+_DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
+_CASTS = frozenset(("fptosi", "fptoui"))
+
+
+def makes_numbers(i: Instruction) -> bool:
+    """Whether it computes floating-point numbers, which may be NaN though no operand is."""
+    if i.type.scalar.kind != "float":
+        return False
+    known = find(i.callee)
+    return i.opcode in ("fadd", "fsub", "fmul", "fdiv", "frem") or (
+        i.opcode == "call" and known.family is Family.MATHS)
+
+
+def uniform_values(function: Function) -> frozenset[str]:
+    """Values that are surely the same in all lanes: made of arguments and of the program's id."""
+    found = {name for name, _ in function.parameters} if function.is_kernel else set()
+    for i in function.instructions():
+        known = find(i.callee)
+        if i.opcode == "call":
+            same = known.uniformity is Uniformity.SUBGROUP or (
+                known.family is Family.MATHS and all(n in found for n in i.locals()))
+        else:
+            same = i.is_pure and i.opcode != "phi" and all(n in found for n in i.locals())
+        if same and i.result is not None:
+            found.add(i.result)
+    return frozenset(found)
 
 
 def _named(name: str) -> str:

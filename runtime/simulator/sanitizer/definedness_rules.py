@@ -36,21 +36,32 @@ def _number(i: Instruction) -> int:
     return i.operands[0].integer_value() or 0
 
 
-def _report(w: Widener, i: Instruction, bad: Operand) -> None:
+def _report(w: Widener, i: Instruction, bad: Operand, at: Operand | int = 0) -> None:
     w.note_location(i)
-    w.b.invoke(checks.UNDEFINED, *site(i), bad, _number(i))
+    w.b.invoke(checks.UNDEFINED, *site(i), bad, _number(i), at)
 
 
 def use(w: Widener, i: Instruction) -> None:
     """Undefined bits must not be acted on, in lanes that take part."""
-    _, shadow, *active = i.operands
+    _, shadow, *rest = i.operands
+    active, where = rest[:1], rest[1:]
     odd = w.wide_of(shadow)
     if shadow.type.scalar is not ir.I1:
         odd = w.b.icmp("ne", odd, 0)
     bad = lane_flags(w, odd, shadow.type.lanes)
     for mask in active:
-        bad = w.b.and_(bad, lane_flags(w, w.mask(w.value(mask)), 1))
-    _report(w, i, bad)
+        if mask.integer_value() != 1:
+            bad = w.b.and_(bad, lane_flags(w, w.mask(w.value(mask)), 1))
+    _report(w, i, bad, _address(w, bad, where[0]) if where else 0)
+
+
+def _address(w: Widener, bad: Operand, pointer: Operand) -> Operand:
+    """Where the first lane that has a flag stores; any address where none has."""
+    value = w.value(pointer)
+    if isinstance(value, Uniform):
+        return w.b.ptrtoint(value.value)
+    lane = w.b.and_(w.b.intrinsic("cttz", bad, ir.FALSE), w.lanes - 1)
+    return w.b.extract(w.b.ptrtoint(w.wide(value)), lane)
 
 
 def origin(w: Widener, i: Instruction) -> None:

@@ -34,7 +34,7 @@ class Instrumentation:
     undefined: Undefined = field(default_factory=Undefined)
 
     def __post_init__(self, suspects: frozenset[int]) -> None:
-        self.undefined.suspects = suspects
+        self.undefined.suspects, self.undefined.finite = suspects, self.finite
 
     @property
     def key(self) -> object:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.run.blocks import Block
 from triton_xe.runtime.simulator.sanitizer import cells
+from triton_xe.runtime.simulator.sanitizer.definedness import Origin, Why
 from triton_xe.runtime.simulator.sanitizer.findings import Finding
 from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
 from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Fault, Kind, Word
@@ -61,8 +62,9 @@ class _Report:
     def make(self, kernel: str) -> Finding:
         f = self.fault
         kind, words = _TEXTS[Code(f.code)]
-        if f.code == Code.UNDEFINED and not self._undefined_load()[2]:
-            kind = "unwritten"
+        if f.code == Code.UNDEFINED:
+            uses = self.state.plan.undefined.uses
+            kind = self._origin()[0].why.value[0] if uses[f.other].origins else "arithmetic"
         text = words(self)
         location = self.locations.get(f.site, f"line {f.site} of its LLVM module")
         who = self._who(f.group, f.sg) + (f", lane {f.lane}" if f.lane >= 0 else "")
@@ -148,35 +150,39 @@ class _Report:
         return "finite operands give an infinity or NaN"
 
     def undefined(self) -> str:
-        """What was done with an undefined value, and where it was not loaded from."""
-        plan = self.state.plan.undefined
-        what, _ = plan.uses[self.fault.other]
-        load, found, masked = self._undefined_load()
-        self.address, self.argument, self.nbytes = found or 0, None, 0
-        location = self.locations[plan.origins[load]]
-        if not masked:
-            return self._never_written(what, location, plan.entries[load])
-        text = (f"{what} a value that is undefined here: the load at {location} is masked off and "
-                "has no `other`")
-        if found is None:
-            return text
-        self.argument = self._argument(plan.entries[load], self.address)
-        return f"{text}; it did not read address {self.address:#x}"
+        """What was done with an undefined value, and why it is."""
+        use, self.nbytes = self.state.plan.undefined.uses[self.fault.other], 0
+        if not use.origins:
+            self.argument = None
+            return use.what
+        origin, found = self._origin()
+        location = self.locations.get(origin.line, f"line {origin.line}")
+        subject = "load" if origin.why.is_load else "operation"
+        what = f"{use.what} a value that is undefined here: the {subject} at {location}"
+        if not origin.why.is_load:
+            self.argument = use.entry if use.entry >= 0 else None
+            return f"{what} {origin.why.value[1]}"
+        self.address, self.argument = found or 0, None
+        if origin.why is Why.UNWRITTEN:
+            self.argument = origin.entry
+            self.address = self.address or self.state.first_unwritten(origin.entry)
+            return (f"{what} read address {self.address:#x}, which was never written: by no kernel "
+                    "and no operator of torch")
+        if found is not None:
+            self.argument = self._argument(origin.entry, self.address)
+        where = f"; it did not read address {self.address:#x}" if found is not None else ""
+        return f"{what} {origin.why.value[1]}{where}"
 
-    def _undefined_load(self) -> tuple[int, int | None, bool]:
-        """The load that an undefined value is from, its address, and whether it is masked off."""
+    def _origin(self) -> tuple[Origin, int | None]:
+        """Where an undefined value comes from; the address, of a load."""
         f, plan = self.fault, self.state.plan.undefined
-        loads = sorted(plan.uses[f.other][1])
+        origins = sorted(plan.uses[f.other].origins)
+        loads = [k for k in origins if plan.origins[k].why.is_load]
         found = _masked_off(self.state.origins, loads, f.sg, f.lane, f.group + 1)
-        load, address = found if found is not None else (loads[0], None)
-        return load, address, plan.masked[load]
-
-    def _never_written(self, what: str, location: str, argument: int) -> str:
-        """Of a value that a load read where nothing has written."""
-        self.argument = argument
-        self.address = self.address or self.state.first_unwritten(argument)
-        return (f"{what} a value that was never written: the load at {location} read address "
-                f"{self.address:#x}, which no kernel and no operator of torch has written")
+        if found is not None:
+            return plan.origins[found[0]], found[1]
+        others = [k for k in origins if k not in loads]
+        return plan.origins[(others or loads)[0]], None
 
     def unwritten(self) -> str:
         """Of an atomic."""

@@ -332,7 +332,7 @@ PUBLISH = routine("publish", I32, listed=I32, node=I32, what=I32, waits=I1)
 FULL = routine("full", VOID)
 NEW_GROUP = routine("group", VOID)
 NON_FINITE = routine("non_finite", VOID, **_SITE, bad=I64)
-UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64)
+UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
 
 MISS = Routine("xe_san_miss", I64, (("address", I64),))
 """Of the host: the index of a new entry for the block that holds an address, or -1."""

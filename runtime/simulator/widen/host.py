@@ -106,6 +106,8 @@ def translate(
     lanes, work_group = sizes(module, kernel, target)
     context = ModuleContext(module, target, lanes, ShapeAnalysis(module, lanes))
     context.sanitizer = sanitizer
+    for origin in sanitizer.undefined.origins if sanitizer is not None else ():
+        context.locations[origin.line] = module.location(origin.line, origin.debug)
     context.shuffled = shuffled
     if together and sanitizer is None:
         context.waits = waits(functions[kernel.name], functions)
@@ -153,11 +155,16 @@ def _with_shadows(functions: dict[str, Function], plan: Instrumentation) -> dict
     found = dict(functions)
     for name, function in functions.items():
         if not is_lane_helper(name):
-            if plan.undefined.suspects or any(i.unfilled for i in function.instructions()):
+            if plan.undefined.suspects or any(map(_begins, function.instructions())):
                 function = inline_helpers(function, functions)
             found[name] = instrument(
                 function, plan.undefined, helpers=functions, entry=partial(plan.entry, function))
     return found
+
+
+def _begins(i: ir.Instruction) -> bool:
+    """Whether undefined values may begin at an instruction."""
+    return i.unfilled or i.fits or i.opcode in ("fptosi", "fptoui")
 
 
 def _reachable(functions: dict[str, Function], kernel: Function) -> dict[str, Function]:

@@ -1,0 +1,120 @@
+"""Operations without a defined result, reported where their results are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import SimulatorTrap
+
+N = 60
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+
+
+@triton.jit
+def divide(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b = tl.load(x + i, i < n, other=0), tl.load(y + i, i < n, other=0)
+    tl.store(out + i, a // b + a % b, i < n)
+
+
+@triton.jit
+def divide_by_scalar(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i) % (n - 5), i < n)
+
+
+@triton.jit
+def shift(x, y, out, n, LEFT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b = tl.load(x + i, i < n, other=0), tl.load(y + i, i < n, other=99)
+    tl.store(out + i, a << b if LEFT else a >> b, i < n)
+
+
+@triton.jit
+def cast(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n, other=float("inf")).to(out.dtype.element_ty), i < n)
+
+
+@triton.jit
+def softmax(x, out, columns, rows, BLOCK: tl.constexpr):
+    r, c = tl.arange(0, 4)[:, None], tl.arange(0, BLOCK)[None, :]
+    x = tl.load(x + r * BLOCK + c, (c < columns) & (r < rows), other=float("-inf"))
+    e = tl.exp(x - tl.max(x, 1, keep_dims=True))
+    tl.store(out + r * BLOCK + c, e / tl.sum(e, 1, keep_dims=True), r < 3)
+
+
+def whole(value: int, at: int = -1, other: int = 0, dtype: Any = torch.int32) -> Any:
+    made = torch.full((64,), value, dtype=dtype)
+    if at >= 0:
+        made[at] = other
+    return made.to("xpu")
+
+
+def found(launch: Callable[[], object], what: str, element: str, argument: str = "out") -> None:
+    with pytest.raises(SimulatorTrap) as caught:
+        launch()
+    text = str(caught.value)
+    assert what in text
+    assert f"argument '{argument}'" in text
+    assert f"element {element}" in text
+    assert text.count("test_arithmetic.py:") == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64], ids=str)
+def test_division(dtype: torch.dtype) -> None:
+    x, out = whole(9, dtype=dtype), whole(0, dtype=dtype)
+    divide[(1,)](x, whole(2, dtype=dtype), out, N, BLOCK=64)
+    divide[(1,)](x, whole(2, N, 0, dtype), out, N, BLOCK=64)
+    found(lambda: divide[(1,)](x, whole(2, 7, 0, dtype), out, N, BLOCK=64),
+          "divides an integer by 0", "(7,)")
+
+
+def test_division_by_a_scalar() -> None:
+    divide_by_scalar[(1,)](whole(9), whole(0), N, BLOCK=64)
+    with pytest.raises(SimulatorTrap, match=r"test_arithmetic\.py:33:.*integer is divided by 0"):
+        divide_by_scalar[(1,)](whole(9), whole(0), 5, BLOCK=64)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize(("dtype", "amount"), [
+    (torch.int16, 16), (torch.int32, 32), (torch.int32, -1), (torch.int64, 64)], ids=str)
+def test_shift(dtype: torch.dtype, amount: int, left: bool) -> None:
+    x, out = whole(9, dtype=dtype), whole(0, dtype=dtype)
+    shift[(1,)](x, whole(3, N + 1, amount, dtype), out, N, left, BLOCK=64)
+    found(lambda: shift[(1,)](x, whole(3, 9, amount, dtype), out, N, left, BLOCK=64),
+          "shifts by the number of bits, or more", "(9,)")
+
+
+@pytest.mark.parametrize(("dtype", "inside", "outside"), [
+    (torch.int32, -2.0**31, 2.0**31), (torch.int32, 2147483520.0, float("nan")),
+    (torch.int64, -2.0**63, 2.0**63), (torch.int64, 0.9, float("-inf")),
+], ids=str)
+def test_cast(dtype: torch.dtype, inside: float, outside: float) -> None:
+    def numbers(at: int, value: float) -> Any:
+        made = torch.ones(64)
+        made[at] = value
+        return made.to("xpu")
+
+    out = whole(0, dtype=dtype)
+    cast[(1,)](numbers(3, inside), out, N, BLOCK=64)
+    cast[(1,)](numbers(N, outside), out, N, BLOCK=64)
+    found(lambda: cast[(1,)](numbers(3, outside), out, N, BLOCK=64), "out of its range", "(3,)")
+
+
+def test_nan_of_a_row_that_is_all_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = torch.randn(4, 64, device="xpu"), torch.zeros(4, 64, device="xpu")
+    softmax[(1,)](x, out, 10, 2, BLOCK=64)  # silent without `finite`
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "finite")
+    softmax[(1,)](x, out, 10, 3, BLOCK=64)  # the row that is all masked is not stored
+    found(lambda: softmax[(1,)](x, out, 10, 2, BLOCK=64), "makes a NaN of infinities", "(2, 0)")
