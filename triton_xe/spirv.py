@@ -35,6 +35,8 @@ UNFILLED_NODE = "xe.unfilled"
 FITS_NODE = "xe.fits"
 """Metadata of a comparison without which an operation of the kernel would be undefined; where it
 does not hold, the code after it has some result."""
+FIRST_NODE = "xe.first"
+"""Metadata of the first of the stores that one store of a tensor is made of."""
 FALLBACK_NODE = "xe.fallback"
 """Metadata of a branch between two versions of the same work: which label, 0 or 1, is the version
 that is always right; the other one is faster."""

@@ -16,11 +16,12 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.text.locations import Source, source_of
 from triton_xe.lowering.emit.instructions import Builder
-from triton_xe.spirv import FITS_NODE, SOURCE_NODE
+from triton_xe.spirv import FIRST_NODE, FITS_NODE, SOURCE_NODE
 
 _LIBRARY = "/triton/language/"
 _MAY_FAIL = frozenset(("sdiv", "udiv", "srem", "urem", "fptosi", "fptoui"))
 """Operations that have no result for some operands."""
+_STORES = instructions.StoreInstr, instructions.CallInstr
 _NAMED = (
     instructions.LoadInstr, instructions.StoreInstr, instructions.CallInstr,
     instructions.AtomicRMW, instructions.CmpXchg,
@@ -41,6 +42,7 @@ class LocatedBuilder(Builder):
         super().__init__(block)
         self._location: ir.MDValue | None = None
         self._known: dict[tuple[str, int, int], ir.MDValue] = {}
+        self._begins_store = False
         self.before_leaving: Callable[[], None] = _nothing
         """Called before the branch that ends a block is written."""
 
@@ -70,6 +72,10 @@ class LocatedBuilder(Builder):
         yield
         self._location = outer
 
+    def begin_store(self) -> None:
+        """The next store is the first of those that store one tensor."""
+        self._begins_store = True
+
     def mark_fitting(self, comparison: ir.Value) -> None:
         """Say of a comparison that an operation of the kernel is undefined without it."""
         if isinstance(comparison, instructions.Instruction):
@@ -90,6 +96,9 @@ class LocatedBuilder(Builder):
         named = isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL
         if self._location is not None and named:
             instr.set_metadata(SOURCE_NODE, self._location)
+        if self._begins_store and isinstance(instr, _STORES):
+            instr.set_metadata(FIRST_NODE, self.module.add_metadata([]))
+            self._begins_store = False
         super()._insert(instr)
 
 

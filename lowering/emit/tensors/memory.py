@@ -148,6 +148,8 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         condition = None if conditions is None else conditions.register(em, start)
         if once is not None:
             condition = once if condition is None else em.b.and_(condition, once)
+        if start == 0 and width < len(view.registers):
+            em.b.begin_store()
         store(em, pointers.register(em, start), values.slice(em, start, width), condition,
               width * size, policy)
 

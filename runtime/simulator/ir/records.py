@@ -179,6 +179,8 @@ class Instruction:
     """A masked load that leaves the registers of lanes without one as they are."""
     fits: bool = False
     """A comparison without which an operation of the kernel would be undefined."""
+    first: bool = False
+    """The first of the stores that one store of a tensor is made of."""
     shadow: bool = False
     """An access to the map of what is unwritten, at the byte that tells of an address."""
     fallback: str | None = None

@@ -361,7 +361,16 @@ def undefined(
     _report_lane(w, Code.UNDEFINED, use, at)
 
 
-def _report_lane(w: Checks, code: Code, other: Term, at: Term = 0) -> None:
+def collision(
+    w: Checks, ctx: Value, sg: Value, site: Value, bad: Value, at: Value, nbytes: Value
+) -> None:
+    """Stop where a store of several elements to address `at` left another one there."""
+    _report_lane(w, Code.COLLISION, 0, at, nbytes, Kind.WRITE)
+
+
+def _report_lane(
+    w: Checks, code: Code, other: Term, at: Term = 0, size: Term = 0, kind: Term = 0
+) -> None:
     with w.when(w["bad"] != 0):
         lane = w["bad"].lowest().to(I32)
-        w.call(s.REPORT, w["ctx"], w["sg"], w["site"], lane, -1, at, 0, 0, code, other, 0, 0)
+        w.call(s.REPORT, w["ctx"], w["sg"], w["site"], lane, -1, at, size, kind, code, other, 0, 0)

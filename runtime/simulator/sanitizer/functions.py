@@ -26,6 +26,7 @@ _BODIES: dict[Routine, Body] = {
     state.CHECK_BLOCK: checks.block,
     state.CHECK_ONE: checks.one,
     state.CLASH: checks.clash,
+    state.COLLISION: checks.collision,
     state.FENCE: sync.fence,
     state.FIND: checks.find,
     state.FRESH: written.fresh,

@@ -11,7 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from triton_xe.intrinsics import Effect, Family, find
+from triton_xe.intrinsics import Effect, Family, find, genisa
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.context import Context
@@ -24,7 +24,7 @@ from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Entry, Kind, Order, Word
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import load_value
-from triton_xe.runtime.simulator.widen.parts import BlockArguments
+from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Tabled,
     Uniform,
@@ -70,7 +70,22 @@ def guarded(
     described: Operand | int = kind
     if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
         described = _with_same(w, kind, pointer, w.value(i.operands[0]), mask)
-    return _moved(w, i, position, _checked(w, i, pointer, entry, t, mask, described))
+    fine, safe = _checked(w, i, pointer, entry, t, mask, described)
+    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
+        _note_store(w, i, position, safe, fine, mask)
+    return _moved(w, i, position, safe)
+
+
+def _note_store(
+    w: Widener, i: Instruction, at: int, address: Value, fine: Operand, mask: Value | None
+) -> None:
+    """Keep a store until all of the tensor is stored; see `collisions`."""
+    if i.opcode != "store" and find(i.callee) is not genisa.PREDICATED_STORE:
+        return
+    value = w.value(i.operands[1 - at])
+    if value.type.scalar.kind != "ptr" and not (
+            isinstance(address, Uniform) and isinstance(value, Uniform)):
+        w.stored.append(Stored(i, address, fine, value, mask))
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
@@ -147,7 +162,8 @@ def _bits_of(w: Widener, x: Operand, t: Type) -> Operand:
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
     kind: Operand | int,
-) -> Value:
+) -> tuple[Operand, Value]:
+    """Whether an access may happen, and an address for it that is safe."""
     b = w.b
     if isinstance(pointer, Uniform):
         active = ir.TRUE
@@ -155,7 +171,7 @@ def _checked(
             active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
         address = b.ptrtoint(pointer.value)
         fine = b.invoke(checks.CHECK_ONE, *site(i), -1, entry, address, t.size, kind, active)
-        return Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
+        return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
     lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
     wide = w.wide(pointer)
     fine = b.invoke(checks.check_lanes(w.lanes), *site(i), entry, b.ptrtoint(wide), t.size, kind,
@@ -163,9 +179,9 @@ def _checked(
     start = contiguous_start(pointer, t.size)
     if start is not None:
         row = np.arange(w.lanes, dtype=np.int64)[None, :] * t.size
-        return Tabled(b.select(fine, w.at(*start), scratch(w)), row, pointer.type)
+        return fine, Tabled(b.select(fine, w.at(*start), scratch(w)), row, pointer.type)
     spread = w.broadcast(uniform(scratch(w)))
-    return Wide(b.select(fine, wide, spread), pointer.type)
+    return fine, Wide(b.select(fine, wide, spread), pointer.type)
 
 
 def guarded_range(

@@ -131,6 +131,8 @@ class _Report:
         if group != f.group:
             hint = "nothing orders them: programs run at the same time"
         location = self.locations.get(f.other_site, f"line {f.other_site}")
+        if f.other_writes and location == self.locations.get(f.site) and group == f.group:
+            location = f"the same line, {location}, of another element of the tensor"
         return (f"data race: {self.what} at {self.where} and the earlier {verb} at {location} "
                 f"({who}); {hint}")
 
@@ -138,6 +140,10 @@ class _Report:
         self.argument = None
         return (f"{self.what} of shared local memory that no store of this work-group wrote: byte "
                 f"{self.fault.other} of {self.slm_bytes}")
+
+    def collision(self) -> str:
+        return (f"{self.what} at {self.where}, where another element of the same tensor is stored, "
+                "with a different value: which one stays is not defined")
 
     def records(self) -> str:
         self.argument = None
@@ -200,6 +206,7 @@ _TEXTS = {
     Code.NON_FINITE: ("not-finite", _Report.non_finite),
     Code.UNDEFINED: ("undefined", _Report.undefined),
     Code.UNWRITTEN: ("unwritten", _Report.unwritten),
+    Code.COLLISION: ("collision", _Report.collision),
     Code.RECORDS: ("too-many-releases", _Report.records),
 }
 """The kind of finding that each fault is, and its words."""

@@ -261,6 +261,7 @@ class Code(IntEnum):
     RECORDS = 16
     DEADLOCK = 19
     UNWRITTEN = 17
+    COLLISION = 18
     TIME = 20
 
 
@@ -333,6 +334,8 @@ FULL = routine("full", VOID)
 NEW_GROUP = routine("group", VOID)
 NON_FINITE = routine("non_finite", VOID, **_SITE, bad=I64)
 UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
+
+COLLISION = routine("collision", VOID, **_SITE, bad=I64, at=I64, nbytes=I64)
 
 MISS = Routine("xe_san_miss", I64, (("address", I64),))
 """Of the host: the index of a new entry for the block that holds an address, or -1."""

@@ -13,6 +13,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
+from triton_xe.runtime.simulator.sanitizer.collisions import read_back
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result
 from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
@@ -217,6 +218,8 @@ class FunctionWriter:
                 waiting.append(self._phi(i))
                 continue
             self._define_phis(waiting)
+            if w.stored:
+                read_back(w, i)
             (self._terminate if i.opcode in ir.TERMINATORS else self._instruction)(i)
         last = b.block
         terminator = last.instructions.pop()

@@ -9,6 +9,7 @@ from triton_xe.hardware import dpas
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
 from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.library.names import Preparation
+from triton_xe.runtime.simulator.widen.values import Value
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,14 @@ class BlockArguments:
     @property
     def mode(self) -> str:
         return "transpose" if self.transpose else "vnni" if self.vnni else "plain"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A store that was written: where its elements went, unless the checks refused them."""
+
+    instruction: Instruction
+    address: Value
+    fine: Operand
+    value: Value
+    mask: Value | None

@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, poison
 from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices
+from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
     Pieces,
@@ -99,6 +99,8 @@ class Widener:
         self.prepare = prepare
         self.values: dict[str, Value] = {}
         self.current: Instruction | None = None
+        self.stored: list[Stored] = []
+        """Stores since the first of a tensor, for the checks."""
         self.skipped: set[Instruction] = set()
         """Stores that the read of a block makes itself."""
         self.source_label = ""

@@ -1,0 +1,73 @@
+"""Elements of one store that go to one address."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import SimulatorTrap
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+
+
+@triton.jit
+def scatter(out, places, values, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + tl.load(places + i), tl.load(values + i), i < n)
+
+
+@triton.jit
+def to_one(out, BLOCK: tl.constexpr):
+    tl.store(out + tl.zeros((BLOCK,), tl.int32), tl.arange(0, BLOCK))
+
+
+@triton.jit
+def again(out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for k in tl.static_range(3):
+        tl.store(out + i, i + k)
+    for k in range(3):
+        tl.store(out + i, i - k)
+
+
+def launch(places: Any, values: Any, dtype: Any, n: int = 64, BLOCK: int = 64) -> Any:
+    out = torch.zeros(4 * BLOCK, dtype=dtype, device="xpu")
+    scatter[(1,)](out, places.to("xpu"), values.to(dtype).to("xpu"), n, BLOCK=BLOCK, num_warps=1)
+    return out
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize(("first", "second"), [(3, 7), (3, 3 + 16), (1, 60)])
+def test_lanes_and_registers_of_one_warp(first: int, second: int, dtype: torch.dtype) -> None:
+    places, values = torch.arange(64, dtype=torch.int32) * 3 % 200, torch.arange(64) % 50
+    launch(places, values, dtype)
+    places[second] = places[first]
+    with pytest.raises(SimulatorTrap, match="where another element of the same tensor") as caught:
+        launch(places, values, dtype)
+    text = str(caught.value)
+    assert re.search(r"test_collisions\.py:24:\d+, program \(0, 0, 0\), warp 0, lane \d+: ", text)
+    assert "argument 'out'" in text
+    assert f"element ({int(places[first])},)" in text
+    values[second] = values[first]
+    launch(places, values, dtype)
+    values[second] += 1
+    launch(places, values, dtype, n=second)
+
+
+def test_one_address_for_all() -> None:
+    with pytest.raises(SimulatorTrap, match="different value"):
+        to_one[(1,)](torch.zeros(1, dtype=torch.int32, device="xpu"), BLOCK=64, num_warps=1)
+
+
+def test_stores_one_after_another_are_in_order() -> None:
+    out = torch.zeros(256, dtype=torch.int32, device="xpu")
+    again[(1,)](out, BLOCK=256, num_warps=1)
+    assert torch.equal(out.cpu(), torch.arange(256, dtype=torch.int32) - 2)
