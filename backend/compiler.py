@@ -84,6 +84,7 @@ class XeBackend(BaseBackend):
         if triton_versions.installed().decides_fp_fusion:
             fusion = knobs.language.fp_fusion_enabled(fusion)
         requested["enable_fp_fusion"] = fusion
+        requested["tests_promises"] = bool(opts.get("sanitize")) or xe_knobs.sanitize()
         return options_for(device, requested | _native_options(opts, device.name))
 
     def get_target_name(self, options: XeOptions) -> str:
@@ -188,7 +189,8 @@ def _asked(options: XeOptions, language: Language) -> Metadata:
     """What the stages of `lowering` are asked for."""
     return {"num_stages": options.num_stages, "contract": options.enable_fp_fusion,
             "grf_mode": options.grf_mode, "guards": options.guards,
-            "keeps_layouts": language == Language.GLUON}
+            "keeps_layouts": language == Language.GLUON,
+            "tests_promises": options.tests_promises}
 
 
 def _make_xegpu(source: Any, options: XeOptions) -> Any:

@@ -32,7 +32,8 @@ class XeOptions:
     With `guards="launch"` what fast code needs of arguments is tested before each launch, which
     takes a general version of the kernel where it does not hold; with "kernel" the kernel tests
     it, and has both versions, as native code always does.  `sanitize` checks every access of the
-    launch, on a simulated device only.
+    launch, on a simulated device only; for checked launches a kernel `tests_promises`, as
+    `tl.max_contiguous` makes them.
     """
 
     arch: str
@@ -46,6 +47,7 @@ class XeOptions:
     enable_fp_fusion: bool = True
     debug: bool = False
     sanitize: bool = False
+    tests_promises: bool = False
     sanitize_overflow: bool = True
     launch_cooperative_grid: bool = False
     supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b15", "fp8e4nv", "fp8e5")

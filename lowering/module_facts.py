@@ -37,7 +37,8 @@ class CompileOptions:
     be fused.  `grf_mode` is the register file asked for: "default", "auto" (Intel's compiler
     chooses) or a number of registers.  `guards` says where is tested what fast code needs: in the
     "kernel", which has slower code too, or as far as possible before the "launch".  With
-    `keeps_layouts` tensors have the layouts that the program states.
+    `keeps_layouts` tensors have the layouts that the program states.  With `tests_promises` the
+    kernel compares what the program promises with what is, for the simulator's checks.
     """
 
     num_stages: int = 2
@@ -45,6 +46,7 @@ class CompileOptions:
     grf_mode: str = "default"
     guards: str = "kernel"
     keeps_layouts: bool = False
+    tests_promises: bool = False
 
     def __post_init__(self) -> None:
         if self.guards not in GUARDS:
@@ -94,7 +96,10 @@ def options_of(module: Operation) -> CompileOptions:
 
 
 def set_options(module: Operation, options: CompileOptions) -> None:
-    module.attributes[OPTIONS] = attribute_of(asdict(options))
+    fields = asdict(options)
+    if not options.tests_promises:
+        del fields["tests_promises"]
+    module.attributes[OPTIONS] = attribute_of(fields)
 
 
 def module_of(op: Operation) -> Operation:

@@ -35,6 +35,9 @@ UNFILLED_NODE = "xe.unfilled"
 FITS_NODE = "xe.fits"
 """Metadata of a comparison without which an operation of the kernel would be undefined; where it
 does not hold, the code after it has some result."""
+PROMISE_NODE = "xe.promise"
+"""Metadata of a comparison that holds where the program keeps what it promises; elements where it
+does not have no defined value."""
 FIRST_NODE = "xe.first"
 """Metadata of the first of the stores that one store of a tensor is made of."""
 FALLBACK_NODE = "xe.fallback"

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from llvmlite import ir
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError, XeError
+from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.allocate_slm import Region
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
@@ -149,7 +150,19 @@ class Emitter(Writer):
         except XeError as error:
             _locate(error, op)
             raise
+        if self.state.tests_promises and "tt.divisibility" in op.attributes:
+            self._assume_multiple(op)
         self.b.back(outer)
+
+    def _assume_multiple(self, op: Operation) -> None:
+        """Assume that an integer is a multiple of what the program says of it."""
+        stated = list(getattr(op.attributes["tt.divisibility"], "get_values", tuple)())
+        kind = op.results[0].type
+        if len(stated) != 1 or not isinstance(kind, IntegerType) or stated[0] < 2:
+            return
+        value = self.scalar(op.results[0])
+        rest = self.b.urem(value, ir.Constant(value.type, stated[0]))
+        self.call(llvm.ASSUME, [self.b.icmp_unsigned("==", rest, ir.Constant(value.type, 0))])
 
 
 def _locate(error: XeError, op: Operation) -> None:

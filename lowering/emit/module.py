@@ -59,12 +59,13 @@ class Function(ir.Function):
 
 
 def emit_module(
-    module: Operation, target: Target, num_warps: int, lanes: int, *, contract: bool = True
+    module: Operation, target: Target, num_warps: int, lanes: int, *, contract: bool = True,
+    tests_promises: bool = False,
 ) -> ModuleState:
     """Write every function; `state.llvm` is the LLVM module, the rest are its facts."""
     llvm = ir.Module(name="kernel")
     llvm.triple = TRIPLE
-    state = ModuleState(llvm, target, num_warps, lanes, module, contract)
+    state = ModuleState(llvm, target, num_warps, lanes, module, contract, tests_promises)
     for op in functions(module):
         if op.is_kernel:  # others are written where they are called
             _function(state, op)

@@ -76,10 +76,10 @@ class LocatedBuilder(Builder):
         """The next store is the first of those that store one tensor."""
         self._begins_store = True
 
-    def mark_fitting(self, comparison: ir.Value) -> None:
+    def mark_fitting(self, comparison: ir.Value, node: str = FITS_NODE) -> None:
         """Say of a comparison that an operation of the kernel is undefined without it."""
         if isinstance(comparison, instructions.Instruction):
-            comparison.set_metadata(FITS_NODE, self.module.add_metadata([]))
+            comparison.set_metadata(node, self.module.add_metadata([]))
             if self._location is not None:
                 comparison.set_metadata(SOURCE_NODE, self._location)
 

@@ -28,6 +28,7 @@ class ModuleState:
     lanes: int
     module: Operation
     contract: bool = True
+    tests_promises: bool = False
     slm_bytes: int = 0
     slm_kept: int = 0
     slm: ir.GlobalVariable | None = None

@@ -13,6 +13,7 @@ from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import Registers, eager, mapped, regrouped
 from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import (
@@ -128,7 +129,8 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         pointer, kinds = pointers.register(em, start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
         align = width * size if kind != I1 else 1
-        loaded.append(load(em, pointer, kinds, condition, passthrough, align, mode))
+        value = load(em, pointer, kinds, condition, passthrough, align, mode)
+        loaded.append(where_kept(em, value, start, size, pointers, conditions))
     em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
 
 
@@ -150,8 +152,8 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
             condition = once if condition is None else em.b.and_(condition, once)
         if start == 0 and width < len(view.registers):
             em.b.begin_store()
-        store(em, pointers.register(em, start), values.slice(em, start, width), condition,
-              width * size, policy)
+        value = where_kept(em, values.slice(em, start, width), start, size, pointers, conditions)
+        store(em, pointers.register(em, start), value, condition, width * size, policy)
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Value | None:

@@ -13,7 +13,14 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Type
 from triton_xe.runtime.simulator.ir.syntax import read_expression, read_instruction
 from triton_xe.runtime.simulator.ir.tokens import TYPES, Line
-from triton_xe.spirv import FALLBACK_NODE, FIRST_NODE, FITS_NODE, SOURCE_NODE, UNFILLED_NODE
+from triton_xe.spirv import (
+    FALLBACK_NODE,
+    FIRST_NODE,
+    FITS_NODE,
+    PROMISE_NODE,
+    SOURCE_NODE,
+    UNFILLED_NODE,
+)
 
 _ATTACHED = re.compile(r"(?:^|!)([A-Za-z][\w.]*) !(\d+)")
 
@@ -154,6 +161,7 @@ class _ModuleReader:
         instruction.debug = nodes.get(SOURCE_NODE, nodes.get("dbg"))
         instruction.unfilled = UNFILLED_NODE in nodes
         instruction.fits = FITS_NODE in nodes
+        instruction.promise = PROMISE_NODE in nodes
         instruction.first = FIRST_NODE in nodes
         if FALLBACK_NODE in nodes:
             self.versions.append((instruction, nodes[FALLBACK_NODE]))

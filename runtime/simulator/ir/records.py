@@ -179,6 +179,8 @@ class Instruction:
     """A masked load that leaves the registers of lanes without one as they are."""
     fits: bool = False
     """A comparison without which an operation of the kernel would be undefined."""
+    promise: bool = False
+    """A comparison that holds where the program keeps what it promises."""
     first: bool = False
     """The first of the stores that one store of a tensor is made of."""
     shadow: bool = False

@@ -6,14 +6,14 @@ back when all are stored: what is not there any more was overwritten by another 
 
 from __future__ import annotations
 
-from triton_xe.intrinsics import find, genisa
+from triton_xe.intrinsics import Family, find, genisa
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import Instruction
 from triton_xe.runtime.simulator.sanitizer import state as checks
-from triton_xe.runtime.simulator.sanitizer.instrument import lane_flags
+from triton_xe.runtime.simulator.sanitizer.instrument import first_address, lane_flags
 from triton_xe.runtime.simulator.widen.accesses import load_value
 from triton_xe.runtime.simulator.widen.parts import Stored
-from triton_xe.runtime.simulator.widen.values import Uniform, contiguous_start
+from triton_xe.runtime.simulator.widen.values import contiguous_start
 from triton_xe.runtime.simulator.widen.widener import CTX, SG, Widener
 
 
@@ -22,7 +22,7 @@ def goes_on(w: Widener, i: Instruction) -> bool:
     first = w.stored[0].instruction
     if i.opcode == "store" or find(i.callee) is genisa.PREDICATED_STORE:
         return first.first and not i.first and i.debug == first.debug
-    return i.is_pure
+    return i.is_pure or i.shadow or find(i.callee).family is Family.SHADOW
 
 
 def read_back(w: Widener, following: Instruction) -> None:
@@ -46,10 +46,7 @@ def _compare(w: Widener, s: Stored) -> None:
     if s.mask is not None:
         bad = b.and_(bad, lane_flags(w, w.mask(s.mask), 1))
     bad = b.select(s.fine, bad, 0)
-    if isinstance(s.address, Uniform):
-        at = b.ptrtoint(s.address.value)
-    else:
-        lane = b.and_(b.intrinsic("cttz", bad, ir.FALSE), w.lanes - 1)
-        at = b.extract(b.ptrtoint(w.wide(s.address)), lane)
+    at = first_address(w, bad, s.address, odd, t)
     w.note_location(s.instruction)
-    b.invoke(checks.COLLISION, CTX, SG, s.instruction.line, bad, at, t.size)
+    b.invoke(checks.COLLISION, CTX, SG, s.instruction.line, bad, at,
+             t.scalar.size)

@@ -21,7 +21,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from triton_xe.intrinsics import Family, Uniformity, find, genisa, own
+from triton_xe.intrinsics import Family, Uniformity, find, genisa, llvm, own
 from triton_xe.intrinsics.definitions import block_2d
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
@@ -45,6 +45,8 @@ class Why(Enum):
     MASKED = "undefined", "is masked off and has no `other`"
     UNWRITTEN = "unwritten", "reads what was never written"
     DIVISION = "arithmetic", "divides an integer by 0"
+    PROMISE = "promise", (
+        "relies on what the kernel says (tl.max_contiguous and its kin), which does not hold")
     SHIFT = "arithmetic", "shifts by the number of bits, or more"
     CAST = "arithmetic", "makes an integer of a number that is out of its range"
     NAN = "not-finite", "makes a NaN of infinities"
@@ -72,6 +74,11 @@ class Use(NamedTuple):
     what: str
     origins: Origins
     entry: int = -1
+
+    @property
+    def kind(self) -> str:
+        """The kind of finding that it is by itself."""
+        return "promise" if self.what == _BROKEN else "arithmetic"
 
 
 @dataclass
@@ -144,8 +151,8 @@ class _Shadows(Values):
         """Why a result may be undefined although no operand is; None if it cannot."""
         if self.reads_suspect(i):
             return Why.UNWRITTEN
-        if i.unfilled or i.fits:
-            return Why.MASKED if i.unfilled else Why.SHIFT
+        if i.unfilled or i.fits or i.promise:
+            return Why.MASKED if i.unfilled else Why.SHIFT if i.fits else Why.PROMISE
         if i.opcode in _DIVISIONS:
             alone = i.operands[1].local is None or i.operands[1].local in self.uniform
             return None if alone else Why.DIVISION
@@ -154,8 +161,10 @@ class _Shadows(Values):
         return Why.NAN if self.plan.finite and makes_numbers(i) else None
 
     def is_checked(self, i: Instruction) -> bool:
-        """Whether it divides by a number that all lanes share, which is checked where it is."""
-        return i.opcode in _DIVISIONS and (i.operands[1].local or "") in self.uniform
+        """Whether it divides by a number that all lanes share, or says what holds: that is checked
+        where it is."""
+        shared = i.opcode in _DIVISIONS and (i.operands[1].local or "") in self.uniform
+        return shared or _is_assumption(i)
 
     def reads_suspect(self, i: Instruction) -> bool:
         """Whether it loads from a block that holds bytes which nothing has written."""
@@ -282,7 +291,7 @@ class _Shadows(Values):
     def _goes_wrong(self, i: Instruction, why: Why) -> Value:
         """Per element, whether an operation has no defined result."""
         o = [self.of(x) for x in i.operands]
-        if why is Why.SHIFT:
+        if why in (Why.SHIFT, Why.PROMISE):
             return ~self.of(i.value)
         if why is Why.DIVISION:
             return o[1] == 0
@@ -490,8 +499,10 @@ class _Shadows(Values):
         """Report undefined bits where `i` would act on them."""
         known, o = find(i.callee), i.operands
         if self.is_checked(i):
-            self._note(USE, [(self.of(o[1]) == 0).operand], len(self.plan.uses))
-            self.plan.uses.append(Use("an integer is divided by 0", NONE))
+            assumed = _is_assumption(i)
+            bad = ~self.of(o[0]) if assumed else self.of(o[1]) == 0
+            self._note(USE, [bad.operand, ir.TRUE], len(self.plan.uses))
+            self.plan.uses.append(Use(_BROKEN if assumed else "an integer is divided by 0", NONE))
         elif i.opcode in ("br", "switch") and o:
             self._use("a branch on", o[0])
         elif i.opcode in ("load", "store"):
@@ -573,6 +584,13 @@ def _is_block(i: Instruction) -> bool:
 
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
+
+
+_BROKEN = "what the kernel says (tl.assume, tl.multiple_of) does not hold"
+
+
+def _is_assumption(i: Instruction) -> bool:
+    return i.opcode == "call" and find(i.callee) is llvm.ASSUME and i.operands[0].local is not None
 
 
 def makes_numbers(i: Instruction) -> bool:

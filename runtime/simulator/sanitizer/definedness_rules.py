@@ -12,7 +12,12 @@ from triton_xe.runtime.simulator.ir import I64, PTR, Instruction, Operand, const
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.definedness import BLOCK, DPAS, ORIGIN, SLM, USE
-from triton_xe.runtime.simulator.sanitizer.instrument import lane_flags, site, state_word
+from triton_xe.runtime.simulator.sanitizer.instrument import (
+    first_address,
+    lane_flags,
+    site,
+    state_word,
+)
 from triton_xe.runtime.simulator.sanitizer.state import Word, origin_words, slm_shadow_bytes
 from triton_xe.runtime.simulator.widen.matrix import block_arguments
 from triton_xe.runtime.simulator.widen.values import Uniform, Wide
@@ -52,16 +57,7 @@ def use(w: Widener, i: Instruction) -> None:
     for mask in active:
         if mask.integer_value() != 1:
             bad = w.b.and_(bad, lane_flags(w, w.mask(w.value(mask)), 1))
-    _report(w, i, bad, _address(w, bad, where[0]) if where else 0)
-
-
-def _address(w: Widener, bad: Operand, pointer: Operand) -> Operand:
-    """Where the first lane that has a flag stores; any address where none has."""
-    value = w.value(pointer)
-    if isinstance(value, Uniform):
-        return w.b.ptrtoint(value.value)
-    lane = w.b.and_(w.b.intrinsic("cttz", bad, ir.FALSE), w.lanes - 1)
-    return w.b.extract(w.b.ptrtoint(w.wide(value)), lane)
+    _report(w, i, bad, first_address(w, bad, w.value(where[0]), odd, shadow.type) if where else 0)
 
 
 def origin(w: Widener, i: Instruction) -> None:

@@ -334,6 +334,21 @@ def lane_flags(w: Widener, flat: Operand, elements: int) -> Operand:
     return w.b.zext(w.lane_bits(reduce(w.b.or_, parts)), I64)
 
 
+def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Type) -> Operand:
+    """The address, in the first lane that has a flag, of its first element that is odd.
+
+    Any address, where no lane has a flag; `t` is what each lane accesses.
+    """
+    b, s = w.b, w.lanes
+    at, wide = b.ptrtoint(w.wide(pointer)), ir.vector(s, I64)
+    offsets = constant(wide, 0)
+    for e in range(t.lanes - 1, -1, -1) if t.lanes > 1 else ():
+        flags = b.shuffle(odd, None, slice_mask(e * s, s))
+        offsets = b.select(flags, constant(wide, e * t.scalar.size), offsets)
+    lane = b.and_(b.intrinsic("cttz", bad, ir.FALSE), s - 1)
+    return b.extract(b.add(at, offsets), lane)
+
+
 # --- helper functions that run lane by lane -------------------------------------------------------
 
 

@@ -64,7 +64,7 @@ class _Report:
         kind, words = _TEXTS[Code(f.code)]
         if f.code == Code.UNDEFINED:
             uses = self.state.plan.undefined.uses
-            kind = self._origin()[0].why.value[0] if uses[f.other].origins else "arithmetic"
+            kind = self._origin()[0].why.value[0] if uses[f.other].origins else uses[f.other].kind
         text = words(self)
         location = self.locations.get(f.site, f"line {f.site} of its LLVM module")
         who = self._who(f.group, f.sg) + (f", lane {f.lane}" if f.lane >= 0 else "")

@@ -52,7 +52,8 @@ def keys(pairs: Any) -> list[str]:
     return sorted({finding.key for finding, _ in pairs})
 
 
-FOUND = ["out-of-bounds add test_program.py:7", "race collide test_program.py:12"]
+FOUND = ["collision collide test_program.py:12", "out-of-bounds add test_program.py:7",
+         "race collide test_program.py:12"]
 
 
 def test_program_goes_on_and_each_finding_is_kept(program: Any) -> None:
@@ -63,7 +64,7 @@ def test_program_goes_on_and_each_finding_is_kept(program: Any) -> None:
     assert (result.status, result.exit_status) == (0, 1)
     lines = check.page(result)
     assert any(line.startswith("  in 3 launches") for line in lines)
-    assert lines[-1] == "2 findings: 1 out-of-bounds, 1 race"
+    assert lines[-1] == "3 findings: 1 collision, 1 out-of-bounds, 1 race"
     (first, *_) = [f for f, _ in result.new if f.kind == "out-of-bounds"]
     assert (first.argument, first.element) == ("x", "element (1000,), which it does not have")
     assert "view of 4000 bytes" in first.text
@@ -71,11 +72,11 @@ def test_program_goes_on_and_each_finding_is_kept(program: Any) -> None:
 
 def test_known_findings_and_storage(program: Any, tmp_path: Path) -> None:
     allowed = tmp_path / "known.txt"
-    allowed.write_text("# of the old kernel\nout-of-bounds add *\nrace * test_program.py:12\n")
+    allowed.write_text("# of the old kernel\nout-of-bounds add *\n* test_program.py:12\n")
     result = check.run_checked(program(), ["1"], check.read_allowed(allowed))
     assert (keys(result.new), keys(result.known), result.exit_status) == ([], FOUND, 0)
     result = check.run_checked(program(3), ["1", "storage"], [])
-    assert keys(result.new) == FOUND[1:]
+    assert keys(result.new) == [FOUND[0], FOUND[2]]
     assert result.exit_status == 3
 
 
@@ -89,9 +90,9 @@ def test_pytest_under_the_command(
                    "-p", "no:cacheprovider", file])
     told = json.loads(out.read_text())
     assert status == told["exit_status"] == 1
-    assert [f["key"] for f in told["findings"][:1]] == FOUND[:1]
+    assert [f["key"] for f in told["findings"][:1]] == FOUND[1:2]
     assert "test_it" in told["findings"][0]["test"]
-    assert "2 findings: 1 out-of-bounds, 1 race" in capfd.readouterr().out
+    assert "3 findings: 1 collision, 1 out-of-bounds, 1 race" in capfd.readouterr().out
 
 
 def test_seeds_reach_the_program() -> None:

@@ -1,0 +1,113 @@
+"""What a kernel promises of its values, where it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import SimulatorTrap
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+
+
+@triton.jit
+def gather(x, out, n, step, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = tl.max_contiguous(tl.multiple_of(i * step, BLOCK), BLOCK)
+    tl.store(out + i, tl.load(x + at), i < n)
+
+
+@triton.jit
+def scatter(x, out, step, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = tl.max_contiguous(tl.multiple_of(i * step, BLOCK), BLOCK)
+    tl.store(out + at, tl.load(x + i))
+
+
+@triton.jit
+def constant_mask(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    mask = tl.max_constancy(i < n, 16)
+    tl.store(out + i, tl.load(x + i, mask, other=0.0))
+
+
+@triton.jit
+def wrapped(x, out, n, BLOCK: tl.constexpr):
+    """The promise of the tutorials: false in the last block, where no value shows it."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.max_contiguous(tl.multiple_of(tl.where(i < n, i, 0), BLOCK), BLOCK)
+    tl.store(out + i, tl.load(x + at), i < n)
+
+
+@triton.jit
+def assuming(x, n, BLOCK: tl.constexpr):
+    tl.assume(n > 8)
+    tl.store(x + tl.arange(0, BLOCK), n)
+
+
+@triton.jit
+def multiple(x, n, BLOCK: tl.constexpr):
+    first = tl.multiple_of(n + 3, 8)
+    tl.store(x + first + tl.arange(0, BLOCK), n)
+
+
+def tensors() -> tuple[Any, Any]:
+    return torch.ones(1024, device="xpu"), torch.zeros(1024, device="xpu")
+
+
+def report(launch: Any, line: int) -> str:
+    with pytest.raises(SimulatorTrap) as caught:
+        launch()
+    text = str(caught.value)
+    assert f"test_promises.py:{line}:" in text
+    return text
+
+
+def test_load_that_is_not_contiguous() -> None:
+    x, out = tensors()
+    gather[(1,)](x, out, 256, 1, BLOCK=256)
+    text = report(lambda: gather[(1,)](x, out, 256, 3, BLOCK=256), 24)
+    assert "max_contiguous" in text
+    assert "argument 'out'" in text
+    assert "element (1,)" in text
+    gather[(1,)](x, out, 1, 3, BLOCK=256)
+
+
+def test_store_that_is_not_contiguous() -> None:
+    x, out = tensors()
+    scatter[(1,)](x, out, 1, BLOCK=256)
+    text = report(lambda: scatter[(1,)](x, out, 3, BLOCK=256), 31)
+    assert "max_contiguous" in text
+    assert "argument 'out'" in text
+
+
+def test_mask_that_is_not_constant() -> None:
+    x, out = tensors()
+    constant_mask[(1,)](x, out, 64, BLOCK=256)
+    text = report(lambda: constant_mask[(1,)](x, out, 61, BLOCK=256), 38)
+    assert "does not hold" in text
+    assert "element (61,)" in text
+
+
+def test_promise_that_no_value_shows() -> None:
+    x, out = tensors()
+    wrapped[(4,)](x, out, 999, BLOCK=256)
+
+
+def test_assumption() -> None:
+    x, _ = tensors()
+    assuming[(1,)](x, 9, BLOCK=256)
+    assert "tl.assume" in report(lambda: assuming[(1,)](x, 8, BLOCK=256), 51)
+
+
+def test_multiple_of_a_number() -> None:
+    x, _ = tensors()
+    multiple[(1,)](x, 5, BLOCK=256)
+    assert "tl.multiple_of" in report(lambda: multiple[(1,)](x, 6, BLOCK=256), 57)
