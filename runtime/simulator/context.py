@@ -38,7 +38,9 @@ class Context(IntEnum):
     """Whether a work-group runs here."""
     SEEN = 19
     """Of all that its coroutines hold, a digest."""
-    COUNT = 24
+    CHECKS = 24
+    """What the checks of a launch know of the work-group while another one has its turn."""
+    COUNT = 40
 
     @property
     def offset(self) -> int:
@@ -74,6 +76,10 @@ class Launch(IntEnum):
     STATE = 11
     RESIDENT = 12
     """How many work-groups the device holds at once, where they take turns."""
+    SHADOW_BYTES = 14
+    """Of the shadow of shared memory, where the checks follow undefined values."""
+    CURRENT = 15
+    """Address of the context of the work-group that the words of the checks are of."""
     SEED = 13
     """Of the order in which they do; 0 is one after another."""
     NEXT = 16

@@ -24,23 +24,26 @@ from triton_xe.runtime.simulator.library.launches import (
 )
 from triton_xe.runtime.simulator.library.names import TRAP, symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.sanitizer.state import Code
+from triton_xe.runtime.simulator.sanitizer.state import NEW_GROUP, OF_A_GROUP, Code, Entry, Word
 
 QUIET_PASSES = 4
 """Passes in which nothing happened before programs are looked at."""
 WAITING_PASSES, PAUSE_US = 64, 50
 """Passes in which nothing happened before a thread sleeps between them, and how long."""
+_MEMORY = (Word.SLM_KNOWN, Word.SLM_SHADOW)
 _MIX = 0x9E3779B97F4A7C15
 _NEVER = -1
 
 _BEGIN = Routine("begin", VOID, (("launch", PTR), ("context", PTR), ("index", I64)))
 _STEP = Routine("step", VOID, (("kernel", PTR), ("launch", PTR), ("context", PTR), ("quiet", I1)))
+_SWITCH = Routine("switch", VOID, (("launch", PTR), ("context", PTR)))
 _DIGEST = Routine("digest", I64, (("launch", PTR), ("context", PTR)))
 
 
-def together(host: HostCpu) -> list[Function]:
+def together(host: HostCpu, checked: str = "") -> list[Function]:
     """The runner of launches whose programs take turns, see `launches.run`."""
-    return [*_begin(), *_step(), *_digest(), *_Runner().written()]
+    return [*_begin(bool(checked)), *_step(), *_digest(), *_switch(),
+            *_Runner(checked=bool(checked)).written()]
 
 
 class _Turns(Writer):
@@ -87,7 +90,7 @@ class _Turns(Writer):
         return self.of(self.b.atomicrmw("add", at, self.term(value, I64).operand))
 
 
-def _begin() -> list[Function]:
+def _begin(checked: bool) -> list[Function]:
     """Begin a work-group: all its subgroups are ready."""
     w = _Turns(_BEGIN)
     number = w.variable(w["index"])
@@ -99,6 +102,29 @@ def _begin() -> list[Function]:
         w.sites[sg] = READY
         w.store(w.term(0, PTR), w.handles.address(sg))
     w.context[Context.LIVE] = 1
+    if checked:
+        w.context[Context.GROUP] = w["index"]
+        w.call(_SWITCH, w["launch"], w.context.base)
+        w.call(NEW_GROUP, w.context.base)
+    return w.finish()
+
+
+def _switch() -> list[Function]:
+    """Let the checks go on with a work-group."""
+    w = _Turns(_SWITCH)
+    old = w.launch.follow(Launch.CURRENT)
+    same = old.base == w.context.base
+    with w.when(same):
+        w.ret()
+    state = w.launch.follow(Launch.STATE)
+    for kept, word in enumerate(OF_A_GROUP, Context.CHECKS):
+        with w.when(old.base != 0):
+            old[kept] = state[word]
+        state[word] = w.context[kept]
+    entry = state.follow(Word.TABLE).row(state[Word.SLM_ENTRY], Entry.WORDS)
+    entry[Entry.LOW] = w.context[Context.SLM]
+    entry[Entry.HIGH] = w.context[Context.SLM] + state[Word.SLM_BYTES]
+    w.launch[Launch.CURRENT] = w.context.base
     return w.finish()
 
 
@@ -195,9 +221,11 @@ def _digest() -> list[Function]:
 class _Runner(_Turns):
     """What a thread does: `slots` are the work-groups that it has begun, one after the other."""
 
-    def __init__(self) -> None:
-        super().__init__(Routine(symbol("together"), VOID, (
-            ("kernel", PTR), ("launch", PTR), ("slm", PTR))), internal=False)
+    def __init__(self, *, checked: bool) -> None:
+        name = symbol("together", *(["checked"] if checked else []))
+        super().__init__(Routine(name, VOID, (("kernel", PTR), ("launch", PTR), ("slm", PTR))),
+                         internal=False)
+        self.checked = checked
         self.total, self.resident = self.launch[Launch.TOTAL], self.launch[Launch.RESIDENT]
         self.live, self.used, self.idle = (self.variable(0) for _ in range(3))
         """Work-groups that run here, slots in use so far, passes in which nothing happened."""
@@ -242,22 +270,35 @@ class _Runner(_Turns):
         return self._is_fine() & (self.shared(Launch.NEXT) < self.total)
 
     def _begin_some(self) -> None:
-        """Begin work-groups while there are any, and the device has room."""
-        going = self.variable(self._can_begin())
+        """Begin work-groups while there are any, and the device has room.
+
+        The checks follow what orders work-groups that run one after another: there, one begins when
+        all others wait.
+        """
+        going = self.variable(self._may_begin())
         with self.loop(lambda: going.value):
             going.value = 0
             with self.when(self.add(Launch.LIVE, 1) < self.resident):
                 index = self.add(Launch.NEXT, 1)
                 with self.when(index < self.total):
                     self._begin(index)
-                    going.value = self._can_begin()
+                    going.value = self._may_begin()
                 with self.otherwise():
                     self.add(Launch.LIVE, -1)
             with self.otherwise():
                 self.add(Launch.LIVE, -1)
 
+    def _may_begin(self) -> Value:
+        if not self.checked:
+            return self._can_begin()
+        return self._can_begin() & ((self.live.value == 0) | (self.idle.value != 0))
+
     def _begin(self, index: Value) -> None:
         context = self.slot(self._free_slot())
+        if self.checked:
+            self.idle.value = 0
+            with self.when(self.live.value != 0):
+                self.launch.follow(Launch.STATE)[Word.TOGETHER] = 1
         self.call(_BEGIN, self["launch"], context.base, index)
         self.live.value += 1
         self._advance(context, self.term(0, I1))
@@ -284,10 +325,24 @@ class _Runner(_Turns):
         for word, value in ((Context.FRAMES, frames), (Context.HANDLES, handles),
                             (Context.SITES, sites)):
             context[word] = value
+        if self.checked:
+            sizes = self.launch[Launch.SLM_BYTES], self.launch[Launch.SHADOW_BYTES]
+            for of_checks, size in zip(_MEMORY, sizes, strict=True):
+                nbytes = size + 127 & -64
+                memory = self.call("aligned_alloc", 64, nbytes, result=PTR)
+                self.fill(memory, 0, nbytes)
+                context[self.kept(of_checks)] = memory
+
+    @staticmethod
+    def kept(word: Word) -> int:
+        """Where a context keeps a word of the checks."""
+        return Context.CHECKS + OF_A_GROUP.index(word)
 
     def _advance(self, context: Memory, quiet: Value) -> None:
         """A work-group's turn; what it writes before it ends counts before it is gone."""
         before = context[Context.CHANGES]
+        if self.checked:
+            self.call(_SWITCH, self["launch"], context.base)
         self.call(_STEP, self["kernel"], self["launch"], context.base, quiet)
         ended = context[Context.LIVE] == 0
         with self.when(ended | (context[Context.CHANGES] != before)):
@@ -353,4 +408,6 @@ class _Runner(_Turns):
             frames = self.slot(k).follow(Context.FRAMES, PTR)
             with self.range(0, self.count) as sg:
                 self.call("free", frames[sg])
+            for word in _MEMORY if self.checked else ():
+                self.call("free", self.slot(k)[self.kept(word)].pointer())
         self.call("free", self.memory)

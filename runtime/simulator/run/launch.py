@@ -28,7 +28,7 @@ from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
 from triton_xe.runtime.simulator.sanitizer import findings
 from triton_xe.runtime.simulator.sanitizer.reports import SanitizerReport, explain, program
 from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, use
-from triton_xe.runtime.simulator.sanitizer.state import Code, Word
+from triton_xe.runtime.simulator.sanitizer.state import Code, Word, slm_shadow_bytes
 from triton_xe.runtime.simulator.widen.host import HostKernel
 
 Arguments = ctypes.Array[ctypes.c_char]
@@ -45,10 +45,10 @@ _address_of = cache(jit.helper_address)
 
 
 def _runner(launch: Launch) -> int:
-    if launch.host.takes_turns:
-        return _address_of(symbol("together"))
     kind = "barrier" if launch.host.has_barrier else "plain"
     checked = () if launch.state is None else ("checked",)
+    if launch.host.takes_turns:
+        return _address_of(symbol("together", *checked))
     return _address_of(symbol("run", kind, *checked))
 
 
@@ -159,11 +159,13 @@ def _run_groups(
     alone = launch.state is not None or launch.seed
     threads = 1 if alone else min(knobs.threads(), total)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
+    shadow = 0 if launch.state is None else slm_shadow_bytes(launch.host.slm_bytes) + 256
     record = _RECORD(
         ctypes.addressof(launch.arguments), *launch.grid, total, chunk, launch.host.sub_groups,
         launch.host.slm_bytes, 0, 0 if cold is None else _address(cold),
         0 if groups is None else groups.ctypes.data,
-        0 if launch.state is None else launch.state.address, launch.resident, launch.seed,
+        0 if launch.state is None else launch.state.address, launch.resident,
+        0 if launch.state is not None else launch.seed, shadow,
     )
     address = ctypes.addressof(record)
     record[Record.ERROR] = address + 8 * Record.ERROR_RECORD

@@ -133,7 +133,7 @@ def _conflict(
     same = group == GROUP.of(new)
     age = PHASE.of(new) - phase & PHASE.most
     inside = same & (warp != WARP.of(new)) & (age <= since)
-    across = ~slm & ~same
+    across = ~slm & ~same & w.in_order()
     excused = atomic & ~(across & w.flag(Kind.LOCAL))
     ordered = w.variable(0, I1)
     acquired = w.state[Word.ACQUIRED] != 0

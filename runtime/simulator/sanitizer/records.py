@@ -34,6 +34,10 @@ class Checks(Writer):
     def error(self) -> Memory:
         return self.ctx.follow(Context.ERROR)
 
+    def in_order(self) -> Value:
+        """Whether work-groups have run one after another so far."""
+        return self.state[Word.TOGETHER] == 0
+
     def clean(self) -> Value:
         """Whether the launch has no fault yet."""
         return self.error[0] == 0

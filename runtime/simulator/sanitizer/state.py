@@ -105,7 +105,16 @@ class Word(IntEnum):
     LATE_RECORDS = 65
     CHECKED = 66
     """Accesses so far, of one lane each."""
+    TOGETHER = 67
+    """Whether a work-group has begun while another one waits: what orders their accesses, and those
+    of all later ones, is not followed any more."""
     COUNT = 72
+
+
+OF_A_GROUP = (
+    Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM, Word.EPOCH,
+    Word.ACCESSED, Word.GROUP, Word.SLM_KNOWN, Word.SLM_SHADOW)
+"""Words that each work-group has for itself, where several run together."""
 
 
 class Entry(IntEnum):

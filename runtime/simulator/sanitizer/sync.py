@@ -87,7 +87,7 @@ def sync(
     w: Checks, ctx: Value, sg: Value, semantics: Value, address: Value, what: Value
 ) -> None:
     """An atomic on global memory, just done: reads what is published there, writes, or both."""
-    with w.when(w.clean()):
+    with w.when(w.clean() & w.in_order()):
         with w.when(~w.holds(w.block(w.state[Word.SYNC_ROW]), address)):
             w.call(s.SYNC_ROW, ctx, address)
         block = w.block(w.state[Word.SYNC_ROW])
@@ -140,7 +140,7 @@ def syncs(
     node = w.variable(0, I32)
     last, last_did, made = (w.variable(-1, I32) for _ in range(3))
     quiet = ~released & _nothing_listed(w, Memory(w, row.value))
-    with w.chain(w.select(w.clean() & ~quiet, mask.bits, 0)) as (rest, slot):
+    with w.chain(w.select(w.clean() & w.in_order() & ~quiet, mask.bits, 0)) as (rest, slot):
         k = rest.lowest()
         slot.value = rest & rest - 1
         address = memory[k]
@@ -314,7 +314,7 @@ def fence(w: Checks, ctx: Value, sg: Value, scope: Value, semantics: Value) -> N
     everywhere = w.has(Order.GLOBAL)
     with w.when(everywhere):
         w.state[Word.FENCED_GLOBAL] = 1
-    between = everywhere & w.clean() & (scope < 2)
+    between = everywhere & w.clean() & w.in_order() & (scope < 2)
     with w.when(between & w.acquires()):
         _acquire_read(w)
     with w.when(between & w.releases()):

@@ -90,7 +90,8 @@ def translate(
     where others may wait for what is left out.
     """
     whole = find_kernel(module, kernel_name)
-    if sanitizer is None:
+    is_traced = sanitizer is not None and sanitizer.trace
+    if not is_traced:
         whole = loops_for_polls(whole)
     together = shuffled or bool(waits(whole, module.functions))
     left_out = None if together else part_of(whole, part)
@@ -109,7 +110,7 @@ def translate(
     for origin in sanitizer.undefined.origins if sanitizer is not None else ():
         context.locations[origin.line] = module.location(origin.line, origin.debug)
     context.shuffled = shuffled
-    if together and sanitizer is None:
+    if together and not is_traced:
         context.waits = waits(functions[kernel.name], functions)
     context.work_group = work_group
     context.sub_groups = -(-math.prod(work_group) // lanes)

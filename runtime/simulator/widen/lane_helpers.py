@@ -45,7 +45,7 @@ def lane_helper(
         for i in block.instructions:
             _instruction(b, i, checks, noted=noted)
             if counted:
-                _count(b, i, is_checked=checks is not None)
+                _count(b, i)
     _stop_when_asked(b, has_state=checked or bool(suffix))
     return made
 
@@ -62,12 +62,13 @@ def _instruction(b: Builder, i: Instruction, checks: LaneChecks | None, *, noted
         _note_swap(b, i.value)
 
 
-def _count(b: Builder, i: Instruction, *, is_checked: bool) -> None:
-    """Count a change of memory; each access is taken for one where its address may be wrong."""
-    if i.opcode == "store" or (i.opcode in ir.ATOMICS and is_checked):
+def _count(b: Builder, i: Instruction) -> None:
+    """Count a change of memory, at the address where a checked access is really done."""
+    if i.opcode == "store":
         count(b, constant(I64, 1))
     elif i.opcode in ir.ATOMICS:
-        count_atomic(b, i, i.operands[0], i.value)
+        done = next(x for x in reversed(b.block.instructions) if x.result == i.result)
+        count_atomic(b, i, done.operands[0], i.value)
 
 
 def _call(b: Builder, i: Instruction, checks: LaneChecks | None) -> None:

@@ -14,11 +14,15 @@ from triton_xe.hardware.target import target
 BMG = target("bmg")
 
 
-@pytest.fixture(params=["1", "3", "shuffled"], autouse=True)
-def _threads(request, monkeypatch):
-    monkeypatch.setenv("TRITON_XE_THREADS", request.param.replace("shuffled", "1"))
-    monkeypatch.setenv("TRITON_XE_SHUFFLE", "5" * (request.param == "shuffled"))
+@pytest.fixture(params=["1", "3", "shuffled", "checked"], autouse=True)
+def how(request, monkeypatch):
+    """How launches run; the checks follow order between programs until one begins early."""
+    how = request.param
+    monkeypatch.setenv("TRITON_XE_THREADS", how if how.isdigit() else "1")
+    monkeypatch.setenv("TRITON_XE_SHUFFLE", "5" * (how == "shuffled"))
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1" * (how == "checked"))
     monkeypatch.setenv("TRITON_XE_TIME_LIMIT", "60")
+    return how
 
 
 @triton.jit
@@ -131,8 +135,12 @@ def wait_for_a_flag(flag, out, SETTER: tl.constexpr):
 
 
 @pytest.mark.parametrize("setter", [0, 3, 9])
-def test_flags_of_later_programs(setter):
+def test_flags_of_later_programs(setter, how):
     out = np.zeros(10, np.int32)
+    if how == "checked" and setter == 0:
+        with pytest.raises(SimulatorTrap, match="data race"):
+            wait_for_a_flag[(10,)](np.zeros(1, np.int32), out, SETTER=setter)
+        return
     wait_for_a_flag[(10,)](np.zeros(1, np.int32), out, SETTER=setter)
     assert (out == 7).all()
 

@@ -291,14 +291,31 @@ def poll(flag, out):
 def test_waits_without_end(checks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report tells who waits, and where."""
     monkeypatch.setenv("TRITON_XE_SANITIZE", checks)
+    for kernel, program, call in (
+        (spin, 0, lambda: spin[(1,)](xpu(1, dtype=torch.int32))),
+        (poll, 1, lambda: poll[(3,)](xpu(1, dtype=torch.int32) * 0, xpu(3))),
+    ):
+        place = rf"kernel {kernel.__name__}, \S*test_planted_bugs\.py:\d+:\d+, "
+        with pytest.raises(SimulatorTrap, match=rf"{place}program \({program}, 0, 0\), warp \d: "
+                           "a deadlock"):
+            call()
+
+
+@triton.jit
+def endless(out, step):
+    k = 1
+    while k != 0:
+        k += step
+    tl.store(out, k)
+
+
+@pytest.mark.parametrize("checks", ["1", "0"])
+def test_loops_without_end(checks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", checks)
     monkeypatch.setenv("TRITON_XE_TIME_LIMIT", "1")
-    why = "still running after 1 s: an endless" if checks == "1" else "a deadlock"
-    message = rf"{{}}program \({{}}, 0, 0\), warp \d: {why}"
-    place = r"kernel {}, (near )?\S*test_planted_bugs\.py:\d+:\d+, "
-    with pytest.raises(SimulatorTrap, match=message.format(place.format("spin"), 0)):
-        spin[(1,)](xpu(1, dtype=torch.int32))
-    with pytest.raises(SimulatorTrap, match=message.format(place.format("poll"), 1)):
-        poll[(3,)](xpu(1, dtype=torch.int32) * 0, xpu(3))
+    with pytest.raises(SimulatorTrap, match=r"test_planted_bugs\.py:\d+:\d+, program \(0, 0, 0\), "
+                       r"warp \d: still running after 1 s: an endless"):
+        endless[(1,)](xpu(1, dtype=torch.int32), 0)
 
 
 @triton.jit
