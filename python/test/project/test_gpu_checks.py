@@ -25,8 +25,8 @@ class Erring(SimulatedDevice):
 
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 def test_the_simulator_passes(target):
-    found = {r.check: r for r in gpu_checks.on(SimulatedDevice(target), QUICK)}
-    assert set(found) == set(QUICK)
+    found = {r.check: r for r in gpu_checks.on(SimulatedDevice(target), (*QUICK, "recording"))}
+    assert set(found) == {*QUICK, "recording"}
     lacking = {"block-store", "fp64"} if target == "dg2" else set()
     assert {name: r.detail for name, r in found.items()
             if r.state != (SKIPPED if name in lacking else PASSED)} == {}
@@ -40,14 +40,14 @@ def test_each_check_notices_a_wrong_bit():
 def test_the_names_are_all_there():
     names = [check.name for check in gpu_checks.checks()]
     assert set(QUICK) < set(names)
-    assert len(set(names)) == len(names) == 27
+    assert len(set(names)) == len(names) == 28
 
 
 @pytest.mark.intel_driver
 @pytest.mark.parametrize("target", ["bmg", "dg2"])
 def test_intels_driver_takes_every_step(target, tmp_path):
-    names = (*QUICK, "identity", "memory", "cached-code", "graph", "timer", "launch-cost",
-             "bandwidth")
+    names = (*QUICK, "identity", "memory", "cached-code", "graph", "recording", "timer",
+             "launch-cost", "bandwidth")
     program = (
         "import json\n"
         "from triton_xe.runtime.opening import open_device\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -235,9 +236,11 @@ def test_the_version_that_a_launch_took_is_taken_again(records: Any) -> None:
     assert odd.failing
     modules = [(path / "general.spv").exists() for path in folder.recordings(records.path)]
     assert modules == [False, True, True]
-    (records.path / "000001-product/launch.json").write_text(
-        usual.to_json().replace('"failing": ""', '"failing": "something"'))
-    assert records.replay()[0] == 1
+    (records.path / "000002-product/launch.json").write_text(
+        replace(pitch, failing="").to_json())
+    code, said = records.replay()
+    assert (code, [bool(each["error"]) for each in said]) == (1, [False, True, False])
+    assert "and this one would run the general version, as it does not hold" in said[1]["error"]
 
 
 def test_autotuning_records_launches_that_ran(records: Any) -> None:

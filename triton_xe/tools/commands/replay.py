@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
+from triton_xe.errors import XeError
 
 if TYPE_CHECKING:
     from triton_xe.runtime.recording.compare import Difference
@@ -80,6 +81,8 @@ class Result:
     differences: list[Any] = field(default_factory=list)
     is_wrong: bool = False
     programs: list[int] | None = None
+    error: str = ""
+    """Why it was not launched."""
     lines: list[str] = field(default_factory=list)
 
 
@@ -90,13 +93,24 @@ def run(arguments: argparse.Namespace) -> int:
     results = []
     for folder in recordings(arguments.folder):
         with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
-            result = replayed(folder, arguments)
+            result = _tried(folder, arguments)
         results.append(result)
         if not arguments.json:
             print("\n".join(result.lines), flush=True)
     if arguments.json:
         print(json.dumps([asdict(each) for each in results], indent=1, default=str))
     return int(any(each.is_wrong for each in results))
+
+
+def _tried(folder: Path, arguments: argparse.Namespace) -> Result:
+    """One of several launches must not keep the others from being replayed."""
+    try:
+        return replayed(folder, arguments)
+    except XeError as error:
+        if folder == arguments.folder:
+            raise
+        said = f"{folder}: {error}"
+        return Result(str(folder), "", error=str(error), is_wrong=True, lines=[said])
 
 
 def replayed(folder: Path, arguments: argparse.Namespace) -> Result:

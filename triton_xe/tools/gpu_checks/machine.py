@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import TARGETS
 from triton_xe.model.rates import PRODUCTS
 from triton_xe.runtime.opening import get, put
+from triton_xe.runtime.recording import recorder
+from triton_xe.runtime.recording.compare import differences
+from triton_xe.runtime.recording.folder import Program, recordings
+from triton_xe.runtime.recording.replay import Replay
 from triton_xe.tools import sample_kernel
 from triton_xe.tools.gpu_checks import kernels
 from triton_xe.tools.gpu_checks.bench import Bench, Check, Module, Wrong, from_llvm
@@ -124,6 +131,24 @@ def graph(bench: Bench) -> None:
     bench.equal(got, 6 * a, "sums after three replays")
 
 
+def recording(bench: Bench) -> None:
+    """A launch that was recorded on the device gives the same memory there, and simulated."""
+    device, module = bench.device, _vector_add(bench)
+    kernel = device.load(module.spirv, module.kernel)
+    blocks = [put(device, np.arange(1024, dtype=np.float32)) for _ in range(3)]
+    program = Program(module.kernel, bench.target.name, "spirv", module.flags, 0, (0, 0, 0), {}, ())
+    with TemporaryDirectory() as folder, knobs.changed("TRITON_XE_RECORD", folder):
+        made = recorder.Recorder(module.kernel, lambda _: (program, ""), ("*fp32",) * 3 + ("i32",))
+        made.launch(recorder.Loaded(device, kernel, module.spirv), ("a", "b", "c", "n"), (16, 1, 1),
+                    [*(block.pointer for block in blocks), 1000])
+        (path,) = recordings(Path(folder))
+        for name in ("gpu" if bench.is_real else "", ""):
+            replay = Replay(path, name)
+            wrong = next(differences(replay.recording, replay.run().after, replay.expected()), None)
+            if bench.executes and wrong is not None:
+                raise Wrong(f"replayed on {replay.device.name}, {wrong}")
+
+
 def _records(bench: Bench) -> bool:
     from triton_xe.runtime.level_zero import raw
 
@@ -216,6 +241,8 @@ CHECKS = (
           cached_code, _real),
     Check("graph", "Launches that the driver records into a graph run at each replay, in order.",
           graph, _records),
+    Check("recording", "A recorded launch leaves the same memory when it is replayed, on the "
+          "device and on the simulator.", recording),
     Check("timer", "The device's clock has the resolution that the driver names.", timer, _real),
 )
 SPEED = (
