@@ -6,6 +6,7 @@
     kernel.py      the kernel's source
     before.zip     the blocks of memory before the launch, by number
     after.zip      those that the launch changed, after it
+    unwritten.zip  where a checked program knew it: 0xff for each byte that nothing had written
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, TypeVar
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.device import MemoryBlock
 
-LAUNCH, BEFORE, AFTER, SOURCE = "launch.json", "before.zip", "after.zip", "kernel.py"
+LAUNCH, SOURCE = "launch.json", "kernel.py"
+BEFORE, AFTER, UNWRITTEN = "before.zip", "after.zip", "unwritten.zip"
 MODULES = {"spirv": "module.spv", "zebin": "module.zebin"}
 GENERAL = "general.spv"
 FORMAT = 1
@@ -136,6 +138,8 @@ class Recording:
     finding: Finding | None = None
     changed: tuple[int, ...] | None = None
     """Blocks that the launch changed; None where memory was not recorded after it."""
+    unwritten: tuple[int, ...] = ()
+    """Blocks of which something was never written."""
     format: int = FORMAT
 
     def __post_init__(self) -> None:

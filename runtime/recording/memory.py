@@ -58,13 +58,12 @@ def digest(device: Any, block: Block) -> bytes:
     return made.digest()
 
 
-def store(path: Path, device: Any, blocks: Sequence[Block], numbers: Iterable[int]) -> None:
-    """Write blocks into a zip file, compressed where that makes them smaller."""
+def store(path: Path, contents: Iterable[tuple[int, Iterator[Bytes]]]) -> None:
+    """Write blocks, by number, into a zip file, compressed where that makes them smaller."""
     with zipfile.ZipFile(path, "w") as archive:
-        for number in numbers:
+        for number, made in contents:
             entry = zipfile.ZipInfo(str(number))
             entry._compresslevel = 1  # type: ignore[attr-defined]
-            made = pieces(device, blocks[number])
             first = next(made, np.empty(0, np.uint8))
             entry.compress_type = _method(first)
             with archive.open(entry, "w", force_zip64=True) as file:
@@ -82,7 +81,10 @@ def _method(piece: Bytes) -> int:
 
 def load(path: Path, blocks: Sequence[Block], numbers: Iterable[int]) -> dict[int, Bytes]:
     """Blocks from a zip file by number; `DeviceError` when it is damaged."""
-    found = {}
+    found: dict[int, Bytes] = {}
+    numbers = tuple(numbers)
+    if not numbers:
+        return found
     try:
         with zipfile.ZipFile(path) as archive:
             for number in numbers:

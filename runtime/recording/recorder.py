@@ -332,7 +332,8 @@ class _Taken:
         changed = tuple(n for n, block in enumerate(blocks)
                         if memory.digest(self.device, block) != before[n])
         _check_limit(sum(blocks[n].nbytes for n in changed))
-        memory.store(self.folder / folders.AFTER, self.device, blocks, changed)
+        memory.store(self.folder / folders.AFTER,
+                     ((n, memory.pieces(self.device, blocks[n])) for n in changed))
         return changed
 
 
@@ -357,7 +358,7 @@ def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
             made.program.module: launch.binary, folders.SOURCE: source.encode(), **general,
         }.items():
             (folder / name).write_bytes(data)
-        memory.store(folder / folders.BEFORE, launch.device, made.blocks, range(len(made.blocks)))
+        made = _store_before(folder, made, launch.device)
         (folder / folders.LAUNCH).write_text(made.to_json())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -365,6 +366,18 @@ def _write(into: Path, made: Recording, launch: _Launch, source: str) -> _Taken:
     digests = ([memory.digest(launch.device, block) for block in made.blocks]
                if knobs.record_after() else None)
     return _Taken(folder, made, launch.device, digests)
+
+
+def _store_before(folder: Path, made: Recording, device: Any) -> Recording:
+    """Write the memory, and what is known of it that was never written."""
+    memory.store(folder / folders.BEFORE,
+                 ((n, memory.pieces(device, block)) for n, block in enumerate(made.blocks)))
+    maps = {n: device.unwritten(block) for n, block in enumerate(made.blocks)
+            if device.is_simulated}
+    known = {n: map_ for n, map_ in maps.items() if map_ is not None}
+    if known:
+        memory.store(folder / folders.UNWRITTEN, ((n, iter([map_])) for n, map_ in known.items()))
+    return replace(made, unwritten=tuple(known))
 
 
 def _general(made: Recording, launch: _Launch) -> tuple[dict[str, bytes], Recording]:

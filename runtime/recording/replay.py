@@ -81,13 +81,17 @@ class Replay:
         before = memory.load(folder / folders.BEFORE, blocks, range(len(blocks)))
         self.before = self._moved(before)
         self.values = [self._value(argument) for argument in self.recording.arguments]
+        self.unwritten = memory.load(folder / folders.UNWRITTEN, blocks, self.recording.unwritten)
+        self._maps = {number: map_.copy() for number, map_ in self.unwritten.items()}
         if self.device.is_simulated:
             self._lend()
         self.kernel = self._load()
         self._check_version()
 
     def _lend(self) -> None:
-        """Let kernels use what they could use, and no more."""
+        """Let kernels use what they could use, and no more; know what was never written."""
+        for number, map_ in self._maps.items():
+            self.device.note_unwritten(self.placed.blocks[number].low, map_)
         for argument in self.recording.arguments:
             low, high = argument.extent
             if argument.block is not None and high > low:
@@ -156,6 +160,8 @@ class Replay:
         """Launch with the memory that was recorded, and give what came of it."""
         for number, data in self.before.items():
             self.placed.write(number, data)
+        for number, map_ in self.unwritten.items():
+            self._maps[number][:] = map_
         finding, start, end = None, self.device.record_event(), None
         began = time.perf_counter()
         try:

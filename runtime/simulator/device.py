@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.collector import paused_collector
@@ -155,6 +156,18 @@ class SimulatedDevice:
         """Let kernels use memory that others allocated."""
         self._blocks.borrow(Block(low, high, self.index))
 
+    def note_unwritten(self, low: int, map_: NDArray[np.uint8]) -> None:
+        """Tell what of lent memory was never written: 0xff for such bytes; checks mark the rest."""
+        self._blocks.note_unwritten(low, map_)
+
+    def unwritten(self, block: MemoryBlock) -> NDArray[np.uint8] | None:
+        """A copy of the map of a block, where it is known that something is unwritten."""
+        to_map = self._blocks.to_map(block.low) if block.nbytes else 0
+        if not to_map:
+            return None
+        map_ = (ctypes.c_uint8 * block.nbytes).from_address(block.low + to_map)
+        return np.ctypeslib.as_array(map_).copy()
+
     def block_of(self, pointer: int) -> MemoryBlock | None:
         """The live block that holds an address; what others lent may be gone."""
         found = self._blocks.owned(pointer)
@@ -286,10 +299,10 @@ class SimulatedDevice:
     def _suspects(self, kernel: SimulatedKernel, work: _Work) -> frozenset[int]:
         """The arguments it loads from whose memory nothing has written in part."""
         torch_xpu.track_writes()
-        if not torch_xpu.has_maps():
+        if not self._blocks.has_maps():
             return frozenset()
         pointers = kernel.pointer_arguments & kernel.source.read_arguments
-        return frozenset(k for k in pointers if torch_xpu.unwritten_of(int(work.args[k])))
+        return frozenset(k for k in pointers if self._blocks.to_map(int(work.args[k])))
 
     def _needs_fallback(self, kernel: SimulatedKernel, work: _Work) -> bool:
         """Whether any work-group of a launch comes to code that a smaller kernel leaves out.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,41 @@ def test_the_checks_find_the_same_in_a_replay(records: Any) -> None:
     (code, (said,)) = records.replay("--compare")
     assert code == 1
     assert any("nothing to compare with: the recorded launch ended" in x for x in said["lines"])
+
+
+UNWRITTEN = """
+import torch, triton, triton.language as tl
+from triton_xe.errors import SimulatorTrap
+
+@triton.jit
+def half(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), 1.0)
+
+@triton.jit
+def total(x, out, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0), tl.sum(tl.load(x + at)))
+
+x = torch.empty(1024, device="xpu")
+half[(1,)](x, BLOCK=512)
+try:
+    total[(8,)](x, torch.zeros(8, device="xpu"), BLOCK=128)
+except SimulatorTrap as error:
+    print(str(error).partition(": ")[2])
+"""
+
+
+def test_memory_that_was_never_written_is_known_in_a_replay(records: Any, tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(UNWRITTEN)
+    environment = {**os.environ, "TRITON_XE_SANITIZE": "1"}
+    done = subprocess.run([sys.executable, str(script)], env=environment, text=True, check=True,
+                          capture_output=True)
+    assert "that was never written: the load at" in done.stdout
+    code, said = records.replay("--sanitize", "--shrink", "--repeat", "2")
+    assert (code, said[0]["finding"]) == (1, None)
+    assert said[1]["is_recorded_finding"]
+    assert said[1]["programs"] == [4]
 
 
 @triton.jit

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_xe.runtime import torch_xpu
+
 REMEMBERED = 4096
 QUARANTINE_BYTES = 1 << 28
 
@@ -44,6 +46,7 @@ class BlockMap:
         self._freed_bytes = 0
         self._seen: dict[int, Block] = {}
         self._borrowed: list[Block] = []
+        self._unwritten: dict[int, tuple[int, NDArray[np.uint8]]] = {}
 
     def borrow(self, block: Block) -> None:
         """Memory of another library; with what it overlaps of the others lent last it is one."""
@@ -64,6 +67,22 @@ class BlockMap:
         self._freed_bytes += memory.nbytes
         while self._freed_bytes > QUARANTINE_BYTES or len(self._freed) > REMEMBERED:
             self._freed_bytes -= self._freed.popleft()[1].nbytes
+
+    def note_unwritten(self, low: int, map_: NDArray[np.uint8]) -> None:
+        """Of what of the memory from an address on was never written there is this map."""
+        self._unwritten[low] = low + map_.nbytes, map_
+
+    def has_maps(self) -> bool:
+        """Whether there are blocks of which something is unwritten."""
+        return bool(self._unwritten) or torch_xpu.has_maps()
+
+    def to_map(self, address: int) -> int:
+        """Bytes from the block at an address to its map of what is unwritten; 0 for none."""
+        for low, (high, map_) in self._unwritten.items():
+            if low <= address < high:
+                return int(map_.ctypes.data) - low
+        found = torch_xpu.unwritten_of(address)
+        return 0 if found is None else found.at - found.base
 
     def find(self, address: int) -> Block | None:
         """The live block that holds an address."""
@@ -106,7 +125,5 @@ class BlockMap:
 
 
 def _block_of_torch(address: int, *, freed: bool) -> Block | None:
-    from triton_xe.runtime import torch_xpu
-
     found = torch_xpu.allocation_of(address, freed=freed)
     return None if found is None else Block(found.base, found.base + found.size, found.device)

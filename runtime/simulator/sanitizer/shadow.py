@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe import knobs
-from triton_xe.runtime import torch_xpu
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
@@ -215,8 +214,7 @@ class LaunchState:
     def _map_of(self, block: Block) -> int:
         """Bytes from the block to its map of what is unwritten; 0 where all is written."""
         if block not in self._maps:
-            found = torch_xpu.unwritten_of(block.low)
-            self._maps[block] = found.at - found.base if found is not None else 0
+            self._maps[block] = self.memory.to_map(block.low)
         return self._maps[block]
 
     def first_unwritten(self, row: int, start: int = 0) -> int:
