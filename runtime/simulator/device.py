@@ -82,9 +82,6 @@ class SimulatedKernel:
     name: str
     source: KernelSource
     host: HostKernel
-    code: NativeCode | None
-    address: int
-    compile_ms: float
     n_registers: int = 128
     n_spills: int = 0
     max_threads: int = 1024
@@ -100,6 +97,18 @@ class SimulatedKernel:
     checked: dict[tuple[object, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
     serial: int = field(default_factory=itertools.count().__next__)
+    is_closed: bool = False
+
+    @cached_property
+    def _code(self) -> NativeCode:
+        """Made when it is first run: many kernels are only timed, by the device's clock."""
+        with progress(f"building kernel {self.name!r} for the simulator"), paused_collector():
+            kind = "coroutine" if self.host.is_coroutine else "kernel"
+            return load_kernel(self.host.text, self.host.helpers, kind)
+
+    @cached_property
+    def address(self) -> int:
+        return self._code.address(ENTRY)
 
     @cached_property
     def pointer_arguments(self) -> frozenset[int]:
@@ -113,7 +122,9 @@ class SimulatedKernel:
             barriers=int(self.host.has_barrier))
 
     def close(self) -> None:
-        self.code = None
+        self.is_closed = True
+        for made in ("_code", "address"):
+            self.__dict__.pop(made, None)
         self.whole = self.guards = None
         if self.versions is not None:
             self.versions.close()
@@ -211,14 +222,10 @@ class SimulatedDevice:
         self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None, *,
         registers: int = 128, shuffled: bool = False,
     ) -> SimulatedKernel:
-        started = time.perf_counter()
-        with progress(f"building kernel {source.name!r} for the simulator"):
+        with progress(f"translating kernel {source.name!r} for the simulator"):
             host = source.translated(part, sanitizer, shuffled=shuffled)
-            code = load_kernel(
-                host.text, host.helpers, "coroutine" if host.is_coroutine else "kernel")
         return SimulatedKernel(
-            source.name.removesuffix(CONDITIONAL), source, host, code, code.address(ENTRY),
-            (time.perf_counter() - started) * 1e3, registers,
+            source.name.removesuffix(CONDITIONAL), source, host, registers,
             max_threads=self.target.max_work_group_size, argument_types=host.argument_types,
         )
 
@@ -240,7 +247,7 @@ class SimulatedDevice:
         What it finds names one of `tensors`.  The device must hold all of a `cooperative` one at
         once.  `programs`: the numbers of those to run, in this order; the grid stays what it is.
         """
-        if kernel.code is None:
+        if kernel.is_closed:
             raise DeviceError(f"kernel {kernel.name} was closed")
         check_grid(kernel.name, grid)
         work = _Work(grid, args, tensors, cooperative, programs)
@@ -261,7 +268,7 @@ class SimulatedDevice:
         if work.cooperative:
             check_held(kernel.name, grid, kernel.resident)
         if self.is_dry:
-            self._launch(kernel, work)
+            launcher.pack_arguments(kernel.name, kernel.argument_types, work.args)
         else:
             self._run(kernel, work, sanitize)
         if self.clock is not None:

@@ -7,7 +7,7 @@ import triton.language as tl
 from triton_xe.backend import timing
 from triton_xe.hardware.target import target
 from triton_xe.runtime.operator_traffic import Traffic
-from triton_xe.runtime.simulator.clock import DeviceClock
+from triton_xe.runtime.simulator.clock import DeviceClock, clock_of
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
 torch = pytest.importorskip("torch")
@@ -78,6 +78,27 @@ def test_autotune_takes_the_configuration_with_the_least_predicted_time(tensors)
     tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
     assert tuned.best_config.kwargs["BLOCK"] == 1024
     assert torch.equal(y, x * 2)
+
+
+def test_what_is_only_timed_is_not_compiled_for_the_host(tensors, monkeypatch):
+    x, y = tensors
+
+    def refuse(*_):
+        raise AssertionError("compiled")
+
+    def launch():
+        scaled_kernel[(1,)](x, y, 48, BLOCK=64)
+
+    monkeypatch.setattr("triton_xe.runtime.simulator.device.load_kernel", refuse)
+    assert triton.runtime.driver.active.get_benchmarker()(launch) > 0
+    with pytest.raises(AssertionError, match="compiled"):
+        launch()
+
+
+def test_operators_are_timed_by_one_call():
+    calls = []
+    clock_of(target("bmg"), 0).time_of(lambda: calls.append(torch.ones(4, device="xpu") + 1))
+    assert len(calls) == 1
 
 
 def test_events_read_the_clock_of_the_device(tensors):
