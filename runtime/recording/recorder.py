@@ -153,11 +153,12 @@ class Recorder:
 
 @contextlib.contextmanager
 def _warned(what: str) -> Iterator[None]:
-    """What cannot be recorded must not stop the program."""
+    """What cannot be recorded must not stop the program, whatever the reason."""
     try:
         yield
-    except (DeviceError, OSError, ValueError, TypeError, OverflowError) as error:
-        warnings.warn(f"{what}: {error}", RuntimeWarning, stacklevel=5)
+    except Exception as error:
+        why = str(error) or type(error).__name__
+        warnings.warn(f"{what}: {why}", RuntimeWarning, stacklevel=5)
 
 
 class _Launch:

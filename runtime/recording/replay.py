@@ -64,14 +64,16 @@ class _Tensor:
 class Replay:
     """The launch of a folder on a device, to run as often as one likes.
 
-    `device` is a name as of `open_device`; by default the simulated one that it was compiled for.
+    `device` is a name as of `open_device`; by default, and for `sim`, the simulated one that it was
+    compiled for.
     `DeviceError` when the folder is damaged, or the device is not of that type.
     """
 
     def __init__(self, folder: Path, device: str = "") -> None:
         self.folder, self.recording = folder, folders.read(folder)
         program = self.recording.program
-        self.device: Any = open_device(device or f"sim:{program.target}")
+        is_usual = device in ("", "sim")
+        self.device: Any = open_device(f"sim:{program.target}" if is_usual else device)
         if self.device.target.name != program.target:
             raise DeviceError(
                 f"kernel {program.kernel!r} was compiled for {program.target}, but "

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from triton_xe.runtime import native
+from triton_xe.runtime.device import MemoryBlock
+from triton_xe.runtime.level_zero.device import open_devices
+from triton_xe.runtime.level_zero.errors import QueueRecordingError
 
 TOP = (1 << 64) - 1
 CAPACITY = 1024
@@ -57,3 +61,26 @@ def test_a_full_table_takes_nothing_more(device: Any) -> None:
     device.forget(first, first + 1)
     device.remember(64, 128)
     assert device.knows(64)
+
+
+def test_waiting_for_a_queue_needs_one_that_runs(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = open_devices()[0]
+    waited: list[str] = []
+    queue = SimpleNamespace(is_recording=False, keeps_order=True, wait=lambda: waited.append("it"))
+    monkeypatch.setattr(device, "_queue", lambda address: queue)
+    device.wait_for(4096)
+    device.wait_for(0)
+    assert waited == ["it"]
+    queue.is_recording = True
+    with pytest.raises(QueueRecordingError, match="nothing runs that can be waited for"):
+        device.wait_for(4096)
+
+
+def test_a_block_is_what_the_driver_allocated(fake: Any) -> None:
+    device = open_devices()[0]
+    fake.memory_range = lambda pointer: (pointer - 16, 64)
+    assert device.block_of(4096) == MemoryBlock(4080, 4144, "device")
+    fake.memory_type = lambda pointer: 0
+    assert device.block_of(4096) is None

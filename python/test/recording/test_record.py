@@ -18,6 +18,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import load_folder, put
+from triton_xe.runtime.level_zero.errors import QueueRecordingError
 from triton_xe.runtime.recording import folder, recorder
 from triton_xe.runtime.recording.recorder import Filter
 
@@ -316,6 +317,30 @@ def test_a_limit_and_a_full_disk_do_not_stop_the_program(
         kernel[(1,)](x, x, out, 128, BLOCK=128)
     assert torch.equal(out, x + x)
     assert len(folder.recordings(records.path)) == 1
+
+
+class Capturing:
+    """A GPU whose queue is recorded into a graph."""
+
+    is_dry = is_simulated = False
+
+    def __init__(self) -> None:
+        self.launches: list[Any] = []
+
+    def wait_for(self, stream: int) -> None:
+        raise QueueRecordingError(f"stream {stream} is recorded into a graph")
+
+    def launch(self, kernel: Any, grid: Any, values: Any, **how: Any) -> None:
+        self.launches.append((grid, values, how))
+
+
+def test_what_a_graph_captures_is_launched_and_not_recorded(records: Any) -> None:
+    device = Capturing()
+    made = recorder.recorder(lambda _: pytest.fail("nothing is to be recorded"), "k", ("i32",))
+    with pytest.warns(RuntimeWarning, match="launch 1 of kernel 'k' is not recorded: stream 7"):
+        made.launch(recorder.Loaded(device, None, b""), ("n",), (1, 1, 1), (5,), stream=7)
+    assert device.launches == [((1, 1, 1), (5,), {"stream": 7})]
+    assert not records.path.exists()
 
 
 def test_random_memory_is_stored_and_other_memory_compressed(records: Any) -> None:
