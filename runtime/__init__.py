@@ -1,7 +1,7 @@
 """Devices that run kernels: Level Zero and the simulator.
 
-With neither triton nor torch: `open_device`, `put`, `get`, `time_ms` and `load_folder`.  The names
-are loaded when they are used, so that importing this package costs nothing.
+With neither triton nor torch: `open_device`, `put`, `get`, `time_ms`, `load_folder` and
+`load_bundle`.  The names are loaded when they are used: importing this package costs nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from triton_xe.runtime.bundle import load_bundle
     from triton_xe.runtime.folder import load_folder
     from triton_xe.runtime.opening import get, open_device, put, time_ms
 
 _HOMES = {"open_device": "opening", "put": "opening", "get": "opening", "time_ms": "opening",
-          "load_folder": "folder"}
+          "load_folder": "folder", "load_bundle": "bundle"}
 
-__all__ = ["get", "load_folder", "open_device", "put", "time_ms"]
+__all__ = ["get", "load_bundle", "load_folder", "open_device", "put", "time_ms"]
 
 
 def __getattr__(name: str) -> Any:

@@ -130,7 +130,7 @@ class FolderKernel:
 
     def _value(self, parameter: Parameter, value: Any) -> int | float:
         try:
-            number = _number(parameter.type, value)
+            number = number_of(parameter.type, value)
         except (TypeError, ValueError) as error:
             raise DeviceError(
                 f"kernel {self.description.kernel!r}: {parameter.name} is {parameter.triton}, got "
@@ -204,7 +204,7 @@ def _check_digest(description: Description, binary: bytes) -> None:
         )
 
 
-def _number(kind: str, value: Any) -> int | float:
+def number_of(kind: str, value: Any) -> int | float:
     """What is passed for a value; `TypeError` or `ValueError` for one of another kind."""
     if kind == "ptr":
         return _address(value)

@@ -198,6 +198,15 @@ def by_ip_version(ip_version: tuple[int, ...]) -> tuple[Target, bool]:
     return TARGETS[_BY_GENERATION.get(generation, "mtl")], False
 
 
+def releases_of(name: str) -> tuple[tuple[int, int], ...]:
+    """The releases (major, minor of the IP version) of a device.
+
+    >>> releases_of("bmg")
+    ((20, 1), (20, 2))
+    """
+    return tuple(sorted({(r[0], r[1]) for r, held in _BY_RELEASE.items() if held == name}))
+
+
 def nearest(
     ip_version: tuple[int, ...], subgroup_sizes: tuple[int, ...], **has: bool
 ) -> tuple[Target, bool]:

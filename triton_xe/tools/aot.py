@@ -17,7 +17,7 @@ from triton_xe.runtime.level_zero.zebin import kernel_facts
 from triton_xe.runtime.spirv_reader import entry_point
 from triton_xe.tools import intel
 
-_C_TYPES = {
+C_TYPES = {
     "ptr": "void *", "i1": "uint8_t ", "i8": "int8_t ", "i16": "int16_t ", "i32": "int32_t ",
     "i64": "int64_t ", "f16": "uint16_t ", "bf16": "uint16_t ", "f32": "float ", "f64": "double ",
 }
@@ -93,11 +93,11 @@ def header(description: Description) -> str:
     """A C header: the sizes of a launch, and a function that sets the arguments and launches."""
     d, prefix = description, re.sub(r"\W", "_", description.kernel).upper()
     x, y, z = d.group_size
-    arguments = "".join(f", {_C_TYPES[p.type]}arg_{_c_name(p.name)}" for p in d.parameters)
+    arguments = "".join(f", {C_TYPES[p.type]}arg_{c_name(p.name)}" for p in d.parameters)
     sets = "".join(
         f"    if (status == ZE_RESULT_SUCCESS)\n"
         f"        status = zeKernelSetArgumentValue(kernel, {n}, sizeof({name}), &{name});\n"
-        for n, name in enumerate(f"arg_{_c_name(p.name)}" for p in d.parameters)
+        for n, name in enumerate(f"arg_{c_name(p.name)}" for p in d.parameters)
     )
     form = "ZE_MODULE_FORMAT_NATIVE" if d.kind == "zebin" else "ZE_MODULE_FORMAT_IL_SPIRV"
     texts = {name: repr(value).replace("*/", "* /") for name, value in d.constants.items()}
@@ -122,7 +122,7 @@ def header(description: Description) -> str:
 #define {prefix}_SLM_BYTES {d.slm_bytes}
 
 /* Launch `grid` programs of `kernel`, made from the module with the name above. */
-static inline ze_result_t {_c_name(d.kernel)}_launch(
+static inline ze_result_t {c_name(d.kernel)}_launch(
     ze_command_list_handle_t list, ze_kernel_handle_t kernel, ze_group_count_t grid{arguments})
 {{
     ze_result_t status = zeKernelSetGroupSize(kernel, {x}, {y}, {z});
@@ -171,5 +171,5 @@ def _check_launches(metadata: Any, name: str) -> None:
         )
 
 
-def _c_name(name: str) -> str:
+def c_name(name: str) -> str:
     return re.sub(r"\W", "_", name)

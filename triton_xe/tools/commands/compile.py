@@ -9,10 +9,13 @@ import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from triton_xe.hardware.target import TARGETS, is_target
+from triton_xe.hardware.target import TARGETS, is_target, known_names
 from triton_xe.hardware.target import target as find_target
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.folder import Description
 
 STAGES = {"ttir": "ttir", "ttgir": "ttgir", "xetile": "xetile", "xegpu": "xegpu", "llvm": "llir",
           "llir": "llir", "spirv": "spv", "spv": "spv"}
@@ -31,24 +34,28 @@ example:
       --signature "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024"
 
 --out DIR writes a folder with the SPIR-V module (with --emit zebin native code), kernel.json and a
-C header; triton_xe.runtime.load_folder(DIR) launches it where triton is not installed.
+C header; triton_xe.runtime.load_folder(DIR) launches it where triton is not installed.  Several
+targets or signatures make a bundle of such folders, bundle.json and one C header: load_bundle(DIR),
+and KERNEL_choose of the header, take the first that fits device and arguments.
 """
 
 
-class _Devices(tuple[str, ...]):
-    """Names of devices to choose from; those of devices that lack a feature are not shown."""
-
-    __slots__ = ()
-
-    def __contains__(self, name: object) -> bool:
-        return is_target(str(name))
+def devices(text: str) -> list[str]:
+    """The names of devices in `bmg,pvc`; also of such that lack a feature."""
+    names = list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if not is_target(name):
+            raise argparse.ArgumentTypeError(f"{name!r} is no device; {known_names(name)}")
+    return names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE::KERNEL",
                         help="a Python file, and a @triton.jit function in it")
-    parser.add_argument("--signature", required=True, help="name=value of each argument")
-    parser.add_argument("--target", default="bmg", choices=_Devices(TARGETS), help="device")
+    parser.add_argument("--signature", required=True, action="append",
+                        help="name=value of each argument; several make a bundle")
+    parser.add_argument("--target", default=["bmg"], type=devices,
+                        help=f"device of {', '.join(TARGETS)}; several (bmg,pvc) make a bundle")
     parser.add_argument("--emit", default="spirv", choices=(*STAGES, *NATIVE), help="stage")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
@@ -66,6 +73,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compile, then print text or write bytes."""
     function = load_kernel(arguments.kernel)
+    if len(arguments.signature) > 1 or len(arguments.target) > 1:
+        return write_variants(function, arguments)
+    (arguments.signature,), (arguments.target,) = arguments.signature, arguments.target
+    kernel = compiled(function, arguments)
+    if arguments.out is not None:
+        for path in write_out(kernel, function, arguments)[1]:
+            print(path)
+        return 0
+    emit(_stage(kernel, arguments.emit, arguments.target), arguments.output)
+    return 0
+
+
+def compiled(function: Any, arguments: argparse.Namespace) -> Any:
+    """The kernel for one device and one signature."""
     options = {
         "num_warps": arguments.num_warps,
         "num_stages": arguments.num_stages,
@@ -75,13 +96,27 @@ def run(arguments: argparse.Namespace) -> int:
     from triton.errors import TritonError
 
     try:
-        kernel = compile_kernel(function, arguments.signature, arguments.target, options)
+        return compile_kernel(function, arguments.signature, arguments.target, options)
     except TritonError as error:
         raise ValueError("\n".join([str(error), *getattr(error, "__notes__", ())])) from error
-    if arguments.out is not None:
-        write_out(kernel, function, arguments)
-        return 0
-    emit(_stage(kernel, arguments.emit, arguments.target), arguments.output)
+
+
+def write_variants(function: Any, arguments: argparse.Namespace) -> int:
+    """Write a bundle: each signature for each device in a folder of its own, and what chooses."""
+    from triton_xe.tools.bundles import write_bundle
+
+    if arguments.out is None:
+        raise ValueError("several targets or signatures make a bundle; name its folder with --out")
+    written = {}
+    for target in arguments.target:
+        for number, signature in enumerate(arguments.signature):
+            name = f"{target}-{number}"
+            one = argparse.Namespace(**vars(arguments) | {
+                "target": target, "signature": signature, "out": arguments.out / name})
+            written[name], paths = write_out(compiled(function, one), function, one)
+            print(paths[0])
+    for path in write_bundle(arguments.out, function.arg_names, written):
+        print(path)
     return 0
 
 
@@ -91,8 +126,10 @@ def default_guards(arguments: argparse.Namespace) -> str:
     return "kernel" if is_binary else "launch"
 
 
-def write_out(kernel: Any, function: Any, arguments: argparse.Namespace) -> None:
-    """Write the folder and say what is in it."""
+def write_out(
+    kernel: Any, function: Any, arguments: argparse.Namespace
+) -> tuple[Description, list[Path]]:
+    """Write the folder; its description, and what is in it."""
     from triton_xe.runtime.folder import DESCRIPTION
     from triton_xe.tools import aot
 
@@ -102,8 +139,8 @@ def write_out(kernel: Any, function: Any, arguments: argparse.Namespace) -> None
     description = aot.write_folder(
         arguments.out, kernel, arguments.target, *source, native=arguments.emit == "zebin"
     )
-    for name in (description.binary, DESCRIPTION, description.header):
-        print(arguments.out / name)
+    names = (description.binary, DESCRIPTION, description.header)
+    return description, [arguments.out / name for name in names]
 
 
 def load_kernel(spelling: str) -> Any:
