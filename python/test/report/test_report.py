@@ -69,6 +69,20 @@ def test_every_stage_names_the_line_of_the_product(gemm):
         assert any(words in line for line in lines), name
 
 
+@pytest.mark.intel_compiler
+def test_products_of_the_assembly_are_from_the_line_of_the_product(gemm):
+    dot = line_of("acc = tl.dot(a, b, acc)")
+    load = line_of("a = tl.load(a_ptrs, mask=k[None, :] < left")
+    text = re.search(r'id="stage-asm">(.*?)</div></div>', gemm, re.DOTALL)[1] + "</div>"
+    lines = dict.fromkeys(("dpas.", "load_block2d", "store_block2d"))
+    for words in lines:
+        found = re.findall(rf'<div(?: data-l="(\d+)")?>[^<]*{re.escape(words)}', text)
+        lines[words] = set(filter(None, found))
+    assert lines["dpas."] == {str(dot)}
+    assert str(load) in lines["load_block2d"]
+    assert lines["store_block2d"] == {str(line_of("tl.store(c_ptr + at, acc.to("))}
+
+
 def test_the_page_needs_nothing_but_itself(gemm):
     assert not re.search(r"(?:src|href)\s*=|@import|url\(|fetch\(", gemm)
     assert set(re.findall(r"https?://[^'\" <]+", gemm)) <= {"http://www.w3.org/2000/svg"}

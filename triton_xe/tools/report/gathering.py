@@ -20,6 +20,7 @@ from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import assembly, intel
 from triton_xe.tools.exact import exact_issue
+from triton_xe.tools.report.native_lines import with_lines
 from triton_xe.tools.report.stages import Stage, stage
 
 STAGES = ("ttgir", "xetile", "xegpu", "llir")
@@ -87,9 +88,9 @@ def timed(kernel: Any, device: str, file: str, launch: Launch, listing: str = ""
                  {line: cost for (name, line), cost in costs.items() if name == file})
 
 
-def listing_of(kernel: Any, device: str) -> str:
-    """The assembly of a kernel by Intel's compiler."""
-    built = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
+def listing_of(kernel: Any, device: str, module: bytes = b"") -> str:
+    """The assembly of a kernel by Intel's compiler, or of another module of it."""
+    built = intel.compile_spirv(module or kernel.asm["spv"], device, kernel.metadata.build_flags)
     (listing,) = built.asm.values()
     return listing
 
@@ -123,7 +124,11 @@ def gathered(
     if exact and missing:
         raise DeviceError(f"--exact counts instructions of native code: {missing}")
     listing = "" if missing else listing_of(kernel, device)
-    texts = {name: kernel.asm[name] for name in STAGES} | ({"asm": listing} if listing else {})
+    texts = {name: kernel.asm[name] for name in STAGES}
+    if listing:
+        name = entry_name(kernel.asm["spv"], kernel.metadata.name)
+        lined = with_lines(kernel.asm["spv"], name, file)
+        texts["asm"] = listing_of(kernel, device, lined)
     stages = [stage(name, text, file) for name, text in texts.items()]
     return Report(
         kernel.metadata.name, device, find_target(device).product, file,

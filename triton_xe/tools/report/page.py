@@ -121,7 +121,9 @@ def _split(report: Report) -> str:
 
 
 def _no_assembly(report: Report) -> str:
-    return f" No assembly: {escape(report.why_not_native)}." if report.why_not_native else ""
+    if report.why_not_native:
+        return f" No assembly: {escape(report.why_not_native)}."
+    return " The assembly was compiled with lines for this page, which may move instructions."
 
 
 def _source(report: Report) -> str:

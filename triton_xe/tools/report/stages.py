@@ -12,6 +12,7 @@ _ARGUMENT = re.compile(r" loc\((?:#loc\d*|\"\w+\"\(#loc\d*\))\)(?=[,)])")
 _PLACE = re.compile(r'"([^"]+)":(\d+):\d+')
 _NUMBER = re.compile(r"#loc\d*")
 _NODE = re.compile(r'^!(\d+) = !\{ ?!"(.*)", i32 (\d+), i32 \d+ ?\}$')
+_SAID = re.compile(r"^// (?:File: (.*?)|Line (\d+)(?::.*)?)\s*$")
 _ATTACHED = re.compile(r", !xe\.at !(\d+)")
 
 
@@ -25,9 +26,8 @@ class Stage:
 
 def stage(name: str, text: str, file: str) -> Stage:
     """The lines of a stage that came from `file`."""
-    if name == "asm":
-        return Stage(name, tuple((line, 0) for line in _instructions(text)))
-    return Stage(name, tuple((_llvm if name == "llir" else _mlir)(text, file)))
+    readers = {"llir": _llvm, "asm": _listing}
+    return Stage(name, tuple(readers.get(name, _mlir)(text, file)))
 
 
 def _mlir(text: str, file: str) -> list[tuple[str, int]]:
@@ -63,8 +63,19 @@ def _llvm(text: str, file: str) -> list[tuple[str, int]]:
     return found
 
 
-def _instructions(listing: str) -> list[str]:
-    """A listing without the table of its variables."""
-    return [line for line in listing.splitlines() if not line.startswith("//.")]
+def _listing(text: str, file: str) -> list[tuple[str, int]]:
+    """A listing without the table of its variables; its comments say lines and files."""
+    found: list[tuple[str, int]] = []
+    number, is_here = 0, True
+    for line in text.splitlines():
+        said = _SAID.match(line)
+        if said is not None and said[1]:
+            is_here = said[1] == file
+        elif said is not None:
+            number = int(said[2])
+        elif line.strip() and not line.startswith(("//.", "// +", "// |")):
+            is_instruction = line[0] in " (" and not line.lstrip().startswith("//")
+            found.append((line, number if is_instruction and is_here else 0))
+    return found
 
 
