@@ -238,7 +238,8 @@ class _Walk:
     def since_arrival(self, wait: BarrierWaitOp) -> bool:
         """Whether something was accessed between the halves of a barrier."""
         op = wait.prev_op
-        while op is not None and not isinstance(op, BarrierArriveOp):
+        while not isinstance(op, BarrierArriveOp) or op.number != wait.number:
+            assert op is not None, "a wait has its arrival in its block"
             if any(type(inner) is CallOp or self.order.earlier(inner) for inner in op.walk()):
                 return True
             op = op.prev_op

@@ -17,16 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
+    IntegerAttr,
     ModuleOp,
     StringAttr,
     TensorType,
     UnitAttr,
+    i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -251,35 +253,47 @@ def _dpas(call: Call) -> list[SSAValue]:
 
 
 def _arrive(call: Call) -> list[SSAValue]:
-    """Followed by a wait in its block: which one it is for is known."""
-    if _next_barrier(call.op) != "xe.barrier_wait":
+    """Followed by its wait in the same block: which one that is, is known."""
+    following = call.op.next_op
+    while following is not None and _half(following) not in _halves(call):
+        following = following.next_op
+    if following is None or _half(following) != _halves(call)[1]:
         raise UnsupportedError(
             "barrier_arrive without a barrier_wait behind it in the same block of code")
-    Rewriter.insert_op(xe.BarrierArriveOp(), call.at)
-    return []
-
-
-def _next_barrier(op: Operation) -> str:
-    """The next half of a barrier in an operation's block."""
-    following = op.next_op
-    while following is not None:
-        if isinstance(following, InlineAsmOp) and following.asm_string.data in _HALVES:
-            return following.asm_string.data
-        following = following.next_op
-    return ""
+    return _placed(call, xe.BarrierArriveOp)
 
 
 def _wait(call: Call) -> list[SSAValue]:
-    before = call.op.prev_op
-    while before is not None and not isinstance(before, xe.BarrierArriveOp | xe.BarrierWaitOp):
+    """After its arrival, which is raised already."""
+    before, number = call.op.prev_op, _number(call)
+    while before is not None and not (
+        isinstance(before, xe.HalfBarrierOp) and before.number == number
+    ):
         before = before.prev_op
     if not isinstance(before, xe.BarrierArriveOp):
         raise UnsupportedError("barrier_wait without a barrier_arrive before it in the same block")
-    Rewriter.insert_op(xe.BarrierWaitOp(), call.at)
+    return _placed(call, xe.BarrierWaitOp)
+
+
+def _half(op: Operation) -> str:
+    return op.asm_string.data if isinstance(op, InlineAsmOp) else ""
+
+
+def _halves(call: Call) -> list[str]:
+    """The texts of the halves of a barrier."""
+    _, space, number = call.op.asm_string.data.partition(" ")
+    return [f"{PREFIX}{name}{space}{number}" for name in ("barrier_arrive", "barrier_wait")]
+
+
+def _number(call: Call) -> IntegerAttr[Any] | None:
+    return IntegerAttr(int(call.options["number"]), i32) if "number" in call.options else None
+
+
+def _placed(call: Call, half: type[xe.HalfBarrierOp]) -> list[SSAValue]:
+    Rewriter.insert_op(half(number=_number(call)), call.at)
     return []
 
 
-_HALVES = ("xe.barrier_arrive", "xe.barrier_wait")
 CALLS: dict[str, Callable[[Call], list[SSAValue]]] = {
     "load_2d": _load_2d, "store_2d": _store_2d, "prefetch_2d": _prefetch_2d, "dpas": _dpas,
     "barrier_arrive": _arrive, "barrier_wait": _wait,

@@ -210,16 +210,26 @@ def prefetch_2d(matrix: Any, offsets: Any, shape: Any, _semantic: Any = None) ->
 
 
 @_operation
-def barrier_arrive(_semantic: Any = None) -> None:
+def barrier_arrive(number: Any = None, _semantic: Any = None) -> None:
     """Tell the work-group that this warp is here; memory written before is visible behind
-    `barrier_wait`."""
-    _call("barrier_arrive", [], [], _semantic)
+    `barrier_wait`.
+
+    With a number from 1 to 31 it is a named barrier: other barriers may stand before its wait.
+    """
+    _call("barrier_arrive" + _named(number), [], [], _semantic)
 
 
 @_operation
-def barrier_wait(_semantic: Any = None) -> None:
+def barrier_wait(number: Any = None, _semantic: Any = None) -> None:
     """Wait until all warps of the work-group have arrived."""
-    _call("barrier_wait", [], [], _semantic)
+    _call("barrier_wait" + _named(number), [], [], _semantic)
+
+
+def _named(number: Any) -> str:
+    number = plain(number)
+    if number is not None and not 1 <= number <= 31:
+        raise ValueError(f"barriers have numbers from 1 to 31, not {number}")
+    return "" if number is None else f" number={number}"
 
 
 __all__ = [

@@ -81,10 +81,11 @@ TTG_LAYOUTS: list[type[LayoutAttr]] = [
     _layout(mnemonic)
     for mnemonic in (
         "blocked", "slice", "dot_op", "linear", "generic_linear", "swizzled_shared",
-        "padded_shared", "shared_linear", "nvmma_shared",
+        "padded_shared", "shared_linear", "nvmma_shared", "amd_rotating_shared", "nvidia_mma",
+        "amd_mfma", "amd_wmma",
     )
 ]  # fmt: skip
-"""nvmma_shared is what stock passes may give a tensor descriptor; no message here uses it."""
+"""Those of other vendors' matrix units say where elements are like any other."""
 _CLASSES: dict[str, type[LayoutAttr]] = {
     **{cls.name: cls for cls in TTG_LAYOUTS}, DpasAttr.name: DpasAttr
 }  # fmt: skip

@@ -131,22 +131,26 @@ class PrefetchedOp(FieldOp):
     assembly_format = "$value attr-dict `:` type($value)"
 
 
+class HalfBarrierOp(FieldOp, ABC):
+    """One half of the work-group's barrier, or of the named barrier with a number."""
+
+    number = opt_prop_def(IntegerAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+
 @irdl_op_definition
-class BarrierArriveOp(FieldOp):
+class BarrierArriveOp(HalfBarrierOp):
     """Tell the other subgroups of the work-group that this one is here; `xe.barrier_wait` waits."""
 
     name = "xe.barrier_arrive"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "attr-dict"
 
 
 @irdl_op_definition
-class BarrierWaitOp(FieldOp):
+class BarrierWaitOp(HalfBarrierOp):
     """Wait until all subgroups of the work-group have arrived."""
 
     name = "xe.barrier_wait"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "attr-dict"
 
 
 @irdl_op_definition

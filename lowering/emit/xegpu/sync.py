@@ -109,6 +109,12 @@ def lower_nbarrier_wait(em: Emitter, op: NbarrierWaitOp) -> None:
 @lowers(xe.BarrierArriveOp)
 def lower_barrier_arrive(em: Emitter, op: xe.BarrierArriveOp) -> None:
     """What was written before becomes visible: a release of shared local and global memory."""
+    if op.number is not None:
+        _fence_all(em, RELEASE_ALL)
+        subgroups = I8(em.state.num_warps)
+        em.call(genisa.NAMED_BARRIER_SIGNAL,
+                [I8(op.number.value.data), I16(BOTH), subgroups, subgroups])
+        return
     em.has_arrived = True
     em.call(spirv.BARRIER_ARRIVE, [I32(WORK_GROUP), I32(WORK_GROUP), I32(RELEASE_ALL)])
 
@@ -116,8 +122,17 @@ def lower_barrier_arrive(em: Emitter, op: xe.BarrierArriveOp) -> None:
 @lowers(xe.BarrierWaitOp)
 def lower_barrier_wait(em: Emitter, op: xe.BarrierWaitOp) -> None:
     """What the others wrote before they arrived is visible: an acquire."""
+    if op.number is not None:
+        em.call(genisa.NAMED_BARRIER_WAIT, [I8(op.number.value.data)])
+        _fence_all(em, ACQUIRE_ALL)
+        return
     em.has_arrived = False
     em.call(spirv.BARRIER_WAIT, [I32(WORK_GROUP), I32(WORK_GROUP), I32(ACQUIRE_ALL)])
+
+
+def _fence_all(em: Emitter, semantics: int) -> None:
+    """Named barriers order no memory."""
+    em.call(spirv.MEMORY_BARRIER, [I32(WORK_GROUP), I32(semantics)])
 
 
 @lowers(FenceOp)

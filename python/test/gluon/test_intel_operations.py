@@ -14,7 +14,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from triton.experimental.gluon.language import intel
 
 from examples.gluon_matmul import MATRIX, gluon_matmul, gluon_matmul_kernel
-from triton_xe.errors import UnsupportedError
+from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.layout import DotOperandEncoding, to_linear_layout
 
 DTYPES = {torch.float16: 2, torch.bfloat16: 2, torch.int8: 4, torch.float32: 1}
@@ -212,3 +212,31 @@ def test_halves_of_barriers_that_do_not_match_are_refused(kind, why):
     out = torch.zeros(64, dtype=torch.int32, device="xpu")
     with pytest.raises(UnsupportedError, match=why):
         neighbours[(1,)](out, out, kind, num_warps=4)
+
+
+@gluon.jit
+def two_barriers(p_ptr, out_ptr, NUMBER: gl.constexpr, LANES: gl.constexpr):
+    """What the next warp wrote, with a barrier of all between the halves of a named one."""
+    layout: gl.constexpr = gl.BlockedLayout([1], [LANES], [4], [0])
+    at = gl.arange(0, 64, layout)
+    gl.store(out_ptr + at, gl.load(p_ptr + at) + 1)
+    intel.barrier_arrive(NUMBER)
+    x = gl.convert_layout(gl.load(p_ptr + 64 + at), gl.BlockedLayout([2], [LANES], [4], [0]))
+    x = gl.convert_layout(x, layout)
+    intel.barrier_wait(NUMBER)
+    gl.store(p_ptr + at, gl.load(out_ptr + (at + 16) % 64) + x)
+
+
+def test_named_barriers():
+    x = torch.arange(128, dtype=torch.int32)
+    p, out = x.to("xpu"), torch.zeros(64, dtype=torch.int32, device="xpu")
+    kernel = two_barriers[(1,)](p, out, 3, 16, num_warps=4)
+    assert torch.equal(p.cpu()[:64], (x[:64] + 1).roll(-16) + x[64:])
+    assert "threadgroupnamedbarriers.signal" in kernel.asm["llir"]
+
+
+def test_named_barriers_that_a_device_has_not_are_refused():
+    with pytest.raises(XeError, match="dg2 has no"):
+        compiled(two_barriers, "dg2", {"NUMBER": 3, "LANES": 8}, 8, pointer="*i32", num_warps=4)
+    with pytest.raises(CompilationError, match="1 to 31"):
+        compiled(two_barriers, "bmg", {"NUMBER": 32, "LANES": 16}, pointer="*i32", num_warps=4)

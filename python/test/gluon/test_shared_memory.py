@@ -9,6 +9,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 ROWS = gl.BlockedLayout([1, 1], [1, 16], [4, 1], [1, 0])
+FOREIGN = gl.NVMMADistributedLayout(version=[2, 0], warps_per_cta=[2, 2], instr_shape=[16, 8])
 COLUMNS = gl.BlockedLayout([2, 4], [4, 4], [2, 2], [0, 1])
 IDENTITY = gl.PaddedSharedLayout.with_identity_for
 SHARED = [
@@ -225,3 +226,14 @@ def test_more_than_there_is_is_refused():
     large = gl.BlockedLayout([1, 4], [2, 8], [8, 2], [1, 0])
     with pytest.raises(triton.OutOfResources, match="shared memory"):
         huge[(1,)](x.to("xpu"), SHARED[0], large, num_warps=16)
+
+
+@pytest.mark.parametrize("layout", [
+    FOREIGN, gl.amd.AMDWMMALayout(version=1, transposed=True, warp_bases=[[0, 1], [1, 0]])])
+def test_layouts_of_other_vendors_are_layouts(layout):
+    """Their matrix units are not needed to hold elements as they do; they have 32 lanes."""
+    x = torch.randn(64, 64)
+    out = torch.empty(4096 + 512, device="xpu")
+    move[(1,)](x.to("xpu"), out, layout, gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0]),
+               SHARED[0], 1, num_warps=4, warp_size=32)
+    assert torch.equal(out.cpu()[:4096].view(64, 64), x.T)
