@@ -112,6 +112,12 @@ def test_events_read_the_clock_of_the_device(tensors):
     assert 0.001 < ms < 1
 
 
+def test_an_operator_does_not_read_what_it_only_writes(tensors):
+    x, y = tensors
+    ms = triton.testing.do_bench(lambda: torch.add(x, x, out=y))
+    assert triton.testing.do_bench(lambda: x + x) == pytest.approx(ms, rel=0.01)
+
+
 def test_products_of_torch_take_the_time_of_the_matrix_unit():
     a = torch.zeros(1024, 1024, dtype=torch.float16, device="xpu")
     seconds = triton.testing.do_bench(lambda: a @ a) * 1e-3

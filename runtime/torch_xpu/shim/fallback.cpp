@@ -138,7 +138,8 @@ class Call {
   void find_device() {
     for (auto i = first_; i < stack_->size(); ++i) {
       const auto& value = (*stack_)[i];
-      note_tensors(value);
+      bool is_read = !op_.schema().arguments()[i - first_].is_out();
+      note_tensors(value, is_read);
       if (value.isDevice() && value.toDevice().is_xpu() && device_ < 0) {
         device_ = checked_device(value.toDevice().index());
       } else if (value.isGenerator() && device_ < 0 && value.toGenerator().device().is_xpu()) {
@@ -150,21 +151,23 @@ class Call {
     }
   }
 
-  void note_tensors(const IValue& value) {
+  void note_tensors(const IValue& value, bool is_read) {
     if (value.isTensor()) {
-      note_tensor(value.toTensor());
+      note_tensor(value.toTensor(), is_read);
     } else if (value.isList()) {
       for (const IValue& inner : value.toListRef()) {
-        note_tensors(inner);
+        note_tensors(inner, is_read);
       }
     }
   }
 
-  void note_tensor(const at::Tensor& tensor) {
+  void note_tensor(const at::Tensor& tensor, bool is_read) {
     if (!tensor.defined()) {
       return;
     }
-    traffic_.read += bytes_of(tensor);
+    if (is_read) {
+      traffic_.read += bytes_of(tensor);
+    }
     auto device = tensor.device();
     if (device.is_cpu() && tensor.dim() == 0) {
       return;
