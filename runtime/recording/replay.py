@@ -34,6 +34,8 @@ class Outcome:
     """On the device's clock; NaN for a run with a finding, and where the device has no time."""
     after: Memory
     seconds: float
+    is_whole: bool
+    """Whether the kernel ran to its end."""
 
 
 @dataclass(frozen=True)
@@ -160,21 +162,32 @@ class Replay:
 
     def run(self, *, sanitize: bool = False, programs: Sequence[int] | None = None) -> Outcome:
         """Launch with the memory that was recorded, and give what came of it."""
+        if (sanitize or programs is not None) and not self.device.is_simulated:
+            raise DeviceError("a GPU runs whole launches, without checks: leave --device away")
         for number, data in self.before.items():
             self.placed.write(number, data)
         for number, map_ in self.unwritten.items():
             self._maps[number][:] = map_
         finding, start, end = None, self.device.record_event(), None
         began = time.perf_counter()
+        buffers = {k: self._buffer() for k, each in enumerate(self.recording.arguments)
+                   if each.triton == REPORTS}
         try:
-            self._launch(sanitize, programs)
+            self._launch(buffers, sanitize, programs)
             end = self.device.record_event()
+            for buffer in buffers.values():
+                buffer.report()
             self.device.synchronize()
         except DeviceError as error:
             finding = finding_of(error)
         seconds = time.perf_counter() - began
         after = {number: self.placed.read(number) for number in self.before}
-        return Outcome(finding, self._elapsed(start, end), after, seconds)
+        return Outcome(finding, self._elapsed(start, end), after, seconds, end is not None)
+
+    def _buffer(self) -> DebugBuffer:
+        """For what the kernel prints and asserts."""
+        program = self.recording.program
+        return DebugBuffer(self.device, program.kernel, program.sites)
 
     def _elapsed(self, start: Any, end: Any) -> float:
         """NaN for a run that did not end, and where the device has no time of it."""
@@ -183,21 +196,16 @@ class Replay:
         except DeviceError:
             return float("nan")
 
-    def _launch(self, sanitize: bool, programs: Sequence[int] | None) -> None:
+    def _launch(
+        self, buffers: dict[int, DebugBuffer], sanitize: bool, programs: Sequence[int] | None
+    ) -> None:
         simulated = {"sanitize": sanitize, "programs": programs, "tensors": self._tensors()}
         asked: dict[str, Any] = simulated if self.device.is_simulated else {}
-        if not asked and (sanitize or programs is not None):
-            raise DeviceError("a GPU runs whole launches, without checks: leave --device away")
-        program, values = self.recording.program, list(self.values)
-        reports = [k for k, each in enumerate(self.recording.arguments) if each.triton == REPORTS]
-        buffers = [DebugBuffer(self.device, program.kernel, program.sites) for _ in reports]
-        for k, buffer in zip(reports, buffers, strict=True):
-            values[k] = buffer.pointer
+        values = [buffers[k].pointer if k in buffers else value
+                  for k, value in enumerate(self.values)]
         self.device.launch(
             self.kernel, self.recording.grid, values,
             cooperative=self.recording.cooperative and programs is None, **asked)
-        for buffer in buffers:
-            buffer.report()
 
     def _tensors(self) -> Any:
         """What the simulator's checks are told of tensors; of arrays of the host the name."""

@@ -158,7 +158,7 @@ def _check(replay: Replay, arguments: argparse.Namespace) -> None:
 
 
 def _say_times(result: Result, replay: Replay, runs: list[Outcome]) -> None:
-    ended = [each.milliseconds for each in runs if each.finding is None]
+    ended = [each.milliseconds for each in runs if each.is_whole]
     times = [each for each in ended if each == each]
     result.milliseconds = times
     how = f"{statistics.median(times):.4g} ms on its clock" if times else (
@@ -190,8 +190,9 @@ def _say_differences(
 ) -> list[Difference]:
     from triton_xe.runtime.recording.compare import differences
 
-    if replay.recording.changed is None:
-        result.lines.append(f"  nothing to compare with: {replay.why_nothing_to_compare}")
+    why = replay.why_nothing_to_compare
+    if why or not all(each.is_whole for each in runs):
+        result.lines.append(f"  nothing to compare: {why or 'it did not run to its end'}")
         result.is_wrong = True
         return []
     asked = (arguments.rtol, arguments.atol)
