@@ -171,7 +171,8 @@ def _compare_and_record(
                 cells.store(w.term(0, old_read.type), read_at)
             cells.store(site, block[Entry.WRITE_SITES])
         with w.otherwise():
-            kept = w.variable(_merged_read(w, old_read, new, owner, after_read))
+            before = after_read | _earlier(old_read, owner)
+            kept = w.variable(_merged_read(w, old_read, new, owner, before))
             with w.when(published):
                 joins = _crossing(old_read, owner, after_read) & cells.active
                 with _distinct(w, old_read, joins) as (old, alike):
@@ -238,11 +239,20 @@ def _ordered(w: Checks, old: Value, owner: Value, slm: Value, since: Value) -> V
     """Cells that cannot clash: unused, atomic like the new access, of this subgroup, or before
     one more barrier."""
     group = _of_group(old, owner)
-    age = (owner >> PHASE.first) - (old >> PHASE.first) & PHASE.most
-    phase = (age > since) & (old & WARP.full != WARP.full)
+    phase = (_age(old, owner) > since) & (old & WARP.full != WARP.full)
     atomic = (old & owner).has(ATOMIC.full) & (group | ~w.flag(Kind.LOCAL))
     free = (old == 0) | _of_subgroup(old, owner) | atomic
     return free | group & phase | ~group & slm
+
+
+def _age(old: Value, owner: Value) -> Value:
+    """Barriers since an access."""
+    return (owner >> PHASE.first) - (old >> PHASE.first) & PHASE.most
+
+
+def _earlier(old: Value, owner: Value) -> Value:
+    """Cells of this work-group's reads before the last barrier, or of scalars."""
+    return _of_group(old, owner) & (_age(old, owner) > 0)
 
 
 def _crossing(old: Value, owner: Value, ordered: Value) -> Value:

@@ -282,3 +282,18 @@ def test_atomic_that_reaches_another_tensor() -> None:
     add_at[(1,)](first, 63)
     with pytest.raises(SimulatorTrap, match=r"out-of-bounds atomic .*'out'"):
         add_at[(1,)](first, (second.data_ptr() - first.data_ptr()) // 4)
+
+
+@triton.jit
+def in_place(x, y, n, BLOCK: tl.constexpr):
+    """Every warp loads one element for itself, which one of them overwrites later."""
+    scale = tl.load(x + tl.load(y))
+    for first in range(0, n, BLOCK):
+        i = first + tl.arange(0, BLOCK)
+        tl.store(x + i, tl.load(x + i, i < n, other=0.0) * scale, i < n)
+
+
+def test_scalar_that_is_overwritten_in_place() -> None:
+    x = torch.full((4096,), 2.0, device="xpu")
+    in_place[(1,)](x, torch.tensor([1500], device="xpu"), 4096, BLOCK=1024, sanitize=True)
+    assert torch.equal(x.cpu(), torch.full((4096,), 4.0))
