@@ -32,12 +32,10 @@ SOURCE_NODE = "xe.at"
 """Metadata of an instruction of the LLVM IR: file, line and column of the user's code."""
 UNFILLED_NODE = "xe.unfilled"
 """Metadata of a masked load that leaves the registers of lanes without one as they are."""
-FITS_NODE = "xe.fits"
-"""Metadata of a comparison without which an operation of the kernel would be undefined; where it
-does not hold, the code after it has some result."""
-PROMISE_NODE = "xe.promise"
-"""Metadata of a comparison that holds where the program keeps what it promises; elements where it
-does not have no defined value."""
+FITS_NODE, PROMISE_NODE, INSIDE_NODE = DEFINED_NODES = "xe.fits", "xe.promise", "xe.inside"
+"""Metadata of comparisons without which an operation of the kernel is undefined; where they do not
+hold, the code after them has some result.  A shift is by less bits than there are; the kernel keeps
+what it promises; an index is in range."""
 FIRST_NODE = "xe.first"
 """Metadata of the first of the stores that one store of a tensor is made of."""
 FALLBACK_NODE = "xe.fallback"

@@ -62,7 +62,7 @@ class Emitter(Writer):
         self.b.before_leaving = self.finish_reads
         self.open_reads: list[OpenRead] = []
         self.values: dict[SSAValue, Any] = {}
-        self.axis = AxisAnalysis()
+        self.axis, self.proven = AxisAnalysis(), AxisAnalysis(trusting=False)
         self.loop_depth = 0
         self.has_arrived = False
         """Between `xe.barrier_arrive` and `xe.barrier_wait`, where no other barrier may stand."""

@@ -81,10 +81,14 @@ def power_of_two_divisor(value: int) -> int:
 
 
 class AxisAnalysis:
-    """Axis facts of the values of one function; answers are remembered."""
+    """Axis facts of the values of one function; answers are remembered.
 
-    def __init__(self) -> None:
+    With `trusting`, what the program states counts as a fact.
+    """
+
+    def __init__(self, *, trusting: bool = True) -> None:
         self._known: dict[SSAValue, AxisInfo] = {}
+        self.trusting = trusting
 
     def info(self, value: SSAValue) -> AxisInfo:
         for needed in operands_first(value, self._known, _FOLLOWED):
@@ -95,7 +99,7 @@ class AxisAnalysis:
     def _hinted(self, value: SSAValue, info: AxisInfo) -> AxisInfo:
         """Facts that the program states itself (tl.multiple_of and its kin)."""
         op = value.owner
-        if not isinstance(op, Operation):
+        if not isinstance(op, Operation) or not self.trusting:
             return info
         fields = []
         for name, have in (

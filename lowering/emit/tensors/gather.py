@@ -15,6 +15,18 @@ from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Splat, from_scalars
 from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.spirv import INSIDE_NODE
+
+
+def _tested(em: Emitter, index: ir.Value, size: int) -> tuple[ir.Value, ir.Value | None]:
+    """An index, and for checks one that is in range, and whether it was."""
+    if not em.state.tests_promises:
+        return index, None
+    limit = ir.Constant(index.type, size)
+    near = em.b.select(em.b.icmp_unsigned("<", index, limit), index, ir.Constant(index.type, 0))
+    inside = em.b.icmp_unsigned("<", index, limit)
+    em.b.mark_fitting(inside, INSIDE_NODE)
+    return near, inside
 
 
 @lowers(GatherOp)
@@ -36,12 +48,14 @@ def lower_gather(em: Emitter, op: GatherOp) -> None:
     held = [coordinate(em, view, d) for d in range(len(shape))]
     out = []
     for register in range(len(view.registers)):
+        index, inside = _tested(em, indices.register(em, register), shape[axis])
         at = [
-            Term(em, indices.register(em, register)).resized(I32).value if d == axis
+            Term(em, index).resized(I32).value if d == axis
             else held[d].register(em, register) for d in range(len(shape))
         ]
         wanted: ir.Value = I32(0)
         for coord, size in zip(at, shape, strict=True):
             wanted = em.b.add(em.b.mul(wanted, I32(size)), coord)
-        out += read(wanted)
+        values = read(wanted)
+        out += [em.b.select(inside, v, v) for v in values] if inside is not None else values
     em.bind(op.result, from_scalars(em, source.kind, out))

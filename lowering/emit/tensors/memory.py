@@ -29,7 +29,7 @@ from triton_xe.lowering.emit.types import (
     vector_of,
 )
 from triton_xe.lowering.surfaces.affine import constant_of
-from triton_xe.lowering.surfaces.axis_info import pointee_bytes
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
 _STORE_POLICIES = {"wb": "wb.wb", "cg": "uc.wb", "cs": "st.wb", "wt": "wt.wb"}
@@ -74,9 +74,11 @@ def lower_int_to_ptr(em: Emitter, op: IntToPtrOp) -> None:
     em.bind(op.result, held if isinstance(held, Registers) else em.b.inttoptr(held, POINTER))
 
 
-def vector_width(em: Emitter, pointer: SSAValue, mask: SSAValue | None, view: View) -> int:
+def vector_width(
+    axis: AxisAnalysis, pointer: SSAValue, mask: SSAValue | None, view: View
+) -> int:
     """How many registers one access of a lane can cover: contiguous, aligned, equally masked."""
-    info = em.axis.info(pointer)
+    info = axis.info(pointer)
     size = pointee_bytes(pointer)
     best = 1
     for dim in range(len(view.shape)):
@@ -88,9 +90,16 @@ def vector_width(em: Emitter, pointer: SSAValue, mask: SSAValue | None, view: Vi
         while run > 1 and (info.contiguity[dim] < run or info.divisibility[dim] < run * size):
             run //= 2
         if mask is not None:
-            run = min(run, em.axis.info(mask).constancy[dim])
+            run = min(run, axis.info(mask).constancy[dim])
         best = max(best, run)
     return best
+
+
+def tests_width(
+    em: Emitter, width: int, pointer: SSAValue, mask: SSAValue | None, view: View
+) -> bool:
+    """Whether accesses are so wide only because of what the program says, which is to be tested."""
+    return em.state.tests_promises and width > vector_width(em.proven, pointer, mask, view)
 
 
 def _consecutive(view: View, dim: int, count: int) -> bool:
@@ -120,7 +129,8 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
                 em.b.inttoptr(value, argument_type(op.result.type)) if pointer else value)
         return
     view = em.view(op.ptr)
-    width = vector_width(em, op.ptr, mask, view)
+    width = vector_width(em.axis, op.ptr, mask, view)
+    tested = tests_width(em, width, op.ptr, mask, view)
     pointers = em.registers(op.ptr)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
     loaded = []
@@ -130,7 +140,8 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         condition = None if conditions is None else conditions.register(em, start)
         align = width * size if kind != I1 else 1
         value = load(em, pointer, kinds, condition, passthrough, align, mode)
-        loaded.append(where_kept(em, value, start, size, pointers, conditions))
+        loaded.append(
+            where_kept(em, value, start, size, pointers, conditions) if tested else value)
     em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
 
 
@@ -141,7 +152,8 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         _scalar_store(em, op, mask)
         return
     view = em.view(op.ptr)
-    width = vector_width(em, op.ptr, mask, view)
+    width = vector_width(em.axis, op.ptr, mask, view)
+    tested = tests_width(em, width, op.ptr, mask, view)
     pointers, values = em.registers(op.ptr), em.registers(op.value)
     conditions = None if mask is None else em.registers(mask)
     once = owns_copy(em, view)
@@ -152,7 +164,9 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
             condition = once if condition is None else em.b.and_(condition, once)
         if start == 0 and width < len(view.registers):
             em.b.begin_store()
-        value = where_kept(em, values.slice(em, start, width), start, size, pointers, conditions)
+        value = values.slice(em, start, width)
+        if tested:
+            value = where_kept(em, value, start, size, pointers, conditions)
         store(em, pointers.register(em, start), value, condition, width * size, policy)
 
 

@@ -22,8 +22,7 @@ def where_kept(
     another address, or another mask, than follows from the first one's; elements have `size` bytes.
     """
     kind = value.type
-    if not em.state.tests_promises or not isinstance(kind, ir.VectorType):
-        return value
+    assert isinstance(kind, ir.VectorType)
     first = em.address(pointers.register(em, start))
     mask = None if conditions is None else conditions.register(em, start)
     wanted = [em.b.add(first, I64(k * size)) for k in range(kind.count)]

@@ -14,10 +14,9 @@ from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Type
 from triton_xe.runtime.simulator.ir.syntax import read_expression, read_instruction
 from triton_xe.runtime.simulator.ir.tokens import TYPES, Line
 from triton_xe.spirv import (
+    DEFINED_NODES,
     FALLBACK_NODE,
     FIRST_NODE,
-    FITS_NODE,
-    PROMISE_NODE,
     SOURCE_NODE,
     UNFILLED_NODE,
 )
@@ -160,8 +159,7 @@ class _ModuleReader:
         instruction.line = line.number
         instruction.debug = nodes.get(SOURCE_NODE, nodes.get("dbg"))
         instruction.unfilled = UNFILLED_NODE in nodes
-        instruction.fits = FITS_NODE in nodes
-        instruction.promise = PROMISE_NODE in nodes
+        instruction.defines = next((n for n in DEFINED_NODES if n in nodes), "")
         instruction.first = FIRST_NODE in nodes
         if FALLBACK_NODE in nodes:
             self.versions.append((instruction, nodes[FALLBACK_NODE]))

@@ -177,10 +177,8 @@ class Instruction:
     debug: int | None = None
     unfilled: bool = False
     """A masked load that leaves the registers of lanes without one as they are."""
-    fits: bool = False
-    """A comparison without which an operation of the kernel would be undefined."""
-    promise: bool = False
-    """A comparison that holds where the program keeps what it promises."""
+    defines: str = ""
+    """Of a comparison without which an operation of the kernel is undefined: its metadata."""
     first: bool = False
     """The first of the stores that one store of a tensor is made of."""
     shadow: bool = False

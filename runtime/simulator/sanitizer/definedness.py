@@ -28,6 +28,7 @@ from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
 from triton_xe.runtime.simulator.ir import Block, Builder, Function, Instruction, Operand, Type
 from triton_xe.runtime.simulator.ir.values import Value, Values
+from triton_xe.spirv import FITS_NODE, INSIDE_NODE, PROMISE_NODE
 
 ORIGIN, USE, BLOCK, DPAS, SLM = (
     row.name for row in (own.SHADOW_ORIGIN, own.SHADOW_USE, own.SHADOW_BLOCK, own.SHADOW_DPAS,
@@ -48,6 +49,7 @@ class Why(Enum):
     PROMISE = "promise", (
         "relies on what the kernel says (tl.max_contiguous and its kin), which does not hold")
     SHIFT = "arithmetic", "shifts by the number of bits, or more"
+    GATHER = "out-of-bounds", "takes an element (tl.gather) whose index is out of range"
     CAST = "arithmetic", "makes an integer of a number that is out of its range"
     NAN = "not-finite", "makes a NaN of infinities"
 
@@ -151,8 +153,8 @@ class _Shadows(Values):
         """Why a result may be undefined although no operand is; None if it cannot."""
         if self.reads_suspect(i):
             return Why.UNWRITTEN
-        if i.unfilled or i.fits or i.promise:
-            return Why.MASKED if i.unfilled else Why.SHIFT if i.fits else Why.PROMISE
+        if i.unfilled or i.defines:
+            return _CONDITIONS.get(i.defines, Why.MASKED)
         if i.opcode in _DIVISIONS:
             alone = i.operands[1].local is None or i.operands[1].local in self.uniform
             return None if alone else Why.DIVISION
@@ -283,7 +285,9 @@ class _Shadows(Values):
         if number is None or self.plan.origins[number].why.is_load:
             return _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
         t = shadow_type(i.type)
-        found = self._goes_wrong(i, self.plan.origins[number].why).signed(t.scalar)
+        bad = self._goes_wrong(i, self.plan.origins[number].why)
+        self._note(ORIGIN, [ir.constant(ir.I64, 1), (~self.lane(bad)).operand], number)
+        found = bad.signed(t.scalar)
         if not self._of(*i.operands):
             return found
         return found | _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
@@ -291,7 +295,7 @@ class _Shadows(Values):
     def _goes_wrong(self, i: Instruction, why: Why) -> Value:
         """Per element, whether an operation has no defined result."""
         o = [self.of(x) for x in i.operands]
-        if why in (Why.SHIFT, Why.PROMISE):
+        if i.defines:
             return ~self.of(i.value)
         if why is Why.DIVISION:
             return o[1] == 0
@@ -582,6 +586,7 @@ def _is_block(i: Instruction) -> bool:
     return find(i.callee).definition is block_2d.block_read
 
 
+_CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER}
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
 

@@ -183,12 +183,10 @@ class _Report:
         """Where an undefined value comes from; the address, of a load."""
         f, plan = self.fault, self.state.plan.undefined
         origins = sorted(plan.uses[f.other].origins)
-        loads = [k for k in origins if plan.origins[k].why.is_load]
-        found = _masked_off(self.state.origins, loads, f.sg, f.lane, f.group + 1)
-        if found is not None:
-            return plan.origins[found[0]], found[1]
-        others = [k for k in origins if k not in loads]
-        return plan.origins[(others or loads)[0]], None
+        found = _masked_off(self.state.origins, origins, f.sg, f.lane, f.group + 1)
+        if found is None:
+            return plan.origins[origins[-1]], None
+        return plan.origins[found[0]], found[1]
 
     def unwritten(self) -> str:
         """Of an atomic."""

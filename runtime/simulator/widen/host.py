@@ -165,7 +165,7 @@ def _with_shadows(functions: dict[str, Function], plan: Instrumentation) -> dict
 
 def _begins(i: ir.Instruction) -> bool:
     """Whether undefined values may begin at an instruction."""
-    return i.unfilled or i.fits or i.promise or i.opcode in ("fptosi", "fptoui")
+    return i.unfilled or bool(i.defines) or i.opcode in ("fptosi", "fptoui")
 
 
 def _reachable(functions: dict[str, Function], kernel: Function) -> dict[str, Function]:

@@ -111,3 +111,26 @@ def test_multiple_of_a_number() -> None:
     x, _ = tensors()
     multiple[(1,)](x, 5, BLOCK=256)
     assert "tl.multiple_of" in report(lambda: multiple[(1,)](x, 6, BLOCK=256), 57)
+
+
+@triton.jit
+def pick(x, at, out, n, AXIS: tl.constexpr):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    values = tl.gather(tl.load(x + i * 16 + j), tl.load(at + i * 16 + j), AXIS)
+    tl.store(out + i * 16 + j, values, i < n)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("wrong", [16, -1, 1 << 20])
+def test_index_of_a_gather(axis: int, wrong: int) -> None:
+    x, at = torch.randn(16, 16), torch.randint(0, 16, (16, 16))
+    out = torch.zeros(16, 16, device="xpu")
+    pick[(1,)](x.to("xpu"), at.to("xpu"), out, 16, axis)
+    assert torch.equal(out.cpu(), torch.gather(x, axis, at))
+    at[15, 3] = wrong
+    pick[(1,)](x.to("xpu"), at.to("xpu"), out, 15, axis)
+    text = report(lambda: pick[(1,)](x.to("xpu"), at.to("xpu"), out, 16, axis), 120)
+    assert "index is out of range" in text
+    assert "test_promises.py:119:" in text
+    assert "argument 'out'" in text
+    assert "element (15, 3)" in text
