@@ -36,6 +36,7 @@ _BODIES: dict[Routine, Body] = {
     state.MERGE: checks.merge,
     state.NEW_GROUP: checks.group,
     state.NON_FINITE: checks.non_finite,
+    state.NOTE_LANES: written.note_lanes,
     state.PUBLISH: sync.publish,
     state.REPORT: checks.report,
     state.SURFACE_Y: written.surface_y,

@@ -19,7 +19,6 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import Entry, Kind, Word
-from triton_xe.runtime.simulator.sanitizer.written import note_lanes
 
 
 def check_lanes(w: Checks, *arguments: Value) -> Value:
@@ -46,7 +45,7 @@ def check_lanes(w: Checks, *arguments: Value) -> Value:
 
 def try_lanes(w: Checks, *arguments: Value) -> Value:
     """Whether no active lane's access is at fault; if there may be a fault, nothing is recorded."""
-    mask = w["mask"].bits
+    addresses, mask = w["addresses"], w["mask"].bits
     good = w.variable(mask == 0)
     with w.when(~good.value):
         slm = w.flag(Kind.SLM)
@@ -57,7 +56,12 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
         good.value = _inside(w, block)
         with w.when(good.value & (block[Entry.WRITES] != 0)):
             _record(w, block, slm, good)
-        good.value = note_lanes(w, block, good.value)
+        fresh = (block[Entry.UNWRITTEN] != 0) & w["kind"].has(Kind.WRITE | Kind.NEEDS)
+        with w.when(w.unlikely(good.value & fresh)):
+            space = w.space(addresses.type)
+            w.store(addresses, space)
+            good.value = w.call(s.NOTE_LANES, w["ctx"], block.base, space, mask.to(I64), w["size"],
+                                w["kind"])
     return good.value
 
 

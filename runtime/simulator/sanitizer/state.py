@@ -327,6 +327,7 @@ FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
 MARK = routine("mark", VOID, block=PTR, address=I64, size=I64)
 FRESH = routine("fresh", I1, block=PTR, address=I64, size=I64)
+NOTE_LANES = routine("note_lanes", I1, block=PTR, addresses=PTR, mask=I64, size=I64, kind=I64)
 SURFACE_Y = routine("surface_y", I32, row=I64, base=I64, w1=I32, h1=I32, p1=I32, x=I32, y=I32,
                     row_bytes=I64, rows=I64)
 CLASH = routine("clash", I1, old=I64, new=I64, kind=I64, read=I1)

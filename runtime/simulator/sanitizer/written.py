@@ -34,24 +34,17 @@ def fresh(w: Checks, ctx: Value, block: Value, address: Value, size: Value) -> V
     return found.value
 
 
-def note_lanes(w: Checks, block: Memory, good: Value) -> Value:
-    """Mark what the lanes of a good access write; false if they need what was never written.
-
-    Only for blocks of which something is unwritten.
-    """
-    addresses, mask = w["addresses"], w["mask"].bits
-    result = w.variable(good)
-    with w.when(good & (block[Entry.UNWRITTEN] != 0) & w["kind"].has(Kind.WRITE | Kind.NEEDS)):
-        space = w.space(addresses.type)
-        w.store(addresses, space)
-        memory = Memory(w, space)
-        access = w["ctx"], block.base
-        with w.when(w.flag(Kind.NEEDS)), w.range(0, addresses.type.count) as k:
-            with w.when((mask >> k.to(mask.type)).to(I1)):
-                result.value &= ~w.call(s.FRESH, *access, memory[k], w["size"])
-        with w.when(result.value & w.flag(Kind.WRITE)), w.range(0, addresses.type.count) as k:
-            with w.when((mask >> k.to(mask.type)).to(I1)):
-                w.call(s.MARK, *access, memory[k], w["size"])
+def note_lanes(
+    w: Checks, ctx: Value, block: Value, addresses: Value, mask: Value, size: Value, kind: Value
+) -> Value:
+    """Mark what the lanes of a good access write; false if they need what was never written."""
+    result, memory = w.variable(1, I1), Memory(w, addresses)
+    with w.when(w.flag(Kind.NEEDS)), w.chain(mask) as (rest, slot):
+        slot.value = rest & rest - 1
+        result.value &= ~w.call(s.FRESH, ctx, block, memory[rest.lowest()], size)
+    with w.chain(w.select(result.value & w.flag(Kind.WRITE), mask, 0)) as (rest, slot):
+        slot.value = rest & rest - 1
+        w.call(s.MARK, ctx, block, memory[rest.lowest()], size)
     return result.value
 
 
