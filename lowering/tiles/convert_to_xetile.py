@@ -22,11 +22,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.arith_ext import CmpiOp
-from triton_xe.dialects.layouts import DpasAttr
+from triton_xe.dialects.layouts import DpasAttr, encoding_of
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
+from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_warps
 from triton_xe.lowering.rewriting import (
@@ -73,7 +74,25 @@ def subgroup_shape(kind: Attribute) -> tuple[int, int]:
 def tile_vector(kind: Attribute) -> VectorType[Any]:
     """The vector type of one subgroup's part of a tensor."""
     assert isinstance(kind, TensorType)
+    _check_rectangle(kind)
     return VectorType(kind.element_type, subgroup_shape(kind))
+
+
+def _check_rectangle(kind: TensorType[Attribute]) -> None:
+    """Refuse what warps hold several pieces of: their registers are in no order of a tile."""
+    encoding = encoding_of(kind)
+    operand = encoding if isinstance(encoding, DotOperandEncoding) else None
+    parent = operand.parent if operand else encoding
+    if not isinstance(parent, DpasEncoding):
+        return
+    repeated = [size > most for size, most in zip(kind.get_shape()[-2:], parent.block, strict=True)]
+    if operand:
+        repeated[1 - operand.op_idx] = False
+    if any(repeated):
+        raise UnsupportedError(
+            f"a tensor of {'x'.join(map(str, kind.get_shape()))} elements in {encoding}, where a "
+            "warp holds several rectangles; let repCluster cover a warp's part of it"
+        )
 
 
 class _Conversion:

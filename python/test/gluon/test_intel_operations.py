@@ -50,12 +50,14 @@ def product(
     intel.store_2d(intel.surface(c_ptr, [M, N], [N, 1]), [row, column], total)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("sizes", "blocks", "warps", "cluster", "transposed"),
-    [((64, 64, 64), (64, 64, 32), (2, 2), (4, 2), ""),
-     ((70, 100, 90), (32, 64, 64), (4, 1), (1, 4), ""),
-     ((64, 128, 64), (64, 64, 32), (4, 1), (2, 4), "ab")])
+WHOLE = (64, 64, 64), (64, 64, 32), (2, 2), (4, 2), ""
+CUT = (70, 100, 90), (32, 64, 64), (4, 1), (1, 4), ""
+TRANSPOSED = (64, 128, 64), (64, 64, 32), (4, 1), (2, 4), "ab"
+
+
+@pytest.mark.parametrize(("dtype", "sizes", "blocks", "warps", "cluster", "transposed"), [
+    (torch.float16, *CUT), (torch.float16, *TRANSPOSED), (torch.bfloat16, *WHOLE),
+    (torch.int8, *CUT), (torch.int8, *TRANSPOSED), (torch.float32, *WHOLE)])
 def test_products(dtype, sizes, blocks, warps, cluster, transposed):
     """Also of matrices that messages cannot address, and of transposed ones."""
     m, n, k = sizes
@@ -109,7 +111,7 @@ def copied(p, out, M, N, layout: gl.constexpr):
     intel.store_2d(intel.surface(out, [M, N], [N, 1]), [8, -16], x)
 
 
-@pytest.mark.parametrize("size", [64, 36, 33])
+@pytest.mark.parametrize("size", [64, 33])
 def test_blocks_in_layouts_of_the_program(size):
     """Beyond all edges; where messages cannot address a matrix, without them."""
     x = torch.randint(0, 1000, (40, size), dtype=torch.int32)
@@ -240,3 +242,40 @@ def test_named_barriers_that_a_device_has_not_are_refused():
         compiled(two_barriers, "dg2", {"NUMBER": 3, "LANES": 8}, 8, pointer="*i32", num_warps=4)
     with pytest.raises(CompilationError, match="1 to 31"):
         compiled(two_barriers, "bmg", {"NUMBER": 32, "LANES": 16}, pointer="*i32", num_warps=4)
+
+
+@gluon.jit
+def attend(q_ptr, k_ptr, v_ptr, o_ptr, N, SCORES: gl.constexpr, OUT: gl.constexpr):
+    """Attention of 64 rows, depth 64: products whose results are operands, reductions by rows."""
+    rows: gl.constexpr = gl.SliceLayout(1, SCORES.result([64, 32]))
+    out_rows: gl.constexpr = gl.SliceLayout(1, OUT.result([64, 64]))
+    k, v = intel.surface(k_ptr, [64, N], [1, 64]), intel.surface(v_ptr, [N, 64], [64, 1])
+    q = intel.load_2d(
+        intel.surface(q_ptr, [64, 64], [64, 1]), [0, 0], [64, 64], SCORES.operand(0, [64, 64]))
+    top = gl.full([64], -1e30, gl.float32, rows)
+    total = gl.zeros([64], gl.float32, rows)
+    acc = gl.zeros([64, 64], gl.float32, OUT.result([64, 64]))
+    for at in range(0, N, 32):
+        keys = intel.load_2d(k, [0, at], [64, 32], SCORES.operand(1, [64, 32]))
+        s = intel.dpas(q, keys, gl.zeros([64, 32], gl.float32, SCORES.result([64, 32])))
+        higher = gl.maximum(top, gl.max(s, 1))
+        p = gl.exp(s - higher[:, None])
+        scale = gl.exp(top - higher)
+        total = total * scale + gl.sum(p, 1)
+        acc = acc * gl.convert_layout(scale, out_rows)[:, None]
+        p = gl.convert_layout(p.to(gl.float16), OUT.operand(0, [64, 32]))
+        values = intel.load_2d(v, [at, 0], [32, 64], OUT.operand(1, [32, 64]))
+        acc = intel.dpas(p, values, acc)
+        top = higher
+    out = acc / gl.convert_layout(total, out_rows)[:, None]
+    intel.store_2d(intel.surface(o_ptr, [64, 64], [64, 1]), [0, 0], out)
+
+
+def test_attention():
+    q, k, v = (random(n, 64, dtype=torch.float16) for n in (64, 96, 96))
+    out = torch.empty(64, 64, device="xpu")
+    kernel = attend[(1,)](q.to("xpu"), k.to("xpu"), v.to("xpu"), out, 96,
+                          intel.DPAS([4, 1], [2, 2]), intel.DPAS([4, 1], [2, 4]), num_warps=4)
+    expected = (q.double() @ k.double().T).softmax(1) @ v.double()
+    assert torch.allclose(out.cpu().double(), expected, atol=5e-3)
+    assert kernel.metadata.n_block_loads > 0
