@@ -193,9 +193,20 @@ def compile_kernel(function: Any, signature: str, target: str, options: Mapping[
     from triton.backends.compiler import GPUTarget
 
     types, constants, attributes = parse_signature(function.arg_names, signature)
-    source = triton.compiler.ASTSource(function, types, constants, attributes)
+    source = _source_class(function)(function, types, constants, attributes)
     gpu = GPUTarget("xpu", target, find_target(target).subgroup_size)
     return triton.compile(source, target=gpu, options=dict(options))
+
+
+def _source_class(function: Any) -> Any:
+    """What Triton compiles a kernel by: Gluon has its own."""
+    if function.is_gluon():
+        from triton.experimental.gluon import GluonASTSource
+
+        return GluonASTSource
+    from triton.compiler import ASTSource
+
+    return ASTSource
 
 
 def parse_signature(
