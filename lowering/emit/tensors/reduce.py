@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt.structure import FoldOp, ReduceOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.intrinsics import genisa
 from triton_xe.layout import LinearLayout
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import narrowed, widened
@@ -23,7 +24,7 @@ from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Registers, from_scalars, join, mapped
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor, uniform
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import FLOAT, I32, POINTER, is_bf16, is_pointer
+from triton_xe.lowering.emit.types import FLOAT, I1, I8, I32, POINTER, is_bf16, is_pointer
 from triton_xe.plan.lane_reduction import LaneStep, plan_lane_reduction
 
 Values = list[ir.Value]
@@ -100,8 +101,9 @@ def lower_reduce(em: Emitter, op: ReduceOp) -> None:
     kept = list(dict.fromkeys(without(c, axis) for c in view.registers))
     values = _within_lane(em, op, combined_sources(em, op), view, axis, kept, combine)
     plan = plan_lane_reduction(source, axis)
-    values = _across_lanes(em, values, plan.steps, combine)
-    values = _across_warps(em, values, view, axis, plan.layout, combine)
+    whole = _whole_subgroup(em, op, values, plan.steps)
+    values = whole(values) if whole else _across_lanes(em, values, plan.steps, combine)
+    values = _across_warps(em, values, view, axis, plan.layout, combine, whole)
     for index, result in enumerate(op.res):
         scalars = narrowed_results(em, op, [v[index] for v in values], index)
         if not isinstance(result.type, TensorType):
@@ -202,6 +204,33 @@ def _across_lanes(
     return values
 
 
+_WAVE: dict[type[Operation], str] = {
+    arith.AddfOp: "fadd", arith.MaxnumfOp: "fmax", arith.MinnumfOp: "fmin", arith.AddiOp: "add",
+    arith.MaxSIOp: "smax", arith.MinSIOp: "smin", arith.MaxUIOp: "umax", arith.MinUIOp: "umin",
+    arith.AndIOp: "and", arith.OrIOp: "or", arith.XOrIOp: "xor",
+}
+
+
+def _whole_subgroup(
+    em: Emitter, op: FoldOp, values: list[Values], steps: Sequence[LaneStep]
+) -> Callable[[list[Values]], list[Values]] | None:
+    """One operation that combines one value of all lanes, where there is such.
+
+    Intel's compiler halves the lanes at each step, where exchanges keep all of them at work.
+    """
+    lanes, (first, *rest) = em.state.lanes, op.combine.blocks[0].ops
+    name = _WAVE.get(type(first))
+    is_plain = len(rest) == 1 and set(first.operands) == set(op.combine.blocks[0].args) and (
+        rest[0].operands[0] is first.results[0])
+    if name is None or not is_plain or len(values) != 1 or any(s.transposes for s in steps):
+        return None
+    if 1 << len(steps) != lanes or any(v.type not in (FLOAT, I32) for v in values[0]):
+        return None
+    number = genisa.WAVE_OPERATIONS.index(name)
+    return lambda found: [[em.call(genisa.WAVE_ALL, [v, I8(number), I1(1), I32(0)]) for v in row]
+                          for row in found]
+
+
 def _has_bit(em: Emitter, mask: int) -> ir.Value:
     def make() -> ir.Value:
         return em.b.icmp_unsigned("!=", em.b.and_(em.lane_id(), I32(mask)), I32(0))
@@ -220,9 +249,12 @@ def _exchanged(
 
 def _across_warps(
     em: Emitter, values: list[Values], view: View, axis: int, layout: LinearLayout,
-    combine: Combine,
+    combine: Combine, whole: Callable[[list[Values]], list[Values]] | None,
 ) -> list[Values]:
-    """Rows that lie in `layout` put together over the warps along the axis."""
+    """Rows that lie in `layout` put together over the warps along the axis.
+
+    Where there are as many warps as lanes, each lane takes one of them.
+    """
     bits = [i for i, c in enumerate(view.warps) if c[axis]]
     if not bits:
         return values
@@ -236,6 +268,10 @@ def _across_warps(
 
     count = prod(without(view.shape, axis)) * slots
     read = through_slm(em, [v.type for v in values[0]], count, writes())
+    if whole is not None and slots % em.state.lanes == 0 and len(rows) == 1:
+        base = em.b.add(em.b.mul(rows[0], I32(slots)), em.lane_id())
+        parts = [read(em.b.add(base, I32(s))) for s in range(0, slots, em.state.lanes)]
+        return whole([_tree(parts, combine)])
     out = []
     for row in rows:
         first = em.b.mul(row, I32(slots))
