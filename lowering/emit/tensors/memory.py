@@ -17,13 +17,16 @@ from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import Registers, eager, mapped, regrouped
 from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import (
+    HALF,
     I1,
     I8,
+    I16,
     I32,
     I64,
     POINTER,
     argument_type,
     bits_of,
+    is_bf16,
     is_pointer,
     scalar_type,
     vector_of,
@@ -139,10 +142,31 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         pointer, kinds = pointers.register(em, start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
         align = width * size if kind != I1 else 1
-        value = load(em, pointer, kinds, condition, passthrough, align, mode)
+        by_words = kind == HALF or is_bf16(op.result.type)
+        how = _load_words if by_words and width % 2 == 0 and not volatile else load
+        value = how(em, pointer, kinds, condition, passthrough, align, mode)
         loaded.append(
             where_kept(em, value, start, size, pointers, conditions) if tested else value)
     em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
+
+
+def _load_words(
+    em: Emitter, pointer: ir.Value, kind: ir.VectorType, condition: ir.Value | None,
+    passthrough: ir.Value | None, align: int, mode: AccessMode,
+) -> ir.Value:
+    """Elements of 16 bits, two to a word.
+
+    What fills them is then made by words, and a bf16 becomes a float by one shift or mask.
+    """
+    count = kind.count // 2
+    words = vector_of(I32, count)
+    fill = None if passthrough is None else em.b.bitcast(passthrough, words)
+    value = load(em, pointer, words, condition, fill, align, mode)
+    if kind.element == HALF:
+        return em.b.bitcast(value, kind)
+    each = [em.b.extract_element(value, I32(i)) for i in range(count)] if count > 1 else [value]
+    parts = [part for word in each for part in (word, em.b.lshr(word, I32(16)))]
+    return em.pack(I16, [em.b.trunc(part, I16) for part in parts])
 
 
 @lowers(StoreOp)

@@ -226,3 +226,22 @@ def test_rows_of_a_dot_are_spread_over_the_lanes_and_come_back(rows, columns, wa
     assert torch.allclose(top.cpu(), z.max(1)[0], atol=1e-4)
     assert torch.allclose(out.cpu(), p, atol=1e-3)
     assert torch.allclose(total.cpu(), 2 * p.sum(1) * signs, rtol=1e-3)
+
+
+@triton.jit
+def rows_of_halves_kernel(x, y, n, size: tl.constexpr):
+    i = tl.arange(0, size)
+    v = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=-3.5).to(tl.float32)
+    tl.store(y + tl.program_id(0) * 2, tl.max(v, 0))
+    tl.store(y + tl.program_id(0) * 2 + 1, tl.sum(v, 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_masked_rows_of_16_bits_are_filled_and_reduced(dtype):
+    """With as many warps as lanes, each lane takes one warp's part."""
+    n, size = 208, 512
+    x = torch.randint(-8, 9, (3, n)).to(dtype)
+    y = torch.empty(3, 2, device="xpu")
+    rows_of_halves_kernel[(3,)](x.to("xpu"), y, n, size, num_warps=16)
+    filled = torch.cat([x.float(), torch.full((3, size - n), -3.5)], 1)
+    assert torch.equal(y.cpu(), torch.stack([filled.amax(1), filled.sum(1)], 1))
