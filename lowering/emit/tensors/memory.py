@@ -160,13 +160,21 @@ def _load_words(
     """
     count = kind.count // 2
     words = vector_of(I32, count)
-    fill = None if passthrough is None else em.b.bitcast(passthrough, words)
+    fill = None if passthrough is None else _words(em, passthrough)
     value = load(em, pointer, words, condition, fill, align, mode)
     if kind.element == HALF:
         return em.b.bitcast(value, kind)
     each = [em.b.extract_element(value, I32(i)) for i in range(count)] if count > 1 else [value]
     parts = [part for word in each for part in (word, em.b.lshr(word, I32(16)))]
     return em.pack(I16, [em.b.trunc(part, I16) for part in parts])
+
+
+def _words(em: Emitter, halves: ir.Value) -> ir.Value:
+    """Elements of 16 bits as words."""
+    parts = [em.b.zext(em.b.bitcast(em.b.extract_element(halves, I32(i)), I16), I32)
+             for i in range(halves.type.count)]
+    return em.pack(I32, [em.b.or_(low, em.b.shl(high, I32(16)))
+                         for low, high in zip(parts[::2], parts[1::2], strict=True)])
 
 
 @lowers(StoreOp)
