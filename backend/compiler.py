@@ -155,6 +155,10 @@ def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
     from triton_xe.backend import devices
 
     identity = devices.native_identity(target)
+    if cpp and launched == "zebin" and devices.selection().kind == "sim":
+        raise UnsupportedError(
+            "C++ that torch generates (cpp_wrapper, AOTInductor) launches native code through SYCL,"
+            " and this process has a simulated device; compile in Python, or where the GPU is")
     return {"native_identity": identity, "generate_native_code": bool(identity),
             "cpp_wrapper": launched if cpp and identity else "",
             "guards": "kernel"}  # launchers of torch's own test nothing
