@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -49,8 +49,9 @@ from triton_xe.dialects.xe import (
     CursorOp,
 )
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.module_facts import module_warps
+from triton_xe.lowering.module_facts import module_of, module_warps, options_of
 from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.spirv import ADDED_NODE
 
 Address = Callable[[Any], SSAValue]
 _POINTER: Address = attrgetter("ptr")
@@ -350,7 +351,10 @@ def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:
 
 
 def _barrier(op: Operation, spaces: tuple[str, ...]) -> None:
-    Rewriter.insert_op(BarrierOp(*spaces), InsertPoint.before(op))
+    made = BarrierOp(*spaces)
+    if "local" not in spaces and options_of(module_of(op)).tests_promises:
+        made.attributes[ADDED_NODE] = UnitAttr()
+    Rewriter.insert_op(made, InsertPoint.before(op))
 
 
 __all__ = ["InsertBarriersPass", "base_of"]

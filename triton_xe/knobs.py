@@ -10,7 +10,7 @@
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
 | `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
 | `TRITON_XE_TOOLCHAIN` | folder of `triton-xe toolchain`; default: in the cache folder |
-| `TRITON_XE_SANITIZE` | 1: the simulator checks every access; more words: `finite`, `storage` |
+| `TRITON_XE_SANITIZE` | 1: the simulator checks every access; or `finite`, `storage`, `strict` |
 | `TRITON_XE_FINDINGS` | file to append findings to, with which a checked launch goes on |
 | `TRITON_XE_SHUFFLE` | seed of other orders of programs and warps on the simulator; 0: none |
 | `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
@@ -110,6 +110,11 @@ def _checks() -> frozenset[str]:
 def whole_storage() -> bool:
     """Whether a kernel may use all of a tensor's storage, not only the view it was given."""
     return "storage" in _checks()
+
+
+def strict_barriers() -> bool:
+    """Whether barriers that the compiler added count for nothing in the checks."""
+    return "strict" in _checks()
 
 
 def findings() -> str:

@@ -36,6 +36,8 @@ FITS_NODE, PROMISE_NODE, INSIDE_NODE = DEFINED_NODES = "xe.fits", "xe.promise", 
 """Metadata of comparisons without which an operation of the kernel is undefined; where they do not
 hold, the code after them has some result.  A shift is by less bits than there are; the kernel keeps
 what it promises; an index is in range."""
+ADDED_NODE = "xe.added"
+"""Metadata of a barrier that the program does not have, and of its fences."""
 FIRST_NODE = "xe.first"
 """Metadata of the first of the stores that one store of a tensor is made of."""
 FALLBACK_NODE = "xe.fallback"

@@ -19,7 +19,7 @@ from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
-from triton_xe.spirv import FALLBACK_NODE
+from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 
 
 class LoopId(ir.MDValue):
@@ -388,4 +388,5 @@ def lower_barrier(em: Emitter, op: ttg.BarrierOp) -> None:
     With one subgroup it is for the compilers, which see a single lane's accesses to buffers.
     """
     if em.state.num_warps > 1 or em.state.slm_kept:
-        barrier(em, global_memory=op.spaces.data != "local")
+        with em.b.added(ADDED_NODE in op.attributes):
+            barrier(em, global_memory=op.spaces.data != "local")

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.text.locations import Source, source_of
 from triton_xe.lowering.emit.instructions import Builder
-from triton_xe.spirv import FIRST_NODE, FITS_NODE, SOURCE_NODE
+from triton_xe.spirv import ADDED_NODE, FIRST_NODE, FITS_NODE, SOURCE_NODE
 
 _LIBRARY = "/triton/language/"
 _MAY_FAIL = frozenset(("sdiv", "udiv", "srem", "urem", "fptosi", "fptoui"))
@@ -42,7 +42,7 @@ class LocatedBuilder(Builder):
         super().__init__(block)
         self._location: ir.MDValue | None = None
         self._known: dict[tuple[str, int, int], ir.MDValue] = {}
-        self._begins_store = False
+        self._begins_store = self._adds = False
         self.before_leaving: Callable[[], None] = _nothing
         """Called before the branch that ends a block is written."""
 
@@ -72,6 +72,13 @@ class LocatedBuilder(Builder):
         yield
         self._location = outer
 
+    @contextmanager
+    def added(self, really: bool) -> Iterator[None]:
+        """Calls are of a barrier that the program does not have."""
+        self._adds = really
+        yield
+        self._adds = False
+
     def begin_store(self) -> None:
         """The next store is the first of those that store one tensor."""
         self._begins_store = True
@@ -96,6 +103,8 @@ class LocatedBuilder(Builder):
         named = isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL
         if self._location is not None and named:
             instr.set_metadata(SOURCE_NODE, self._location)
+        if self._adds and isinstance(instr, instructions.CallInstr):
+            instr.set_metadata(ADDED_NODE, self.module.add_metadata([]))
         if self._begins_store and isinstance(instr, _STORES):
             instr.set_metadata(FIRST_NODE, self.module.add_metadata([]))
             self._begins_store = False

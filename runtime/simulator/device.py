@@ -276,7 +276,9 @@ class SimulatedDevice:
 
     def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
-            plan = Instrumentation(knobs.sanitize_finite(), suspects=self._suspects(kernel, work))
+            plan = Instrumentation(
+                knobs.sanitize_finite(), knobs.strict_barriers(),
+                suspects=self._suspects(kernel, work))
             with self._checked(kernel, plan, work) as made:
                 self._run_checked(*made, work)
             return

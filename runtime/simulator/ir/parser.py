@@ -14,6 +14,7 @@ from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Type
 from triton_xe.runtime.simulator.ir.syntax import read_expression, read_instruction
 from triton_xe.runtime.simulator.ir.tokens import TYPES, Line
 from triton_xe.spirv import (
+    ADDED_NODE,
     DEFINED_NODES,
     FALLBACK_NODE,
     FIRST_NODE,
@@ -161,6 +162,7 @@ class _ModuleReader:
         instruction.unfilled = UNFILLED_NODE in nodes
         instruction.defines = next((n for n in DEFINED_NODES if n in nodes), "")
         instruction.first = FIRST_NODE in nodes
+        instruction.added = ADDED_NODE in nodes
         if FALLBACK_NODE in nodes:
             self.versions.append((instruction, nodes[FALLBACK_NODE]))
         return instruction

@@ -179,6 +179,8 @@ class Instruction:
     """A masked load that leaves the registers of lanes without one as they are."""
     defines: str = ""
     """Of a comparison without which an operation of the kernel is undefined: its metadata."""
+    added: bool = False
+    """Part of a barrier that the program does not have."""
     first: bool = False
     """The first of the stores that one store of a tensor is made of."""
     shadow: bool = False

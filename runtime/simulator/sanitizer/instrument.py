@@ -229,7 +229,7 @@ def _surface_in_map(
 
 def fence(w: Widener, i: Instruction) -> None:
     """A fence of the kernel; one whose semantics are not known has all."""
-    if checking(w):
+    if checking(w) and not _is_overlooked(w, i):
         scope, semantics = (_integer(i, name) for name in ("scope", "semantics"))
         if semantics is None:
             scope, semantics = None, int(Order.FULL)
@@ -239,6 +239,11 @@ def fence(w: Widener, i: Instruction) -> None:
 def _integer(i: Instruction, name: str) -> int | None:
     """The value of a constant argument; None where the callee has no such argument, too."""
     return argument(i, name).integer_value() if find(i.callee).has(name) else None
+
+
+def _is_overlooked(w: Widener, i: Instruction) -> bool:
+    """Whether the checks take a barrier for none, as the program does not have it."""
+    return i.added and w.context.sanitizer is not None and w.context.sanitizer.strict
 
 
 def note_site(w: Widener, i: Instruction) -> None:
@@ -254,7 +259,7 @@ def note_site(w: Widener, i: Instruction) -> None:
 
 def after_barrier(w: Widener, i: Instruction) -> None:
     """A barrier orders the memory its semantics name, and what was fenced before it."""
-    if not checking(w):
+    if not checking(w) or _is_overlooked(w, i):
         return
     flags = _integer(i, "flags") or 0
     semantics = _integer(i, "semantics") or (256 * (flags & 1) | 512 * (flags >> 1 & 1))

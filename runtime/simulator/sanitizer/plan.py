@@ -18,6 +18,8 @@ class Instrumentation:
 
     finite: bool = False
     """Also report the first infinity or NaN."""
+    strict: bool = False
+    """Barriers that the compiler added order nothing."""
     trace: bool = False
     """Note the messages instead of checking them; see `tracing`."""
     sites: dict[int, Site] = field(default_factory=dict)
@@ -39,7 +41,7 @@ class Instrumentation:
     @property
     def key(self) -> object:
         """Launches with the same share the code."""
-        return self.trace, self.finite, self.undefined.suspects
+        return self.trace, self.finite, self.strict, self.undefined.suspects
 
     def entry(self, function: Function, pointer: Operand, *, writes: bool = False) -> int:
         """The one argument an address comes from, or `SEARCHED`; records that it is written."""

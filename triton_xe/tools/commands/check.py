@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="kernels may use all of a tensor's storage, beyond the view they got")
     parser.add_argument("--shuffle", type=int, default=0, metavar="SEED",
                         help="begin programs in another order; several seeds try several")
+    parser.add_argument("--strict", action="store_true",
+                        help="also find what only barriers keep right that this compiler adds")
     parser.add_argument("program", nargs="+", metavar="COMMAND",
                         help="the program and its arguments, after --")
 
@@ -60,7 +62,7 @@ class Result:
 def run(arguments: argparse.Namespace) -> int:
     """Run the program, print the page, write the file."""
     allowed = read_allowed(arguments.allow) if arguments.allow is not None else []
-    words = ["1", *(word for word in ("finite", "storage") if getattr(arguments, word))]
+    words = ["1", *(word for word in ("finite", "storage", "strict") if getattr(arguments, word))]
     result = run_checked(arguments.program, words, allowed, arguments.shuffle)
     print("\n".join(page(result)))
     if arguments.json is not None:

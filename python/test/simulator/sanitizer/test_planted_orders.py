@@ -297,3 +297,25 @@ def test_scalar_that_is_overwritten_in_place() -> None:
     x = torch.full((4096,), 2.0, device="xpu")
     in_place[(1,)](x, torch.tensor([1500], device="xpu"), 4096, BLOCK=1024, sanitize=True)
     assert torch.equal(x.cpu(), torch.full((4096,), 4.0))
+
+
+@triton.jit
+def reversed_sums(x, out, MEET: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i))
+    if MEET:
+        tl.debug_barrier()
+    tl.store(x + i, tl.load(out + BLOCK - 1 - i))
+
+
+def test_barriers_that_the_compiler_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program sees what it stored; other compilers ask for a barrier, and `strict` tells."""
+    x, out = torch.randn(1024, device="xpu"), torch.zeros(1024, device="xpu")
+    for words, meets, fails in (("1", False, False), ("strict", True, False),
+                                ("strict", False, True)):
+        monkeypatch.setenv("TRITON_XE_SANITIZE", words)
+        if fails:
+            with pytest.raises(SimulatorTrap, match="data race: load"):
+                reversed_sums[(1,)](x, out, meets, BLOCK=1024)
+        else:
+            reversed_sums[(1,)](x, out, meets, BLOCK=1024)
