@@ -49,7 +49,7 @@ class Writer(Printer):
         """Without the count of columns, which nothing here asks for."""
         if "\n" in text:
             super().print_string(text, indent=indent)
-        else:
+        elif self.stream is not None:
             self.stream.write(text)
 
     def print_attribute(self, attribute: Attribute) -> None:
