@@ -15,9 +15,11 @@ MOST_PROGRAMS = (1 << 31) - 1
 
 def check_grid(kernel: str, grid: Sequence[Any]) -> None:
     """`DeviceError` unless the grid is three sizes."""
-    if len(grid) == 3 and all(hasattr(size, "__index__") for size in grid):
-        if all(0 <= size <= MOST_PROGRAMS for size in grid):
-            return
+    if len(grid) == 3:
+        x, y, z = grid
+        if type(x) is type(y) is type(z) is int or all(hasattr(n, "__index__") for n in grid):
+            if 0 <= x <= MOST_PROGRAMS and 0 <= y <= MOST_PROGRAMS and 0 <= z <= MOST_PROGRAMS:
+                return
     shown = ", ".join(map(str, grid))
     raise DeviceError(
         f"cannot launch kernel {kernel!r}: the grid ({shown}) is not of three whole numbers "

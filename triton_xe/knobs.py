@@ -35,9 +35,19 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+_RAW = vars(os.environ).get("_data", {})
+"""The variables as the process has them, where CPython keeps them: `os.environ` takes a microsecond
+for each, of which a launch asks for several."""
+_encoded = cache(os.fsencode)
+
+
+def _text(name: str) -> str:
+    """A variable; "" where it is not set."""
+    return "" if _RAW and _encoded(name) not in _RAW else os.environ.get(name, "")
+
 
 def device() -> str:
-    return os.environ.get("TRITON_XE_DEVICE", "")
+    return _text("TRITON_XE_DEVICE")
 
 
 def prefer_this_backend() -> None:
@@ -55,7 +65,7 @@ def debug() -> int:
 
 def _number(name: str, default: float, least: float = 0) -> float:
     """The number in a variable; the default, with a warning, where it is none or too small."""
-    text = os.environ.get(name, "")
+    text = _text(name)
     if not text:
         return default
     if text.replace(".", "", 1).isdigit() and float(text) >= least:
@@ -73,7 +83,7 @@ def _warn(sentence: str) -> None:
 
 
 def cache_dir() -> Path:
-    text = os.environ.get("TRITON_XE_CACHE")
+    text = _text("TRITON_XE_CACHE")
     return Path(text) if text else Path.home() / ".cache" / "triton-xe"
 
 
@@ -82,29 +92,29 @@ def threads() -> int:
 
 
 def native() -> bool:
-    return os.environ.get("TRITON_XE_NATIVE", "") != "0"
+    return _text("TRITON_XE_NATIVE") != "0"
 
 
 def ocloc() -> str:
-    return os.environ.get("TRITON_XE_OCLOC", "")
+    return _text("TRITON_XE_OCLOC")
 
 
 def level_zero() -> str:
-    return os.environ.get("TRITON_XE_LEVEL_ZERO", "")
+    return _text("TRITON_XE_LEVEL_ZERO")
 
 
 def toolchain() -> Path:
-    text = os.environ.get("TRITON_XE_TOOLCHAIN")
+    text = _text("TRITON_XE_TOOLCHAIN")
     return Path(text) if text else cache_dir() / "toolchain"
 
 
 def sanitize() -> bool:
-    return os.environ.get("TRITON_XE_SANITIZE", "0") not in ("", "0")
+    return _text("TRITON_XE_SANITIZE") not in ("", "0")
 
 
 def _checks() -> frozenset[str]:
     """The words of `TRITON_XE_SANITIZE`."""
-    return frozenset(os.environ.get("TRITON_XE_SANITIZE", "").split(","))
+    return frozenset(_text("TRITON_XE_SANITIZE").split(","))
 
 
 def whole_storage() -> bool:
@@ -118,16 +128,16 @@ def strict_barriers() -> bool:
 
 
 def findings() -> str:
-    return os.environ.get("TRITON_XE_FINDINGS", "")
+    return _text("TRITON_XE_FINDINGS")
 
 
 def running_test() -> str:
     """The test that pytest runs in this process."""
-    return os.environ.get("PYTEST_CURRENT_TEST", "")
+    return _text("PYTEST_CURRENT_TEST")
 
 
 def abort_on_assert() -> bool:
-    return os.environ.get("TRITON_XE_ASSERT", "") == "abort"
+    return _text("TRITON_XE_ASSERT") == "abort"
 
 
 def print_bytes() -> int:
@@ -148,15 +158,15 @@ def time_limit() -> float:
 
 def device_clock() -> bool:
     """Whether simulated devices have a clock of their own."""
-    return os.environ.get("TRITON_XE_CLOCK", "") != "host"
+    return _text("TRITON_XE_CLOCK") != "host"
 
 
 def trace() -> str:
-    return os.environ.get("TRITON_XE_TRACE", "")
+    return _text("TRITON_XE_TRACE")
 
 
 def record() -> str:
-    return os.environ.get("TRITON_XE_RECORD", "")
+    return _text("TRITON_XE_RECORD")
 
 
 def record_torch_too() -> None:
@@ -166,7 +176,7 @@ def record_torch_too() -> None:
 
 
 def record_filter() -> str:
-    return os.environ.get("TRITON_XE_RECORD_FILTER", "")
+    return _text("TRITON_XE_RECORD_FILTER")
 
 
 def record_limit() -> int:
@@ -174,7 +184,7 @@ def record_limit() -> int:
 
 
 def record_after() -> bool:
-    return os.environ.get("TRITON_XE_RECORD_AFTER", "") != "0"
+    return _text("TRITON_XE_RECORD_AFTER") != "0"
 
 
 @contextmanager

@@ -36,13 +36,16 @@
 struct memory { char *start; size_t size; };
 struct need { size_t size, zero_from, zero_size; };
 
-struct job {
+/* What launches of a kernel share; as Python's `Job` lays it out. */
+struct work {
     void (*run)(void *kernel, void *launch, void *memory);
-    void *kernel, *launch;
+    void *kernel;
     struct need need;
-    _Atomic int64_t *error; /* a wild access sets it to `fault` if it is 0, and error[2] to where */
-    int64_t fault;
+    int64_t error; /* where a launch has its error record */
+    int64_t fault; /* a wild access sets the record to this if it is 0, and its third word to where */
 };
+
+struct job { struct work of; void *launch; };
 
 struct worker {
     _Alignas(64) atomic_int state;
@@ -109,11 +112,12 @@ static void enter(const struct job *job, void *memory)
     struct guard guard, *outer = pthread_getspecific(guards);
     pthread_setspecific(guards, &guard);
     if (sigsetjmp(guard.back, 0) == 0) {
-        job->run(job->kernel, job->launch, memory);
+        job->of.run(job->of.kernel, job->launch, memory);
     } else {
         int64_t none = 0;
-        if (atomic_compare_exchange_strong(&job->error[0], &none, job->fault))
-            job->error[2] = (int64_t)(intptr_t)guard.address;
+        _Atomic int64_t *error = (_Atomic int64_t *)((char *)job->launch + job->of.error);
+        if (atomic_compare_exchange_strong(&error[0], &none, job->of.fault))
+            error[2] = (int64_t)(intptr_t)guard.address;
     }
     pthread_setspecific(guards, outer);
 }
@@ -243,27 +247,25 @@ struct pool *xe_pool_new(void)
     return pool;
 }
 
-/* Call run(kernel, launch, memory) on up to `threads` threads, this one included; the answer is 0
+/* Call work->run(kernel, launch, memory) on up to `threads` threads, this one included; the answer is 0
    or an `errno`.  A launch that finds the others at work for another one runs on its own thread
    alone. */
-int xe_pool_run(struct pool *pool, int threads, void (*run)(void *, void *, void *), void *kernel,
-                void *launch, size_t size, size_t zero_from, size_t zero_size,
-                _Atomic int64_t *error, int64_t fault)
+int xe_pool_run(struct pool *pool, int threads, const struct work *work, void *launch)
 {
-    struct job job = {run, kernel, launch, {size, zero_from, zero_size}, error, fault};
+    struct job job = {*work, launch};
     struct memory *own = pthread_getspecific(memories);
     int failed = 0;
     if (!own) {
         own = calloc(1, sizeof *own);
         pthread_setspecific(memories, own);
     }
-    if (!own || prepare(own, &job.need))
+    if (!own || prepare(own, &job.of.need))
         return ENOMEM;
     if (threads < 2 || pthread_mutex_trylock(&pool->busy)) {
         enter(&job, own->start);
         return 0;
     }
-    if (!(failed = hire(pool, threads - 1, &job.need)))
+    if (!(failed = hire(pool, threads - 1, &job.of.need)))
         run_together(pool, threads - 1, &job, own->start);
     pthread_mutex_unlock(&pool->busy);
     return failed;

@@ -23,7 +23,7 @@ Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float]], None]
 WATCHERS: list[Watcher] = []
 """Told of each launch: kernel, grid, arguments."""
 _SMALLEST_MS = 1e-6
-_MOST_NOTED = 4096
+_MOST_RECENT, _MOST_NOTED = 256, 4096
 
 
 @dataclass
@@ -50,6 +50,7 @@ class DeviceClock:
         self._only_timing = False
         self._us = 0.0
         self._last_ms = 0.0
+        self._recent: list[tuple[Any, tuple[int, int, int], Sequence[int | float]]] = []
         self._noted: dict[tuple[Any, ...], _Noted] = {}
         self._known: dict[tuple[Any, ...], float] = {}
         self._described: dict[int, Kernel] = {}
@@ -60,13 +61,17 @@ class DeviceClock:
         """Count a launch."""
         for watcher in WATCHERS:
             watcher(kernel, grid, arguments)
-        key = self._key(kernel, grid, arguments)
-        noted = self._noted.get(key)
-        if noted is None:
+        self._recent.append((kernel, grid, arguments))
+        if len(self._recent) >= _MOST_RECENT:
+            self._count()
             if len(self._noted) >= _MOST_NOTED:
                 self._settle()
-            noted = self._noted[key] = _Noted(kernel, grid, arguments)
-        noted.count += 1
+
+    def _count(self) -> None:
+        """Bring launches together that take equally long."""
+        recent, self._recent = self._recent, []
+        for launch in recent:
+            self._noted.setdefault(self._key(*launch), _Noted(*launch)).count += 1
 
     def is_dry(self) -> bool:
         """Whether launches are noted only; over as soon as the one who asked for it is."""
@@ -141,6 +146,7 @@ class DeviceClock:
         source = SOURCES.get(self.index)
         if source is not None:
             self.operate(source())
+        self._count()
         noted, self._noted = self._noted, {}
         for key, launch in noted.items():
             self._us += self._time(key, launch) * launch.count

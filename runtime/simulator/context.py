@@ -58,8 +58,6 @@ class Launch(IntEnum):
     What threads write has cache lines of its own.
     """
 
-    ARGUMENTS = 0
-    """Address of the arguments of the kernel."""
     GRID = 1
     """Three words."""
     TOTAL = 4
@@ -68,8 +66,6 @@ class Launch(IntEnum):
     """How many a thread takes at once."""
     SUBGROUPS = 6
     SLM_BYTES = 7
-    ERROR = 8
-    """Address of the error record."""
     COLD = 9
     GROUPS = 10
     """Address of the numbers of the work-groups to run, or 0 for the first ones."""
@@ -92,7 +88,8 @@ class Launch(IntEnum):
     """A version, above the number of work-groups known to wait since, in the lower 32 bits."""
     ERROR_RECORD = 32
     """16 words: code, line, numbers that depend on the code."""
-    COUNT = 48
+    ARGUMENTS = 48
+    """Those of the kernel."""
 
 
 HEAD_BYTES = 64

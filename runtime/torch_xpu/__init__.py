@@ -95,9 +95,13 @@ def unwritten_of(pointer: int) -> Unwritten | None:
     return library.unwritten_of(pointer) if library else None
 
 
+_tracks = False
+"""Whether any launch has asked to follow what is written."""
+
+
 def has_maps() -> bool:
     """Whether there are blocks of which something is unwritten."""
-    library = loaded()
+    library = loaded() if _tracks else None
     return library is not None and bool(library.functions.xe_maps())
 
 
@@ -110,8 +114,10 @@ def mark_block(pointer: int) -> None:
 
 def track_writes() -> None:
     """Let blocks that are allocated from now on tell what of them is unwritten."""
+    global _tracks
     library = loaded()
     if library is not None:
+        _tracks = True
         library.functions.xe_track_writes()
 
 

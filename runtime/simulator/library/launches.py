@@ -91,7 +91,7 @@ def same_for_all_groups(w: Writer, launch: Memory, context: Memory, slm: Value) 
     same: dict[int, Value] = {
         Context.COLD: launch.follow(Launch.COLD).base, Context.SLM: slm,
         Context.SUBGROUPS: launch[Launch.SUBGROUPS],
-        Context.ERROR: launch.follow(Launch.ERROR).base,
+        Context.ERROR: launch.address(Launch.ERROR_RECORD),
         Context.STATE: launch.follow(Launch.STATE).base,
     }
     same |= {Context.GROUPS + k: launch[Launch.GRID + k] for k in range(3)}
@@ -123,7 +123,8 @@ class _Run(Writer):
         self.launch = launch = Memory(self, self["launch"])
         self.context = Memory(self, self.space(array(Context.COUNT, I64), align=64))
         self.count = launch[Launch.SUBGROUPS]
-        self.error, self.groups = launch.follow(Launch.ERROR), launch.follow(Launch.GROUPS)
+        self.error = Memory(self, launch.address(Launch.ERROR_RECORD))
+        self.groups = launch.follow(Launch.GROUPS)
         self.cold = launch.follow(Launch.COLD, I8)
         self.all = self.groups.base == 0
         self.checked = checked
@@ -157,7 +158,7 @@ class _Run(Writer):
 
     def start(self, sg: Value, result: Type) -> Value:
         """Call the kernel."""
-        arguments = self.launch.follow(Launch.ARGUMENTS).base, self.context.base, sg.to(I32)
+        arguments = self.launch.address(Launch.ARGUMENTS), self.context.base, sg.to(I32)
         return self.of(self.b.call(self["kernel"].operand, result, [a.operand for a in arguments]))
 
     def end(self) -> None:

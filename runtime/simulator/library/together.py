@@ -52,7 +52,7 @@ class _Turns(Writer):
     def __init__(self, routine: Routine, *, internal: bool = True) -> None:
         super().__init__(routine, internal=internal)
         self.launch = Memory(self, self["launch"])
-        self.error = self.launch.follow(Launch.ERROR)
+        self.error = Memory(self, self.launch.address(Launch.ERROR_RECORD))
         self.count = self.launch[Launch.SUBGROUPS]
         if "context" in self.arguments:
             self.context = Memory(self, self["context"])
@@ -143,7 +143,7 @@ def _step() -> list[Function]:
         going.value = arrived & ~shuffled
         with w.when(arrived):
             _check_arrivals(w)
-            with w.when((ended == w.count) | (w.launch.follow(Launch.ERROR)[0] != 0)):
+            with w.when((ended == w.count) | (w.error[0] != 0)):
                 _end(w)
                 w.ret()
             with w.range(0, w.count) as sg:
@@ -167,7 +167,7 @@ def _go_on(w: _Turns, shuffled: Value) -> None:
             w.sites[sg] = 0
             w.context[Context.TURN] = turn.value
             with w.when(w.handles[sg] == 0):
-                given = w.launch.follow(Launch.ARGUMENTS).base, w.context.base, sg.to(I32)
+                given = w.launch.address(Launch.ARGUMENTS), w.context.base, sg.to(I32)
                 made = w.of(w.b.call(w["kernel"].operand, PTR, [x.operand for x in given]))
                 w.store(made, w.handles.address(sg))
             with w.otherwise():

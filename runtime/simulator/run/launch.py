@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from triton_xe.runtime.simulator.library.blocks import SURFACE_TRAP
 from triton_xe.runtime.simulator.library.launches import BARRIER_TRAP
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.run.thread_pool import FAULT, pool
+from triton_xe.runtime.simulator.run.thread_pool import FAULT, Job, pool
 from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
 from triton_xe.runtime.simulator.sanitizer import findings
 from triton_xe.runtime.simulator.sanitizer.reports import SanitizerReport, explain, program
@@ -31,8 +30,8 @@ from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, use
 from triton_xe.runtime.simulator.sanitizer.state import Code, Word, slm_shadow_bytes
 from triton_xe.runtime.simulator.widen.host import HostKernel
 
-Arguments = ctypes.Array[ctypes.c_char]
-_RECORD = ctypes.c_int64 * Record.COUNT
+_HEAD = struct.Struct(f"<{Record.NEXT}q")
+_REST = bytes(8 * (Record.ARGUMENTS - Record.NEXT))
 GROUPS_PER_CHUNK = 32
 """Least number of chunks per thread: work-groups may differ in cost."""
 
@@ -41,34 +40,48 @@ _LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f1
 """How `struct` packs a value into a slot of 8 bytes."""
 
 
-_address_of = cache(jit.helper_address)
-
-
 def _runner(launch: Launch) -> int:
-    kind = "barrier" if launch.host.has_barrier else "plain"
-    checked = () if launch.state is None else ("checked",)
-    if launch.host.takes_turns:
-        return _address_of(symbol("together", *checked))
-    return _address_of(symbol("run", kind, *checked))
+    host = launch.host
+    return _runner_of(host.takes_turns, host.has_barrier, launch.state is not None)
+
+
+@cache
+def _runner_of(takes_turns: bool, has_barrier: bool, is_checked: bool) -> int:
+    checked = ("checked",) if is_checked else ()
+    kind = ("together",) if takes_turns else ("run", "barrier" if has_barrier else "plain")
+    return jit.helper_address(symbol(*kind, *checked))
 
 
 def pack_arguments(
     kernel: str, types: tuple[str, ...], values: Sequence[int | float]
-) -> Arguments:
-    """The argument buffer: one slot of 8 bytes each."""
-    packer, buffer = _packer(types)
-    if packer is not None:
-        with contextlib.suppress(struct.error, OverflowError, TypeError):
-            return buffer.from_buffer_copy(packer.pack(*values))
-    return buffer.from_buffer_copy(_pack_unusual(kernel, types, values))
+) -> bytes:
+    """The arguments: one slot of 8 bytes each."""
+    packer = _packer(types)
+    try:
+        if packer is not None:
+            return packer.pack(*values)
+    except (struct.error, OverflowError, TypeError):
+        pass
+    return _pack_unusual(kernel, types, values)
 
 
 @cache
-def _packer(types: tuple[str, ...]) -> tuple[struct.Struct | None, type[Arguments]]:
+def _packer(types: tuple[str, ...]) -> struct.Struct | None:
     """Takes just those values that need no second look; none exists for a single bit."""
     letters = [_LETTERS.get(kind) for kind in types]
-    whole = None if None in letters else struct.Struct("<" + "".join(map(str, letters)))
-    return whole, ctypes.c_char * (8 * len(types))
+    return None if None in letters else struct.Struct("<" + "".join(map(str, letters)))
+
+
+@lru_cache(maxsize=1024)
+def _job(runner: int, kernel: int, slm_bytes: int, tile_heads: int, tile_bytes: int) -> Job:
+    tiles = tiles_offset(slm_bytes)
+    return Job(runner, kernel, tiles + tile_bytes, tiles, tile_heads, 8 * Record.ERROR_RECORD,
+               FAULT)
+
+
+@cache
+def _record_of(nbytes: int) -> type[ctypes.Array[ctypes.c_int64]]:
+    return ctypes.c_int64 * (nbytes // 8)
 
 
 def _pack_unusual(kernel: str, types: Sequence[str], values: Sequence[int | float]) -> bytes:
@@ -104,7 +117,7 @@ class Launch(NamedTuple):
     kernel: str
     host: HostKernel
     address: int
-    arguments: Arguments
+    arguments: bytes
     grid: tuple[int, int, int]
     state: LaunchState | None = None
     """Set for a sanitized launch."""
@@ -156,35 +169,32 @@ def _run_groups(
 ) -> None:
     if total == 0:
         return
-    alone = launch.state is not None or launch.seed
+    host, state = launch.host, launch.state
+    alone = total == 1 or state is not None or launch.seed
     threads = 1 if alone else min(knobs.threads(), total)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
-    shadow = 0 if launch.state is None else slm_shadow_bytes(launch.host.slm_bytes) + 256
-    record = _RECORD(
-        ctypes.addressof(launch.arguments), *launch.grid, total, chunk, launch.host.sub_groups,
-        launch.host.slm_bytes, 0, 0 if cold is None else _address(cold),
-        0 if groups is None else groups.ctypes.data,
-        0 if launch.state is None else launch.state.address, launch.resident,
-        0 if launch.state is not None else launch.seed, shadow,
-    )
-    address = ctypes.addressof(record)
-    record[Record.ERROR] = address + 8 * Record.ERROR_RECORD
-    runner = _runner(launch)
-    tiles = tiles_offset(launch.host.slm_bytes)
+    words = _HEAD.pack(
+        0, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, 0,
+        0 if cold is None else _address(cold), 0 if groups is None else groups.ctypes.data,
+        0 if state is None else state.address, launch.resident,
+        launch.seed if state is None else 0,
+        0 if state is None else slm_shadow_bytes(host.slm_bytes) + 256, 0,
+    ) + _REST + launch.arguments
+    record = _record_of(len(words)).from_buffer_copy(words)
+    job = _job(_runner(launch), launch.address, host.slm_bytes, host.tile_heads, host.tile_bytes)
     watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
-    if launch.state is not None:
+    if state is not None:
         if knobs.findings():
-            _go_on(launch, launch.state)
-        use(launch.state)
+            _go_on(launch, state)
+        use(state)
     try:
-        memory = (tiles + launch.host.tile_bytes, tiles, launch.host.tile_heads)
-        pool().run(threads, runner, launch.address, address, record[Record.ERROR], memory)
+        pool().run(threads, job, ctypes.addressof(record))
     finally:
-        if launch.state is not None:
+        if state is not None:
             use(None)
         unwatch(record)
     if record[Record.ERROR_RECORD]:
-        trap = _trap(launch, record[Record.ERROR_RECORD:])
+        trap = _trap(launch, record[Record.ERROR_RECORD : Record.ARGUMENTS])
         trap.what = trap.what or f"trap {record[Record.ERROR_RECORD]}"
         raise trap
 

@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -24,16 +24,24 @@ FAULT = 21
 """Error code of a wild access; the error record's third word is the address."""
 
 
+class Job(ctypes.Structure):
+    """What launches of a kernel share.
+
+    `size`: bytes of each thread's memory, of which `zero_size` from `zero_from` on are zeroed.
+    `error`: where the record of a launch has that of its errors.
+    """
+
+    _fields_: ClassVar = [(name, ctypes.c_int64) for name in (
+        "runner", "kernel", "size", "zero_from", "zero_size", "error", "fault")]
+
+
 class Pool(Protocol):
     """The threads of this process; one launch at a time has them."""
 
-    def run(self, threads: int, runner: int, kernel: int, launch: int, error: int,
-            memory: tuple[int, int, int]) -> None:
+    def run(self, threads: int, job: Job, launch: int) -> None:
         """Call `runner(kernel, launch, memory)` on up to `threads` threads, this one included.
 
-        `error`: the address of the launch's error record.  `memory`: bytes of each thread's memory,
-        and start and size of the part of it that is zeroed.  A launch that finds the others at work
-        for another one runs on its own thread alone.
+        A launch that finds the others at work for another one runs on its own thread alone.
         """
 
     def end(self) -> None:
@@ -44,17 +52,15 @@ class NativePool:
     """The threads of `threads.c`."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        word, size = ctypes.c_void_p, ctypes.c_size_t
+        word = ctypes.c_void_p
         library.xe_pool_new.restype = word
         self._run, self._end = library.xe_pool_run, library.xe_pool_end
-        self._run.argtypes = [
-            word, ctypes.c_int, word, word, word, size, size, size, word, ctypes.c_int64]
+        self._run.argtypes = [word, ctypes.c_int, ctypes.POINTER(Job), word]
         self._end.argtypes, self._end.restype = [word], None
         self._pool = library.xe_pool_new()
 
-    def run(self, threads: int, runner: int, kernel: int, launch: int, error: int,
-            memory: tuple[int, int, int]) -> None:
-        failed = self._run(self._pool, threads, runner, kernel, launch, *memory, error, FAULT)
+    def run(self, threads: int, job: Job, launch: int) -> None:
+        failed = self._run(self._pool, threads, job, launch)
         if failed:
             raise DeviceError(f"the simulator cannot start a thread: {os.strerror(failed)}")
 
@@ -70,12 +76,11 @@ class PythonPool:
         self._own = threading.local()
         self._executor: ThreadPoolExecutor | None = None
 
-    def run(self, threads: int, runner: int, kernel: int, launch: int, error: int,
-            memory: tuple[int, int, int]) -> None:
-        call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(runner)
+    def run(self, threads: int, job: Job, launch: int) -> None:
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(job.runner)
 
         def enter() -> None:
-            call(kernel, launch, self._memory(*memory))
+            call(job.kernel, launch, self._memory(job.size, job.zero_from, job.zero_size))
 
         if threads < 2 or not self._busy.acquire(blocking=False):
             enter()
