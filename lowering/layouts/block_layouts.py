@@ -85,5 +85,6 @@ def _transposed(op: BlockLoadOp, target: Target, num_warps: int) -> BlockLoadOp:
 def block_layout(shape: tuple[int, ...], target: Target, num_warps: int) -> DpasEncoding:
     """The layout of a DPAS result of that shape."""
     rows = min(8, shape[0])
-    dpas = Dpas("f16", "f16", "f32", rows, target.dpas_execution_size)
+    width = target.dpas_execution_size or target.subgroup_size  # loads need no matrix unit
+    dpas = Dpas("f16", "f16", "f32", rows, width)
     return dpas_encoding(shape[0], shape[1], num_warps, dpas)
