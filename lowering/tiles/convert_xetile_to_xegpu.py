@@ -50,6 +50,7 @@ from triton_xe.lowering.rewriting import (
     locate_since,
 )
 from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.lowering.tiles.move_parts import move_parts
 from triton_xe.lowering.tiles.tile_analysis import TileAnalysis
 from triton_xe.lowering.tiles.tile_descriptors import (
     AccessMode,
@@ -77,6 +78,7 @@ class ConvertXeTileToXeGPUPass(TargetedPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)
         for function in functions(op):
+            move_parts(function)
             tiles = TileAnalysis(function, target)
             _Conversion(function, tiles).run()
             note_plans(op, tiles.plans)
@@ -202,7 +204,8 @@ class _Conversion:
         source = op.tile.owner
         if not isinstance(source, xetile.InitTileOp):
             raise UnsupportedError(
-                f"{op.name}: the tile must come from xetile.init_tile; move the part instead"
+                f"{op.name}: the tile must be one of xetile.init_tile, moved or carried by a loop"
+                " that coop_id and coop_size are not made in"
             )
         whole, part = op.tile.type.get_shape(), op.part.type.get_shape()
         across, down = whole[1] // part[1], whole[0] // part[0]

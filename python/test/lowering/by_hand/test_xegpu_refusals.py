@@ -72,15 +72,6 @@ KERNELS = {
     "allocated private memory": (
         "bmg", "", "%a = memref.alloca() : memref<16xf32>",
         "only shared local memory of static shape"),
-    "a part of a moved tile": (
-        "bmg", "%a: memref<64x64xf16>, %w: i32",
-        "%t = xetile.init_tile %a, 0, 0 : memref<64x64xf16> -> !xetile.tile<32x32xf16>\n"
-        "%u = xetile.update_tile_offset %t, 8, 0"
-        " : !xetile.tile<32x32xf16> -> !xetile.tile<32x32xf16>\n"
-        "%p = xetile.init_coop_tile %u, %w, 4 : !xetile.tile<32x32xf16>, i32"
-        " -> !xetile.tile<8x32xf16>\n"
-        "xetile.prefetch_tile %p : !xetile.tile<8x32xf16>",
-        "move the part instead"),
     "a tile in shared memory": (
         "bmg", "%a: i64",
         "%t = xetile.init_tile %a, 0, 0, 64, 64, 64 : i64"

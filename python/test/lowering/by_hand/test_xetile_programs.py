@@ -172,3 +172,45 @@ func.func @k(%a: memref<64x64xf16>) {
 }"""
     with pytest.raises(UnsupportedError, match="two different operands"):
         run_program(text, [matrix("f16", 64, 64)])
+
+
+MOVED_PARTS = """
+func.func @k(%a: memref<96x64xf32>, %o: memref<96x64xf32>, %n: index)
+    attributes {xe.subgroups = 4 : i32} {
+  %w = xe.warp_id : i32
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %t = xetile.init_tile %a, 0, 0 : memref<96x64xf32> -> !xetile.tile<16x32xf32>
+  %s = xetile.init_tile %o, 0, 0 : memref<96x64xf32> -> !xetile.tile<16x32xf32>
+  %t1 = xetile.update_tile_offset %t, 8, 16
+      : !xetile.tile<16x32xf32> -> !xetile.tile<16x32xf32>
+  %s1 = xetile.update_tile_offset %s, 8, 16
+      : !xetile.tile<16x32xf32> -> !xetile.tile<16x32xf32>
+  %e:2 = scf.for %i = %zero to %n step %one iter_args(%u = %t1, %q = %s1)
+      -> (!xetile.tile<16x32xf32>, !xetile.tile<16x32xf32>) {
+    %p = xetile.init_coop_tile %u, %w, 4 : !xetile.tile<16x32xf32>, i32 -> !xetile.tile<8x16xf32>
+    %r = xetile.init_coop_tile %q, %w, 4 : !xetile.tile<16x32xf32>, i32 -> !xetile.tile<8x16xf32>
+    %v = xetile.load_tile %p : !xetile.tile<8x16xf32> -> vector<8x16xf32>
+    xetile.store_tile %v, %r : vector<8x16xf32>, !xetile.tile<8x16xf32>
+    %u2 = xetile.update_tile_offset %u, 16, 0
+        : !xetile.tile<16x32xf32> -> !xetile.tile<16x32xf32>
+    %u3 = xetile.update_tile_offset %u2, %one, 0
+        : !xetile.tile<16x32xf32>, index -> !xetile.tile<16x32xf32>
+    %q2 = xetile.update_tile_offset %q, 17, 0
+        : !xetile.tile<16x32xf32> -> !xetile.tile<16x32xf32>
+    scf.yield %u3, %q2 : !xetile.tile<16x32xf32>, !xetile.tile<16x32xf32>
+  }
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["bmg", "dg2"])
+def test_parts_of_moved_tiles(target):
+    """Four subgroups copy a tile that moves down by 17 rows, a quarter each."""
+    a, out = RANDOM.standard_normal((96, 64)).astype(np.float32), np.zeros((96, 64), np.float32)
+    run_program(MOVED_PARTS, [a, out, 3], target=target)
+    expected = np.zeros_like(out)
+    for row in (8, 25, 42):
+        expected[row : row + 16, 16:48] = a[row : row + 16, 16:48]
+    np.testing.assert_array_equal(out, expected)

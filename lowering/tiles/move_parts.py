@@ -1,0 +1,91 @@
+"""A subgroup's part of a moved tile is its part of the tile, moved.
+
+    init_coop_tile(update_tile_offset(t, y, x))  ->  update_tile_offset(init_coop_tile(t), y, x)
+    init_coop_tile of a tile that a loop carries ->  the loop carries the part as well
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects import xetile
+from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, yield_more
+
+
+def move_parts(function: Operation) -> None:
+    """Let every part be one of a tile that `xetile.init_tile` makes, where that is possible."""
+    work = all_of(function, xetile.InitCoopTileOp)
+    while work:
+        work += _moved(work.pop())
+
+
+def _moved(op: xetile.InitCoopTileOp) -> list[xetile.InitCoopTileOp]:
+    """Rewrite a part by one step; what is left to rewrite."""
+    owner = op.tile.owner
+    if isinstance(owner, xetile.UpdateTileOffsetOp):
+        part = _part(op, owner.tile, InsertPoint.before(op))
+        moved = xetile.UpdateTileOffsetOp(tile=part.part, offsets=owner.offsets)
+        _replace(op, moved)
+        return [part]
+    loop = owner.parent_op() if isinstance(owner, Block) else None
+    if not isinstance(loop, scf.ForOp) or not all(_is_outside(v, loop) for v in op.indices):
+        return []
+    return _carried(op, loop)
+
+
+def _carried(op: xetile.InitCoopTileOp, loop: scf.ForOp) -> list[xetile.InitCoopTileOp]:
+    """Carry the part of a tile next to the tile."""
+    assert isinstance(op.tile, BlockArgument)
+    index = op.tile.index - 1
+    first = _part(op, loop.iter_args[index], InsertPoint.before(loop))
+    loop, (carried,) = extend_for(loop, [first.part])
+    last = last_of(loop.body.block)
+    again = _part(op, last.operands[index], InsertPoint.before(last))
+    yield_more(loop, [again.part])
+    tile = op.tile
+    op.part.replace_all_uses_with(carried)
+    Rewriter.erase_op(op)
+    return [first, *_folded(again, tile, carried)]
+
+
+def _folded(
+    op: xetile.InitCoopTileOp, tile: SSAValue, part: SSAValue
+) -> list[xetile.InitCoopTileOp]:
+    """What a loop yields, a part of `tile` or of that tile moved, in terms of its `part`."""
+    owner = op.tile.owner
+    if op.tile is tile:
+        op.part.replace_all_uses_with(part)
+        Rewriter.erase_op(op)
+        return []
+    if not isinstance(owner, xetile.UpdateTileOffsetOp):
+        return [op]
+    before = _part(op, owner.tile, InsertPoint.before(op))
+    _replace(op, xetile.UpdateTileOffsetOp(tile=before.part, offsets=owner.offsets))
+    return _folded(before, tile, part)
+
+
+def _part(
+    op: xetile.InitCoopTileOp, tile: SSAValue, at: InsertPoint
+) -> xetile.InitCoopTileOp:
+    """The same part of another tile."""
+    made = xetile.InitCoopTileOp(
+        tile=tile, coop_id=op.coop_id, coop_size=op.coop_size, part_type=op.part_type
+    )
+    locate(op, made)
+    Rewriter.insert_op(made, at)
+    return made
+
+
+def _replace(op: xetile.InitCoopTileOp, made: xetile.UpdateTileOffsetOp) -> None:
+    locate(op, made)
+    Rewriter.replace_op(op, made)
+
+
+def _is_outside(value: SSAValue, loop: Operation) -> bool:
+    owner = value.owner
+    inside = owner.parent_op() if isinstance(owner, Block) else owner
+    while inside is not None and inside is not loop:
+        inside = inside.parent_op()
+    return inside is None
