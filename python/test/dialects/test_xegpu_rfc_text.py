@@ -277,6 +277,7 @@ def test_result_that_is_named_again_is_renamed() -> None:
 REFUSED = [
     ("XeGPU.prefetch_nd %t: tensor_desc<8x16xbf16, #gone>", "names #gone but does not define it"),
     ("XeGPU.load_nd %t, %u: tensor_desc<8x16xbf16> into vector<8x16xbf16>", "2 operands but 1"),
+    ("XeTile.update_tile_offset %tile", "operands or types are missing: XeTile.update_tile"),
     ("total = 4", "not an op of XeTile or XeGPU: total = 4"),
     ("XeGPU.store_scalar %value, %base, %offset, %mask: any, uint64, uint64, i1", "store_scatter"),
     (

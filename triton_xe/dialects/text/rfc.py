@@ -71,11 +71,13 @@ def normalized(
     lines: dict[int, str] = {}
     notes: list[str] = []
     for number, piece in _pieces(text):
+        at = f"{name}:{number}:1: " if name else ""
         try:
             made = _rewritten(piece, known, writer)
         except UnsupportedError as error:
-            at = f"{name}:{number}:1: " if name else ""
             raise UnsupportedError(f"{at}{error}") from error
+        except (IndexError, ValueError) as error:
+            raise UnsupportedError(f"{at}operands or types are missing: {piece}") from error
         lines[number] = made
         if "".join(made.split()) != "".join(piece.split()):
             notes.append(f"line {number}: {piece} -> {made or 'used where it is named'}")
