@@ -332,21 +332,25 @@ def test_as_on_the_cpu(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["AdamW", "SGD", "RMSprop", "Adagrad"])
 def test_training_with_autocast_and_a_compiled_optimizer(optimizer: str) -> None:
-    def train(device: str, compiled: bool) -> Any:
+    def train(device: str, compiled: bool, *, autocast: bool = False, steps: int = 3) -> Any:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4))
         model = model.to(device)
         stepper = getattr(torch.optim, optimizer)(model.parameters(), lr=0.01)
         forward = torch.compile(model) if compiled else model
         step = torch.compile(stepper.step) if compiled else stepper.step
-        for batch in torch.randn(3, 8, 16):
-            with torch.autocast(device, dtype=torch.bfloat16):
+        for batch in torch.randn(steps, 8, 16):
+            with torch.autocast(device, dtype=torch.bfloat16, enabled=autocast):
                 loss = forward(batch.to(device)).float().square().mean()
             loss.backward()
             step()
             stepper.zero_grad()
         return torch.cat([p.detach().cpu().flatten() for p in model.parameters()])
-    torch.testing.assert_close(train("xpu", True), train("cpu", False), rtol=2e-2, atol=5e-3)
+    moved = (train("cpu", False) - train("cpu", False, steps=0)).norm()
+    assert (train("xpu", True) - train("cpu", False)).norm() < 1e-3 * moved
+    # fused code rounds less often to bf16, and optimizers make much of gradients that are nearly 0
+    assert (train("xpu", True, autocast=True) - train("cpu", False, autocast=True)).norm() < (
+        0.2 * moved)
 
 
 @pytest.mark.slow
