@@ -101,7 +101,7 @@ def test_it_may_use_undefined_bits(name: str, used: bool) -> None:
     next(function.instructions()).unfilled = True
     plan = Undefined()
     instrument(function, plan, helpers={}, entry=lambda pointer: 0)
-    assert [what for what, _ in plan.uses] == ([f"a call of {name} with"] if used else [])
+    assert [use.what for use in plan.uses] == ([f"a call of {name} with"] if used else [])
 
 
 def test_only_known_barriers_are_barriers() -> None:

@@ -58,6 +58,18 @@ define spir_func i32 @"xlvm.genx.GenISA.WaveShuffleIndex.i32"(i32 %v, i32 %lane,
   %r = call spir_func i32 @_Z17sub_group_shufflejj(i32 %v, i32 %lane)
   ret i32 %r
 }
+define spir_func float @"xlvm.genx.GenISA.WaveAll.f32"(float %v, i8 %op, i1 %all, i32 %mode) {
+  %larger = icmp eq i8 %op, 12
+  br i1 %larger, label %max, label %add
+max:
+  %m = call spir_func float @_Z20sub_group_reduce_maxf(float %v)
+  ret float %m
+add:
+  %s = call spir_func float @_Z20sub_group_reduce_addf(float %v)
+  ret float %s
+}
+declare spir_func float @_Z20sub_group_reduce_maxf(float)
+declare spir_func float @_Z20sub_group_reduce_addf(float)
 declare spir_func i32 @_Z21sub_group_shuffle_xorjj(i32, i32)
 declare spir_func i32 @_Z17sub_group_shufflejj(i32, i32)
 """

@@ -130,7 +130,7 @@ def test_compiler_stack_knows_the_device() -> None:
         x = torch.ones(1, device="xpu")
         timed = lambda one: calls.append(one)
         assert benchmarking.benchmarker.benchmark(timed, (x,), {}, **ours) > 0
-        assert len(calls) == 2, calls
+        assert len(calls) == 1, calls  # the device's clock tells its time
         from torch._dynamo.device_interface import get_interface_for_device
         interface = get_interface_for_device("xpu")
         assert interface.is_available() and interface.get_raw_stream(0)
