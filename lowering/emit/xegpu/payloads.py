@@ -29,6 +29,8 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.rewriting import last_of
 from triton_xe.lowering.surfaces.affine import constant_of
 
+PAIR = 2
+"""Plain messages of a loop that IGC 2.40 lets share a payload by itself, mostly for less."""
 FIRST_CARRIED = 3
 """Operands of scf.for before those that it carries."""
 Message = LoadNdOp | StoreNdOp | PrefetchNdOp
@@ -103,9 +105,11 @@ def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> Bloc
         return None
     if any(isinstance(m, LoadNdOp) and _is_stored_in_parts(m) for m, _ in uses):
         return None
-    if not _stays(op) and not (has_offsets(target) and _moves_in_order(op)):
-        return None
-    return shapes.pop()
+    shape = shapes.pop()
+    if _stays(op):
+        return shape
+    gains = shape.transpose or len(uses) > PAIR
+    return shape if gains and has_offsets(target) and _moves_in_order(op) else None
 
 
 def _is_stored_in_parts(load: LoadNdOp) -> bool:
