@@ -125,10 +125,12 @@ class Walk:
                 lengths.append(self._total(body) - before_round)
             else:
                 before = self._rounds
+                held = {name: dict(fields) for name, fields in self._payloads.items()}
                 self._rounds = before * (1 + ahead)
                 self._region(body, header)
                 self._rounds = before
                 self._jump(seen, ahead)
+                self._move(held, ahead)
                 for noted in (masks, seen, lengths):
                     noted.clear()
             if walked > UNKNOWN_TRIPS and self._ends(header, body) is None:
@@ -155,6 +157,15 @@ class Walk:
             now, earlier = self._values.get(name), before[name]
             if now is not None and value is not None and earlier is not None:
                 self._values[name] = now + (value - earlier) * ahead
+
+    def _move(self, held: Mapping[str, Mapping[str, Known]], ahead: int) -> None:
+        """Advance the payloads, which were `held` before this round, as that many more would."""
+        for name, fields in held.items():
+            now = self._payloads[name]
+            for part, old in fields.items():
+                new = now[part]
+                if old is not None and new is not None:
+                    now[part] = new + (new - old) * ahead
 
     def _ends(self, header: str, body: Sequence[str]) -> tuple[Instruction, bool] | None:
         """The comparison that ends the loop, and whether the loop goes on when it is true."""

@@ -140,3 +140,39 @@ def test_a_function_of_integers_keeps_their_width():
     """The upper half of a product of 32 bits, of one number for all and one for each group."""
     walk = Walk(program(HIGH), [0, 1 << 31, 0], (6, 1, 1), np.array([0, 1, 5]), 1, 16).run()
     assert walk.messages[0].arguments[0].ravel().tolist() == [0, -64, -192]
+
+
+PAYLOAD = """
+define spir_kernel void @k(ptr addrspace(1) %a, i32 %n) {
+entry:
+  %base = ptrtoint ptr addrspace(1) %a to i64
+  %p = call ptr @CREATE(i64 %base, i32 8191, i32 63, i32 8191, i32 0, i32 0, i32 32, i32 8, i32 1)
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %i1, %loop ]
+  call void @PREFETCH(ptr %p, i32 0, i32 0, i32 16, i32 32, i32 8, i32 1, i1 false, i1 false, i32 4)
+  call void @SET(ptr %p, i32 5, i32 32, i1 1)
+  %i1 = add i32 %i, 32
+  %more = icmp slt i32 %i1, %n
+  br i1 %more, label %loop, label %exit
+exit:
+  call void @PREFETCH(ptr %p, i32 0, i32 0, i32 16, i32 32, i32 8, i32 1, i1 false, i1 false, i32 4)
+  ret void
+}
+declare ptr @CREATE(i64, i32, i32, i32, i32, i32, i32, i32, i32)
+declare void @PREFETCH(ptr, i32, i32, i32, i32, i32, i32, i1, i1, i32)
+declare void @SET(ptr, i32, i32, i1)
+"""
+NAMES = {"CREATE": "CreateAddrPayload.p0i32", "PREFETCH": "PrefetchAddrPayload.p0i32",
+         "SET": "SetAddrPayloadField.p0i32.i32"}
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 100])
+def test_a_payload_moves_in_rounds_that_are_not_walked(rounds):
+    text = PAYLOAD
+    for short, name in NAMES.items():
+        text = text.replace(f"@{short}(", f"@llvm.genx.GenISA.LSC2DBlock{name}(")
+    walk = Walk(program(text), [0, 32 * rounds], (1, 1, 1), np.array([0]), 1, 16).run()
+    assert walk.counts["%loop"].item() == rounds
+    assert walk.messages[-1].payload["x"].item() == 32 * rounds
+    assert walk.messages[0].payload["x"].item() == 0
