@@ -3,6 +3,7 @@
 import pytest
 
 from triton_xe import triton_versions
+from triton_xe.tools import intel
 
 
 def pytest_addoption(parser):
@@ -15,7 +16,11 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     full = config.getoption("--full")
     here = triton_versions.installed().number
+    missing = {"intel_compiler": intel.available(), "intel_driver": intel.driver_available()}
     for item in items:
+        for name, reason in missing.items():
+            if reason and item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("slow") and not full:
             item.add_marker(pytest.mark.skip(reason="slow: run with --full"))
         for mark in item.iter_markers("since_triton"):

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from triton_xe.tools import intel
-
 _ROWS, _COLUMNS, _DEPTH = range(4), range(2), range(2)
 _READ_ARGUMENTS = "i64,i32,i32,i32,i32,i32,i32,i32,i32,i32,i1,i1,i32"
 _DPAS = "llvm.genx.GenISA.sub.group.dpas.v8f32.v8f32.v8i16.v8i32"
-
-
-@pytest.fixture(autouse=True)
-def _needs_ocloc(request: pytest.FixtureRequest) -> None:
-    reason = intel.available()
-    if reason and request.node.get_closest_marker("intel_compiler"):
-        pytest.skip(reason)
 
 
 @pytest.fixture

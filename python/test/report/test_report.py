@@ -28,6 +28,14 @@ def report(tmp_path, kernel, *arguments):
     return path.read_text()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    """A cached kernel may have come from a file elsewhere, with the same text."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def gemm(tmp_path_factory):
     return report(tmp_path_factory.mktemp("page"), f"{KERNELS}::gemm", "--signature", GEMM,
