@@ -109,6 +109,7 @@ def _culprit(module: ModuleOp) -> Operation:
 
 
 def _verifies(op: Operation) -> bool:
+    """Whether it does; a verifier may fail with any error, which the caller has already caught."""
     try:
         op.verify()
     except Exception:

@@ -34,12 +34,13 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
     """
     accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
     found = [op for op in accesses if not is_block(op.value.type)]
-    for op in found:
+    for one in found:
+        op = _transposed(one, target, num_warps) if isinstance(one, BlockLoadOp) else one
         encoding = layout_attr(block_layout(shape_of(op.value), target, num_warps))
         if isinstance(op, BlockStoreOp):
             op.operands[0] = converted(op.value, encoding, InsertPoint.before(op))
         else:
-            _load_in(_transposed(op, target, num_warps), encoding)
+            _load_in(op, encoding)
     erase_dead(function)
     return bool(found)
 

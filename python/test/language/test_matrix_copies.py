@@ -90,3 +90,21 @@ def test_blocks_are_used(dtype, transpose):
     assert kernel.asm["xegpu"].count("xegpu.load_nd") in range(1, 9)
     assert "tt.load %" not in kernel.asm["xegpu"]
     assert "tt.store %" not in kernel.asm["xegpu"]
+
+
+@triton.jit
+def squared_and_masked(x, y, z, s, M: tl.constexpr, N: tl.constexpr):
+    i, j = tl.arange(0, M), tl.arange(0, N)
+    a = tl.load(x + i[:, None] * N + j[None, :] * s)
+    b = tl.trans(a)
+    tl.store(z + i[:, None] * M + i[None, :], tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16)))
+    tl.store(y + j[:, None] * M + i[None, :], (b != 0).to(tl.float32))
+
+
+@pytest.mark.parametrize(("m", "n"), [(32, 64), (64, 32), (16, 64), (64, 16), (32, 32)])
+def test_a_transpose_beside_a_product_has_the_layout_of_its_own_shape(m, n):
+    x = torch.randint(-2, 3, (m, n)).float()
+    y, z = torch.empty(n, m, device="xpu"), torch.empty(m, m, device="xpu")
+    squared_and_masked[(1,)](x.to("xpu"), y, z, 1, m, n)
+    assert torch.equal(y.cpu(), (x.T != 0).float())
+    assert torch.equal(z.cpu(), x @ x.T)
