@@ -77,9 +77,9 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
         else:
             remark(dot, f"multiplied by FMA: {dpas}")
     if made:
-        propagate(function)
+        propagate(function, target)
     if legalize_block_layouts(function, target, num_warps):
-        propagate(function)
+        propagate(function, target)
 
 
 def _chains(dots: list[DotOp]) -> dict[DotOp, str]:

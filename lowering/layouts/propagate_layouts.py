@@ -8,6 +8,7 @@ A conversion to an operand's layout moves up, through casts, into block loads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
@@ -25,6 +26,7 @@ from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
 from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, SliceEncoding
 from triton_xe.lowering.layouts.at_operand import at_operand
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
@@ -49,15 +51,17 @@ from triton_xe.lowering.rewriting import (
     retyped,
 )
 from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
 
 Rule = Callable[[ConvertLayoutOp], bool]
 ROUNDS = 200
 
 
-def propagate(function: Operation) -> int:
+def propagate(function: Operation, target: Target) -> int:
     """Apply the rules to conversions until none changes anything; the number of rounds taken."""
     rules: tuple[Rule, ...] = (
-        fold_conversions, into_constant, into_block_load, through_cast, through_shape,
+        fold_conversions, into_constant, partial(into_block_load, target=target), through_cast,
+        through_shape,
         reload, load_at_operand, out_of_loop, out_of_if, through_elementwise, through_reduction,
         under_shape, into_block_store, into_scatter,
     )
@@ -116,18 +120,32 @@ def into_constant(op: ConvertLayoutOp) -> bool:
     return is_cheap(op.src) and _replaced(op, rematerialize(op.src, layout_held(op.result), {}))
 
 
-def into_block_load(op: ConvertLayoutOp) -> bool:
-    """cvt(block_load) -> block_load ; cvt(trans(block_load)) -> block_load transposed."""
+def into_block_load(op: ConvertLayoutOp, target: Target) -> bool:
+    """cvt(block_load) -> block_load ; cvt(trans(block_load)) -> block_load transposed.
+
+    Not where no message brings the layout: 16-bit columns, a lane each, as a tf32 operand wants.
+    """
     inner = op.src.owner
     swapped = type(inner) is TransOp
     load = inner.src.owner if isinstance(inner, TransOp) else inner
     if not isinstance(load, BlockLoadOp) or not is_block(op.result.type):
         return False
     transposed = (load.transposed is not None) != swapped
+    if not _brings(target, op.result.type, transposed):
+        return False
     new = BlockLoadOp(cursor=load.cursor, value_type=op.result.type, transposed=transposed)
     locate(load, new)
     Rewriter.insert_op(new, InsertPoint.after(load))
     return _replaced(op, new.value)
+
+
+def _brings(target: Target, kind: Attribute, transposed: bool) -> bool:
+    """Whether block loads, or gathers where a device has none, bring a tensor in its layout."""
+    if not target.has_block_2d:
+        return True
+    bits = bit_width(kind.element_type)  # type: ignore[attr-defined]
+    facts = SurfaceFacts(contiguous_dim=0 if transposed else 1)
+    return not isinstance(plan_block_load(layout_of(kind), facts, bits, target), Refusal)
 
 
 def through_cast(op: ConvertLayoutOp) -> bool:

@@ -272,6 +272,23 @@ def test_operands_are_cast_from_types_that_no_block_load_brings_to_their_lanes(l
 
 
 @triton.jit
+def columns_times_rows(x, c):
+    i, k = tl.arange(0, 16), tl.arange(0, 32)
+    v = tl.load(x + (i[:, None] * 32 + k[None, :])).to(tl.float32)
+    tl.store(c + k[:, None] * 32 + k[None, :], tl.dot(tl.trans(v), v, input_precision="tf32"))
+
+
+@pytest.mark.parametrize("warps", [1, 8])
+@pytest.mark.parametrize("loaded", ["int8", "int16", "float16", "float8_e5m2", "float32"])
+def test_columns_of_narrow_types_are_operands_of_wide_ones(loaded, warps):
+    x = torch.randint(-8, 8, (16, 32)).to(getattr(torch, loaded))
+    c = torch.empty(32, 32, device="xpu")
+    kernel = columns_times_rows[(1,)](x.to("xpu"), c, num_warps=warps)
+    assert error(c, x.double().T, x) == 0
+    assert kernel.metadata.n_dpas > 0
+
+
+@triton.jit
 def marks_next_to_a_product(x, marks, out, n, s):
     i, k = tl.arange(0, 16), tl.arange(0, 32)
     v = tl.load(x + (i[:, None] * s + k[None, :]))
