@@ -101,7 +101,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
                 result.value = _in_a_block(w, address, size)
         with w.when(odd & ~wrong):
             result.value = _report(w, Code.ALIGNMENT, index)
-        with w.when((block[Entry.WRITES] != 0) & result.value):
+        with w.when((block[Entry.WRITES] != 0) & result.value & ~w.flag(Kind.UNSEEN)):
             result.value = w.call(
                 s.TRACK, ctx, sg, site, lane, block.base, address, size, kind)
         with w.when(result.value & ~slm & (block[Entry.UNWRITTEN] != 0)):

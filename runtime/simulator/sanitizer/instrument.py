@@ -67,13 +67,25 @@ def guarded(
         entry = plan.entry(w.function, operand, writes=bool(kind & Kind.WRITE))
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
-    described: Operand | int = kind
+    described = _with_unseen(w, i, kind)
     if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
         described = _with_same(w, kind, pointer, w.value(i.operands[0]), mask)
     fine, safe = _checked(w, i, pointer, entry, t, mask, described)
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
+
+
+def _with_unseen(w: Widener, i: Instruction, kind: int) -> Operand | int:
+    """The kind of a load of global memory, with `UNSEEN` where a subgroup's copy matters not."""
+    plan, every = w.context.sanitizer, (1 << w.context.sub_groups) - 1
+    if plan is None or kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM):
+        return kind
+    seen = plan.observers.get(w.function.name, {}).get(i.result or "", every)
+    if seen == every:
+        return kind
+    here = w.b.cast("trunc", w.b.lshr(constant(I64, seen), w.b.zext(SG, I64)), I1)
+    return w.b.select(here, constant(I64, kind), kind | Kind.UNSEEN)
 
 
 def _note_store(
@@ -205,7 +217,7 @@ def guarded_surface(
     if i.shadow:
         return _surface_in_map(w, arguments, entry, row_bytes)
     fine = b.invoke(checks.CHECK_BLOCK, *site(i), entry, *arguments.surface, row_bytes,
-                    arguments.tile_height, element, kind | 1 << 8)
+                    arguments.tile_height, element, _with_unseen(w, i, kind | 1 << 8))
     at = state_word(w, Word.SUBGROUP)
     clean = b.icmp("eq", b.load(I64, ERROR), 0)
     first = b.load(I64, at)

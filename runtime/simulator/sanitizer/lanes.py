@@ -54,7 +54,7 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
             row.value = _searched(w, mask)
         block = w.block(row.value)
         good.value = _inside(w, block)
-        with w.when(good.value & (block[Entry.WRITES] != 0)):
+        with w.when(good.value & (block[Entry.WRITES] != 0) & ~w.flag(Kind.UNSEEN)):
             _record(w, block, slm, good)
         fresh = (block[Entry.UNWRITTEN] != 0) & w["kind"].has(Kind.WRITE | Kind.NEEDS)
         with w.when(w.unlikely(good.value & fresh)):

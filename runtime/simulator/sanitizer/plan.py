@@ -25,6 +25,8 @@ class Instrumentation:
     sites: dict[int, Site] = field(default_factory=dict)
     """What was recorded, by line of the LLVM module."""
     roots: dict[str, dict[str, Roots]] = field(default_factory=dict)
+    observers: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By function and value, see `analysis.observers`."""
     written: set[int] = field(default_factory=set)
     """Arguments whose blocks the kernel may write."""
     writes_anywhere: bool = False

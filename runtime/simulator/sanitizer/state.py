@@ -244,6 +244,8 @@ class Kind(IntEnum):
     """An atomic that is one only within its work-group."""
     NEEDS = 64
     """An atomic whose result depends on what is there."""
+    UNSEEN = 128
+    """A load by a subgroup whose copy of the value comes to nothing: no store can spoil it."""
 
 
 class Order(IntEnum):

@@ -18,6 +18,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
+from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import waits
 from triton_xe.runtime.simulator.ir.printer import print_module
@@ -100,6 +101,7 @@ def translate(
         name: f if is_lane_helper(name) else scalar_extracts(f)
         for name, f in _reachable({**module.functions, kernel.name: kernel}, kernel).items()
     }
+    given = functions
     if sanitizer is not None and not sanitizer.trace:
         sanitizer.releases = any(map(releases, functions.values()))
         functions = _with_shadows(functions, sanitizer)
@@ -114,6 +116,8 @@ def translate(
         context.waits = waits(functions[kernel.name], functions)
     context.work_group = work_group
     context.sub_groups = -(-math.prod(work_group) // lanes)
+    if sanitizer is not None and not sanitizer.trace and context.sub_groups > 1:
+        sanitizer.observers[kernel.name] = observers(given[kernel.name], context.sub_groups)
     _place_slm(context, kernel_name)
     context.barriers = {name for name, f in functions.items()
                         if any(map(is_barrier, f.instructions()))}

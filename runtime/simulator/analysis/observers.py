@@ -1,0 +1,123 @@
+"""Which subgroups' copies of a loaded value anything depends on.
+
+Where a tensor has fewer elements than the program has lanes, several subgroups hold the same
+element, and one of them stores it: `PredicatedStore(p, x, sub_group_id & 2 == 0)`.  What others
+have in `x` comes to nothing, so they may load it before that store, or after.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.intrinsics import Effect, find, genisa, opencl
+from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+
+Words = NDArray[np.uint64]
+"""One for each subgroup."""
+Flags = NDArray[np.bool_]
+_BITWISE: dict[str, Callable[[Words, Words], Words]] = {
+    "and": operator.and_, "or": operator.or_, "shl": operator.lshift, "lshr": operator.rshift}
+_SHIFTS = ("shl", "lshr")
+_STORE = genisa.PREDICATED_STORE
+_MATTERS = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.VOLATILE
+
+
+def observers(function: Function, subgroups: int) -> dict[str, int]:
+    """A bit for each subgroup whose value matters, by name of the value."""
+    masks = _Masks(function, subgroups)
+    reach = _reach(function, masks)
+    nobody = np.zeros(subgroups, bool)
+    found: dict[str, Flags] = {}
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(function.blocks):
+            for i in reversed(block.instructions):
+                seen = reach[block.label]
+                if i.opcode == "call" and find(i.callee) is _STORE:
+                    seen = seen & ~masks.false(i.operands[3])
+                elif _only_computes(i):
+                    seen = seen & found.get(i.result or "", nobody)
+                for name in i.locals():
+                    old = found.get(name, nobody)
+                    if (seen & ~old).any():
+                        found[name], changed = old | seen, True
+    bits = 1 << np.arange(subgroups, dtype=object)
+    return {name: int((bits * flags).sum()) for name, flags in found.items()}
+
+
+def _only_computes(i: Instruction) -> bool:
+    """Whether operands matter no more than the result: not if it moves values elsewhere."""
+    if i.result is None:
+        return False
+    return i.is_pure or (i.opcode == "call" and not find(i.callee).effects & _MATTERS)
+
+
+def _reach(function: Function, masks: _Masks) -> dict[str, Flags]:
+    """The subgroups that may execute each block."""
+    found = {b.label: np.zeros(masks.count, bool) for b in function.blocks}
+    found[function.blocks[0].label][:] = True
+    todo = [function.blocks[0]]
+    by_label = {b.label: b for b in function.blocks}
+    while todo:
+        block = todo.pop()
+        last = block.instructions[-1]
+        for k, label in enumerate(block.successors):
+            taken = found[block.label]
+            if last.opcode == "br" and last.operands:
+                taken = taken & ~(masks.true if k else masks.false)(last.operands[0])
+            if (taken & ~found[label]).any():
+                found[label] |= taken
+                todo.append(by_label[label])
+    return found
+
+
+class _Masks:
+    """What is known of conditions in each subgroup, by the bits that are known to be one."""
+
+    def __init__(self, function: Function, subgroups: int) -> None:
+        self.count = subgroups
+        self._made = {i.result: i for i in function.instructions() if i.result is not None}
+        self._ones: dict[str, Words] = {}
+
+    def false(self, condition: Operand) -> Flags:
+        """The subgroups where it never holds."""
+        i = self._made.get(condition.text)
+        if i is None:
+            return np.full(self.count, condition.integer_value() == 0)
+        if i.opcode == "and":
+            return self.false(i.operands[0]) | self.false(i.operands[1])
+        if i.opcode == "icmp" and i.extra == "eq" and i.operands[1].is_zero:
+            return self.ones(i.operands[0]) != 0
+        return np.zeros(self.count, bool)
+
+    def true(self, condition: Operand) -> Flags:
+        """The subgroups where it always holds."""
+        i = self._made.get(condition.text)
+        if i is not None and i.opcode == "icmp" and i.extra == "ne" and i.operands[1].is_zero:
+            return self.ones(i.operands[0]) != 0
+        return np.full(self.count, condition.integer_value() == 1)
+
+    def ones(self, operand: Operand) -> Words:
+        """Bits that are one, whatever the lane."""
+        if operand.local is None:
+            value = operand.integer_value() or 0
+            return np.full(self.count, value & (1 << 64) - 1, np.uint64)
+        if operand.text not in self._ones:
+            held = (1 << operand.type.bits) - 1
+            self._ones[operand.text] = self._ones_of(self._made.get(operand.text)) & np.uint64(held)
+        return self._ones[operand.text]
+
+    def _ones_of(self, i: Instruction | None) -> Words:
+        if i is not None and find(i.callee) is opencl.SUB_GROUP_ID:
+            return np.arange(self.count, dtype=np.uint64)
+        if i is not None and i.opcode in _BITWISE and i.type.kind == "int":
+            known = i.opcode not in _SHIFTS or i.operands[1].is_constant
+            return known * _BITWISE[i.opcode](*map(self.ones, i.operands))
+        if i is not None and i.opcode in ("zext", "trunc"):
+            return self.ones(i.operands[0])
+        return np.zeros(self.count, np.uint64)
