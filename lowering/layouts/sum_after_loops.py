@@ -40,7 +40,7 @@ from triton_xe.lowering.rewriting import all_of, functions, last_of, locate
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
-MOST_REGISTERS = 120
+MOST_REGISTERS = 150
 
 
 @dataclass(frozen=True)

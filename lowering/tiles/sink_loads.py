@@ -9,13 +9,16 @@ before it does.  Products that fill the registers are computed where they are us
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any, ClassVar
 
 from xdsl.context import Context
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, VectorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
@@ -26,12 +29,14 @@ from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.layouts.rematerialize import is_volatile, layout_of
-from triton_xe.lowering.rewriting import detach, functions, orders_memory
+from triton_xe.lowering.rewriting import all_of, detach, erase_dead, functions, orders_memory
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 
 HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
+CROWDED, FULL = 168, 232
+"""Registers of what a loop needs, beyond which few messages at a time, or no more values, fit."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
 
@@ -45,12 +50,73 @@ class SinkLoadsPass(TargetedPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.device(op)
         for function in functions(op):
+            loops = {loop.body.block: _needed(loop, target) for loop in all_of(function, scf.ForOp)}
+            for body, needed in loops.items():
+                if needed > FULL * target.grf_bytes:
+                    _read_again(body)
+            erase_dead(function)
             blocks = [b for o in function.walk() for region in o.regions for b in region.blocks]
             for block in blocks:
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
                     _sink(block, target)
+                    if loops.get(block, 0) > CROWDED * target.grf_bytes:
+                        _multiply_by_message(block, target)
                 _multiply_at_use(block, target)
+
+
+def _needed(loop: scf.ForOp, target: Target) -> int:
+    """Bytes that a loop carries and reads before it, and of its largest product.
+
+    A quarter more of that is being converted.
+    """
+    body = loop.body.block
+    held = [*loop.iter_args, *(load.value for load in _read_before(loop))]
+    made = [op.tensor for op in body.ops if isinstance(op, xe.FromFragmentsOp)
+            and all(use.operation is not body.last_op for use in op.tensor.uses)]
+    most = max((_bytes(value, target) for value in made), default=0)
+    return sum(_bytes(value, target) for value in held) + most * 5 // 4
+
+
+def _read_again(body: Block) -> None:
+    """Read what stays the same in each iteration, as it does not fit beside the rest.
+
+    That is Q of attention, beside the accumulator and the scores of a wide head.
+    """
+    loop = body.parent_op()
+    assert isinstance(loop, scf.ForOp)
+    for load in _read_before(loop):
+        if not _written_since(load, loop):
+            _copy_into(load, body)
+
+
+def _read_before(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
+    """The messages before a loop that bring operands of products in it, and nothing else."""
+    found = dict.fromkeys(
+        value.owner.loads[0].owner for op in loop.body.block.ops if isinstance(op, xegpu.DpasOp)
+        for value in op.operands if isinstance(value.owner, xe.FragmentOp))
+    return [op for op in found if isinstance(op, xegpu.LoadNdOp) and op.parent is loop.parent
+            and all(len(use.operation.operands) == 1 for use in op.value.uses)]
+
+
+def _copy_into(load: xegpu.LoadNdOp, body: Block) -> None:
+    again, at = load.clone(), InsertPoint.at_start(body)
+    for use in list(load.value.uses):
+        piece = use.operation.clone({load.value: again.value})
+        Rewriter.insert_op(piece, at)
+        use.operation.results[0].replace_uses_with_if(
+            piece.results[0], lambda use: use.operation.parent is body)
+    Rewriter.insert_op(again, InsertPoint.at_start(body))
+
+
+def _written_since(load: xegpu.LoadNdOp, loop: scf.ForOp) -> bool:
+    """Whether memory may change between a read and the end of a loop behind it."""
+    op: Operation | None = load.next_op
+    while op is not None:
+        if any(not inner.regions and orders_memory(inner) for inner in op.walk()):
+            return True
+        op = None if op is loop else op.next_op
+    return False
 
 
 def _bytes(value: SSAValue, target: Target) -> int:
@@ -75,6 +141,51 @@ def _sink(block: Block, target: Target) -> None:
         elif not isinstance(op, xe.FragmentOp):
             continue
         _move(op, {use.operation for result in op.results for use in result.uses})
+
+
+def _multiply_by_message(block: Block, target: Target) -> None:
+    """Have the products of what one message reads next to each other, so that one is held.
+
+    That is worth it where the messages of a tile fill more than a quarter of the larger file.
+    """
+    rank = {op: number for number, op in enumerate(block.ops)}
+    loads = [op for op in rank if isinstance(op, xegpu.LoadNdOp)]
+    filled = Counter[SSAValue]()
+    for load in loads:
+        filled[_tile(load)] += _bytes(load.value, target)
+    for load in loads:
+        if 2 * filled[_tile(load)] > HELD * target.grf_bytes:
+            _gather_products(load, block, rank)
+
+
+def _tile(load: xegpu.LoadNdOp) -> SSAValue:
+    """The descriptor of the tile that a message reads a part of."""
+    desc: SSAValue = load.desc
+    while isinstance(desc.owner, xegpu.UpdateNdOffsetOp):
+        desc = desc.owner.desc
+    return desc
+
+
+def _gather_products(load: xegpu.LoadNdOp, block: Block, rank: dict[Operation, int]) -> None:
+    """Move each product of a message behind the one before, unless it needs what is made later."""
+    pieces = [use.operation for use in load.value.uses if isinstance(use.operation, xe.FragmentOp)]
+    products = sorted({use.operation for piece in pieces for use in piece.results[0].uses
+                       if _multiplies(use, block)}, key=lambda op: rank[op])
+    for last, product in pairwise(products):
+        owners = [value.owner for value in product.operands]
+        late = [op for op in owners if rank.get(op, -1) > rank[last]]
+        if not all(op in pieces for op in late):
+            return
+        for op in (product, *late):
+            detach(op)
+            Rewriter.insert_op(op, InsertPoint.after(last))
+            rank[op] = rank[last]
+
+
+def _multiplies(use: Use, block: Block) -> bool:
+    """Whether a value is used as the second factor of a product in a block."""
+    op = use.operation
+    return isinstance(op, xegpu.DpasOp) and use.index == 1 and op.parent is block
 
 
 def _sink_to_conversion(load: LoadOp, target: Target) -> None:

@@ -52,10 +52,12 @@ for _name, _move, _uniformity in (
     ("shuffle_up", subgroup.shuffle_up, Uniformity.ELEMENTWISE),
     ("shuffle_down", subgroup.shuffle_down, Uniformity.ELEMENTWISE),
     ("rotate", subgroup.shuffle_down, Uniformity.ELEMENTWISE),
-    ("broadcast", subgroup.shuffle_index, Uniformity.SUBGROUP),
 ):
     _opencl(f"sub_group_{_name}", f"T (value: T, index: {'i32' if _name == 'rotate' else 'u32'})",
             Family.SHUFFLE, "6.15.19", effects=_LANES, uniformity=_uniformity, definition=_move)
+BROADCAST = _opencl("sub_group_broadcast", "T (value: T, index: u32)", Family.SHUFFLE, "6.15.19",
+                    effects=_LANES, uniformity=Uniformity.SUBGROUP,
+                    definition=subgroup.shuffle_index)
 SUB_GROUP_ANY, SUB_GROUP_ALL = (
     _opencl(f"sub_group_{_name}", "i32 (value: i32)", Family.VOTE, "6.15.19", effects=_LANES,
             uniformity=Uniformity.SUBGROUP, definition=_vote)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from triton_xe.intrinsics import genisa
+from triton_xe.intrinsics import genisa, opencl
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, I64, bits_of
 
@@ -42,8 +42,15 @@ def shuffle_xor(em: Emitter, value: ir.Value, mask: int) -> ir.Value:
 
 
 def shuffle_index(em: Emitter, value: ir.Value, lane: ir.Value) -> ir.Value:
-    """The value of the given lane."""
-    moved = [em.call(genisa.WAVE_SHUFFLE_INDEX, [p, lane, I32(0)]) for p in _pieces(em, value)]
+    """The value of the given lane.
+
+    From a lane that is known, Intel's compiler reads a `sub_group_broadcast` where it is used, and
+    leaves a dead move behind for the general instruction.
+    """
+    if isinstance(lane, ir.Constant):
+        moved = [em.call(opencl.BROADCAST, [p, lane]) for p in _pieces(em, value)]
+    else:
+        moved = [em.call(genisa.WAVE_SHUFFLE_INDEX, [p, lane, I32(0)]) for p in _pieces(em, value)]
     return _whole(em, moved, value.type)
 
 

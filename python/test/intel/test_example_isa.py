@@ -119,7 +119,7 @@ def built_attention(device: str, depth: int, rows: int) -> intel.CompiledKernel:
 
 
 @pytest.mark.parametrize(("device", "depth", "rows", "bar"), [
-    ("bmg", 64, 16, 700), ("pvc", 64, 16, 790), ("bmg", 64, 8, 380),
+    ("bmg", 64, 16, 595), ("pvc", 64, 16, 681), ("bmg", 64, 8, 380), ("bmg", 128, 16, 900),
 ])
 def test_attention_shares_the_exchanges_between_lanes(
     device: str, depth: int, rows: int, bar: int

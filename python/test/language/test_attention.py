@@ -4,6 +4,8 @@ import re
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from examples.attention import launch, reference
 
@@ -30,3 +32,37 @@ def test_the_fast_loop_exchanges_nothing_between_subgroups():
     (loop,) = [b for b in blocks if all(re.search(pattern, b) for pattern in wanted)]
     assert "addrspace(3)" not in loop
     assert "Barrier" not in loop
+
+
+def test_q_that_does_not_fit_beside_the_rest_is_read_in_the_loop():
+    """And the products of what one message of V reads follow each other."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 1, 128, 128).half() for _ in range(3))
+    out, kernel = launch(*(t.to("xpu") for t in (q, k, v)), blocks=(128, 64), num_warps=8)
+    assert (out.cpu().float() - reference(q, k, v)).abs().max() < 4e-3
+    ops = re.findall(r"(?:xegpu\.load_nd|xegpu\.dpas|scf\.for|scf\.yield)", kernel.asm["xegpu"])
+    before, rest = ops[: ops.index("scf.for")], ops[ops.index("scf.for") :]
+    assert before == []
+    assert rest.index("scf.yield") > rest.index("xegpu.load_nd")
+    runs = re.findall(r"(?:D)+", "".join({"xegpu.dpas": "D"}.get(op, " ") for op in rest))
+    assert {len(run) for run in runs[-8:]} == {8}
+
+
+@triton.jit
+def rewriting(x, y, z, count, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(x + m[:, None] * K + k[None, :])
+    acc = tl.zeros((M, N), tl.float32)
+    for _ in range(count):
+        p = tl.dot(a, tl.load(y + k[:, None] * N + n[None, :]))
+        acc += p * p
+        tl.store(x + m[:, None] * K + k[None, :], a * 0.0)
+    tl.store(z + m[:, None] * N + n[None, :], acc)
+
+
+def test_what_the_loop_may_overwrite_is_read_before_it():
+    x, y = torch.randint(-2, 3, (16, 128)).half(), torch.randint(-2, 3, (128, 128)).half()
+    z = torch.empty(16, 128, device="xpu")
+    kernel = rewriting[(1,)](x.to("xpu"), y.to("xpu"), z, 3, 16, 128, 128, num_warps=1)
+    assert torch.equal(z.cpu(), 3 * (x.float() @ y.float()) ** 2)
+    assert "xegpu.load_nd" in kernel.asm["xegpu"].partition("scf.for")[0]
