@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from triton._C.libtriton import ir, passes
@@ -13,6 +15,8 @@ from triton_xe.hardware.target import Target
 
 Module = Any
 """libtriton's `ir.module`, which carries no types."""
+LONG = 100
+"""Accesses from which on layouts are found in linear time: libtriton's pass is cubic."""
 
 
 def target_text(options: XeOptions) -> str:
@@ -51,7 +55,13 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     passes.ttir.add_convert_to_ttgpuir(
         pm, target_text(options), options.num_warps, options.warp_size, options.num_ctas
     )
-    passes.ttgpuir.add_coalesce(pm)
+    if _is_long(module):
+        pm.run(module, "make_ttgir")
+        module = _coalesced(module)
+        pm = ir.pass_manager(module.context)
+        pm.enable_debug()
+    else:
+        passes.ttgpuir.add_coalesce(pm)
     passes.ttgpuir.add_remove_layout_conversions(pm)
     passes.ttgpuir.add_optimize_thread_locality(pm)
     passes.ttgpuir.add_remove_layout_conversions(pm)
@@ -69,6 +79,29 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     _add_sanitizer(pm, options)
     pm.run(module, "make_ttgir")
     return module
+
+
+def _is_long(module: Module) -> bool:
+    accesses = 0
+
+    def look(op: Any) -> None:
+        nonlocal accesses
+        accesses += op.get_name() in ("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas")
+
+    module.walk(look)
+    return accesses > LONG and triton_versions.installed() is triton_versions.NEWEST
+
+
+def _coalesced(module: Module) -> Module:
+    """The module with layouts for its accesses; older versions of Triton do not read our text."""
+    from triton_xe.lowering.layouts.coalesce import coalesced
+
+    with TemporaryDirectory(prefix="triton-xe-") as folder:
+        path = Path(folder) / "kernel.ttgir"
+        path.write_text(coalesced(str(module)))
+        made = ir.parse_mlir_module(str(path), module.context)
+    made.context = module.context
+    return made
 
 
 def _wants_one_loop(module: Module) -> bool:

@@ -5,7 +5,8 @@ The former are volatile loads, and atomics with scope and alignment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -78,6 +79,10 @@ def _inserted(b: ir.IRBuilder, scope: str, made: Any) -> ir.Value:
 class Builder(ir.IRBuilder):
     """Writes instructions as Intel's compiler survives them."""
 
+    def __init__(self, block: ir.Block) -> None:
+        super().__init__(block)
+        self._written: defaultdict[Any, dict[Hashable, Any]] = defaultdict(dict)
+
     def zext(self, value: Any, typ: ir.Type, name: str = "") -> Any:
         """Zero-extend; what was cut off or sign-extended, by a mask.
 
@@ -118,3 +123,34 @@ class Builder(ir.IRBuilder):
             parts = (self.extract_element(v, i) for v in (cond, lhs, rhs))
             made = self.insert_element(made, super().select(*parts), i)
         return made
+
+
+
+LONG = 4000
+"""Instructions of a block from which on none is repeated: LLVM's SPIR-V target walks from each
+repetition to the first, which takes it minutes in long code."""
+
+
+def _once(opname: str) -> Callable[..., Any]:
+    """The builder's method, which finds what it wrote before at the end of the same long block.
+
+    Bits are always written: some are marked for the simulator's checks.  So are places in shared
+    local memory, whose offsets are filled in later.
+    """
+    plain = getattr(Builder, opname)
+
+    def write(self: Builder, *operands: Any, **options: Any) -> Any:
+        kind = operands[0].type
+        if len(self.block.instructions) < LONG or getattr(kind, "width", 0) == 1:
+            return plain(self, *operands, **options)
+        key = (opname, *operands, *options.values())
+        known = self._written[self.block]
+        if key not in known:
+            known[key] = plain(self, *operands, **options)
+        return known[key]
+
+    return write
+
+
+for _name in ("add", "sub", "mul", "and_", "or_", "xor", "shl", "lshr", "sext"):
+    setattr(Builder, _name, _once(_name))
