@@ -37,6 +37,8 @@ HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
 CROWDED, FULL = 168, 232
 """Registers of what a loop needs, beyond which few messages at a time, or no more values, fit."""
+FULL_OF_SEVERAL = 184
+"""The same for values of several loops, as the causal attention's, whose other loop masks too."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
 
@@ -51,8 +53,11 @@ class SinkLoadsPass(TargetedPass):
         target = self.device(op)
         for function in functions(op):
             loops = {loop.body.block: _needed(loop, target) for loop in all_of(function, scf.ForOp)}
-            for body, needed in loops.items():
-                if needed > FULL * target.grf_bytes:
+            products = [body for body in loops
+                        if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
+            full = FULL if len(products) == 1 else FULL_OF_SEVERAL
+            for body in products:
+                if loops[body] > full * target.grf_bytes:
                     _read_again(body)
             erase_dead(function)
             blocks = [b for o in function.walk() for region in o.regions for b in region.blocks]

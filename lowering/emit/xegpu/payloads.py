@@ -15,6 +15,8 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.dialects.xe import FragmentOp
+from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
     LoadNdOp,
@@ -31,6 +33,8 @@ from triton_xe.lowering.surfaces.affine import constant_of
 
 PAIR = 2
 """Plain messages of a loop that IGC 2.40 lets share a payload by itself, mostly for less."""
+COPIED = 8
+"""Transposed second factors for which IGC 2.40 copies a payload, without offsets, at less cost."""
 FIRST_CARRIED = 3
 """Operands of scf.for before those that it carries."""
 Message = LoadNdOp | StoreNdOp | PrefetchNdOp
@@ -109,7 +113,20 @@ def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> Bloc
     if _stays(op):
         return shape
     gains = shape.transpose or len(uses) > PAIR
-    return shape if gains and has_offsets(target) and _moves_in_order(op) else None
+    if not has_offsets(target):
+        gains = len(uses) <= COPIED and _are_the_transposed_factors([m for m, _ in uses])
+    return shape if gains and _moves_in_order(op) else None
+
+
+def _are_the_transposed_factors(messages: list[Message]) -> bool:
+    """Whether these bring, transposed, the second factors of all products of their block."""
+    block = messages[0].parent
+    products = [op for op in block.ops if isinstance(op, DpasOp)] if block else []
+    brought = {load.owner for op in products if isinstance(op.b.owner, FragmentOp)
+               for load in op.b.owner.loads}
+    return brought == set(messages) and all(
+        isinstance(m, LoadNdOp) and m.transpose is not None and m.desc_type.element_bits < 32
+        for m in messages)
 
 
 def _is_stored_in_parts(load: LoadNdOp) -> bool:

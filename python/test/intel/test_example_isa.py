@@ -14,6 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from benchmarks import loops
 from examples.attention import attention_kernel
 from examples.gluon_matmul import MATRIX, WARPS, gluon_matmul_kernel
 from examples.matmul import matmul_kernel
@@ -153,3 +154,9 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
     assert issued["gluon"] <= issued["pointers"]
     if device == "bmg":
         assert issued["gluon-2"] < issued["pointers"]
+
+
+@pytest.mark.parametrize(("name", "device", "bar"), [("gemm ABt", "pvc", 92)])
+def test_loops_stay_short(name: str, device: str, bar: int) -> None:
+    figures = loops.figures(name, device)
+    assert (figures.hot_loop.instructions <= bar, figures.spill_size) == (True, 0)
