@@ -9,15 +9,17 @@ is read in every version, by `triton_xe.dialects.tt.memory`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from triton_xe.errors import UnsupportedError
 
 
-@dataclass(frozen=True)
-class TritonVersion:
-    """One minor version, by how it differs from the newest."""
+class TritonVersion(NamedTuple):
+    """One minor version, by how it differs from the newest.
+
+    A named tuple: every `import triton` makes this class, and a dataclass takes five times as long.
+    """
 
     number: tuple[int, int]
     decides_fp_fusion: bool = True

@@ -1,6 +1,5 @@
 """Other versions of Triton: what differs between them, and what a newer one changed."""
 
-import dataclasses
 
 import pytest
 import triton
@@ -25,7 +24,7 @@ SIGNATURES = [
 def as_version(monkeypatch):
     def set_to(number, **facts):
         known = next(v for v in triton_versions.VERSIONS if v.number == number)
-        made = dataclasses.replace(known, **facts)
+        made = known._replace(**facts)
         monkeypatch.setattr(triton_versions, "installed", lambda: made)
 
     return set_to
@@ -107,3 +106,12 @@ def test_a_newer_triton_is_told_apart_in_one_sentence(monkeypatch):
 
 def test_nothing_is_said_of_a_known_version():
     assert triton_contract.sentence() == ""
+
+
+def test_what_reads_arrays_as_arguments_is_watched_too(monkeypatch):
+    monkeypatch.setattr(triton.runtime.jit, "create_function_from_signature", lambda sig: None)
+    assert triton_contract.changes()[0] == (
+        "triton.runtime.jit.create_function_from_signature takes (sig), not "
+        "(sig, kparams, backend)")
+    monkeypatch.delattr(triton.runtime.jit, "create_function_from_signature")
+    assert "triton.runtime.jit.create_function_from_signature is gone" in triton_contract.changes()
