@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 from triton.backends.compiler import BaseBackend
@@ -29,6 +30,7 @@ def install(ours: type[BaseBackend]) -> None:
     if hasattr(make, "accepts_arrays"):
         return
 
+    @wraps(make)  # `triton-xe doctor` looks at the parameters of Triton's own
     def create(signature: inspect.Signature, parameters: Any, backend: Any) -> Binder:
         binder = make(signature, parameters, backend)
         return accepting(signature, binder) if isinstance(backend, ours) else binder

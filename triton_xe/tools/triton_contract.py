@@ -27,6 +27,8 @@ CONTRACT = {
     "triton.compiler.ASTSource": "(fn, signature, constexprs, attrs)",
     "triton.compiler.compiler": "compile(src, target, options, _env_vars)",
     "triton.compiler.compiler.CompiledKernel": "_init_handles(self)",
+    "triton.runtime.jit":
+        "create_function_from_signature(sig, kparams, backend) native_specialize_impl",
     "triton.runtime.jit.JITFunction": "run(self, args, grid, warmup, kwargs)",
     "triton.runtime.cache.FileCacheManager":
         "put_group(self, filename, group) get_group(self, filename) "
