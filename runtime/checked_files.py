@@ -21,12 +21,22 @@ def read_own(path: Path) -> bytes | None:
     """The bytes of a file that only this user, or root, can have written, else None."""
     try:
         with path.open("rb") as file:
-            at = os.fstat(file.fileno())
-            user = getattr(os, "geteuid", lambda: at.st_uid)()
-            is_own = at.st_uid in (user, 0) and not at.st_mode & stat.S_IWOTH
-            return file.read() if is_own else None
+            return file.read() if _is_own(os.fstat(file.fileno())) else None
     except OSError:
         return None
+
+
+def folder_is_own(folder: Path) -> bool:
+    """Whether only this user, or root, can have put files into a folder."""
+    try:
+        return _is_own(folder.stat())
+    except OSError:
+        return False
+
+
+def _is_own(at: os.stat_result) -> bool:
+    user = getattr(os, "geteuid", lambda: at.st_uid)()
+    return at.st_uid in (user, 0) and not at.st_mode & stat.S_IWOTH
 
 
 def read(path: Path) -> bytes | None:

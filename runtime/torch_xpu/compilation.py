@@ -26,6 +26,7 @@ from pathlib import Path
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.runtime import checked_files
 
 SOURCES = Path(__file__).parent / "shim"
 LIBRARY_NAME = "libtriton_xe_torch_xpu.so"
@@ -81,14 +82,25 @@ def library_path(torch: Torch | None = None) -> Path:
 
 
 def find(torch: Torch | None = None) -> Path | None:
-    """The library, if it has been built and is whole."""
+    """The library, if it has been built, is whole, and nobody else can have written it."""
     path = library_path(torch)
+    library, record = map(checked_files.read_own, (path, _record_path(path)))
+    if library is None or record is None or _foreign(path):
+        return None
     try:
-        record = json.loads(_record_path(path).read_text())
-        whole = record["sha256"] == _checksum(path)
-    except (OSError, ValueError, KeyError, TypeError):
+        whole = json.loads(record)["sha256"] == _checksum(library)
+    except (ValueError, KeyError, TypeError):
         return None
     return path if whole else None
+
+
+def _foreign(library: Path) -> str:
+    """A sentence where somebody else could put a library in place of the one that is loaded."""
+    for folder in (library.parent.parent, library.parent):
+        if folder.exists() and not checked_files.folder_is_own(folder):
+            return (f"{folder} belongs to another user, or others may write it; remove it, or set "
+                    "TRITON_XE_CACHE to a folder of your own")
+    return ""
 
 
 def build(*, quiet: bool = False) -> Path:
@@ -98,6 +110,8 @@ def build(*, quiet: bool = False) -> Path:
     if found is not None:
         return found
     path = library_path(torch)
+    if why := _foreign(path):
+        raise DeviceError(f"the simulated xpu device cannot be built: {why}")
     compiler = find_compiler()
     with _lock(path.parent.parent):
         found = find(torch)
@@ -127,7 +141,7 @@ def find_compiler() -> str:
 
 def _build_into(path: Path, compiler: str, torch: Torch) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(0o755, exist_ok=True)
         _make(path, compiler, torch)
     except (OSError, DeviceError) as error:
         why = _full(path.parent) or str(error)
@@ -145,9 +159,11 @@ def _make(path: Path, compiler: str, torch: Torch) -> None:
         link = [compiler, "-shared", "-o", str(library), *map(str, objects),
                 f"-L{torch.folder / 'lib'}", "-ltorch_cpu", "-lc10"]
         _run(link)
-        record = {"sha256": _checksum(library), "compiler": compiler, "torch": torch.version}
+        record = {"sha256": _checksum(library.read_bytes()), "compiler": compiler, "torch": torch.version}
         text = work / "record.json"
         text.write_text(json.dumps(record))
+        library.chmod(0o755)  # whatever the umask: what others can write is not loaded
+        text.chmod(0o644)
         os.replace(library, path)
         os.replace(text, _record_path(path))
 
@@ -194,7 +210,7 @@ def _lock(folder: Path) -> Iterator[None]:
     import fcntl
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o755, parents=True, exist_ok=True)
         handle = (folder / "build.lock").open("w")
     except OSError as error:
         raise DeviceError(
@@ -209,5 +225,5 @@ def _record_path(library: Path) -> Path:
     return library.with_suffix(".json")
 
 
-def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _checksum(library: bytes) -> str:
+    return hashlib.sha256(library).hexdigest()

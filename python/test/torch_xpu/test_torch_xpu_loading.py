@@ -229,6 +229,31 @@ def test_damaged_library_is_not_found(xpu: None, damage: str, empty_cache: Path)
     assert compilation.find() == (copy if damage == "none" else None)
 
 
+@pytest.mark.parametrize("foreign", [
+    "library written by all", "record written by all", "folder written by all",
+    "library of another", "folder of another"])
+def test_a_library_that_others_can_have_written_is_not_loaded(
+    xpu: None, foreign: str, empty_cache: Path
+) -> None:
+    good, copy = _library_of_this_process(), compilation.library_path()
+    copy.parent.mkdir(parents=True)
+    for suffix in (".so", ".json"):
+        copy.with_suffix(suffix).write_bytes(good.with_suffix(suffix).read_bytes())
+    assert compilation.find() == copy
+    what, _, how = foreign.partition(" ")
+    path = {"library": copy, "record": copy.with_suffix(".json"), "folder": copy.parent}[what]
+    if how == "of another":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give files away")
+        os.chown(path, 12345, -1)
+    else:
+        path.chmod(0o777)
+    assert compilation.find() is None
+    if what == "folder":
+        with pytest.raises(DeviceError, match=r"belongs to another user, or .* remove it, or set"):
+            compilation.build(quiet=True)
+
+
 def _library_of_this_process() -> Path:
     library = activation.library()
     assert library is not None
@@ -257,7 +282,7 @@ def make(path, compiler, torch):
     time.sleep(0.5)
     path.parent.mkdir(parents=True)
     path.write_text("library")
-    path.with_suffix(".json").write_text(json.dumps({"sha256": compilation._checksum(path)}))
+    path.with_suffix(".json").write_text(json.dumps({"sha256": compilation._checksum(b"library")}))
 compilation._build_into = make
 print(compilation.build().read_text())
 """
