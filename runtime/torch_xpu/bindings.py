@@ -203,7 +203,9 @@ def _event_class(bindings: Bindings) -> type:
         timestamp: int
         enable_timing: bool
 
-        def __new__(cls, enable_timing: bool = False) -> Any:
+        def __new__(cls, enable_timing: bool = False, interprocess: bool = False) -> Any:
+            if interprocess:
+                raise NotImplementedError("events of the simulated xpu device stay in one process")
             made = super().__new__(cls, "xpu", enable_timing=enable_timing)
             made.timestamp = 0
             made.enable_timing = enable_timing

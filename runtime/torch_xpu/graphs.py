@@ -214,7 +214,8 @@ def _pool_class(graphs: Graphs) -> type:
         """The name of a pool."""
 
         def __init__(
-            self, allocator: Any = None, is_user_created: bool = True, use_on_oom: bool = False
+            self, allocator: Any = None, is_user_created: bool = True, use_on_oom: bool = False,
+            no_split: bool = False,
         ) -> None:
             if allocator is not None:
                 raise NotImplementedError(
