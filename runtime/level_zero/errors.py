@@ -69,7 +69,12 @@ class LevelZeroError(DeviceError):
 
     @property
     def is_build_failure(self) -> bool:
-        return self.call == "zeModuleCreate" and self.code == 0x70000004
+        """Whether the driver makes no kernel of a module; smaller blocks or more registers may do.
+
+        With too much scratch space some drivers do not compile, others find no memory for it.
+        """
+        return (self.call in ("zeModuleCreate", "zeKernelCreate")
+                and self.code in (0x70000003, 0x70000004, 0x70000005, 0x78000009))
 
     @property
     def is_device_lost(self) -> bool:

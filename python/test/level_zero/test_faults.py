@@ -252,6 +252,17 @@ def test_what_does_not_build_at_all_is_a_configuration_to_skip(fake: Any) -> Non
     assert len(asked) == 3
 
 
+@pytest.mark.parametrize("code", [OUT_OF_MEMORY, BUILD_FAILURE, 0x70000005, 0x78000009])
+@pytest.mark.parametrize("call", ["zeModuleCreate", "zeKernelCreate"])
+def test_whatever_the_driver_says_of_too_much_scratch_space_it_is_a_configuration_to_skip(
+    fake: Any, call: str, code: int
+) -> None:
+    (device,) = open_devices()
+    fake.codes[call] = code
+    with pytest.raises(OutOfResources, match="does not build.*use smaller blocks"):
+        device.load(SPIRV, "vector_add")
+
+
 @pytest.mark.parametrize("cached", [True, False])
 def test_a_module_is_built_once_whoever_asks(
     fake: Any, cached: bool, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
 from triton_xe.hardware.target import TARGETS
+from triton_xe.runtime.level_zero.device import LARGE_GRF_FLAG
 from triton_xe.tools.commands.compile import compile_kernel
 
 pytestmark = pytest.mark.intel_driver
@@ -145,6 +146,76 @@ def test_kernels_build_launch_and_end(device: str, tmp_path: Path, on_driver: An
     assert all(fits for _, _, fits in facts.values()), facts
     assert "Check balance" in out["stdout"] + out["stderr"]
     assert "LEAK" not in out["stdout"] + out["stderr"]
+
+
+SCRATCH = "error: total scratch space exceeds HW supported limit for kernel add_kernel"
+TUNED = f"""
+sys.path.insert(0, {str(ROOT)!r})
+import ctypes
+import triton
+from benchmarks.launch_cost import FloatTensor
+from examples.vector_add import add_kernel
+from triton_xe.backend import devices
+from triton_xe.runtime.level_zero import raw
+api, refusing, flags = raw.api(), [], []
+function = api.function
+
+def create(context, device, description, module, log):
+    if not refusing:
+        return function("zeModuleCreate")(context, device, description, module, log)
+    flags.append(description._obj.pBuildFlags.decode())
+    log._obj.value = 77
+    return 0x70000004
+
+def log_text(log, size, data):
+    text = {SCRATCH!r}.encode() + bytes(1)
+    size._obj.value = len(text)
+    if data is not None:
+        ctypes.memmove(data, text, len(text))
+    return 0
+
+injected = {{"zeModuleCreate": create, "zeModuleBuildLogGetString": log_text,
+            "zeModuleBuildLogDestroy": lambda log: 0}}
+api.function = lambda name: injected.get(name) or function(name)
+on = devices.device(0)
+blocks = [on.allocate(4096) for _ in range(3)]
+tensors = [FloatTensor(block.pointer) for block in blocks]
+
+def config(block, refused):
+    def set_refusing(arguments):
+        refusing[:] = [block] * refused
+    return triton.Config({{"BLOCK": block}}, pre_hook=set_refusing)
+
+def bench(call, quantiles):
+    call()
+    return [1.0, 1.0, 1.0]
+
+def tuned(configs):
+    kernel = triton.autotune(configs, key=["n"], do_bench=bench)(add_kernel)
+    kernel[lambda meta: (triton.cdiv(1024, meta["BLOCK"]),)](*tensors, 1024)
+    return kernel.best_config.kwargs["BLOCK"]
+"""
+
+
+def test_the_autotuner_skips_what_needs_too_much_scratch_space(
+    on_driver: Any, tmp_path: Path
+) -> None:
+    """The driver's refusal is planted below the bindings; all else is Intel's own."""
+    out = on_driver(
+        TUNED + """
+out["best"] = tuned([config(1024, True), config(256, False)])
+out["flags"] = flags[:]
+refusing[:] = [True]
+out["refused"] = refusal(lambda: add_kernel[(2,)](*tensors, 1024, BLOCK=512))
+""",
+        extra={"TRITON_XE_DEVICE": "gpu", "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+               "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert out["best"] == 256
+    assert [LARGE_GRF_FLAG in each for each in out["flags"]] == [False, True]
+    assert out["refused"].startswith("LevelZeroError: kernel 'add_kernel")
+    assert "use smaller blocks, more warps or fewer num_stages" in out["refused"]
+    assert SCRATCH in out["refused"]
 
 
 def test_triton_reports_what_the_driver_says(on_driver: Any, tmp_path: Path) -> None:
