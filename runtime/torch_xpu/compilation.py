@@ -159,7 +159,8 @@ def _make(path: Path, compiler: str, torch: Torch) -> None:
         link = [compiler, "-shared", "-o", str(library), *map(str, objects),
                 f"-L{torch.folder / 'lib'}", "-ltorch_cpu", "-lc10"]
         _run(link)
-        record = {"sha256": _checksum(library.read_bytes()), "compiler": compiler, "torch": torch.version}
+        checksum = _checksum(library.read_bytes())
+        record = {"sha256": checksum, "compiler": compiler, "torch": torch.version}
         text = work / "record.json"
         text.write_text(json.dumps(record))
         library.chmod(0o755)  # whatever the umask: what others can write is not loaded

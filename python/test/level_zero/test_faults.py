@@ -259,7 +259,7 @@ def test_whatever_the_driver_says_of_too_much_scratch_space_it_is_a_configuratio
 ) -> None:
     (device,) = open_devices()
     fake.codes[call] = code
-    with pytest.raises(OutOfResources, match="does not build.*use smaller blocks"):
+    with pytest.raises(OutOfResources, match=r"does not build.*use smaller blocks"):
         device.load(SPIRV, "vector_add")
 
 
