@@ -1,6 +1,7 @@
 """What parts of torch need, set when they are imported: importing them would slow `import torch`.
 
-- Benchmarking: Inductor times a kernel over hundreds of launches; on the simulator one must do.
+- Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
+  the host's clock; on the simulator one launch must do, by the device's clock.
 - The static launcher takes native GPU code, which a simulated device has not.
 - Torch 2.8 was made for Triton 3.4.
 """
@@ -15,26 +16,66 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.hardware.target import target
 from triton_xe.runtime.torch_xpu import distributed
 
+if TYPE_CHECKING:
+    from triton_xe.runtime.simulator.clock import DeviceClock
+
+NOTHING_MS = 1e-4
+"""A clock that was only read advances by less."""
+
 
 def benchmark(self: Any, call: Callable[[], Any], **_: Any) -> float:
     """Milliseconds of one call after one to warm up; the signature is Inductor's."""
-    if knobs.device_clock():
-        import torch
-
-        from triton_xe.runtime.simulator.clock import clock_of
-
-        name: str = getattr(torch.xpu.get_device_properties(), "target_name")  # noqa: B009
-        return clock_of(target(name), torch.xpu.current_device()).time_of(call)
+    clock = _device_clock()
+    if clock is not None:
+        return clock.time_of(call)
     call()
     start = time.perf_counter()
     call()
     return (time.perf_counter() - start) * 1e3
+
+
+def _device_clock() -> DeviceClock | None:
+    """The clock of torch's current device."""
+    if not knobs.device_clock():
+        return None
+    import torch
+
+    from triton_xe.runtime.simulator.clock import clock_of
+
+    name: str = getattr(torch.xpu.get_device_properties(), "target_name")  # noqa: B009
+    return clock_of(target(name), torch.xpu.current_device())
+
+
+def _adjust_timer(module: Any) -> None:
+    """A statement that launches kernels runs once; all further runs are noted by the clock."""
+    by_host = module.Timer._timeit
+
+    def timeit(self: Any, number: int) -> float:
+        timer = self._timer
+        clock = _device_clock()
+        if clock is None or not number or getattr(timer, "timer", None) is not module.timer:
+            return float(by_host(self, number))
+        start = clock.now_ms()
+        if not hasattr(self, "_has_run"):
+            self._has_run = timer.timeit(1)
+        if clock.now_ms() - start > NOTHING_MS:
+            self._uses_device = True
+        if not hasattr(self, "_uses_device"):
+            return float(by_host(self, number))
+        timer.timer = lambda: clock.now_ms() * 1e-3
+        try:
+            with clock.without_running():
+                return float(timer.timeit(1)) * number
+        finally:
+            timer.timer = module.timer
+
+    module.Timer._timeit = timeit
 
 
 def _adjust_benchmarking(module: Any) -> None:
@@ -63,6 +104,7 @@ def _adjust_compiler(module: Any) -> None:
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.config": _adjust_config,
+    "torch.utils.benchmark.utils.timer": _adjust_timer,
     "triton.compiler.compiler": _adjust_compiler,
     "torch.distributed.distributed_c10d": distributed.adjust,
 }

@@ -139,3 +139,34 @@ def test_time_advances_by_operators_and_never_stands():
     assert first < clock.now_ms()
     clock.operate(Traffic(read=456e6))
     assert clock.now_ms() - first == pytest.approx(1, rel=0.01)
+
+
+def test_the_timer_of_torch_reads_the_clock_of_the_device(tensors):
+    from torch.utils.benchmark import Timer
+
+    x, y = tensors
+    ms = triton.testing.do_bench(lambda: scale(x, y))
+    timer = Timer("scale(x, y)", globals={"scale": scale, "x": x, "y": y})
+    assert timer.blocked_autorange(min_run_time=0.01).median * 1e3 == pytest.approx(ms, rel=0.01)
+    counts = torch.zeros(1, dtype=torch.int32, device="xpu")
+    found = Timer("count()", globals={"count": lambda: count_kernel[(1,)](counts)}).timeit(1000)
+    assert counts.item() == 1
+    assert 1e-6 < found.mean < 1e-4
+
+
+def test_the_timer_of_torch_measures_statements_without_kernels_by_the_host():
+    from torch.utils.benchmark import Timer
+
+    found = Timer("time.sleep(0.002)", "import time").timeit(3)
+    assert 0.002 <= found.mean < 0.1
+
+
+def test_a_copy_of_do_bench_runs_all_it_repeats(tensors):
+    """Only Triton's own is known to take repeated runs for timing alone."""
+    names = dict(vars(triton.testing), __name__="copied")
+    code = triton.testing.do_bench.__code__
+    do_bench = type(triton.testing.do_bench)(code, names, argdefs=(1, 1, None, None, "mean"))
+    x = torch.zeros(1, dtype=torch.int32, device="xpu")
+    ms = do_bench(lambda: count_kernel[(1,)](x), 0.01, 0.01)
+    assert x.item() >= 8
+    assert 0.001 < ms < 0.01
