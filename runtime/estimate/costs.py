@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.model.work import Issue
-from triton_xe.runtime.estimate.program import ACCESSES
+from triton_xe.runtime.estimate.program import ACCESSES, MESSAGES
 from triton_xe.runtime.simulator.ir import Block, Instruction
 
 _FLOAT = frozenset(
@@ -13,7 +13,7 @@ _INTEGER = frozenset("add sub mul and or xor shl lshr ashr icmp select udiv urem
 _SLOW_INTEGER = {"udiv": 30.0, "urem": 30.0, "sdiv": 36.0, "srem": 36.0}
 """Instructions that a division becomes."""
 _MOVES = frozenset({Family.SHUFFLE, Family.VOTE, Family.CONVERSION})
-_MESSAGES = frozenset({Family.BLOCK_1D, Family.BLOCK_2D, Family.MASKED, Family.ATOMIC, Family.HINT})
+_MESSAGES = frozenset({*MESSAGES, Family.HINT})
 _SIMPLE = ("fma", "fabs", "max", "min", "copysign", "floor", "ceil", "rint", "trunc", "mad")
 REDUCTION_STEPS = 4
 

@@ -2,47 +2,87 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Family, find
-from triton_xe.model.work import Blocks
 from triton_xe.runtime.estimate.numbers import Known, Numbers
+from triton_xe.runtime.estimate.program import SLM_SPACE
 from triton_xe.runtime.estimate.walk import Message
 
 LINE = 64
-SLM_SPACE = 3
+LANES = 16
+COUNTED = 6
+"""Work-groups whose cache lines are counted, none of them at an end of the grid."""
+MOST = 1 << 60
+Block = tuple[Numbers, Numbers, Numbers, Numbers]
 
 
 @dataclass
 class Surface:
-    """What the sampled work-groups touch of one argument: hulls of blocks, and bytes moved."""
+    """What the work-groups touch of one argument: hulls of blocks, bytes of block messages, and the
+    cache lines of others in the work-groups that are counted, by the rounds that they stand for.
+    """
 
     pitch: int
-    bounds: NDArray[np.int64]
-    bytes: NDArray[np.float64]
-    density: float = 1.0
+    hulls: Numbers
+    """First byte, byte behind the last, first row, row behind the last; MOST, -MOST without any."""
+    moved: float = 0.0
+    lines: dict[int, list[Numbers]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def bounds(self) -> Numbers:
+        """A row for each work-group."""
+        here = (self.hulls[0] < self.hulls[1]) & (self.hulls[2] < self.hulls[3])
+        return np.maximum(np.where(here, self.hulls, 0), 0).T
+
+    def density(self, counted: Numbers) -> float:
+        """The part of a hull that is touched, in whole lines."""
+        sides = np.diff(self.bounds, axis=1)
+        area = (sides[:, 0] * sides[:, 2]).astype(float)
+        lines = sum(_count(found) / len(found[0]) * rounds for rounds, found in self.lines.items())
+        parts = ((self.moved, area.mean()), (lines * LINE, area[counted].mean()))
+        return min(1.0, sum(some / all_ for some, all_ in parts if all_)) if area.any() else 1.0
+
+    def widen(self, block: Block, mask: NDArray[np.bool_]) -> None:
+        """Take in a block of each subgroup of `mask`."""
+        for k, values in enumerate(block):
+            one = values[..., 0, 0]
+            if not mask.all():
+                one = np.where(mask, one, -MOST if k % 2 else MOST)
+            reduce = np.max if k % 2 else np.min
+            (np.maximum if k % 2 else np.minimum)(self.hulls[k], reduce(one, 1), out=self.hulls[k])
 
 
 @dataclass
 class Footprints:
-    """Bytes of the sampled work-groups by level, and blocks by argument."""
+    """Bytes of the work-groups by level, and blocks by argument.
+
+    Surfaces of accesses whose place nobody knows are named by their instruction: there equal keys
+    stand for equal places.
+    """
 
     groups: int
+    counted: Numbers
+    """Work-groups whose cache lines are counted."""
     l1: float = 0
     slm: float = 0
     unknown: float = 0
-    """Bytes of accesses whose place nobody knows."""
-    reads: dict[int, Surface] = field(default_factory=dict)
-    writes: dict[int, Surface] = field(default_factory=dict)
+    reads: dict[int | str, Surface] = field(default_factory=dict)
+    writes: dict[int | str, Surface] = field(default_factory=dict)
 
 
-def footprints_of(messages: Sequence[Message], pointers: Sequence[int], groups: int) -> Footprints:
+def footprints_of(
+    messages: Sequence[Message], pointers: Sequence[int], groups: int, counted: int = COUNTED
+) -> Footprints:
     """Sort messages by level and argument; `pointers` are the addresses among the arguments."""
-    found = Footprints(groups)
+    inside = np.linspace(0, groups - 1, counted + 2)[1:-1]
+    found = Footprints(groups, np.unique(inside.astype(np.int64)))
     ordered = np.array(sorted(pointers) or [0], np.int64)
     for message in messages:
         if find(message.instruction.callee).family is Family.BLOCK_2D:
@@ -58,45 +98,48 @@ def moved(message: Message) -> tuple[str, float]:
     if family is Family.BLOCK_2D:
         ahead = "Prefetch" in message.instruction.callee
         return "l2" if ahead else "l1", _block_bytes(message)
-    address, size, space = _access(message)
-    lanes = 16 if address is None else address.shape[2]
-    level = "slm" if space == SLM_SPACE else "l1"
-    return level, float((message.mask * message.rounds).sum()) * size * lanes
+    access = _access(message)
+    return "slm" if access.space == SLM_SPACE else "l1", float(
+        (message.mask * message.rounds * access.lanes).sum()) * access.size
 
 
 # -- 2D blocks ------------------------------------------------------------------------------------
 
 
 def _block(found: Footprints, message: Message, pointers: Numbers) -> None:
-    i = message.instruction
-    named = dict(zip((p.name for p in find(i.callee).parameters), message.arguments, strict=False))
+    named = _named(message)
     surface = message.payload or named
-    size = _one(named["bits"]) // 8 * _one(named["blocks"])
-    level, total = moved(message)
-    if level == "l1":
-        found.l1 += total
+    level, total = moved(message) if len(found.counted) else ("", 0.0)
+    found.l1 += total if level == "l1" else 0.0
     base, pitch, x, y = (surface[n] for n in ("base", "pitch", "x", "y"))
     if base is None or pitch is None or x is None or y is None:
-        found.unknown += total
+        _nowhere(found, message, total)
         return
     if message.payload is not None:
         x, y = x + _or_zero(named["x"]), y + _or_zero(named["y"])
     element = _one(named["bits"]) // 8
+    width = element * _one(named["blocks"]) * _one(named["tile_width"])
     row_bytes = int(pitch.max()) + 1
     which, start = _argument(base, pointers)
-    row = start // row_bytes + y
-    first = start % row_bytes + x * element
-    _add(
-        found, which, message, row_bytes,
-        (first, first + size * _one(named["tile_width"]), row, row + _one(named["tile_height"])),
-        total if level == "l1" else 0.0,
-    )
+    row, first = start // row_bytes + y, start % row_bytes + x * element
+    touched = _surface(found, which, message, row_bytes)
+    _widen(touched, (first, first + width, row, row + _one(named["tile_height"])), row_bytes,
+           message.mask)
+    if level == "l1":
+        touched.moved += total / found.groups * _different(
+            row * row_bytes + first, message.mask, found.counted)
+
+
+def _different(origins: Numbers, mask: NDArray[np.bool_], counted: Numbers) -> float:
+    """The part of the subgroups' blocks that no other subgroup of their work-group has."""
+    here = mask[counted]
+    at = np.broadcast_to(origins[..., 0, 0], mask.shape)[counted]
+    return _count([np.where(here, at, -1)]) / max(1, int(here.sum()))
 
 
 def _block_bytes(message: Message) -> float:
     """Of a 2D message, in all its executions."""
-    parameters = find(message.instruction.callee).parameters
-    named = dict(zip((p.name for p in parameters), message.arguments, strict=False))
+    named = _named(message)
     each = _one(named["bits"]) // 8
     for side in ("blocks", "tile_width", "tile_height"):
         each *= _one(named[side])
@@ -106,31 +149,95 @@ def _block_bytes(message: Message) -> float:
 # -- lanes ----------------------------------------------------------------------------------------
 
 
-def _lanes(found: Footprints, message: Message, pointers: Numbers) -> None:
-    address, size, _ = _access(message)
-    level, total = moved(message)
-    if level == "slm":
-        found.slm += total
-        return
-    found.l1 += total
-    if address is None:
-        found.unknown += total
-        return
-    which, start = _argument(address, pointers)
-    low, high = start.min((2, 3), keepdims=True), start.max((2, 3), keepdims=True) + size
-    _add(found, which, message, 0, (low, high, low * 0, low * 0 + 1), total)
+@dataclass(frozen=True)
+class Access:
+    """Of each lane: address, bytes, and whether it takes part (None: all do)."""
+
+    address: Known
+    size: int
+    space: int
+    active: Known
+
+    @property
+    def lanes(self) -> NDArray[np.float64]:
+        """Lanes that move something, of each subgroup."""
+        count = 16 if self.address is None else self.address.shape[2]
+        if self.active is None:
+            return np.full((1, 1), float(count))
+        return (self.active != 0).any(3).mean(2) * count
 
 
-def _access(message: Message) -> tuple[Known, int, int]:
-    """Address, bytes of a lane, address space."""
+def _access(message: Message) -> Access:
     i = message.instruction
-    at = 1 if i.opcode == "store" else 0
-    pointer = i.operands[at]
-    value = i.type if i.result else i.operands[0 if i.opcode == "store" else 1].type
-    return message.arguments[at], value.size, pointer.type.space
+    family = find(i.callee).family
+    names = {"load": ["pointer"], "store": ["value", "pointer"]}.get(i.opcode, ["pointer", "value"])
+    if family is Family.HELPER:
+        names = ["pointer", *["value"] * (len(i.operands) - 2), "mask"]
+    elif i.opcode == "call":
+        names = [p.name for p in find(i.callee).parameters]
+    at = names.index("pointer")
+    value = i.type if i.result else i.operands[names.index("value")].type
+    active = message.arguments[names.index("mask")] if "mask" in names else None
+    size = value.size * (LANES if family is Family.BLOCK_1D else 1)
+    return Access(message.arguments[at], size, i.operands[at].type.space, active)
+
+
+def _lanes(found: Footprints, message: Message, pointers: Numbers) -> None:
+    access = _access(message)
+    if access.space == SLM_SPACE:
+        found.slm += moved(message)[1]
+        return
+    total = moved(message)[1] if len(found.counted) else 0.0
+    if access.address is None:
+        found.l1 += total
+        _nowhere(found, message, total)
+        return
+    which, start = _argument(access.address, pointers)
+    low = high = start
+    mask = message.mask
+    if access.active is not None:
+        low, high = (np.where(access.active, start, none) for none in (MOST, -MOST))
+        mask = mask & access.active.any((2, 3))
+    if low.shape[2:] != (1, 1):
+        low, high = low.min((2, 3), keepdims=True), high.max((2, 3), keepdims=True)
+    low, high = low // LINE * LINE, -(-(high + access.size) // LINE) * LINE
+    surfaces = _surfaces(found, which, message)
+    for surface in surfaces:
+        _widen(surface, (low, high, _ZERO, _ZERO + 1), 0, mask)
+    if len(found.counted):
+        lines = _lines(found, message, start, access.active)
+        surfaces[0].lines[_rounds(found, message)].append(lines.reshape(len(lines), -1))
+        scattered = (_count([*lines], 0) / lines[..., 0].size - 1) * LINE
+        found.l1 += max(total, scattered * float((message.mask * message.rounds).sum()))
+
+
+def _lines(found: Footprints, message: Message, start: Numbers, active: Known) -> Numbers:
+    """Cache lines of each subgroup of the work-groups that are counted; -1 is none."""
+    taken = message.mask[..., None, None] & (True if active is None else active != 0)
+    shape = np.broadcast_shapes(taken.shape, start.shape)
+    here, line = (np.broadcast_to(v, shape)[found.counted] for v in (taken, start // LINE))
+    last = np.where(here, line, -1).max((2, 3))
+    first = np.where(here, line, last[..., None, None]).min((2, 3))
+    if (last <= first + 1).all():
+        return np.stack([first, last], 2)
+    return np.where(here, line, -1).reshape(*last.shape, -1)
+
+
+def _rounds(found: Footprints, message: Message) -> int:
+    """How often a mean execution stands for others."""
+    rounds = message.rounds[found.counted][message.mask[found.counted]]
+    return round(float(rounds.mean())) if rounds.size else 0
+
+
+def _count(found: Sequence[Numbers], axis: int = 1) -> int:
+    """Different numbers of each row, but for -1."""
+    lines = np.sort(np.concatenate(found, axis))
+    return int((np.diff(lines, axis=1, prepend=-1) != 0).sum())
 
 
 # -- both -----------------------------------------------------------------------------------------
+
+_ZERO = np.zeros((1, 1, 1, 1), np.int64)
 
 
 def _argument(address: Numbers, pointers: Numbers) -> tuple[int, Numbers]:
@@ -139,52 +246,65 @@ def _argument(address: Numbers, pointers: Numbers) -> tuple[int, Numbers]:
     return k, address - pointers[k]
 
 
-def _add(
-    found: Footprints, which: int, message: Message, pitch: int,
-    block: tuple[Numbers, Numbers, Numbers, Numbers], total: float,
-) -> None:
-    bounds = np.full((found.groups, 4), -1, np.int64)
-    for k, values in enumerate(block):
-        spread = np.broadcast_to(values[..., 0, 0], message.mask.shape)
-        low = k % 2 == 0
-        filler = np.iinfo(np.int64).max if low else np.iinfo(np.int64).min
-        masked = np.where(message.mask, spread, filler)
-        bounds[:, k] = masked.min(1) if low else masked.max(1)
-    here = np.any(message.mask, axis=1)
-    into = found.reads if message.instruction.result or total == 0 else found.writes
-    surface = into.get(which)
-    if surface is None:
-        into[which] = Surface(pitch, np.where(here[:, None], bounds, 0),
-                              np.full(found.groups, total / found.groups))
+def _nowhere(found: Footprints, message: Message, total: float) -> None:
+    """Note an access whose place is not known: subgroups with equal keys go to the same place."""
+    found.unknown += total
+    i = message.instruction
+    if "Prefetch" in i.callee:
         return
+    key = np.broadcast_to(0 if message.key is None else message.key, message.mask.shape)
+    into = found.reads if i.result else found.writes
+    surface = into.get(f"{i.callee} {id(i)}")
+    if surface is None:
+        _, place = np.unique(key[:, 0], return_inverse=True)
+        hulls = np.stack([place, place + 1, place * 0, place * 0 + 1])
+        surface = into[f"{i.callee} {id(i)}"] = Surface(0, hulls)
+    if len(found.counted):
+        _, number = np.unique(key, return_inverse=True)
+        surface.moved += total / found.groups * _different(
+            number.reshape(*key.shape, 1, 1), message.mask, found.counted)
+
+
+def _surfaces(found: Footprints, which: int, message: Message) -> list[Surface]:
+    """The one that is read, or written; atomics do both."""
+    both = [_surface(found, which, message, 0)]
+    if find(message.instruction.callee).family is Family.HELPER or (
+            message.instruction.opcode in ("atomicrmw", "cmpxchg")):
+        written = found.writes.setdefault(which, both[0])
+        return both if written is both[0] else [*both, written]
+    return both
+
+
+def _surface(found: Footprints, which: int, message: Message, pitch: int) -> Surface:
+    reads = message.instruction.result or "Prefetch" in message.instruction.callee
+    return (found.reads if reads else found.writes).setdefault(which, _empty(found, pitch))
+
+
+def _empty(found: Footprints, pitch: int) -> Surface:
+    return Surface(pitch, np.tile(np.array([[MOST], [-MOST]] * 2), found.groups))
+
+
+def _widen(surface: Surface, block: Block, pitch: int, mask: NDArray[np.bool_]) -> None:
     if surface.pitch != pitch:
-        surface.bounds, bounds = _flat(surface.bounds, surface.pitch), _flat(bounds, pitch)
-        surface.pitch = 0
-    empty = np.all(surface.bounds == 0, axis=1)
-    merged = np.where(
-        [True, False, True, False],
-        np.minimum(surface.bounds, bounds), np.maximum(surface.bounds, bounds),
-    )
-    merged = np.where(empty[:, None], bounds, merged)
-    surface.bounds = np.where(here[:, None], merged, surface.bounds)
-    surface.bytes += total / found.groups
+        surface.hulls, surface.pitch = flat(surface.hulls, surface.pitch), 0
+        block = flat(block, pitch)
+    surface.widen(block, mask)
 
 
-def _flat(bounds: NDArray[np.int64], pitch: int) -> NDArray[np.int64]:
+def flat(block: Any, pitch: int) -> Any:
     """Rows of a surface as one range of memory."""
     if not pitch:
-        return bounds
-    low = bounds[:, 2] * pitch + bounds[:, 0]
-    high = (bounds[:, 3] - 1) * pitch + bounds[:, 1]
-    return np.stack([low, high, low * 0, low * 0 + 1], 1)
+        return block
+    x0, x1, y0, y1 = block
+    low = np.where(x0 < x1, y0 * pitch + x0, MOST)
+    high = np.where(x0 < x1, (y1 - 1) * pitch + x1, -MOST)
+    parts = (low, high, low * 0, low * 0 + 1)
+    return np.stack(parts) if isinstance(block, np.ndarray) else parts
 
 
-def blocks_of(surface: Surface) -> Blocks:
-    """The blocks, as dense as the bytes that were moved can make them."""
-    b = np.maximum(surface.bounds, 0)
-    area = float(((b[:, 1] - b[:, 0]) * (b[:, 3] - b[:, 2])).sum())
-    moved = float(surface.bytes.sum())
-    return Blocks(b, min(1.0, moved / area) if area else 1.0)
+def _named(message: Message) -> dict[str, Known]:
+    parameters = find(message.instruction.callee).parameters
+    return dict(zip((p.name for p in parameters), message.arguments, strict=False))
 
 
 def _one(value: Known) -> int:

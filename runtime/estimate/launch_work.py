@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from triton_xe.hardware.residency import groups_held
+from triton_xe.model.traffic import groups_to_know
 from triton_xe.model.work import Blocks, Issue, Work
 from triton_xe.runtime.estimate.costs import issue_of
-from triton_xe.runtime.estimate.footprints import Surface, blocks_of, footprints_of
+from triton_xe.runtime.estimate.footprints import Footprints, Surface, flat, footprints_of
+from triton_xe.runtime.estimate.numbers import Numbers
 from triton_xe.runtime.estimate.program import Program
 from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.widen.host import find_kernel, sizes, slm_places
 
-SAMPLE = 64
-"""Work-groups that are walked: whole waves in the order of launch, as far as they go."""
+FEWEST, MOST = 16, 64
+"""Work-groups that are walked with all their lanes; of all others near, the first lane is."""
+SUBGROUPS = 512
+"""Subgroups that are walked, at about."""
 DEFAULT_REGISTERS = 128
 PIPES = ("dpas", "fp", "integer", "maths", "messages", "barriers", "waits")
 
@@ -31,6 +37,8 @@ class Kernel:
     lanes: int
     registers: int
     slm_bytes: int
+    resident: int = 1024
+    """Work-groups that the device holds at once."""
 
     @classmethod
     def of(cls, source: KernelSource, registers: int = DEFAULT_REGISTERS) -> Kernel:
@@ -38,7 +46,14 @@ class Kernel:
         function = find_kernel(source.module, source.name)
         lanes, group = sizes(source.module, function, source.target)
         _, slm_bytes = slm_places(source.module)
-        return cls(Program(function), math.prod(group) // lanes, lanes, registers, slm_bytes)
+        subgroups = math.prod(group) // lanes
+        resident = groups_held(source.target, subgroups, registers, slm_bytes)
+        return cls(Program(function), subgroups, lanes, registers, slm_bytes, resident)
+
+    @cached_property
+    def issues(self) -> dict[str, Issue]:
+        """What one execution of each block by a subgroup issues."""
+        return {b.label: issue_of(b, self.lanes) for b in self.program.function.blocks}
 
 
 def launch_work(
@@ -52,49 +67,93 @@ def sampled(
     kernel: Kernel, arguments: Sequence[int | float], grid: tuple[int, int, int]
 ) -> Walk:
     """The walk of some work-groups of a launch."""
-    total = math.prod(grid)
-    groups = np.unique(np.linspace(0, total - 1, min(total, SAMPLE)).astype(np.int64))
+    known = groups_to_know(math.prod(grid), kernel.resident)
+    count = min(MOST, max(FEWEST, SUBGROUPS // kernel.subgroups))
+    groups = known[np.unique(np.linspace(0, len(known) - 1, count).astype(np.int64))]
     return Walk(kernel.program, arguments, grid, groups, kernel.subgroups, kernel.lanes).run()
 
 
 def work_of(kernel: Kernel, walk: Walk) -> tuple[Work, bool]:
     """What the sampled work-groups do, stretched over the grid; and whether all of it is known."""
-    groups, total = walk.groups, math.prod(walk.grid)
-    pointers = [
-        int(value)
-        for (_, t), value in zip(kernel.program.function.parameters, walk.arguments, strict=True)
-        if t.kind == "ptr"
-    ]
-    found = footprints_of(walk.messages, pointers, len(groups))
-    each = 1 / len(groups)
-    reads, writes = _whole(found.reads, groups, total), _whole(found.writes, groups, total)
-    moved = sum(b.touched() for b in (*reads, *writes)) / total
+    total = math.prod(walk.grid)
+    numbers = groups_to_know(total, kernel.resident)
+    found = _footprints(walk)
+    first, led = walk, found
+    if len(numbers) > len(walk.groups):
+        first = replace(walk, groups=numbers, leads=True).run()
+        led = _footprints(first, counted=0)
+    at = np.searchsorted(numbers, walk.groups)
+    reads, writes = (_whole(sampled, whole, at, len(numbers), found.counted)
+                     for sampled, whole in ((found.reads, led.reads), (found.writes, led.writes)))
+    each = 1 / len(walk.groups)
     work = Work(
         groups=total, subgroups=kernel.subgroups, registers=kernel.registers,
-        issue=_issue(kernel, walk), l1_bytes=found.l1 * each, slm_bytes=found.slm * each,
-        l2_bytes=moved + found.unknown * each, reads=reads, writes=writes,
-        slm_held=kernel.slm_bytes,
+        issue=_issue(kernel, _runs(walk, first, at)), l1_bytes=found.l1 * each,
+        slm_bytes=found.slm * each,
+        l2_bytes=sum(b.touched() for b in (*reads, *writes)) / len(numbers), reads=reads,
+        writes=writes, slm_held=kernel.slm_bytes,
+        numbers=None if len(numbers) == total else numbers,
     )
     return work, not walk.guessed and not found.unknown
 
 
-def _issue(kernel: Kernel, walk: Walk) -> Issue:
-    blocks = {b.label: issue_of(b, kernel.lanes) for b in kernel.program.function.blocks}
+def _footprints(walk: Walk, **options: int) -> Footprints:
+    pointers = [
+        int(value)
+        for (_, t), value in zip(walk.program.function.parameters, walk.arguments, strict=True)
+        if t.kind == "ptr"
+    ]
+    return footprints_of(walk.messages, pointers, len(walk.groups), **options)
+
+
+def _runs(walk: Walk, first: Walk, at: Numbers) -> dict[str, float]:
+    """How often a mean subgroup runs each block: as sampled, corrected by all first lanes."""
     runs = {label: float(count.mean()) for label, count in walk.counts.items()}
+    for label, count in first.counts.items() if first is not walk else ():
+        if count[at].any():
+            runs[label] = runs.get(label, 0.0) * float(count.mean() / count[at].mean())
+    return runs
+
+
+def _issue(kernel: Kernel, runs: Mapping[str, float]) -> Issue:
     return Issue(**{
-        pipe: sum(n * getattr(blocks[label], pipe) for label, n in runs.items()) for pipe in PIPES
+        pipe: sum(n * getattr(kernel.issues[label], pipe) for label, n in runs.items())
+        for pipe in PIPES
     })
 
 
-def _whole(surfaces: dict[int, Surface], groups: np.ndarray, total: int) -> tuple[Blocks, ...]:
-    """Blocks of every work-group: those between two sampled ones lie between theirs."""
+def _whole(
+    sampled: Mapping[int | str, Surface], led: Mapping[int | str, Surface], at: Numbers, count: int,
+    counted: Numbers,
+) -> tuple[Blocks, ...]:
+    """Blocks of every work-group."""
     found = []
-    every = np.arange(total)
-    for surface in surfaces.values():
-        blocks = blocks_of(surface)
-        bounds = blocks.bounds
-        if len(groups) < total:
-            bounds = np.stack([
-                np.interp(every, groups, bounds[:, k]).astype(np.int64) for k in range(4)], 1)
-        found.append(Blocks(bounds, blocks.density))
+    for name, surface in sampled.items():
+        is_keyed = isinstance(name, str)
+        bounds = _bounds(surface, led.get(name), at, count, keyed=is_keyed)
+        size = max(1, round(surface.moved)) if is_keyed else 1
+        found.append(Blocks(bounds * np.array([size, size, 1, 1], np.int64),
+                            1.0 if is_keyed else surface.density(counted)))
     return tuple(found)
+
+
+def _bounds(
+    surface: Surface, lead: Surface | None, at: Numbers, count: int, *, keyed: bool
+) -> Numbers:
+    """Where the first lane of each goes, wider by what the others add in the sampled ones.
+
+    Where no first lane goes, each is taken as the next sampled one.
+    """
+    if lead is None:
+        return surface.bounds[np.searchsorted(at, np.arange(count))]
+    if lead is surface or keyed:
+        return lead.bounds
+    if surface.pitch != lead.pitch:
+        surface, lead = (Surface(0, flat(s.hulls, s.pitch)) for s in (surface, lead))
+    whole, first = surface.bounds, lead.bounds
+    here = np.any(first, axis=1)
+    both = np.any(whole, axis=1) & here[at]
+    more = np.median((whole - first[at])[both], 0).astype(np.int64) if both.any() else 0
+    bounds = np.where(here[:, None], first + more, 0)
+    bounds[at] = whole
+    return np.maximum(bounds, 0)

@@ -9,7 +9,10 @@ from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.estimate.numbers import Known, constant
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
 
-MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC)
+MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC,
+            Family.HELPER)
+SLM_SPACE = 3
+PLACES = ("pointer", "address", "payload", "base", "pitch", "x", "y")
 ACCESSES = frozenset(("load", "store", "atomicrmw", "cmpxchg"))
 
 
@@ -37,26 +40,59 @@ class Program:
         """Results that a branch, or the place of a message, depends on."""
         found: set[str] = set()
         todo = [name for i in self.function.instructions() for name in _deciding(i)]
+        shared = [i.operands[0].local for i in self.function.instructions()
+                  if i.opcode == "store" and is_shared(i)]
         while todo:
             name = todo.pop()
             made = self.makers.get(name)
             if name not in found and made is not None:
                 found.add(name)
                 todo += [o.local for o in made.operands if o.local is not None]
+                if made.opcode == "load" and is_shared(made):
+                    todo += [one for one in shared if one is not None]
         return frozenset(found)
+
+    @cached_property
+    def shared_decides(self) -> bool:
+        """Whether something that is needed was kept in shared local memory."""
+        made = (self.makers[name] for name in self.needed)
+        return any(i.opcode == "load" and is_shared(i) for i in made)
 
 
 def _deciding(i: Instruction) -> Iterator[str]:
     """Operands that say where an instruction goes, or where what it moves lies."""
     if i.opcode in ACCESSES:
-        operands = i.operands[1:2] if i.opcode == "store" else i.operands[:1]
+        operands = placed_by(i)
     elif i.opcode in ("br", "switch"):
-        operands = i.operands[:1]
-    elif i.opcode == "call" and find(i.callee).family in (*MESSAGES, Family.PAYLOAD):
-        operands = [o for o in i.operands if o.type.kind != "vec"]
+        operands = list(i.operands[:1])
+    elif i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
+        operands = list(i.operands)
+    elif i.opcode == "call" and find(i.callee).family in MESSAGES:
+        operands = [*placed_by(i), *masked_by(i)]
     else:
         return
     yield from (o.local for o in operands if o.local is not None)
+
+
+def is_shared(access: Instruction) -> bool:
+    """Whether a load or store is to shared local memory."""
+    return placed_by(access)[0].type.space == SLM_SPACE
+
+
+def placed_by(i: Instruction) -> list[Operand]:
+    """Operands that say where a message goes."""
+    if i.opcode in ACCESSES:
+        return list(i.operands[1:2] if i.opcode == "store" else i.operands[:1])
+    names = [p.name for p in find(i.callee).parameters]
+    return [o for name, o in zip(names, i.operands, strict=False) if name in PLACES]
+
+
+def masked_by(call: Instruction) -> list[Operand]:
+    """The operand that says which lanes of a message take part, if there is one."""
+    if find(call.callee).family is Family.HELPER:
+        return list(call.operands[-1:])
+    names = [p.name for p in find(call.callee).parameters]
+    return [o for name, o in zip(names, call.operands, strict=False) if name == "mask"]
 
 
 def _reverse_postorder(function: Function) -> list[str]:

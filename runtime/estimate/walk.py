@@ -31,7 +31,14 @@ from triton_xe.runtime.estimate.numbers import (
     shuffled,
     wrapped,
 )
-from triton_xe.runtime.estimate.program import ACCESSES, MESSAGES, Program
+from triton_xe.runtime.estimate.program import (
+    ACCESSES,
+    MESSAGES,
+    SLM_SPACE,
+    Program,
+    is_shared,
+    placed_by,
+)
 from triton_xe.runtime.simulator.ir import Block, Instruction, Operand
 
 Mask = NDArray[np.bool_]
@@ -52,6 +59,8 @@ class Message:
     mask: Mask
     rounds: Numbers
     payload: Mapping[str, Known] | None = None
+    key: Numbers | None = None
+    """Of an access whose place is not known: subgroups with equal keys go to the same place."""
 
 
 @dataclass
@@ -65,16 +74,22 @@ class Walk:
     """Linear numbers of the sampled work-groups."""
     subgroups: int
     lanes: int
-    counts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
-    guessed: bool = False
+    leads: bool = False
+    """Whether only the first lane of each work-group is followed."""
+    counts: dict[str, NDArray[np.float64]] = field(init=False, default_factory=dict)
+    messages: list[Message] = field(init=False, default_factory=list)
+    guessed: bool = field(init=False, default=False)
     """Whether a branch or the end of a loop was not known."""
 
     def __post_init__(self) -> None:
         self._blocks, self._loops = self.program.blocks, self.program.loops
         self._values: dict[str, Known] = {}
         self._payloads: dict[str, dict[str, Known]] = {}
-        self._shape = (len(self.groups), self.subgroups)
+        self._shape = (len(self.groups), 1 if self.leads else self.subgroups)
+        self._keys: dict[str, Numbers] = {}
+        """What stands for an unknown number: equal where it was made alike of equal numbers."""
+        self._shared: Numbers = np.zeros(self._shape, np.int64)
+        """What stands for all that was stored to shared local memory."""
         self._rounds: Numbers = np.ones(self._shape, np.int64)
         self._pending: dict[str, Mask] = {}
 
@@ -256,10 +271,12 @@ class Walk:
             elif i.opcode in ACCESSES:
                 if space_of(i):
                     self._note(i, [self._value(o) for o in i.operands], mask)
+                if self.program.shared_decides and i.opcode == "store" and is_shared(i):
+                    self._shared = self._shared * _PRIME + self._key(i.operands[:1])
                 if i.result:
-                    self._values[i.result] = None
+                    self._know(i, None)
             elif i.opcode != "phi" and i.result in self.program.needed:
-                self._values[i.result] = self._compute(i)
+                self._know(i, self._compute(i))
 
     def _branch(self, block: Block, i: Instruction, mask: Mask) -> None:
         if len(i.labels) == 1:
@@ -286,6 +303,8 @@ class Walk:
                 continue
             operand = phi.operands[phi.labels.index(source)]
             incoming.append((str(phi.result), self._value(operand)))
+            if incoming[-1][1] is None:
+                self._keys[str(phi.result)] = self._key([operand])
         waiting = self._pending.get(target)
         for name, value in incoming:
             old = self._values.get(name)
@@ -302,6 +321,23 @@ class Walk:
     def _value(self, operand: Operand) -> Known:
         name = operand.local
         return self.program.constant(operand) if name is None else self._values.get(name)
+
+    def _know(self, i: Instruction, value: Known) -> None:
+        name = str(i.result)
+        self._values[name] = value
+        if value is None and name in self.program.needed:
+            self._keys[name] = self._key(i.operands)
+            if i.opcode == "load" and is_shared(i):
+                self._keys[name] += self._shared[:, :1]
+
+    def _key(self, operands: Sequence[Operand]) -> Numbers:
+        """Of what is made of these: one number for each subgroup."""
+        key = np.zeros(self._shape, np.int64)
+        for operand in operands:
+            known = self._value(operand)
+            one = self._keys.get(operand.text, 0) if known is None else known[:, :, 0, 0]
+            key = key * _PRIME + one
+        return key
 
     def _compute(self, i: Instruction) -> Known:
         operands = [self._value(o) for o in i.operands]
@@ -321,7 +357,7 @@ class Walk:
         elif row.family in MESSAGES:
             self._note(i, operands, mask)
         if i.result in self.program.needed:
-            self._values[i.result] = self._answer(i, row.family, row.definition, operands)
+            self._know(i, self._answer(i, row.family, row.definition, operands))
 
     def _answer(
         self, i: Instruction, family: Family, definition: Callable[..., Any] | None,
@@ -331,7 +367,8 @@ class Walk:
             return None
         if family is Family.ID:
             axes = [int(o.flat[0]) for o in operands if o is not None]
-            return _lifted(definition(self._at, *axes))
+            found = _lifted(definition(self._at, *axes))
+            return found[:, :, :1] if self.leads else found
         if family is Family.MATHS and all(o is not None for o in operands):
             return evaluated(definition, [o for o in operands if o is not None], i.type.scalar.bits)
         return None
@@ -343,7 +380,7 @@ class Walk:
         n = self.groups[:, None, None, None]
         return SimpleNamespace(
             group=(n % x, n // x % y, n // (x * y)), grid=self.grid, count=self.subgroups,
-            lanes=self.lanes, number=np.arange(self.subgroups)[None, :, None, None],
+            lanes=self.lanes, number=np.arange(self._shape[1])[None, :, None, None],
         )
 
     # -- messages --------------------------------------------------------------------------------
@@ -363,6 +400,8 @@ class Walk:
             adds = named["add"] is not None and bool(named["add"].any())
             both = adds and old is not None and new is not None
             payload[name] = old + new if both and old is not None and new is not None else new
+            if new is None:
+                self._keys[i.operands[0].text] = self._key(i.operands)
         else:
             found = self._payloads.get(i.operands[0].text)
             if found is not None:
@@ -370,10 +409,16 @@ class Walk:
 
     def _note(self, i: Instruction, operands: Sequence[Known], mask: Mask) -> None:
         payload = self._payloads.get(i.operands[0].text) if i.operands else None
+        placing = placed_by(i)
+        known = payload.values() if payload else [self._value(o) for o in placing]
+        key = None
+        if any(value is None for value in known) and placing[0].type.space != SLM_SPACE:
+            key = self._key(placing)
         self.messages.append(Message(
-            i, operands, mask, self._rounds, dict(payload) if payload else None))
+            i, operands, mask, self._rounds, dict(payload) if payload else None, key))
 
 
+_PRIME = 1_000_003
 _NEGATED = {"eq": "ne", "ne": "eq", "slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt",
             "ult": "uge", "ule": "ugt", "ugt": "ule", "uge": "ult"}
 

@@ -12,10 +12,12 @@ older one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from triton_xe.model.work import Blocks, Work
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.model.work import Work
 
 SHARPNESS = 2.0
 """0 = L2 always hits, large = all or nothing."""
@@ -23,6 +25,8 @@ DRIFT = 0.1
 """How far work-groups of a wave are apart, in parts of their way."""
 SAMPLES = 8
 """Waves that are looked at; they stand for the others."""
+MOST_GROUPS = 4096
+"""Of a launch of more, only the work-groups near sampled waves are looked at."""
 
 
 @dataclass(frozen=True)
@@ -33,37 +37,44 @@ class Wave:
     written: float
 
 
+def groups_to_know(groups: int, resident: int) -> NDArray[np.int64]:
+    """The work-groups whose blocks decide the traffic: sampled waves, and the ones before them."""
+    if groups <= MOST_GROUPS:
+        return np.arange(groups)
+    starts, _ = _sampled(groups, resident)
+    near = np.add.outer(starts, np.arange(-resident, resident)).ravel()
+    return np.unique(near[(near >= 0) & (near < groups)])
+
+
 def waves(work: Work, resident: int, capacity: float) -> list[tuple[int, Wave]]:
     """(how many waves it stands for, bytes) of sampled waves."""
-    starts = list(range(0, work.groups, resident))
-    step = max(1, len(starts) // SAMPLES)
-    found = []
-    for k in range(0, len(starts), step):
-        stands_for = min(step, len(starts) - k)
-        found.append((stands_for, _wave(work, starts[k], resident, capacity)))
-    return found
+    starts, step = _sampled(work.groups, resident)
+    count = -(-work.groups // resident)
+    return [(min(step, count - start // resident), _wave(work, start, resident, capacity))
+            for start in starts]
+
+
+def _sampled(groups: int, resident: int) -> tuple[list[int], int]:
+    """First work-groups of the waves that are looked at, and how many each stands for."""
+    step = max(1, -(-groups // resident) // SAMPLES)
+    return list(range(0, groups, resident * step)), step
 
 
 def _wave(work: Work, start: int, size: int, capacity: float) -> Wave:
     stop, before = start + size, max(0, start - size)
-    own = _union(work.reads, start, stop)
-    touched = sum(b.touched(start, stop) for b in work.reads)
-    written = _union(work.writes, start, stop)
-    past = _union(work.reads, 0, start) if start else 0.0
-    recent = _union(work.reads, before, start) if start else 0.0
-    fresh = (_union(work.reads, 0, stop) - past) if start else own
-    again = own + recent - _union(work.reads, before, stop) if start else 0.0
+    own, written = work.read(start, stop), work.written(start, stop)
+    past = work.read(0, start)
+    recent = work.read(before, start)
+    fresh = work.read(0, stop) - past
+    again = own + recent - work.read(before, stop)
     older = max(0.0, own - fresh - again)
     beside = _hit(own * DRIFT, capacity)
     near = _hit(own + written, capacity)
     far = _hit(past + own + written, capacity)
-    missed = fresh + again * (1 - near) + older * (1 - far) + (touched - own) * (1 - beside)
+    missed = fresh + again * (1 - near) + older * (1 - far) + (
+        work.touched(start, stop) - own) * (1 - beside)
     return Wave(missed, written)
 
 
 def _hit(distance: float, capacity: float) -> float:
     return 1.0 if distance <= capacity else float((capacity / distance) ** SHARPNESS)
-
-
-def _union(surfaces: Sequence[Blocks], first: int, last: int) -> float:
-    return sum(blocks.union(first, last) for blocks in surfaces)

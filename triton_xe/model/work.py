@@ -24,12 +24,18 @@ class Issue:
     """Messages whose answer is waited for with nothing else to do."""
 
 
+MOST_CELLS = 1 << 21
+"""Where different blocks have more edges, their sum and their hull have to do."""
+_SIGNS = (1.0, 1.0, -1.0, -1.0)
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Blocks of one surface (a pointer argument): one row per work-group, in order of launch.
 
     Columns are first byte, byte behind the last, first row, row behind the last; a plain range of
-    memory is one row.  `density` is the part of each block that is touched.
+    memory is one row.  `density` is the part of a block that is touched.  Work-groups whose blocks
+    overlap touch other bytes, as long as there are any; those with one block touch the same.
 
     >>> Blocks(np.array([[0, 64, 0, 8], [64, 128, 0, 8]])).union()
     1024.0
@@ -48,18 +54,45 @@ class Blocks:
             _, first, which = np.unique(pair, return_index=True, return_inverse=True)
         return self.bounds[first], which
 
+    @cached_property
+    def _corners(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The edges of the different blocks in both directions, and the corners as cells there."""
+        x0, x1, y0, y1 = self._distinct[0].T
+        xs, ys = np.unique([x0, x1]), np.unique([y0, y1])
+        left, right, low, high = (np.searchsorted(edges, values) for edges, values in (
+            (xs, x0), (xs, x1), (ys, y0), (ys, y1)))
+        return xs, ys, np.stack([x * len(ys) + y for x, y in (
+            (left, low), (right, high), (left, high), (right, low))])
+
     def union(self, first: int = 0, last: int | None = None) -> float:
         """Bytes that these work-groups touch together."""
         distinct, which = self._distinct
         present = np.zeros(len(distinct), bool)
         present[which[first:last]] = True
-        bounds = distinct[present]
-        return _area(bounds) * self.density if len(bounds) else 0.0
+        if not present.any():
+            return 0.0
+        xs, ys, corners = self._corners
+        if self.density == 1 and len(ys) == 2:
+            x0, x1 = distinct[present, 0], distinct[present, 1]
+            return _length(x0, x1) * float(ys[1] - ys[0])
+        if len(xs) * len(ys) > MOST_CELLS:
+            return min(self._hull(distinct[present]), self._sum(distinct[present]) * self.density)
+        steps = np.bincount(corners[:, present].ravel(), np.repeat(_SIGNS, present.sum()),
+                            len(xs) * len(ys)).reshape(len(xs), len(ys))
+        covered = steps.cumsum(0).cumsum(1)[:-1, :-1] * self.density
+        return float(np.diff(xs) @ np.minimum(covered, 1.0) @ np.diff(ys))
+
+    @staticmethod
+    def _hull(b: NDArray[np.int64]) -> float:
+        return float(b[:, 1].max() - b[:, 0].min()) * float(b[:, 3].max() - b[:, 2].min())
+
+    @staticmethod
+    def _sum(b: NDArray[np.int64]) -> float:
+        return float(((b[:, 1] - b[:, 0]) * (b[:, 3] - b[:, 2])).sum())
 
     def touched(self, first: int = 0, last: int | None = None) -> float:
         """Bytes, each work-group's counted on its own."""
-        b = self.bounds[first:last]
-        return float(((b[:, 1] - b[:, 0]) * (b[:, 3] - b[:, 2])).sum()) * self.density
+        return self._sum(self.bounds[first:last]) * self.density
 
 
 def _length(start: NDArray[np.int64], end: NDArray[np.int64]) -> float:
@@ -69,27 +102,12 @@ def _length(start: NDArray[np.int64], end: NDArray[np.int64]) -> float:
     return float(np.maximum(reached - before, 0).sum())
 
 
-def _area(bounds: NDArray[np.int64]) -> float:
-    """Of the union of rectangles that are sorted by their columns, the first one first."""
-    x0, x1, y0, y1 = bounds.T
-    if (y0 == y0[0]).all() and (y1 == y1[0]).all():
-        return _length(x0, x1) * float(y1[0] - y0[0])
-    if (x0 == x0[0]).all() and (x1 == x1[0]).all():
-        return _length(y0, y1) * float(x1[0] - x0[0])
-    xs, ys = np.unique(bounds[:, :2]), np.unique(bounds[:, 2:])
-    left, right = np.searchsorted(xs, x0), np.searchsorted(xs, x1)
-    low, high = np.searchsorted(ys, y0), np.searchsorted(ys, y1)
-    corners = np.concatenate([(x * len(ys) + y) for x, y in (
-        (left, low), (right, high), (left, high), (right, low))])
-    signs = np.repeat([1.0, 1.0, -1.0, -1.0], len(bounds))
-    steps = np.bincount(corners, signs, len(xs) * len(ys)).reshape(len(xs), len(ys))
-    inside = steps.cumsum(0).cumsum(1)[:-1, :-1] > 0
-    return float(np.diff(xs) @ inside @ np.diff(ys))
-
-
 @dataclass(frozen=True)
 class Work:
-    """A launch.  Bytes are those of a mean work-group."""
+    """A launch.  Bytes are those of a mean work-group.
+
+    `reads` and `writes` have a row for each work-group, or for those of `numbers`.
+    """
 
     groups: int
     subgroups: int
@@ -104,3 +122,25 @@ class Work:
     writes: tuple[Blocks, ...] = field(default=(), repr=False)
     slm_held: int = 0
     """Shared local memory that a resident work-group holds."""
+    numbers: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def read(self, first: int, last: int) -> float:
+        """Bytes that the work-groups from `first` to before `last` read together."""
+        rows = self._rows(first, last)
+        return sum(blocks.union(*rows) for blocks in self.reads)
+
+    def written(self, first: int, last: int) -> float:
+        """Likewise."""
+        rows = self._rows(first, last)
+        return sum(blocks.union(*rows) for blocks in self.writes)
+
+    def touched(self, first: int, last: int) -> float:
+        """Bytes that they read, each work-group's counted on its own."""
+        rows = self._rows(first, last)
+        return sum(blocks.touched(*rows) for blocks in self.reads)
+
+    def _rows(self, first: int, last: int) -> tuple[int, int]:
+        if self.numbers is None:
+            return first, last
+        low, high = np.searchsorted(self.numbers, (first, last))
+        return int(low), int(high)

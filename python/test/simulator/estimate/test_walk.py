@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from triton_xe.hardware.target import target
+from triton_xe.model.traffic import waves
 from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.estimate.program import Program
 from triton_xe.runtime.estimate.walk import Walk
@@ -176,3 +177,166 @@ def test_a_payload_moves_in_rounds_that_are_not_walked(rounds):
     assert walk.counts["%loop"].item() == rounds
     assert walk.messages[-1].payload["x"].item() == 32 * rounds
     assert walk.messages[0].payload["x"].item() == 0
+
+
+def text_of(body, parameters="ptr addrspace(1) %a, ptr addrspace(1) %b, i32 %n"):
+    """A kernel with the group's number %g and the lane's %lane."""
+    head = HEAD.replace("ptr addrspace(1) %a, i32 %n, i32 %m", parameters)
+    return f"{head}  %lane = call spir_func i32 @_Z22get_sub_group_local_idv()\n{body}\n}}\n"
+
+
+def work_of(body, arguments, grid, subgroups=1):
+    return launch_work(Kernel(program(text_of(body)), subgroups, 16, 128, 0), arguments, grid)
+
+
+COPY = """
+  %across = {across}
+  %down = {down}
+  %skipped = mul i32 %down, %n
+  %place = add i32 %skipped, %across
+  %first = shl i32 %place, 4
+  %i = add i32 %first, %lane
+  %w = sext i32 %i to i64
+  %p = getelementptr i32, ptr addrspace(1) %a, i64 %w
+  %q = getelementptr i32, ptr addrspace(1) %b, i64 %w
+  %v = load i32, ptr addrspace(1) %p
+  store i32 %v, ptr addrspace(1) %q
+  ret void
+"""
+A, B = 1 << 40, 2 << 40
+ORDERS = {"rows": ("urem i32 %g, %n", "udiv i32 %g, %n"),
+          "columns": ("udiv i32 %g, 61", "urem i32 %g, 61"),
+          "jumps": ("urem i32 %g, 1", "mul i32 %g, 33")}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("columns", [1, 64, 67])
+def test_each_byte_of_a_copy_is_moved_once_whatever_the_order(order, columns):
+    """Work-groups between the sampled ones may lie anywhere."""
+    across, down = ORDERS[order]
+    groups = 61 * columns
+    work, known = work_of(COPY.format(across=across, down=down), [A, B, columns], (groups, 1, 1))
+    assert known
+    assert work.read(0, groups) == work.written(0, groups) == groups * 64
+    assert sum(n * w.read for n, w in waves(work, 200, 18e6)) == pytest.approx(groups * 64, rel=0.1)
+
+
+def test_a_large_grid_is_looked_at_near_its_sampled_waves():
+    across, down = ORDERS["rows"]
+    columns, groups = 1000, 1_000_000
+    work, _ = work_of(COPY.format(across=across, down=down), [A, B, columns], (groups, 1, 1))
+    assert len(work.numbers) < 50_000
+    assert sum(n * w.read for n, w in waves(work, 1024, 18e6)) == pytest.approx(
+        groups * 64, rel=0.01)
+
+
+PERSISTENT = """
+  %count = call spir_func i64 @_Z14get_num_groupsj(i32 0)
+  %step = trunc i64 %count to i32
+  br label %body
+body:
+  %t = phi i32 [ %g, %entry ], [ %next, %body ]
+  %first = shl i32 %t, 4
+  %i = add i32 %first, %lane
+  %w = sext i32 %i to i64
+  %p = getelementptr i32, ptr addrspace(1) %a, i64 %w
+  %v = load i32, ptr addrspace(1) %p
+  %next = add i32 %t, %step
+  %more = icmp slt i32 %next, %n
+  br i1 %more, label %body, label %exit
+exit:
+  ret void
+}
+declare spir_func i64 @_Z14get_num_groupsj(i32)
+define void @unused() {
+  ret void
+"""
+
+
+def test_work_groups_whose_tiles_interleave_read_all_of_them():
+    work, _ = work_of(PERSISTENT, [A, B, 160 * 100], (160, 1, 1))
+    assert work.read(0, 160) == pytest.approx(160 * 100 * 64, rel=0.01)
+
+
+LANES = """
+  %spread = mul i32 %lane, %n
+  %base = mul i32 %g, 65536
+  %i = add i32 %base, %spread
+  %w = sext i32 %i to i64
+  %p = getelementptr i8, ptr addrspace(1) %a, i64 %w
+  %v = load i32, ptr addrspace(1) %p
+  ret void
+"""
+
+
+@pytest.mark.parametrize(("stride", "lines"), [(4, 1), (8, 2), (64, 16), (4096, 16)])
+def test_lanes_far_apart_bring_whole_lines(stride, lines):
+    work, _ = work_of(LANES, [A, B, stride], (1000, 1, 1))
+    assert work.l2_bytes == pytest.approx(lines * 64, rel=0.01)
+    assert work.l1_bytes == max(64, (lines - 1) * 64)
+
+
+GATHER = """
+  %from = urem i32 %g, %n
+  %f = sext i32 %from to i64
+  %p = getelementptr i32, ptr addrspace(1) %a, i64 %f
+  %row = load i32, ptr addrspace(1) %p
+  %start = shl i32 %row, 4
+  %i = add i32 %start, %lane
+  %w = sext i32 %i to i64
+  %q = getelementptr i32, ptr addrspace(1) %b, i64 %w
+  %v = load i32, ptr addrspace(1) %q
+  ret void
+"""
+
+
+@pytest.mark.parametrize("rows", [1, 50, 1000])
+def test_what_the_same_index_gathers_is_read_once(rows):
+    work, known = work_of(GATHER, [A, B, rows], (1000, 1, 1))
+    assert not known
+    gathered = work.read(0, 1000) - 4 * rows
+    assert gathered == pytest.approx(64 * rows, rel=0.1, abs=64)
+
+
+MASKED = """
+  %inside = icmp slt i32 %lane, %n
+  %first = shl i32 %g, 4
+  %i = add i32 %first, %lane
+  %w = sext i32 %i to i64
+  %p = getelementptr i32, ptr addrspace(1) %a, i64 %w
+  %v = call i32 @LOAD(ptr addrspace(1) %p, i64 4, i1 %inside, i32 0)
+  ret void
+}
+declare i32 @LOAD(ptr addrspace(1), i64, i1, i32)
+define void @unused() {
+  ret void
+"""
+
+
+@pytest.mark.parametrize("lanes", [0, 4, 16])
+def test_lanes_that_a_mask_leaves_out_move_nothing(lanes):
+    body = MASKED.replace("LOAD", "llvm.genx.GenISA.PredicatedLoad.i32.p1.i32")
+    work, _ = work_of(body, [A, B, lanes], (1000, 1, 1))
+    assert work.l1_bytes == 4 * lanes
+    assert work.read(0, 1000) == (64000 if lanes else 0)
+
+
+ATOMIC = """
+  %first = shl i32 %g, 4
+  %i = add i32 %first, %lane
+  %w = sext i32 %i to i64
+  %p = getelementptr float, ptr addrspace(1) %a, i64 %w
+  %at = ptrtoint ptr addrspace(1) %p to i64
+  %v = call spir_func float @__xe_lane_atomic_fadd_float_gpu(i64 %at, float 1.0, i1 true)
+  ret void
+}
+declare spir_func float @__xe_lane_atomic_fadd_float_gpu(i64, float, i1)
+define void @unused() {
+  ret void
+"""
+
+
+def test_an_atomic_reads_and_writes():
+    work, _ = work_of(ATOMIC, [A, B, 0], (1000, 1, 1))
+    assert work.issue.messages == 1
+    assert work.read(0, 1000) == work.written(0, 1000) == 64000
