@@ -37,7 +37,14 @@ def devices() -> tuple[Device, ...]:
         return found
     from triton_xe.runtime.simulator.device import SimulatedDevice
 
-    return tuple(SimulatedDevice(name, index) for index, name in enumerate(chosen.targets))
+    made = tuple(SimulatedDevice(name, index) for index, name in enumerate(chosen.targets))
+    if knobs.exact_clock():
+        from triton_xe.tools.exact import native_issue
+
+        for each in made:
+            assert each.clock is not None
+            each.clock.native = native_issue
+    return made
 
 
 def device(index: int) -> Device:

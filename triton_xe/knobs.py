@@ -16,7 +16,8 @@
 | `TRITON_XE_TIME_LIMIT` | seconds a simulated launch may take; default 600, 0: no limit |
 | `TRITON_XE_ASSERT` | `abort`: a failed `device_assert` ends the process; else an exception |
 | `TRITON_XE_PRINT_BYTES` | memory of a launch for `tl.device_print` and `device_assert`; 1 MiB |
-| `TRITON_XE_CLOCK` | `host`: a simulated device's time is that of the host, not the predicted one |
+| `TRITON_XE_CLOCK` | `host`: a simulated device's time is the host's, not the predicted one; \
+`exact`: predicted by the instructions that Intel's compiler writes |
 | `TRITON_XE_TRACE` | file for the simulator's trace |
 | `TRITON_XE_RECORD` | folder for launches to replay (`triton-xe replay`); set it before the first |
 | `TRITON_XE_RECORD_FILTER` | `name` or `name:nth` of launches to record, `,` between several |
@@ -159,6 +160,11 @@ def time_limit() -> float:
 def device_clock() -> bool:
     """Whether simulated devices have a clock of their own."""
     return _text("TRITON_XE_CLOCK") != "host"
+
+
+def exact_clock() -> bool:
+    """Whether that clock counts the instructions of native code."""
+    return _text("TRITON_XE_CLOCK") == "exact"
 
 
 def trace() -> str:

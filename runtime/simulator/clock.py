@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -16,10 +16,13 @@ from triton_xe import knobs
 from triton_xe.hardware.target import Target
 from triton_xe.model.rates import PRODUCTS, Rates
 from triton_xe.model.time import Prediction, predict
-from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.model.work import Issue
+from triton_xe.runtime.estimate.launch_work import Kernel, sampled, work_of
+from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.operator_traffic import SOURCES, Traffic
 
 Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float]], None]
+NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
 WATCHERS: list[Watcher] = []
 """Told of each launch: kernel, grid, arguments."""
 _SMALLEST_MS = 1e-6
@@ -47,6 +50,8 @@ class DeviceClock:
         self.rates: Rates = PRODUCTS[target.product]
         self.dry: Callable[[], bool] | None = None
         """Asked by each launch whether it is to be noted only, and not run."""
+        self.native: NativeIssue | None = None
+        """What a subgroup issues by native code, where that is to be counted."""
         self._only_timing = False
         self._us = 0.0
         self._last_ms = 0.0
@@ -105,7 +110,10 @@ class DeviceClock:
         described = self._described.get(kernel.serial)
         if described is None:
             described = self._described[kernel.serial] = Kernel.of(source, kernel.n_registers)
-        work, known = launch_work(described, arguments, grid)
+        walk = sampled(described, arguments, grid)
+        work, known = work_of(described, walk)
+        if self.native is not None:
+            work = replace(work, issue=self.native(kernel, described, walk, work.issue))
         if not known and knobs.debug():
             print(f"{source.name}: loops, branches or addresses depend on data; the predicted time"
                   " takes them as usual")

@@ -87,6 +87,9 @@ class SimulatedKernel:
     max_threads: int = 1024
     argument_types: tuple[str, ...] = field(default=())
     launch_state: None = None
+    module: bytes = b""
+    """What it was loaded from."""
+    build_flags: str = ""
     versions: Versions | None = None
     """The version for launches that do not satisfy what this one assumes."""
     whole: SimulatedKernel | None = None
@@ -209,6 +212,7 @@ class SimulatedDevice:
         else:
             text, entry = binary.decode(), kernel_name
         made = self._compile(KernelSource(text, entry, self.target), Part.COMMON)
+        made.module, made.build_flags = binary, build_flags
         made.n_registers = RegisterFile.of_flags(build_flags).registers or made.n_registers
         if is_spirv(binary):
             made.versions = versions_of(

@@ -7,22 +7,45 @@ mean, as the LLVM IR outside of its hot loop.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from functools import cache
+from typing import Any
 
 from triton_xe.model.work import Issue
-from triton_xe.runtime.estimate.costs import issue_of
 from triton_xe.runtime.estimate.launch_work import Kernel
 from triton_xe.runtime.estimate.walk import Walk
-from triton_xe.tools import assembly
+from triton_xe.tools import assembly, intel
 
 ISSUED = ("fp", "integer", "maths", "messages")
+
+
+def native_issue(loaded: Any, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
+    """What a subgroup of a kernel of a simulated device issues by its native code.
+
+    A kernel that Intel's compiler refuses warns, and counts as `estimated`.
+    """
+    try:
+        text = listing(loaded.module, loaded.source.target.name, loaded.build_flags)
+    except intel.IntelCompilerError as error:
+        warnings.warn(f"{loaded.name}: its native code cannot be counted ({error})",
+                      RuntimeWarning, stacklevel=2)
+        return estimated
+    return exact_issue(text, kernel, walk, estimated)
+
+
+@cache
+def listing(module: bytes, device: str, flags: str) -> str:
+    """The assembly of a module with one kernel; `DeviceError` without Intel's compiler."""
+    (text,) = intel.compile_spirv(module, device, flags).asm.values()
+    return text
 
 
 def exact_issue(listing: str, kernel: Kernel, walk: Walk, estimated: Issue) -> Issue:
     """What a subgroup issues by the listing; products, barriers and waits as `estimated`."""
     inside, outside = (_counted(part, kernel.lanes) for part in assembly.hot_and_rest(listing))
-    issues = {b.label: issue_of(b, kernel.lanes) for b in kernel.program.function.blocks}
+    issues = kernel.issues
     runs = {label: float(count.mean()) for label, count in walk.counts.items()}
     hot = _hot_loop(kernel, issues)
     rest = issues.keys() - hot

@@ -170,3 +170,20 @@ def test_a_copy_of_do_bench_runs_all_it_repeats(tensors):
     ms = do_bench(lambda: count_kernel[(1,)](x), 0.01, 0.01)
     assert x.item() >= 8
     assert 0.001 < ms < 0.01
+
+
+@pytest.mark.intel_compiler
+def test_the_exact_clock_counts_native_instructions(tensors, monkeypatch):
+    from triton_xe.tools.exact import native_issue
+
+    x, y = tensors
+    clock = clock_of(target("bmg"), 0)
+    seen = []
+    monkeypatch.setattr(clock, "_known", {})
+    monkeypatch.setattr(clock, "native", lambda kernel, *rest: seen.append(
+        (native_issue(kernel, *rest), rest[-1])) or seen[-1][0])
+    triton.testing.do_bench(lambda: scale(x, y))
+    (exact, estimated), = seen
+    assert exact != estimated
+    assert 0.3 < exact.messages / estimated.messages < 3
+    assert 0 < exact.integer < 10 * estimated.integer

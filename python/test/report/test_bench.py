@@ -1,6 +1,7 @@
 """`triton-xe bench`: tables of `perf_report` functions for several devices, without running."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,19 @@ def test_a_file_that_fails_says_why(tmp_path, capsys):
     assert cli.main(["bench", str(file)]) == 1
     assert "no function with @triton.testing.perf_report" in capsys.readouterr().err
     assert cli.main(["bench", str(tmp_path / "none.py")]) == 1
+
+
+def test_exact_asks_for_the_clock_that_counts_native_instructions(tmp_path, monkeypatch):
+    asked = []
+    failed = subprocess.CompletedProcess([], 1, stderr="")
+    monkeypatch.setattr("triton_xe.tools.intel.available", lambda: None)
+    monkeypatch.setattr(
+        "triton_xe.tools.bench.measuring.subprocess.run",
+        lambda *_, env, **__: asked.append(env["TRITON_XE_CLOCK"]) or failed)
+    file = tmp_path / "bench.py"
+    file.write_text("")
+    for more in ([], ["--exact"]):
+        assert cli.main(["bench", str(file), *more]) == 1
+    assert asked == ["device", "exact"]
+    monkeypatch.setattr("triton_xe.tools.intel.available", lambda: "no compiler")
+    assert cli.main(["bench", str(file), "--exact"]) == 1

@@ -49,12 +49,12 @@ class Table:
                         "notes": [*self.notes, *other.notes]})
 
 
-def measured(file: Path, device: str) -> list[Table]:
+def measured(file: Path, device: str, *, exact: bool = False) -> list[Table]:
     """The file's tables for one device, from a process of its own."""
     with TemporaryDirectory(prefix="triton-xe-") as folder:
         out = Path(folder) / "tables.json"
         environment = knobs.process_environment() | {
-            "TRITON_XE_DEVICE": f"sim:{device}", "TRITON_XE_CLOCK": "device"}
+            "TRITON_XE_DEVICE": f"sim:{device}", "TRITON_XE_CLOCK": "exact" if exact else "device"}
         done = subprocess.run(
             [sys.executable, "-m", __spec__.name, str(out), str(file)], env=environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",

@@ -20,18 +20,25 @@ example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="a Python file with @perf_report functions")
     parser.add_argument("--devices", default="bmg", help=f"some of {','.join(TARGETS)}")
+    parser.add_argument("--exact", action="store_true",
+                        help="predict by the instructions that Intel's compiler writes")
     parser.add_argument("-o", "--output", type=Path, help="also write a page with plots")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables, and write the page."""
+    from triton_xe.errors import DeviceError
     from triton_xe.hardware.target import target
+    from triton_xe.tools import intel
     from triton_xe.tools.bench import measuring, plot
 
+    if arguments.exact and (missing := intel.available()) is not None:
+        raise DeviceError(f"--exact counts instructions of native code: {missing}")
     devices = [target(name.strip()).name for name in arguments.devices.split(",")]
     if not arguments.file.is_file():
         raise FileNotFoundError(f"there is no file {arguments.file}")
-    first, *others = (measuring.measured(arguments.file, device) for device in devices)
+    first, *others = (measuring.measured(arguments.file, device, exact=arguments.exact)
+                      for device in devices)
     if not first:
         raise ValueError(f"{arguments.file} has no function with @triton.testing.perf_report")
     tables = first

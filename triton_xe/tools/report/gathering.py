@@ -19,7 +19,7 @@ from triton_xe.runtime.estimate.lines import Cost, line_costs
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
 from triton_xe.tools import assembly, intel
-from triton_xe.tools.exact import exact_issue
+from triton_xe.tools.exact import exact_issue, listing
 from triton_xe.tools.report.native_lines import with_lines
 from triton_xe.tools.report.stages import Stage, stage
 
@@ -75,24 +75,22 @@ def described(kernel: Any, device: str) -> tuple[KernelSource, Kernel]:
     return source, Kernel.of(source, registers or DEFAULT_REGISTERS)
 
 
-def timed(kernel: Any, device: str, file: str, launch: Launch, listing: str = "") -> Timed:
+def timed(kernel: Any, device: str, file: str, launch: Launch, native: str = "") -> Timed:
     """Predict a launch; with the listing of its native code by the instructions in there."""
     source, model = described(kernel, device)
     walk = sampled(model, launch.arguments, launch.grid)
     work, is_known = work_of(model, walk)
-    if listing:
-        work = replace(work, issue=exact_issue(listing, model, walk, work.issue))
+    if native:
+        work = replace(work, issue=exact_issue(native, model, walk, work.issue))
     prediction = predict(work, PRODUCTS[source.target.product])
     costs = line_costs(source.module, model, walk, prediction)
-    return Timed(launch, prediction, is_known, bool(listing),
+    return Timed(launch, prediction, is_known, bool(native),
                  {line: cost for (name, line), cost in costs.items() if name == file})
 
 
 def listing_of(kernel: Any, device: str, module: bytes = b"") -> str:
     """The assembly of a kernel by Intel's compiler, or of another module of it."""
-    built = intel.compile_spirv(module or kernel.asm["spv"], device, kernel.metadata.build_flags)
-    (listing,) = built.asm.values()
-    return listing
+    return listing(module or kernel.asm["spv"], device, kernel.metadata.build_flags)
 
 
 def source_file(function: Any) -> str:
@@ -123,9 +121,9 @@ def gathered(
     missing = intel.available() or ""
     if exact and missing:
         raise DeviceError(f"--exact counts instructions of native code: {missing}")
-    listing = "" if missing else listing_of(kernel, device)
+    native = "" if missing else listing_of(kernel, device)
     texts = {name: kernel.asm[name] for name in STAGES}
-    if listing:
+    if native:
         name = entry_name(kernel.asm["spv"], kernel.metadata.name)
         lined = with_lines(kernel.asm["spv"], name, file)
         texts["asm"] = listing_of(kernel, device, lined)
@@ -134,5 +132,5 @@ def gathered(
         kernel.metadata.name, device, find_target(device).product, file,
         source_lines(function, stages), stages, kernel.metadata._asdict(),
         {name: kernel.asm[name] for name in ("ttgir", "xetile")},
-        None if launch is None else timed(kernel, device, file, launch, listing if exact else ""),
-        assembly.read(listing) if listing else None, missing, findings, was_sanitized)
+        None if launch is None else timed(kernel, device, file, launch, native if exact else ""),
+        assembly.read(native) if native else None, missing, findings, was_sanitized)
