@@ -12,6 +12,7 @@ Triton finds this module through the entry point `intel`, and wants one backend 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -29,7 +30,7 @@ from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
 from triton_xe.collector import paused_collector
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target as target_named
-from triton_xe.spirv import BUILD_FLAGS, CONDITIONS, attach, attached
+from triton_xe.spirv import BUILD_FLAGS, CONDITIONS, NEEDS, attach, attached
 
 Metadata = dict[str, Any]
 Stage = Callable[[Any, Metadata], Any]
@@ -154,11 +155,9 @@ def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
         return {}
     from triton_xe.backend import devices
 
+    if devices.selection().kind == "sim":
+        return {"generate_native_code": launched == "zebin", "native_identity": "simulated"}
     identity = devices.native_identity(target)
-    if cpp and launched == "zebin" and devices.selection().kind == "sim":
-        raise UnsupportedError(
-            "C++ that torch generates (cpp_wrapper, AOTInductor) launches native code through SYCL,"
-            " and this process has a simulated device; compile in Python, or where the GPU is")
     return {"native_identity": identity, "generate_native_code": bool(identity),
             "cpp_wrapper": launched if cpp and identity else "",
             "guards": "kernel"}  # launchers of torch's own test nothing
@@ -223,6 +222,14 @@ def _make_spirv(
     return general_version.with_source(binary, namer.ttgir, options.arch, asked)
 
 
+def _for_simulated(binary: bytes, metadata: Metadata) -> bytes:
+    """The module, with what launchers that see no metadata need to know."""
+    needs = {"scratch": [(metadata[f"{kind}_scratch_size"], metadata[f"{kind}_scratch_align"])
+                         for kind in ("global", "profile") if metadata[f"{kind}_scratch_size"]],
+             "sites": metadata["debug_sites"]}
+    return attach(binary, NEEDS, json.dumps(needs) if any(needs.values()) else "")
+
+
 def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
     """Native code, and the metadata as launchers of native code read it.
 
@@ -234,6 +241,8 @@ def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
     from triton_xe.backend import devices
 
     binary: bytes = stage_text(source, "spv", options)
+    if options.native_identity == "simulated":
+        return _for_simulated(binary, metadata)
     device = devices.native_device(options.arch)
     used, most = metadata["shared"], device.target.max_slm_bytes
     if used > most:

@@ -26,6 +26,8 @@ CONDITIONAL = "__conditional"
 """Ends the name of an entry point that does not take every launch, so that only those find it who
 test the conditions."""
 BUILD_FLAGS = "build-flags"
+NEEDS = "needs"
+"""Scratch, and where the kernel prints and asserts, for launchers that see only the module."""
 GENERAL = "general-version"
 """What the version for other launches is compiled from."""
 SOURCE_NODE = "xe.at"

@@ -14,6 +14,7 @@ from typing import Any
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.runtime.operator_traffic import SOURCES
+from triton_xe.runtime.torch_xpu.cpp import StaticLauncher
 from triton_xe.runtime.torch_xpu.graphs import Graphs, Launches
 from triton_xe.runtime.torch_xpu.library import Library
 from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
@@ -40,6 +41,7 @@ class Bindings:
             "_xpu_XPUAllocator", "_xpu_customAllocator", "_xpu_changeCurrentAllocator",
             "_xpu_getAllocator")}
         classes = {
+            "_StaticXpuLauncher": StaticLauncher,
             "_XpuDeviceProperties": XpuDeviceProperties,
             "_XpuStreamBase": _stream_class(self),
             "_XpuEventBase": _event_class(self)}

@@ -1,6 +1,6 @@
-"""Building the C++ library once, and finding it again.
+"""Building C++ libraries once, and finding them again.
 
-The library lives in `<cache>/torch_xpu/<key>/`, where the key covers torch's version and ABI, the
+A library lives in `<cache>/torch_xpu/<key>/`, where the key covers torch's version and ABI, the
 processor, the compiler flags and the sources.  The compiler is not part of the key (any compiler
 of the same ABI gives an equal library, and a machine that lost its compiler keeps what it
 has) but is recorded next to it, together with a checksum: a file that was cut short is rebuilt,
@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -29,12 +29,6 @@ from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files
 
 SOURCES = Path(__file__).parent / "shim"
-LIBRARY_NAME = "libtriton_xe_torch_xpu.so"
-# Two compilations of about equal length: reading torch's headers takes most of the time.
-UNITS = (
-    ("twin.cpp", "kernels.cpp", "composites.cpp", "capture.cpp", "profiler.cpp"),
-    ("devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
-)
 FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
 
 
@@ -53,6 +47,30 @@ class Torch:
         return "-std=c++20" if numbers >= (2, 14) else "-std=c++17"
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """What a library is made of."""
+
+    name: str
+    units: tuple[tuple[str, ...], ...]
+    """Sources that are compiled together: reading torch's headers takes most of the time."""
+    headers: tuple[str, ...] = ()
+    what: str = "the simulated xpu device"
+    generated: Callable[[Torch], dict[str, str]] = lambda torch: {}
+    """Files, by their place in the folder `include` beside the library."""
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        return tuple(SOURCES / name for name in (
+            *self.headers, *(name for unit in self.units for name in unit)))
+
+
+DEVICE = Recipe("libtriton_xe_torch_xpu.so", (
+    ("twin.cpp", "kernels.cpp", "composites.cpp", "capture.cpp", "profiler.cpp"),
+    ("devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
+), ("shim.h", "compat.h"))
+
+
 @cache
 def installed_torch() -> Torch:
     import torch
@@ -61,29 +79,24 @@ def installed_torch() -> Torch:
         Path(torch.__file__).parent, str(torch.__version__), int(torch._C._GLIBCXX_USE_CXX11_ABI))
 
 
-def sources() -> tuple[Path, ...]:
-    named = (name for unit in UNITS for name in unit)
-    return tuple(SOURCES / name for name in ("shim.h", "compat.h", *named))
-
-
-def key(torch: Torch) -> str:
+def key(torch: Torch, recipe: Recipe = DEVICE) -> str:
     """Name of the folder that holds the library for this torch and these sources."""
     digest = hashlib.sha256()
     for part in (torch.version, str(torch.cxx11_abi), platform.machine(), " ".join(FLAGS)):
         digest.update(part.encode() + b"\0")
-    for path in sources():
+    for path in recipe.sources:
         digest.update(path.read_bytes() + b"\0")
     return f"{torch.version}-{digest.hexdigest()[:16]}"
 
 
-def library_path(torch: Torch | None = None) -> Path:
+def library_path(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path:
     chosen = torch or installed_torch()
-    return knobs.cache_dir() / "torch_xpu" / key(chosen) / LIBRARY_NAME
+    return knobs.cache_dir() / "torch_xpu" / key(chosen, recipe) / recipe.name
 
 
-def find(torch: Torch | None = None) -> Path | None:
+def find(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path | None:
     """The library, if it has been built, is whole, and nobody else can have written it."""
-    path = library_path(torch)
+    path = library_path(torch, recipe)
     library, record = map(checked_files.read_own, (path, _record_path(path)))
     if library is None or record is None or _foreign(path):
         return None
@@ -103,25 +116,25 @@ def _foreign(library: Path) -> str:
     return ""
 
 
-def build(*, quiet: bool = False) -> Path:
+def build(recipe: Recipe = DEVICE, *, quiet: bool = False) -> Path:
     """The library, built first if need be.  `DeviceError` in one sentence when it cannot be."""
     torch = installed_torch()
-    found = find(torch)
+    found = find(torch, recipe)
     if found is not None:
         return found
-    path = library_path(torch)
+    path = library_path(torch, recipe)
     if why := _foreign(path):
-        raise DeviceError(f"the simulated xpu device cannot be built: {why}")
+        raise DeviceError(f"{recipe.what} cannot be built: {why}")
     compiler = find_compiler()
     with _lock(path.parent.parent):
-        found = find(torch)
+        found = find(torch, recipe)
         if found is not None:
             return found
         if not quiet:
             print(
-                f"triton-xe: building the simulated xpu device for torch {torch.version} "
+                f"triton-xe: building {recipe.what} for torch {torch.version} "
                 "(once, about half a minute)", file=sys.stderr, flush=True)
-        _build_into(path, compiler, torch)
+        _build_into(path, compiler, torch, recipe)
     return path
 
 
@@ -139,23 +152,28 @@ def find_compiler() -> str:
         "then run: python -m triton_xe.runtime.torch_xpu")
 
 
-def _build_into(path: Path, compiler: str, torch: Torch) -> None:
+def _build_into(path: Path, compiler: str, torch: Torch, recipe: Recipe = DEVICE) -> None:
     try:
         path.parent.mkdir(0o755, exist_ok=True)
-        _make(path, compiler, torch)
+        _make(path, compiler, torch, recipe)
     except (OSError, DeviceError) as error:
         why = _full(path.parent) or str(error)
-        raise DeviceError(f"the simulated xpu device cannot be built: {why}") from error
+        raise DeviceError(f"{recipe.what} cannot be built: {why}") from error
 
 
-def _make(path: Path, compiler: str, torch: Torch) -> None:
+def _make(path: Path, compiler: str, torch: Torch, recipe: Recipe) -> None:
+    for name, content in recipe.generated(torch).items():
+        file = path.parent / "include" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         work = Path(folder)
-        with ThreadPoolExecutor(len(UNITS)) as pool:
+        with ThreadPoolExecutor(len(recipe.units)) as pool:
             objects = list(pool.map(
-                lambda pair: _compile(compiler, torch, work / f"unit{pair[0]}.cpp", pair[1]),
-                enumerate(UNITS)))
-        library = work / LIBRARY_NAME
+                lambda pair: _compile(
+                    compiler, torch, work / f"unit{pair[0]}.cpp", pair[1], path.parent / "include"),
+                enumerate(recipe.units)))
+        library = work / recipe.name
         link = [compiler, "-shared", "-o", str(library), *map(str, objects),
                 f"-L{torch.folder / 'lib'}", "-ltorch_cpu", "-lc10"]
         _run(link)
@@ -169,13 +187,16 @@ def _make(path: Path, compiler: str, torch: Torch) -> None:
         os.replace(text, _record_path(path))
 
 
-def _compile(compiler: str, torch: Torch, unit: Path, names: tuple[str, ...]) -> Path:
+def _compile(
+    compiler: str, torch: Torch, unit: Path, names: tuple[str, ...], generated: Path
+) -> Path:
     unit.write_text("".join(f'#include "{SOURCES / name}"\n' for name in names))
     include = torch.folder / "include"
     target = unit.with_suffix(".o")
     _run([
         compiler, torch.standard, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={torch.cxx11_abi}",
-        f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", f"-I{include / 'kineto'}",
+        f"-I{generated}", f"-I{include}", f"-I{include / 'torch/csrc/api/include'}",
+        f"-I{include / 'kineto'}",
         "-c", str(unit), "-o", str(target)])
     return target
 

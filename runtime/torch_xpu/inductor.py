@@ -3,12 +3,14 @@
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock; on the simulator one launch must do, by the device's clock.
 - The static launcher takes native GPU code, which a simulated device has not.
+- C++ that Inductor writes is compiled for a simulated device (see `cpp`).
 - Torch 2.8 was made for Triton 3.4.
 """
 
 from __future__ import annotations
 
 import copyreg
+import logging
 import sys
 import threading
 import time
@@ -92,6 +94,19 @@ def _adjust_config(module: Any) -> None:
         module.use_static_triton_launcher = False
 
 
+def _adjust_builder(module: Any) -> None:
+    from triton_xe.runtime.torch_xpu import cpp
+
+    cpp.adjust_builder(module)
+
+
+def _adjust_packages(module: Any) -> None:
+    from triton_xe.runtime.torch_xpu import cpp
+
+    package = sys.modules["torch"]._C._aoti
+    package.AOTIModelPackageLoader = cpp.loader_of(package.AOTIModelPackageLoader)
+
+
 def _adjust_compiler(module: Any) -> None:
     """Torch 2.8 knows Triton 3.4: where it had `triton_key`, and functions without a lock."""
     if sys.modules["torch"].__version__.startswith("2.8."):
@@ -104,6 +119,8 @@ def _adjust_compiler(module: Any) -> None:
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.config": _adjust_config,
+    "torch._inductor.cpp_builder": _adjust_builder,
+    "torch.export.pt2_archive._package": _adjust_packages,
     "torch.utils.benchmark.utils.timer": _adjust_timer,
     "triton.compiler.compiler": _adjust_compiler,
     "torch.distributed.distributed_c10d": distributed.adjust,
@@ -136,6 +153,8 @@ def _run_after(loader: Loader, adjust: Callable[[Any], None]) -> None:
 
 def adjust_when_imported() -> None:
     """Adjust what has been imported already, and the rest when it is."""
+    logging.getLogger("torch.utils.cpp_extension").addFilter(
+        lambda record: "SYCL_HOME" not in str(record.msg))  # no compiler of SYCL is needed
     for name, adjust in ADJUSTMENTS.items():
         if name in sys.modules:
             adjust(sys.modules[name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -385,11 +384,3 @@ def test_block_pointers_are_refused_in_a_sentence() -> None:
     with config.patch({"triton.use_block_ptr": True}), pytest.raises(
             Exception, match="Block pointers have been removed in favor of the tensor descriptor"):
         torch.compile(lambda x: (x + 1).sum(0))(torch.randn(64, 64, device="xpu"))
-
-
-@pytest.mark.slow
-def test_code_in_cpp_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    program = torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to("xpu"), (
-        torch.randn(2, 4, device="xpu"),))
-    with pytest.raises(Exception, match=r"launches native code through SYCL, and this process has"):
-        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "made.pt2"))

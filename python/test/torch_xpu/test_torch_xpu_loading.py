@@ -260,14 +260,13 @@ def _library_of_this_process() -> Path:
     return Path(library.functions._name)
 
 
-def test_key_covers_torch_and_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_covers_torch_and_sources() -> None:
     here = compilation.Torch(Path("/torch"), "2.13.0", 1)
     keys = {
         compilation.key(here),
         compilation.key(compilation.Torch(Path("/torch"), "2.13.1", 1)),
         compilation.key(compilation.Torch(Path("/torch"), "2.13.0", 0))}
-    monkeypatch.setattr(compilation, "sources", lambda: ())
-    keys.add(compilation.key(here))
+    keys.add(compilation.key(here, compilation.Recipe("other", ())))
     assert len(keys) == 4
 
 
@@ -277,7 +276,7 @@ import json, pathlib, time
 from triton_xe.runtime.torch_xpu import compilation
 compilation.installed_torch = lambda: compilation.Torch(pathlib.Path("/torch"), "2", 1)
 compilation.find_compiler = lambda: "c++"
-def make(path, compiler, torch):
+def make(path, compiler, torch, recipe):
     print("built", flush=True)
     time.sleep(0.5)
     path.parent.mkdir(parents=True)
@@ -302,7 +301,7 @@ def test_only_one_of_two_processes_builds(tmp_path: Path) -> None:
 FIRST_USE = """
 import os, pathlib, shutil
 from triton_xe.runtime.torch_xpu import compilation
-def copy(path, compiler, torch):
+def copy(path, compiler, torch, recipe):
     print("built", flush=True)
     path.parent.mkdir(parents=True)
     for suffix in (".so", ".json"):

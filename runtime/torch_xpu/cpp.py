@@ -1,0 +1,210 @@
+"""C++ that Inductor writes (`cpp_wrapper`, AOTInductor) and its packages, on a simulated device.
+
+Such code launches through SYCL.  It is compiled with headers of ours (`shim/sycl.h`) before torch's
+own, and finds in a library of ours what torch's XPU build has: guards, streams, C functions of
+operators.  Kernels come back into this process's simulator.  The library is built when it is first
+needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import sys
+from collections.abc import Callable
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int64, c_uint32, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from triton_xe.errors import UnsupportedError
+from triton_xe.runtime.debug_buffer import DebugBuffer
+from triton_xe.runtime.device import Grid
+from triton_xe.runtime.torch_xpu import compilation
+from triton_xe.spirv import NEEDS, attached
+
+_INDUCTOR = "torch/csrc/inductor"
+_SHIMS = f"{_INDUCTOR}/aoti_torch/generated/c_shim_{{}}.h"
+_SYCL = "#pragma once\n#include <sycl/sycl.hpp>\n"
+
+
+def _generated(torch: compilation.Torch) -> dict[str, str]:
+    """The headers that code is compiled with, and the functions of operators."""
+    functions: dict[str, str] = {}
+    for device in ("cpu", "cuda", "xpu"):
+        file = torch.folder / "include" / _SHIMS.format(device)
+        text = file.read_text() if file.exists() else ""
+        functions.update(re.findall(rf" aoti_torch_{device}_(\w+)\((.*?)\);", text, re.DOTALL))
+    heads = {name: f"AOTI_TORCH_EXPORT AOTITorchError aoti_torch_xpu_{name}({given})"
+             for name, given in functions.items()}
+    declared = "".join(f"{head};\n" for head in heads.values())
+    return {
+        "sycl/sycl.hpp": (compilation.SOURCES / "sycl.h").read_text(),
+        "level_zero/ze_api.h": _SYCL,
+        f"{_INDUCTOR}/aoti_runtime/sycl_runtime_wrappers.h": _SYCL,
+        _SHIMS.format("xpu"): (
+            f"#pragma once\n#include <{_INDUCTOR}/aoti_torch/c/shim.h>\n"
+            f'extern "C" {{\n{declared}}}\n'),
+        "c_shim_xpu.inc": "".join(
+            _defined(name, head, functions[name]) for name, head in heads.items()),
+    }
+
+
+def _defined(name: str, head: str, given: str) -> str:
+    slots = ", ".join(re.findall(r"(\w+)(?:,|$)", given))
+    return (f"{head} {{\n  const Slot slots[] = {{{slots}}};\n"
+            f'  static const auto op = find("{name}");\n  return call(op, slots);\n}}\n')
+
+
+WRAPPER = compilation.Recipe(
+    "libtriton_xe_cpp.so", (("wrapper.cpp",),), ("sycl.h",),
+    "what C++ of Inductor needs of the simulated xpu device", _generated)
+
+_LOAD = CFUNCTYPE(c_int64, c_void_p, c_int64, c_char_p, c_void_p, c_int64)
+_LAUNCH = CFUNCTYPE(
+    c_int64, c_int64, POINTER(c_uint32), POINTER(c_void_p), c_void_p, c_void_p, c_int64)
+_STREAM = CFUNCTYPE(c_void_p, c_int)
+
+
+class _Callbacks(ctypes.Structure):
+    _fields_ = (("load", _LOAD), ("launch", _LAUNCH), ("stream", _STREAM))
+
+
+
+
+_C_TYPES: dict[str, Any] = {"ptr": ctypes.c_uint64, "i1": ctypes.c_uint8, "i8": ctypes.c_int8,
+            "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
+            "f32": ctypes.c_float, "f64": ctypes.c_double}
+"""How C++ holds an argument; of a half it has a float, and no way to tell."""
+
+
+class _Kernel:
+    """A kernel of a module, on one device, for launchers that know nothing else of it."""
+
+    def __init__(self, module: bytes, name: str, index: int) -> None:
+        from triton.runtime.driver import driver
+
+        self.name = name
+        self.loaded, _, *self.facts = driver.active.utils.load_binary(name, module, 0, index)
+        self.device = self.loaded.device
+        needs = json.loads(attached(module, NEEDS) or "{}")
+        self.scratch = [tuple(each) for each in needs.get("scratch", ())]
+        self.sites = needs.get("sites", ())
+        types = self.loaded.kernel.argument_types
+        self.types = types[:len(types) - len(self.scratch) - bool(self.sites)]
+
+    def launch_addressed(self, grid: Grid, addresses: Any, stream: int) -> None:
+        """Launch with the arguments at these addresses."""
+        if "f16" in self.types:
+            raise UnsupportedError(
+                f"kernel {self.name!r} takes a number of 16 bits, which C++ of Inductor passes "
+                "with 32; make it a float32, or a tensor")
+        self.launch(grid, [
+            _C_TYPES[kind].from_address(addresses[k]).value for k, kind in enumerate(self.types)
+        ], stream)
+
+    def launch(self, grid: Grid, values: list[Any], stream: int) -> None:
+        if 0 in grid:
+            return
+        groups = grid[0] * grid[1] * grid[2]
+        blocks = [self.device.allocate(groups * size, align) for size, align in self.scratch]
+        reports = DebugBuffer(self.device, self.name, self.sites) if self.sites else None
+        values += [each.pointer for each in (*blocks, *filter(None, (reports,)))]
+        self.device.launch(self.loaded.kernel, grid, values, stream=stream)
+        for block in blocks:
+            block.free()
+        if reports:
+            reports.report()
+
+
+class StaticLauncher:
+    """`torch._C._StaticXpuLauncher`: Inductor's launcher of kernels that it knows by file."""
+
+    @staticmethod
+    def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Any, int, int]:
+        kernel = _Kernel(Path(path).read_bytes(), name, device)
+        registers, spills, _ = kernel.facts
+        return kernel, registers, spills
+
+    @staticmethod
+    def _launch_kernel(kernel: Any, x: int, y: int, z: int, *arguments: Any) -> None:
+        """`arguments`: warps, shared memory, letters of types, values, and the stream."""
+        *_, values, stream = arguments
+        taken = [each.data_ptr() if hasattr(each, "data_ptr") else each or 0
+                 for each in values[:len(kernel.types)]]
+        kernel.launch((x, y, z), taken, stream)
+
+
+class _Runtime:
+    """What the library calls; its kernels are numbers, and never unloaded."""
+
+    def __init__(self) -> None:
+        self.kernels: list[_Kernel] = []
+
+    def load(self, module: int, size: int, name: bytes) -> int:
+        index = sys.modules["torch"].xpu.current_device()
+        self.kernels.append(_Kernel(ctypes.string_at(module, size), name.decode(), index))
+        return len(self.kernels) - 1
+
+    def launch(self, kernel: int, grid: Any, arguments: Any, stream: int | None) -> int:
+        self.kernels[kernel].launch_addressed(
+            (grid[0], grid[1], grid[2]), arguments, stream or 0)
+        return 0
+
+    @staticmethod
+    def stream(index: int) -> int:
+        return int(sys.modules["torch"]._C._xpu_getCurrentRawStream(index))
+
+
+def _telling(call: Callable[..., int]) -> Callable[..., int]:
+    """The call with two arguments more: where to write why it failed, and how much fits there."""
+    def told(*arguments: Any) -> int:
+        *given, message, size = arguments
+        try:
+            return call(*given)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".encode()[:size - 1]
+            ctypes.memmove(message, text + b"\0", len(text) + 1)
+            return -1
+    return told
+
+
+@cache
+def start() -> Path:
+    """Load the library, built first if need be; the folder of its headers."""
+    path = compilation.build(WRAPPER)
+    library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    runtime = _Runtime()
+    callbacks = _Callbacks(
+        _LOAD(_telling(runtime.load)), _LAUNCH(_telling(runtime.launch)), _STREAM(runtime.stream))
+    library.xe_cpp_start(callbacks)
+    _kept.append((library, callbacks))
+    return path.parent / "include"
+
+
+_kept: list[Any] = []
+
+
+def adjust_builder(module: Any) -> None:
+    """Give code for xpu the headers of a simulated device, in place of an installed SYCL."""
+    original = module.get_cpp_torch_device_options
+
+    def options(device_type: str, *arguments: Any, **named: Any) -> Any:
+        if device_type != "xpu":
+            return original(device_type, *arguments, **named)
+        include = start()
+        definitions, folders, flags, *rest = original("cpu", *arguments, **named)
+        return [*definitions, " USE_XPU"], folders, [*flags, f"I{include}"], *rest
+
+    module.get_cpp_torch_device_options = options
+
+
+def loader_of(original: Any) -> Any:
+    """torch's loader of packages, which finds the library loaded."""
+    class AOTIModelPackageLoader(original):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            start()
+            super().__init__(*arguments, **named)
+
+    return AOTIModelPackageLoader
