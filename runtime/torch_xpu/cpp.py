@@ -25,7 +25,7 @@ from triton_xe.runtime.torch_xpu import compilation
 from triton_xe.spirv import NEEDS, attached
 
 _INDUCTOR = "torch/csrc/inductor"
-_SHIMS = f"{_INDUCTOR}/aoti_torch/generated/c_shim_{{}}.h"
+SHIMS = f"{_INDUCTOR}/aoti_torch/generated/c_shim_{{}}.h"
 _SYCL = "#pragma once\n#include <sycl/sycl.hpp>\n"
 
 
@@ -33,7 +33,7 @@ def _generated(torch: compilation.Torch) -> dict[str, str]:
     """The headers that code is compiled with, and the functions of operators."""
     functions: dict[str, str] = {}
     for device in ("cpu", "cuda", "xpu"):
-        file = torch.folder / "include" / _SHIMS.format(device)
+        file = torch.folder / "include" / SHIMS.format(device)
         text = file.read_text() if file.exists() else ""
         functions.update(re.findall(rf" aoti_torch_{device}_(\w+)\((.*?)\);", text, re.DOTALL))
     heads = {name: f"AOTI_TORCH_EXPORT AOTITorchError aoti_torch_xpu_{name}({given})"
@@ -43,7 +43,7 @@ def _generated(torch: compilation.Torch) -> dict[str, str]:
         "sycl/sycl.hpp": (compilation.SOURCES / "sycl.h").read_text(),
         "level_zero/ze_api.h": _SYCL,
         f"{_INDUCTOR}/aoti_runtime/sycl_runtime_wrappers.h": _SYCL,
-        _SHIMS.format("xpu"): (
+        SHIMS.format("xpu"): (
             f"#pragma once\n#include <{_INDUCTOR}/aoti_torch/c/shim.h>\n"
             f'extern "C" {{\n{declared}}}\n'),
         "c_shim_xpu.inc": "".join(
