@@ -2,7 +2,8 @@
 
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock; on the simulator one launch must do, by the device's clock.
-- The static launcher takes native GPU code, which a simulated device has not.
+- The static launcher neither names nor checks arguments.
+- Products that can only spill are not tried when Inductor tunes one.
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
 - Torch 2.8 was made for Triton 3.4.
 """
@@ -21,7 +22,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
-from triton_xe.hardware.target import target
+from triton_xe.hardware.register_file import MOST_CARRIED
+from triton_xe.hardware.target import Target, target
 from triton_xe.runtime.torch_xpu import distributed
 
 if TYPE_CHECKING:
@@ -46,12 +48,9 @@ def _device_clock() -> DeviceClock | None:
     """The clock of torch's current device."""
     if not knobs.device_clock():
         return None
-    import torch
-
     from triton_xe.runtime.simulator.clock import clock_of
 
-    name: str = getattr(torch.xpu.get_device_properties(), "target_name")  # noqa: B009
-    return clock_of(target(name), torch.xpu.current_device())
+    return clock_of(_current_target(), sys.modules["torch"].xpu.current_device())
 
 
 def _adjust_timer(module: Any) -> None:
@@ -94,6 +93,40 @@ def _adjust_config(module: Any) -> None:
         module.use_static_triton_launcher = False
 
 
+def _adjust_products(module: Any) -> None:
+    """Products whose sums alone leave no registers for operands are not tried: they spill."""
+    heuristic = module.XPUConfigHeuristic
+    scaled = heuristic._scale_mm_configs
+
+    def without_spilling(*arguments: Any, **named: Any) -> list[Any]:
+        found: list[Any] = scaled(*arguments, **named)
+        device = _current_target()
+        kept = [each for each in found if sums_fit(
+            each.block_m * each.block_n, each.num_warps, device)] or found
+        if knobs.debug() and len(kept) < len(found):
+            print(f"triton-xe: {len(found) - len(kept)} of {len(found)} configurations of a "
+                  "product are not tried: their sums fill the registers", file=sys.stderr)
+        return kept
+
+    heuristic._scale_mm_configs = without_spilling
+
+
+def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
+    """Whether a loop can carry the fp32 sums of a block of a product.
+
+    >>> sums_fit(128 * 128, 8, target("bmg")), sums_fit(128 * 128, 4, target("bmg"))
+    (True, False)
+    """
+    return 4 * elements < MOST_CARRIED * num_warps * device.grf_bytes
+
+
+def _current_target() -> Target:
+    import torch
+
+    name: str = getattr(torch.xpu.get_device_properties(), "target_name")  # noqa: B009
+    return target(name)
+
+
 def _adjust_builder(module: Any) -> None:
     from triton_xe.runtime.torch_xpu import cpp
 
@@ -120,6 +153,7 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.config": _adjust_config,
     "torch._inductor.cpp_builder": _adjust_builder,
+    "torch._inductor.template_heuristics.triton": _adjust_products,
     "torch.export.pt2_archive._package": _adjust_packages,
     "torch.utils.benchmark.utils.timer": _adjust_timer,
     "triton.compiler.compiler": _adjust_compiler,
@@ -131,11 +165,11 @@ class _Adjuster(MetaPathFinder):
     """Finds the modules named above as usual, and adjusts them once they have been executed."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None, like: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname not in ADJUSTMENTS:
             return None
-        spec = PathFinder.find_spec(fullname, path, target)
+        spec = PathFinder.find_spec(fullname, path, like)
         if spec is not None and spec.loader is not None:
             _run_after(spec.loader, ADJUSTMENTS[fullname])
         return spec
