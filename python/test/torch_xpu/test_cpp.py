@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from triton_xe.runtime.torch_xpu import compilation, cpp  # noqa: E402
+from triton_xe.runtime.torch_xpu import compilation, cpp
 
 
 def test_each_function_of_an_operator_is_declared_and_defined_once() -> None:
