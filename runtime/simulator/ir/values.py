@@ -120,7 +120,7 @@ class Value:
             return Value(self.w, self.w.b.gep(I8, self.operand, nbytes.operand))
         return Value(self.w, self.w.b.at(self.operand, int(nbytes)))
 
-    def has(self, bits: int) -> Value:
+    def has(self, bits: Value | int) -> Value:
         """Whether one of some bits is set."""
         return (self & bits) != 0
 

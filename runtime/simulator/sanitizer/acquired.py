@@ -13,7 +13,7 @@ from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import Item, Known, Node, Published, Word
 
 MOST_STEPS = 1 << 12
-SOON = 16
+SOON = 4
 """Records that are visited at once when something is acquired and nothing is left from before."""
 AT_A_TIME = 64
 """Records that are visited before another look whether an access has been acquired."""

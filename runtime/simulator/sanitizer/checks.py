@@ -22,6 +22,7 @@ from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
 from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, BYTES, EPOCH, GROUP, PHASE, WARP
+from triton_xe.runtime.simulator.sanitizer.plan import SAME
 from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_group, list_of
 from triton_xe.runtime.simulator.sanitizer.state import (
     Code,
@@ -83,7 +84,8 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
         with w.when((size <= 8) & ~w.flag(Kind.SCALAR)):
             only = Value(w, w.b.insert(poison(vector(1, I64)), address.operand, 0))
             every = w.term(1, vector(1, I1))
-            with w.when(w.call(s.try_lanes(1), ctx, sg, site, row, only, size, kind, every)):
+            with w.when(w.call(s.try_lanes(1, size.operand, kind.operand), ctx, sg, site, row, only,
+                                   size, kind, every)):
                 w.ret(1)
         slm = w.flag(Kind.SLM)
         found = w.variable(row)
@@ -103,7 +105,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
             result.value = _report(w, Code.ALIGNMENT, index)
         with w.when((block[Entry.WRITES] != 0) & result.value & ~w.flag(Kind.UNSEEN)):
             result.value = w.call(
-                s.TRACK, ctx, sg, site, lane, block.base, address, size, kind)
+                s.TRACK, ctx, sg, site, lane, block.base, address, size, kind, row == SAME)
         with w.when(result.value & ~slm & (block[Entry.UNWRITTEN] != 0)):
             with w.when(w.flag(Kind.NEEDS)):
                 with w.when(w.call(s.FRESH, ctx, block.base, address, size)):
@@ -181,11 +183,22 @@ def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Val
     return _merged_read(w, old, new, unordered)
 
 
+def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
+    """Begin with cells of a chunk of global memory, those that are `wanted` and not there."""
+    entry = Memory(w, block)
+    flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
+    first = (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
+    for bit, cells_of in zip(s.BEGUN_OF, (Entry.WRITES, Entry.READS), strict=True):
+        with w.when(wanted.has(bit) & ~flags[chunk].has(bit)):
+            w.fill((entry[cells_of] + (first << 1)).pointer(), 0, 2 << s.CHUNK_BITS)
+    flags[chunk] = flags[chunk] | wanted.to(I8)
+
+
 def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Value,
-          address: Value, size: Value, kind: Value) -> Value:
+          address: Value, size: Value, kind: Value, same: Value) -> Value:
     """Compare with the last accesses of every dword of a range, and record this one."""
     result = w.variable(1, I1)
-    slm, writes, same = (w.flag(bit) for bit in (Kind.SLM, Kind.WRITE, Kind.SAME))
+    slm, writes = w.flag(Kind.SLM), w.flag(Kind.WRITE)
     entry = Memory(w, block)
     first = address - (entry[Entry.LOW] & -4)
     end = first + size
@@ -194,6 +207,9 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
     write_sites, read_sites = (
         entry.follow(word, I32) for word in (Entry.WRITE_SITES, Entry.READ_SITES))
     _first_use(w, slm, writes, result)
+    last = address + size - 1 >> s.CHUNK_BITS
+    with w.when(~slm), w.range(address >> s.CHUNK_BITS, last + 1) as chunk:
+        w.call(s.TOUCH, ctx, block, chunk, s.BEGUN)
     no, yes = w.term(0, I1), w.term(1, I1)
     with w.range(first >> 2, end + 3 >> 2) as d:
         low = d << 2

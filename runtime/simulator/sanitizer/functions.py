@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from triton_xe.runtime.simulator.ir import Function
+from triton_xe.runtime.simulator.ir import I64, Function, Operand
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Value
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
@@ -24,7 +24,6 @@ _BODIES: dict[Routine, Body] = {
     state.ACQUIRE: acquired.acquire,
     state.BARRIER: checks.barrier,
     state.CHECK_BLOCK: checks.block,
-    state.CHECK_ONE: checks.one,
     state.CLASH: checks.clash,
     state.COLLISION: checks.collision,
     state.FENCE: sync.fence,
@@ -42,28 +41,39 @@ _BODIES: dict[Routine, Body] = {
     state.SURFACE_Y: written.surface_y,
     state.SYNC: sync.sync,
     state.SYNC_ROW: sync.sync_row,
+    state.TOUCH: checks.touch,
     state.TRACK: checks.track,
     state.UNDEFINED: checks.undefined,
     state.VISIT: acquired.visit,
 }
 _BY_NAME = {routine.symbol.rpartition(".")[2]: routine for routine in _BODIES}
-_OF_LANES: dict[str, tuple[Callable[[int], Routine], Body]] = {
+_OF_LANES: dict[str, tuple[Callable[..., Routine], Body]] = {
     "lanes": (state.check_lanes, lanes.check_lanes),
     "try": (state.try_lanes, lanes.try_lanes),
-    "syncs": (state.sync_lanes, sync.syncs),
 }
+_ANY = Operand(I64, "%any")
+"""In place of a size or kind that is not known."""
 
 
-def function(host: HostCpu, name: str, width: int = 0) -> list[Function]:
-    """The function `name` of the sanitizer; for that many lanes, where it is one of lanes."""
-    if width:
-        declare, body = _OF_LANES[name]
-        return write(declare(width), body)
+def function(host: HostCpu, name: str, *numbers: int) -> list[Function]:
+    """The function `name` of the sanitizer.
+
+    `numbers` are how many lanes it is for, where it is one of lanes, and the size and kind of the
+    accesses that call it, where they are constants.
+    """
+    if name == "syncs":
+        return write(state.sync_lanes(*numbers), sync.syncs)
+    if name == "one":
+        return write(state.check_one(*numbers) if numbers else state.CHECK_ONE, checks.one, numbers)
+    if name in _OF_LANES:
+        (declare, body), (width, *known) = _OF_LANES[name], numbers
+        return write(declare(width, *(known or (_ANY, _ANY))), body, known)
     return write(_BY_NAME[name], _BODIES[_BY_NAME[name]])
 
 
-def write(routine: Routine, body: Body) -> list[Function]:
+def write(routine: Routine, body: Body, known: Sequence[int] = ()) -> list[Function]:
     """The function that does, and returns, what `body` says."""
     w = Checks(routine)
+    w.arguments.update(zip(("size", "kind"), (w.term(k, I64) for k in known), strict=False))
     result = body(w, *w.arguments.values())
     return w.finish(result)

@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operan
 from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
-from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
+from triton_xe.runtime.simulator.sanitizer.plan import SAME, SEARCHED
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Entry, Kind, Order, Word
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import load_value
@@ -67,10 +67,10 @@ def guarded(
         entry = plan.entry(w.function, operand, writes=bool(kind & Kind.WRITE))
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
-    described = _with_unseen(w, i, kind)
+    row: Operand | int = entry
     if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
-        described = _with_same(w, kind, pointer, w.value(i.operands[0]), mask)
-    fine, safe = _checked(w, i, pointer, entry, t, mask, described)
+        row = _with_same(w, entry, pointer, w.value(i.operands[0]), mask)
+    fine, safe = _checked(w, i, pointer, row, t, mask, _with_unseen(w, i, kind))
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
@@ -141,15 +141,15 @@ def scratch(w: Widener) -> Operand:
 
 
 def _with_same(
-    w: Widener, kind: int, pointer: Value, value: Value, mask: Value | None
+    w: Widener, row: int, pointer: Value, value: Value, mask: Value | None
 ) -> Operand | int:
-    """The kind of a store to shared memory, with `SAME` when it changes nothing there.
+    """The row for a store to shared memory: `SAME` when it changes nothing there.
 
     A store by all lanes to one address leaves what the last one has.
     """
     t, b, v = value.type, w.b, Values(w.b)
     if w.context.slm_bytes < t.size or t.scalar.bits == 1:
-        return kind
+        return row
     alone = isinstance(pointer, Uniform)
     x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
     fits = x.integer() - v.of(SLM).integer() <= w.context.slm_bytes - t.size
@@ -164,7 +164,7 @@ def _with_same(
         if mask is not None:
             same = b.or_(same, w.repeat(b.not_(w.mask(mask)), whole.lanes))
         same = b.icmp("eq", w.lane_bits(same), -1)
-    return b.select(same, constant(I64, kind | Kind.SAME), kind)
+    return b.select(same, constant(I64, SAME), row)
 
 
 def _bits_of(w: Widener, x: Operand, t: Type) -> Operand:
@@ -172,7 +172,7 @@ def _bits_of(w: Widener, x: Operand, t: Type) -> Operand:
 
 
 def _checked(
-    w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
+    w: Widener, i: Instruction, pointer: Value, entry: Operand | int, t: Type, mask: Value | None,
     kind: Operand | int,
 ) -> tuple[Operand, Value]:
     """Whether an access may happen, and an address for it that is safe."""
@@ -182,12 +182,13 @@ def _checked(
         if mask is not None:
             active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
         address = b.ptrtoint(pointer.value)
-        fine = b.invoke(checks.CHECK_ONE, *site(i), -1, entry, address, t.size, kind, active)
+        fine = b.invoke(checks.check_one(t.size, kind), *site(i), -1, entry, address, t.size, kind,
+                        active)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
     lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
     wide = w.wide(pointer)
-    fine = b.invoke(checks.check_lanes(w.lanes), *site(i), entry, b.ptrtoint(wide), t.size, kind,
-                    lanes)
+    fine = b.invoke(checks.check_lanes(w.lanes, t.size, kind), *site(i), entry, b.ptrtoint(wide),
+                    t.size, kind, lanes)
     start = contiguous_start(pointer, t.size)
     if start is not None:
         row = np.arange(w.lanes, dtype=np.int64)[None, :] * t.size
@@ -430,8 +431,9 @@ class LaneChecks:
         state = b.load(PTR, b.at(CTX, Context.STATE.offset))
         line, entry, page = (b.load(of, b.at(state, 8 * word)) for word, of in (
             (Word.SITE, I32), (Word.ENTRY, I64), (Word.SCRATCH, PTR)))
-        fine = b.invoke(checks.CHECK_ONE, CTX, SG, line, LANE, entry, address, t.size,
-                        kind | t.scalar.size << 8, 1)
+        described = kind | t.scalar.size << 8
+        fine = b.invoke(checks.check_one(t.size, described), CTX, SG, line, LANE, entry, address,
+                        t.size, described, 1)
         safe = b.select(fine, pointer, page)
         operands = list(i.operands)
         operands[at] = safe

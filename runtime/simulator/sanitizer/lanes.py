@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from triton_xe.runtime.simulator.ir import I1, I32, I64, Type, integers, vector
+from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, Type, integers, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
@@ -18,7 +18,14 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.records import Checks
-from triton_xe.runtime.simulator.sanitizer.state import Entry, Kind, Word
+from triton_xe.runtime.simulator.sanitizer.state import (
+    BEGUN,
+    BEGUN_OF,
+    CHUNK_BITS,
+    Entry,
+    Kind,
+    Word,
+)
 
 
 def check_lanes(w: Checks, *arguments: Value) -> Value:
@@ -100,6 +107,19 @@ class _Scattered:
     def store(self, value: Value, base: Value) -> None:
         self.w.scatter(value, self._at(base, value.type.scalar.size), self.active)
 
+    def begin(self, block: Memory, mine: Value) -> Value:
+        """Have cells for this kind of access; whether there are some of the other kind."""
+        w = self.w
+        chunks = self.cells * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
+        flags = w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), self.active)
+        others = (flags.has(mine.to(I32) ^ BEGUN) & self.active).bits != 0
+        wanted = w.select(others, BEGUN, mine.to(I32))
+        missing = (flags & wanted != wanted) & self.active
+        with w.when(w.unlikely(missing.bits != 0)), w.chain(missing.bits) as (rest, slot):
+            slot.value = rest & rest - 1
+            w.call(s.TOUCH, w["ctx"], block.base, chunks[rest.lowest()], wanted)
+        return others
+
 
 class _Run:
     """As many cells as lanes, one after another: plain vector accesses."""
@@ -117,6 +137,20 @@ class _Run:
 
     def store(self, value: Value, base: Value) -> None:
         self.w.store(value, self._at(base, value.type.scalar.size), align=4)
+
+    def begin(self, block: Memory, mine: Value) -> Value:
+        """Have cells for this kind of access; whether there are some of the other kind."""
+        w = self.w
+        flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
+        address = self.first * 4 + (block[Entry.LOW] & -4)
+        first, last = address >> CHUNK_BITS, address + (4 * self.lanes - 1) >> CHUNK_BITS
+        begun = flags[first], flags[last]
+        others = (begun[0] | begun[1]).has(mine ^ BEGUN)
+        wanted = w.select(others, BEGUN, mine)
+        for chunk, has in zip((first, last), begun, strict=True):
+            with w.when(w.unlikely(has & wanted != wanted)):
+                w.call(s.TOUCH, w["ctx"], block.base, chunk, wanted.to(I32))
+        return others
 
 
 _Cells = _Scattered | _Run
@@ -151,44 +185,65 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
 def _compare_and_record(
     w: Checks, block: Memory, cells: _Cells, new: Value, owner: Value, slm: Value, good: Variable
 ) -> None:
+    """Cells that nothing has accessed yet need no comparison."""
+    writes, none = w.flag(Kind.WRITE), w.term(0, vector(cells.active.type.count, I64))
+    others = w.variable(1, I1)
+    with w.when(~slm):
+        others.value = cells.begin(block, w.select(writes, *BEGUN_OF, I8))
+    own_at = w.select(writes, block[Entry.WRITES], block[Entry.READS])
+    other_at = w.select(writes, block[Entry.READS], block[Entry.WRITES])
+    own, other = cells.load(own_at, I64), w.variable(none)
+    with w.when(others.value):
+        other.value = cells.load(other_at, I64)
+    with w.when(~slm & (own | other.value == 0).every()):
+        cells.store(none | new, own_at)
+    with w.otherwise():
+        old = w.select(writes, own, other.value), w.select(writes, other.value, own)
+        _compare(w, block, cells, old, new, owner, slm, good)
+    with w.when(good.value):
+        sites = w.select(writes, block[Entry.WRITE_SITES], block[Entry.READ_SITES])
+        cells.store(w.spread(w["site"], cells.active.type.count), sites)
+
+
+def _compare(
+    w: Checks, block: Memory, cells: _Cells, old: tuple[Value, Value], new: Value, owner: Value,
+    slm: Value, good: Variable,
+) -> None:
     writes, idle = w.flag(Kind.WRITE), ~cells.active
-    write_at, read_at, published = block[Entry.WRITES], block[Entry.READS], block[Entry.SYNC] != 0
-    old_write, old_read = cells.load(write_at, I64), cells.load(read_at, I64)
+    published, (old_write, old_read) = block[Entry.SYNC] != 0, old
     after_write = _ordered(w, old_write, owner, slm, unfenced_barriers(w, slm))
     after_read = _ordered(w, old_read, owner, slm, w.term(0, I64))
-    plain = (after_write & (after_read | ~writes) | idle).every()
-    with w.when(~plain | owner.has(ATOMIC.full) & published):
-        _look_closer(w, cells, (old_write, old_read), (after_write, after_read), new, published,
-                     good)
+    # cells after whose write an atomic still finds what is published there
+    goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
+    plain = (after_write & (after_read | ~writes) & (goes_on | ~published) | idle).every()
+    with w.when(~plain):
+        _look_closer(w, cells, old, (after_write, after_read), new, goes_on | ~published, good)
     filled = _of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
     fresh = slm & ~(filled | idle).every()
     fine = good.value & _first_use(w, cells, new, fresh)
     good.value = fine
-    site = w.spread(w["site"], idle.type.count)
     with w.when(fine):
         with w.when(writes):
             mine = (old_write ^ owner) & -16 == 0
-            cells.store(w.select(mine, old_write | new, new), write_at)
+            cells.store(w.select(mine, old_write | new, new), block[Entry.WRITES])
             # in shared memory, what other work-groups left there tells nothing
             gone = (old_read == 0) | ~_of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
-                cells.store(w.term(0, old_read.type), read_at)
-            cells.store(site, block[Entry.WRITE_SITES])
+                cells.store(w.term(0, old_read.type), block[Entry.READS])
         with w.otherwise():
             before = after_read | _earlier(old_read, owner)
             kept = w.variable(_merged_read(w, old_read, new, owner, before))
             with w.when(published):
                 joins = _crossing(old_read, owner, after_read) & cells.active
-                with _distinct(w, old_read, joins) as (old, alike):
-                    one = w.call(s.MERGE, w["ctx"], block.base, old, new, w["kind"])
+                with _distinct(w, old_read, joins) as (reader, alike):
+                    one = w.call(s.MERGE, w["ctx"], block.base, reader, new, w["kind"])
                     kept.value = w.select(alike, one, kept.value)
-            cells.store(kept.value, read_at)
-            cells.store(site, block[Entry.READ_SITES])
+            cells.store(kept.value, block[Entry.READS])
 
 
 def _look_closer(
     w: Checks, cells: _Cells, old: Sequence[Value], after: Sequence[Value], new: Value,
-    published: Value, good: Variable,
+    goes_on: Value, good: Variable,
 ) -> None:
     """Where not all cells are plainly in order: whether what they tell of has been acquired."""
     writes, active = w.flag(Kind.WRITE), cells.active
@@ -196,10 +251,8 @@ def _look_closer(
         _crossing(cell, new, ordered) & active for cell, ordered in zip(old, after, strict=True))
     # cells of which a store leaves nothing; all, for a load
     replaced = (old[0] & new).has(BYTES.full) | ~writes
-    # cells after whose write an atomic still finds what is published there
-    goes_on = (old[0] == 0) | old[0].has(ATOMIC.full) | ~new.has(ATOMIC.full)
     fine = (after[0] | cross_write & replaced) & (after[1] | cross_read | ~writes)
-    every = (fine & (goes_on | ~published) | ~active).every()
+    every = (fine & goes_on | ~active).every()
     good.value &= every
     with w.when(every):
         for cell, which, read in ((old[0], cross_write, 0), (old[1], cross_read & writes, 1)):

@@ -19,6 +19,7 @@ from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
+    CHUNK_BITS,
     FIELDS,
     JOINED_KEPT,
     Entry,
@@ -180,15 +181,22 @@ class LaunchState:
         self.words[Word.RECORDS] = self._records.ctypes.data
         self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
 
-    def _cells(self, nbytes: int) -> tuple[int, ...]:
-        """Addresses of the cells and sites of a block: writes, reads, their sites, releases."""
-        count = -(-(nbytes // 4 + 2) // 8) * 8
+    def _cells(self, nbytes: int, low: int = 0) -> tuple[int, ...]:
+        """Addresses of the cells and sites of a block: writes, reads, their sites, releases, flags.
+
+        Those of global memory, at `low`, begin when they are touched, chunk by chunk.
+        """
+        spare = (1 << CHUNK_BITS) // 4 if low else 0
+        count = -(-(nbytes // 4 + 2 + 2 * spare) // 8) * 8
         releases = self._array(count, np.int32) if self.plan.synchronises else 0
         memory = _take(24 * count + 64)
         self._borrowed.append(memory)
         start = int(_aligned(memory).ctypes.data)
-        ctypes.memset(start, 0, 16 * count)
-        return start, start + 8 * count, start + 16 * count, start + 20 * count, releases
+        if not low:
+            ctypes.memset(start, 0, 16 * count)
+        flags = self._array((nbytes >> CHUNK_BITS) + 8, np.uint8) if low else 0
+        return (start + 8 * spare, start + 8 * (count + spare), start + 16 * count,
+                start + 20 * count, releases, flags - (low >> CHUNK_BITS))
 
     def close(self) -> None:
         """Give the shadow memory back for the next launch."""
@@ -204,11 +212,12 @@ class LaunchState:
         self.table[row, :2] = part.low, part.high
         if tracked and self.track:
             if block not in self._shadows:
-                self._shadows[block] = self._cells(block.high - block.low)
+                self._shadows[block] = self._cells(block.high - block.low, block.low)
             first = (part.low >> 2) - (block.low >> 2)
             starts = (at and at + size * first
-                      for at, size in zip(self._shadows[block], CELL_BYTES, strict=True))
+                      for at, size in zip(self._shadows[block][:-1], CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
+            self.table[row, Entry.TOUCHED] = self._shadows[block][-1]
         self.table[row, Entry.UNWRITTEN] = self._map_of(block)
 
     def _map_of(self, block: Block) -> int:

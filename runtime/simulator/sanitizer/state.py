@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Type, vector
+from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Operand, Type, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.library.names import symbol
 
@@ -131,7 +131,18 @@ class Entry(IntEnum):
     UNWRITTEN = 7
     """Bytes from an address in the block to its byte of the map of what nothing has written; 0
     where all is written."""
-    WORDS = 8
+    TOUCHED = 8
+    """What to add to the number of a chunk of global memory, its address over its size, for the
+    address of its flags `BEGUN_OF`: which of its cells are there."""
+    WORDS = 9
+
+
+MOST_BYTES = 64
+"""Of an access of a lane."""
+CHUNK_BITS = 8
+BEGUN_OF = 1, 2
+"""Of writes, of reads."""
+BEGUN = sum(BEGUN_OF)
 
 
 class Release(IntEnum):
@@ -237,9 +248,6 @@ class Kind(IntEnum):
     SCALAR = 8
     """A load of global memory that every warp makes for itself: Triton puts no barrier between it
     and a later store by one of them, so only other programs' stores count."""
-    SAME = 16
-    """A store to shared memory of what is there already: warps that hold copies of a value may
-    all write it."""
     LOCAL = 32
     """An atomic that is one only within its work-group."""
     NEEDS = 64
@@ -320,13 +328,13 @@ _SITE = {"sg": I32, "site": I32}
 _TAIL = {"address": I64, "size": I64, "kind": I64}
 _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
-CHECK_ONE = routine("one", I1, **_ACCESS, active=I1)
-TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL)
+TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL, same=I1)
 CHECK_BLOCK = routine(
     "block", I1, **_SITE, row=I64, base=I64, w1=I32, h1=I32, p1=I32, x=I32, y=I32,
     row_bytes=I64, rows=I64, element=I64, kind=I64)
 FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
+TOUCH = routine("touch", VOID, block=PTR, chunk=I64, wanted=I32)
 MARK = routine("mark", VOID, block=PTR, address=I64, size=I64)
 FRESH = routine("fresh", I1, block=PTR, address=I64, size=I64)
 NOTE_LANES = routine("note_lanes", I1, block=PTR, addresses=PTR, mask=I64, size=I64, kind=I64)
@@ -357,14 +365,32 @@ NOTE = Routine("xe_san_note", VOID, (("error", I64),))
 """Of the host: takes note of the fault that an error record holds."""
 
 
-def check_lanes(lanes: int, name: str = "lanes") -> Routine:
-    return routine(name, I1, lanes, **_SITE, row=I64, addresses=vector(lanes, I64), size=I64,
-                   kind=I64, mask=vector(lanes, I1))
+def known(size: Operand | int, kind: Operand | int) -> tuple[int, ...]:
+    """Size and kind, where they are constants that a function may be written for."""
+    both = [x if isinstance(x, int) else x.integer_value() for x in (size, kind)]
+    found = tuple(x for x in both if x is not None)
+    return found if len(found) == 2 and found[0] <= MOST_BYTES else ()
 
 
-def try_lanes(lanes: int) -> Routine:
+def check_one(size: Operand | int, kind: Operand | int) -> Routine:
+    """The check of a range of bytes."""
+    return routine("one", I1, *known(size, kind), **_ACCESS, active=I1)
+
+
+CHECK_ONE = routine("one", I1, **_ACCESS, active=I1)
+
+
+def check_lanes(
+    lanes: int, size: Operand | int, kind: Operand | int, name: str = "lanes"
+) -> Routine:
+    """The check of one access of all lanes."""
+    return routine(name, I1, lanes, *known(size, kind), **_SITE, row=I64,
+                   addresses=vector(lanes, I64), size=I64, kind=I64, mask=vector(lanes, I1))
+
+
+def try_lanes(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:
     """The check that records the accesses where all is well, and else does nothing."""
-    return check_lanes(lanes, "try")
+    return check_lanes(lanes, size, kind, "try")
 
 
 def sync_lanes(lanes: int) -> Routine:

@@ -139,13 +139,14 @@ def syncs(
     released = w.release(sg.to(I64))[Release.NODE] != 0
     node = w.variable(0, I32)
     last, last_did, made = (w.variable(-1, I32) for _ in range(3))
-    quiet = ~released & _nothing_listed(w, Memory(w, row.value))
+    inside, unlisted = _in_block(w, Memory(w, row.value))
+    quiet = ~released & unlisted
     with w.chain(w.select(w.clean() & w.in_order() & ~quiet, mask.bits, 0)) as (rest, slot):
         k = rest.lowest()
         slot.value = rest & rest - 1
         address = memory[k]
         does = w.select(did != 0, did, recorded[k].to(I32))
-        with w.when(w.unlikely(~w.holds(Memory(w, row.value), address))):
+        with w.when(~inside), w.when(w.unlikely(~w.holds(Memory(w, row.value), address))):
             w.call(s.SYNC_ROW, ctx, address)
             row.value = w.block(w.state[Word.SYNC_ROW]).base
         block = Memory(w, row.value)
@@ -165,8 +166,8 @@ def syncs(
                 at[0] = made.value
 
 
-def _nothing_listed(w: Checks, block: Memory) -> Value:
-    """Whether the active lanes are all in a block, where nothing is published at their addresses.
+def _in_block(w: Checks, block: Memory) -> tuple[Value, Value]:
+    """Whether the active lanes are all in a block; and nothing is published at their addresses.
 
     All lists are read at once: the processor has them, then, when each lane needs its own.
     """
@@ -174,7 +175,7 @@ def _nothing_listed(w: Checks, block: Memory) -> Value:
     inside = w.holds(block, addresses)
     dwords = addresses - (block[Entry.LOW] & -4) & -4
     listed = w.gather(I32, (dwords + lists).pointer(), inside & mask & (lists != 0))
-    return (inside & (listed == 0) | ~mask).every()
+    return (inside | ~mask).every(), (inside & (listed == 0) | ~mask).every()
 
 
 def _read(w: Checks, listed: Value) -> None:

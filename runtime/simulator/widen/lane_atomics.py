@@ -88,8 +88,9 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
     addresses, lanes = w.wide_of(i.operands[0]), w.wide_of(i.operands[-1])
     if atomic.swaps and plan.releases:
         w.b.store(ir.zero(ir.vector(s, ir.I8)), state_word(w, Word.DID))
-    return w.b.invoke(checks.try_lanes(s), *site(i), entry, addresses, atomic.size,
-                      atomic.kind | atomic.size << 8, lanes)
+    kind = atomic.kind | atomic.size << 8
+    return w.b.invoke(checks.try_lanes(s, atomic.size, kind), *site(i), entry, addresses,
+                      atomic.size, kind, lanes)
 
 
 def record(w: Widener, i: Instruction, atomic: LaneAtomic, good: Operand) -> None:
