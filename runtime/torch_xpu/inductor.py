@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ from triton_xe.runtime.torch_xpu import distributed
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.clock import DeviceClock
 
+FOLDERS = tuple(f"{Path(__file__).parents[2] / name}/" for name in (
+    "backend", "lowering", "runtime", "triton_xe"))
+"""Of this package's sources: in a checkout, and installed."""
 NOTHING_MS = 1e-4
 """A clock that was only read advances by less."""
 
@@ -127,6 +131,29 @@ def _current_target() -> Target:
     return target(name)
 
 
+def _adjust_descriptors(module: Any) -> None:
+    """Torch traces `TensorDescriptor` where it knows of a device that has messages for it."""
+    module._device_supports_tma = lambda: True
+
+
+def _adjust_tracing(module: Any) -> None:
+    """Frames of Triton and of this package are run as they are where torch's tracing meets them."""
+    module.SKIP_DIRS += ["triton/compiler/", "triton/runtime/jit.py", *FOLDERS]
+    module._recompile_re()
+
+
+def _adjust_functions(module: Any) -> None:
+    """Likewise for all that compiling a kernel calls."""
+    compile_kernel = module.JITFunction._do_compile
+
+    def untraced(*arguments: Any, **named: Any) -> Any:
+        dynamo = sys.modules.get("torch._dynamo")
+        call = dynamo.disable(compile_kernel) if dynamo else compile_kernel
+        return call(*arguments, **named)
+
+    module.JITFunction._do_compile = untraced
+
+
 def _adjust_builder(module: Any) -> None:
     from triton_xe.runtime.torch_xpu import cpp
 
@@ -155,7 +182,10 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.cpp_builder": _adjust_builder,
     "torch._inductor.template_heuristics.triton": _adjust_products,
     "torch.export.pt2_archive._package": _adjust_packages,
+    "torch._dynamo.trace_rules": _adjust_tracing,
+    "torch.utils._triton": _adjust_descriptors,
     "torch.utils.benchmark.utils.timer": _adjust_timer,
+    "triton.runtime.jit": _adjust_functions,
     "triton.compiler.compiler": _adjust_compiler,
     "torch.distributed.distributed_c10d": distributed.adjust,
 }

@@ -386,6 +386,50 @@ def test_block_pointers_are_refused_in_a_sentence() -> None:
         torch.compile(lambda x: (x + 1).sum(0))(torch.randn(64, 64, device="xpu"))
 
 
+@triton.jit
+def _doubled(x, out, ROWS: tl.constexpr):
+    at = tl.program_id(0) * ROWS
+    out.store([at, 0], x.load([at, 0]) * 2)
+
+
+@pytest.mark.slow
+def test_host_descriptors_made_in_a_compiled_function_and_given_to_one() -> None:
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    def doubled(x: Any) -> Any:
+        out = torch.empty_like(x)
+        ends = (TensorDescriptor.from_tensor(each, [16, 64]) for each in (x, out))
+        _doubled[(4,)](*ends, ROWS=16)
+        return out + 1
+
+    def launch(x: Any, out: Any, y: Any) -> Any:
+        _doubled[(4,)](x, out, ROWS=16)
+        return y.sin()
+
+    x, y = torch.randn(2, 64, 64, device="xpu")
+    torch.testing.assert_close(
+        torch.compile(doubled, fullgraph=True)(x).cpu(), x.cpu() * 2 + 1)
+    out = torch.empty_like(x)
+    given = (TensorDescriptor.from_tensor(each, [16, 64]) for each in (x, out))
+    torch.testing.assert_close(torch.compile(launch)(*given, y).cpu(), y.cpu().sin())
+    torch.testing.assert_close(out.cpu(), x.cpu() * 2)
+
+
+@pytest.mark.slow
+def test_cooperative_reductions() -> None:
+    import torch._inductor.config as config
+
+    def f(x: Any) -> Any:
+        return x.sum(-1), x.var(-1), x.argmax(-1), x.softmax(-1)
+
+    x = torch.randn(3, 70000)
+    with config.patch({"triton.force_cooperative_reductions": True}):
+        got, (code, *_) = torch._inductor.utils.run_and_get_code(torch.compile(f), x.to("xpu"))
+    assert "x_grid_barrier" in code
+    for each, want in zip(got, f(x), strict=True):
+        torch.testing.assert_close(each.cpu(), want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.slow
 def test_the_static_launcher_works_when_it_is_asked_for() -> None:
     import torch._inductor.config as config
