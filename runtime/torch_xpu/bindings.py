@@ -52,6 +52,7 @@ class Bindings:
     def init(self) -> None:
         import torch
 
+        self.library.check(self.library.functions.xe_register_operators())
         torch.xpu.default_generators = tuple(
             torch.ops.triton_xe._default_generator(index) for index in range(self.count))
         setattr(torch.xpu, "_get_device_properties", self._properties_of)  # noqa: B010

@@ -13,6 +13,7 @@ from triton_xe.runtime.operator_traffic import Traffic
 
 PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_start": (c_int, (c_int, POINTER(c_uint64))),
+    "xe_register_operators": (c_int, ()),
     "xe_last_error": (c_char_p, ()),
     "xe_hooks_active": (c_int, ()),
     "xe_get_device": (c_int, ()),
@@ -76,13 +77,11 @@ class Library:
             function = getattr(self.functions, name)
             function.restype, function.argtypes = result, arguments
 
-    def start(self, capacities: list[int]) -> int:
-        """Register the devices with torch; returns the number of operators that fall back."""
+    def start(self, capacities: list[int]) -> None:
+        """Register the devices with torch."""
         values = (c_uint64 * len(capacities))(*capacities)
-        count = int(self.functions.xe_start(len(capacities), values))
-        if count < 0:
+        if self.functions.xe_start(len(capacities), values):
             raise DeviceError(f"torch did not accept the simulated xpu device: {self._error()}")
-        return count
 
     def check(self, status: int) -> None:
         """`RuntimeError`, as torch's own functions raise it, where a call failed."""

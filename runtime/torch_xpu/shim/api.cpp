@@ -32,7 +32,7 @@ int attempt(F action) {
   return -1;
 }
 
-int start(int count, const std::uint64_t* capacities) {
+void start(int count, const std::uint64_t* capacities) {
   using c10::DispatchKey;
   using torch::Library;
   auto& xpu = library(Library::IMPL, "aten", DispatchKey::XPU);
@@ -40,7 +40,7 @@ int start(int count, const std::uint64_t* capacities) {
   triton_xe::register_kernels(xpu);
   triton_xe::register_composites(xpu, autograd);
   triton_xe::register_fallback(library(Library::IMPL, "_", DispatchKey::XPU));
-  auto operators = triton_xe::register_operators(xpu);
+  triton_xe::set_library(xpu);
   library(Library::DEF, "triton_xe", std::nullopt)
       .def("_default_generator(int index) -> Generator?", default_generator);
   for (int i = 0; i < count; ++i) {
@@ -48,7 +48,6 @@ int start(int count, const std::uint64_t* capacities) {
   }
   triton_xe::set_device_count(count);
   triton_xe::register_profiler();
-  return operators;
 }
 
 }  // namespace
@@ -57,15 +56,17 @@ int start(int count, const std::uint64_t* capacities) {
 extern "C" {
 
 // Called once, before the first tensor: `capacities` holds the bytes of memory of each device.
-// Returns the number of operators that run on the CPU's kernels, or -1: see xe_last_error.
+// 0, or -1: see xe_last_error.
 int xe_start(int count, const std::uint64_t* capacities) {
-  try {
+  return attempt([&] {
     triton_xe::retire_idle_cuda();
-    return start(count, capacities);
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return -1;
-  }
+    start(count, capacities);
+  });
+}
+
+// Before the first tensor; the first allocation does it too, for programs that no Python starts.
+int xe_register_operators() {
+  return attempt([] { triton_xe::register_operators(); });
 }
 
 const char* xe_last_error() {

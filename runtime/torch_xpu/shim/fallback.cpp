@@ -551,6 +551,8 @@ bool needs_fallback(const c10::OperatorHandle& op) {
       may_run_kernels(op) && !returns_view(op.schema());
 }
 
+torch::Library* xpu_library = nullptr;
+
 }  // namespace
 
 void register_fallback(torch::Library& everything) {
@@ -562,17 +564,22 @@ void run_on_cpu(const c10::OperatorHandle& op, std::vector<IValue>* stack) {
   fallback(op, stack);
 }
 
-int register_operators(torch::Library& xpu) {
-  auto& dispatcher = c10::Dispatcher::singleton();
-  int count = 0;
-  for (const auto& name : dispatcher.getAllOpNames()) {
-    auto op = dispatcher.findSchema(name);
-    if (op && needs_fallback(*op)) {
-      xpu.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
-      ++count;
+void set_library(torch::Library& xpu) {
+  xpu_library = &xpu;
+}
+
+void register_operators() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const auto& name : dispatcher.getAllOpNames()) {
+      auto op = dispatcher.findSchema(name);
+      if (op && needs_fallback(*op)) {
+        xpu_library->impl(
+            c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
+      }
     }
-  }
-  return count;
+  });
 }
 
 }  // namespace triton_xe

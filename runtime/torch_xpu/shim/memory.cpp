@@ -297,6 +297,7 @@ void mark_elements(const at::Tensor& tensor, std::int64_t dim, const char* data)
 
 struct XeAllocator final : compat::DeviceAllocator {
   c10::DataPtr allocate(std::size_t size) override {
+    register_operators();
     auto index = current_device();
     c10::Device device(kXPU, index);
     if (size == 0) {

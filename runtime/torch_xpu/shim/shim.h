@@ -180,8 +180,10 @@ void register_composites(torch::Library& xpu, torch::Library& autograd);
 void register_fallback(torch::Library& everything);
 // Runs an operator of XPU tensors as the fallback does, for kernels that add to it.
 void run_on_cpu(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
-// The fallback for each operator whose composite body must not run on XPU tensors; returns their
-// number.  After register_kernels: operators with a kernel keep it.
-int register_operators(torch::Library& xpu);
+// The fallback for each operator whose composite body must not run on XPU tensors.  It is for two
+// thousand of them, so that not every `import torch` does it: `register_operators` does, the first
+// time.  After register_kernels: operators with a kernel keep it.
+void set_library(torch::Library& xpu);
+void register_operators();
 
 }  // namespace triton_xe
