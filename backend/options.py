@@ -33,7 +33,8 @@ class XeOptions:
     takes a general version of the kernel where it does not hold; with "kernel" the kernel tests
     it, and has both versions, as native code always does.  `sanitize` checks every access of the
     launch, on a simulated device only; for checked launches a kernel `tests_promises`, as
-    `tl.max_contiguous` makes them.
+    `tl.max_contiguous` makes them.  With `split_barriers` the subgroups of large work-groups go
+    through loops of products together, so that they find each other's loads in the cache.
     """
 
     arch: str
@@ -48,6 +49,7 @@ class XeOptions:
     debug: bool = False
     sanitize: bool = False
     tests_promises: bool = False
+    split_barriers: bool = False
     sanitize_overflow: bool = True
     launch_cooperative_grid: bool = False
     supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b15", "fp8e4nv", "fp8e5")

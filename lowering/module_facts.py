@@ -39,6 +39,7 @@ class CompileOptions:
     "kernel", which has slower code too, or as far as possible before the "launch".  With
     `keeps_layouts` tensors have the layouts that the program states.  With `tests_promises` the
     kernel compares what the program promises with what is, for the simulator's checks.
+    `split_barriers` keep the subgroups of large work-groups together in K loops.
     """
 
     num_stages: int = 2
@@ -47,6 +48,7 @@ class CompileOptions:
     guards: str = "kernel"
     keeps_layouts: bool = False
     tests_promises: bool = False
+    split_barriers: bool = False
 
     def __post_init__(self) -> None:
         if self.guards not in GUARDS:
@@ -97,8 +99,9 @@ def options_of(module: Operation) -> CompileOptions:
 
 def set_options(module: Operation, options: CompileOptions) -> None:
     fields = asdict(options)
-    if not options.tests_promises:
-        del fields["tests_promises"]
+    for name in ("tests_promises", "split_barriers"):
+        if not fields[name]:
+            del fields[name]
     module.attributes[OPTIONS] = attribute_of(fields)
 
 

@@ -49,6 +49,7 @@ from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
 from triton_xe.lowering.tiles.sink_loads import SinkLoadsPass
+from triton_xe.lowering.tiles.split_barriers import SplitBarriersPass
 
 Metadata = MutableMapping[str, Any]
 
@@ -74,6 +75,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         AllocateBuffersPass,
         InsertBarriersPass,
         ConvertToXeTilePass,
+        SplitBarriersPass,
     )),
     ("xegpu", (
         LowerKernelFunctionsPass,

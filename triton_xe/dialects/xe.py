@@ -132,9 +132,13 @@ class PrefetchedOp(FieldOp):
 
 
 class HalfBarrierOp(FieldOp, ABC):
-    """One half of the work-group's barrier, or of the named barrier with a number."""
+    """One half of the work-group's barrier, or of the named barrier with a number.
+
+    One that is `xe.unordered` orders no memory.
+    """
 
     number = opt_prop_def(IntegerAttr)
+    unordered = opt_prop_def(UnitAttr, prop_name="xe.unordered")
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "attr-dict"
 

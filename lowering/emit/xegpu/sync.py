@@ -116,7 +116,8 @@ def lower_barrier_arrive(em: Emitter, op: xe.BarrierArriveOp) -> None:
                 [I8(op.number.value.data), I16(BOTH), subgroups, subgroups])
         return
     em.has_arrived = True
-    em.call(spirv.BARRIER_ARRIVE, [I32(WORK_GROUP), I32(WORK_GROUP), I32(RELEASE_ALL)])
+    order = RELEASE_ALL if op.unordered is None else 0
+    em.call(spirv.BARRIER_ARRIVE, [I32(WORK_GROUP), I32(WORK_GROUP), I32(order)])
 
 
 @lowers(xe.BarrierWaitOp)
@@ -127,7 +128,8 @@ def lower_barrier_wait(em: Emitter, op: xe.BarrierWaitOp) -> None:
         _fence_all(em, ACQUIRE_ALL)
         return
     em.has_arrived = False
-    em.call(spirv.BARRIER_WAIT, [I32(WORK_GROUP), I32(WORK_GROUP), I32(ACQUIRE_ALL)])
+    order = ACQUIRE_ALL if op.unordered is None else 0
+    em.call(spirv.BARRIER_WAIT, [I32(WORK_GROUP), I32(WORK_GROUP), I32(order)])
 
 
 def _fence_all(em: Emitter, semantics: int) -> None:

@@ -160,3 +160,16 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
 def test_loops_stay_short(name: str, device: str, bar: int) -> None:
     figures = loops.figures(name, device)
     assert (figures.hot_loop.instructions <= bar, figures.spill_size) == (True, 0)
+
+
+@pytest.mark.parametrize(("device", "more"), [("bmg", 4), ("pvc", 8)])
+def test_a_split_barrier_costs_few_instructions(device: str, more: int) -> None:
+    """And no fence: it keeps subgroups together, and orders nothing."""
+    name, found = "matmul example", {}
+    for together in (False, True):
+        kernel = loops.compiled(name, device, split_barriers=together)
+        native = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
+        found[together] = assembly.read(next(iter(native.asm.values()))).hot_loop
+    assert found[True].barriers == 1
+    assert found[True].fences == 0
+    assert found[True].instructions <= found[False].instructions + more

@@ -1,0 +1,75 @@
+"""Pass split-barriers: the subgroups of a work-group go through a K loop together, if asked to.
+
+    scf.for ... { load, load, tile_mma }
+ -> scf.for ... { xe.barrier_arrive ; load, load, tile_mma ; xe.barrier_wait }
+
+What one subgroup loads is then still in the L1 cache when its neighbours ask for it.  The barrier
+orders no memory, and a subgroup waits for the others only when its own products are on their way.
+A loop gets one if it does nothing but load tiles and multiply them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
+from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects import xe, xetile
+from triton_xe.lowering.module_facts import module_warps, remark
+from triton_xe.lowering.rewriting import all_of, last_of
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+FEWEST_SUBGROUPS = 8
+"""In smaller work-groups few subgroups load the same."""
+_TILES = (xetile.LoadTileOp, xetile.TileMmaOp, xetile.UpdateTileOffsetOp, xetile.PrefetchTileOp,
+          scf.YieldOp)
+
+
+@dataclass(frozen=True)
+class SplitBarriersPass(TargetedPass):
+    """With `split_barriers`, subgroups of large work-groups meet in each pass of a K loop."""
+
+    name: ClassVar = "split-barriers"
+    split_barriers: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.split_barriers:
+            return
+        subgroups = module_warps(op)
+        for loop in all_of(op, scf.ForOp):
+            if not any(isinstance(inner, xetile.TileMmaOp) for inner in loop.body.block.ops):
+                continue
+            reason = _against(loop, subgroups)
+            if reason:
+                remark(loop, f"no split barrier: {reason}")
+                continue
+            _meet(loop)
+            remark(loop, f"a split barrier of {subgroups} subgroups in each pass: a message and a"
+                         " wait more")
+
+
+def _against(loop: scf.ForOp, subgroups: int) -> str | None:
+    """Why the subgroups should, or could, not meet in a loop."""
+    if subgroups < FEWEST_SUBGROUPS:
+        return f"{subgroups} subgroups are fewer than {FEWEST_SUBGROUPS}"
+    other = next((op.name for op in loop.body.block.ops if not _is_plain(op)), None)
+    return other and f"the loop does more than load tiles and multiply: {other}"
+
+
+def _is_plain(op: Operation) -> bool:
+    """Whether an operation moves, loads or multiplies tiles, or computes scalars."""
+    scalars = op.dialect_name() == "arith" and not any(
+        isinstance(value.type, TensorType) for value in op.results)
+    return scalars or isinstance(op, _TILES)
+
+
+def _meet(loop: scf.ForOp) -> None:
+    body, alone = loop.body.block, {"xe.unordered": UnitAttr()}
+    Rewriter.insert_op(xe.BarrierArriveOp.create(properties=alone), InsertPoint.at_start(body))
+    Rewriter.insert_op(
+        xe.BarrierWaitOp.create(properties=alone), InsertPoint.before(last_of(body)))
