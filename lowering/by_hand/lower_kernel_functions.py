@@ -7,6 +7,7 @@
     memref.subview and static offsets of memrefs    ->  tt.addptr
     gpu.block_id, gpu.grid_dim, gpu.subgroup_id     ->  tt.get_program_id, ..., xe.warp_id
     memref.alloca() : memref<256xf32, 3>            ->  an offset into shared local memory
+    ops of the dialect `vector`                     ->  see `decompose_vectors`
 
 The attribute `xe.subgroups` of a function is the number of subgroups of its work-group (1 unless
 it is given), `xe.slm_bytes` the shared local memory that addresses of memory_scope = slm count in.
@@ -45,6 +46,7 @@ from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
+from triton_xe.lowering.by_hand.decompose_vectors import ACCESSES, decompose_vectors, lower_access
 from triton_xe.lowering.module_facts import WARPS, module_warps
 from triton_xe.lowering.surfaces.affine import integer_attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -62,12 +64,12 @@ class LowerKernelFunctionsPass(TargetedPass):
     name: ClassVar = "lower-kernel-functions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        self.device(op)
+        device = self.device(op)
         found = {module_warps(op)} if WARPS in op.attributes else set()
         for function in list(op.body.block.ops):
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 found.add(subgroups_of(function))
-                _function(function)
+                decompose_vectors(_function(function), device)
         if len(found) > 1:
             raise UnsupportedError(
                 f"the kernels of one module have different numbers of subgroups ({sorted(found)});"
@@ -84,7 +86,7 @@ def subgroups_of(function: Operation) -> int:
     return held or 1
 
 
-def _function(old: func.FuncOp) -> None:
+def _function(old: func.FuncOp) -> FuncOp:
     body = old.detach_region(0)
     for arg in list(body.block.args):
         if isinstance(arg.type, MemRefType):
@@ -127,6 +129,7 @@ def _function(old: func.FuncOp) -> None:
                 " memref.alloca, not both"
             )
         made.attributes[SLM_BYTES] = IntegerAttr(slm, i32)
+    return made
 
 
 def _argument(value: SSAValue, kind: MemRefType[Any]) -> None:
@@ -179,6 +182,9 @@ def _memref(address: SSAValue, kind: MemRefType[Any], offset: int) -> None:
             )
         elif isinstance(op, memref.SubviewOp):
             _subview(op, kind, offset)
+            continue
+        elif isinstance(op, ACCESSES):
+            lower_access(op, address, kind, "global")
             continue
         else:
             continue
@@ -268,6 +274,9 @@ def _allocate(op: memref.AllocaOp, used: int) -> int:
         )
     base = arith.ConstantOp(IntegerAttr(used, i64))
     Rewriter.insert_op(base, InsertPoint.before(op))
+    for use in list(op.memref.uses):
+        if isinstance(use.operation, ACCESSES):
+            lower_access(use.operation, base.result, kind, "slm")
     op.memref.replace_all_uses_with(base.result)
     Rewriter.erase_op(op)
     if kind.get_strides() != MemRefType.strides_for_shape(kind.get_shape()) or kind.get_offset():

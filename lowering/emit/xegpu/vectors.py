@@ -6,6 +6,7 @@ convert-xetile-to-xegpu wrote hold fragments as `FragmentValue` instead.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -34,8 +35,14 @@ from triton_xe.lowering.emit.xegpu.spreads import spread_of
 
 
 def in_fragments(em: Emitter) -> bool:
-    """Whether the function holds its vectors as operands of instructions (from XeTile)."""
+    """Whether the function holds its tiles as operands of instructions (from XeTile)."""
     return FRAGMENTS in em.source.attributes
+
+
+def is_fragment(em: Emitter, value: SSAValue) -> bool:
+    """Whether a value is such an operand, whose type has two dimensions."""
+    kind = value.type
+    return in_fragments(em) and isinstance(kind, VectorType) and kind.get_num_dims() > 1
 
 
 # -- registers ------------------------------------------------------------------------------------
@@ -63,6 +70,9 @@ def register_count(kind: Attribute, spread: Spread) -> int:
     assert isinstance(kind, VectorType)
     _, per = held_type(kind, spread)
     return max(1, spread.registers(prod(kind.get_shape())) // per)
+
+
+_WIDTHS = (8, 4, 3, 2)
 
 
 class Image(Registers):
@@ -173,7 +183,7 @@ def _cast(em: Emitter, value: ir.Value, into: ir.Type) -> ir.Value:
 def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
     """An element-wise op on vectors: on registers, or on the fragments of instructions."""
     (result,) = op.results
-    if in_fragments(em):
+    if is_fragment(em, result):
         operands = [em.get(v) for v in op.operands]
         count = prod(result.type.get_shape())  # type: ignore[attr-defined]
         flat = [fragment_elements(em, held, v.type) if isinstance(held, FragmentValue)
@@ -186,10 +196,10 @@ def vector_elementwise(em: Emitter, op: Operation, write: Any) -> None:
     if all(isinstance(h, Splat) for h in held):
         em.bind(result, Splat(count, write(*(h.scalar for h in held))))  # type: ignore[attr-defined]
         return
-    lead = next(h for h in held if not isinstance(h, Splat))
-    operands = [_like(em, h, lead) for h in held]
+    width = _even_width(next(h for h in held if not isinstance(h, Splat)))
+    operands = [_like(em, h, width) for h in held]
     em.bind(result, Registers(
-        count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)), lead.width,
+        count, kind, lambda i: write(*(h.chunk(em, i) for h in operands)), width,
         lambda i: [part for h in operands for part in h.parts(i)]))
 
 
@@ -198,11 +208,17 @@ def _as_registers(em: Emitter, value: SSAValue, count: int) -> Registers:
     return held if isinstance(held, Registers) else Splat(count, held)
 
 
-def _like(em: Emitter, held: Registers, lead: Registers) -> Registers:
-    """The registers in chunks as wide as those of `lead`."""
-    if held.width == lead.width and not (isinstance(held, Splat)):
+def _even_width(held: Registers) -> int:
+    """A width of chunks that LLVM's SPIR-V target has vectors of for every operation."""
+    if set(chunk_sizes(held)) <= {1, *_WIDTHS}:
+        return held.width
+    return next((w for w in _WIDTHS if held.count % w == 0), 1)
+
+
+def _like(em: Emitter, held: Registers, width: int) -> Registers:
+    """The registers in chunks of `width`."""
+    if held.width == width and not isinstance(held, Splat):
         return held
-    width = lead.width
     if isinstance(held, Splat):
         return Registers(held.count, held.kind, lambda _: em.splat(held.scalar, width), width)
     return Registers(held.count, held.kind, lambda i: em.pack(
@@ -213,7 +229,7 @@ def _like(em: Emitter, held: Registers, lead: Registers) -> Registers:
 def vector_constant(em: Emitter, op: Operation, held: DenseIntOrFPElementsAttr[Any]) -> None:
     """Bind a constant vector."""
     (result,) = op.results
-    if in_fragments(em):
+    if is_fragment(em, result):
         em.bind(result, fragment_constant(em, result.type, held.get_values()[0]))
         return
     assert isinstance(result.type, VectorType)
@@ -287,6 +303,59 @@ def lower_shape_cast(em: Emitter, op: vector_ext.ShapeCastOp) -> None:
     em.bind(op.result, held)
 
 
+@lowers(vector_ext.PermuteOp)
+def lower_permute(em: Emitter, op: vector_ext.PermuteOp) -> None:
+    """Registers from registers; what comes from another lane by a shuffle."""
+    spreads, target = [spread_of(em, v) for v in op.sources], spread_of(em, op.result)
+    if {s.own for s in spreads} != {target.own}:
+        raise UnsupportedError(f"{op.name}: a fragment becomes a whole vector")
+    kind, per = held_type(op.result.type, target)
+    if per > 1:
+        raise UnsupportedError(f"{op.name} of {op.result.type}: elements of 8 bits or more")
+    held: list[ir.Value] = []
+    slots: list[tuple[int, int]] = []
+    for value, spread in zip(op.sources, spreads, strict=True):
+        assert isinstance(value.type, VectorType)
+        places = map(spread.slot, range(prod(value.type.get_shape())))
+        slots += [(len(held) + register, lane) for register, lane in places]
+        registers = em.registers(value)
+        held += [registers.register(em, r) for r in range(registers.count)]
+    rows = defaultdict[int, dict[int, tuple[int, int]]](dict)
+    for p, origin in enumerate(op.origins.get_values()):
+        register, lane = target.slot(p)
+        if origin >= 0:
+            rows[register][lane] = slots[origin]
+    em.bind(op.result, from_list(em, kind, [
+        _gathered(em, held, kind, rows[r], target)
+        for r in range(register_count(op.result.type, target))]))
+
+
+def _gathered(
+    em: Emitter, held: Sequence[ir.Value], kind: ir.Type, row: dict[int, tuple[int, int]],
+    target: Spread,
+) -> ir.Value:
+    """One register from (register, lane) of each lane; zero in other lanes."""
+    if target.own:
+        return held[row[0][0]] if row else ir.Constant(kind, None)
+    value: ir.Value | None = None if len(row) == target.lanes else ir.Constant(kind, None)
+    for register in sorted({r for r, _ in row.values()}):
+        lanes = {lane: at for lane, (r, at) in row.items() if r == register}
+        part = held[register]
+        if any(lane != at for lane, at in lanes.items()):
+            table = sum(at << (4 * lane) for lane, at in lanes.items())
+            place = em.b.shl(em.b.zext(em.lane_id(), I64), I64(2))
+            index = em.b.and_(em.b.trunc(em.b.lshr(I64(table), place), I32), I32(15))
+            part = from_lane(em, part, index)
+        if value is None:
+            value = part
+            continue
+        mask = em.b.lshr(I32(sum(1 << lane for lane in lanes)), em.lane_id())
+        here = em.b.icmp_unsigned("!=", em.b.and_(mask, I32(1)), I32(0))
+        value = em.b.select(here, part, value)
+    assert value is not None
+    return value
+
+
 @lowers(vector.BitcastOp)
 def lower_vector_bitcast(em: Emitter, op: vector.BitcastOp) -> None:
     kind, _ = held_type(op.result.type, spread_of(em, op.result))
@@ -296,7 +365,7 @@ def lower_vector_bitcast(em: Emitter, op: vector.BitcastOp) -> None:
 @lowers(vector.BroadcastOp)
 def lower_broadcast(em: Emitter, op: vector.BroadcastOp) -> None:
     result, source = op.vector, em.get(op.source)
-    if in_fragments(em) and isinstance(source, ir.Value):
+    if is_fragment(em, result) and isinstance(source, ir.Value):
         size = prod(result.type.get_shape())
         em.bind(result, fragment_value(em, em.splat(source, size), result.type))
         return

@@ -67,3 +67,20 @@ func.func @k() {
 func.func @k() attributes {xe.subgroups = 8 : i32} {
   func.return
 }
+
+// -----
+// Vector accesses are those of 16 work-items each; what is not theirs is masked.
+// CHECK: tt.func public @k(%[[M:.*]]: !tt.ptr<f32>
+// CHECK: tt.addptr %[[M]]
+// CHECK-COUNT-2: xegpu.load_gather
+// CHECK: vector.permute %{{.*}} {origins = array<i64: 0, 5, 10, 15, 1, 6, 11, 16, 2, 7
+// CHECK-COUNT-2: xegpu.store_scatter
+// CHECK-NOT: vector.load
+func.func @k(%m: memref<?xf32>, %i: index) {
+  %v = vector.load %m[%i] : memref<?xf32>, vector<20xf32>
+  %w = vector.shape_cast %v : vector<20xf32> to vector<4x5xf32>
+  %t = vector.transpose %w, [1, 0] : vector<4x5xf32> to vector<5x4xf32>
+  %u = vector.shape_cast %t : vector<5x4xf32> to vector<20xf32>
+  vector.store %u, %m[%i] : memref<?xf32>, vector<20xf32>
+  func.return
+}

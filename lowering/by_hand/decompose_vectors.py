@@ -1,0 +1,335 @@
+"""The dialect `vector` next to XeGPU and XeTile, in terms of what instructions do.
+
+    vector.load, store, gather, scatter  ->  xegpu.create_tdesc, load_gather, store_scatter
+    vector.transpose, extract_strided_slice
+                                         ->  vector.permute
+    vector.reduction, multi_reduction    ->  halves by vector.permute, added up by arith
+    vector.contract                      ->  xetile.tile_mma next to tiles, xegpu.dpas where its
+                                             shape is the instruction's, else a sum by vector.fma
+
+A load or store of more elements than an instruction has work-items is several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from triton_xe.dialects import xegpu, xetile
+from triton_xe.dialects.arith_ext import ExtFOp, ExtSIOp, IndexCastOp, SelectOp
+from triton_xe.dialects.tt.ops import AddPtrOp
+from triton_xe.dialects.vector_ext import (
+    ContractOp,
+    ExtractStridedSliceOp,
+    GatherOp,
+    MultiReductionOp,
+    PermuteOp,
+    ScatterOp,
+    ShapeCastOp,
+    StepOp,
+    TransposeOp,
+    element_of,
+    numbers,
+    vector_shape,
+)
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.rewriting import all_of
+
+WORK_ITEMS = 16
+"""Entries of one scattered descriptor."""
+_INTEGERS: dict[str, type[Operation]] = {
+    "add": arith.AddiOp, "mul": arith.MuliOp, "and": arith.AndIOp, "or": arith.OrIOp,
+    "xor": arith.XOrIOp, "minsi": arith.MinSIOp, "maxsi": arith.MaxSIOp, "minui": arith.MinUIOp,
+    "maxui": arith.MaxUIOp,
+}
+_FLOATS: dict[str, type[Operation]] = {
+    "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp,
+    "maxnumf": arith.MaxnumfOp, "minimumf": arith.MinimumfOp, "maximumf": arith.MaximumfOp,
+}
+
+
+Pick = TransposeOp | ExtractStridedSliceOp
+
+
+class _Before:
+    """Writes operations in front of one."""
+
+    def __init__(self, op: Operation) -> None:
+        self.op = op
+        self._at = InsertPoint.before(op)
+
+    def put(self, made: Operation) -> SSAValue:
+        made.location = self.op.location
+        Rewriter.insert_op(made, self._at)
+        return made.results[0] if made.results else self.op.operands[0]
+
+    def constant(self, kind: VectorType[Any], values: Sequence[int]) -> SSAValue:
+        return self.put(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, values)))
+
+    def permuted(
+        self, value: SSAValue, origins: Sequence[int], shape: Sequence[int] | None = None
+    ) -> SSAValue:
+        """Elements of a vector by number, as a vector of `shape`."""
+        kind = VectorType(element_of(value), [len(origins)] if shape is None else shape)
+        if list(origins) != list(range(prod(vector_shape(value)))):
+            return self.put(PermuteOp([value], origins, kind))
+        return value if value.type == kind else self.put(ShapeCastOp(value, kind))
+
+    def combined(self, how: str, left: SSAValue, right: SSAValue) -> SSAValue:
+        floats = isinstance(element_of(left), AnyFloat)
+        made = (_FLOATS if floats else _INTEGERS).get(how)
+        if made is None:
+            raise UnsupportedError(f"{self.op.name} <{how}> of {element_of(left)}")
+        return self.put(made.create(operands=[left, right], result_types=[left.type]))
+
+    def replace(self, value: SSAValue) -> None:
+        Rewriter.replace_op(self.op, [], [value])
+
+
+def decompose_vectors(function: Operation, device: Target) -> None:
+    """Everything but accesses to memrefs, which `lower_access` replaces."""
+    picks: list[Pick] = all_of(function, TransposeOp, ExtractStridedSliceOp)
+    for op in picks:
+        _pick(op)
+    tiles = any(isinstance(op, tuple(xetile.XeTile.operations)) for op in function.walk())
+    for contract in all_of(function, ContractOp):
+        _contract(contract, device, tiles)
+    for reduction in all_of(function, vector.ReductionOp):
+        _reduction(reduction)
+    for several in all_of(function, MultiReductionOp):
+        _multi_reduction(several)
+
+
+# -- elements in another order --------------------------------------------------------------------
+
+
+def _flat(position: Sequence[int], shape: Sequence[int]) -> int:
+    """The number of an element, counted row by row."""
+    flat = 0
+    for p, size in zip(position, shape, strict=True):
+        flat = flat * size + p
+    return flat
+
+
+def _pick(op: Pick) -> None:
+    shape = vector_shape(op.vector)
+    if isinstance(op, TransposeOp):
+        order = numbers(op.permutation)
+        positions: Iterable[Sequence[int]] = (
+            [at[order.index(d)] for d in range(len(shape))]
+            for at in product(*(range(shape[d]) for d in order)))
+    else:
+        positions = product(*op.box)
+    before = _Before(op)
+    origins = [_flat(p, shape) for p in positions]
+    before.replace(before.permuted(op.vector, origins, vector_shape(op.result)))
+
+
+# -- sums and products ----------------------------------------------------------------------------
+
+
+def _reduction(op: vector.ReductionOp) -> None:
+    before, size = _Before(op), prod(vector_shape(op.vector))
+    found = _scalar(before, _folded(before, str(op.kind.data), op.vector, size, 1))
+    before.replace(found if op.acc is None else before.combined(str(op.kind.data), op.acc, found))
+
+
+def _multi_reduction(op: MultiReductionOp) -> None:
+    shape, kept, how = vector_shape(op.source), op.kept, str(op.kind.data)
+    gone = [d for d in range(len(shape)) if d not in kept]
+    before = _Before(op)
+    origins = [_flat([at[[*gone, *kept].index(d)] for d in range(len(shape))], shape)
+               for at in product(*(range(shape[d]) for d in (*gone, *kept)))]
+    each = prod(shape[d] for d in kept)
+    slices = before.permuted(op.source, origins)
+    found = _folded(before, how, slices, len(origins) // each, each)
+    found = _as(before, found, op.dest.type)
+    before.replace(before.combined(how, found, op.acc))
+
+
+def _folded(before: _Before, how: str, value: SSAValue, count: int, each: int) -> SSAValue:
+    """`count` runs of `each` elements, combined to one run by halves."""
+    rest: list[SSAValue] = []
+    while count > 1:
+        half = count // 2
+        if count % 2:
+            rest.append(before.permuted(value, range(2 * half * each, count * each)))
+        low = before.permuted(value, range(half * each))
+        high = before.permuted(value, range(half * each, 2 * half * each))
+        value, count = before.combined(how, low, high), half
+    for odd in rest:
+        value = before.combined(how, value, odd)
+    return value
+
+
+def _scalar(before: _Before, value: SSAValue) -> SSAValue:
+    made = vector.ExtractOp.create(
+        operands=[value], result_types=[element_of(value)],
+        properties={"static_position": DenseArrayBase.from_list(i64, [0])})
+    return before.put(made)
+
+
+def _as(before: _Before, value: SSAValue, kind: Attribute) -> SSAValue:
+    """The elements as a vector of another shape, or the only one."""
+    if not isinstance(kind, VectorType):
+        return _scalar(before, value)
+    return value if value.type == kind else before.put(ShapeCastOp(value, kind))
+
+
+def _contract(op: ContractOp, device: Target, tiles: bool) -> None:
+    if op.kind is not None and op.kind.data != "add":
+        raise UnsupportedError(f"vector.contract <{op.kind.data}>: only sums of products")
+    before, (left, right, result) = _Before(op), op.maps
+    if len(result) == 2 and (left[:1] + right[1:], left[1:]) == (result, right[:1]):
+        made = _as_product(before, op, device, tiles)
+        if made is not None:
+            before.replace(before.put(made))
+            return
+    if tiles:
+        raise UnsupportedError(
+            "vector.contract of tiles is a product MxK . KxN; transpose when they are loaded")
+    sizes, kind = op.sizes, op.result.type
+    inner = [d for d in sizes if d not in result]
+    places = list(product(*(range(sizes[d]) for d in result)))
+    total = op.acc
+    if not isinstance(kind, VectorType):
+        total = before.put(vector.BroadcastOp.create(
+            operands=[total], result_types=[VectorType(kind, [1])]))
+    for at in product(*(range(sizes[d]) for d in inner)):
+        factors = []
+        for value, dims in ((op.lhs, left), (op.rhs, right)):
+            known = [{**dict(zip(result, p, strict=True)), **dict(zip(inner, at, strict=True))}
+                     for p in places]
+            origins = [_flat([k[d] for d in dims], vector_shape(value)) for k in known]
+            picked = before.permuted(value, origins, vector_shape(total))
+            factors.append(_extended(before, picked, element_of(total)))
+        total = _plus_product(before, factors[0], factors[1], total)
+    before.replace(_as(before, total, kind))
+
+
+def _as_product(
+    before: _Before, op: ContractOp, device: Target, tiles: bool
+) -> Operation | None:
+    """The same as one instruction, or one op of tiles."""
+    if tiles:
+        return xetile.TileMmaOp(a=op.lhs, b=op.rhs, acc=op.acc)
+    if vector_shape(op.rhs)[1] != device.dpas_execution_size or not _is_dpas(op):
+        return None
+    own: dict[str, Any] = {  # which may keep its operands otherwise in the lanes
+        name: before.put(PermuteOp([value], range(prod(vector_shape(value))), value.type))
+        for name, value in (("a", op.lhs), ("b", op.rhs), ("acc", op.acc))}
+    return xegpu.DpasOp(**own)
+
+
+def _is_dpas(op: ContractOp) -> bool:
+    made = xegpu.DpasOp(a=op.lhs, b=op.rhs, acc=op.acc)
+    try:
+        made.verify_()
+    except VerifyException:
+        return False
+    finally:
+        made.erase()
+    return True
+
+
+def _extended(before: _Before, value: SSAValue, element: Attribute) -> SSAValue:
+    if element_of(value) == element:
+        return value
+    kind = VectorType(element, vector_shape(value))
+    made = ExtFOp if isinstance(element, AnyFloat) else ExtSIOp
+    return before.put(made(value, kind))
+
+
+def _plus_product(before: _Before, a: SSAValue, b: SSAValue, total: SSAValue) -> SSAValue:
+    if isinstance(element_of(total), AnyFloat):
+        return before.put(vector.FMAOp(a, b, total))
+    return before.combined("add", total, before.combined("mul", a, b))
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+Access = vector.LoadOp | vector.StoreOp | GatherOp | ScatterOp
+ACCESSES = (vector.LoadOp, vector.StoreOp, GatherOp, ScatterOp)
+
+
+def lower_access(op: Access, address: SSAValue, kind: MemRefType[Any], scope: str) -> None:
+    """An access to a memref, whose first element is at `address`, as those of work-items."""
+    before = _Before(op)
+    value = op.vector if isinstance(op, vector.StoreOp) else op.value if isinstance(
+        op, ScatterOp) else op.result
+    shape, element = vector_shape(value), element_of(value)
+    if len(shape) != 1:
+        raise UnsupportedError(f"{op.name} of {value.type}: one dimension at a time")
+    base = _moved(before, address, kind, op.indices, scope)
+    count = shape[0]
+    if isinstance(op, GatherOp | ScatterOp):
+        places, mask = op.index_vec, op.mask
+    else:
+        places = before.put(StepOp.create(result_types=[VectorType(IndexType(), shape)]))
+        mask = before.constant(VectorType(i1, shape), [1] * count)
+    desc = xegpu.tensor_desc((WORK_ITEMS,), element, memory_scope=scope, scattered=True)
+    parts = []
+    for first in range(0, count, WORK_ITEMS):
+        here = [p if p < count else -1 for p in range(first, first + WORK_ITEMS)]
+        at = before.put(xegpu.CreateTdescOp(
+            base=base, offsets=before.permuted(places, here), desc_type=desc))
+        given: dict[str, Any] = {"desc": at, "mask": before.permuted(mask, here)}
+        if isinstance(op, vector.StoreOp | ScatterOp):
+            before.put(xegpu.StoreScatterOp(value=before.permuted(value, here), **given))
+        else:
+            loaded = VectorType(element, [WORK_ITEMS])
+            parts.append(before.put(xegpu.LoadGatherOp(value_type=loaded, **given)))
+    if not parts:
+        Rewriter.erase_op(op)
+        return
+    found = parts[0] if value.type == parts[0].type else before.put(
+        PermuteOp(parts, range(count), value.type))
+    if isinstance(op, GatherOp):
+        found = before.put(SelectOp(mask, found, op.pass_thru))
+    before.replace(found)
+
+
+def _moved(
+    before: _Before, address: SSAValue, kind: MemRefType[Any], indices: Sequence[SSAValue],
+    scope: str,
+) -> SSAValue:
+    """The address of the element that the indices name."""
+    strides = kind.get_strides() or ()
+    if len(strides) != len(indices) or {None, DYNAMIC_INDEX} & set(strides) or strides[-1:] not in (
+            (), (1,)):
+        raise UnsupportedError(
+            f"{before.op.name}: the strides of {kind} are not known, or the last one is not 1")
+    element = kind.element_type
+    bits = element.bitwidth if isinstance(element, FixedBitwidthType) else bit_width(element)
+    size = 1 if scope == "global" else bits // 8
+    for index, stride in zip(indices, strides, strict=True):
+        wide = before.put(IndexCastOp(index, i64))
+        scale = before.put(arith.ConstantOp(IntegerAttr(int(stride or 0) * size, i64)))
+        step = before.put(arith.MuliOp(wide, scale))
+        address = before.put(AddPtrOp.create(
+            operands=[address, step], result_types=[address.type],
+        ) if scope == "global" else arith.AddiOp(address, step))
+    return address
