@@ -39,14 +39,14 @@ from triton_xe.lowering.emit.tensors import (
 from triton_xe.lowering.emit.tensors.exchange import settle_slm
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.lowering.emit.xegpu import messages, scattered, sync
+from triton_xe.lowering.emit.xegpu import messages, scalar, scattered, sync
 from triton_xe.lowering.rewriting import functions
 from triton_xe.lowering.spirv.legality import check_written
 
 _TABLES = (
     arithmetic, atomics, calls, control, convert, debug, dot, fp4, gather, histogram,
     inline_assembly, libdevice, map_elementwise, maths, memory, reduce, scan, shape, shared,
-    messages, scattered, sync,
+    messages, scalar, scattered, sync,
 )
 TRIPLE = "spirv64-unknown-unknown"
 

@@ -274,12 +274,23 @@ def test_result_that_is_named_again_is_renamed() -> None:
     assert line.startswith("%c_3 = xegpu.dpas %a, %b, %c_2 :")
 
 
+def test_scalar_accesses_of_any_type_are_of_f32(ctx: Context) -> None:
+    text = """%r = XeGPU.load_scalar %base, %offset, %mask, %mask_val:
+                             uint64, uint64, i1, any, into any
+XeGPU.store_scalar %r, %base, %offset, %mask:
+                         any, uint64, uint64, i1"""
+    made = normalized(text)
+    assert "xegpu.load_scalar %base, %offset, %mask, %mask_val : ui64, ui64, i1, f32 -> f32" in (
+        made.text)
+    assert len(made.notes) == 2
+    read(ctx, text)
+
+
 REFUSED = [
     ("XeGPU.prefetch_nd %t: tensor_desc<8x16xbf16, #gone>", "names #gone but does not define it"),
     ("XeGPU.load_nd %t, %u: tensor_desc<8x16xbf16> into vector<8x16xbf16>", "2 operands but 1"),
     ("XeTile.update_tile_offset %tile", "operands or types are missing: XeTile.update_tile"),
     ("total = 4", "not an op of XeTile or XeGPU: total = 4"),
-    ("XeGPU.store_scalar %value, %base, %offset, %mask: any, uint64, uint64, i1", "store_scatter"),
     (
         "%at = XeGPU.load_2D %block_a VNNI_AXIS = 0 tile<8x16xbf16> into vector<8x16xbf16>",
         "xegpu.load_2D with VNNI_AXIS gives a 3D vector",

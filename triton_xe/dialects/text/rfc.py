@@ -233,10 +233,6 @@ _NAMES = {
     "creat_nbarrier": "alloc_nbarrier", "update_offsets": "update_offset",
     "load_2D": "load_nd", "store_2D": "store_nd", "prefetch_2D": "prefetch_nd",
 }  # fmt: skip
-_REPLACED = {
-    "load_scalar": "create_tdesc and load_gather",
-    "store_scalar": "create_tdesc and store_scatter",
-}
 _FIRST_XEGPU = ("load_2D", "store_2D", "prefetch_2D", "init_tile")
 
 
@@ -245,8 +241,10 @@ def _fix(statement: Statement) -> tuple[Statement, ...]:
     dialect, name = statement.op.split(".")
     if dialect.lower() not in ("xegpu", "xetile"):
         return (statement,)
-    if name in _REPLACED:
-        raise UnsupportedError(f"{statement.op} is of the first XeGPU; use {_REPLACED[name]}")
+    if name in ("load_scalar", "store_scalar"):
+        types = tuple("f32" if type_ == "any" else type_ for type_ in statement.types)
+        result = "f32" if statement.result_type == "any" else statement.result_type
+        statement = replace(statement, types=types, result_type=result)
     if name in ("load_1d", "store_1d"):
         return _as_1d_block(statement)
     if name in _FIRST_XEGPU and (dialect != "XeTile" or name.endswith("2D")):

@@ -31,8 +31,8 @@ Operands
 - `atomic_rmw` separates its kind by a comma, as in the table.
 - The first XeGPU, in the RFC that introduces XeTile, has other names: the test reads its init_tile,
   load_2D, store_2D and prefetch_2D as create_nd_tdesc, load_nd, store_nd and prefetch_nd (a
-  VNNI_AXIS that moves no data becomes a shape cast), load_1d and store_1d as 1D blocks.  Its
-  load_scalar and store_scalar, on values of type `any`, are refused with a hint.
+  VNNI_AXIS that moves no data becomes a shape cast), load_1d and store_1d as 1D blocks.  In its
+  load_scalar and store_scalar, the type `any` is read as f32.
 
 Rules
 - A 1D block must say boundary_check = false where it is created, as the text has it; the examples
@@ -79,7 +79,7 @@ from triton_xe.dialects.access_attributes import (
     tdesc_attr,
 )
 from triton_xe.dialects.text.assembly import ops_of
-from triton_xe.dialects.xegpu import dpas, nd, scattered, sync
+from triton_xe.dialects.xegpu import dpas, nd, scalar, scattered, sync
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
@@ -88,6 +88,7 @@ from triton_xe.dialects.xegpu.nd import (
     StoreNdOp,
     UpdateNdOffsetOp,
 )
+from triton_xe.dialects.xegpu.scalar import LoadScalarOp, StoreScalarOp
 from triton_xe.dialects.xegpu.scattered import (
     AtomicRmwOp,
     CreateTdescOp,
@@ -115,11 +116,13 @@ __all__ = [
     "InitNbarrierOp",
     "LoadGatherOp",
     "LoadNdOp",
+    "LoadScalarOp",
     "NbarrierArriveOp",
     "NbarrierWaitOp",
     "PrefetchNdOp",
     "PrefetchOp",
     "StoreNdOp",
+    "StoreScalarOp",
     "StoreScatterOp",
     "UpdateNdOffsetOp",
     "UpdateOffsetOp",
@@ -131,7 +134,7 @@ __all__ = [
 
 XeGPU = Dialect(
     "xegpu",
-    ops_of(vars(nd), vars(dpas), vars(scattered), vars(sync)),
+    ops_of(vars(nd), vars(dpas), vars(scalar), vars(scattered), vars(sync)),
     [
         TensorDescType, NbarrierType, SgMapAttr, TdescAttr, ScatteredAttr, CacheHintAttr,
         MemoryScopeAttr, FenceScopeAttr, MemoryKindAttr, AtomicKindAttr,

@@ -210,6 +210,29 @@ def test_vectors_next_to_tiles():
         compile_text(turned, "bmg")
 
 
+@LANES
+@pytest.mark.parametrize(("element", "kind"), [
+    ("f32", np.float32), ("f16", np.float16), ("i8", np.int8), ("i64", np.int64),
+])
+def test_single_values(target, element, kind):
+    x, out = RANDOM.integers(0, 100, 20).astype(kind), np.zeros(20, kind)
+    run_program(kernel(
+        f"%m: memref<20x{element}>, %o: i64, %x: index, %w: {element}, %c: i32", f"""
+  %one = arith.constant 1 : i32
+  %yes = arith.cmpi eq, %c, %one : i32
+  %no = arith.cmpi ne, %c, %one : i32
+  %five = arith.constant 5 : i64
+  %p = xegpu.load_scalar %m, %x, %yes, %w : memref<20x{element}>, index, i1, {element} -> {element}
+  %q = xegpu.load_scalar %m, %x, %no, %w : memref<20x{element}>, index, i1, {element} -> {element}
+  xegpu.store_scalar %p, %o, %x, %yes : {element}, i64, index, i1
+  xegpu.store_scalar %q, %o, %five, %yes : {element}, i64, i64, i1
+  xegpu.store_scalar %q, %o, %c, %no : {element}, i64, i32, i1"""),
+        [x, out, 7, 33, 1], target=target)
+    expected = np.zeros_like(out)
+    expected[7], expected[5] = x[7], 33
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_shared_local_memory():
     x, out = RANDOM.random(32).astype(np.float32), np.zeros(32, np.float32)
     run_program(kernel("%m: memref<?xf32>, %o: memref<?xf32>", f"""{ZERO}
@@ -228,11 +251,17 @@ def test_shared_local_memory():
      " vector<2x8xf32> to vector<2x8xf32>", "the slice leaves vector<2x8xf32>"),
     ("%t = vector.multi_reduction <and>, %v, %f [0] : vector<2x8xf32> to vector<8xf32>",
      "<and> of f32"),
+    ("xegpu.store_scalar %f, %m, %z, %b : vector<8xf32>, memref<?xf32>, index, i1",
+     "a value is a number"),
+    ("%l = memref.alloca() : memref<8xf32, 3>\n"
+     "xegpu.store_scalar %s, %l, %z, %b : f32, memref<8xf32, 3>, index, i1", "only global memory"),
     ("%t = vector.load %m[%z] : memref<?xf32>, vector<2x8xf32>", "one dimension at a time"),
     ("%t = vector.load %n[%z, %z] : memref<4x?xf32>, vector<8xf32>", "strides of .* not known"),
 ])
 def test_what_is_refused(line, message):
     text = kernel("%m: memref<?xf32>, %n: memref<4x?xf32>", f"""{ZERO}
+  %b = arith.constant 1 : i1
+  %s = arith.constant 0.0 : f32
   %f = arith.constant dense<0.0> : vector<8xf32>
   %v = arith.constant dense<0.0> : vector<2x8xf32>
   {line}""")
