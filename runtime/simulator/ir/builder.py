@@ -172,8 +172,8 @@ class Builder:
     # --- casts --------------------------------------------------------------------------------
 
     def cast(self, opcode: str, x: Operand, t: Type, flags: tuple[str, ...] = ()) -> Operand:
-        """Convert to type `t`; for a vector `t` may be that of the elements."""
-        if x.type.kind == "vec" != t.kind:
+        """Convert to type `t`; for a vector `t` may be that of the elements, but in a bitcast."""
+        if opcode != "bitcast" and x.type.kind == "vec" != t.kind:
             t = with_elements(x.type, t)
         return self.emit(Instruction(opcode, t, [x], flags=flags))
 
