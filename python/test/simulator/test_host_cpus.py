@@ -36,7 +36,7 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 from triton_xe.runtime.simulator.run.kernel_source import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MISS, NOTE, ROOM
-from triton_xe.runtime.simulator.widen import accesses, dpas_groups
+from triton_xe.runtime.simulator.widen import accesses, dpas_groups, maths, widener
 from triton_xe.runtime.simulator.widen.host import translate
 from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir
@@ -180,7 +180,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
     """Compiles a host module for arm64; returns the names that it leaves undefined."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    for module in (jit, dpas_groups, accesses):
+    for module in (jit, dpas_groups, accesses, maths, widener):
         monkeypatch.setattr(module, "host_cpu", lambda: ARM)
     jit._target_machine.cache_clear()
 

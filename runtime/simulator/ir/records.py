@@ -375,13 +375,18 @@ class Module:
         return tuple(map(int, re.findall(r"i\d+ (-?\d+)", self.metadata.get(number, ""))))
 
 
+def is_spelled(callee: str) -> bool:
+    """Whether what a call names stands there as it is: a pointer, or our own inline assembly."""
+    return callee[0] == "%" or callee.startswith(f"{ASSEMBLY} ")
+
+
 def undefined_calls(functions: Sequence[Function]) -> dict[str, Instruction]:
     """Functions that are called and not among these, with one of the calls."""
     own = {f.name for f in functions}
     found: dict[str, Instruction] = {}
     for function in functions:
         for i in function.instructions():
-            if i.opcode == "call" and i.callee not in own and i.callee[0] != "%":
+            if i.opcode == "call" and i.callee not in own and not is_spelled(i.callee):
                 found.setdefault(i.callee, i)
     return found
 

@@ -16,6 +16,7 @@ from triton_xe.runtime.simulator.ir.records import (
     CASTS,
     Instruction,
     Operand,
+    is_spelled,
     quoted,
 )
 from triton_xe.runtime.simulator.ir.tokens import Line
@@ -253,7 +254,7 @@ def _write_call(i: Instruction) -> str:
             f"{o.type.text} align {n} {o.text}" if n else f"{o.type.text} {o.text}"
             for o, n in zip(i.operands, i.aligns, strict=True)
         ])
-    callee = i.callee if i.callee[0] == "%" else "@" + quoted(i.callee)
+    callee = i.callee if is_spelled(i.callee) else "@" + quoted(i.callee)
     attributes = f" {i.attributes}" if i.attributes else ""
     return f"{attributes} {i.type.text} {callee}({arguments})"
 

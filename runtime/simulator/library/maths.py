@@ -17,6 +17,9 @@ from triton_xe.runtime.simulator.ir.values import Term, Value, Writer
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, vector_math_symbol
 
+SHORT = frozenset("exp exp2 exp10 log log2 log10".split())
+"""Of fp32 these are short enough to stand where they are called."""
+
 
 def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
     """`<S x T> xe.math.<name>.<type>.<S>(<S x T> ...)`."""

@@ -28,6 +28,11 @@ class HostCpu:
         return 32 if self.has("avx2") else 16
 
     @property
+    def float_bank(self) -> str:
+        """The register class of a number in floating point, as inline assembly spells it."""
+        return "x" if self.triple.startswith("x86_64") else "w"
+
+    @property
     def vector_registers(self) -> int:
         return 16 if self.triple.startswith("x86_64") and not self.has("avx512f") else 32
 

@@ -12,6 +12,7 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import VOID, Operand, Type, constant, vector, zero
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+from triton_xe.runtime.simulator.widen.ahead import ask_ahead
 from triton_xe.runtime.simulator.widen.values import Pieces, Uniform, Value, Wide, contiguous_start
 from triton_xe.runtime.simulator.widen.widener import Widener
 
@@ -26,25 +27,22 @@ def lane_major(w: Widener, x: Operand, t: Type, to_lanes: bool) -> Operand:
     return w.b.shuffle(x, None, [lane * n + e for e in range(n) for lane in range(s)])
 
 
-def _memory_mask(w: Widener, x: Operand, t: Type) -> Operand:
-    """The mask of the lanes in memory order."""
-    n, s = t.lanes, w.lanes
-    if n == 1:
-        return x
-    if x.is_splat and x.elements:
-        return constant(vector(n * s, ir.I1), x.elements[0].text)
-    return w.b.shuffle(x, None, [lane for lane in range(s) for _ in range(n)])
-
-
 def load_value(
-    w: Widener, pointer: Value, t: Type, mask: Value | None, fallback: Value | None
+    w: Widener, pointer: Value, t: Type, mask: Value | None, fallback: Value | None,
+    address: Operand | None = None,
 ) -> Value:
-    """Load a `t` per lane; lanes whose mask is false keep `fallback`."""
+    """Load a `t` per lane; lanes whose mask is false keep `fallback`.
+
+    `address` is the pointer in the kernel, where reading ahead may pay.
+    """
     if isinstance(pointer, Uniform):
         return _uniform_load(w, pointer, t, mask, fallback)
     start = contiguous_start(pointer, t.size)
     if start is not None:
-        return _contiguous_load(w, w.at(*start), t, mask, fallback)
+        where = w.at(*start)
+        if address is not None:
+            ask_ahead(w, address, t, where, write=False)
+        return _contiguous_load(w, where, t, mask, fallback)
     addresses = w.wide(pointer)
     if t.lanes == 1:
         return Wide(_gather(w, addresses, t, mask, fallback), t)
@@ -85,24 +83,22 @@ def _contiguous_load(
         return _retype(
             w, _contiguous_load(w, pointer, ir.like(t.lanes, ir.I16), mask, words), t.scalar
         )
+    n = t.lanes
     flat, align = w.type_of(t), t.scalar.size
 
     def whole() -> Operand:
         return w.b.load(flat, pointer, align=align)
 
     if mask is None:
-        return Wide(lane_major(w, whole(), t, False), t)
+        return Wide(whole(), t, n)
     assert fallback is not None
-    other = w.wide(fallback)
-    if t.lanes > 1 and not other.is_splat:
-        other = lane_major(w, other, t, True)
-    lanes = w.mask(mask)
+    other, lanes = w.ordered(fallback, n), w.mask(mask)
 
     def some() -> Operand:
         return w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
-                        [pointer, _memory_mask(w, lanes, t), other], aligns=(align, 0, 0))
+                        [pointer, w.repeat(lanes, n, n), other], aligns=(align, 0, 0))
 
-    return Wide(lane_major(w, _as_masked(w, lanes, whole, some, flat), t, False), t)
+    return Wide(_as_masked(w, lanes, whole, some, flat), t, n)
 
 
 def _as_masked(
@@ -132,11 +128,10 @@ def _retype(w: Widener, value: Value, scalar: Type) -> Value:
     t = ir.like(value.type.lanes, scalar)
     if isinstance(value, Uniform) and value.value.is_zero:
         return Uniform(zero(t), t)
-    x = w.wide(value)
-    target = w.type_of(t)
+    (x, group), target = w.as_is(value), w.type_of(t)
     if x.is_undefined or x.is_zero:
-        return Wide(Operand(target, x.text), t)
-    return Wide(w.b.bitcast(x, target), t)
+        return Wide(Operand(target, x.text), t, group)
+    return Wide(w.b.bitcast(x, target), t, group)
 
 
 def _gather(
@@ -167,7 +162,9 @@ def _scatter(w: Widener, addresses: Operand, value: Operand, mask: Value | None)
              aligns=(0, t.size, 0))
 
 
-def store_value(w: Widener, pointer: Value, value: Value, mask: Value | None) -> None:
+def store_value(
+    w: Widener, pointer: Value, value: Value, mask: Value | None, address: Operand | None = None
+) -> None:
     """Store each lane's value; of lanes at one address the last one stays."""
     t = value.type
     if isinstance(pointer, Uniform):
@@ -175,15 +172,15 @@ def store_value(w: Widener, pointer: Value, value: Value, mask: Value | None) ->
         return
     start = contiguous_start(pointer, t.size)
     if start is not None and t.scalar.size == 2 and t.scalar.kind == "float" and mask is not None:
-        store_value(w, pointer, _retype(w, value, ir.I16), mask)
+        store_value(w, pointer, _retype(w, value, ir.I16), mask, address)
         return
     if start is None:
         _scattered_store(w, w.wide(pointer), value, mask)
         return
-    align, x = t.scalar.size, w.wide(value)
-    if not (isinstance(value, Uniform) and x.is_splat and not x.is_undefined):
-        x = lane_major(w, x, t, True)
+    n, align, x = t.lanes, t.scalar.size, w.ordered(value, t.lanes)
     where = w.at(*start)
+    if address is not None:
+        ask_ahead(w, address, t, where, write=True)
 
     def whole() -> Operand:
         w.b.store(x, where, align=align)
@@ -196,7 +193,7 @@ def store_value(w: Widener, pointer: Value, value: Value, mask: Value | None) ->
 
     def some() -> Operand:
         return w.b.call(f"llvm.masked.store.{x.type.mangled}.p0", VOID,
-                        [x, where, _memory_mask(w, lanes, t)], aligns=(0, align, 0))
+                        [x, where, w.repeat(lanes, n, n)], aligns=(0, align, 0))
 
     _as_masked(w, lanes, whole, some, VOID)
 

@@ -28,7 +28,6 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind
 from triton_xe.runtime.simulator.trace.messages import traced_call
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value, store_value
-from triton_xe.runtime.simulator.widen.conversions import CONVERSION_RULES
 from triton_xe.runtime.simulator.widen.elementwise import define_known, scalarise
 from triton_xe.runtime.simulator.widen.lane_atomics import LaneAtomic, lane_atomic, record, tried
 from triton_xe.runtime.simulator.widen.lane_helpers import (
@@ -38,7 +37,7 @@ from triton_xe.runtime.simulator.widen.lane_helpers import (
     lane_loop_name,
     result_fields,
 )
-from triton_xe.runtime.simulator.widen.maths import math_call
+from triton_xe.runtime.simulator.widen.maths import CONVERSION_RULES, math_call
 from triton_xe.runtime.simulator.widen.matrix import BLOCK_RULES, dpas
 from triton_xe.runtime.simulator.widen.subgroup import SUBGROUP_RULES
 from triton_xe.runtime.simulator.widen.turns import suspend
@@ -134,14 +133,14 @@ def predicated_load(w: Widener, i: Instruction) -> None:
     i = guarded(w, i, 0, i.type, w.value(i.operands[2]), 0, align)
     address, _, mask, fallback = i.operands
     kept: Value = Uniform(zero(i.type), i.type) if fallback.is_undefined else w.value(fallback)
-    w.define(i, load_value(w, w.value(address), i.type, w.value(mask), kept))
+    w.define(i, load_value(w, w.value(address), i.type, w.value(mask), kept, address))
 
 
 def predicated_store(w: Widener, i: Instruction) -> None:
     align = i.operands[2].integer_value() or 0
     i = guarded(w, i, 0, i.operands[1].type, w.value(i.operands[3]), Kind.WRITE, align)
     address, value, _, mask = i.operands
-    store_value(w, w.value(address), w.value(value), w.value(mask))
+    store_value(w, w.value(address), w.value(value), w.value(mask), address)
 
 
 def block_read_1d(w: Widener, i: Instruction) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
@@ -10,6 +10,7 @@ from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
+    Lazy,
     Pieces,
     Private,
     Slot,
@@ -17,6 +18,8 @@ from triton_xe.runtime.simulator.widen.values import (
     Uniform,
     Value,
     Wide,
+    index_of,
+    places,
 )
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener, known
 
@@ -48,14 +51,61 @@ def define_known(w: Widener, i: Instruction) -> bool:
 def operation(w: Widener, i: Instruction) -> None:
     """Binary operations, comparisons, fneg."""
     if w.result_shape(i).wide:
-        operands = [w.wide_of(o) for o in i.operands]
-        w.define_wide(i, _computed(w, i, i.opcode, operands, i.flags))
+        if not _delayed(w, i):
+            w.define_like(i, _computed(w, i, i.opcode, w.host_operands(i), i.flags))
         return
     exact = all(isinstance(w.value(o), Uniform) for o in i.operands)
     flags = tuple(f for f in i.flags if exact or f in _ALWAYS_SAFE)
     opcode = "add" if "disjoint" in i.flags and not exact else i.opcode
     bases = [w.base(o) for o in i.operands]
-    define_base(w, i, _computed(w, i, opcode, bases, flags))
+    base = _computed(w, i, opcode, bases, flags)
+    if opcode == "add" and i.type.lanes > 1:
+        _note_sum(w, base, *bases)
+    define_base(w, i, base)
+
+
+_CHEAP = frozenset("icmp and or xor add sub mul shl".split())
+_DELAYED = 8
+"""Operations that are written again at each use; more are done once."""
+
+
+def _delayed(w: Widener, i: Instruction) -> bool:
+    """Define a result that is computed where it is used: a cheap one that needs no flat vector.
+
+    And of a block that barriers cut, any that LLVM would compute again behind a barrier, but from
+    vectors that it keeps until then.
+    """
+    values, group = tuple(w.value(o) for o in i.operands), w.group(i)
+    size = 1 + sum(v.size for v in values if isinstance(v, Lazy))
+    small = i.opcode in _CHEAP and group == 1
+    kinds = Uniform | Tabled | Lazy | Wide if i.result in w.inner else Uniform | Tabled | Lazy
+    if (i.result in w.matrices.roles or i.opcode in _DIVISIONS or size > _DELAYED
+            or i.type.scalar.kind == "ptr"
+            or not (small or i.result in w.inner)
+            or not all(isinstance(v, kinds) for v in values)):
+        return False
+    w.define(i, Lazy(i, values, i.type, size, group))
+    return True
+
+
+def _note_sum(w: Widener, total: Operand, x: Operand, y: Operand) -> None:
+    """Remember a vector that is one number plus constants."""
+    (one, terms), (other, more) = (
+        w.sums.get(o.text) or (None, _integers(o)) for o in (x, y))
+    if terms is None or more is None or (one is None and other is None):
+        return
+    number = one or other if one is None or other is None else w.b.add(one, other)
+    assert number is not None
+    w.sums[total.text] = number, tuple(a + b for a, b in zip(terms, more, strict=True))
+
+
+def _integers(x: Operand) -> tuple[int, ...] | None:
+    """The elements of a constant vector of integers."""
+    if x.is_zero:
+        return (0,) * x.type.lanes
+    values = [e.integer_value() for e in x.elements]
+    found = tuple(v for v in values if v is not None)
+    return found if found and len(found) == len(values) else None
 
 
 def _computed(
@@ -97,7 +147,8 @@ def cast(w: Widener, i: Instruction) -> None:
     if i.opcode == "bitcast" and source.scalar.bits != target.scalar.bits:
         w.define(i, rebit(w, value, target))
         return
-    w.define_wide(i, w.b.cast(i.opcode, w.wide(value), w.type_of(target), i.flags))
+    if not (i.result in w.inner and _delayed(w, i)):
+        w.define_like(i, w.b.cast(i.opcode, w.host_operands(i)[0], w.type_of(target), i.flags))
 
 
 def _retyped(value: Value, t: ir.Type) -> Value:
@@ -106,7 +157,7 @@ def _retyped(value: Value, t: ir.Type) -> Value:
     if isinstance(value, Tabled):
         return Tabled(value.base, value.table, t)
     assert isinstance(value, Wide)
-    return Wide(value.value, t)
+    return Wide(value.value, t, value.group)
 
 
 def rebit(w: Widener, value: Value, target: ir.Type) -> Value:
@@ -137,17 +188,22 @@ def select(w: Widener, i: Instruction) -> None:
         return
     if isinstance(w.value(a), Private) or isinstance(w.value(b), Private):
         w.fail("a private array is chosen at run time")
+    if i.result in w.inner and _delayed(w, i):
+        return
+    group = w.group(i)
     if isinstance(chosen, Uniform) and condition.type.lanes == 1:
         mask = chosen.value
     else:
-        mask = w.mask(chosen, i.type.lanes)
-    w.define_wide(i, w.b.select(mask, w.wide_of(a), w.wide_of(b), i.flags))
+        mask = w.mask(chosen, i.type.lanes, group)
+    x, y = (w.ordered(w.value(o), group) for o in (a, b))
+    w.define_like(i, w.b.select(mask, x, y, i.flags))
 
 
 def freeze(w: Widener, i: Instruction) -> None:
     value = w.value(i.operands[0])
-    if isinstance(value, Wide):
-        value = Wide(w.b.freeze(value.value), i.type)
+    if isinstance(value, Wide | Lazy):
+        group = w.group(i)
+        value = Wide(w.b.freeze(w.ordered(value, group)), i.type, group)
     elif isinstance(value, Uniform):
         value = Uniform(w.b.freeze(value.value), i.type)
     w.define(i, value)
@@ -203,8 +259,10 @@ def insertelement(w: Widener, i: Instruction) -> None:
     vector, item, at = i.operands
     index = at.integer_value()
     if not w.result_shape(i).wide:
-        k = w.uniform(at)
-        define_base(w, i, w.b.insert(w.base(vector), w.base(item), k))
+        k, number = w.uniform(at), w.base(item)
+        made = w.b.insert(w.base(vector), number, k)
+        w.inserted[made.text] = number, index
+        define_base(w, i, made)
         return
     if index is None:
         w.fail("an element is written at an index that is not a constant")
@@ -224,7 +282,11 @@ def shufflevector(w: Widener, i: Instruction) -> None:
     a, b = i.operands
     s, n = w.lanes, a.type.lanes
     if not w.result_shape(i).wide:
-        define_base(w, i, w.b.shuffle(w.base(a), w.base(b), i.indices))
+        made = w.b.shuffle(w.base(a), w.base(b), i.indices)
+        number, index = w.inserted.get(w.base(a).text, (None, None))
+        if number is not None and index is not None and set(i.indices) == {index}:
+            w.sums[made.text] = number, (0,) * len(i.indices)
+        define_base(w, i, made)
         return
     left, right = w.value(a), w.value(b)
     if isinstance(left, Pieces) or isinstance(right, Pieces):
@@ -237,8 +299,20 @@ def shufflevector(w: Widener, i: Instruction) -> None:
             pointer = w.at(left.pointer, first * s * i.type.scalar.size)
             w.define_wide(i, w.b.load(w.type_of(i.type), pointer, align=8))
             return
-    mask = [-1 if k < 0 else k * s + lane for k in i.indices for lane in range(s)]
-    w.define_wide(i, w.b.shuffle(w.wide(left), w.wide(right), mask))
+    group = _kept_together(i.indices, w.group(i), n)
+    whole = n * s
+    mask = [-1 if i.indices[e] < 0 else i.indices[e] // n * whole + index_of(
+                i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, group)]
+    x = w.b.shuffle(w.ordered(left, group), w.ordered(right, group), mask)
+    w.define(i, Wide(x, i.type, group))
+
+
+def _kept_together(indices: Sequence[int], group: int, count: int) -> int:
+    """The order of a shuffle of vectors of `count`: `group` if it moves whole groups, else 1."""
+    runs = [indices[k : k + group] for k in range(0, len(indices), group)]
+    moved = all(run[0] % group == 0 and list(run) == list(range(run[0], run[0] + group))
+                for run in runs)
+    return group if moved and count % group == 0 and len(indices) % group == 0 else 1
 
 
 def extractvalue(w: Widener, i: Instruction) -> None:

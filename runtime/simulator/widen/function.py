@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.calls import is_dpas
+from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_dpas
+from triton_xe.runtime.simulator.analysis.orders import memory_orders
 from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
 from triton_xe.runtime.simulator.analysis.shapes import Shape
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables, tiles_offset
@@ -60,6 +61,10 @@ class FunctionWriter:
         self.source = self.order[0]
         self.ends: dict[str, tuple[Block, Instruction]] = {}
         """Of each source block: the last host block, and its terminator."""
+        self.stretches: dict[str, tuple[str, bool]] = {}
+        """What `Widener.source_label` and `resumed` are at the end of each source block."""
+        self.after_barriers = self._after_barriers()
+        self.groups = memory_orders(function, self.w.shape)
         self.phis: dict[str, tuple[Instruction, Shape]] = {}
         """Phis of the host, by result in the source."""
         self.stops = False
@@ -74,6 +79,14 @@ class FunctionWriter:
         if self.context.sanitizer is None and not self.takes_turns:
             tables = tile_tables(function, pointers, kinds, w.uses, w.lanes)
         return Arrays(pointers, find_granules(function, pointers), kinds, tables)
+
+    def _after_barriers(self) -> set[str]:
+        """Blocks that a barrier may come before."""
+        if not self.is_coroutine:
+            return set()
+        suspending = [b for b in self.function.blocks
+                      if self.takes_turns or any(map(is_barrier, b.instructions))]
+        return self.function.reachable([x for b in suspending for x in b.successors])
 
     def _reverse_postorder(self) -> list[Block]:
         seen: set[str] = set()
@@ -204,11 +217,12 @@ class FunctionWriter:
     def _block(self, block: Block) -> None:
         w, b = self.w, self.w.b
         self.source = block
-        w.source_label = block.label
+        w.source_label, w.resumed = block.label, block.label in self.after_barriers
         b.start(self._label(block.label))
+        w.inner = self._inner(block)
         first = len(b.function.blocks) - 1
-        w.matrices.in_loop = any(map(is_dpas, block.instructions)) and (
-            block.label in self.function.reachable(block.successors))
+        w.in_loop = block.label in self.function.reachable(block.successors)
+        w.matrices.in_loop = w.in_loop and any(map(is_dpas, block.instructions))
         waiting: list[tuple[Instruction, Value]] = []
         for i in block.instructions:
             w.current = i
@@ -226,6 +240,16 @@ class FunctionWriter:
         w.current = None
         group_dpas(w, b.function.blocks[first:])
         self.ends[block.label] = last, terminator
+        self.stretches[block.label] = w.source_label, w.resumed
+
+    def _inner(self, block: Block) -> set[str]:
+        """Values that only this block uses, if it is cut by barriers."""
+        own = set(block.instructions)
+        if not self.is_coroutine or not any(map(is_barrier, own)):
+            return set()
+        uses = self.w.uses
+        return {i.result for i in own if i.result
+                and all(u in own and u.opcode != "phi" for u in uses.get(i.result, []))}
 
     def _define_phis(self, waiting: list[tuple[Instruction, Value]]) -> None:
         for i, value in waiting:
@@ -247,7 +271,7 @@ class FunctionWriter:
             phi = w.b.phi(w.type_of(i.type) if shape.wide else i.type)
             self.phis[i.result] = phi, shape
             if shape.wide:
-                value = Wide(phi.value, i.type)
+                value = Wide(phi.value, i.type, self.groups.get(i.result, 1))
             elif shape.uniform or shape.table is None:
                 value = Uniform(phi.value, i.type)
             else:
@@ -352,7 +376,8 @@ class FunctionWriter:
         """Compute, at the end of `block`, what the phis of its successors receive."""
         w = self.w
         last, _ = self.ends[block.label]
-        w.b.block, w.source_label = last, block.label
+        w.b.block = last
+        w.source_label, w.resumed = self.stretches[block.label]
         stores: list[tuple[Operand, Operand]] = []
         for label in dict.fromkeys(block.successors):
             for phi in self.by_label[label].phis:
@@ -363,7 +388,9 @@ class FunctionWriter:
                         self._slot_copy(phi, operand, stores)
                     elif phi.result in self.phis:
                         made, shape = self.phis[phi.result]
-                        w.b.meet(made, self._incoming(operand, made.type, shape), last.label)
+                        group = self.groups.get(phi.result, 1)
+                        incoming = self._incoming(operand, made.type, shape, group)
+                        w.b.meet(made, incoming, last.label)
         for x, pointer in stores:
             w.b.store(x, pointer, align=64)
 
@@ -378,10 +405,11 @@ class FunctionWriter:
             return
         stores.append((w.wide(value), slot))
 
-    def _incoming(self, operand: Operand, t: Type, shape: Shape) -> Operand:
+    def _incoming(self, operand: Operand, t: Type, shape: Shape, group: int) -> Operand:
         if operand.is_undefined:
             return ir.poison(t)
-        return self.w.wide_of(operand) if shape.wide else self.w.base(operand)
+        w = self.w
+        return w.ordered(w.value(operand), group) if shape.wide else w.base(operand)
 
 
 RULES: Mapping[str, Rule] = {**elementwise.RULES, **memory.RULES}

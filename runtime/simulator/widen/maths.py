@@ -1,14 +1,23 @@
-"""Mathematical functions: LLVM intrinsics, OpenCL builtins."""
+"""Mathematical functions: LLVM intrinsics, OpenCL builtins; conversions, of GenISA and OpenCL."""
 
 from __future__ import annotations
 
-from triton_xe.intrinsics import Family, find
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from triton_xe.intrinsics import Family, definitions, find
 from triton_xe.intrinsics.mangling import is_unsigned
-from triton_xe.runtime.simulator.ir.records import Instruction, constant
+from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import F32, I1, integer, with_elements
+from triton_xe.runtime.simulator.ir.values import Values
+from triton_xe.runtime.simulator.library.maths import SHORT, function
 from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.rounding import bf16_bits, rounded
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+from triton_xe.runtime.simulator.widen.elementwise import cast
 from triton_xe.runtime.simulator.widen.subgroup import combine
-from triton_xe.runtime.simulator.widen.values import Wide
+from triton_xe.runtime.simulator.widen.values import Wide, slice_mask
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 # OpenCL builtin -> native intrinsic
@@ -50,9 +59,9 @@ def math_call(w: Widener, i: Instruction) -> bool:
 
 def _native(w: Widener, i: Instruction, name: str) -> None:
     """An intrinsic of LLVM, on the host vector; what has to be constant stays scalar."""
-    uniform = not w.result_shape(i).wide
+    uniform, group = not w.result_shape(i).wide, w.group(i)
     operands = [
-        w.uniform(o) if uniform or p.constant else w.wide_of(o)
+        w.uniform(o) if uniform or p.constant else w.ordered(w.value(o), group)
         for o, p in zip(i.operands, find(i.callee).parameters, strict=True)
     ]
     result = with_elements(operands[0].type, i.type.scalar)
@@ -64,20 +73,52 @@ def _library(w: Widener, i: Instruction, name: str) -> None:
 
     Half precision is computed in fp32 and rounded once.
     """
-    t, b = i.type.scalar, w.b
+    t, b, group = i.type.scalar, w.b, w.group(i)
+    if group > 1:
+        _library_in_order(w, i, name, group)
+        return
     columns = [w.parts(w.value(o)) for o in i.operands]
     results = []
     for k in range(i.type.lanes):
         operands = [w.wide(c[k]) for c in columns]
         if t.name == "half":
             operands = [b.fpext(x, F32) for x in operands]
-        first = operands[0].type
-        x = w.b.call(symbol("math", name, first.scalar.mangled, w.lanes), first, operands)
+        x = _called(w, name, operands)
         results.append(b.fptrunc(x, t) if t.name == "half" else x)
     if w.result_shape(i).wide:
         w.define_parts(i, [Wide(r, t) for r in results])
         return
     w.define_scalars(i, [b.extract(r, 0) for r in results])
+
+
+def _called(w: Widener, name: str, operands: list[Operand]) -> Operand:
+    """A library function of S elements, where it is called if it is short.
+
+    The `freeze` keeps LLVM from computing it again behind a barrier.
+    """
+    t = operands[0].type
+    called = symbol("math", name, t.scalar.mangled, w.lanes)
+    if name not in SHORT or t.scalar is not F32:
+        return w.b.call(called, t, operands)
+    inner = f"inlined.{called}"
+    if inner not in w.context.definitions:
+        (made,) = function(host_cpu(), name, t.scalar.mangled, w.lanes)
+        made.name, made.is_internal, made.attributes = inner, True, "nounwind alwaysinline"
+        w.context.definitions[inner] = made
+    return w.b.freeze(w.b.call(inner, t, operands))
+
+
+def _library_in_order(w: Widener, i: Instruction, name: str, group: int) -> None:
+    """A library function on pieces of a vector in the order of memory, which stays so."""
+    t, b, s = i.type.scalar, w.b, w.lanes
+    operands = [w.ordered(w.value(o), group) for o in i.operands]
+    if t.name == "half":
+        operands = [b.fpext(x, F32) for x in operands]
+    word = operands[0].type.scalar
+    results = [_called(w, name, [b.shuffle(x, None, slice_mask(first, s)) for x in operands])
+               for first in range(0, i.type.lanes * s, s)]
+    x = w.joined(results, word)
+    w.define(i, Wide(b.fptrunc(x, t) if t.name == "half" else x, i.type, group))
 
 
 def _reciprocal(w: Widener, i: Instruction, name: str) -> None:
@@ -122,3 +163,53 @@ def _vector_reduce(w: Widener, i: Instruction, name: str) -> None:
 
 _BUILTINS: dict[str, Rule] = {
     "mul_hi": _multiply_high, "clz": _count_leading_zeros, "isnan": _is_nan}
+
+
+# --- conversions ---------------------------------------------------------------------------------
+
+# `_Z<n>convert_<type><count>[_sat][_rt?]<argument>`; the last letter of the argument is its type in
+# the Itanium C++ ABI's spelling (h t j m unsigned; c s i l signed; Dh f d floating)
+_NAME = re.compile(r"_Z\d+convert_(u?)(char|short|int|long|half|float|double)\d*(_\w+?)?(?:Dv\d+_)?"
+                   r"(?:Dh|[a-z])$")
+
+
+def conversion(w: Widener, i: Instruction) -> None:
+    """A conversion without saturation, or with rounding to nearest or toward zero as LLVM does."""
+    found = _NAME.match(i.callee)
+    if found is None:
+        w.fail(f"unknown function {i.callee}")
+    unsigned_result, _, mode = found.groups()
+    source, target = i.operands[0].type.scalar, i.type.scalar
+    if source.kind == target.kind == "int":
+        extend = "zext" if is_unsigned(i.callee) else "sext"
+        opcode = "trunc" if target.bits < source.bits else extend
+    elif source.kind == "int":
+        opcode = "uitofp" if is_unsigned(i.callee) else "sitofp"
+    elif target.kind == "int":
+        opcode = "fptoui" if unsigned_result else "fptosi"
+    else:
+        opcode = "fptrunc" if target.bits < source.bits else "fpext"
+    toward_zero = opcode in ("fptoui", "fptosi") and mode in (None, "_rtz")
+    if mode and not toward_zero and mode != "_rte":
+        w.fail(f"a conversion with {mode.lstrip('_')}, {i.callee}")
+    if source == target:
+        w.define(i, w.value(i.operands[0]))
+        return
+    cast(w, replace(i, opcode=opcode, flags=(), operands=i.operands[:1]))
+
+
+def _float_to_bf16(w: Widener, i: Instruction) -> None:
+    words = bf16_bits(Values(w.b).of(w.host_operands(i)[0]))
+    w.define_like(i, words.as_bits(i.type.scalar).operand)
+
+
+def _float_to_tf32(w: Widener, i: Instruction) -> None:
+    kept = rounded(Values(w.b).of(w.host_operands(i)[0]), 13) & -(1 << 13)
+    w.define_like(i, kept.as_bits(i.type.scalar).operand)
+
+
+CONVERSION_RULES: dict[Callable[..., object] | None, Rule] = {
+    definitions.maths.convert: conversion,
+    definitions.conversions.float_to_bf16: _float_to_bf16,
+    definitions.conversions.float_to_tf32: _float_to_tf32,
+}

@@ -46,7 +46,7 @@ def load(w: Widener, i: Instruction) -> None:
     elif i.type.scalar is ir.I1:
         w.fail("a load of i1")
     else:
-        w.define(i, load_value(w, pointer, i.type, None, None))
+        w.define(i, load_value(w, pointer, i.type, None, None, i.operands[0]))
 
 
 def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
@@ -89,7 +89,7 @@ def store(w: Widener, i: Instruction) -> None:
     elif item.type.scalar is ir.I1:
         w.fail("a store of i1")
     else:
-        store_value(w, pointer, value, None)
+        store_value(w, pointer, value, None, address)
 
 
 def _private_store(w: Widener, value: Value, pointer: Private) -> None:

@@ -30,6 +30,7 @@ def suspend(w: Widener, i: Instruction, flags: int = 0) -> None:
     state = b.call("llvm.coro.suspend", I8, [Operand(TOKEN, "none"), ir.FALSE])
     b.switch(state, "%coro.leave", [(0, after), (1, "%coro.cleanup")])
     b.start(after)
+    w.resume()
 
 
 def wait(w: Widener, polled: Instruction) -> None:

@@ -1,7 +1,9 @@
 """What a per-work-item value becomes on the host.
 
-A varying `<n x T>` is ONE flat host vector of n*S elements, element-major and lane-minor
-(index = element * S + lane), S being the subgroup size: the register image of the hardware.
+A varying `<n x T>` is ONE flat host vector of n*S elements, S being the subgroup size.  Its
+elements lie in the order of registers (index = element * S + lane, the register image of the
+hardware), or in that of memory, where `group` neighbouring elements of a lane are together: so they
+are loaded and stored, and what works element by element leaves them so.
 `type` is always that of one work-item.
 """
 
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from triton_xe.runtime.simulator.analysis.shapes import Table
-from triton_xe.runtime.simulator.ir import Operand, Type, vector
+from triton_xe.runtime.simulator.ir import Instruction, Operand, Type, vector
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,28 @@ class Tabled:
 
 @dataclass(frozen=True)
 class Wide:
-    """A flat host vector."""
+    """A flat host vector, in the order of registers (`group` 1) or of memory."""
 
     value: Operand
     type: Type
+    group: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Lazy:
+    """An operation on each element that is written anew wherever it is used.
+
+    So it takes no memory while other subgroups run, and, on values that are no flat vectors, is
+    there in any order.
+    """
+
+    instruction: Instruction
+    operands: tuple[Value, ...]
+    type: Type
+    size: int
+    """Operations in it."""
+    group: int = 1
+    """The order of the flat vectors among the operands."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +93,7 @@ class Aggregate:
     type: Type
 
 
-Value = Uniform | Tabled | Wide | Pieces | Slot | Private | Aggregate
+Value = Uniform | Tabled | Wide | Lazy | Pieces | Slot | Private | Aggregate
 
 
 def uniform(value: Operand) -> Uniform:
@@ -93,6 +113,17 @@ def contiguous_start(pointer: Value, nbytes: int) -> tuple[Operand, int] | None:
 def wide_type(t: Type, lanes: int) -> Type:
     """The flat host vector of a value of type `t`."""
     return vector(t.lanes * lanes, t.scalar)
+
+
+def index_of(element: int, lane: int, lanes: int, group: int) -> int:
+    """Where an element of a lane lies in a flat vector of that order."""
+    return (element // group * lanes + lane) * group + element % group
+
+
+def places(count: int, lanes: int, group: int) -> list[tuple[int, int]]:
+    """(element, lane) at each place of a flat vector of that order; `group` divides `count`."""
+    return [(first + e, lane) for first in range(0, count, group) for lane in range(lanes)
+            for e in range(group)]
 
 
 def slice_mask(first: int, count: int) -> range:

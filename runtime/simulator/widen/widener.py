@@ -15,14 +15,16 @@ import numpy as np
 from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
+from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, normalise
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, poison
 from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, VOID, Type, vector
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
+    Lazy,
     Pieces,
     Private,
     Slot,
@@ -30,6 +32,8 @@ from triton_xe.runtime.simulator.widen.values import (
     Uniform,
     Value,
     Wide,
+    index_of,
+    places,
     slice_mask,
     wide_type,
 )
@@ -104,10 +108,25 @@ class Widener:
         self.skipped: set[Instruction] = set()
         """Stores that the read of a block makes itself."""
         self.source_label = ""
-        """ir.Block of `function` that is being widened."""
+        """ir.Block that is being widened, and which stretch of it between barriers."""
+        self.resumed = False
+        """Whether a barrier may come before: see `_here`."""
+        self.inner: set[str] = set()
+        """Values that only the current block uses, where barriers cut it."""
+        self.sums: dict[str, tuple[Operand, tuple[int, ...]]] = {}
+        """Uniform vectors that are one number plus constants, by name."""
+        self.inserted: dict[str, tuple[Operand, int | None]] = {}
+        """The number that was put last into a uniform vector, and where."""
         self._cache: dict[tuple[str, str, object], Operand] = {}
+        self.steps: dict[tuple[str, str], Operand | None] = {}
+        """By block and name, how far a value is from that of the next program; see `ahead`."""
+        self.in_loop = False
+        """Whether the current block is part of a loop."""
+        self.definitions: dict[str, Instruction] = {}
         self.uses: dict[str, list[Instruction]] = {}
         for instruction in function.instructions():
+            if instruction.result is not None:
+                self.definitions[instruction.result] = instruction
             for name in instruction.locals():
                 self.uses.setdefault(name, []).append(instruction)
 
@@ -210,13 +229,22 @@ class Widener:
         self.define_uniform(i, scalars[0] if i.type.lanes == 1 else self.b.pack(i.type, scalars))
 
     def define_like(self, i: Instruction, value: Operand) -> None:
-        """The result is `value`: uniform or the flat vector, as the analysis of shapes says."""
-        self.define(i, Wide(value, i.type) if self.result_shape(i).wide else Uniform(value, i.type))
+        """The result of an operation on each element: uniform or the flat vector, as the analysis
+        of shapes says."""
+        wide = self.result_shape(i).wide
+        self.define(i, Wide(value, i.type, self.group(i)) if wide else Uniform(value, i.type))
 
     def host_operands(self, i: Instruction) -> list[Operand]:
-        """Host values: flat vectors where the result is one, else scalars."""
-        host = self.wide_of if self.result_shape(i).wide else self.uniform
-        return [host(o) for o in i.operands]
+        """Of an operation on each element: flat vectors where the result is one, else scalars."""
+        if not self.result_shape(i).wide:
+            return [self.uniform(o) for o in i.operands]
+        group = self.group(i)
+        return [self.ordered(self.value(o), group) for o in i.operands]
+
+    def group(self, i: Instruction) -> int:
+        """The order of an operation on each element: that of an operand that has one."""
+        values = (self.value(o) for o in i.operands)
+        return next((v.group for v in values if isinstance(v, Wide | Lazy) and v.group > 1), 1)
 
     def uniform(self, operand: Operand) -> Operand:
         """Host value of an operand that must be the same in all lanes."""
@@ -243,13 +271,42 @@ class Widener:
         return self.wide(self.value(operand))
 
     def wide(self, value: Value) -> Operand:
-        """The flat host vector of a value."""
-        if isinstance(value, Wide):
-            return value.value
+        """The flat host vector of a value, in the order of registers."""
+        return self.ordered(value, 1)
+
+    def ordered(self, value: Value, group: int) -> Operand:
+        """The flat host vector of a value, in an order."""
         if isinstance(value, Uniform):
-            return self.broadcast(value)
+            return self.broadcast(value, group)
         if isinstance(value, Tabled):
-            return self._tabled(value)
+            return self._tabled(value, group)
+        own = value.group if isinstance(value, Wide | Lazy) else 1
+        if isinstance(value, Lazy):
+            kept = own if own > 1 else group
+            own, x = kept, self._cached(
+                "lazy", (value, kept), lambda: self._operation(value, kept))
+        else:
+            x = value.value if isinstance(value, Wide) else self._flat(value)
+        if own == group or value.type.lanes == 1:
+            return x
+        mask = [index_of(e, lane, self.lanes, own)
+                for e, lane in places(value.type.lanes, self.lanes, group)]
+        return self._cached("order", (x.text, group), lambda: self.b.shuffle(x, None, mask))
+
+    def as_is(self, value: Value) -> tuple[Operand, int]:
+        """The flat host vector of a value, and its order, whichever it has."""
+        group = value.group if isinstance(value, Wide | Lazy) else 1
+        return self.ordered(value, group), group
+
+    def _operation(self, value: Lazy, group: int) -> Operand:
+        i = value.instruction
+        operands = [self.ordered(v, group) for v in value.operands]
+        if i.opcode == "select":
+            operands[0] = self.mask(value.operands[0], value.type.lanes, group)
+        t = wide_type(value.type, self.lanes)
+        return self.b.emit(Instruction(i.opcode, t, operands, flags=i.flags, extra=i.extra))
+
+    def _flat(self, value: Value) -> Operand:
         if isinstance(value, Pieces):
             return self._join(value)
         if isinstance(value, Slot):
@@ -263,35 +320,71 @@ class Widener:
             found = self._cache[place] = make()
         return found
 
-    def broadcast(self, value: Uniform) -> Operand:
+    def broadcast(self, value: Uniform, group: int = 1) -> Operand:
         t, s, x = value.type, self.lanes, value.value
         if x.is_constant and not x.text.startswith("@"):
-            return broadcast_constant(x, s)
-        if t.lanes > 1:
-            mask = [e for e in range(t.lanes) for _ in range(s)]
-            return self._cached("broadcast", x.text, lambda: self.b.shuffle(x, None, mask))
-        return self._cached("broadcast", x.text, lambda: self.b.broadcast(x, s))
+            return broadcast_constant(x, s, group)
+        if t.lanes == 1:
+            return self._cached("broadcast", x.text, lambda: self.b.broadcast(self._here(x), s))
+        order = [e for e, _ in places(t.lanes, s, group)]
+        if x.text not in self.sums:
+            return self._cached("broadcast", (x.text, group),
+                                lambda: self.b.shuffle(x, None, order))
+        return self._sum(x, [self.sums[x.text][1][e] for e in order])
 
-    def _tabled(self, value: Tabled) -> Operand:
+    def _sum(self, base: Operand, terms: Sequence[int]) -> Operand:
+        """A flat vector: the number of a base that is in `sums`, plus constants."""
+        one, count = self.sums[base.text][0], len(terms)
+        spread = self._cached("spread", (one.text, count),
+                              lambda: self.b.broadcast(self._here(one), count))
+        if not any(terms):
+            return spread
+        return self._cached("sum", (one.text, tuple(terms)), lambda: self.b.add(
+            spread, ir.integers(one.type, [int(x) for x in normalise(np.array(terms), one.type)])))
+
+    def resume(self) -> None:
+        """Go on after others had their turn: with values in memory, and others made again."""
+        self.source_label += "'"
+        self.resumed = True
+
+    def _here(self, x: Operand) -> Operand:
+        """A scalar, such that what is made of it here is made here: nothing that was made of it
+        before a barrier can take its place, and has to be kept until then."""
+        bank = {"int": "r", "float": host_cpu().float_bank}.get(x.type.kind)
+        if not self.resumed or bank is None or x.type.bits < 32 or x.is_constant:
+            return x
+        made = f'asm sideeffect "", "={bank},0"'
+        return self._cached("here", x.text, lambda: self.b.call(made, x.type, [x]))
+
+    def _tabled(self, value: Tabled, group: int) -> Operand:
         t, s = value.type, self.lanes
-        flat = tuple(int(v) for v in np.broadcast_to(value.table, (t.lanes, s)).ravel())
+        table = np.broadcast_to(value.table, (t.lanes, s))
+        flat = tuple(int(table[place]) for place in places(t.lanes, s, group))
         key = (value.base.text if value.base is not None else "", flat)
         if t.kind == "ptr":
             base = value.base if value.base is not None else constant(PTR, 0)
             return self._cached(
                 "table", key, lambda: self.b.gep(I8, base, ir.integers(I64, flat)))
-        table = ir.integers(t.scalar, flat)
         if value.base is None:
-            return table
+            return ir.integers(t.scalar, flat)
+        if value.base.text in self.sums:
+            terms = self.sums[value.base.text][1]
+            rows = [terms[e] for e, _ in places(t.lanes, s, group)]
+            return self._sum(value.base, [x + y for x, y in zip(flat, rows, strict=True)])
         uniform = Uniform(value.base, t)
         return self._cached(
-            "table", key, lambda: self.b.add(self.broadcast(uniform), table))
+            "table", key, lambda: self.b.add(self.broadcast(uniform, group),
+                                             ir.integers(t.scalar, flat)))
 
     def _join(self, value: Pieces) -> Operand:
-        scalar, s = value.type.scalar, self.lanes
         parts: list[Operand | None] = [self.wide(p) for p in value.parts]
         parts = [None if p is not None and p.text == "poison" else p for p in parts]
-        width = s
+        return self.joined(parts, value.type.scalar)
+
+    def joined(self, parts: Sequence[Operand | None], scalar: Type) -> Operand:
+        """Vectors of one element for each lane as one vector; None is any."""
+        width, total = self.lanes, len(parts) * self.lanes
+        parts = list(parts)
         while len(parts) > 1:
             if len(parts) % 2:
                 parts.append(None)
@@ -303,7 +396,6 @@ class Widener:
                 for a, b in zip(parts[::2], parts[1::2], strict=True)
             ]
             width *= 2
-        total = value.type.lanes * s
         whole = parts[0] if parts[0] is not None else poison(vector(width, scalar))
         return whole if width == total else self.b.shuffle(whole, None, slice_mask(0, total))
 
@@ -329,7 +421,12 @@ class Widener:
             return Wide(self.b.load(vector(s, t), pointer, align=8), t)
         if value.type.lanes == 1:
             return value
-        return Wide(self.b.shuffle(self.wide(value), None, slice_mask(index * s, s)), t)
+        if isinstance(value, Lazy) and not any(isinstance(v, Wide) for v in value.operands):
+            operands = tuple(self.element(v, index) for v in value.operands)
+            return Lazy(value.instruction, operands, t, value.size)
+        x, group = self.as_is(value)
+        order = [index_of(index, lane, s, group) for lane in range(s)]
+        return Wide(self.b.shuffle(x, None, order), t)
 
     def parts(self, value: Value) -> list[Value]:
         return [self.element(value, k) for k in range(value.type.lanes)]
@@ -339,15 +436,17 @@ class Widener:
         t, s = value.type, self.lanes
         if isinstance(value, Uniform):
             return value.value
-        x = self.wide(value)
         if t.lanes == 1:
-            return self.b.extract(x, lane)
-        return self.b.shuffle(x, None, [e * s + lane for e in range(t.lanes)])
+            return self.b.extract(self.wide(value), lane)
+        x, group = self.as_is(value)
+        return self.b.shuffle(x, None, [index_of(e, lane, s, group) for e in range(t.lanes)])
 
-    def mask(self, value: Value, count: int = 1) -> Operand:
-        """A lane mask `<count*S x i1>`, the same lanes for each of `count` elements."""
-        x = self.broadcast(value) if isinstance(value, Uniform) else self.wide(value)
-        return x if count == 1 or value.type.lanes == count else self.repeat(x, count)
+    def mask(self, value: Value, count: int = 1, group: int = 1) -> Operand:
+        """A lane mask `<count*S x i1>` in an order, the same lanes for each of `count` elements."""
+        if value.type.lanes == count:
+            return self.ordered(value, group)
+        x = self.wide(value)
+        return x if count == 1 else self.repeat(x, count, group)
 
     def lane_bits(self, mask: Operand) -> Operand:
         """A lane mask as an integer."""
@@ -356,11 +455,11 @@ class Widener:
     def any_lane(self, mask: Operand) -> Operand:
         return self.b.icmp("ne", self.lane_bits(mask), 0)
 
-    def repeat(self, x: Operand, count: int) -> Operand:
+    def repeat(self, x: Operand, count: int, group: int = 1) -> Operand:
         """A vector of one element for each lane, `count` times over."""
         if x.is_splat and x.elements:
             return constant(vector(count * self.lanes, x.type.scalar), x.elements[0].text)
-        return self.b.shuffle(x, None, tuple(range(self.lanes)) * count)
+        return self.b.shuffle(x, None, [lane for _, lane in places(count, self.lanes, group)])
 
     def to_memory(self, value: Value) -> Operand:
         """A pointer to the register image of a value."""
@@ -386,7 +485,7 @@ def known(row: np.ndarray[tuple[int, ...], np.dtype[np.int64]], t: Type) -> Valu
     return Tabled(None, row, t)
 
 
-def broadcast_constant(x: Operand, lanes: int) -> Operand:
+def broadcast_constant(x: Operand, lanes: int, group: int = 1) -> Operand:
     """The flat vector of a constant, repeated for every lane."""
     t = wide_type(x.type, lanes)
     if x.text in ("undef", "poison", "zeroinitializer"):
@@ -397,5 +496,5 @@ def broadcast_constant(x: Operand, lanes: int) -> Operand:
         return constant(t, x.text)
     if x.is_splat:
         return constant(t, x.elements[0].text)
-    return ir.constant_vector([e for e in x.elements for _ in range(lanes)])
+    return ir.constant_vector([x.elements[e] for e, _ in places(x.type.lanes, lanes, group)])
 

@@ -1,0 +1,204 @@
+"""Vectors in the order of memory, values made again behind barriers, reading ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_xe.hardware.target import target
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.widen import host
+
+Run = Callable[..., None]
+Text = Callable[..., str]
+
+P = "ptr addrspace(1)"
+LANE = "  %lane = call i32 @_Z22get_sub_group_local_idv()\n"
+GROUP = "  %g64 = call i64 @_Z12get_group_idj(i32 0)\n  %g = trunc i64 %g64 to i32\n"
+BARRIER = "call void @_Z22__spirv_ControlBarrieriii(i32 2, i32 2, i32 272)"
+
+FILL = "<float 1.0, float 2.0, float 3.0, float 4.0>"
+OTHER = "<float 0.5, float 0.25, float 0.5, float 8.0>"
+FOUR, NEXT = "i32 0, i32 1, i32 2, i32 3", "i32 4, i32 5, i32 6, i32 7"
+
+
+def masked_load(t: str, name: str) -> tuple[str, str]:
+    """(callee, declaration) of a predicated load."""
+    callee = f"llvm.genx.GenISA.PredicatedLoad.{name}.p1.{name}"
+    return callee, f"declare {t} @{callee}({P}, i64, i1, {t})"
+
+
+def at(lane: str, of: str, elements: int, t: str) -> str:
+    """The address of a lane's elements."""
+    return (f"  %i{of} = mul i32 {lane}, {elements}\n"
+            f"  %p{of} = getelementptr {t}, {P} %{of}, i32 %i{of}\n")
+
+
+@pytest.mark.parametrize(("t", "name", "dtype", "fill"), [
+    ("<2 x half>", "v2f16", np.float16, "bitcast i32 %n to <2 x half>"),
+    ("i32", "i32", np.int32, "bitcast <2 x i16> %both to i32"),
+    ("<2 x i32>", "v2i32", np.int32, "bitcast <4 x i16> %four to <2 x i32>"),
+], ids=["split", "joined", "regrouped"])
+def test_lanes_without_memory_get_a_fill_that_is_one_cast_for_all(
+    run: Run, kernel: Text, t: str, name: str, dtype: Any, fill: str
+) -> None:
+    callee, declaration = masked_load(t, name)
+    count = 2 if t[0] == "<" else 1
+    scalar = t.strip("<>").split()[-1]
+    body = LANE + f"""
+  %low = trunc i32 %n to i16
+  %shifted = lshr i32 %n, 16
+  %high = trunc i32 %shifted to i16
+  %one = insertelement <2 x i16> poison, i16 %low, i32 0
+  %both = insertelement <2 x i16> %one, i16 %high, i32 1
+  %four = shufflevector <2 x i16> %both, <2 x i16> %both, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %fill = {fill}
+  %m = icmp slt i32 %lane, 5
+{at("%lane", "a", count, scalar)}{at("%lane", "b", count, scalar)}
+  %x = call {t} @{callee}({P} %pa, i64 4, i1 %m, {t} %fill)
+  store {t} %x, {P} %pb"""
+    text = kernel(f"{P} %a, {P} %b, i32 %n", body, other=declaration)
+    n = 0x3C007BFF
+    a = np.arange(16 * count).astype(dtype)
+    b = np.zeros_like(a)
+    run(text, a, b, n, grid=(1, 1, 1))
+    words = np.array([n] * (count if dtype is np.int32 else 1), np.uint32).view(dtype)
+    expected = np.concatenate([a[: 5 * count], np.tile(words, 11)])
+    np.testing.assert_array_equal(b.view(np.uint8), expected.view(np.uint8))
+
+
+def test_vectors_keep_the_order_of_memory_where_elements_stay_in_place(
+    run: Run, kernel: Text
+) -> None:
+    """Loads, arithmetic, parts and wholes, a loop that adds up, single elements, a scatter."""
+    callee, declaration = masked_load("<4 x float>", "v4f32")
+    body = LANE + f"""
+  br label %loop
+loop:
+  %k = phi i32 [ 0, %0 ], [ %k1, %loop ]
+  %sum = phi <4 x float> [ zeroinitializer, %0 ], [ %more, %loop ]
+  %first = mul i32 %k, 64
+  %mine = shl i32 %lane, 2
+  %i = add i32 %first, %mine
+  %pa = getelementptr float, {P} %a, i32 %i
+  %m = icmp slt i32 %i, %n
+  %x = call <4 x float> @{callee}({P} %pa, i64 16, i1 %m, <4 x float> {FILL})
+  %splat = insertelement <4 x i32> poison, i32 %i, i32 0
+  %all = shufflevector <4 x i32> %splat, <4 x i32> poison, <4 x i32> zeroinitializer
+  %index = add <4 x i32> %all, <i32 0, i32 1, i32 2, i32 3>
+  %odd = and <4 x i32> %index, <i32 1, i32 1, i32 1, i32 1>
+  %is = icmp eq <4 x i32> %odd, zeroinitializer
+  %y = select <4 x i1> %is, <4 x float> %x, <4 x float> {OTHER}
+  %more = fadd <4 x float> %sum, %y
+  %k1 = add i32 %k, 1
+  %go = icmp slt i32 %k1, 3
+  br i1 %go, label %loop, label %end
+end:
+  %halves = shufflevector <4 x float> %more, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %others = shufflevector <4 x float> %more, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %turned = shufflevector <2 x float> %halves, <2 x float> %others, <4 x i32> <{FOUR}>
+  %wide = shufflevector <4 x float> %more, <4 x float> %turned, <8 x i32> <{FOUR}, {NEXT}>
+  %e1 = extractelement <8 x float> %wide, i32 1
+  %e4 = extractelement <8 x float> %wide, i32 4
+  %e = fsub float %e1, %e4
+{at("%lane", "b", 8, "float")}{at("%lane", "c", 3, "float")}
+  store <8 x float> %wide, {P} %pb
+  store float %e, {P} %pc"""
+    text = kernel(f"{P} %a, {P} %b, {P} %c, i32 %n", body, other=declaration)
+    a = np.random.default_rng(0).standard_normal(192).astype(np.float32)
+    b, c = np.zeros(128, np.float32), np.zeros(48, np.float32)
+    run(text, a, b, c, 150, grid=(1, 1, 1))
+    x = np.where(np.arange(192).reshape(3, 16, 4)[:, :, :1] < 150, a.reshape(3, 16, 4),
+                 np.float32([1, 2, 3, 4]))
+    y = np.where(np.arange(4) % 2 == 0, x, np.float32([0.5, 0.25, 0.5, 8]))
+    total = np.zeros((16, 4), np.float32) + y[0] + y[1] + y[2]
+    wide = np.concatenate([total, total[:, [2, 3, 0, 1]]], 1)
+    np.testing.assert_array_equal(b.reshape(16, 8), wide)
+    np.testing.assert_array_equal(c[::3], wide[:, 1] - wide[:, 4])
+
+
+NORM = LANE + GROUP + """
+  %sg = call i32 @_Z16get_sub_group_idv()
+  %mine = shl i32 %lane, 2
+  %own = shl i32 %sg, 6
+  %i = add i32 %mine, %own
+  %row = mul i32 %g, %n
+  %at = add i32 %row, %i
+  %pa = getelementptr float, {P} %a, i32 %at
+  %pb = getelementptr float, {P} %b, i32 %at
+  %x = load <4 x float>, {P} %pa
+  %splat = insertelement <4 x i32> poison, i32 %i, i32 0
+  %all = shufflevector <4 x i32> %splat, <4 x i32> poison, <4 x i32> zeroinitializer
+  %index = add <4 x i32> %all, <i32 0, i32 1, i32 2, i32 3>
+  %limit = insertelement <4 x i32> poison, i32 %n, i32 0
+  %limits = shufflevector <4 x i32> %limit, <4 x i32> poison, <4 x i32> zeroinitializer
+  %is = icmp slt <4 x i32> %index, %limits
+  %y = select <4 x i1> %is, <4 x float> %x, <4 x float> zeroinitializer
+  %e = extractelement <4 x float> %y, i32 3
+  %top = call float @llvm.genx.GenISA.WaveAll.f32(float %e, i8 12, i1 true, i32 0)
+  %slot = getelementptr float, ptr addrspace(3) @shared, i32 %sg
+  store float %top, ptr addrspace(3) %slot
+  {BARRIER}
+  %s0 = load float, ptr addrspace(3) @shared
+  %ps1 = getelementptr float, ptr addrspace(3) @shared, i32 1
+  %s1 = load float, ptr addrspace(3) %ps1
+  %s = fadd float %s0, %s1
+  %one = insertelement <4 x float> poison, float %s, i32 0
+  %every = shufflevector <4 x float> %one, <4 x float> poison, <4 x i32> zeroinitializer
+  %d = fsub <4 x float> %y, %every
+  {BARRIER}
+  %z = select <4 x i1> %is, <4 x float> %d, <4 x float> %every
+  store <4 x float> %z, {P} %pb"""
+
+
+def norm_text(kernel: Text) -> str:
+    other = ("@shared = internal addrspace(3) global [2 x float] undef\n"
+             "declare float @llvm.genx.GenISA.WaveAll.f32(float, i8, i1, i32)")
+    body = NORM.replace("{P}", P).replace("{BARRIER}", BARRIER)
+    return kernel(f"{P} %a, {P} %b, i32 %n", body, warps=2, other=other)
+
+
+def test_what_is_made_again_behind_a_barrier_is_the_same(run: Run, kernel: Text) -> None:
+    n, groups = 120, 3
+    a = np.random.default_rng(0).standard_normal(groups * n + 8).astype(np.float32)
+    b = np.zeros_like(a)
+    run(norm_text(kernel), a, b, n, grid=(groups, 1, 1))
+    expected = np.zeros_like(a)
+    for g in range(groups):
+        x = a[g * n : g * n + 128]
+        y = np.where(np.arange(128) < n, x, np.float32(0))
+        s = y[3:64:4].max() + y[67:128:4].max()
+        expected[g * n : g * n + 128] = np.where(np.arange(128) < n, y - s, s)
+    np.testing.assert_array_equal(b, expected)
+
+
+def host_text(text: str) -> str:
+    return host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+
+
+def test_a_barrier_keeps_no_vector_that_a_number_makes_again(kernel: Text) -> None:
+    first, _, last, _ = host_text(norm_text(kernel)).split("call i8 @llvm.coro.suspend")
+    assert "asm sideeffect" not in first
+    assert "asm sideeffect" in last
+
+
+@pytest.mark.parametrize(("row", "asked"), [
+    ("mul i32 %g, %n", True), ("add i32 %n, %n", False), ("udiv i32 %g, %n", False),
+    ("mul i32 %g, %g", False),
+], ids=["row-by-row", "one-place", "quotient", "square"])
+def test_programs_ask_for_what_the_next_one_accesses(
+    kernel: Text, row: str, asked: bool
+) -> None:
+    body = LANE + GROUP + f"""
+  %row = {row}
+  %i = add i32 %row, %lane
+  %pa = getelementptr float, {P} %a, i32 %i
+  %pb = getelementptr float, {P} %b, i32 %i
+  %x = load float, {P} %pa
+  store float %x, {P} %pb"""
+    text = kernel(f"{P} %a, {P} %b, i32 %n", body)
+    assert host_text(text).count("call void @llvm.prefetch") == (2 if asked else 0)

@@ -1,0 +1,54 @@
+"""In which order the phis of vectors hold their elements; see `widen.values`.
+
+A loop that adds up what it loads keeps the order in which it loads.  Values besides phis take their
+order from their operands while they are widened, so a guess that is wrong here costs moves only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from triton_xe.intrinsics import find
+from triton_xe.intrinsics.definitions import memory
+from triton_xe.runtime.simulator.analysis.shapes import Shape
+from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+
+_MOVES = frozenset("extractelement insertelement extractvalue insertvalue".split())
+
+
+def memory_orders(
+    function: Function, shape: Callable[[Operand], Shape]
+) -> Mapping[str, int]:
+    """Phi -> how many neighbouring elements of a lane lie together, of those with more than one."""
+    phis = [i for i in function.instructions() if i.opcode == "phi" and i.type.lanes > 1]
+    if not phis:
+        return {}
+    found: dict[str, int] = {}
+    changed = True
+    while changed:
+        changed = False
+        for i in function.instructions():
+            group = _group(i, shape, found) if i.result not in found else 1
+            if group > 1 and i.result is not None and i.type.lanes % group == 0:
+                found[i.result] = group
+                changed = True
+    return {phi.result: found[phi.result] for phi in phis if phi.result in found}
+
+
+def _group(
+    i: Instruction, shape: Callable[[Operand], Shape], found: Mapping[str, int]
+) -> int:
+    """Of a load, as many as it brings; else that of an operand, where elements stay in place."""
+    if i.type.lanes == 1 or i.opcode in _MOVES:
+        return 1
+    if i.opcode == "load" or find(i.callee).definition is memory.masked_load:
+        return i.type.lanes if _is_contiguous(shape(i.operands[0]), i.type.size) else 1
+    groups = (found.get(o.local or "", 1) for o in i.operands)
+    return next((group for group in groups if group > 1), 1)
+
+
+def _is_contiguous(address: Shape, nbytes: int) -> bool:
+    table = address.table
+    return table is not None and bool((np.diff(table[0]) == nbytes).all())

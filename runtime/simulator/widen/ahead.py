@@ -1,0 +1,130 @@
+"""Reading ahead: the memory that the next program will access.
+
+Programs run in the order of their numbers, each on a piece of memory a step further on than the
+last.  The step is the derivative of an address by the program's number, which the host computes
+before it asks for the lines; where the program's number does not come in, or comes in otherwise
+than in sums and products, there is none.
+"""
+
+from __future__ import annotations
+
+from triton_xe.hardware.memory import CACHE_LINE_BYTES
+from triton_xe.intrinsics import find
+from triton_xe.intrinsics.definitions import ids
+from triton_xe.runtime.simulator.analysis.shapes import gep_steps
+from triton_xe.runtime.simulator.ir.records import CASTS, Instruction, Operand, constant
+from triton_xe.runtime.simulator.ir.types import I8, I32, I64, VOID, Type
+from triton_xe.runtime.simulator.widen.values import Uniform
+from triton_xe.runtime.simulator.widen.widener import Widener
+
+_SECOND_LEVEL = 2
+"""The cache that lines are brought into: what subgroups work with now fills the first."""
+
+Step = Operand | None
+"""Bytes or numbers by which a value grows from program to program; None where it does not."""
+
+
+class NoStep(Exception):
+    """The program's number comes in otherwise than in sums and products."""
+
+
+def ask_ahead(w: Widener, address: Operand, t: Type, start: Operand, *, write: bool) -> None:
+    """Ask for what the next program accesses, where this one accesses a `t` per lane at `start`."""
+    if w.context.sanitizer is not None or w.in_loop:
+        return
+    try:
+        step = step_of(w, address)
+    except NoStep:
+        return
+    if step is None:
+        return
+    there = w.b.gep(I8, start, step)
+    for line in range(0, t.size * w.lanes, CACHE_LINE_BYTES):
+        w.b.call("llvm.prefetch.p0", VOID, [
+            w.at(there, line), constant(I32, int(write)), constant(I32, _SECOND_LEVEL),
+            constant(I32, 1)])
+
+
+def step_of(w: Widener, x: Operand) -> Step:
+    """What the program's number adds to a value when it grows by one."""
+    i = w.definitions.get(x.local or "")
+    if i is None:
+        return None
+    key = w.source_label, x.text
+    if key not in w.steps:
+        w.steps[key] = _step(w, i)
+    return w.steps[key]
+
+
+def _step(w: Widener, i: Instruction) -> Step:
+    if i.opcode == "call" and find(i.callee).definition is ids.get_group_id:
+        return constant(I64, 1) if i.operands[0].integer_value() == _axis(w) else None
+    steps = [step_of(w, o) for o in i.operands if o.local]
+    if not any(steps):
+        return _unless_read(i)
+    if i.opcode in ("add", "sub", "or"):
+        x, y = (step_of(w, o) for o in i.operands)
+        return _sum(w, x, y, i.opcode)
+    if i.opcode in ("mul", "shl"):
+        return _product(w, i)
+    if i.opcode == "getelementptr":
+        total = step_of(w, i.operands[0])
+        for k, scale in gep_steps(i)[1]:
+            step = step_of(w, i.operands[k])
+            total = _sum(w, total, step and w.b.mul(step, scale), "add")
+        return total
+    if i.opcode in CASTS or i.opcode in ("insertelement", "shufflevector", "extractelement"):
+        return next(s for s in steps if s)
+    raise NoStep
+
+
+def _axis(w: Widener) -> int:
+    """The axis of the grid along which programs follow each other: the first that comes in."""
+    axes = [i.operands[0].integer_value() for i in w.definitions.values()
+            if i.opcode == "call" and find(i.callee).definition is ids.get_group_id]
+    return min(k for k in axes if k is not None)
+
+
+def _unless_read(i: Instruction) -> Step:
+    """None for what is made of values that do not grow, and is not read from memory."""
+    if i.opcode in ("phi", "load") or (i.opcode == "call" and i.operands):
+        raise NoStep
+    return None
+
+
+def _sum(w: Widener, x: Step, y: Step, opcode: str) -> Step:
+    if y is None:
+        return x
+    y = w.b.sub(constant(I64, 0), y) if opcode == "sub" else y
+    return y if x is None else w.b.add(x, y)
+
+
+def _product(w: Widener, i: Instruction) -> Step:
+    x, y = i.operands
+    step, other = (step_of(w, x), y) if step_of(w, x) else (step_of(w, y), x)
+    if other.local and step_of(w, other):
+        raise NoStep
+    factor = _number(w, other)
+    assert step is not None
+    if i.opcode == "shl" and (other is x or not factor.is_constant):
+        raise NoStep
+    return w.b.binary(i.opcode, step, factor)
+
+
+def _number(w: Widener, x: Operand) -> Operand:
+    """A factor that is the same in all lanes and elements, in 64 bits."""
+    value = w.value(x)
+    if not isinstance(value, Uniform):
+        raise NoStep
+    one = value.value
+    if x.type.lanes > 1:
+        if one.is_splat and one.elements:
+            one = one.elements[0]
+        elif one.text in w.sums and not any(w.sums[one.text][1]):
+            one = w.sums[one.text][0]
+        else:
+            raise NoStep
+    known = one.integer_value()
+    if known is not None:
+        return constant(I64, known)
+    return one if one.type.bits == 64 else w.b.sext(one, I64)
