@@ -4,18 +4,20 @@
     "ttg.num-warps" = 4 : i32         subgroups of a work-group
     "ttg.threads-per-warp" = 16       lanes of a subgroup; the device's own number without it
     xe.options = {num_stages = 2, contract = true, grf_mode = "default"}
-    xe.remarks = ["tt.dot: dpas 8x16x16 ..."]
+    xe.remarks = ["tt.dot (kernel.py:12): dpas 8x16x16 ..."]
     xe.plans = [{op = "load", width = 16, ...}]
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i1, i64
 from xdsl.ir import Attribute, Operation
 
+from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target, target
 from triton_xe.lowering.surfaces.affine import attribute, integer_attribute
@@ -115,7 +117,9 @@ def module_of(op: Operation) -> Operation:
 def remark(op: Operation, text: str) -> None:
     """Note a decision on an operation, for people; it reaches the kernel's metadata."""
     module = module_of(op)
-    _append(module, REMARKS, [text if module is op else f"{op.name}: {text}"])
+    source = source_of(op)
+    where = f" ({PurePath(source.users_own.file).name}:{source.users_own.line})" if source else ""
+    _append(module, REMARKS, [text if module is op else f"{op.name}{where}: {text}"])
 
 
 def remarks_of(module: Operation) -> list[str]:

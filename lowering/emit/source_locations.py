@@ -14,11 +14,10 @@ from llvmlite import ir
 from llvmlite.ir import instructions
 from xdsl.ir import Operation
 
-from triton_xe.dialects.text.locations import Source, source_of
+from triton_xe.dialects.text.locations import source_of
 from triton_xe.lowering.emit.instructions import Builder
 from triton_xe.spirv import ADDED_NODE, FIRST_NODE, FITS_NODE, SOURCE_NODE
 
-_LIBRARY = "/triton/language/"
 _MAY_FAIL = frozenset(("sdiv", "udiv", "srem", "urem", "fptosi", "fptoui"))
 """Operations that have no result for some operands."""
 _STORES = instructions.StoreInstr, instructions.CallInstr
@@ -26,13 +25,6 @@ _NAMED = (
     instructions.LoadInstr, instructions.StoreInstr, instructions.CallInstr,
     instructions.AtomicRMW, instructions.CmpXchg,
 )
-
-
-def _users_own(source: Source | None) -> Source | None:
-    """The location in the user's code where a function of Triton's own library was called."""
-    while source is not None and source.caller is not None and _LIBRARY in source.file:
-        source = source.caller
-    return source
 
 
 class LocatedBuilder(Builder):
@@ -49,7 +41,8 @@ class LocatedBuilder(Builder):
     def at(self, op: Operation) -> ir.MDValue | None:
         """From here on instructions belong to `op`; returns what to hand to `back`."""
         before = self._location
-        source = _users_own(source_of(op))
+        found = source_of(op)
+        source = None if found is None else found.users_own
         if source is not None:
             key = (source.file, source.line, source.column)
             if key not in self._known:

@@ -183,3 +183,9 @@ def test_pointing_at_a_line_lights_what_it_became(gemm, tmp_path):
     assert all(found[f"stage-{name}"] > 0 for name in ("ttgir", "xetile", "xegpu", "llir")), found
     assert found["shown"] == "stage-llir"
     assert found["scrolled"] is True
+
+
+def test_remarks_light_the_lines_that_they_are_about(gemm):
+    load = line_of("a = tl.load(a_ptrs, mask=k[None, :] < left")
+    said = rf"tt.load \(loop_kernels.py:{load}\): 2D block load"
+    assert re.search(rf'<li data-l="{load}">{said}', gemm)

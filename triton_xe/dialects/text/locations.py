@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+_LIBRARY = "/triton/language/"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -31,6 +33,12 @@ class Source:
     def outermost(self) -> Source:
         """The location in the kernel itself: the caller of all inlined functions."""
         return self if self.caller is None else self.caller.outermost
+
+    @property
+    def users_own(self) -> Source:
+        """The location in the user's code where a function of Triton's own library was called."""
+        is_library = self.caller is not None and _LIBRARY in self.file
+        return self.caller.users_own if is_library and self.caller is not None else self
 
 
 def source_of(thing: Operation | SSAValue) -> Source | None:

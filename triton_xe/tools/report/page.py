@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -12,6 +13,7 @@ from triton_xe.tools.report.gathering import Report, Timed
 from triton_xe.tools.report.stages import Stage
 
 HERE = Path(__file__).parent
+_PLACE = re.compile(r" \(([^():]+):(\d+)\): ")
 TERMS = {
     "xmx": "matrix unit", "fp": "fp pipe", "int": "integer pipe", "math": "maths pipe",
     "send": "messages", "l1": "L1", "slm": "shared local memory", "l2": "L2", "dram": "memory",
@@ -31,7 +33,7 @@ def to_html(report: Report) -> str:
         _head(report), _section("What bounds it", _bound(report)),
         _section("Source and stages", _split(report)),
         _section("Registers and instructions", _native(report)),
-        _section("Remarks", _list(report.metadata["remarks"], "none")),
+        _section("Remarks", _remarks(report)),
         _section("Sanitizer", _findings(report)),
         _section("Block messages of one subgroup", _blocks(report)),
         _section("Layouts", _layouts(report)),
@@ -180,6 +182,17 @@ def _native(report: Report) -> str:
 def _list(items: Iterable[str], none: str, kind: str = "") -> str:
     found = "".join(f"<li class='{kind}'>{escape(item)}</li>" for item in items)
     return f"<ul>{found}</ul>" if found else f"<p class=soft>{none}</p>"
+
+
+def _remarks(report: Report) -> str:
+    """Those of lines of the kernel's file light them up."""
+    items = []
+    for remark in report.metadata["remarks"]:
+        said = _PLACE.search(remark)
+        here = said is not None and said[1] == Path(report.file).name
+        line = f' data-l="{said[2]}"' if said is not None and here else ""
+        items.append(f"<li{line}>{escape(remark)}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else "<p class=soft>none</p>"
 
 
 def _findings(report: Report) -> str:
