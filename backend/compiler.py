@@ -193,7 +193,8 @@ def _asked(options: XeOptions, language: Language) -> Metadata:
     return {"num_stages": options.num_stages, "contract": options.enable_fp_fusion,
             "grf_mode": options.grf_mode, "guards": options.guards,
             "keeps_layouts": language == Language.GLUON,
-            "tests_promises": options.tests_promises, "split_barriers": options.split_barriers}
+            "tests_promises": options.tests_promises, "split_barriers": options.split_barriers,
+            "locates_all": options.locates_all}
 
 
 def _make_xegpu(source: Any, options: XeOptions) -> Any:

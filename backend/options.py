@@ -35,6 +35,8 @@ class XeOptions:
     launch, on a simulated device only; for checked launches a kernel `tests_promises`, as
     `tl.max_contiguous` makes them.  With `split_barriers` the subgroups of large work-groups go
     through loops of products together, so that they find each other's loads in the cache.
+    With `locates_all` every instruction of the LLVM IR says its line, not only those that reports
+    of the simulator need.
     """
 
     arch: str
@@ -50,6 +52,7 @@ class XeOptions:
     sanitize: bool = False
     tests_promises: bool = False
     split_barriers: bool = False
+    locates_all: bool = False
     sanitize_overflow: bool = True
     launch_cooperative_grid: bool = False
     supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b15", "fp8e4nv", "fp8e5")

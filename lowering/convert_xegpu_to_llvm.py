@@ -88,7 +88,8 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     if launch_conditions_of(module):
         _rename_kernels(module)
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
-                        contract=options.contract, tests_promises=options.tests_promises)
+                        contract=options.contract, tests_promises=options.tests_promises,
+                        locates_all=options.locates_all)
     text, carried = str(state.llvm), state.carried_bytes // device.grf_bytes
     if carried >= MOST_CARRIED:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "

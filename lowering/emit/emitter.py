@@ -74,6 +74,8 @@ class Emitter(Writer):
 
     def bind(self, value: SSAValue, held: Any) -> None:
         self.values[value] = held
+        if self.state.locates_all and getattr(held, "location", self) is None:
+            held.location = self.b.location
 
     def get(self, value: SSAValue) -> Any:
         return self.values[value]

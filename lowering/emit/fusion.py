@@ -71,6 +71,8 @@ def _fuse_in_block(
         products.discard(product)
         gone.add(product)
         written[-1:] = made = _fused(state, instruction, product)
+        for one in made:
+            one.metadata.update(instruction.metadata)
         for user in users.get(instruction, ()):
             user.replace_usage(instruction, made[-1])
     if gone:

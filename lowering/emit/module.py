@@ -60,12 +60,13 @@ class Function(ir.Function):
 
 def emit_module(
     module: Operation, target: Target, num_warps: int, lanes: int, *, contract: bool = True,
-    tests_promises: bool = False,
+    tests_promises: bool = False, locates_all: bool = False,
 ) -> ModuleState:
     """Write every function; `state.llvm` is the LLVM module, the rest are its facts."""
     llvm = ir.Module(name="kernel")
     llvm.triple = TRIPLE
-    state = ModuleState(llvm, target, num_warps, lanes, module, contract, tests_promises)
+    state = ModuleState(
+        llvm, target, num_warps, lanes, module, contract, tests_promises, locates_all)
     for op in functions(module):
         if op.is_kernel:  # others are written where they are called
             _function(state, op)

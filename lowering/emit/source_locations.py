@@ -28,10 +28,11 @@ _NAMED = (
 
 
 class LocatedBuilder(Builder):
-    """A builder whose calls and accesses say where they come from; see `at`."""
+    """A builder whose calls and accesses, or all instructions, say where they come from."""
 
-    def __init__(self, block: ir.Block) -> None:
+    def __init__(self, block: ir.Block, *, locates_all: bool = False) -> None:
         super().__init__(block)
+        self._locates_all = locates_all
         self._location: ir.MDValue | None = None
         self._known: dict[tuple[str, int, int], ir.MDValue] = {}
         self._begins_store = self._adds = False
@@ -93,7 +94,7 @@ class LocatedBuilder(Builder):
         return super()._set_terminator(term)
 
     def _insert(self, instr: Any) -> None:
-        named = isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL
+        named = self._locates_all or isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL
         if self._location is not None and named:
             instr.set_metadata(SOURCE_NODE, self._location)
         if self._adds and isinstance(instr, instructions.CallInstr):

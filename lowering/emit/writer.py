@@ -29,6 +29,7 @@ class ModuleState:
     module: Operation
     contract: bool = True
     tests_promises: bool = False
+    locates_all: bool = False
     slm_bytes: int = 0
     slm_kept: int = 0
     slm: ir.GlobalVariable | None = None
@@ -75,7 +76,7 @@ class Writer:
         self.state = state
         self.target = state.target
         self.function: ir.Function = block.function
-        self.b = LocatedBuilder(block)
+        self.b = LocatedBuilder(block, locates_all=state.locates_all)
         self._memory: dict[Hashable, tuple[int, ir.Value]] = {}
         self._scope = 0
         self._open = {0}

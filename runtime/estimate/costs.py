@@ -13,7 +13,6 @@ _INTEGER = frozenset("add sub mul and or xor shl lshr ashr icmp select udiv urem
 _SLOW_INTEGER = {"udiv": 30.0, "urem": 30.0, "sdiv": 36.0, "srem": 36.0}
 """Instructions that a division becomes."""
 _MOVES = frozenset({Family.SHUFFLE, Family.VOTE, Family.CONVERSION})
-_MESSAGES = frozenset({*MESSAGES, Family.HINT})
 _SIMPLE = ("fma", "fabs", "max", "min", "copysign", "floor", "ceil", "rint", "trunc", "mad")
 REDUCTION_STEPS = 4
 
@@ -61,7 +60,7 @@ def _call(i: Instruction, parts: int) -> tuple[str, float]:
     family = find(i.callee).family
     if family is Family.DPAS:
         return "dpas", max(1, parts) / 8
-    if family in _MESSAGES:
+    if family in MESSAGES or "refetch" in i.callee:
         return "messages", 1.0
     if family is Family.BARRIER:
         return "barriers", 1.0

@@ -55,6 +55,9 @@ class Registers:
     `needs(i)` are the parts of other registers that it reads.
     """
 
+    location: ir.MDValue | None = None
+    """Where what is written late comes from, if it is not who first uses it that is to be named."""
+
     def __init__(
         self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK,
         needs: Needs = _nothing,
@@ -74,7 +77,10 @@ class Registers:
         return written(em, self, index)
 
     def write(self, em: Writer, index: int) -> ir.Value:
-        return em.remember((self, index), lambda: self._make(index))
+        if self.location is None:
+            return em.remember((self, index), lambda: self._make(index))
+        with em.b.from_location(self.location):
+            return em.remember((self, index), lambda: self._make(index))
 
     def parts(self, *chunks: int) -> list[Part]:
         """The chunks as others need them."""

@@ -44,6 +44,9 @@ class FragmentValue:
 class LazyFragment(FragmentValue):
     """A fragment that is put together where it is used."""
 
+    location: ir.MDValue | None = None
+    """As of `Registers`."""
+
     def __init__(
         self, em: Emitter, make: Callable[[], ir.Value], needs: Sequence[Part] = ()
     ) -> None:
@@ -61,7 +64,10 @@ class LazyFragment(FragmentValue):
         return self._needs
 
     def write(self, em: Writer, index: int) -> ir.Value:
-        return em.remember((self, index), self._make)
+        if self.location is None:
+            return em.remember((self, index), self._make)
+        with em.b.from_location(self.location):
+            return em.remember((self, index), self._make)
 
 
 def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:

@@ -189,3 +189,31 @@ def test_remarks_light_the_lines_that_they_are_about(gemm):
     load = line_of("a = tl.load(a_ptrs, mask=k[None, :] < left")
     said = rf"tt.load \(loop_kernels.py:{load}\): 2D block load"
     assert re.search(rf'<li data-l="{load}">{said}', gemm)
+
+
+LINES = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(x, y, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at)
+    e = tl.exp(v)
+    s = e * e + v
+    tl.store(y + at, s)
+"""
+
+
+def test_every_line_that_computes_has_instructions_and_a_time(tmp_path):
+    """Also of values that are written where they are first used."""
+    file = tmp_path / "lines.py"
+    file.write_text(LINES)
+    html = report(tmp_path, f"{file}::k", "--signature", "x=*fp32:16 y=*fp32:16 BLOCK=1024",
+                  "--grid", "4096")
+    text = re.search(r'id="stage-llir">(.*?)</div></div>', html, re.DOTALL)[1] + "</div>"
+    lines = LINES.splitlines()
+    for number, word in ((8, "load"), (9, "exp2"), (10, "fma"), (11, "store")):
+        assert re.search(rf'<div data-l="{number}">[^<]*{word}', text), lines[number - 1]
+        assert rows(html)[number][1], lines[number - 1]
+    assert rows(html)[9][2:4] == ["", ""]

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("--sanitize needs --script: there is nothing else to run")
     function = load_kernel(arguments.kernel)
     options = {"num_warps": arguments.num_warps, "num_stages": arguments.num_stages,
-               "grf_mode": arguments.grf_mode}
+               "grf_mode": arguments.grf_mode, "locates_all": True}
     kernel = compile_kernel(function, arguments.signature, arguments.target, options)
     report = gathering.gathered(
         function, kernel, arguments.target, launch_of(arguments, function, kernel),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from triton_xe import knobs
+
+_SAID = re.compile(r", ![\w.]+ !\d+")
 
 
 class Seen(NamedTuple):
@@ -28,7 +31,10 @@ class Seen(NamedTuple):
 
 
 def digest(llvm_ir: str) -> str:
-    return hashlib.sha256(llvm_ir.encode()).hexdigest()
+    """Of the instructions, whatever they say of their lines."""
+    lines = (line for line in llvm_ir.splitlines() if not line.startswith("!"))
+    plain = "\n".join(_SAID.sub("", line).rstrip() for line in lines)
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 def launches(script: Sequence[str], device: str, *, sanitize: bool = False) -> tuple[
