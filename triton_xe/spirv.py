@@ -34,7 +34,8 @@ SOURCE_NODE = "xe.at"
 """Metadata of an instruction of the LLVM IR: file, line and column of the user's code."""
 UNFILLED_NODE = "xe.unfilled"
 """Metadata of a masked load that leaves the registers of lanes without one as they are."""
-FITS_NODE, PROMISE_NODE, INSIDE_NODE = DEFINED_NODES = "xe.fits", "xe.promise", "xe.inside"
+FITS_NODE, PROMISE_NODE, INSIDE_NODE, RANGE_NODE = DEFINED_NODES = (
+    "xe.fits", "xe.promise", "xe.inside", "xe.range")
 """Metadata of comparisons without which an operation of the kernel is undefined; where they do not
 hold, the code after them has some result.  A shift is by less bits than there are; the kernel keeps
 what it promises; an index is in range."""

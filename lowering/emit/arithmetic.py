@@ -30,7 +30,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widened,
     widest,
 )
-from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
@@ -51,6 +51,7 @@ from triton_xe.lowering.emit.types import (
     shaped,
 )
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
+from triton_xe.spirv import RANGE_NODE
 
 Write = Callable[..., ir.Value]
 
@@ -327,10 +328,21 @@ def lower_float_to_integer(em: Emitter, op: arith_ext.FPToSIOp | arith_ext.FPToU
     def write(a: ir.Value) -> ir.Value:
         wide = Term(em, widest(em, source, a))
         if bits_of(into) < 32:
-            return wide.to_integer(I32).resized(into).value
+            made = wide.to_integer(I32).resized(into)
+            return _where_in_range(em, wide, made, signed=signed).value
         return wide.to_integer(into, signed=signed).value
 
     elementwise(em, op, write)
+
+
+def _where_in_range(em: Emitter, x: Term, made: Term, *, signed: bool) -> Term:
+    """The integer made of a float, for checks undefined where its type does not hold it."""
+    if not em.state.tests_promises or made.width == 1:
+        return made
+    low, high = (-(1 << made.width - 1), 1 << made.width - 1) if signed else (0, 1 << made.width)
+    inside = (x > low - 1.0) & (x < float(high))
+    em.b.mark_fitting(inside.value, RANGE_NODE)
+    return where(inside, made, made)
 
 
 @lowers(arith.BitcastOp, tt.BitcastOp)
