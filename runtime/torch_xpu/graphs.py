@@ -9,11 +9,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from triton_xe import knobs
 from triton_xe.runtime.torch_xpu.library import Library
 
 Pool = tuple[int, int]
@@ -61,6 +63,9 @@ class Captured:
         return int(self.library.functions.xe_graph_size(self.handle))
 
     def replay(self) -> None:
+        if self.launches and knobs.record():
+            warnings.warn("launches that a graph replays are not recorded, only those that it "
+                          "captures", RuntimeWarning, stacklevel=3)
         done = 0
         for operators, launch in self.launches:
             self._replay_operators(done, operators)
