@@ -282,7 +282,8 @@ class SimulatedDevice:
         if knobs.sanitize() if sanitize is None else sanitize:
             plan = Instrumentation(
                 knobs.sanitize_finite(), knobs.strict_barriers(),
-                suspects=self._suspects(kernel, work))
+                suspects=self._suspects(kernel, work),
+                integers={k: t.integer_bytes for k, t in tensors_of(work.tensors).items()})
             with self._checked(kernel, plan, work) as made:
                 self._run_checked(*made, work)
             return

@@ -225,6 +225,7 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
         several = after_write & slm & writes
         mixes = several & (was_mixed | ~same)
         after_write = after_write & ~several | mixed & ~writes
+        after_write = after_write & ~_stores_the_same(w, old_write, new, d)
         after_read, reader = _conflicts(
             w, old_read, new, slm, 0, reads=yes, asked=writes)
         with w.when((after_write | after_read & writes) & result.value):
@@ -242,6 +243,20 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
         with w.otherwise():
             last_reads[d] = _merged_read(w, old_read, new, after_read)
             read_sites[d] = site
+    return result.value
+
+
+def _stores_the_same(w: Checks, old: Value, new: Value, dword: Value) -> Value:
+    """Whether a store changes nothing of what another subgroup of the program has stored."""
+    in_program = (GROUP.of(old) == GROUP.of(new)) & ~old.has(ATOMIC.full)
+    result = w.variable(w.flag(Kind.KEPT) & in_program)
+    start = Memory(w, w["block"])[Entry.LOW] & -4
+    lane = w.select(w["lane"].compare("slt", 0), 0, w["lane"]).to(I64)
+    values = w.state[Word.VALUES] + lane * w["size"]
+    with w.when(result.value), w.range(0, 4) as k, w.when(new.has(w.term(1, I64) << k)):
+        at = start + (dword << 2) + k
+        put, there = (w.load(I8, x.pointer()) for x in (values + at - w["address"], at))
+        result.value &= put == there
     return result.value
 
 

@@ -28,7 +28,7 @@ from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
 from triton_xe.runtime.simulator.ir import Block, Builder, Function, Instruction, Operand, Type
 from triton_xe.runtime.simulator.ir.values import Value, Values
-from triton_xe.spirv import FITS_NODE, INSIDE_NODE, PROMISE_NODE
+from triton_xe.spirv import FITS_NODE, INSIDE_NODE, PROMISE_NODE, RANGE_NODE
 
 ORIGIN, USE, BLOCK, DPAS, SLM = (
     row.name for row in (own.SHADOW_ORIGIN, own.SHADOW_USE, own.SHADOW_BLOCK, own.SHADOW_DPAS,
@@ -52,10 +52,11 @@ class Why(Enum):
     GATHER = "out-of-bounds", "takes an element (tl.gather) whose index is out of range"
     CAST = "arithmetic", "makes an integer of a number that is out of its range"
     NAN = "not-finite", "makes a NaN of infinities"
+    PART = "wrong-type", "reads the upper part of a wider integer"
 
     @property
     def is_load(self) -> bool:
-        return self in (Why.MASKED, Why.UNWRITTEN)
+        return self in (Why.MASKED, Why.UNWRITTEN, Why.PART)
 
 
 class Origin(NamedTuple):
@@ -89,6 +90,8 @@ class Undefined:
 
     suspects: frozenset[int] = frozenset()
     """Arguments whose blocks hold bytes that nothing has written."""
+    integers: dict[int, int] = field(default_factory=dict)
+    """The bytes of an element of the arguments that are tensors of integers."""
     finite: bool = False
     """Whether a NaN counts that no operand was."""
     origins: list[Origin] = field(default_factory=list)
@@ -153,6 +156,8 @@ class _Shadows(Values):
         """Why a result may be undefined although no operand is; None if it cannot."""
         if self.reads_suspect(i):
             return Why.UNWRITTEN
+        if self.reads_part(i):
+            return Why.PART
         if i.unfilled or i.defines:
             return _CONDITIONS.get(i.defines, Why.MASKED)
         if i.opcode in _DIVISIONS:
@@ -171,6 +176,12 @@ class _Shadows(Values):
     def reads_suspect(self, i: Instruction) -> bool:
         """Whether it loads from a block that holds bytes which nothing has written."""
         return loads_global(i) and self.entry(i.operands[0]) in self.plan.suspects
+
+    def reads_part(self, i: Instruction) -> bool:
+        """Whether it loads integers that are narrower than those of its tensor, lane by lane."""
+        if i.type.scalar.kind != "int" or not loads_global(i) or not _by_lanes(i):
+            return False
+        return i.type.scalar.size < self.plan.integers.get(self.entry(i.operands[0]), 0)
 
     # --- which values may be undefined ------------------------------------------------------------
 
@@ -417,7 +428,7 @@ class _Shadows(Values):
     def _load(self, i: Instruction) -> Value:
         address = i.operands[0]
         if id(i) in self.numbers:
-            return self._unwritten(i)
+            return self._part(i) if self.reads_part(i) else self._unwritten(i)
         if self._array(address.local) is not None:
             return self.same(i, [Operand(address.type, _named(address.text))])
         return self.same(i, [self._slm_shadow(address)])
@@ -444,6 +455,8 @@ class _Shadows(Values):
         known, t, o = find(i.callee), shadow_type(i.type), i.operands
         if self.reads_suspect(i):
             return self._unwritten(i)
+        if self.reads_part(i):
+            return self._part(i)
         if i.unfilled or known is _LOAD:
             return self._masked_load(i)
         if known is genisa.SIMD_BLOCK_READ:
@@ -479,6 +492,25 @@ class _Shadows(Values):
             defined = ~self.lane(found) | ~Value(self, mask)
             self._note(ORIGIN, [self._first(found, i).operand, defined.operand], number)
         return found
+
+    def _part(self, i: Instruction) -> Value:
+        """All of an element that does not begin where one of its tensor does."""
+        t, whole = shadow_type(i.type), self.plan.integers[self.entry(i.operands[0])]
+        at = self.of(i.operands[0])
+        at = at.integer() if at.type.kind == "ptr" else at
+        steps = [k * t.scalar.size for k in range(t.lanes)]
+        address = at if t.lanes == 1 else self.spread(at, t.lanes) + self.of(
+            ir.integers(ir.I64, steps))
+        bad = (address & whole - 1) != 0
+        masked = find(i.callee) is _LOAD
+        mask = self.of(i.operands[2]) if masked else self.term(1, ir.I1)
+        self._note(ORIGIN, [self._first(bad, i).operand, (~(self.lane(bad) & mask)).operand],
+                   self.numbers[id(i)])
+        found = bad.signed(t.scalar)
+        if not masked:
+            return found
+        missing = -1 if i.unfilled else self.shadow(i.operands[3])
+        return self.select(mask, found, missing, t)
 
     def _first(self, found: Value, i: Instruction) -> Value:
         """The address of the first element of a load that is undefined."""
@@ -545,7 +577,7 @@ class _Shadows(Values):
         written = find(i.callee).has("value") and value is i.operands[-1]
         self._use("the surface or place of a 2D block made of",
                   *(i.operands[:-1] if written else i.operands))
-        if written:
+        if written and not self._only_moved(value):
             self._note_use(BLOCK, "a store of", value,
                            [*i.operands[:-1], self.shadow(value).operand])
 
@@ -558,8 +590,12 @@ class _Shadows(Values):
         if at is not None:
             rest.append(at)
         for o in operands:
-            if self._of(o):
+            if self._of(o) and not (at is not None and self._only_moved(o)):
                 self._note_use(USE, what, o, [self.shadow(o).operand, *rest], at)
+
+    def _only_moved(self, stored: Operand) -> bool:
+        """Whether a value may be stored though it is made of parts of integers: copies are."""
+        return all(self.plan.origins[k].why is Why.PART for k in self._of(stored))
 
     def _note_use(
         self, callee: str, what: str, value: Operand, operands: list[Operand],
@@ -582,11 +618,16 @@ def loads_global(i: Instruction) -> bool:
     return i.opcode == "load" and i.operands[0].type.space == 1 and not i.orderings
 
 
+def _by_lanes(i: Instruction) -> bool:
+    return i.opcode == "load" or find(i.callee) is _LOAD
+
+
 def _is_block(i: Instruction) -> bool:
     return find(i.callee).definition is block_2d.block_read
 
 
-_CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER}
+_CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER,
+               RANGE_NODE: Why.CAST}
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
 

@@ -21,9 +21,17 @@ from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SAME, SEARCHED
-from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Entry, Kind, Order, Word
+from triton_xe.runtime.simulator.sanitizer.state import (
+    MOST_VALUES,
+    READS,
+    WRITES,
+    Entry,
+    Kind,
+    Order,
+    Word,
+)
 from triton_xe.runtime.simulator.trace.messages import traced_access
-from triton_xe.runtime.simulator.widen.accesses import load_value
+from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Tabled,
@@ -68,6 +76,8 @@ def guarded(
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
     row: Operand | int = entry
+    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
+        kind |= _keep_values(w, i, position, pointer, mask)
     if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
         row = _with_same(w, entry, pointer, w.value(i.operands[0]), mask)
     fine, safe = _checked(w, i, pointer, row, t, mask, _with_unseen(w, i, kind))
@@ -88,11 +98,32 @@ def _with_unseen(w: Widener, i: Instruction, kind: int) -> Operand | int:
     return w.b.select(here, constant(I64, kind), kind | Kind.UNSEEN)
 
 
+def _keep_values(w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None) -> int:
+    """Leave what is stored for the checks: `KEPT`, if subgroups may store the same value anywhere.
+
+    It does not matter, then, which of them comes last.
+    """
+    if w.context.sub_groups == 1 or not _is_store(i):
+        return 0
+    value = w.value(i.operands[1 - at])
+    t, alone = value.type, isinstance(pointer, Uniform)
+    clear = mask is None or isinstance(mask, Uniform) or isinstance(value, Uniform)
+    if t.scalar.kind == "ptr" or t.size * w.lanes > MOST_VALUES or (alone and not clear):
+        return 0
+    x = w.lane(value, w.lanes - 1) if alone else lane_major(w, w.wide(value), t, True)
+    w.b.store(x, w.b.load(PTR, state_word(w, Word.VALUES)), align=1)
+    return Kind.KEPT
+
+
+def _is_store(i: Instruction) -> bool:
+    return i.opcode == "store" or find(i.callee) is genisa.PREDICATED_STORE
+
+
 def _note_store(
     w: Widener, i: Instruction, at: int, address: Value, fine: Operand, mask: Value | None
 ) -> None:
     """Keep a store until all of the tensor is stored; see `collisions`."""
-    if i.opcode != "store" and find(i.callee) is not genisa.PREDICATED_STORE:
+    if not _is_store(i):
         return
     value = w.value(i.operands[1 - at])
     if value.type.scalar.kind != "ptr" and not (

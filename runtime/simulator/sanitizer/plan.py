@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 
 from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, pointer_roots
@@ -37,15 +38,20 @@ class Instrumentation:
     synchronises: bool = False
     """Whether the kernel has atomics on global memory, and releases."""
     suspects: InitVar[frozenset[int]] = frozenset()
+    integers: InitVar[Mapping[int, int] | None] = None
     undefined: Undefined = field(default_factory=Undefined)
 
-    def __post_init__(self, suspects: frozenset[int]) -> None:
+    def __post_init__(
+        self, suspects: frozenset[int], integers: Mapping[int, int] | None
+    ) -> None:
         self.undefined.suspects, self.undefined.finite = suspects, self.finite
+        self.undefined.integers = dict(integers or {})
 
     @property
     def key(self) -> object:
         """Launches with the same share the code."""
-        return self.trace, self.finite, self.strict, self.undefined.suspects
+        sizes = frozenset(self.undefined.integers.items())
+        return self.trace, self.finite, self.strict, self.undefined.suspects, sizes
 
     def entry(self, function: Function, pointer: Operand, *, writes: bool = False) -> int:
         """The one argument an address comes from, or `SEARCHED`; records that it is written."""

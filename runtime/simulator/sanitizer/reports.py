@@ -169,6 +169,11 @@ class _Report:
             self.argument = use.entry if use.entry >= 0 else None
             return f"{what} {origin.why.value[1]}"
         self.address, self.argument = found or 0, None
+        if origin.why is Why.PART:
+            self.argument = self._argument(origin.entry, self.address)
+            size = self.state.plan.undefined.integers[origin.entry]
+            return (f"{use.what} what is no integer of its tensor: the {subject} at {location} "
+                    f"{origin.why.value[1]}, of {8 * size} bits")
         if origin.why is Why.UNWRITTEN:
             self.argument = origin.entry
             self.address = self.address or self.state.first_unwritten(origin.entry)

@@ -22,6 +22,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
     FIELDS,
     JOINED_KEPT,
+    MOST_VALUES,
     Entry,
     Joined,
     Known,
@@ -129,6 +130,7 @@ class LaunchState:
         w[Word.TABLE] = self.table.ctypes.data
         w[Word.FIRST_SEARCHED] = w[Word.SEARCH_END] = self.count + 1
         w[Word.SCRATCH] = self._array(SCRATCH_BYTES, np.uint8)
+        w[Word.VALUES] = self._array(MOST_VALUES, np.uint8)
         w[Word.RELEASED] = self._array(Known.WORDS * (min(groups, MOST_GROUPS) + 2), np.int64)
         w[Word.RELEASABLE] = self._array(Release.WORDS * (self.sub_groups + 1), np.int64)
         w[Word.JOINED] = self._array(Joined.WORDS * JOINED_KEPT, np.int64)

@@ -108,6 +108,8 @@ class Word(IntEnum):
     TOGETHER = 67
     """Whether a work-group has begun while another one waits: what orders their accesses, and those
     of all later ones, is not followed any more."""
+    VALUES = 68
+    """What the store under way puts into global memory, where another subgroup may as well."""
     COUNT = 72
 
 
@@ -139,6 +141,8 @@ class Entry(IntEnum):
 
 MOST_BYTES = 64
 """Of an access of a lane."""
+MOST_VALUES = 4096
+"""Bytes of all lanes' values of one store."""
 CHUNK_BITS = 8
 BEGUN_OF = 1, 2
 """Of writes, of reads."""
@@ -248,6 +252,8 @@ class Kind(IntEnum):
     SCALAR = 8
     """A load of global memory that every warp makes for itself: Triton puts no barrier between it
     and a later store by one of them, so only other programs' stores count."""
+    KEPT = 16
+    """A store whose values are at `Word.VALUES`, lane by lane."""
     LOCAL = 32
     """An atomic that is one only within its work-group."""
     NEEDS = 64

@@ -43,6 +43,13 @@ class Tensor:
         below, above = (sum(x for x in steps if x * sign > 0) for sign in (-1, 1))
         return at + below * size, at + (above + 1) * size
 
+    @property
+    def integer_bytes(self) -> int:
+        """The size of an element of more than a byte, where it is an integer; else 0."""
+        if self._shape is None or "int" not in str(self.value.dtype):
+            return 0
+        return int(self.value.element_size())
+
     def describe(self, address: int) -> str:
         """The argument with its shape, and which of its elements an address is."""
         if self._shape is None:
