@@ -2,21 +2,32 @@
 
     ttg.local_alloc : ...  ->  ttg.local_alloc {allocation.offset = 4096 : i32} : ...
 
-Buffers of a kernel lie one after the other; those of a function that it calls behind them.
+Buffers of a kernel lie one after the other; those of a function that it calls behind them.  Where
+they are large together, one whose time begins when that of a larger one is over takes its place:
+
+    ttg.local_alloc %x  ->  ttg.memdesc_reinterpret %larger ; ttg.local_store %x
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from triton_xe.dialects.tt.structure import CallOp, FuncOp
-from triton_xe.dialects.ttg import LocalAllocOp, MemDescType
+from triton_xe.dialects.ttg import (
+    LocalAllocOp,
+    LocalStoreOp,
+    MemDescReinterpretOp,
+    MemDescType,
+)
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout.shared import SharedEncoding
 from triton_xe.lowering.emit.types import bits_of, scalar_type
@@ -25,6 +36,8 @@ from triton_xe.plan.shared_view import SharedView, buffer_bytes, shared_view
 
 OFFSET = "allocation.offset"
 ALIGNMENT = 64
+APART_LIMIT = 32 * 1024
+"""Bytes up to which no place is used twice, which would cost a barrier."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,8 @@ class AllocateBuffersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {function.sym_name.data: function for function in functions(op)}
         starts: dict[str, int] = {}
+        for function in known.values():
+            _share_places(function)
         for function in known.values():
             if function.is_kernel:
                 _place(function, 0, known, starts, ())
@@ -58,6 +73,68 @@ def _place(
     for call in all_of(function, CallOp):
         if call.callee_name in known:
             _place(known[call.callee_name], end, known, starts, (*callers, name))
+
+
+@dataclass
+class _Place:
+    """A buffer, and the number of the last operation that needs it or what lies there later."""
+
+    buffer: LocalAllocOp
+    last: int
+
+
+def _share_places(function: FuncOp) -> None:
+    """Let buffers take the places of those that are over; times count in the function's block."""
+    buffers = all_of(function, LocalAllocOp)
+    if sum(map(bytes_of, buffers)) <= APART_LIMIT or len(function.body.blocks) > 1:
+        return
+    block = function.body.block
+    times = {inner: time for time, op in enumerate(block.ops) for inner in op.walk()}
+    places: list[_Place] = []
+    for buffer in buffers:
+        last = max(times[user] for user in _users(buffer.result))
+        free = [p for p in places
+                if p.last < times[buffer] and bytes_of(p.buffer) >= bytes_of(buffer)]
+        if free:
+            place = min(free, key=lambda p: bytes_of(p.buffer))
+            place.last = last
+            _take_place(buffer, place.buffer)
+        elif buffer.parent is block:
+            places.append(_Place(buffer, last))
+
+
+def _users(buffer: SSAValue) -> Iterator[Operation]:
+    """The operation that makes a buffer, and those on it, on its views, and on what carries it."""
+    seen, waiting = {buffer}, [buffer]
+    while waiting:
+        value = waiting.pop()
+        made = [value.owner] if isinstance(value.owner, Operation) else []
+        for op in (*made, *(use.operation for use in value.uses)):
+            yield op
+            found = [v for v in _carried(op) if isinstance(v.type, MemDescType) and v not in seen]
+            seen.update(found)
+            waiting += found
+
+
+def _carried(op: Operation) -> Iterator[SSAValue]:
+    """What may be an operand of an operation again."""
+    outer = op.parent_op() if isinstance(op, scf.YieldOp | scf.ConditionOp) else None
+    for around in (op,) if outer is None else (op, outer):
+        yield from around.results
+        for region in around.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+def _take_place(buffer: LocalAllocOp, former: LocalAllocOp) -> None:
+    view = MemDescReinterpretOp.create(
+        operands=[former.result], result_types=[buffer.result.type])
+    made: list[Operation] = [view]
+    if buffer.src is not None:
+        made.append(LocalStoreOp.create(operands=[buffer.src, view.results[0]]))
+    for op in made:
+        op.location = buffer.location
+    Rewriter.replace_op(buffer, made, [view.results[0]])
 
 
 def memory_of(kind: MemDescType) -> SharedView:

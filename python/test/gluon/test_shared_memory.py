@@ -236,3 +236,32 @@ def test_layouts_of_other_vendors_are_layouts(layout):
     move[(1,)](x.to("xpu"), out, layout, gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0]),
                SHARED[0], 1, num_warps=4, warp_size=32)
     assert torch.equal(out.cpu()[:4096].view(64, 64), x.T)
+
+
+@gluon.jit
+def in_turns(p, out, first: gl.constexpr, second: gl.constexpr, memory: gl.constexpr, n):
+    """Through four buffers, two of which are over when the others begin."""
+    row, column = grid(64, 64, first)
+    x = gl.load(p + row * 64 + column)
+    a = gl.allocate_shared_memory(gl.float32, [64, 64], memory, x)
+    b = gl.allocate_shared_memory(gl.float32, [64, 64], memory, x + 1)
+    y = a.permute([1, 0]).load(first) + b.load(first)
+    c = gl.allocate_shared_memory(gl.float32, [64, 64], memory, y)
+    for _ in range(n):
+        y += c.permute([1, 0]).load(first)
+        d = gl.allocate_shared_memory(gl.float32, [64, 64], memory, y)
+        y = d.permute([1, 0]).load(first)
+    gl.store(out + row * 64 + column, y)
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_buffers_take_the_places_of_those_that_are_over(sanitize):
+    x = torch.randint(-9, 9, (64, 64)).float()
+    out = torch.empty(64, 64, device="xpu")
+    made = in_turns[(1,)](x.to("xpu"), out, ROWS, COLUMNS, SHARED[0], 2, num_warps=4,
+                          sanitize=sanitize)
+    y = c = x.T + x + 1
+    for _ in range(2):
+        y = (y + c.T).T
+    assert torch.equal(out.cpu(), y)
+    assert made.metadata.shared == 2 * 64 * 64 * 4
