@@ -530,3 +530,14 @@ def test_optimizer_variants(kind: str, xpu: None) -> None:
     weight.square().sum().backward()
     optimizer.step()
     torch.testing.assert_close(weight.detach(), before - 0.1, rtol=1e-3, atol=1e-4)
+
+
+def test_a_result_that_is_left_conjugated(xpu: None) -> None:
+    torch.manual_seed(0)
+    factors, pivots = torch.linalg.lu_factor(torch.randn(3, 3, dtype=torch.complex64))
+    right = torch.randn(4, 3, dtype=torch.complex64)
+    want = torch.linalg.lu_solve(factors, pivots, right, left=False)
+    placed = [each.to("xpu") for each in (factors, pivots, right)]
+    out = torch.empty(4, 3, dtype=torch.complex64, device="xpu")
+    torch.linalg.lu_solve(*placed, left=False, out=out)
+    torch.testing.assert_close(out.cpu(), want)

@@ -328,6 +328,7 @@ class Call {
       impl->set_sizes_and_strides(
           twin.cpu.sizes(), twin.cpu.strides(), twin.cpu.storage_offset());
     }
+    take_bits(twin.cpu, twin.original);  // linalg.lu_solve leaves out= conjugated
   }
 
   // Moves what a kernel wrote into memory it allocated itself to proper device memory.
@@ -397,13 +398,18 @@ class Call {
   static at::Tensor like(const at::Tensor& from, at::Tensor made) {
     made.unsafeGetTensorImpl()->set_sizes_and_strides(
         from.sizes(), from.strides(), from.storage_offset());
-    if (from.is_conj() != made.is_conj()) {
-      made._set_conj(from.is_conj());
-    }
-    if (from.is_neg() != made.is_neg()) {
-      made._set_neg(from.is_neg());
-    }
+    take_bits(from, made);
     return made;
+  }
+
+  // Whether it reads as conjugated, or negated.
+  static void take_bits(const at::Tensor& from, const at::Tensor& to) {
+    if (from.is_conj() != to.is_conj()) {
+      to._set_conj(from.is_conj());
+    }
+    if (from.is_neg() != to.is_neg()) {
+      to._set_neg(from.is_neg());
+    }
   }
 
   // The XPU storage of a CPU storage that the kernel made; one for all results that share it.
