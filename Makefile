@@ -18,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 TRITONS ?= 3.8.0 3.7.1
-SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, compile.py launcher.py \
+SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, clock.py compile.py launcher.py \
   options.py plugin.py versions.py) $(addprefix python/test/language/test_, atomics.py \
   cache_modifiers.py data_movement.py dot.py dot_scaled.py front_end_features.py reductions.py)
 

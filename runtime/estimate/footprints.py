@@ -47,7 +47,8 @@ class Surface:
         area = (sides[:, 0] * sides[:, 2]).astype(float)
         lines = sum(_count(found) / len(found[0]) * rounds for rounds, found in self.lines.items())
         parts = ((self.moved, area.mean()), (lines * LINE, area[counted].mean()))
-        return min(1.0, sum(some / all_ for some, all_ in parts if all_)) if area.any() else 1.0
+        dense = sum(float(some / all_) for some, all_ in parts if all_)
+        return min(1.0, dense) if area.any() else 1.0
 
     def widen(self, block: Block, mask: NDArray[np.bool_]) -> None:
         """Take in a block of each subgroup of `mask`."""

@@ -24,6 +24,33 @@ def count_kernel(x):
     tl.atomic_add(x, 1)
 
 
+@triton.jit
+def transposed_kernel(x, y, n, BLOCK: tl.constexpr):
+    row = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    column = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK))[None, :]
+    tl.store(y + tl.trans(column) * n + tl.trans(row), tl.trans(tl.load(x + row * n + column)))
+
+
+@triton.jit
+def gathered_kernel(x, y, rows, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.load(rows + tl.program_id(0))
+    tl.store(y + tl.program_id(0) * n + i, tl.load(x + row * n + i, i < n), i < n)
+
+
+@triton.jit
+def every_kernel(x, y, n, step, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i * step, i < n), i < n)
+
+
+@triton.jit
+def persistent_kernel(x, y, tiles, BLOCK: tl.constexpr):
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        i = tile * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + i, tl.load(x + i))
+
+
 def scale(x, y, block=1024):
     n = x.numel()
     scaled_kernel[(triton.cdiv(n, block),)](x, y, n, BLOCK=block)
@@ -39,6 +66,7 @@ def test_do_bench_predicts_the_bandwidth_of_the_device(tensors):
     x, y = tensors
     ms = triton.testing.do_bench(lambda: scale(x, y))
     device = torch.xpu.get_device_properties(0)
+    assert type(ms) is float
     gigabytes = 2 * x.nbytes / ms / 1e6
     peak = device.memory_bus_width / 8 * device.memory_clock_rate * 2 / 1e3
     assert 0.3 * peak < gigabytes < 1.1 * peak
@@ -187,3 +215,27 @@ def test_the_exact_clock_counts_native_instructions(tensors, monkeypatch):
     assert exact != estimated
     assert 0.3 < exact.messages / estimated.messages < 3
     assert 0 < exact.integer < 10 * estimated.integer
+
+
+SIDE = 2048
+WALKS = {
+    "transposed": (2, lambda x, y, rows: transposed_kernel[(SIDE // 32, SIDE // 32)](
+        x, y, SIDE, BLOCK=32)),
+    "gathered": (2 * 1500 / SIDE, lambda x, y, rows: gathered_kernel[(SIDE,)](
+        x, y, rows, 1500, BLOCK=SIDE)),
+    "every": (0.5 + 1 / 32, lambda x, y, rows: every_kernel[(SIDE * SIDE // 32 // 1024,)](
+        x, y, SIDE * SIDE // 32, 32, BLOCK=1024)),
+    "persistent": (2, lambda x, y, rows: persistent_kernel[(160,)](
+        x, y, SIDE * SIDE // 1024, BLOCK=1024)),
+}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_kernel_takes_the_time_of_the_lines_that_it_moves(walk):
+    """However it walks over them; `every` uses one element in two lines."""
+    size, run = WALKS[walk]
+    x, y = torch.zeros(SIDE, SIDE, device="xpu"), torch.empty(SIDE, SIDE, device="xpu")
+    rows = torch.randperm(SIDE, device="xpu").int()
+    rates = clock_of(target("bmg"), 0).rates
+    shortest = size * x.nbytes / max(rates.read, rates.write) / 1e6
+    assert 0.95 < triton.testing.do_bench(lambda: run(x, y, rows)) / shortest < 1.3
