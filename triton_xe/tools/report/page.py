@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -187,12 +188,16 @@ def _list(items: Iterable[str], none: str, kind: str = "") -> str:
 def _remarks(report: Report) -> str:
     """Those of lines of the kernel's file light them up."""
     items = []
-    for remark in report.metadata["remarks"]:
+    for remark, count in Counter(report.metadata["remarks"]).items():
         said = _PLACE.search(remark)
         here = said is not None and said[1] == Path(report.file).name
         line = f' data-l="{said[2]}"' if said is not None and here else ""
-        items.append(f"<li{line}>{escape(remark)}</li>")
+        items.append(f"<li{line}>{escape(remark)}{_times(count)}</li>")
     return f"<ul>{''.join(items)}</ul>" if items else "<p class=soft>none</p>"
+
+
+def _times(count: int) -> str:
+    return f" <span class=soft>({count} times)</span>" if count > 1 else ""
 
 
 def _findings(report: Report) -> str:
@@ -202,9 +207,10 @@ def _findings(report: Report) -> str:
 
 
 def _blocks(report: Report) -> str:
-    figures = [f"<figure><figcaption>{escape(pictures.caption(plan))}</figcaption>"
-               f"{pictures.block_picture(plan)}</figure>"
-               for plan in report.metadata["plan_summary"]]
+    drawn = Counter((pictures.caption(plan), pictures.block_picture(plan))
+                    for plan in report.metadata["plan_summary"])
+    figures = [f"<figure><figcaption>{escape(caption)}{_times(count)}</figcaption>"
+               f"{picture}</figure>" for (caption, picture), count in drawn.items()]
     return f"<div class=cards>{''.join(figures)}</div>" if figures else (
         "<p class=soft>none</p>")
 
