@@ -154,6 +154,20 @@ def _adjust_functions(module: Any) -> None:
     module.JITFunction._do_compile = untraced
 
 
+def _adjust_fake_tensors(module: Any) -> None:
+    """Taken apart for a graph, attention is the device's: torch's own asks a CPU build about xpu."""
+    torch = sys.modules["torch"]
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    keys = torch._C.DispatchKey
+
+    def taken_apart(query: Any, *arguments: Any, **named: Any) -> Any:
+        key = keys.XPU if query.device.type == "xpu" else keys.CompositeImplicitAutograd
+        return attention._op_dk(key, query, *arguments, **named)
+
+    if keys.CompositeImplicitAutograd not in attention.py_kernels:
+        attention.py_impl(keys.CompositeImplicitAutograd)(taken_apart)
+
+
 def _adjust_builder(module: Any) -> None:
     from triton_xe.runtime.torch_xpu import cpp
 
@@ -182,6 +196,7 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.cpp_builder": _adjust_builder,
     "torch._inductor.template_heuristics.triton": _adjust_products,
     "torch.export.pt2_archive._package": _adjust_packages,
+    "torch._subclasses.fake_tensor": _adjust_fake_tensors,
     "torch._dynamo.trace_rules": _adjust_tracing,
     "torch.utils._triton": _adjust_descriptors,
     "torch.utils.benchmark.utils.timer": _adjust_timer,

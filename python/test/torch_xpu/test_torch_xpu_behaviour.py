@@ -499,3 +499,15 @@ def test_target_table_is_the_source(tmp_path: Path) -> None:
     assert pvc.architecture == 12 << 22 | 60 << 14
     assert not properties_of(target("dg2"), 0).has_subgroup_2d_block_io
     assert properties_of(target("lnl"), 0).is_integrated_gpu
+
+
+def test_attention_is_exported_in_inference_mode(xpu: None) -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+    q, mask = torch.randn(1, 2, 8, 4), torch.ones(8, 8, dtype=torch.bool).tril()
+    with torch.inference_mode():
+        made = torch.export.export(Attention(), (q.to("xpu"), mask.to("xpu")), strict=True)
+        got = made.module()(q.to("xpu"), mask.to("xpu"))
+    torch.testing.assert_close(got.cpu(), Attention()(q, mask), rtol=1e-4, atol=1e-5)
