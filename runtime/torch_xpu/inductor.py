@@ -155,7 +155,7 @@ def _adjust_functions(module: Any) -> None:
 
 
 def _adjust_fake_tensors(module: Any) -> None:
-    """Taken apart for a graph, attention is the device's: torch's own asks a CPU build about xpu."""
+    """Taken apart for a graph, attention is ours: torch's own asks a CPU build about xpu."""
     torch = sys.modules["torch"]
     attention = torch.ops.aten.scaled_dot_product_attention.default
     keys = torch._C.DispatchKey
