@@ -416,7 +416,9 @@ class _Conversion:
             return
         known = op.dialect_name() in ("arith", "math") or isinstance(op, vector.BroadcastOp)
         if not known or op.regions:
-            raise UnsupportedError(f"{op.name} on a tile; only element-wise ops are known")
+            raise UnsupportedError(
+                f"{op.name} on a tile; only element-wise ops are known: store the tile, and load it"
+                " in the order that is needed")
         self.fragments[result] = [
             self._insert(op, type(op).create(
                 operands=[self.fragments[v][number] if v in self.fragments else v
