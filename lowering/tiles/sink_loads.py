@@ -5,6 +5,9 @@ long as all of them fit; operands of attention, K and V of a step, do not.  Such
 marked too, to be written where their first value is used: an operand that is converted on its way
 to the matrix unit is then read piece by piece.  A tensor that changes its layout is read right
 before it does.  Products that fill the registers are computed where they are used.
+
+What a loop needs and reads before it is read again in it where it does not fit beside what the
+loop carries and makes; and the products of a crowded loop follow one message after the other.
 """
 
 from __future__ import annotations
@@ -101,10 +104,11 @@ def _read_before(loop: scf.ForOp) -> list[xegpu.LoadNdOp]:
         value.owner.loads[0].owner for op in loop.body.block.ops if isinstance(op, xegpu.DpasOp)
         for value in op.operands if isinstance(value.owner, xe.FragmentOp))
     return [op for op in found if isinstance(op, xegpu.LoadNdOp) and op.parent is loop.parent
-            and all(len(use.operation.operands) == 1 for use in op.value.uses)]
+            and all(_is_piece(use.operation) for use in op.value.uses)]
 
 
 def _copy_into(load: xegpu.LoadNdOp, body: Block) -> None:
+    """Read a message again at the start of a loop's body, for what uses it there."""
     again, at = load.clone(), InsertPoint.at_start(body)
     for use in list(load.value.uses):
         piece = use.operation.clone({load.value: again.value})
@@ -173,7 +177,7 @@ def _tile(load: xegpu.LoadNdOp) -> SSAValue:
 
 def _gather_products(load: xegpu.LoadNdOp, block: Block, rank: dict[Operation, int]) -> None:
     """Move each product of a message behind the one before, unless it needs what is made later."""
-    pieces = [use.operation for use in load.value.uses if isinstance(use.operation, xe.FragmentOp)]
+    pieces = [use.operation for use in load.value.uses if _is_piece(use.operation)]
     products = sorted({use.operation for piece in pieces for use in piece.results[0].uses
                        if _multiplies(use, block)}, key=lambda op: rank[op])
     for last, product in pairwise(products):
@@ -185,6 +189,11 @@ def _gather_products(load: xegpu.LoadNdOp, block: Block, rank: dict[Operation, i
             detach(op)
             Rewriter.insert_op(op, InsertPoint.after(last))
             rank[op] = rank[last]
+
+
+def _is_piece(op: Operation) -> bool:
+    """Whether an operation picks an operand from what one message reads."""
+    return isinstance(op, xe.FragmentOp) and len(op.loads) == 1
 
 
 def _multiplies(use: Use, block: Block) -> bool:
