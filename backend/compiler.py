@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +28,7 @@ from triton_xe.backend import arch, front_passes, general_version, kernel_cache,
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
-from triton_xe.collector import paused_collector
+from triton_xe.collector import Pause
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target as target_named
 from triton_xe.spirv import BUILD_FLAGS, CONDITIONS, NEEDS, attach, attached
@@ -110,11 +111,13 @@ class XeBackend(BaseBackend):
     def add_stages(
         self, stages: dict[str, Stage], options: XeOptions, language: Language
     ) -> None:
-        namer = KernelNamer()
-        for name, stage in self._stages(options, language, namer):
-            stages[name] = paused_collector()(_printed(name, namer.wrap(name, stage)))
-        if knobs.runtime.add_stages_inspection_hook is not None:
-            knobs.runtime.add_stages_inspection_hook(self, stages, options, language, None)
+        namer, pause, hook = KernelNamer(), Pause(), knobs.runtime.add_stages_inspection_hook
+        made = self._stages(options, language, namer)
+        for name, stage in made:
+            run, ends = _printed(name, namer.wrap(name, stage)), hook or name == made[-1][0]
+            stages[name] = partial(_paused, pause, run, bool(ends))
+        if hook is not None:
+            hook(self, stages, options, language, None)
 
     def _stages(
         self, options: XeOptions, language: Language, namer: KernelNamer
@@ -161,6 +164,21 @@ def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
     return {"native_identity": identity, "generate_native_code": bool(identity),
             "cpp_wrapper": launched if cpp and identity else "",
             "guards": "kernel"}  # launchers of torch's own test nothing
+
+
+def _paused(
+    pause: Pause, run: Stage, ends: bool, source: Any, metadata: dict[str, Any]
+) -> Any:
+    """Run a stage; the pause goes on behind it, until one that ends it, or until all are gone."""
+    pause.begin()
+    try:
+        made = run(source, metadata)
+    except BaseException:
+        pause.end()
+        raise
+    if ends:
+        pause.end()
+    return made
 
 
 def _printed(name: str, stage: Stage) -> Stage:

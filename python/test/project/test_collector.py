@@ -5,8 +5,11 @@ import threading
 
 import pytest
 import torch
+from triton import knobs
+from triton.backends.compiler import GPUTarget, Language
 
 from examples.vector_add import add, add_kernel
+from triton_xe.backend.compiler import XeBackend
 from triton_xe.collector import paused_collector
 from triton_xe.lowering import pipeline
 from triton_xe.runtime.simulator import device
@@ -75,3 +78,49 @@ def test_a_kernel_is_compiled_in_a_pause(module, function, monkeypatch, tmp_path
     assert seen == [False]
     assert gc.isenabled()
     add_kernel.device_caches.clear()
+
+
+@pytest.fixture
+def stages(monkeypatch):
+    """Two stages that note whether the collector runs."""
+
+    def note(source, metadata):
+        return 1 // metadata["divisor"], gc.isenabled()
+
+    monkeypatch.setattr(XeBackend, "_stages", lambda *_: [("first", note), ("last", note)])
+    made = {}
+    backend = XeBackend(GPUTarget("xpu", "bmg", 16))
+    backend.add_stages(made, backend.parse_options({}), Language.TRITON)
+    return made
+
+
+def test_a_pause_lasts_until_the_last_stage(stages):
+    assert gc.isenabled()
+    assert stages["first"](None, {"divisor": 1}) == (1, False)
+    assert not gc.isenabled()
+    assert stages["last"](None, {"divisor": 1}) == (1, False)
+    assert gc.isenabled()
+
+
+def test_a_stage_that_fails_ends_the_pause(stages):
+    stages["first"](None, {"divisor": 1})
+    with pytest.raises(ZeroDivisionError):
+        stages["last"](None, {"divisor": 0})
+    assert gc.isenabled()
+
+
+def test_a_pause_ends_with_a_compilation_that_is_given_up(stages):
+    stages["first"](None, {"divisor": 1})
+    assert not gc.isenabled()
+    stages.clear()
+    assert gc.isenabled()
+
+
+@pytest.mark.usefixtures("stages")
+def test_a_pause_ends_with_each_stage_where_a_hook_may_keep_them(monkeypatch):
+    kept = {}
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", lambda *_: None)
+    backend = XeBackend(GPUTarget("xpu", "bmg", 16))
+    backend.add_stages(kept, backend.parse_options({}), Language.TRITON)
+    assert kept["first"](None, {"divisor": 1}) == (1, False)
+    assert gc.isenabled()
