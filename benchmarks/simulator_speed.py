@@ -8,8 +8,8 @@ On one core, in CPU time, the simulator and torch reached: on a Sapphire Rapids 
 GFLOP/s when nothing is loaded) matmul fp16 104, bf16 97, int8 166 GFLOP/s (torch fp32 118); on a
 Cascade Lake Xeon at 2.4 GHz (peak 152) flash attention 46 and 89 GFLOP/s, layer norm 5.8 and 13,
 softmax 5.1 and 8.1, vector add 16 and 22 GB/s; on a Zen 4 EPYC (peak 117) matmul fp16 84 to 95,
-bf16 85 to 93, int8 136 to 150 (70 to 86), flash attention 49 to 62 (65 to 77) GFLOP/s, layer norm
-3.9 to 4.7 (10 to 14), softmax 4.6 to 6.7 (12 to 13), vector add 12 to 35 (57 to 69) GB/s.
+bf16 85 to 93, int8 136 to 150 (70 to 86), flash attention 49 to 62 (65 to 77) GFLOP/s; next to
+others that used its cores and memory, layer norm 10 (13), softmax 12 (14), vector add 55 (73) GB/s.
 """
 
 from __future__ import annotations
