@@ -147,7 +147,9 @@ def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module
 def _check_work_group(options: XeOptions, device: Target) -> None:
     size = options.num_warps * options.warp_size
     if size > device.max_work_group_size:
-        out_of_resources(size, device.max_work_group_size, "threads")
+        most = device.max_work_group_size // options.warp_size
+        out_of_resources(size, device.max_work_group_size, "threads",
+                         remedy=f"Use at most {most} warps (`num_warps`)")
 
 
 def _add_sanitizer(pm: Any, options: XeOptions) -> None:

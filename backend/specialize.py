@@ -22,6 +22,8 @@ from triton_xe.runtime import arrays
 Binder = Callable[..., Any]
 _NAME = "specialize_impl"
 """What Triton's generated binder calls for each argument."""
+_REFUSALS = (TypeError, KeyError, OverflowError, RuntimeError)
+"""What that raises; the last for tensors without an address."""
 
 
 def install(ours: type[BaseBackend]) -> None:
@@ -49,7 +51,7 @@ def accepting(signature: inspect.Signature, binder: Any) -> Binder:
     def bind(*args: Any, **named: Any) -> Any:
         try:
             return binder(*args, **named)
-        except (TypeError, KeyError) as error:
+        except _REFUSALS as error:
             if namespace[_NAME] is read:
                 raise _explained(error, signature, args, named) from None
         namespace[_NAME] = read
@@ -76,10 +78,10 @@ class _Reader:
         """(type, specialization) of an argument; of a tuple, tuples of those."""
         try:
             return self.native(backend, value, *how)
-        except (TypeError, KeyError):
+        except _REFUSALS as error:
             if isinstance(value, tuple):
                 return self._read_tuple(backend, value, *how)
-            return self.native(backend, _tensor_like(value), *how)
+            return self.native(backend, _tensor_like(value, error), *how)
 
     def _read_tuple(self, backend: Any, value: tuple[Any, ...], *how: Any) -> Any:
         parts = [self.read(backend, each, *how) for each in value]
@@ -87,8 +89,14 @@ class _Reader:
         return tuple(make(each) for each in zip(*parts, strict=True))
 
 
-def _tensor_like(value: Any) -> arrays.Array:
+def _tensor_like(value: Any, error: Exception) -> arrays.Array:
     """What Triton can read in place of an array; `_Refused` says why something is none."""
+    if isinstance(value, int):
+        raise _Refused(value, f"is {value}, which does not fit into 64 bits")
+    if "strided" not in str(getattr(value, "layout", "strided")):
+        raise _Refused(value, f"is {value.layout}, and kernels take dense tensors: .to_dense()")
+    if isinstance(error, RuntimeError):
+        raise error
     if hasattr(value, "data_ptr"):
         raise _Refused(value, (
             f"has elements of type {str(value.dtype).rpartition('.')[2]}, which kernels do not "
@@ -109,6 +117,8 @@ def _explained(
     error: Exception, signature: inspect.Signature, args: Any, named: Any
 ) -> Exception:
     """The error of a refused argument, with the argument's name."""
+    if isinstance(error, RuntimeError | OverflowError):
+        return error
     if not isinstance(error, _Refused):
         return type(error)(str(error).replace("dynamic_func() missing", "this kernel is missing")
                            .replace("dynamic_func()", "this kernel"))

@@ -79,8 +79,10 @@ def too_large(error: XeError, required: int, limit: int, name: str) -> XeError:
         "required": required, "limit": limit, "name": name, **error.__dict__})
 
 
-def out_of_resources(required: int, limit: int, name: str, why: str = "") -> NoReturn:
+def out_of_resources(
+    required: int, limit: int, name: str, why: str = "",
+    remedy: str = "Use smaller blocks, more warps or fewer `num_stages`",
+) -> NoReturn:
     """Refuse a configuration that needs more of a resource than the device has."""
-    text = (f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
-            "Use smaller blocks, more warps or fewer `num_stages`")
+    text = f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. {remedy}"
     raise too_large(LegalityError(f"{why}: {text}" if why else text), required, limit, name)

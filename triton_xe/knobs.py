@@ -115,7 +115,11 @@ def sanitize() -> bool:
 
 def _checks() -> frozenset[str]:
     """The words of `TRITON_XE_SANITIZE`."""
-    return frozenset(_text("TRITON_XE_SANITIZE").split(","))
+    words = frozenset(_text("TRITON_XE_SANITIZE").split(","))
+    for word in words - {"", "0", "1", "finite", "storage", "strict"}:
+        _warn(f"TRITON_XE_SANITIZE={word} means nothing more than 1; what does is finite, storage "
+              "and strict, with `,` between")
+    return words
 
 
 def whole_storage() -> bool:
@@ -138,7 +142,7 @@ def running_test() -> str:
 
 
 def abort_on_assert() -> bool:
-    return _text("TRITON_XE_ASSERT") == "abort"
+    return _word("TRITON_XE_ASSERT", ("abort",)) == "abort"
 
 
 def print_bytes() -> int:
@@ -159,7 +163,15 @@ def time_limit() -> float:
 
 def device_clock() -> bool:
     """Whether simulated devices have a clock of their own."""
-    return _text("TRITON_XE_CLOCK") != "host"
+    return _word("TRITON_XE_CLOCK", ("host", "exact")) != "host"
+
+
+def _word(name: str, known: tuple[str, ...]) -> str:
+    """The word in a variable; a warning where it is none that means anything."""
+    text = _text(name)
+    if text not in ("", *known):
+        _warn(f"{name}={text} means nothing; what does is {', '.join(known)}")
+    return text
 
 
 def exact_clock() -> bool:

@@ -117,6 +117,17 @@ def test_what_is_no_argument(value, why):
         scale[(1,)](value, np.zeros(4, np.float32), 4, 1, BLOCK=16)
 
 
+def test_numbers_that_are_too_large_are_named():
+    with pytest.raises(TypeError, match=f"'n' is {1 << 70}, which does not fit into 64 bits"):
+        scale[(1,)](np.zeros(4, np.float32), np.zeros(4, np.float32), 1 << 70, 1, BLOCK=16)
+
+
+def test_sparse_tensors_are_named():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"'x' is torch.sparse_coo, .* \.to_dense\(\)"):
+        scale[(1,)](torch.ones(4).to_sparse(), np.zeros(4, np.float32), 4, 1, BLOCK=16)
+
+
 def test_a_missing_argument_is_named():
     with pytest.raises(TypeError, match=r"this kernel is missing 1 required .* 'BLOCK'"):
         scale[(1,)](np.zeros(4), np.zeros(4), 4, 1)

@@ -180,7 +180,8 @@ def test_groups_of_other_backends_are_left_alone(tmp_path, monkeypatch):
 
 
 def test_too_many_threads_are_out_of_resources(cache):
-    with pytest.raises(OutOfResources, match=r"threads, Required: 2048, Hardware limit: 1024"):
+    with pytest.raises(OutOfResources, match=r"threads, Required: 2048, Hardware limit: 1024. "
+                       r"Use at most 64 warps"):
         triton.compile(source(), target=BMG, options={"num_warps": 128})
 
 

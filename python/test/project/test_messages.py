@@ -60,6 +60,25 @@ def test_variables_that_should_be_numbers(monkeypatch, name, text, read):
         assert read() == default
 
 
+@pytest.mark.parametrize(("name", "text", "read", "known"), [
+    ("TRITON_XE_CLOCK", "gpu", knobs.device_clock, "host, exact"),
+    ("TRITON_XE_ASSERT", "exit", knobs.abort_on_assert, "abort"),
+    ("TRITON_XE_SANITIZE", "finit", knobs.sanitize_finite, "finite, storage and strict"),
+])
+def test_variables_of_words(monkeypatch, name, text, read, known):
+    knobs._warn.cache_clear()
+    monkeypatch.setenv(name, text)
+    with pytest.warns(RuntimeWarning, match=f"{name}={text} means nothing.*{known}"):
+        read()
+
+
+def test_findings_that_cannot_be_written(monkeypatch):
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    monkeypatch.setenv("TRITON_XE_FINDINGS", "/dev/null/found")
+    with pytest.raises(DeviceError, match="cannot be written to TRITON_XE_FINDINGS=/dev/null/foun"):
+        add_one[(1,)](np.zeros(64, np.float32), BLOCK=64)
+
+
 def test_a_trace_that_cannot_be_written(monkeypatch):
     monkeypatch.setenv("TRITON_XE_TRACE", "/dev/null/trace")
     with pytest.raises(DeviceError, match="cannot be written to TRITON_XE_TRACE=/dev/null/trace"):
@@ -90,6 +109,10 @@ BROKEN = {
      "{}/kernel.py has no @triton.jit function 'k'; it has first"),
     ([*ADD, "-o", "/no/folder/x"], "/no/folder/x: No such file or directory"),
     ([*ADD, "--out", "/dev/null/x"], "/dev/null/x: Not a directory"),
+    ([*ADD[:2], "--signature", "*fp32,i32"], "the signature has '*fp32,i32', which is not a new "
+     "name=value, as in 'x=*fp32 n=i32 BLOCK=64'; the kernel takes "),
+    (["opt", "{}/fails.py"], "fails.py:1:1: an operation stands here in MLIR, not 'x'"),
+    (["opt", GEMM[1], "-p", "fuse"], "['fuse']; `triton-xe opt --list` names the passes"),
     (["opt", "/no/file"], "/no/file: No such file or directory"),
     (["opt", sys.executable], "the file is not text in UTF-8"),
     ([*GEMM, "--grid", "x"], "a grid is one to three positive sizes, x,y,z; not 'x'"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_xe import knobs
+from triton_xe.errors import DeviceError
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,12 @@ def note(what: Finding | Launch) -> None:
     if test and isinstance(what, Finding):
         fields["test"] = test
     line = json.dumps(fields) + "\n"
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(line)
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(line)
+    except OSError as error:
+        raise DeviceError(f"findings cannot be written to TRITON_XE_FINDINGS={path}: "
+                          f"{error.strerror}") from error
 
 
 def read(path: Path) -> tuple[list[Launch], list[tuple[Finding, str]]]:

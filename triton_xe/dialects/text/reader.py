@@ -266,9 +266,12 @@ class Reader(Parser):
         match = _REFERENCE.search(content, start)
         location = self._locations.get(match[1]) if match else None
         source = source_of_location(location) if location is not None else None
+        at = source or self.located(start)
+        if "." not in name:
+            raise UnsupportedError(f"{at}: an operation stands here in MLIR, not {name!r}")
         raise UnsupportedError(
-            f"{source or self.located(start)}: the operation '{name}' is not supported on"
-            " Intel Xe; rewrite this line without it"
+            f"{at}: the operation '{name}' is not supported on Intel Xe; rewrite this line "
+            "without it"
         )
 
 

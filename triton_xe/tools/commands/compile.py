@@ -221,7 +221,9 @@ def parse_signature(
     for part in filter(None, re.split(r"[\s,]+(?=\w+=)", text.strip(" ,"))):
         name, is_given, value = part.partition("=")
         if not is_given or not value or name in given:
-            raise ValueError(f"the signature has {part!r}, which is not a new name=value")
+            raise ValueError(
+                f"the signature has {part!r}, which is not a new name=value, as in 'x=*fp32 n=i32 "
+                f"BLOCK=64'; the kernel takes {', '.join(names)}")
         given[name] = value.rstrip(" ,")
     missing = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]

@@ -78,7 +78,10 @@ def transformed(
     module = read_by_hand(source, name)
     if target is not None:
         set_target(module, target)
-    pipeline = PassPipeline.parse_spec(PASSES, passes) if passes else PassPipeline(())
+    try:
+        pipeline = PassPipeline.parse_spec(PASSES, passes) if passes else PassPipeline(())
+    except ValueError as error:
+        raise ValueError(f"{error}; `triton-xe opt --list` names the passes") from None
     for step in pipeline.passes:
         with errors_located(f"pass {step.name}"):
             step.apply(context(), module)
