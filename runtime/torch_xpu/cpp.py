@@ -76,7 +76,7 @@ class _Callbacks(ctypes.Structure):
 _C_TYPES: dict[str, Any] = {"ptr": ctypes.c_uint64, "i1": ctypes.c_uint8, "i8": ctypes.c_int8,
             "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
             "f32": ctypes.c_float, "f64": ctypes.c_double}
-"""How C++ holds an argument; of a half it has a float, and no way to tell."""
+"""How C++ holds an argument; of numbers of 16 bits it has a float, and no way to tell."""
 
 
 class _Kernel:
@@ -96,7 +96,7 @@ class _Kernel:
 
     def launch_addressed(self, grid: Grid, addresses: Any, stream: int) -> None:
         """Launch with the arguments at these addresses."""
-        if "f16" in self.types:
+        if {"f16", "i16"} & set(self.types):  # bf16 is handed over as i16
             raise UnsupportedError(
                 f"kernel {self.name!r} takes a number of 16 bits, which C++ of Inductor passes "
                 "with 32; make it a float32, or a tensor")
