@@ -22,7 +22,7 @@ ATTRIBUTES = (
 
 
 def sections():
-    for path in sorted(FOLDER.glob("*.mlir")):
+    for path in sorted(FOLDER.rglob("*.mlir")):
         text = path.read_text()
         shared, found, rest = text.partition("// ===\n")
         shared, rest = (shared, rest) if found else ("", text)
@@ -60,7 +60,7 @@ def test_the_architecture_page_has_the_table_of_the_passes():
 
 
 def test_every_pass_has_a_file_of_its_name():
-    assert {path.stem.replace("_", "-") for path in FOLDER.glob("*.mlir")} == set(PASSES)
+    assert {path.stem.replace("_", "-") for path in FOLDER.rglob("*.mlir")} == set(PASSES)
     for name, made in PASSES.items():
         assert made().__module__.endswith("." + name.replace("-", "_"))
         assert made().__name__.lower() == name.replace("-", "") + "pass"
