@@ -15,7 +15,8 @@ from triton_xe import triton_versions
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ("README.md", "docs/first-kernel.md", "docs/reading.md", "docs/debugging.md",
-         "docs/recording.md", "docs/tuning.md", "docs/gluon.md")
+         "docs/recording.md", "docs/tuning.md", "docs/gluon.md",
+         "docs/findings.md")
 MARK = "---- end of block ----"
 
 
