@@ -8,7 +8,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from triton_xe.errors import UnsupportedError
+from triton_xe.hardware.target import target
 from triton_xe.runtime.torch_xpu import compilation, cpp
+from triton_xe.runtime.torch_xpu.inductor import sums_fit
 
 
 def test_each_function_of_an_operator_is_declared_and_defined_once() -> None:
@@ -26,3 +29,18 @@ def test_a_function_passes_all_its_arguments() -> None:
     given = [each.split()[-1] for each in body.partition(")")[0].split(",")]
     assert f"slots[] = {{{', '.join(given)}}}" in body
     assert 'find("topk")' in body
+
+
+@pytest.mark.parametrize("kind", ["f16", "i16"])
+def test_numbers_of_16_bits_are_refused(kind: str) -> None:
+    kernel = object.__new__(cpp._Kernel)
+    kernel.name, kernel.types = "scaled", ("ptr", kind)
+    with pytest.raises(UnsupportedError, match="'scaled' takes a number of 16 bits"):
+        kernel.launch_addressed((1, 1, 1), [0, 0], 0)
+
+
+def test_products_whose_sums_fill_the_registers_are_known() -> None:
+    xe2, xe = target("bmg"), target("dg2")
+    assert sums_fit(128 * 128, 8, xe2)
+    assert not sums_fit(128 * 128, 8, xe)
+    assert not sums_fit(128 * 128, 4, xe2)
