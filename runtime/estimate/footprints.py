@@ -20,6 +20,8 @@ LANES = 16
 COUNTED = 6
 """Work-groups whose cache lines are counted, none of them at an end of the grid."""
 MOST = 1 << 60
+TOGETHER = 64
+"""Accesses of one kind that are looked at together."""
 Block = tuple[Numbers, Numbers, Numbers, Numbers]
 
 
@@ -52,12 +54,14 @@ class Surface:
 
     def widen(self, block: Block, mask: NDArray[np.bool_]) -> None:
         """Take in a block of each subgroup of `mask`."""
+        everywhere = mask.all()
         for k, values in enumerate(block):
+            wider, none = (np.maximum, -MOST) if k % 2 else (np.minimum, MOST)
             one = values[..., 0, 0]
-            if not mask.all():
-                one = np.where(mask, one, -MOST if k % 2 else MOST)
-            reduce = np.max if k % 2 else np.min
-            (np.maximum if k % 2 else np.minimum)(self.hulls[k], reduce(one, 1), out=self.hulls[k])
+            if not everywhere:
+                one = np.where(mask, one, none)
+            axes = (0, 2) if one.ndim == 3 else 1
+            wider(self.hulls[k], wider.reduce(one, axes), out=self.hulls[k])
 
 
 @dataclass
@@ -85,11 +89,23 @@ def footprints_of(
     inside = np.linspace(0, groups - 1, counted + 2)[1:-1]
     found = Footprints(groups, np.unique(inside.astype(np.int64)))
     ordered = np.array(sorted(pointers) or [0], np.int64)
+    alike: defaultdict[Any, list[tuple[Message, Access]]] = defaultdict(list)
     for message in messages:
         if find(message.instruction.callee).family is Family.BLOCK_2D:
             _block(found, message, ordered)
+            continue
+        access = _access(message)
+        if access.space == SLM_SPACE:
+            found.slm += moved(message)[1]
+        elif access.address is None:
+            total = moved(message)[1] if len(found.counted) else 0.0
+            found.l1 += total
+            _nowhere(found, message, total)
         else:
-            _lanes(found, message, ordered)
+            alike[_kind(message, access, ordered)].append((message, access))
+    for accesses in alike.values():
+        for k in range(0, len(accesses), TOGETHER):
+            _lanes(found, accesses[k : k + TOGETHER], ordered)
     return found
 
 
@@ -183,44 +199,52 @@ def _access(message: Message) -> Access:
     return Access(message.arguments[at], size, i.operands[at].type.space, active)
 
 
-def _lanes(found: Footprints, message: Message, pointers: Numbers) -> None:
-    access = _access(message)
-    if access.space == SLM_SPACE:
-        found.slm += moved(message)[1]
-        return
-    total = moved(message)[1] if len(found.counted) else 0.0
-    if access.address is None:
-        found.l1 += total
-        _nowhere(found, message, total)
-        return
-    which, start = _argument(access.address, pointers)
+def _kind(message: Message, access: Access, pointers: Numbers) -> tuple[Any, ...]:
+    """What is equal in accesses that are looked at together."""
+    i, address, active = message.instruction, access.address, access.active
+    assert address is not None
+    return (_argument(address, pointers)[0], bool(i.result), find(i.callee).family, i.opcode,
+            access.size, id(message.mask), id(message.rounds), address.shape,
+            None if active is None else active.shape)
+
+
+def _lanes(found: Footprints, alike: Sequence[tuple[Message, Access]], pointers: Numbers) -> None:
+    """Take in accesses of one kind; their first axis counts them."""
+    message, access = alike[0]
+    addresses, masks = zip(*((a.address, a.active) for _, a in alike), strict=True)
+    which, start = _argument(np.stack(addresses), pointers)
+    active = None if access.active is None else np.stack(masks)
     low = high = start
     mask = message.mask
-    if access.active is not None:
-        low, high = (np.where(access.active, start, none) for none in (MOST, -MOST))
-        mask = mask & access.active.any((2, 3))
-    if low.shape[2:] != (1, 1):
-        low, high = low.min((2, 3), keepdims=True), high.max((2, 3), keepdims=True)
+    if active is not None:
+        low, high = (np.where(active, start, none) for none in (MOST, -MOST))
+        mask = mask & active.any((-2, -1))
+    if low.shape[-2:] != (1, 1):
+        low, high = low.min((-2, -1), keepdims=True), high.max((-2, -1), keepdims=True)
     low, high = low // LINE * LINE, -(-(high + access.size) // LINE) * LINE
     surfaces = _surfaces(found, which, message)
     for surface in surfaces:
         _widen(surface, (low, high, _ZERO, _ZERO + 1), 0, mask)
     if len(found.counted):
-        lines = _lines(found, message, start, access.active)
-        surfaces[0].lines[_rounds(found, message)].append(lines.reshape(len(lines), -1))
-        scattered = (_count([*lines], 0) / lines[..., 0].size - 1) * LINE
-        found.l1 += max(total, scattered * float((message.mask * message.rounds).sum()))
+        lines = _lines(found, message, start, active)
+        surfaces[0].lines[_rounds(found, message)].append(
+            lines.swapaxes(0, 1).reshape(lines.shape[1], -1))
+        each = (message.mask * message.rounds).sum()
+        rows = lines.reshape(len(lines) * lines[0, ..., 0].size, -1)
+        scattered = _different_lines(rows).reshape(len(lines), -1).mean(1) - 1
+        total = np.array([moved(m)[1] for m, _ in alike])
+        found.l1 += float(np.maximum(total, scattered * LINE * each).sum())
 
 
 def _lines(found: Footprints, message: Message, start: Numbers, active: Known) -> Numbers:
     """Cache lines of each subgroup of the work-groups that are counted; -1 is none."""
     taken = message.mask[..., None, None] & (True if active is None else active != 0)
     shape = np.broadcast_shapes(taken.shape, start.shape)
-    here, line = (np.broadcast_to(v, shape)[found.counted] for v in (taken, start // LINE))
-    last = np.where(here, line, -1).max((2, 3))
-    first = np.where(here, line, last[..., None, None]).min((2, 3))
+    here, line = (np.broadcast_to(v, shape)[:, found.counted] for v in (taken, start // LINE))
+    last = np.where(here, line, -1).max((-2, -1))
+    first = np.where(here, line, last[..., None, None]).min((-2, -1))
     if (last <= first + 1).all():
-        return np.stack([first, last], 2)
+        return np.stack([first, last], -1)
     return np.where(here, line, -1).reshape(*last.shape, -1)
 
 
@@ -230,10 +254,14 @@ def _rounds(found: Footprints, message: Message) -> int:
     return round(float(rounds.mean())) if rounds.size else 0
 
 
-def _count(found: Sequence[Numbers], axis: int = 1) -> int:
-    """Different numbers of each row, but for -1."""
-    lines = np.sort(np.concatenate(found, axis))
-    return int((np.diff(lines, axis=1, prepend=-1) != 0).sum())
+def _count(found: Sequence[Numbers]) -> int:
+    """Different numbers of the rows, but for -1."""
+    return int(_different_lines(np.concatenate(found, 1)).sum())
+
+
+def _different_lines(rows: Numbers) -> Numbers:
+    """How many different numbers each row has, but for -1."""
+    return np.count_nonzero(np.diff(np.sort(rows), axis=1, prepend=-1), axis=1)
 
 
 # -- both -----------------------------------------------------------------------------------------
@@ -243,7 +271,7 @@ _ZERO = np.zeros((1, 1, 1, 1), np.int64)
 
 def _argument(address: Numbers, pointers: Numbers) -> tuple[int, Numbers]:
     """The argument whose memory it is: the last one before it; and the distance from it."""
-    k = int(np.clip(np.searchsorted(pointers, int(address.flat[0]), "right") - 1, 0, None))
+    k = max(0, int(np.searchsorted(pointers, address.flat[0], "right")) - 1)
     return k, address - pointers[k]
 
 
@@ -278,7 +306,10 @@ def _surfaces(found: Footprints, which: int, message: Message) -> list[Surface]:
 
 def _surface(found: Footprints, which: int, message: Message, pitch: int) -> Surface:
     reads = message.instruction.result or "Prefetch" in message.instruction.callee
-    return (found.reads if reads else found.writes).setdefault(which, _empty(found, pitch))
+    into = found.reads if reads else found.writes
+    if which not in into:
+        into[which] = _empty(found, pitch)
+    return into[which]
 
 
 def _empty(found: Footprints, pitch: int) -> Surface:
