@@ -1,8 +1,8 @@
 """Which subgroups' copies of a loaded value anything depends on.
 
 Where a tensor has fewer elements than the program has lanes, several subgroups hold the same
-element, and one of them stores it: `PredicatedStore(p, x, sub_group_id & 2 == 0)`.  What others
-have in `x` comes to nothing, so they may load it before that store, or after.
+element, and one of them stores it: `PredicatedStore(p, x, sub_group_id & 2 == 0)`, or adds it to
+memory.  What others have in `x` comes to nothing, so they may load it before that store, or after.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.intrinsics import Effect, find, genisa, opencl
-from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+from triton_xe.intrinsics import Effect, Family, find, genisa, opencl
+from triton_xe.runtime.simulator.ir import I1, TRUE, Function, Instruction, Operand
 
 Words = NDArray[np.uint64]
 """One for each subgroup."""
@@ -37,10 +37,8 @@ def observers(function: Function, subgroups: int) -> dict[str, int]:
         changed = False
         for block in reversed(function.blocks):
             for i in reversed(block.instructions):
-                seen = reach[block.label]
-                if i.opcode == "call" and find(i.callee) is _STORE:
-                    seen = seen & ~masks.false(i.operands[3])
-                elif _only_computes(i):
+                seen = reach[block.label] & ~masks.false(_mask(i))
+                if _only_computes(i):
                     seen = seen & found.get(i.result or "", nobody)
                 for name in i.locals():
                     old = found.get(name, nobody)
@@ -48,6 +46,15 @@ def observers(function: Function, subgroups: int) -> dict[str, int]:
                         found[name], changed = old | seen, True
     bits = 1 << np.arange(subgroups, dtype=object)
     return {name: int((bits * flags).sum()) for name, flags in found.items()}
+
+
+def _mask(i: Instruction) -> Operand:
+    """What holds where an instruction does anything at all to memory: an operand, or true."""
+    known = find(i.callee) if i.opcode == "call" else None
+    if known is _STORE:
+        return i.operands[3]
+    atomic = known is not None and known.family is Family.HELPER and known.has("address")
+    return i.operands[-1] if atomic and i.operands[-1].type == I1 else TRUE
 
 
 def _only_computes(i: Instruction) -> bool:

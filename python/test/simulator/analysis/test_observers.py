@@ -63,6 +63,31 @@ def pairs(x, out, SIZE: tl.constexpr):
     tl.store(out + SIZE + at[:, None] * SIZE + at[None, :], value[:, None] + value[None, :])
 
 
+@triton.jit
+def added(x, out, total, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    value = tl.load(x + at)
+    tl.atomic_add(total + at, value, sem="relaxed")
+    tl.store(out + at, value * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_copies_that_are_not_added_to_memory_matter_not(dtype):
+    x = torch.arange(16).to(dtype)
+    device, total = x.to("xpu"), torch.zeros(16, dtype=dtype, device="xpu")
+    added[(1,)](device, device, total, 16, num_warps=4, sanitize=True)
+    assert torch.equal(device.cpu(), x * 2)
+    assert torch.equal(total.cpu(), x)
+
+
+@triton.jit
+def added_twice(x, out, total, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    value = tl.load(x + at)
+    tl.atomic_add(total + at[:, None] + 0 * at[None, :], value[:, None] + 0 * at[None, :])
+    tl.store(out + at, value * 2)
+
+
 @pytest.mark.parametrize("size", [4, 16, 32])
 def test_kernels_in_place_with_fewer_elements_than_threads_are_right(size):
     x = torch.rand(size)
@@ -75,3 +100,9 @@ def test_copies_that_are_used_race():
     x = torch.rand(16 + 16 * 16).to("xpu")
     with pytest.raises(SimulatorTrap, match=r"data race: load .* argument 'x'"):
         pairs[(1,)](x, x, 16, num_warps=4, sanitize=True)
+
+
+def test_copies_that_are_added_to_memory_race():
+    x, total = torch.ones(16).to("xpu"), torch.zeros(16, device="xpu")
+    with pytest.raises(SimulatorTrap, match=r"data race: .* argument 'x'"):
+        added_twice[(1,)](x, x, total, 16, num_warps=4, sanitize=True)
