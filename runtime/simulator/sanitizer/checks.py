@@ -247,10 +247,15 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
 
 
 def _stores_the_same(w: Checks, old: Value, new: Value, dword: Value) -> Value:
-    """Whether a store changes nothing of what another subgroup of the program has stored."""
+    """Whether a store changes nothing of what another subgroup has stored.
+
+    One of another program, only where the launch reads nothing: what it has read, and what orders
+    it, would have to be remembered beyond the store.
+    """
+    block = Memory(w, w["block"])
     in_program = (GROUP.of(old) == GROUP.of(new)) & ~old.has(ATOMIC.full)
-    result = w.variable(w.flag(Kind.KEPT) & in_program)
-    start = Memory(w, w["block"])[Entry.LOW] & -4
+    result = w.variable(w.flag(Kind.KEPT) & (in_program | (block[Entry.UNREAD] != 0)))
+    start = block[Entry.LOW] & -4
     lane = w.select(w["lane"].compare("slt", 0), 0, w["lane"]).to(I64)
     values = w.state[Word.VALUES] + lane * w["size"]
     with w.when(result.value), w.range(0, 4) as k, w.when(new.has(w.term(1, I64) << k)):

@@ -72,7 +72,7 @@ def guarded(
     else:
         if isinstance(pointer, Uniform) and kind == 0:
             kind = Kind.SCALAR
-        entry = plan.entry(w.function, operand, writes=bool(kind & Kind.WRITE))
+        entry = plan.entry(w.function, operand, **_does(kind))
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
     row: Operand | int = entry
@@ -84,6 +84,12 @@ def guarded(
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
+
+
+def _does(kind: int) -> dict[str, bool]:
+    """What an access does, for `Instrumentation.entry`."""
+    return {"writes": bool(kind & Kind.WRITE),
+            "reads": not kind & Kind.WRITE or bool(kind & Kind.ATOMIC)}
 
 
 def _with_unseen(w: Widener, i: Instruction, kind: int) -> Operand | int:
@@ -103,7 +109,7 @@ def _keep_values(w: Widener, i: Instruction, at: int, pointer: Value, mask: Valu
 
     It does not matter, then, which of them comes last.
     """
-    if w.context.sub_groups == 1 or not _is_store(i):
+    if not _is_store(i):
         return 0
     value = w.value(i.operands[1 - at])
     t, alone = value.type, isinstance(pointer, Uniform)
@@ -243,7 +249,7 @@ def guarded_surface(
     plan, b = w.context.sanitizer, w.b
     if plan is None or plan.trace:
         return arguments
-    entry = plan.entry(w.function, i.operands[0], writes=bool(kind & Kind.WRITE))
+    entry = plan.entry(w.function, i.operands[0], **_does(kind))
     element = arguments.bits // 8
     row_bytes = element * arguments.tile_width * arguments.blocks
     if i.shadow:
@@ -296,7 +302,8 @@ def note_site(w: Widener, i: Instruction) -> None:
         w.note_location(i)
         entry = SEARCHED
         if w.context.sanitizer is not None and is_atomic_helper(i.callee):
-            entry = w.context.sanitizer.entry(w.function, i.operands[0], writes=True)
+            entry = w.context.sanitizer.entry(
+                w.function, i.operands[0], writes=True, reads=True)
         w.b.store(constant(I32, i.line), state_word(w, Word.SITE))
         w.b.store(constant(I64, entry), state_word(w, Word.ENTRY))
 

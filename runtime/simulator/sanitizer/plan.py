@@ -33,6 +33,9 @@ class Instrumentation:
     written: set[int] = field(default_factory=set)
     """Arguments whose blocks the kernel may write."""
     writes_anywhere: bool = False
+    read: set[int] = field(default_factory=set)
+    """Arguments whose blocks the kernel may read."""
+    reads_anywhere: bool = False
     releases: bool = True
     """Whether any fence or atomic of the kernel releases; else its atomics order nothing."""
     synchronises: bool = False
@@ -53,12 +56,17 @@ class Instrumentation:
         sizes = frozenset(self.undefined.integers.items())
         return self.trace, self.finite, self.strict, self.undefined.suspects, sizes
 
-    def entry(self, function: Function, pointer: Operand, *, writes: bool = False) -> int:
-        """The one argument an address comes from, or `SEARCHED`; records that it is written."""
+    def entry(
+        self, function: Function, pointer: Operand, *, writes: bool = False, reads: bool = False
+    ) -> int:
+        """The one argument an address comes from, or `SEARCHED`; records what is done there."""
         if function.name not in self.roots:
             self.roots[function.name] = pointer_roots(function)
         roots = self.roots[function.name].get(pointer.local or "", NOWHERE)
         if writes:
             self.written |= roots
             self.writes_anywhere |= not roots
+        if reads:
+            self.read |= roots
+            self.reads_anywhere |= not roots
         return next(iter(roots)) if len(roots) == 1 else SEARCHED

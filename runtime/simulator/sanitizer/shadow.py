@@ -115,8 +115,9 @@ class LaunchState:
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
-        written = {b for k in plan.written
-                   if (b := memory.find(self.pointers.get(k, 0))) is not None}
+        written, self._read = (
+            {b for k in some if (b := memory.find(self.pointers.get(k, 0))) is not None}
+            for some in (plan.written, plan.read))
         for k, pointer in self.pointers.items():
             block = memory.find(pointer) or memory.find(pointer - 1)
             if block is not None:
@@ -220,6 +221,9 @@ class LaunchState:
                       for at, size in zip(self._shadows[block][:-1], CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
             self.table[row, Entry.TOUCHED] = self._shadows[block][-1]
+            self.table[row, Entry.UNREAD] = not (
+                self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
+                or block in self._read)
         self.table[row, Entry.UNWRITTEN] = self._map_of(block)
 
     def _map_of(self, block: Block) -> int:

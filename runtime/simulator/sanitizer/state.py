@@ -136,7 +136,9 @@ class Entry(IntEnum):
     TOUCHED = 8
     """What to add to the number of a chunk of global memory, its address over its size, for the
     address of its flags `BEGUN_OF`: which of its cells are there."""
-    WORDS = 9
+    UNREAD = 9
+    """Whether the launch only stores there, so that no store of the same value changes anything."""
+    WORDS = 10
 
 
 MOST_BYTES = 64

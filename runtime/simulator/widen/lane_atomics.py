@@ -84,7 +84,7 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
     """Whether no lane of a call of a helper is at fault; then the accesses are noted."""
     plan, s = w.context.sanitizer, w.lanes
     assert plan is not None
-    entry = plan.entry(w.function, i.operands[0])
+    entry = plan.entry(w.function, i.operands[0], reads=True)
     addresses, lanes = w.wide_of(i.operands[0]), w.wide_of(i.operands[-1])
     if atomic.swaps and plan.releases:
         w.b.store(ir.zero(ir.vector(s, ir.I8)), state_word(w, Word.DID))
