@@ -20,6 +20,8 @@ from triton_xe.runtime.simulator.widen.widener import Widener
 _SECOND_LEVEL = 2
 """The cache that lines are brought into: what subgroups work with now fills the first."""
 
+LONGEST = 100
+"""Values that an address may be made of."""
 Step = Operand | None
 """Bytes or numbers by which a value grows from program to program; None where it does not."""
 
@@ -33,6 +35,7 @@ def ask_ahead(w: Widener, address: Operand, t: Type, start: Operand, *, write: b
     if w.context.sanitizer is not None or w.in_loop:
         return
     try:
+        _check_short(w, address)
         step = step_of(w, address)
     except NoStep:
         return
@@ -43,6 +46,24 @@ def ask_ahead(w: Widener, address: Operand, t: Type, start: Operand, *, write: b
         w.b.call("llvm.prefetch.p0", VOID, [
             w.at(there, line), constant(I32, int(write)), constant(I32, _SECOND_LEVEL),
             constant(I32, 1)])
+
+
+def _check_short(w: Widener, address: Operand) -> None:
+    """Refuse what is made of too many values, of values of another round, or of memory's."""
+    todo, found = [address], set[str]()
+    while todo:
+        i = w.definitions.get(todo.pop().local or "")
+        if i is None or str(i.result) in found or _is_id(i):
+            continue
+        found.add(str(i.result))
+        if len(found) > LONGEST or i.opcode in ("phi", "load") or (
+                i.opcode == "call" and i.operands):
+            raise NoStep
+        todo += i.operands
+
+
+def _is_id(i: Instruction) -> bool:
+    return i.opcode == "call" and find(i.callee).definition is ids.get_group_id
 
 
 def step_of(w: Widener, x: Operand) -> Step:
@@ -57,11 +78,11 @@ def step_of(w: Widener, x: Operand) -> Step:
 
 
 def _step(w: Widener, i: Instruction) -> Step:
-    if i.opcode == "call" and find(i.callee).definition is ids.get_group_id:
+    if _is_id(i):
         return constant(I64, 1) if i.operands[0].integer_value() == _axis(w) else None
     steps = [step_of(w, o) for o in i.operands if o.local]
     if not any(steps):
-        return _unless_read(i)
+        return None
     if i.opcode in ("add", "sub", "or"):
         x, y = (step_of(w, o) for o in i.operands)
         return _sum(w, x, y, i.opcode)
@@ -83,13 +104,6 @@ def _axis(w: Widener) -> int:
     axes = [i.operands[0].integer_value() for i in w.definitions.values()
             if i.opcode == "call" and find(i.callee).definition is ids.get_group_id]
     return min(k for k in axes if k is not None)
-
-
-def _unless_read(i: Instruction) -> Step:
-    """None for what is made of values that do not grow, and is not read from memory."""
-    if i.opcode in ("phi", "load") or (i.opcode == "call" and i.operands):
-        raise NoStep
-    return None
 
 
 def _sum(w: Widener, x: Step, y: Step, opcode: str) -> Step:

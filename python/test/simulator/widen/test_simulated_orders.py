@@ -202,3 +202,23 @@ def test_programs_ask_for_what_the_next_one_accesses(
   store float %x, {P} %pb"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
     assert host_text(text).count("call void @llvm.prefetch") == (2 if asked else 0)
+
+
+def test_nothing_is_asked_for_at_addresses_of_loops_and_of_long_sums(kernel: Text) -> None:
+    steps = "".join(f"  %s{k + 1} = add i32 %s{k}, %g\n" for k in range(2000))
+    body = LANE + GROUP + f"""
+  br label %first
+first:
+  br label %again
+again:
+  %pa = phi {P} [ %a, %first ], [ %next, %again ]
+  %next = getelementptr float, {P} %pa, i32 %g
+  %c = icmp slt i32 %g, %n
+  br i1 %c, label %again, label %end
+end:
+  %x = load float, {P} %pa
+  %s0 = add i32 %g, %lane
+{steps}  %pb = getelementptr float, {P} %b, i32 %s2000
+  store float %x, {P} %pb"""
+    text = kernel(f"{P} %a, {P} %b, i32 %n", body)
+    assert "call void @llvm.prefetch" not in host_text(text)
