@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
@@ -138,8 +138,18 @@ def _adjust_descriptors(module: Any) -> None:
 
 def _adjust_tracing(module: Any) -> None:
     """Frames of Triton and of this package are run as they are where torch's tracing meets them."""
-    module.SKIP_DIRS += ["triton/compiler/", "triton/runtime/jit.py", *FOLDERS]
+    module.SKIP_DIRS += ["triton/compiler/", *FOLDERS]
     module._recompile_re()
+
+
+def _adjust_frames(module: Any) -> None:
+    """Likewise what launches a kernel.  Of the same file as that, `triton.cdiv` is traced."""
+    from triton.runtime.jit import JITFunction
+
+    for kind in JITFunction.__mro__[:-1]:
+        for each in vars(kind).values():
+            if isinstance(each, FunctionType):
+                module.skip_code(each.__code__)
 
 
 def _adjust_functions(module: Any) -> None:
@@ -197,6 +207,7 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.template_heuristics.triton": _adjust_products,
     "torch.export.pt2_archive._package": _adjust_packages,
     "torch._subclasses.fake_tensor": _adjust_fake_tensors,
+    "torch._dynamo.eval_frame": _adjust_frames,
     "torch._dynamo.trace_rules": _adjust_tracing,
     "torch.utils._triton": _adjust_descriptors,
     "torch.utils.benchmark.utils.timer": _adjust_timer,
