@@ -117,3 +117,14 @@ func.func @order(%n: i8) {
   xegpu.fence {scope = workgroup, memory_kind = shared}
   func.return
 }
+
+// CUSTOM-LABEL: func.func @scalars
+func.func @scalars(%base: ui64, %offset: ui64, %mask: i1, %v: f32) {
+  // CUSTOM: %x = xegpu.load_scalar %base, %offset, %mask, %v : ui64, ui64, i1, f32 -> f32
+  // GENERIC: "xegpu.load_scalar"(%base, %offset, %mask, %v) : (ui64, ui64, i1, f32) -> f32
+  %x = xegpu.load_scalar %base, %offset, %mask, %v : ui64, ui64, i1, f32 -> f32
+  // CUSTOM: xegpu.store_scalar %x, %base, %offset, %mask : f32, ui64, ui64, i1
+  // GENERIC: "xegpu.store_scalar"(%x, %base, %offset, %mask) : (f32, ui64, ui64, i1) -> ()
+  xegpu.store_scalar %x, %base, %offset, %mask : f32, ui64, ui64, i1
+  func.return
+}

@@ -195,7 +195,8 @@ device.synchronize()
 """
     )
     assert "the size is larger than the device supports" in out["large"]
-    for what, start in (("full", "cannot allocate 4096 bytes"), ("module", "cannot build a module"),
+    for what, start in (("full", "cannot allocate 4096 bytes"),
+                        ("module", "kernel 'vector_add' does not build"),
                         ("launch", "cannot launch kernel 'vector_add'")):
         assert out[what].startswith(f"LevelZeroError: {start}")
         assert "not enough device memory" in out[what]

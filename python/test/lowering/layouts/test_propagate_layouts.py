@@ -2,6 +2,7 @@
 
 import pytest
 
+from triton_xe.hardware.target import target
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.layouts.propagate_layouts import propagate
 
@@ -37,6 +38,6 @@ OF_ELEMENTS = """
 def test_one_conversion_stays_where_it_converts_least(body):
     module = import_ttgir(TEXT.replace("BODY", body))
     (function,) = [op for op in module.walk() if op.name == "tt.func"]
-    assert propagate(function) < 5
+    assert propagate(function, target("bmg")) < 5
     (op,) = [op for op in function.walk() if op.name == "ttg.convert_layout"]
     assert len(op.results[0].type.get_shape()) == (1 if body == OF_ROWS else 2)
