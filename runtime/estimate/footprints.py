@@ -90,19 +90,22 @@ def footprints_of(
     found = Footprints(groups, np.unique(inside.astype(np.int64)))
     ordered = np.array(sorted(pointers) or [0], np.int64)
     alike: defaultdict[Any, list[tuple[Message, Access]]] = defaultdict(list)
+    shared: defaultdict[tuple[int, int], list[Message]] = defaultdict(list)
     for message in messages:
         if find(message.instruction.callee).family is Family.BLOCK_2D:
             _block(found, message, ordered)
             continue
         access = _access(message)
         if access.space == SLM_SPACE:
-            found.slm += moved(message)[1]
+            shared[id(message.mask), id(message.rounds)].append(message)
         elif access.address is None:
             total = moved(message)[1] if len(found.counted) else 0.0
             found.l1 += total
             _nowhere(found, message, total)
         else:
             alike[_kind(message, access, ordered)].append((message, access))
+    for together in shared.values():
+        found.slm += _moved_by_lanes(together)
     for accesses in alike.values():
         for k in range(0, len(accesses), TOGETHER):
             _lanes(found, accesses[k : k + TOGETHER], ordered)
@@ -115,9 +118,14 @@ def moved(message: Message) -> tuple[str, float]:
     if family is Family.BLOCK_2D:
         ahead = "Prefetch" in message.instruction.callee
         return "l2" if ahead else "l1", _block_bytes(message)
-    access = _access(message)
-    return "slm" if access.space == SLM_SPACE else "l1", float(
-        (message.mask * message.rounds * access.lanes).sum()) * access.size
+    return "slm" if _access(message).space == SLM_SPACE else "l1", _moved_by_lanes([message])
+
+
+def _moved_by_lanes(messages: Sequence[Message]) -> float:
+    """Bytes of all executions of messages that the same subgroups execute as often."""
+    accesses = [_access(message) for message in messages]
+    each = sum(access.lanes * access.size for access in accesses)
+    return float((messages[0].mask * messages[0].rounds * each).sum())
 
 
 # -- 2D blocks ------------------------------------------------------------------------------------
@@ -176,11 +184,11 @@ class Access:
     active: Known
 
     @property
-    def lanes(self) -> NDArray[np.float64]:
+    def lanes(self) -> NDArray[np.float64] | float:
         """Lanes that move something, of each subgroup."""
-        count = 16 if self.address is None else self.address.shape[2]
+        count = LANES if self.address is None else self.address.shape[2]
         if self.active is None:
-            return np.full((1, 1), float(count))
+            return float(count)
         return (self.active != 0).any(3).mean(2) * count
 
 

@@ -62,7 +62,7 @@ class Program:
 def _deciding(i: Instruction) -> Iterator[str]:
     """Operands that say where an instruction goes, or where what it moves lies."""
     if i.opcode in ACCESSES:
-        operands = placed_by(i)
+        operands = [] if is_shared(i) else placed_by(i)
     elif i.opcode in ("br", "switch"):
         operands = list(i.operands[:1])
     elif i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
