@@ -67,11 +67,17 @@ def _deciding(i: Instruction) -> Iterator[str]:
         operands = list(i.operands[:1])
     elif i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
         operands = list(i.operands)
-    elif i.opcode == "call" and find(i.callee).family in MESSAGES:
+    elif i.opcode == "call" and is_message(i):
         operands = [*placed_by(i), *masked_by(i)]
     else:
         return
     yield from (o.local for o in operands if o.local is not None)
+
+
+def is_message(call: Instruction) -> bool:
+    """Whether a call is a message; of the module's own functions, those that get an address are."""
+    known = find(call.callee)
+    return known.family in MESSAGES and (known.family is not Family.HELPER or known.has("address"))
 
 
 def is_shared(access: Instruction) -> bool:

@@ -33,9 +33,9 @@ from triton_xe.runtime.estimate.numbers import (
 )
 from triton_xe.runtime.estimate.program import (
     ACCESSES,
-    MESSAGES,
     SLM_SPACE,
     Program,
+    is_message,
     is_shared,
     placed_by,
 )
@@ -354,7 +354,7 @@ class Walk:
         operands = [self._value(o) for o in i.operands]
         if row.family is Family.PAYLOAD:
             self._payload(i, operands)
-        elif row.family in MESSAGES:
+        elif is_message(i):
             self._note(i, operands, mask)
         if i.result in self.program.needed:
             self._know(i, self._answer(i, row.family, row.definition, operands))

@@ -340,3 +340,22 @@ def test_an_atomic_reads_and_writes():
     work, _ = work_of(ATOMIC, [A, B, 0], (1000, 1, 1))
     assert work.issue.messages == 1
     assert work.read(0, 1000) == work.written(0, 1000) == 64000
+
+
+COUNTING = """
+  %at = getelementptr i32, ptr addrspace(3) @held, i32 %lane
+  call spir_func void @__xe_lane_count(ptr addrspace(3) %at, i1 true)
+  ret void
+}
+@held = internal addrspace(3) global [16 x i32] undef
+declare spir_func void @__xe_lane_count(ptr addrspace(3), i1)
+define void @unused() {
+  ret void
+"""
+
+
+def test_functions_of_the_module_that_get_no_address_bring_nothing():
+    work, known = work_of(COUNTING, [A, B, 0], (1000, 1, 1))
+    assert known
+    assert work.issue.messages == 1
+    assert work.l2_bytes == 0
