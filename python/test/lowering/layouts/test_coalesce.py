@@ -48,6 +48,7 @@ def test_a_long_kernel_is_right(tmp_path, monkeypatch):
     """Its accesses laid out here, and its instructions written once."""
     asked, coalesced = [], front_passes._coalesced
     monkeypatch.setattr(front_passes, "_coalesced", lambda m: asked.append(1) or coalesced(m))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(front_passes, "LONG", 8)
     monkeypatch.setattr(instructions, "LONG", 50)
     steps, n, size = 5, 300, 512
