@@ -366,11 +366,16 @@ def test_addresses_of_freed_blocks_are_not_those_of_cpu_tensors() -> None:
     assert not {x.data_ptr() for x in cpu} & pointers.keys()
 
 
-def test_the_block_that_was_freed_first_is_used_again() -> None:
+@pytest.mark.parametrize(("checks", "used"), [("", 1), ("1", 0)])
+def test_the_block_freed_last_is_used_again_and_under_checks_the_first(
+    checks: str, used: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", checks)
     torch.xpu.empty_cache()
     first, second = (torch.empty(12_345, device="xpu") for _ in range(2))
-    pointer = first.data_ptr()
-    del first, second
+    pointer = (first, second)[used].data_ptr()
+    del first
+    del second
     again = torch.empty(12_345, device="xpu")
     assert again.data_ptr() == pointer
     assert torch_xpu.allocation_of(pointer, freed=True) is None

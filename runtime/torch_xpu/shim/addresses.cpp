@@ -86,6 +86,7 @@ struct Range {
         ::mprotect(reinterpret_cast<void*>(mapped), more, PROT_READ | PROT_WRITE) != 0) {
       return false;
     }
+    ::madvise(reinterpret_cast<void*>(mapped), more, MADV_HUGEPAGE);  // or it stays as it is
     add_hole(mapped, more);
     mapped += more;
     return true;

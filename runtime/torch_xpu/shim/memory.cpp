@@ -181,19 +181,32 @@ std::vector<Retired> retire(Retired block) {
   return leaving;
 }
 
-// The memory of the block of this size that was freed first; null when none is held back.
+// Whether launches are checked: that begins and ends with a variable that the program itself may set.
+bool is_checked() {
+  const char* asked = std::getenv("TRITON_XE_SANITIZE");
+  return heap().tracks_writes || (asked != nullptr && *asked != 0 && std::string_view(asked) != "0");
+}
+
+// The memory of a block of this size; null when none is held back.  Of the one that was freed last,
+// for that is in the host's caches; of the first while launches are checked, so that pointers to
+// freed blocks are found for long.
 unsigned char* reuse(std::size_t size) {
   std::lock_guard<std::mutex> lock(heap().mutex);
   auto& held = heap().retired;
-  for (auto block = held.begin(); block != held.end(); ++block) {
-    if (!block->owner && whole_size(block->size) == whole_size(size)) {
-      auto* memory = reinterpret_cast<unsigned char*>(block->base) - kGuard;
-      heap().retired_bytes -= block->size;
-      held.erase(block);
-      return memory;
-    }
+  auto fits = [size](const Retired& block) {
+    return !block.owner && whole_size(block.size) == whole_size(size);
+  };
+  auto found = std::find_if(held.begin(), held.end(), fits);
+  if (found == held.end()) {
+    return nullptr;
   }
-  return nullptr;
+  if (!is_checked()) {
+    found = std::prev(std::find_if(held.rbegin(), held.rend(), fits).base());
+  }
+  auto* memory = reinterpret_cast<unsigned char*>(found->base) - kGuard;
+  heap().retired_bytes -= found->size;
+  held.erase(found);
+  return memory;
 }
 
 void empty_retired() {
@@ -249,12 +262,9 @@ void free_block(void* pointer) {
 
 std::atomic<std::int64_t> maps{0};
 
-// The map of a fresh block: only while launches are checked, which begins and ends with a variable
-// that the program itself may set.
+// The map of a fresh block, while launches are checked.
 std::shared_ptr<unsigned char[]> unwritten_map(std::size_t size) {
-  const char* asked = std::getenv("TRITON_XE_SANITIZE");
-  bool checks = asked != nullptr && *asked != 0 && std::string_view(asked) != "0";
-  if (!checks && !heap().tracks_writes) {
+  if (!is_checked()) {
     return nullptr;
   }
   ++maps;
