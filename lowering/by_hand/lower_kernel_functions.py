@@ -157,7 +157,9 @@ def _block(value: SSAValue) -> Block:
     return value.block
 
 
-def _memref(address: SSAValue, kind: MemRefType[Any], offset: int) -> None:
+def _memref(
+    address: SSAValue, kind: MemRefType[Any], offset: int, scope: str = "global"
+) -> None:
     """Take shape and strides of a memref over into the ops that describe parts of it.
 
     `address` is that of its first element, `offset` what is known of its distance in elements
@@ -165,6 +167,8 @@ def _memref(address: SSAValue, kind: MemRefType[Any], offset: int) -> None:
     """
     for use in list(address.uses):
         op = use.operation
+        if isinstance(op, xetile.InitTileOp | xegpu.CreateNdTdescOp):
+            _need_scope(op, scope)
         if isinstance(op, xetile.InitTileOp) and not op.sizes:
             shape, strides = _known(op, kind)
             made: Operation = xetile.InitTileOp(
@@ -173,7 +177,7 @@ def _memref(address: SSAValue, kind: MemRefType[Any], offset: int) -> None:
             )
         elif isinstance(op, xegpu.CreateNdTdescOp):
             _need_alignment(kind, offset)
-            if op.shape or len(kind.get_shape()) != 2:
+            if op.shape or len(kind.get_shape()) < 2:
                 continue
             shape, strides = _known(op, kind)
             made = xegpu.CreateNdTdescOp(
@@ -181,16 +185,28 @@ def _memref(address: SSAValue, kind: MemRefType[Any], offset: int) -> None:
                 desc_type=op.desc_type,
             )
         elif isinstance(op, memref.SubviewOp):
+            if scope == "slm":
+                raise UnsupportedError(
+                    f"memref.subview of {kind}: a part of shared local memory; add its place to the"
+                    " offsets of the tile or block instead")
             _subview(op, kind, offset)
             continue
         elif isinstance(op, ACCESSES):
-            lower_access(op, address, kind, "global")
+            lower_access(op, address, kind, scope)
             continue
         else:
             continue
         made.properties = op.properties | made.properties
         made.attributes.update(op.attributes)
         Rewriter.replace_op(op, made)
+
+
+def _need_scope(op: xetile.InitTileOp | xegpu.CreateNdTdescOp, scope: str) -> None:
+    kind = op.results[0].type
+    said = kind.scope if isinstance(kind, xetile.TileType) else kind.memory_scope  # type: ignore[attr-defined]
+    if said != scope:
+        raise UnsupportedError(
+            f"{op.name}: the memref lies in {scope} memory; say memory_scope = {scope} in {kind}")
 
 
 def _subview(op: memref.SubviewOp, kind: MemRefType[Any], offset: int) -> None:
@@ -240,7 +256,7 @@ def _known(op: Operation, kind: MemRefType[Any]) -> tuple[tuple[int, ...], tuple
 
 def _need_alignment(kind: MemRefType[Any], offset: int) -> None:
     size = bit_width(kind.element_type)
-    if len(kind.get_shape()) == 2 and offset * size % (8 * block_2d.BASE_ALIGNMENT):
+    if len(kind.get_shape()) > 1 and offset * size % (8 * block_2d.BASE_ALIGNMENT):
         raise UnsupportedError(
             f"xegpu.create_nd_tdesc: {kind} starts {offset * size // 8} bytes behind an address;"
             f" blocks are described from a multiple of {block_2d.BASE_ALIGNMENT} bytes on. Describe"
@@ -274,10 +290,8 @@ def _allocate(op: memref.AllocaOp, used: int) -> int:
         )
     base = arith.ConstantOp(IntegerAttr(used, i64))
     Rewriter.insert_op(base, InsertPoint.before(op))
-    for use in list(op.memref.uses):
-        if isinstance(use.operation, ACCESSES):
-            lower_access(use.operation, base.result, kind, "slm")
     op.memref.replace_all_uses_with(base.result)
+    _memref(base.result, kind, 0, "slm")
     Rewriter.erase_op(op)
     if kind.get_strides() != MemRefType.strides_for_shape(kind.get_shape()) or kind.get_offset():
         raise UnsupportedError(f"memref.alloca of {kind}: only without a layout of its own")

@@ -110,10 +110,6 @@ class TileAnalysis:
         """Plan the messages of a load or store, and note the descriptors they need."""
         operand, kind = self.operands[op.value], op.tile.type
         assert isinstance(kind, xetile.TileType)
-        if kind.scope != "global":
-            raise UnsupportedError(
-                f"{op.name}: tiles lie in global memory; use xegpu ops for shared local memory"
-            )
         needs = self._needs(op.tile)
         transposed = is_transposed(op, kind)
         found = None if needs.gather or operand.is_ragged else (
@@ -202,7 +198,9 @@ class TileAnalysis:
     def _needs(self, tile: SSAValue) -> Needs:
         """The needs of a tile, shared by all values that are this tile at some time."""
         if tile not in self.needs:
-            found = Needs(gather=not self.target.has_block_2d)
+            assert isinstance(tile.type, xetile.TileType)
+            local = tile.type.scope == "slm"
+            found = Needs(gather=local or not self.target.has_block_2d)
             for link in _same_tile(tile):
                 self.needs[link] = found
             found.gather |= any(source.gather is not None for source in sources(tile))

@@ -83,8 +83,9 @@ def gather_kind(tile: TileOperand, row: int, kind: xetile.TileType, transposed: 
     """The descriptor of one operand that gathers move."""
     shape = tile.shape_at(row)
     lanes = operand_sg_map(tile.operand, tile.bits, shape.execution_size, shape.k)
-    return (xegpu.tensor_desc(shape.size(tile.operand), kind.element_type, sg_map=lanes),
-            AccessMode.GATHER_TRANSPOSED if transposed else AccessMode.GATHER)
+    desc = xegpu.tensor_desc(
+        shape.size(tile.operand), kind.element_type, sg_map=lanes, memory_scope=kind.scope)
+    return desc, AccessMode.GATHER_TRANSPOSED if transposed else AccessMode.GATHER
 
 
 def descriptor_type(kind: xetile.TileType, plan: BlockPlan) -> TensorDescType:

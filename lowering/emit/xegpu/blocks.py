@@ -80,23 +80,22 @@ def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
     """The block that an op describes."""
     kind = op.desc_type
     check_lanes(em, op.name, kind)
-    if kind.memory_scope == "slm":
-        return _create_slm(em, op)
-    base = em.address(em.get(op.base))
+    local = kind.memory_scope == "slm"
+    base = slm_base(em, op, op.base) if local else em.address(em.get(op.base))
     if kind.rank == 1:
         return Block(base, None, None, None, I32(0), index_value(em, op.offsets[0]))
-    inner = op.strides[1]
+    inner = op.strides[-1]
     if (inner if isinstance(inner, int) else constant_of(inner)) != 1:
         raise LegalityError(
             f"{op.name}: the innermost stride is known at run time only; write 1, which it must be"
         )
-    height, width = (index_value(em, v) for v in op.shape)
-    pitch = index_value(em, op.strides[0])
-    y, x = (index_value(em, v) for v in op.offsets)
+    height, width = (index_value(em, v) for v in op.shape[-2:])
+    pitch = index_value(em, op.strides[-2])
+    y, x = (index_value(em, v) for v in op.offsets[-2:])
     made = Block(base, height, width, pitch, y, x, transposed=op.gather_transposed is not None)
-    if op.gather is not None or not em.target.has_block_2d or _known_illegal(op):
+    if kind.memory_scope == "slm" or op.gather is not None or not em.target.has_block_2d:
         return made
-    return _encoded(em, op, made)
+    return made if kind.rank > 2 or known_illegal(op) else encoded(em, op, made)
 
 
 def check_lanes(em: Emitter, name: str, kind: TensorDescType) -> None:
@@ -107,7 +106,7 @@ def check_lanes(em: Emitter, name: str, kind: TensorDescType) -> None:
             raise LegalityError(f"{name}: {reason}")
 
 
-def _known_illegal(op: CreateNdTdescOp) -> bool:
+def known_illegal(op: CreateNdTdescOp) -> bool:
     """Whether the numbers in the op already say that no 2D message can address the surface."""
     kind = op.desc_type
     bits = max(kind.element_bits, 8)
@@ -116,19 +115,22 @@ def _known_illegal(op: CreateNdTdescOp) -> bool:
     def known(value: SSAValue | int, otherwise: int) -> int:
         return int(value * size) if isinstance(value, int) else otherwise
 
-    pitch = known(op.strides[0], 1 << 20)
-    width = known(op.shape[1], min(pitch, 1 << 10))
-    pitch = max(pitch, width) if not isinstance(op.strides[0], int) else pitch
+    columns, stride = op.shape[-1], op.strides[-2]
+    if any(known(v, 0) % block_2d.OFFSET_BYTES for v in op.strides[:-2]):
+        return True
+    pitch = known(stride, 1 << 20)
+    width = known(columns, min(pitch, 1 << 10))
+    pitch = max(pitch, width) if not isinstance(stride, int) else pitch
     unit = max(4, bits // 8)
-    width = width if isinstance(op.shape[1], int) else width // unit * unit
+    width = width if isinstance(columns, int) else width // unit * unit
     reason = block_2d.check_surface(
-        width_bytes=max(width, 64 if not isinstance(op.shape[1], int) else width), height=1,
+        width_bytes=max(width, 64 if not isinstance(columns, int) else width), height=1,
         pitch_bytes=pitch, element_bits=bits,
     )
     return reason is not None
 
 
-def _encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
+def encoded(em: Emitter, op: CreateNdTdescOp, block: Block) -> Block:
     """The surface as messages take it: lengths in bytes minus one, from an aligned base."""
     bits = op.desc_type.element_bits
     alignment = 1 if op.base_alignment is None else op.base_alignment.value.data
@@ -156,15 +158,6 @@ def scaled(em: Emitter, elements: ir.Value, bits: int) -> ir.Value:
     return em.b.sdiv(elements, ir.Constant(elements.type, 8 // bits))
 
 
-def _create_slm(em: Emitter, op: CreateNdTdescOp) -> Block:
-    if op.desc_type.rank != 1:
-        raise UnsupportedError(
-            f"{op.name}: blocks of shared local memory are 1D; use xegpu.create_tdesc for others"
-        )
-    return Block(slm_base(em, op, op.base), None, None, None, I32(0),
-                 index_value(em, op.offsets[0]))
-
-
 def slm_base(em: Emitter, op: Operation, base: SSAValue) -> ir.Value:
     """A pointer into the function's shared local memory, from an offset in bytes."""
     size = integer_attribute(em.source, SLM_BYTES)
@@ -185,19 +178,29 @@ def access_of(kind: TensorDescType, value: Attribute, op: LoadNdOp | None) -> Ac
     """The access of a load or (without `op`) a store; 4-bit elements are moved as bytes."""
     assert isinstance(value, VectorType)
     shape = tuple(value.get_shape())
-    if kind.element_bits < 8:
+    ratio = max(1, 8 // kind.element_bits)
+    if ratio > 1:
         if op is not None and (op.packed is not None or op.transpose is not None):
             raise UnsupportedError(
                 f"xegpu.load_nd of {kind}: elements of less than 8 bits are loaded as they are"
             )
-        ratio = 8 // kind.element_bits
         sizes = (*kind.get_shape()[:-1], kind.get_shape()[-1] // ratio)
         kind = tensor_desc(sizes, i8, array_length=kind.array_length,
                            boundary_check=kind.boundary_check, memory_scope=kind.memory_scope)
         shape = (*shape[:-1], shape[-1] // ratio)
     if op is None:
-        return Access(kind, shape)
-    return Access(kind, shape, op.packed is not None, op.transpose is not None, op.unit_bits)
+        return Access(kind, shape, ratio=ratio)
+    return Access(
+        kind, shape, op.packed is not None, op.transpose is not None, op.unit_bits, ratio)
+
+
+def _in_units(em: Emitter, block: Block, access: Access) -> Block:
+    """A block whose sizes count what the access moves, bytes of 4-bit elements."""
+    if access.ratio == 1:
+        return block
+    names = [n for n in ("x", "width", "pitch") if getattr(block, n) is not None]
+    shift = I32(access.ratio.bit_length() - 1)
+    return replace(block, **{n: em.b.ashr(getattr(block, n), shift) for n in names})
 
 
 def _byte_spread(kind: TensorDescType, spread: Spread) -> Spread:
@@ -206,12 +209,13 @@ def _byte_spread(kind: TensorDescType, spread: Spread) -> Spread:
     return replace(spread, unit=max(1, spread.unit * kind.element_bits // 8))
 
 
-def load_block(em: Emitter, op: LoadNdOp, block: Block) -> Registers:
-    """The registers of a load's value."""
-    kind = op.desc_type
+def load_block(
+    em: Emitter, op: LoadNdOp, block: Block, kind: TensorDescType, value: Attribute
+) -> Registers:
+    """The registers of a load's value, or of the 2D block of it that `kind` describes."""
     spread = spread_of(em, op.value)
     held, _ = held_type(op.value.type, spread)
-    access = access_of(kind, op.value.type, op)
+    access = access_of(kind, value, op)
     inner = _byte_spread(kind, spread)
     if kind.rank == 1:
         made = _load_1d(em, op, block, access, inner)
@@ -221,7 +225,7 @@ def load_block(em: Emitter, op: LoadNdOp, block: Block) -> Registers:
         choice = choose_load(access, inner, _may_pack(em, op))
         if choice is None:
             raise LegalityError(
-                f"xegpu.load_nd of {kind} to {op.value.type}: no message of {em.target.name}"
+                f"xegpu.load_nd of {kind} to {value}: no message of {em.target.name}"
                 " brings the elements to the lanes that need them"
             )
         return _message_load(em, op, block, choice, held, access)
@@ -320,7 +324,7 @@ def _load_1d(
     bits = access.desc.element_bits
     table = wanted(access, spread)
     count = 1 + max(register for register, _ in table)
-    start = _start_1d(em, block, bits)
+    start = _start_1d(em, _in_units(em, block, access), bits)
     kind = ir.IntType(bits)
     if _in_turn(table, count, em.state.lanes) and bits in WORDS and op.cache_policy == "default":
         return _words_1d(em, start, kind, count)
@@ -337,11 +341,15 @@ def _in_turn(table: Table, count: int, lanes: int) -> bool:
 
 def _start_1d(em: Emitter, block: Block, bits: int) -> ir.Value:
     """The address of the first element, as a pointer."""
-    offset = em.b.sext(block.x, I64)
-    offset = scaled(em, offset, bits)
-    if isinstance(block.base.type, ir.PointerType):
-        return em.b.gep(block.base, [offset], source_etype=I8)
-    return em.b.inttoptr(em.b.add(block.base, offset), POINTER)
+    return moved_base(em, block.base, scaled(em, em.b.sext(block.x, I64), bits), pointer=True)
+
+
+def moved_base(em: Emitter, base: ir.Value, offset: ir.Value, *, pointer: bool) -> ir.Value:
+    """An address some bytes further: a pointer in shared local memory, else also an integer."""
+    if isinstance(base.type, ir.PointerType):
+        return em.b.gep(base, [offset], source_etype=I8)
+    moved = em.b.add(base, offset)
+    return em.b.inttoptr(moved, POINTER) if pointer else moved
 
 
 def _pieces(count: int) -> list[tuple[int, int]]:
@@ -411,7 +419,7 @@ def lane_accesses(
     em: Emitter, block: Block, access: Access, spread: Spread, valid: Valid
 ) -> list[LaneAccess]:
     """The accesses that cover a block, element by element."""
-    desc = access.desc
+    desc, block = access.desc, _in_units(em, block, access)
     table = wanted(access, spread)
     added = lane_parts(table, em.state.lanes)
     if added is None:
@@ -468,10 +476,12 @@ def _address(
             wide = em.b.zext(part, I64)
             wide = wide if stride is None else em.b.mul(wide, em.b.sext(stride, I64))
             total = wide if total is None else em.b.add(total, wide)
-        return block.base if total is None else em.b.add(block.base, scaled(em, total, bits))
+        if total is not None:
+            return moved_base(em, block.base, scaled(em, total, bits), pointer=True)
+        local = isinstance(block.base.type, ir.PointerType)
+        return block.base if local else em.b.inttoptr(block.base, POINTER)
 
-    own = em.remember(("lanes", block.base, pitch, block.transposed, bits, *parts),
-                      lambda: em.b.inttoptr(lanes(), POINTER))
+    own = em.remember(("lanes", block.base, pitch, block.transposed, bits, *parts), lanes)
     if block.transposed:
         y = em.b.add(em.b.sext(block.y, I64), I64(row))
         across = em.remember(("across", pitch, x), lambda: em.b.mul(
@@ -527,15 +537,13 @@ def load_elements(
 # -- stores ---------------------------------------------------------------------------------------
 
 
-def store_block(em: Emitter, op: StoreNdOp, block: Block) -> None:
-    """Write a vector to a block."""
-    kind = op.desc_type
+def store_block(
+    em: Emitter, op: StoreNdOp, block: Block, kind: TensorDescType, value: Attribute,
+    held: Registers,
+) -> None:
+    """Write a vector to a block, or the part of it that `kind` describes."""
     spread = spread_of(em, op.value)
-    access = access_of(kind, op.value.type, None)
-    inner = _byte_spread(kind, spread)
-    held = em.get(op.value)
-    assert isinstance(held, Registers)
-    store_registers(em, op, block, access, inner, held)
+    store_registers(em, op, block, access_of(kind, value, None), _byte_spread(kind, spread), held)
 
 
 def store_registers(
@@ -548,7 +556,7 @@ def store_registers(
     flat = access.desc.rank == 1
     if flat or block.encoded is None or op.valid is not None:
         accesses = _accesses_1d(
-            em, _start_1d(em, block, bits), bits, wanted(access, inner)
+            em, _start_1d(em, _in_units(em, block, access), bits), bits, wanted(access, inner)
         ) if flat else lane_accesses(em, block, access, inner, valid_part(op))
         store_each(em, accesses, lambda r: packed(em, held, bits, r[0], 1), op.cache_policy)
         return
@@ -558,14 +566,19 @@ def store_registers(
             f"xegpu.store_nd of {op.value.type} to {op.desc_type}: no message of"
             f" {em.target.name} takes the elements from the lanes that hold them"
         )
-    source = pick(em, held, _inverse(choice.order))
+    source = _in_order(em, held, choice, 8 * choice.shape.result_bytes // (bits * em.state.lanes))
     raw = packed(em, source, choice.register_bits, 0, source.count)
     block_write(em, op, block, choice.shape, bits, raw)
 
 
-def _inverse(order: tuple[int, ...]) -> list[int]:
-    where = {home: register for register, home in enumerate(order)}
-    return [where[home] for home in range(len(order))]
+def _in_order(em: Emitter, held: Registers, choice: Choice, count: int) -> Registers:
+    """`count` registers as a message takes them, zero where it takes none."""
+    where = {home: register for register, home in enumerate(choice.order)}
+    if len(where) == count:
+        return pick(em, held, [where[home] for home in range(count)])
+    return from_list(em, held.kind, [
+        held.register(em, where[home]) if home in where else ir.Constant(held.kind, None)
+        for home in range(count)])
 
 
 # -- prefetches -----------------------------------------------------------------------------------

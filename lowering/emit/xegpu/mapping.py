@@ -61,13 +61,17 @@ class Spread:
 
 @dataclass(frozen=True)
 class Access:
-    """A block access: descriptor, shape of its vector, and what a load does to the elements."""
+    """A block access: descriptor, shape of its vector, and what a load does to the elements.
+
+    `ratio` is how many of the program's elements one of the descriptor's is: bytes move them.
+    """
 
     desc: TensorDescType
     shape: tuple[int, ...]
     packed: bool = False
     transpose: bool = False
     unit_bits: int = 0
+    ratio: int = 1
 
 
 @lru_cache(maxsize=512)

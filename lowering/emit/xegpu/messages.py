@@ -24,6 +24,7 @@ from triton_xe.dialects.xegpu.nd import (
     StoreNdOp,
     UpdateNdOffsetOp,
 )
+from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
@@ -33,6 +34,7 @@ from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Registers, eager, regrouped
 from triton_xe.lowering.emit.types import I1, I8, I32, bits_of, scalar_type, vector_of
 from triton_xe.lowering.emit.xegpu.blocks import (
+    Block,
     access_of,
     block_read,
     block_write,
@@ -61,6 +63,13 @@ from triton_xe.lowering.emit.xegpu.payloads import (
     offsets_of,
     payload_shape,
     step_of,
+)
+from triton_xe.lowering.emit.xegpu.stacks import (
+    Stack,
+    create_stack,
+    inner_kind,
+    load_stack,
+    store_stack,
 )
 from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
 
@@ -109,6 +118,9 @@ class Loaded:
 @lowers(CreateNdTdescOp)
 def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
     made = create_block(em, op)
+    if op.desc_type.rank > 2:
+        em.bind(op.desc, create_stack(em, op, made))
+        return
     shape = None if made.encoded is None else payload_shape(
         op, em.target, planned=in_fragments(em))
     if shape is None:
@@ -125,6 +137,9 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
 @lowers(UpdateNdOffsetOp)
 def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
     held = em.get(op.desc)
+    if isinstance(held, Stack):
+        em.bind(op.moved, held.at(em, op.offsets))
+        return
     rows, columns = offsets_of(op)
     if isinstance(held, Payload):
         em.bind(op.moved, _moved(em, op, held))
@@ -153,8 +168,11 @@ def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
 @lowers(LoadNdOp)
 def lower_load_nd(em: Emitter, op: LoadNdOp) -> None:
     kind, block = op.desc_type, em.get(op.desc)
+    if isinstance(block, Stack):
+        em.bind(op.value, load_stack(em, op, block))
+        return
     if not in_fragments(em):
-        em.bind(op.value, load_block(em, op, block))
+        em.bind(op.value, load_block(em, op, block, kind, op.value.type))
         return
     if not isinstance(block, Payload) and (block.encoded is None or op.valid is not None):
         access = access_of(kind, op.value.type, op)
@@ -174,6 +192,13 @@ def lower_prefetch_nd(em: Emitter, op: PrefetchNdOp) -> None:
     code = prefetch_code(em, op, op.cache_policy)
     if kind.memory_scope == "slm":
         raise LegalityError("xegpu.prefetch_nd: shared local memory is not cached")
+    for block in held.slices(em, kind) if isinstance(held, Stack) else (held,):
+        _prefetch(em, op, block, inner_kind(kind), code)
+
+
+def _prefetch(
+    em: Emitter, op: PrefetchNdOp, held: Block | Payload, kind: TensorDescType, code: int
+) -> None:
     if not isinstance(held, Payload) and held.encoded is None:
         prefetch_lanes(em, kind, held, code)
         return
@@ -188,8 +213,11 @@ def lower_prefetch_nd(em: Emitter, op: PrefetchNdOp) -> None:
 @lowers(StoreNdOp)
 def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     kind, block = op.desc_type, em.get(op.desc)
+    if isinstance(block, Stack):
+        store_stack(em, op, block)
+        return
     if not in_fragments(em):
-        store_block(em, op, block)
+        store_block(em, op, block, kind, op.value.type, em.registers(op.value))
         return
     if not isinstance(block, Payload) and (block.encoded is None or op.valid is not None):
         held = fragment_registers(em, em.get(op.value), op.value.type)

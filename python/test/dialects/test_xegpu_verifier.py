@@ -37,8 +37,8 @@ def verify(types: str, op: str) -> None:
 
 
 TYPES = [
-    ("8x16x4xbf16", "a descriptor has 1 or 2 positive sizes, not [8, 16, 4]"),
-    ("0x16xbf16", "a descriptor has 1 or 2 positive sizes, not [0, 16]"),
+    ("8x16x4xbf16, array_length = 2", "only blocks of 1 or 2 dimensions are scattered, arrays"),
+    ("0x16xbf16", "a descriptor has positive sizes, not [0, 16]"),
     ("8x16xi3", "elements have 4, 8, 16, 32 or 64 bits, not 3"),
     ("8x16xnone", "none has no size; use an integer or a float type"),
     ("16xbf16, array_length = 2", "array_length needs a 2D block, this one is 1D"),

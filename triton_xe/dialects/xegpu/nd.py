@@ -101,7 +101,7 @@ class AccessOp(HintedOp, DescriptorOp):
 
 @irdl_op_definition
 class CreateNdTdescOp(PlacedOp, DescriptorOp):
-    """Describe a block of an n-dimensional tensor, n = 1 or 2.
+    """Describe a block of an n-dimensional tensor; above n = 2 it is one of 2D blocks.
 
     Offsets, shape and strides count elements, outermost dimension first.  The base tensor is a
     memref, or an address with its shape and strides; a 1D block at an address may leave them out.
@@ -242,7 +242,7 @@ class LoadNdOp(AccessOp):
         factor, element = vnni_factor(desc.element_type), desc.element_type
         if factor == 1:
             self.refuse(f"packed (VNNI) is for elements of less than 32 bits, not {element}")
-        if desc.rank != 2 or desc.get_shape()[0] % factor:
+        if desc.rank < 2 or desc.get_shape()[-2] % factor:
             self.refuse(
                 f"packed (VNNI) needs a 2D block whose rows are a multiple of {factor}, not {desc}"
             )
@@ -254,8 +254,12 @@ class LoadNdOp(AccessOp):
             )
 
     def _verify_transpose(self, desc: TensorDescType, order: tuple[int, ...]) -> None:
-        if order != (1, 0) or desc.rank != 2:
-            self.refuse(f"transpose is [1, 0] and needs a 2D block, not {list(order)} of {desc}")
+        swapped = (*range(desc.rank - 2), desc.rank - 1, desc.rank - 2)
+        if order != swapped or desc.rank < 2:
+            self.refuse(
+                "transpose is [1, 0] and needs a 2D block (of more dimensions, it swaps the last"
+                f" two), not {list(order)} of {desc}"
+            )
         lanes = desc.lane_map
         if lanes is not None and lanes.layout[1] != 1:
             self.refuse(
@@ -266,7 +270,7 @@ class LoadNdOp(AccessOp):
     def _verify_unit(self, desc: TensorDescType) -> None:
         if self.transpose is None:
             self.refuse("transpose_bit_width needs transpose = [1, 0]")
-        bits, row_bits = desc.element_bits, desc.get_shape()[1] * desc.element_bits
+        bits, row_bits = desc.element_bits, desc.get_shape()[-1] * desc.element_bits
         if self.unit_bits % bits or row_bits % self.unit_bits:
             self.refuse(
                 f"transpose_bit_width is a multiple of the element's {bits} bits that divides a row"

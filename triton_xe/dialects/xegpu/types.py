@@ -127,8 +127,10 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute, ShapedType, Container
 
     def verify(self) -> None:
         shape = self.get_shape()
-        if len(shape) not in (1, 2) or min(shape) < 1:
-            _refuse(f"a descriptor has 1 or 2 positive sizes, not {list(shape)}")
+        if not shape or min(shape) < 1:
+            _refuse(f"a descriptor has positive sizes, not {list(shape)}")
+        if len(shape) > 2 and (self.scattered or self.array_length > 1 or self.lane_map):
+            _refuse("only blocks of 1 or 2 dimensions are scattered, arrays, or have an sg_map")
         if self.element_bits not in (4, 8, 16, 32, 64):
             _refuse(f"elements have 4, 8, 16, 32 or 64 bits, not {self.element_bits}")
         if self.scattered:
@@ -314,11 +316,11 @@ def _whole_shapes(
 ) -> tuple[Shape, ...]:
     if desc.rank == 1:
         return (desc.get_shape(),)
-    rows, columns = desc.get_shape()
+    *outer, rows, columns = desc.get_shape()
     blocks = desc.array_length
     shape = _block_shape(desc, rows, columns * blocks, packed, transpose, unit_bits)
     if blocks == 1:
-        return (shape,)
+        return ((*outer, *shape),)
     return shape, (blocks, *_block_shape(desc, rows, columns, packed, transpose, unit_bits))
 
 

@@ -72,13 +72,17 @@ KERNELS = {
     "allocated private memory": (
         "bmg", "", "%a = memref.alloca() : memref<16xf32>",
         "only shared local memory of static shape"),
-    "a tile in shared memory": (
-        "bmg", "%a: i64",
-        "%t = xetile.init_tile %a, 0, 0, 64, 64, 64 : i64"
-        " -> !xetile.tile<8x16xf16, memory_scope = slm>\n"
-        "%v = xetile.load_tile %t : !xetile.tile<8x16xf16, memory_scope = slm>"
-        " -> vector<8x16xf16>",
-        "tiles lie in global memory; use xegpu ops for shared local memory"),
+    "a tile at a memref elsewhere": (
+        "bmg", "%a: memref<64x64xf16>",
+        "%t = xetile.init_tile %a, 0, 0 : memref<64x64xf16>"
+        " -> !xetile.tile<8x16xf16, memory_scope = slm>",
+        "the memref lies in global memory; say memory_scope = global"),
+    "a part of shared memory": (
+        "bmg", "",
+        "%m = memref.alloca() : memref<64x64xf16, 3>\n"
+        "%s = memref.subview %m[0, 0][8, 16][1, 1] : memref<64x64xf16, 3> to"
+        " memref<8x16xf16, strided<[64, 1]>, 3>",
+        "add its place to the offsets"),
     "a factor that is a sum": (
         "bmg", "%a: memref<64x64xf16>",
         "%t = xetile.init_tile %a, 0, 0 : memref<64x64xf16> -> !xetile.tile<16x16xf16>\n"

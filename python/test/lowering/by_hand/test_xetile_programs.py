@@ -119,6 +119,54 @@ def test_transposed_tiles_are_gathered(kind, m, k, transposed, target):
     run_product(kind, m, 16, k, target, transposed, pad=1)
 
 
+@pytest.mark.parametrize("target", ["bmg", "dg2"])
+@pytest.mark.parametrize(("kind", "turned"), [("f16", False), ("i8", False), ("f16", True)])
+def test_tiles_in_shared_local_memory(kind, turned, target):
+    """Subgroups bring their parts of A into shared memory; all multiply it by B from there."""
+    m, k, n, out = 32, 64, 16, TYPES[kind][1]
+    form, b_tile = (" {transpose}", (n, k)) if turned else ("", (k, n))
+    b_memory = f"memref<{b_tile[0]}x{b_tile[1]}x{kind}>"
+    local = f"!xetile.tile<{{}}x{{}}x{kind}, memory_scope = slm>"
+    text = f"""
+func.func @k(%a: memref<{m}x{k}x{kind}>, %b: {b_memory}, %c: memref<64x{n}x{out}>)
+    attributes {{xe.subgroups = 4 : i32}} {{
+  %ma = memref.alloca() : memref<{m}x{k}x{kind}, 3>
+  %mb = memref.alloca() : {b_memory[:-1]}, 3>
+  %id = "gpu.subgroup_id"() : () -> index
+  %rows = arith.constant 8 : index
+  %y = arith.muli %id, %rows : index
+  %ga = xetile.init_tile %a, 0, 0 : memref<{m}x{k}x{kind}> -> !xetile.tile<{m}x{k}x{kind}>
+  %part = xetile.init_coop_tile %ga, %id, 4
+      : !xetile.tile<{m}x{k}x{kind}>, index -> !xetile.tile<8x{k}x{kind}>
+  %v = xetile.load_tile %part : !xetile.tile<8x{k}x{kind}> -> vector<8x{k}x{kind}>
+  %ta = xetile.init_tile %ma, %y, 0 : memref<{m}x{k}x{kind}, 3>, index -> {local.format(8, k)}
+  xetile.store_tile %v, %ta : vector<8x{k}x{kind}>, {local.format(8, k)}
+  %gb = xetile.init_tile %b, 0, 0 : {b_memory} -> !xetile.tile<{b_tile[0]}x{b_tile[1]}x{kind}>
+  %tb = xetile.init_tile %mb, 0, 0 : {b_memory[:-1]}, 3> -> {local.format(*b_tile)}
+  %w = xetile.load_tile %gb : !xetile.tile<{b_tile[0]}x{b_tile[1]}x{kind}>
+      -> vector<{b_tile[0]}x{b_tile[1]}x{kind}>
+  xetile.store_tile %w, %tb : vector<{b_tile[0]}x{b_tile[1]}x{kind}>, {local.format(*b_tile)}
+  xegpu.fence {{scope = "workgroup", memory_kind = "shared"}}
+  "gpu.barrier"() : () -> ()
+  %all = xetile.init_tile %ma, 0, 0 : memref<{m}x{k}x{kind}, 3> -> {local.format(16, k)}
+  %next = xetile.update_tile_offset %all, 16, 0 : {local.format(16, k)}
+      -> {local.format(16, k)}
+  %va = xetile.load_tile %next : {local.format(16, k)} -> vector<16x{k}x{kind}>
+  %vb = xetile.load_tile %tb{form} : {local.format(*b_tile)} -> vector<{k}x{n}x{kind}>
+  %d = xetile.tile_mma %va, %vb
+      : vector<16x{k}x{kind}>, vector<{k}x{n}x{kind}> -> vector<16x{n}x{out}>
+  %sixteen = arith.constant 16 : index
+  %z = arith.muli %id, %sixteen : index
+  %tc = xetile.init_tile %c, %z, 0 : memref<64x{n}x{out}>, index -> !xetile.tile<16x{n}x{out}>
+  xetile.store_tile %d, %tc : vector<16x{n}x{out}>, !xetile.tile<16x{n}x{out}>
+  func.return
+}}"""
+    a, b, c = matrix(kind, m, k), matrix(kind, *b_tile), np.zeros((64, n), TYPES[kind][2])
+    run_program(text, [a, b, c], target=target)
+    expected = numbers(a, kind)[16:] @ (numbers(b, kind).T if turned else numbers(b, kind))
+    np.testing.assert_array_equal(c, np.tile(expected, (4, 1)))
+
+
 def test_inner_blocks():
     text = """
 func.func @k(%a: memref<64x64xf16>, %b: memref<64x64xf16>, %c: memref<64x64xf32>) {
