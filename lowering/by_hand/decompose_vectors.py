@@ -55,6 +55,12 @@ from triton_xe.dialects.vector_ext import (
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.by_hand.packed_elements import (
+    compute_in_bytes,
+    is_packed,
+    repacked,
+    unpacked,
+)
 from triton_xe.lowering.rewriting import all_of
 
 WORK_ITEMS = 16
@@ -94,6 +100,9 @@ class _Before:
         """Elements of a vector by number, as a vector of `shape`."""
         kind = VectorType(element_of(value), [len(origins)] if shape is None else shape)
         if list(origins) != list(range(prod(vector_shape(value)))):
+            if is_packed(value.type):
+                held = unpacked(self, value, signed=False)
+                return repacked(self, self.permuted(held, origins, kind.get_shape()))
             return self.put(PermuteOp([value], origins, kind))
         return value if value.type == kind else self.put(ShapeCastOp(value, kind))
 
@@ -120,6 +129,11 @@ def decompose_vectors(function: Operation, device: Target) -> None:
         _reduction(reduction)
     for several in all_of(function, MultiReductionOp):
         _multi_reduction(several)
+    for each in list(function.walk()):
+        before = _Before(each)
+        found = compute_in_bytes(before)
+        if found is not None:
+            before.replace(found)
 
 
 # -- elements in another order --------------------------------------------------------------------

@@ -121,9 +121,10 @@ class Spreads:
                     f"{demand.value.type}: {demand.because} and {units[0][1].because} keep it"
                     " differently in the lanes; load or make it twice"
                 )
+        unit = units[0][0] if units else 1 / min(
+            ratio * _share_of_a_byte(value) for value, ratio in times.items())
         for value, ratio in times.items():
-            unit = units[0][0] * ratio if units else max(ratio, Fraction(1))
-            self._places[value] = _Place(own, unit)
+            self._places[value] = _Place(own, unit * ratio)
 
     # -- what the ops say ------------------------------------------------------------------------
 
@@ -206,6 +207,12 @@ def _unit(op: Operation, desc: TensorDescType) -> int | None:
         return None
     transposed = isinstance(op, LoadGatherOp | StoreScatterOp) and op.transpose is not None
     return 1 if transposed else desc.chunk_size_per_lane
+
+
+def _share_of_a_byte(value: SSAValue) -> Fraction:
+    """1, or less for elements that share bytes."""
+    bits = _bits(value) if isinstance(value.type, VectorType) else 8
+    return Fraction(bits, 8) if bits in (2, 4) else Fraction(1)
 
 
 def _bits(value: SSAValue) -> int:

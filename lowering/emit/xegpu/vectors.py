@@ -25,6 +25,7 @@ from triton_xe.lowering.emit.maths.conversions import constant
 from triton_xe.lowering.emit.tensors.registers import Registers, Splat, concatenated, from_scalars
 from triton_xe.lowering.emit.types import FLOAT, I8, I32, I64, bits_of, scalar_type, vector_of
 from triton_xe.lowering.emit.xegpu.fragments import (
+    MAX_VECTOR,
     FragmentValue,
     fragment_constant,
     fragment_elements,
@@ -126,6 +127,8 @@ def packed(em: Emitter, source: Registers, unit: int, first: int, count: int) ->
     """`count` registers from `first` as `<n x i{unit}>`: the raw form that instructions take."""
     total = count * bits_of(source.kind)
     shape = vector_of(ir.IntType(unit), max(1, total // unit))
+    if total // unit > MAX_VECTOR and not isinstance(source, Image):
+        source = in_memory(em, source, source.kind)
     if isinstance(source, Image):
         return source.read(em, first, count, shape)
     size = unit // bits_of(source.kind)
@@ -147,6 +150,11 @@ def retyped(em: Emitter, source: Registers, kind: ir.Type) -> Registers:
     if bits_of(source.kind) == bits_of(kind):
         return Registers(source.count, kind, lambda i: _cast(
             em, source.chunk(em, i), vector_of(kind, source.width)), source.width, source.parts)
+    return in_memory(em, source, kind)
+
+
+def in_memory(em: Emitter, source: Registers, kind: ir.Type) -> Image:
+    """The same bits in private memory, which registers of any type are read from."""
     have, want = bits_of(source.kind), bits_of(kind)
     total = source.count * have // want
     memory = em.alloca(source.kind, source.count)

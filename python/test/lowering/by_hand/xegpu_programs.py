@@ -378,6 +378,43 @@ def dpas(kind, rows, with_c, form):
     return program
 
 
+def three_dimensions(lanes):
+    """A block of two 2D blocks, added to itself."""
+    memory, desc = "memref<3x16x64xf32>", "!xegpu.tensor_desc<2x8x16xf32>"
+    body = f"""
+  %t = xegpu.create_nd_tdesc %a, 1, 4, 8 : {memory} -> {desc}
+  %v = xegpu.load_nd %t : {desc} -> vector<2x8x16xf32>
+  %w = arith.addf %v, %v : vector<2x8x16xf32>
+  %s = xegpu.create_nd_tdesc %o, 1, 4, 8 : {memory} -> {desc}
+  xegpu.store_nd %w, %s : vector<2x8x16xf32>, {desc}"""
+    a, o = floats(3, 16, 64), floats(3, 16, 64)
+    expected = o.copy()
+    expected[1:, 4:12, 8:24] = 2 * a[1:, 4:12, 8:24]
+
+    def check(arrays):
+        np.testing.assert_array_equal(arrays[1], expected)
+
+    return kernel(body, f"%a: {memory}, %o: {memory}"), [a, o], check
+
+
+def half_bytes(lanes):
+    """Elements of 4 bits, widened to bytes."""
+    body = """
+  %t = xegpu.create_nd_tdesc %a, 1, 0, 16, 128, 128, 1 : i64 -> !xegpu.tensor_desc<8x64xi4>
+  %v = xegpu.load_nd %t : !xegpu.tensor_desc<8x64xi4> -> vector<8x64xi4>
+  %w = arith.extsi %v : vector<8x64xi4> to vector<8x64xi8>
+  %s = xegpu.create_nd_tdesc %o, 0, 0, 8, 64, 64, 1 : i64 -> !xegpu.tensor_desc<8x64xi8>
+  xegpu.store_nd %w, %s : vector<8x64xi8>, !xegpu.tensor_desc<8x64xi8>"""
+    a, o = integers(16, 64, kind=np.int8, low=-128, high=128), np.zeros((8, 64), np.int8)
+    part = a[1:9, :32]
+    expected = np.stack([part << 4 >> 4, part >> 4], axis=-1).reshape(8, 64)
+
+    def check(arrays):
+        np.testing.assert_array_equal(arrays[1], expected)
+
+    return kernel(body, "%a: i64, %o: i64"), [a, o], check
+
+
 def of_type(name, *shape):
     """Random integers of a type such as "u4", and its name in MLIR."""
     bits = int(name[1:])
@@ -470,6 +507,8 @@ PROGRAMS = {
         "{packed}", "16x16xf16, array_length = 2", "2x8x16x2", "f16", np.float16,
         lambda s: np.stack([vnni(s[:16, i : i + 16], 2) for i in (0, 16)])),
     "moved": moved,
+    "three dimensions": three_dimensions,
+    "elements of 4 bits": half_bytes,
     "shared memory": through_slm,
     "gather": scattered("f32", np.float32, 1),
     "gather f16": scattered("f16", np.float16, 1),
