@@ -106,6 +106,12 @@ class _Before:
             return self.put(PermuteOp([value], origins, kind))
         return value if value.type == kind else self.put(ShapeCastOp(value, kind))
 
+    def line(self, value: SSAValue) -> SSAValue:
+        """The elements of a vector in one dimension."""
+        shape = vector_shape(value)
+        kind = VectorType(element_of(value), [prod(shape)])
+        return value if len(shape) == 1 else self.put(ShapeCastOp(value, kind))
+
     def combined(self, how: str, left: SSAValue, right: SSAValue) -> SSAValue:
         floats = isinstance(element_of(left), AnyFloat)
         made = (_FLOATS if floats else _INTEGERS).get(how)
@@ -134,6 +140,83 @@ def decompose_vectors(function: Operation, device: Target) -> None:
         found = compute_in_bytes(before)
         if found is not None:
             before.replace(found)
+    if tiles:
+        for each in list(function.walk()):
+            _flatten(each)
+
+
+# -- tiles -----------------------------------------------------------------------------------------
+
+
+def _flatten(op: Operation) -> None:
+    """An op that changes places of a tile's elements as one on vectors of one dimension."""
+    before = _Before(op)
+    if isinstance(op, PermuteOp):
+        sources, origins = list(op.sources), list(op.origins.get_values())
+    elif isinstance(op, vector.ExtractOp | vector.InsertOp | vector.BroadcastOp | ShapeCastOp):
+        found = _as_permutation(before, op)
+        if found is None:
+            return
+        sources, origins = found
+    else:
+        return
+    result = op.results[0]
+    if not isinstance(result.type, VectorType):
+        before.replace(_scalar(before, before.permuted(before.line(sources[0]), origins)))
+    elif any(len(vector_shape(v)) > 1 for v in (*sources, result)):
+        line = VectorType(element_of(result), [len(origins)])
+        if len(sources) == 1:
+            sources[0], origins = _composed(sources[0], origins)
+        made = before.put(PermuteOp([before.line(v) for v in sources], origins, line))
+        before.replace(_as(before, made, result.type))
+
+
+def _composed(source: SSAValue, origins: list[int]) -> tuple[SSAValue, list[int]]:
+    """The same elements, of what the source is itself a permutation of."""
+    made = source.owner
+    while isinstance(made, ShapeCastOp) or (isinstance(made, PermuteOp) and len(made.sources) == 1):
+        if isinstance(made, PermuteOp):
+            held = made.origins.get_values()
+            origins = [o if o < 0 else held[o] for o in origins]
+        source = made.operands[0]
+        made = source.owner
+    return source, origins
+
+
+def _as_permutation(before: _Before, op: Any) -> tuple[list[SSAValue], list[int]] | None:
+    """(sources, origins) of what `vector.permute` can do as well; None where that is as good."""
+    if isinstance(op, vector.BroadcastOp | ShapeCastOp):
+        source = op.source
+        shapes = [vector_shape(v) for v in (source, op.results[0]) if isinstance(
+            v.type, VectorType)]
+        wide = max(map(len, shapes))
+        if len(shapes) < 2 or wide < 2 or (isinstance(op, ShapeCastOp) and min(map(
+                len, shapes)) == 1):
+            return None
+        size, count = prod(shapes[0]), prod(shapes[1])
+        return [source], _broadcast(shapes[0], shapes[1]) if size < count else list(range(size))
+    whole = op.vector if isinstance(op, vector.ExtractOp) else op.dest
+    shape = vector_shape(whole)
+    position = list(op.static_position.get_values())
+    if len(shape) < 2 or min(position, default=0) < 0:
+        return None
+    rest = prod(shape[len(position) :])
+    first = _flat(position, shape[: len(position)]) * rest
+    if isinstance(op, vector.ExtractOp):
+        return [whole], list(range(first, first + rest))
+    part = op.source
+    if not isinstance(part.type, VectorType):
+        part = before.put(vector.BroadcastOp.create(
+            operands=[part], result_types=[VectorType(part.type, [1])]))
+    return [part, whole], [p - first if first <= p < first + rest else rest + p
+                           for p in range(prod(shape))]
+
+
+def _broadcast(source: Sequence[int], result: Sequence[int]) -> list[int]:
+    """Dimensions are added in front, and those of size 1 grow."""
+    padded = [1] * (len(result) - len(source)) + list(source)
+    return [_flat([0 if size == 1 else p for p, size in zip(at, padded, strict=True)], padded)
+            for at in product(*map(range, result))]
 
 
 # -- elements in another order --------------------------------------------------------------------
@@ -174,10 +257,17 @@ def _multi_reduction(op: MultiReductionOp) -> None:
     shape, kept, how = vector_shape(op.source), op.kept, str(op.kind.data)
     gone = [d for d in range(len(shape)) if d not in kept]
     before = _Before(op)
+    value = op.source
+    while gone == [len(shape) - 1] and shape[-1] % 2 == 0:
+        halves = [[at * shape[-1] + c for at in range(prod(shape[:-1]))
+                   for c in range(first, first + shape[-1] // 2)]
+                  for first in (0, shape[-1] // 2)]
+        shape = (*shape[:-1], shape[-1] // 2)
+        value = before.combined(how, *(before.permuted(value, half) for half in halves))
     origins = [_flat([at[[*gone, *kept].index(d)] for d in range(len(shape))], shape)
                for at in product(*(range(shape[d]) for d in (*gone, *kept)))]
     each = prod(shape[d] for d in kept)
-    slices = before.permuted(op.source, origins)
+    slices = before.permuted(value, origins)
     found = _folded(before, how, slices, len(origins) // each, each)
     found = _as(before, found, op.dest.type)
     before.replace(before.combined(how, found, op.acc))

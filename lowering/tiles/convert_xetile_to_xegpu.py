@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar, TypeVar
 
 from xdsl.context import Context
@@ -37,6 +38,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe, xegpu, xetile
 from triton_xe.dialects.arith_ext import ExtSIOp, IndexCastOp
+from triton_xe.dialects.vector_ext import ShapeCastOp
 from triton_xe.dialects.xegpu.dpas import dpas_sg_map
 from triton_xe.dialects.xegpu.types import bit_width, vector_type
 from triton_xe.errors import UnsupportedError
@@ -65,7 +67,7 @@ from triton_xe.lowering.tiles.tile_descriptors import (
     mark_valid,
     sink_gathers,
 )
-from triton_xe.lowering.tiles.tile_operands import Cut, dpas_of
+from triton_xe.lowering.tiles.tile_operands import Cut, dpas_of, places
 from triton_xe.plan import BlockPlan
 
 
@@ -108,7 +110,8 @@ class _Conversion:
         for op in self.done:
             Rewriter.erase_op(op)
         erase_dead(self.function)
-        if all_of(self.function, xe.FragmentOp, xe.ToFragmentsOp, xe.FromFragmentsOp):
+        if all_of(self.function, xe.FragmentOp, xe.ToFragmentsOp, xe.FromFragmentsOp,
+                  xe.VectorOfFragmentsOp, xe.FragmentOfVectorOp):
             self.function.attributes[xe.FRAGMENTS] = UnitAttr()
         sink_gathers(self.function)
 
@@ -121,6 +124,7 @@ class _Conversion:
             xetile.StoreTileOp: self._store, xetile.PrefetchTileOp: self._prefetch,
             xetile.TileMmaOp: self._mma, xe.ToTileOp: self._to_tile, xe.FromTileOp: self._from_tile,
             arith.ConstantOp: self._constant, vector.BroadcastOp: self._elementwise,
+            ShapeCastOp: self._cast,
         }
         for op in list(block.ops):
             handler = table.get(type(op))
@@ -408,6 +412,26 @@ class _Conversion:
     def _from_tile(self, op: xe.FromTileOp) -> None:
         Rewriter.replace_op(op, xe.FromFragmentsOp(
             fragments=self.fragments[op.tile], tensor_type=op.tensor.type))
+
+    def _cast(self, op: ShapeCastOp) -> None:
+        """A tile as a vector of the subgroup, and back."""
+        lanes = self.tiles.target.subgroup_size
+        if op.source in self.operands:
+            Rewriter.replace_op(op, xe.VectorOfFragmentsOp(
+                fragments=self.fragments[op.source], vector_type=op.result.type,
+                places=places(self.operands[op.source], op.source.type, lanes)))
+        elif op.result in self.operands:
+            tile = self.operands[op.result]
+            where = {place: p for p, place in enumerate(places(tile, op.result.type, lanes))}
+            made, first = [], 0
+            for number in range(tile.count):
+                kind = self._fragment_type(op.result, number)
+                size = prod(kind.get_shape()) * lanes
+                held = [where.get(place, -1) for place in range(first, first + size)]
+                first += size
+                made.append(self._insert(op, xe.FragmentOfVectorOp(
+                    source=op.source, fragment_type=kind, places=held)))
+            self.fragments[op.result] = made
 
     def _elementwise(self, op: Operation) -> None:
         """The same op on every operand of the tiles; scalars stay as they are."""

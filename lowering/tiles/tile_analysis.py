@@ -13,6 +13,7 @@ from xdsl.dialects import scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects import xe, xegpu, xetile
+from triton_xe.dialects.vector_ext import ShapeCastOp, vector_shape
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
@@ -77,8 +78,9 @@ class TileAnalysis:
                 self.operands[op.tile] = operand_of_tensor(op)
         self._spread(groups)
         for op in ops:
-            if isinstance(op, Access) and op.value not in self.operands:
-                self.operands[op.value] = plain_tile(op.value.type, self.target)
+            tile = op.value if isinstance(op, Access) else _cast_tile(op)
+            if tile is not None and tile not in self.operands:
+                self.operands[tile] = plain_tile(tile.type, self.target)
                 self._spread(groups)
 
     def _note(self, value: SSAValue, operand: TileOperand) -> None:
@@ -205,6 +207,14 @@ class TileAnalysis:
                 self.needs[link] = found
             found.gather |= any(source.gather is not None for source in sources(tile))
         return self.needs[tile]
+
+
+def _cast_tile(op: Operation) -> SSAValue | None:
+    """The tile that an op turns into a vector of one dimension, or makes of one."""
+    if not isinstance(op, ShapeCastOp):
+        return None
+    tile, line = sorted((op.source, op.result), key=lambda v: -len(vector_shape(v)))
+    return tile if len(vector_shape(tile)) > len(vector_shape(line)) == 1 else None
 
 
 def _bytes(tile: SSAValue) -> int:

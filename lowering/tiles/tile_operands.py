@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
@@ -189,6 +190,27 @@ def dpas_of(op: xetile.TileMmaOp, target: Target) -> Dpas:
         raise UnsupportedError(
             f"xetile.tile_mma of {elements[0]} by {elements[1]} to {elements[2]}: {error}"
         ) from error
+
+
+def places(tile: TileOperand, kind: Attribute, lanes: int) -> list[int]:
+    """Where each element of a tile is: registers of its operands in a row, in each the lanes."""
+    at: dict[tuple[int, int], int] = {}
+    first = 0
+    blocks = {tile.index(r, c): (r, c) for r in range(tile.grid[0]) for c in range(tile.grid[1])}
+    for _, (row, column) in sorted(blocks.items()):
+        top, left = tile.row_cuts[row].start, tile.column_cuts[column].start
+        layout = tile.part(Span(row, 1), Span(column, 1)).layout
+        size = layout.in_dims["register"] * lanes
+        register, lane = divmod(np.arange(size), lanes)
+        y, x = layout.apply_numpy(
+            {"register": register, "lane": lane, "warp": 0, "block": 0}).values()
+        at |= zip(zip(top + y, left + x, strict=True), range(first, first + size), strict=True)
+        first += size
+    assert isinstance(kind, VectorType)
+    *outer, height, width = kind.get_shape()
+    down, across = outer or (1, 1)
+    return [at[i * height + y, j * width + x] for i in range(down) for j in range(across)
+            for y in range(height) for x in range(width)]
 
 
 def operand_of(name: str, dpas: Dpas, kind: Attribute) -> TileOperand:

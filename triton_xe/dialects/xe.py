@@ -15,10 +15,20 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    UnitAttr,
+    VectorType,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
+    ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -294,6 +304,41 @@ class FromFragmentsOp(_OnFragments):
     tensor = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$fragments attr-dict `:` type($fragments) `->` type($tensor)"
+
+
+class _OnPlaces(_OnFragments, ABC):
+    """Fragments and a vector of the whole subgroup; `places` counts registers of fragments, and in
+    each of them the lanes."""
+
+    places = prop_def(DenseArrayBase)
+
+    def __init__(self, **given: Any) -> None:
+        given["places"] = DenseArrayBase.from_list(i64, list(given["places"]))
+        super().__init__(**given)
+
+
+@irdl_op_definition
+class VectorOfFragmentsOp(_OnPlaces):
+    """The vector whose element p is at places[p] of the fragments."""
+
+    name = "xe.vector_of_fragments"
+    fragments = var_operand_def()
+    vector = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = "$fragments attr-dict `:` type($fragments) `->` type($vector)"
+    irdl_options = (ParsePropInAttrDict(),)
+
+
+@irdl_op_definition
+class FragmentOfVectorOp(_OnPlaces):
+    """The fragment that has element places[p] of a vector at its place p, 0 where that is -1."""
+
+    name = "xe.fragment_of_vector"
+    source = operand_def(VectorType)
+    fragment = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($fragment)"
+    irdl_options = (ParsePropInAttrDict(),)
 
 
 @irdl_op_definition

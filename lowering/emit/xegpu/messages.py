@@ -64,6 +64,7 @@ from triton_xe.lowering.emit.xegpu.payloads import (
     payload_shape,
     step_of,
 )
+from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.stacks import (
     Stack,
     create_stack,
@@ -71,7 +72,15 @@ from triton_xe.lowering.emit.xegpu.stacks import (
     load_stack,
     store_stack,
 )
-from triton_xe.lowering.emit.xegpu.vectors import in_fragments, packed, unpacked
+from triton_xe.lowering.emit.xegpu.vectors import (
+    held_type,
+    in_fragments,
+    packed,
+    rearranged,
+    register_count,
+    retyped,
+    unpacked,
+)
 
 VOID = ir.VoidType()
 X, Y = 5, 6
@@ -245,6 +254,35 @@ def fragment_registers(em: Emitter, held: FragmentValue, kind: Attribute) -> Reg
     elements, parts = kind.get_shape()
     bits = bits_of(scalar_type(kind.element_type))
     return unpacked(em, as_integers(em, held.value), ir.IntType(bits), elements * parts)
+
+
+@lowers(xe.VectorOfFragmentsOp)
+def lower_vector_of_fragments(em: Emitter, op: xe.VectorOfFragmentsOp) -> None:
+    lanes, spread = em.state.lanes, spread_of(em, op.vector)
+    kind, _ = held_type(op.vector.type, spread)
+    held = [part for v in op.fragments for part in _typed(em, v, kind)]
+    found = {spread.slot(p): divmod(place, lanes)
+             for p, place in enumerate(op.places.get_values())}
+    count = register_count(op.vector.type, spread)
+    em.bind(op.vector, rearranged(em, held, kind, found, count, spread))
+
+
+def _typed(em: Emitter, fragment: SSAValue, kind: ir.Type) -> list[ir.Value]:
+    """The registers of a fragment."""
+    held = retyped(em, fragment_registers(em, em.get(fragment), fragment.type), kind)
+    return [held.register(em, r) for r in range(held.count)]
+
+
+@lowers(xe.FragmentOfVectorOp)
+def lower_fragment_of_vector(em: Emitter, op: xe.FragmentOfVectorOp) -> None:
+    lanes, spread, source = em.state.lanes, spread_of(em, op.source), em.registers(op.source)
+    raw = retyped(em, source, ir.IntType(bits_of(source.kind)))
+    held = [raw.register(em, r) for r in range(raw.count)]
+    found = {divmod(place, lanes): spread.slot(p)
+             for place, p in enumerate(op.places.get_values()) if p >= 0}
+    count = len(op.places) // lanes
+    made = rearranged(em, held, raw.kind, found, count, Spread(lanes))
+    em.bind(op.fragment, fragment_of_registers(em, made, op.fragment.type))
 
 
 @lowers(xe.FragmentOp)

@@ -7,7 +7,7 @@ convert-xetile-to-xegpu wrote hold fragments as `FragmentValue` instead.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -31,7 +31,7 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     fragment_elements,
     fragment_value,
 )
-from triton_xe.lowering.emit.xegpu.mapping import Spread
+from triton_xe.lowering.emit.xegpu.mapping import Slot, Spread
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
 
 
@@ -328,14 +328,21 @@ def lower_permute(em: Emitter, op: vector_ext.PermuteOp) -> None:
         slots += [(len(held) + register, lane) for register, lane in places]
         registers = em.registers(value)
         held += [registers.register(em, r) for r in range(registers.count)]
-    rows = defaultdict[int, dict[int, tuple[int, int]]](dict)
-    for p, origin in enumerate(op.origins.get_values()):
-        register, lane = target.slot(p)
-        if origin >= 0:
-            rows[register][lane] = slots[origin]
-    em.bind(op.result, from_list(em, kind, [
-        _gathered(em, held, kind, rows[r], target)
-        for r in range(register_count(op.result.type, target))]))
+    found = {target.slot(p): slots[origin] for p, origin in enumerate(op.origins.get_values())
+             if origin >= 0}
+    count = register_count(op.result.type, target)
+    em.bind(op.result, rearranged(em, held, kind, found, count, target))
+
+
+def rearranged(
+    em: Emitter, held: Sequence[ir.Value], kind: ir.Type, found: Mapping[Slot, Slot], count: int,
+    target: Spread,
+) -> Registers:
+    """`count` registers; slots take what other slots hold, or are zero."""
+    rows = defaultdict[int, dict[int, Slot]](dict)
+    for (register, lane), origin in found.items():
+        rows[register][lane] = origin
+    return from_list(em, kind, [_gathered(em, held, kind, rows[r], target) for r in range(count)])
 
 
 def _gathered(
