@@ -24,7 +24,14 @@ from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
 from triton_xe import knobs as xe_knobs
 from triton_xe import triton_versions
-from triton_xe.backend import arch, front_passes, general_version, kernel_cache, specialize
+from triton_xe.backend import (
+    arch,
+    front_passes,
+    general_version,
+    kernel_cache,
+    refusals,
+    specialize,
+)
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
@@ -72,6 +79,7 @@ class XeBackend(BaseBackend):
         super().__init__(GPUTarget("xpu", self.device.name, self.device.subgroup_size))
         kernel_cache.install()
         specialize.install(XeBackend)
+        refusals.install()
 
     def hash(self) -> str:
         return f"{self.device.name}-{source_hash()}"

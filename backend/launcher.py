@@ -137,9 +137,10 @@ def make_launch(
     writer.scratch("profile", *profile_scratch)
     if debug_sites:
         writer.reports()
+    pointers = _Pointers(kernel, writer.names)
     scope: dict[str, Any] = {
         "Tensor": _tensor_class(), "DeviceError": DeviceError, "bf16_bits": bf16_bits,
-        "pointer": _Pointers(kernel).pointer, "descriptor": _Pointers(kernel).descriptor,
+        "pointer": pointers.pointer, "descriptor": pointers.descriptor,
         "allocate_global": _allocate_global, "allocate_profile": _allocate_profile,
         "record": record, "names": writer.names,
         "debug_buffer": functools.partial(_debug_buffer, kernel, debug_sites),
@@ -171,7 +172,8 @@ class _Writer:
     def source(self, parameters: tuple[str, ...]) -> str:
         """The launch function's text."""
         values = "".join(f"{value}, " for value in self.values)
-        refused = [f"        pointer({value}, {name!r}, index)" for value, name in self.unchecked]
+        refused = [
+            f"        pointer({value}, {name!r}, function)" for value, name in self.unchecked]
         return "\n".join((
             _HEAD.format("".join(f"{name}, " for name in parameters)),
             "    if gx * gy * gz == 0:",
@@ -245,7 +247,7 @@ class _Writer:
         local = self._local()
         self.lines.append(
             f"    {local} = {expression}.data_ptr() if type({expression}) is Tensor "
-            f"and {expression}.get_device() == index else pointer({expression}, {name!r}, index)"
+            f"and {expression}.get_device() == index else pointer({expression}, {name!r}, function)"
         )
         self._tensor(name, expression, local)
 
@@ -257,7 +259,7 @@ class _Writer:
         """Pointer, shape and strides as i64, two flags, then shape and strides once more."""
         rank = _rank(kind)
         local = self._local()
-        self.lines.append(f"    {local} = descriptor({expression}, {name!r}, index, {rank})")
+        self.lines.append(f"    {local} = descriptor({expression}, {name!r}, function, {rank})")
         self._tensor(f"{name}.base", f"{expression}.base", f"*{local}")
         dims = [f"{name}.{part}[{k}]" for part in ("shape", "strides") for k in range(rank)]
         self.names += [*dims, f"{name}.padding", f"{name}.round_f32_to_tf32", *dims]
@@ -280,22 +282,25 @@ def _tensor_class() -> type:
 class _Pointers:
     """The general path: parameters, subclasses, wrappers, buffers, and everything wrong."""
 
-    def __init__(self, kernel: str) -> None:
+    def __init__(self, kernel: str, parameters: list[str]) -> None:
         self.kernel = kernel
+        self._parameters = parameters
+        self._outputs: frozenset[str] | None = None
+        """Names of the parameters that it stores to, once somebody asked."""
 
-    def pointer(self, value: Any, name: str, index: int) -> int:
+    def pointer(self, value: Any, name: str, function: devices.LoadedKernel) -> int:
         """The address of `value`; `ValueError` names the argument when it is on another device."""
         if value is None or isinstance(value, int):
             return value or 0
         if not hasattr(value, "data_ptr"):
-            return self._array(value, name, index)
+            return self._array(value, name, function)
         where, address = getattr(value, "device", None), int(value.data_ptr())
         is_null = not address and getattr(where, "type", "") == "cpu"  # an empty tensor
         if where is not None and hasattr(where, "type") and not is_null:
-            self._check_device(name, value, where, index)
+            self._check_device(name, value, where, function.index)
         return address
 
-    def _array(self, value: Any, name: str, index: int) -> int:
+    def _array(self, value: Any, name: str, function: devices.LoadedKernel) -> int:
         """The address of an array of another library, which the device is told about."""
         try:
             found = arrays.find(value)
@@ -303,16 +308,28 @@ class _Pointers:
             self._refuse(name, f"cannot be used: {error}")
         if found is None:
             self._refuse(name, f"is {type(value).__name__}, neither a tensor nor an array")
-        devices.device(index).borrow(found.low, found.high)
+        if not found.is_writable and name in self._stored_to(function):
+            self._refuse(name, "is a read-only array, and the kernel stores to it; pass a copy")
+        function.device.borrow(found.low, found.high)
         return found.address
 
-    def descriptor(self, value: Any, name: str, index: int, rank: int) -> tuple[int, ...]:
+    def _stored_to(self, function: devices.LoadedKernel) -> frozenset[str]:
+        if self._outputs is None:
+            from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+
+            source = KernelSource.of(function.binary, self.kernel, function.device.target)
+            self._outputs = frozenset(self._parameters[k] for k in source.written_arguments)
+        return self._outputs
+
+    def descriptor(
+        self, value: Any, name: str, function: devices.LoadedKernel, rank: int
+    ) -> tuple[int, ...]:
         """The values of a host tensor descriptor, in the order of `decompose_descriptor`."""
         if len(value.shape) != rank or len(value.strides) != rank:
             self._refuse(name, f"has rank {len(value.shape)}, but was compiled for rank {rank}")
         if value.strides[-1] != 1:
             self._refuse(name, "needs a last dimension with stride 1")
-        base = self.pointer(value.base, f"{name}.base", index)
+        base = self.pointer(value.base, f"{name}.base", function)
         dims = (*value.shape, *value.strides)
         flags = (int(value.padding == "nan"), int(value.round_f32_to_tf32))
         return (base, *dims, *flags, *dims)

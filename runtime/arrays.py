@@ -20,7 +20,7 @@ import math
 import operator
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from triton_xe.errors import DeviceError
@@ -50,6 +50,7 @@ class Array:
     dtype: str
     low: int
     high: int
+    is_writable: bool = True
 
     def data_ptr(self) -> int:
         return self.address
@@ -122,7 +123,8 @@ def _of_interface(value: Any, interface: Mapping[str, Any]) -> Array:
     data = interface.get("data")
     if not isinstance(data, tuple):
         raise ArrayError("it does not say where its memory is")
-    return _spanned(int(data[0]), dtype, size, interface["shape"], interface.get("strides"))
+    found = _spanned(int(data[0]), dtype, size, interface["shape"], interface.get("strides"))
+    return replace(found, is_writable=not data[1])
 
 
 class _DLTensor(ctypes.Structure):
@@ -138,10 +140,12 @@ class _DLTensor(ctypes.Structure):
 
 def _of_dlpack(value: Any) -> Array:
     """The array behind a DLPack capsule, which is given back at once: the caller keeps `value`."""
-    capsule = value.__dlpack__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # from before DLPack 1.0
+        capsule = value.__dlpack__()
+    at, is_writable = _managed(capsule)
+    tensor = _DLTensor.from_address(at)
     if tensor.device_type in _OTHER_GPUS:
         raise ArrayError(
             f"it is in {_OTHER_GPUS[tensor.device_type]} memory; copy it to the host first")
@@ -153,7 +157,23 @@ def _of_dlpack(value: Any) -> Array:
     shape = tensor.shape[: tensor.ndim]
     strides = [step * size for step in tensor.strides[: tensor.ndim]] if tensor.strides else None
     address = (tensor.data or 0) + tensor.byte_offset
-    return _spanned(address, _checked(name, shown), size, shape, strides)
+    found = _spanned(address, _checked(name, shown), size, shape, strides)
+    return replace(found, is_writable=is_writable)
+
+
+def _managed(capsule: Any) -> tuple[int, bool]:
+    """Where the DLTensor of a capsule is, and whether its memory may be written.
+
+    Since DLPack 1.0 version, context, deleter and flags stand before it.
+    """
+    api, name = ctypes.pythonapi, b"dltensor_versioned"
+    api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    if not api.PyCapsule_IsValid(capsule, name):
+        return int(api.PyCapsule_GetPointer(capsule, b"dltensor")), True
+    start = int(api.PyCapsule_GetPointer(capsule, name))
+    return start + 32, not ctypes.c_uint64.from_address(start + 24).value & 1
 
 
 def _spanned(
@@ -162,7 +182,7 @@ def _spanned(
     """An array whose steps are in bytes, with the memory from its lowest to its highest element.
 
     >>> _spanned(100, "int8", 1, (4,), (-2,))
-    Array(address=100, dtype='int8', low=94, high=101)
+    Array(address=100, dtype='int8', low=94, high=101, is_writable=True)
     """
     if 0 in shape:
         return Array(address, dtype, address, address)

@@ -42,8 +42,8 @@ from triton_xe.runtime.simulator.sanitizer.tensors import Given, tensors_of
 from triton_xe.runtime.simulator.trace import tracing
 from triton_xe.runtime.simulator.widen.function import ENTRY
 from triton_xe.runtime.simulator.widen.host import HostKernel
-from triton_xe.runtime.versions import General, Versions, entry_name, versions_of
-from triton_xe.spirv import CONDITIONAL, attached_llvm_ir, is_spirv
+from triton_xe.runtime.versions import General, Versions, versions_of
+from triton_xe.spirv import CONDITIONAL, is_spirv
 
 _MOST_SEED = 1 << 62
 
@@ -207,11 +207,7 @@ class SimulatedDevice:
         general: General | None = None,
     ) -> SimulatedKernel:
         """Compile a kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
-        if is_spirv(binary):
-            text, entry = attached_llvm_ir(binary), entry_name(binary, kernel_name)
-        else:
-            text, entry = binary.decode(), kernel_name
-        made = self._compile(KernelSource(text, entry, self.target), Part.COMMON)
+        made = self._compile(KernelSource.of(binary, kernel_name, self.target), Part.COMMON)
         made.module, made.build_flags = binary, build_flags
         made.n_registers = RegisterFile.of_flags(build_flags).registers or made.n_registers
         if is_spirv(binary):

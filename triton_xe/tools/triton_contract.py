@@ -26,7 +26,10 @@ CONTRACT = {
         "get_active_torch_device(self) get_benchmarker(self)",
     "triton.compiler.ASTSource": "(fn, signature, constexprs, attrs)",
     "triton.compiler.compiler": "compile(src, target, options, _env_vars)",
-    "triton.compiler.compiler.CompiledKernel": "_init_handles(self)",
+    "triton.compiler.compiler.CompiledKernel":
+        "_init_handles(self) launch_metadata(self, grid, stream, args)",
+    "triton.compiler.code_generator.CodeGenerator":
+        "call_JitFunction(self, fn, args, kwargs, caller_context)",
     "triton.runtime.jit":
         "create_function_from_signature(sig, kparams, backend) native_specialize_impl",
     "triton.runtime.jit.JITFunction": "run(self, args, grid, warmup, kwargs)",

@@ -196,3 +196,52 @@ def test_examples_load_without_torch(kernel, signature):
     code, out, err = without_torch(program, f"examples/{kernel}", signature)
     assert code == 0, err
     assert kernel.partition("::")[2] in out
+
+
+class Frozen:
+    """What DLPack says of a read-only array."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, max_version=None):
+        return self._array.__dlpack__(max_version=max_version)
+
+
+@triton.jit
+def count_up(counter, y):
+    tl.store(y, tl.atomic_add(counter, 1))
+
+
+@triton.jit
+def copy_descriptor(source, target):
+    a = tl.make_tensor_descriptor(source, [32, 32], [32, 1], [16, 32])
+    b = tl.make_tensor_descriptor(target, [32, 32], [32, 1], [16, 32])
+    b.store([0, 0], a.load([0, 0]))
+
+
+def read_only(count):
+    made = np.ones(count, np.int32)
+    made.flags.writeable = False
+    return made
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, Frozen], ids=["numpy", "dlpack"])
+def test_a_read_only_array_is_an_input_and_no_output(wrap):
+    x, y = read_only(64), np.zeros(64, np.int32)
+    scale[(1,)](wrap(x), y, 64, 3, BLOCK=64)
+    assert (y == 3).all()
+    with pytest.raises(ValueError, match="kernel 'scale': argument 'y' is a read-only array, and "
+                                         "the kernel stores to it; pass a copy"):
+        scale[(1,)](y, wrap(x), 64, 3, BLOCK=64)
+    with pytest.raises(ValueError, match="'counter' is a read-only"):
+        count_up[(1,)](wrap(x), y)
+    assert (x == 1).all()
+
+
+def test_blocks_are_not_stored_to_read_only_arrays():
+    x, y = read_only(1024), np.zeros(1024, np.int32)
+    copy_descriptor[(1,)](x, y)
+    assert y.sum() == 512
+    with pytest.raises(ValueError, match="'target' is a read-only"):
+        copy_descriptor[(1,)](y, x)

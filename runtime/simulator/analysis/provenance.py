@@ -7,7 +7,8 @@ from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
-_MEMORY = ("load", "atomicrmw", "cmpxchg")
+_ATOMICS = ("atomicrmw", "cmpxchg")
+_MEMORY = ("load", *_ATOMICS)
 
 
 def pointer_roots(function: Function) -> dict[str, Roots]:
@@ -35,6 +36,15 @@ def pointer_roots(function: Function) -> dict[str, Roots]:
                 found[i.result or ""] = roots
                 changed = True
     return found
+
+
+def stored_to(i: Instruction) -> list[Operand]:
+    """The address that an instruction stores to, if it stores."""
+    if i.opcode == "store":
+        return i.operands[1:2]
+    writes = i.opcode in _ATOMICS or (
+        i.opcode == "call" and Effect.WRITES in find(i.callee).effects)
+    return i.operands[:1] if writes else []
 
 
 def _shared_words(function: Function) -> tuple[list[str], list[Instruction]]:

@@ -6,6 +6,7 @@ Host modules: `<cache>/simulator/<key>.json`, the key as in `jit` with the modul
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -17,13 +18,20 @@ from triton_xe.hardware.target import Target
 from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
-from triton_xe.runtime.simulator.analysis.provenance import pointer_roots
+from triton_xe.runtime.simulator.analysis.provenance import (
+    NOWHERE,
+    Roots,
+    pointer_roots,
+    stored_to,
+)
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run.jit import object_key
 from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.host import HostKernel, find_kernel, translate
+from triton_xe.runtime.versions import entry_name
+from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,13 @@ class KernelSource:
     text: str
     name: str
     target: Target
+
+    @classmethod
+    def of(cls, binary: bytes, kernel_name: str, target: Target) -> KernelSource:
+        """A kernel of a SPIR-V module that carries its LLVM IR, or of plain LLVM IR."""
+        if not is_spirv(binary):
+            return cls(binary.decode(), kernel_name, target)
+        return cls(attached_llvm_ir(binary), entry_name(binary, kernel_name), target)
 
     @cached_property
     def module(self) -> ir.Module:
@@ -46,10 +61,19 @@ class KernelSource:
     @cached_property
     def read_arguments(self) -> frozenset[int]:
         """Arguments whose memory it loads from."""
+        return self._arguments(lambda i: i.operands[:1] if loads_global(i) else ())
+
+    @cached_property
+    def written_arguments(self) -> frozenset[int]:
+        """Arguments whose memory it stores to."""
+        return self._arguments(stored_to)
+
+    def _arguments(self, addresses: Callable[[ir.Instruction], Iterable[ir.Operand]]) -> Roots:
+        """Arguments that certain addresses of instructions come from."""
         function = find_kernel(self.module, self.name)
         roots = pointer_roots(function)
-        return frozenset().union(*(roots.get(i.operands[0].local or "", frozenset())
-                                   for i in function.instructions() if loads_global(i)))
+        return NOWHERE.union(*(roots.get(address.local or "", NOWHERE)
+                               for i in function.instructions() for address in addresses(i)))
 
     def translated(
         self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False

@@ -1,0 +1,112 @@
+"""Refusals of what Triton itself drops without a word, or ends without a reason.
+
+A grid's fourth dimension is dropped, recursion ends in a bare KeyError, or never.  Kernels of
+other backends are left alone.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from triton import knobs
+from triton.compiler.code_generator import CodeGenerator
+from triton.compiler.compiler import CompiledKernel
+from triton.compiler.errors import CompilationError
+
+from triton_xe.backend.options import XeOptions
+
+
+def install() -> None:
+    """Refuse both from now on, in kernels for xpu."""
+    if not hasattr(CompiledKernel.__init__, "__wrapped__"):
+        CompiledKernel.__init__ = _making(CompiledKernel.__init__)
+        CodeGenerator.call_JitFunction = _calling(CodeGenerator.call_JitFunction)
+
+
+class XeCompiledKernel(CompiledKernel):
+    """Triton's compiled kernel, for whose launches all of the grid counts."""
+
+    def launch_metadata(self, grid: Any, stream: int, *args: Any) -> Any:
+        """What launch hooks are told; None where there are none.
+
+        The one call of a launch that Triton shows the whole grid.
+        """
+        if len(grid) > 3:
+            raise ValueError(
+                f"kernel {self.name!r}: the grid {tuple(grid)} has {len(grid)} "
+                "dimensions, and a launch has at most three; make one of two, and take it apart in "
+                "the kernel with // and %")
+        hooks = knobs.runtime
+        if _has_no_calls(hooks.launch_enter_hook) and _has_no_calls(hooks.launch_exit_hook):
+            return None
+        return super().launch_metadata(grid, stream, *args)
+
+
+def _has_no_calls(hook: Any) -> bool:
+    return hook is None or not getattr(hook, "calls", True)
+
+
+def _making(original: Any) -> Any:
+    @wraps(original)
+    def make(kernel: CompiledKernel, *given: Any, **named: Any) -> None:
+        original(kernel, *given, **named)
+        if type(kernel) is CompiledKernel and kernel.metadata.target.backend == "xpu":
+            kernel.__class__ = XeCompiledKernel
+
+    return make
+
+
+class RecursionRefused(CompilationError):
+    """A function of a kernel calls itself."""
+
+
+_under_way: ContextVar[tuple[Any, ...]] = ContextVar("functions being compiled", default=())
+
+
+def _calling(original: Any) -> Any:
+    """Triton's compiling of a function that is called, which says why recursion ends it."""
+
+    @wraps(original)
+    def call(generator: CodeGenerator, function: Any, *given: Any, **named: Any) -> Any:
+        if not isinstance(generator.builder.options, XeOptions):
+            return original(generator, function, *given, **named)
+        callers = (*_under_way.get(), function)
+        token = _under_way.set(callers)
+        try:
+            return original(generator, function, *given, **named)
+        except (KeyError, RecursionError, CompilationError) as error:
+            error.__context__ = None if error.__cause__ else error.__context__
+            why = _recursion(error, callers)
+            if not why:
+                raise
+            raise RecursionRefused(generator.jit_fn.src, generator.cur_node, why) from None
+        finally:
+            _under_way.reset(token)
+
+    return call
+
+
+def _recursion(error: BaseException, callers: tuple[Any, ...]) -> str:
+    """Why a call cannot be compiled, when the reason is recursion; else empty.
+
+    Triton looks up what a function returns that it has not finished, or follows constants without
+    end.  Its errors hold each other as causes, one for each call.
+    """
+    first = error
+    while not isinstance(first, RecursionRefused) and (first.__cause__ or first.__context__):
+        first = first.__cause__ or first.__context__  # type: ignore[assignment]
+    if isinstance(first, RecursionRefused):
+        return str(first.error_message)
+    last = callers[-1]
+    is_one = isinstance(error, KeyError) or isinstance(first, RecursionError)
+    if not is_one or callers.count(last) == 1:
+        return ""
+    circle = callers[callers.index(last):]
+    circle = circle[:circle.index(last, 1) + 1]
+    names = " -> ".join(function.__name__ for function in circle)
+    return (
+        f"{names}: a function of a kernel cannot call itself, because a GPU has no stack for it; "
+        "write a loop, or take what decides the end as tl.constexpr and return in both branches "
+        "of an if, with else")
