@@ -61,17 +61,16 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
         op.attributes[LLVM_IR] = StringAttr(stage.text)
 
 
-def _is_crowded(state: ModuleState) -> bool:
-    """Whether a loop or a product needs more than the small register file.
+def _registers_needed(state: ModuleState) -> int | None:
+    """The registers that a loop or a product needs at once, as far as that is counted.
 
-    Other code is in the small one even where it spills a little: it waits for memory, and more
+    Other code is in the small file even where it spills a little: it waits for memory, and more
     threads hide that.
     """
     register = state.target.grf_bytes
-    if state.carried_bytes >= CARRIED_LIMIT * register:
-        return True
-    return bool(state.carried_bytes or state.dpas) and any(
-        pressure(f, state.lanes) > SMALL * register for f in state.llvm.functions if f.blocks)
+    if state.carried_bytes >= CARRIED_LIMIT * register or not (state.carried_bytes or state.dpas):
+        return None
+    return -(-max(pressure(f, state.lanes) for f in state.llvm.functions if f.blocks) // register)
 
 
 def _rename_kernels(module: ModuleOp) -> None:
@@ -94,7 +93,13 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     if carried >= MOST_CARRIED:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
                        "will spill; use smaller blocks or more warps")
-    registers = register_file(options.grf_mode, _is_crowded(state), state.num_warps, device)
+    needed = _registers_needed(state)
+    crowded = carried >= CARRIED_LIMIT or (needed or 0) > SMALL
+    registers = register_file(options.grf_mode, crowded, state.num_warps, device)
+    if not registers.automatic and (carried >= CARRIED_LIMIT or needed is not None):
+        what = f"a loop keeps {carried} registers" if needed is None else (
+            f"about {needed} registers are needed at once")
+        remark(module, f"{what}: built for {registers.registers or SMALL}")
     flags = (registers.flag, EXACT_DIVISION if state.precise else "")
     return LlvmStage(text, verified(text)), {
         "shared": state.slm_bytes,

@@ -186,3 +186,25 @@ def test_svg_of_a_gather_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["plan", *arguments]) == 1
     assert "there are no 2D block messages to draw" in capsys.readouterr().err
     assert not file.exists()
+
+
+def test_tiles_for_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    """Large products take the tiles of Intel's GEMMs; the registers of all fit."""
+    lines = run(capsys, "4096x4096x4096", "-t", "f16", "--target", "pvc").splitlines()
+    _, subgroup, _, *rest = lines[1].split()
+    assert [subgroup, *rest[:5]] == ["32x64", "240", "of", "256", "32", "3"]
+    small = run(capsys, "8x4096x4096", "-t", "bf16").splitlines()[1:-1]
+    assert all(row.split()[1].startswith("8x") for row in small)
+    for row in (*lines[1:-1], *small):
+        needed, _, held = row.split()[3:6]
+        assert int(needed) <= int(held)
+    assert main(["plan", "64x64x64", "-t", "f64"]) == 1
+    assert "choose one of i8" in capsys.readouterr().err
+
+
+def test_groups_of_instructions_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "grouped by what one load of A and one of B feed" in run(
+        capsys, A, "-t", "tensor<256x32xf16>", "--target", "pvc")
+    wide = run(capsys, A.replace("[4, 2]", "[4, 4]"), "-t", "tensor<256x32xf16>", "--target", "pvc")
+    assert "repCluster = [4, 4]: each has one rectangle of 32x64" in wide
+    assert "Intel's backend repeats [4, 2]" in wide

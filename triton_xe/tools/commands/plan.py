@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from triton_xe.errors import LayoutError
-from triton_xe.hardware.target import TARGETS, target
-from triton_xe.layout import Encoding, to_linear_layout
+from triton_xe.hardware.dpas import Dpas
+from triton_xe.hardware.target import TARGETS, Target, target
+from triton_xe.layout import DotOperandEncoding, DpasEncoding, Encoding, to_linear_layout
 from triton_xe.plan import (
     BlockLoadPlan,
     BlockPlan,
@@ -30,12 +32,16 @@ example:
   triton-xe plan "#ttg.dot_op<{opIdx = 1, parent = #xe.dpas<{repeatCount = 8, systolicDepth = 8,
       executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [8, 4],
       repCluster = [4, 2]}>, kWidth = 2}>" -t 'tensor<32x256xf16>' --target bmg
+  triton-xe plan 4096x4096x4096 -t f16 --target pvc        tiles for a product MxNxK
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("encoding", metavar="ATTR", help="layout attribute, as in a ttgir file")
-    parser.add_argument("-t", "--type", required=True, help="tensor type: tensor<32x256xf16>")
+    parser.add_argument("encoding", metavar="ATTR",
+                        help="layout attribute, as in a ttgir file; or MxNxK, for the subgroup"
+                        " tiles that a product asks for")
+    parser.add_argument("-t", "--type", required=True,
+                        help="tensor type: tensor<32x256xf16>; of a product f16, bf16, i8 or f32")
     parser.add_argument("--file", type=Path, help="ttgir file whose #aliases ATTR may use")
     parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--transposed", action="store_true",
@@ -55,6 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan and print; a refusal of 2D blocks is an answer, not an error."""
+    sizes = arguments.encoding.split("x")
+    if len(sizes) == 3 and all(size.isdigit() and int(size) for size in sizes):
+        print(recommendation(sizes, arguments.type, target(arguments.target)))
+        return 0
     shape, bits = parse_tensor_type(arguments.type)
     encoding = read_encoding(arguments.encoding, arguments.file)
     plan = make_plan(arguments, encoding, shape, bits)
@@ -64,9 +74,35 @@ def run(arguments: argparse.Namespace) -> int:
         print(as_json(plan))
     else:
         print(paint_messages(as_text(plan)) if wants_colour() else as_text(plan))
+    if not arguments.json and isinstance(encoding, DotOperandEncoding):
+        print_clusters(encoding, target(arguments.target))
     if not arguments.json and isinstance(plan, BlockPlan) and plan.moves:
         print_alternative(plan, arguments, encoding, shape)
     return 0
+
+
+def recommendation(sizes: Sequence[str], element: str, device: Target) -> str:
+    """The tiles for a product, and how the compiler groups the instructions of the first."""
+    from triton_xe.tools.subgroup_tiles import STEP, as_text, recommended
+
+    m, n, k = map(int, sizes)
+    found = recommended(m, n, k, element, device)
+    return (f"{as_text(found)}\nDPAS and block loads of a subgroup for {STEP} of K; registers as"
+            " estimated, of as many as the kernel is built for; time as predicted on"
+            f" {device.product or device.name}")
+
+
+def print_clusters(encoding: DotOperandEncoding, device: Target) -> None:
+    """Say why the compiler groups a product's instructions as this layout does, or otherwise."""
+    from triton_xe.lowering.layouts.dpas_choice import clusters_explained
+
+    parent = encoding.parent
+    if isinstance(parent, DpasEncoding) and device.has_dpas:
+        name = {1: "tf32", 2: "f16"}.get(parent.ops_per_channel, "s8")
+        dpas = Dpas(name, name, "i32" if name == "s8" else "f32", parent.repeat_count,
+                    parent.execution_size)
+        why = clusters_explained(parent, dpas, device)[2:]
+        print(f"product: {why or 'grouped by what one load of A and one of B feed'}")
 
 
 def print_alternative(

@@ -74,3 +74,12 @@ def test_a_loop_that_cannot_fit_is_told_with_the_remedy():
 def test_a_work_group_of_64_warps_needs_the_threads_of_the_small_file():
     assert "large-register-file" not in loops.compiled(
         "gemm", "bmg", num_warps=64).metadata.build_flags
+
+
+def test_remarks_tell_the_registers_that_the_file_is_chosen_by():
+    built = loops.compiled("gemm", "bmg").metadata.remarks
+    assert "a loop keeps 128 registers: built for 256" in built
+    (small,) = [r for r in loops.compiled("gemm 64x64x32", "bmg").metadata.remarks
+                if "at once" in r]
+    assert int(small.split()[1]) <= 128
+    assert small.endswith("registers are needed at once: built for 128")
