@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def recommendation(sizes: Sequence[str], element: str, device: Target) -> str:
     """The tiles for a product, and how the compiler groups the instructions of the first."""
-    from triton_xe.tools.subgroup_tiles import STEP, as_text, recommended
+    from triton_xe.plan.subgroup_tiles import STEP, as_text, recommended
 
     m, n, k = map(int, sizes)
     found = recommended(m, n, k, element, device)
