@@ -1,7 +1,7 @@
 """SPIR-V modules: written by LLVM, carrying what the runtime must know of them.
 
 Triton hands `load_binary` the module and nothing else, so texts travel inside, first of all the
-LLVM IR, which the simulator executes: zlib, base85, cut into `OpModuleProcessed` strings (a debug
+LLVM IR, which the simulator executes: zlib, base64, cut into `OpModuleProcessed` strings (a debug
 instruction that every consumer may ignore).
 Word layout: SPIR-V specification 1.6, sections 2.3 (header, instruction words) and 2.4 (logical
 layout: OpModuleProcessed follows the names and precedes the annotations).
@@ -59,16 +59,20 @@ def is_spirv(binary: bytes) -> bool:
 
 def instructions(binary: bytes) -> Iterator[tuple[int, int, int]]:
     """Each instruction as (opcode, byte offset, byte length); `DeviceError` on a damaged module."""
+    words = _words(binary)
+    at = HEADER_WORDS
+    while at < len(words):
+        length = words[at] >> 16
+        if length == 0 or at + length > len(words):
+            raise DeviceError(f"damaged SPIR-V module: bad instruction length at byte {at * 4}")
+        yield words[at] & 0xFFFF, at * 4, length * 4
+        at += length
+
+
+def _words(binary: bytes) -> tuple[int, ...]:
     if not is_spirv(binary) or len(binary) % 4:
         raise DeviceError("not a SPIR-V module: wrong magic number or length")
-    position = HEADER_WORDS * 4
-    while position < len(binary):
-        (word,) = struct.unpack_from("<I", binary, position)
-        length = (word >> 16) * 4
-        if length == 0 or position + length > len(binary):
-            raise DeviceError(f"damaged SPIR-V module: bad instruction length at byte {position}")
-        yield word & 0xFFFF, position, length
-        position += length
+    return struct.unpack(f"<{len(binary) // 4}I", binary)
 
 
 _WITHOUT_RESULT = frozenset({
@@ -78,19 +82,26 @@ _WITHOUT_RESULT = frozenset({
 """Instructions of a function's body that define nothing: stores, barriers, branches, lines."""
 _RESULT_FIRST = frozenset({7, 11, *range(19, 40), 73, 248})
 """Strings, imports, types, decoration groups and labels: the result is the first operand."""
+_RESULT_SECOND = frozenset({1, *range(41, 53), 54, 59})
+"""Elsewhere, constants, functions and variables: behind the type."""
+_NAME, _FUNCTION, _PHI, _LABEL = 5, 54, 245, 248
+_TARGETS = {
+    246: slice(1, 3), 247: slice(1, 2), _LABEL: slice(1, 2), 249: slice(1, 2), 250: slice(2, 4),
+    _PHI: slice(4, None, 2),
+}
+"""Where instructions name labels: merges, labels, branches, and the blocks that values come from."""
+_SWITCH = 251
 
 
 def defined_ids(binary: bytes) -> Iterator[int]:
     """The id that each instruction defines, where it defines one."""
-    body = False
+    words, body = _words(binary), False
     for opcode, start, length in instructions(binary):
-        body = body or opcode == 54
+        body = body or opcode == _FUNCTION
         if opcode in _RESULT_FIRST:
-            yield struct.unpack_from("<I", binary, start + 4)[0]
-        elif opcode in (54, 59) or 41 <= opcode <= 52 or opcode == 1 or (
-            body and opcode not in _WITHOUT_RESULT and length >= 12
-        ):
-            yield struct.unpack_from("<I", binary, start + 8)[0]
+            yield words[start // 4 + 1]
+        elif opcode in _RESULT_SECOND or body and opcode not in _WITHOUT_RESULT and length >= 12:
+            yield words[start // 4 + 2]
 
 
 def ids_are_sound(binary: bytes) -> bool:
@@ -98,6 +109,31 @@ def ids_are_sound(binary: bytes) -> bool:
     (bound,) = struct.unpack_from("<I", binary, 12)
     ids = list(defined_ids(binary))
     return len(set(ids)) == len(ids) and max(ids, default=0) < bound
+
+
+def with_new_labels(binary: bytes) -> bytes:
+    """The module with ids of their own for its labels, where they can be told from each other.
+
+    Labels stand in places where nothing else does, so that it does not matter what else has their
+    ids.  Their names are the last ones.
+    """
+    words = list(_words(binary))
+    whole = [(opcode, at // 4, length // 4) for opcode, at, length in instructions(binary)]
+    labels = [words[at + 1] for opcode, at, _ in whole if opcode == _LABEL]
+    if len(set(labels)) < len(labels) or any(opcode == _SWITCH for opcode, *_ in whole):
+        return binary
+    bound = max(words[3], *labels, *defined_ids(binary)) + 1
+    new = {label: bound + i for i, label in enumerate(labels)}
+    places = [at + 1 for opcode, at, _ in whole if opcode == _NAME][-len(labels):]
+    if [words[place] for place in places] != labels:
+        return binary
+    for opcode, at, length in whole:
+        if opcode in _TARGETS:
+            places += range(at, at + length)[_TARGETS[opcode]]
+    for place in places:
+        words[place] = new[words[place]]
+    words[3] = bound + len(labels)
+    return struct.pack(f"<{len(words)}I", *words)
 
 
 def attach(binary: bytes, name: str, text: str) -> bytes:
@@ -108,7 +144,7 @@ def attach(binary: bytes, name: str, text: str) -> bytes:
         (start for opcode, start, _ in instructions(binary) if opcode not in _BEFORE_PROCESSED),
         len(binary),
     )
-    packed = base64.b85encode(zlib.compress(text.encode(), 6)).decode()
+    packed = base64.b64encode(zlib.compress(text.encode(), 6)).decode()
     chunks = [packed[i : i + CHUNK_BYTES] for i in range(0, len(packed), CHUNK_BYTES)]
     inserted = b"".join(_processed(f"{MARK}{name} {i} {c}") for i, c in enumerate(chunks))
     return binary[:at] + inserted + binary[at:]
@@ -118,12 +154,12 @@ def attached(binary: bytes, name: str) -> str:
     """The text attached under a name; empty when there is none."""
     mark = f"{MARK}{name} ".encode()
     found: list[str] = []
-    at = binary.find(mark)  # base85 has no spaces, and no time is spent on the instructions
+    at = binary.find(mark)  # base64 has no spaces, and no time is spent on the instructions
     while at >= 0:
         end = binary.index(b"\0", at)
         found.append(binary[at + len(mark) : end].decode().partition(" ")[2])
         at = binary.find(mark, end)
-    return zlib.decompress(base64.b85decode("".join(found))).decode() if found else ""
+    return zlib.decompress(base64.b64decode("".join(found))).decode() if found else ""
 
 
 def attached_llvm_ir(binary: bytes) -> str:

@@ -14,15 +14,15 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.spirv import spirv_target
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
-from triton_xe.spirv import LLVM_IR, attach, ids_are_sound
+from triton_xe.spirv import LLVM_IR, attach, ids_are_sound, with_new_labels
+
+
+TRIES = 3
+"""How often a module is written in this process before a new one writes it."""
 
 
 def emit_spirv(text: str, parsed: Any = None) -> bytes:
-    """SPIR-V that carries the text it was made from; `parsed`, its module, is used up.
-
-    LLVM also remembers basic blocks by address, and gives a block at the address of a freed one the
-    freed one's id.  A module that shows this is written once more by a new process.
-    """
+    """SPIR-V that carries the text it was made from; `parsed`, its module, is used up."""
     if parsed is None:
         parsed = verified(text)
         check_parsed(parsed)
@@ -30,9 +30,20 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
 
 
 def written(text: str, parsed: Any = None) -> bytes:
-    """SPIR-V as LLVM writes it, its ids checked."""
-    binary = spirv_target.write(verified(text) if parsed is None else parsed)
-    return binary if ids_are_sound(binary) else _from_new_process(text)
+    """SPIR-V as LLVM writes it, its ids checked.
+
+    LLVM remembers the labels of a function by its address, for as long as the process lives, and
+    gives those of another function at the same address the same ids, whatever else has them by now.
+    The labels then get new ids; where they cannot be told apart, the module is written again.
+    """
+    kept = []  # what lives keeps its address
+    for _ in range(TRIES):
+        kept.append(verified(text) if parsed is None else parsed)
+        binary, parsed = spirv_target.write(kept[-1]), None
+        binary = binary if ids_are_sound(binary) else with_new_labels(binary)
+        if ids_are_sound(binary):
+            return binary
+    return _from_new_process(text)
 
 
 def _from_new_process(text: str) -> bytes:

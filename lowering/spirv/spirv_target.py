@@ -31,16 +31,10 @@ def _initialize() -> None:
     llvm.set_option("triton-xe", "-spirv-ext=" + ",".join(f"+{e}" for e in EXTENSIONS))
 
 
-_machines: list[Any] = []
-"""Every machine ever made: LLVM keeps facts about a machine by its address, and a new one at the
-address of a freed one gives modules where two things have the same id."""
-
-
 def _machine() -> Any:
     """A machine for one module: LLVM's SPIR-V target keeps what it learned of the last one."""
     _initialize()
-    _machines.append(llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine())
-    return _machines[-1]
+    return llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine()
 
 
 def verified(text: str) -> Any:

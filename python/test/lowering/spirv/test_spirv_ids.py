@@ -1,11 +1,12 @@
-"""Modules in which LLVM gave two things one id are noticed and written again."""
+"""Modules in which LLVM gave two things one id are noticed, and their labels renamed."""
 
 import os
 import struct
 import sys
 
 from triton_xe.lowering.spirv import emit_spirv, spirv_target
-from triton_xe.spirv import attached_llvm_ir, ids_are_sound, instructions
+from triton_xe.spirv import attached_llvm_ir, ids_are_sound, instructions, with_new_labels
+from triton_xe.tools.canonical import canonical_spirv
 
 TEXT = """target triple = "spirv64-unknown-unknown"
 define spir_kernel void @copy(ptr addrspace(1) %a, i32 %n) {
@@ -25,12 +26,25 @@ done:
 }
 """
 LABEL, VOID = 248, 19
+LOOP = """define spir_kernel void @other(ptr addrspace(1) %a) {
+top:
+  br label %again
+again:
+  %i = phi i32 [0, %top], [%j, %again]
+  %j = add i32 %i, 1
+  %more = icmp slt i32 %j, 9
+  br i1 %more, label %again, label %end
+end:
+  store i32 %j, ptr addrspace(1) %a
+  ret void
+}
+"""
 
 
-def with_first_label(binary, number):
-    """The module with its first label renamed, as by a stale table."""
-    at = next(start for opcode, start, _ in instructions(binary) if opcode == LABEL)
-    return binary[: at + 4] + struct.pack("<I", number) + binary[at + 8 :]
+def with_label(binary, number, which=0):
+    """The module with a label renamed, as by a stale table."""
+    ats = [start for opcode, start, _ in instructions(binary) if opcode == LABEL]
+    return binary[: ats[which] + 4] + struct.pack("<I", number) + binary[ats[which] + 8 :]
 
 
 def id_of_void(binary):
@@ -41,8 +55,37 @@ def id_of_void(binary):
 def test_sound_and_unsound_modules():
     binary = emit_spirv.emit_spirv(TEXT)
     assert ids_are_sound(binary)
-    assert not ids_are_sound(with_first_label(binary, id_of_void(binary)))
-    assert not ids_are_sound(with_first_label(binary, 1 << 20))
+    assert not ids_are_sound(with_label(binary, id_of_void(binary)))
+    assert not ids_are_sound(with_label(binary, 1 << 20))
+
+
+def test_labels_get_ids_of_their_own():
+    """Modules written in turns, whose functions come to lie where those before them lay."""
+    wanted = {text: canonical_spirv(emit_spirv._from_new_process(text)) for text in (TEXT, LOOP)}
+    renamed = 0
+    for text in (TEXT, LOOP, LOOP, TEXT) * 10:
+        plain = spirv_target.write(spirv_target.verified(text))
+        renamed += not ids_are_sound(plain)
+        binary = emit_spirv.written(text)
+        assert ids_are_sound(binary)
+        assert canonical_spirv(binary) == wanted[text]
+    assert renamed, "LLVM clears its table now"
+
+
+def test_a_sound_module_survives_new_labels():
+    binary = emit_spirv.written(TEXT)
+    renamed = with_new_labels(binary)
+    assert renamed != binary
+    assert ids_are_sound(renamed)
+    assert canonical_spirv(renamed) == canonical_spirv(binary)
+
+
+def test_labels_that_are_one_stay():
+    binary = emit_spirv.written(TEXT)
+    first, *_ = (struct.unpack_from("<I", binary, start + 4)[0]
+                 for opcode, start, _ in instructions(binary) if opcode == LABEL)
+    confused = with_label(binary, first, 1)
+    assert with_new_labels(confused) == confused
 
 
 def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
@@ -52,7 +95,8 @@ def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
     class Machine:
         def emit_object(self, module):
             binary = emit_spirv._from_new_process(TEXT)
-            return with_first_label(binary, id_of_void(binary))
+            number = id_of_void(binary)
+            return with_label(with_label(binary, number), number, 1)
 
     monkeypatch.setattr(spirv_target, "_machine", Machine)
     binary = emit_spirv.emit_spirv(TEXT)
