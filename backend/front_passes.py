@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,9 +31,10 @@ def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
     Tensor descriptors become pointers with masks, from which 2D surfaces are raised later: one
     path for both, and its guards find out what a descriptor does not promise.
     """
-    pm = ir.pass_manager(module.context)
-    pm.enable_debug()
-    passes.common.add_inliner(pm)
+    has = _operations(module)
+    pm = _pass_manager(module)
+    if has["tt.call"]:
+        passes.common.add_inliner(pm)
     if triton_versions.installed().has_block_pointers:
         passes.ttir.add_rewrite_tensor_pointer(pm)
     passes.ttir.add_rewrite_tensor_descriptor_to_pointer(pm)
@@ -40,9 +42,12 @@ def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
     passes.ttir.add_combine(pm)
     passes.ttir.add_reorder_broadcast(pm)
     passes.common.add_cse(pm)
-    passes.ttir.add_triton_licm(pm)
-    passes.common.add_symbol_dce(pm)
-    passes.ttir.add_loop_unroll(pm)
+    if _has_loops(has):
+        passes.ttir.add_triton_licm(pm)
+    if has["tt.func"] > 1:
+        passes.common.add_symbol_dce(pm)
+    if _has_loops(has):
+        passes.ttir.add_loop_unroll(pm)
     pm.run(module, "make_ttir")
     return module
 
@@ -50,45 +55,68 @@ def make_ttir(module: Module, options: XeOptions, device: Target) -> Module:
 def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     """Give every tensor a layout.  `tt.dot` keeps a blocked layout: DPAS comes in a later stage."""
     _check_work_group(options, device)
-    pm = ir.pass_manager(module.context)
-    pm.enable_debug()
+    has = _operations(module)
+    pm = _pass_manager(module)
     passes.ttir.add_convert_to_ttgpuir(
         pm, target_text(options), options.num_warps, options.warp_size, options.num_ctas
     )
-    if _is_long(module):
+    if _is_long(has):
         pm.run(module, "make_ttgir")
         module = _coalesced(module)
-        pm = ir.pass_manager(module.context)
-        pm.enable_debug()
+        pm = _pass_manager(module)
     else:
         passes.ttgpuir.add_coalesce(pm)
     passes.ttgpuir.add_remove_layout_conversions(pm)
-    passes.ttgpuir.add_optimize_thread_locality(pm)
-    passes.ttgpuir.add_remove_layout_conversions(pm)
-    if _wants_one_loop(module):
+    if has["tt.reduce"] or has["tt.reshape"] or has["tt.gather"]:
+        passes.ttgpuir.add_optimize_thread_locality(pm)
+        passes.ttgpuir.add_remove_layout_conversions(pm)
+    if _wants_one_loop(module, has):
         passes.ttgpuir.add_fuse_nested_loops(pm)
         passes.common.add_canonicalizer(pm)
     passes.ttir.add_loop_aware_cse(pm)
-    passes.ttir.add_triton_licm(pm)
+    if _has_loops(has):
+        passes.ttir.add_triton_licm(pm)
     passes.common.add_canonicalizer(pm)
-    passes.ttgpuir.add_combine_tensor_select_and_if(pm)
+    if has["scf.if"]:
+        passes.ttgpuir.add_combine_tensor_select_and_if(pm)
     passes.ttir.add_loop_aware_cse(pm)
-    passes.common.add_symbol_dce(pm)
-    passes.common.add_sccp(pm)
-    passes.common.add_canonicalizer(pm)
+    if has["tt.func"] > 1:
+        passes.common.add_symbol_dce(pm)
+    if _has_control_flow(has):
+        passes.common.add_sccp(pm)
+        passes.common.add_canonicalizer(pm)
     _add_sanitizer(pm, options)
     pm.run(module, "make_ttgir")
     return module
 
 
-def _is_long(module: Module) -> bool:
-    accesses = 0
+def _pass_manager(module: Module) -> Any:
+    pm = ir.pass_manager(module.context)
+    pm.enable_debug()
+    return pm
+
+
+def _operations(module: Module) -> Counter[str]:
+    """How many operations of each name there are: passes that find none of theirs are not run."""
+    found: Counter[str] = Counter()
 
     def look(op: Any) -> None:
-        nonlocal accesses
-        accesses += op.get_name() in ("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas")
+        found[op.get_name()] += 1
 
     module.walk(look)
+    return found
+
+
+def _has_loops(has: Counter[str]) -> bool:
+    return has["scf.for"] + has["scf.while"] > 0
+
+
+def _has_control_flow(has: Counter[str]) -> bool:
+    return any(name.startswith(("scf.", "cf.")) for name in has) or has["tt.func"] > 1
+
+
+def _is_long(has: Counter[str]) -> bool:
+    accesses = sum(has[name] for name in ("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas"))
     return accesses > LONG and triton_versions.installed() is triton_versions.NEWEST
 
 
@@ -104,23 +132,13 @@ def _coalesced(module: Module) -> Module:
     return made
 
 
-def _wants_one_loop(module: Module) -> bool:
+def _wants_one_loop(module: Module, has: Counter[str]) -> bool:
     """Whether nested loops are to become one: `flatten=True`, and no dot.
 
     Loops around a dot stay, since a loop over K is one whose tiles can be prefetched.  libtriton
     shows attributes without a value to Python only as text.
     """
-    names: set[str] = set()
-    loops = 0
-
-    def look(op: Any) -> None:
-        nonlocal loops
-        name = op.get_name()
-        names.add(name)
-        loops += name == "scf.for"
-
-    module.walk(look)
-    if loops < 2 or any(name.startswith("tt.dot") for name in names):
+    if has["scf.for"] < 2 or any(name.startswith("tt.dot") for name in has):
         return False
     return "tt.flatten" in module.str_nodebug()
 
@@ -128,8 +146,7 @@ def _wants_one_loop(module: Module) -> bool:
 def gluon_to_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     """The same stage for Gluon, whose programs state their layouts."""
     _check_work_group(options, device)
-    pm = ir.pass_manager(module.context)
-    pm.enable_debug()
+    pm = _pass_manager(module)
     passes.gluon.add_inliner(pm)
     passes.gluon.add_infer_coalesced_encodings(pm)
     passes.gluon.add_resolve_auto_encodings(pm)

@@ -89,7 +89,7 @@ _TARGETS = {
     246: slice(1, 3), 247: slice(1, 2), _LABEL: slice(1, 2), 249: slice(1, 2), 250: slice(2, 4),
     _PHI: slice(4, None, 2),
 }
-"""Where instructions name labels: merges, labels, branches, and the blocks that values come from."""
+"""Where instructions name labels: merges, labels, branches, and where values come from."""
 _SWITCH = 251
 
 
@@ -100,7 +100,7 @@ def defined_ids(binary: bytes) -> Iterator[int]:
         body = body or opcode == _FUNCTION
         if opcode in _RESULT_FIRST:
             yield words[start // 4 + 1]
-        elif opcode in _RESULT_SECOND or body and opcode not in _WITHOUT_RESULT and length >= 12:
+        elif opcode in _RESULT_SECOND or (body and opcode not in _WITHOUT_RESULT and length >= 12):
             yield words[start // 4 + 2]
 
 

@@ -16,7 +16,6 @@ from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.spirv import LLVM_IR, attach, ids_are_sound, with_new_labels
 
-
 TRIES = 3
 """How often a module is written in this process before a new one writes it."""
 
