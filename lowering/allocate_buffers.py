@@ -31,7 +31,7 @@ from triton_xe.dialects.ttg import (
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout.shared import SharedEncoding
 from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.lowering.rewriting import all_of, below, functions
 from triton_xe.plan.shared_view import SharedView, buffer_bytes, shared_view
 
 OFFSET = "allocation.offset"
@@ -89,7 +89,7 @@ def _share_places(function: FuncOp) -> None:
     if sum(map(bytes_of, buffers)) <= APART_LIMIT or len(function.body.blocks) > 1:
         return
     block = function.body.block
-    times = {inner: time for time, op in enumerate(block.ops) for inner in op.walk()}
+    times = {inner: time for time, op in enumerate(block.ops) for inner in below(op)}
     places: list[_Place] = []
     for buffer in buffers:
         last = max(times[user] for user in _users(buffer.result))

@@ -50,7 +50,7 @@ from triton_xe.dialects.xe import (
 )
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_of, module_warps, options_of
-from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.lowering.rewriting import all_of, below, functions
 from triton_xe.spirv import ADDED_NODE
 
 Address = Callable[[Any], SSAValue]
@@ -97,23 +97,31 @@ class InsertBarriersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         one_warp = module_warps(op) == 1
-        if any(isinstance(inner, ttg.LocalAllocOp) for inner in op.walk()):
+        if all_of(op, ttg.LocalAllocOp):
             for function, order in product(functions(op), SHARED_ORDERS):
                 _Walk(order).function(function)
         for function in () if one_warp else functions(op):
-            if any(_is_shared(inner) for inner in function.walk()):
+            if any(map(_is_shared, below(function))):
                 _wait_before_stores(function)
             for order in ORDERS:
-                _Walk(order).function(function)
+                if _concerns(order, function):
+                    _Walk(order).function(function)
             if all_of(function, *_UPDATED):
                 _Walk(Order(_plainly_stored, _updated)).function(function)
 
 
 def _is_shared(op: Operation) -> bool:
     """Whether warps load what others of them store: operands of a dot, or what is transposed."""
-    if isinstance(op, BlockLoadOp):
+    if type(op) is BlockLoadOp:
         return op.transposed is not None
-    return isinstance(op, ops.DotOp) and isinstance(op.d.type.encoding, DpasAttr)
+    return type(op) is ops.DotOp and isinstance(op.d.type.encoding, DpasAttr)
+
+
+def _concerns(order: Order, function: Operation) -> bool:
+    """Whether a function may have accesses of both kinds."""
+    found = below(function)
+    return any(type(op) is CallOp for op in found) or (
+        any(map(order.earlier, found)) and any(map(order.later, found)))
 
 
 def _wait_before_stores(function: Operation) -> None:
@@ -122,7 +130,7 @@ def _wait_before_stores(function: Operation) -> None:
     Warps load parts of operands that others load as well; a store of one, to where an operand came
     from, must not be seen by the load of another.
     """
-    for op in list(function.walk()):
+    for op in below(function):
         if type(op) not in _ORDERED:
             continue
         before = op.prev_op
@@ -226,9 +234,9 @@ class _Walk:
 
     def block(self, block: Block, pending: Bases) -> Bases:
         for op in list(block.ops):
-            if isinstance(op, BarrierOp):
+            if type(op) is BarrierOp:
                 pending = NOTHING if self.order.is_kept_by(op) else pending
-            elif isinstance(op, BarrierWaitOp):
+            elif type(op) is BarrierWaitOp:
                 pending = pending if self.since_arrival(op) else NOTHING
             elif type(op) in _CONTROL:
                 pending = self.control(op, pending)
@@ -241,7 +249,7 @@ class _Walk:
         op = wait.prev_op
         while not isinstance(op, BarrierArriveOp) or op.number != wait.number:
             assert op is not None, "a wait has its arrival in its block"
-            if any(type(inner) is CallOp or self.order.earlier(inner) for inner in op.walk()):
+            if any(type(inner) is CallOp or self.order.earlier(inner) for inner in below(op)):
                 return True
             op = op.prev_op
         return False
@@ -257,7 +265,7 @@ class _Walk:
 
     def _regions(self, op: Operation, pending: Bases) -> Bases:
         """No barrier in a loop where one before it is enough."""
-        if any(_may_alias(inner, pending, self.order) for inner in op.walk()):
+        if any(_may_alias(inner, pending, self.order) for inner in below(op)):
             pending = self.barrier(op)
         if isinstance(op, scf.IfOp):
             sides = [self.block(b, pending) for region in op.regions for b in region.blocks]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from xdsl.context import Context
@@ -118,12 +118,19 @@ def stage_of(source: Stage | str) -> Stage:
 
 def run_passes(stage: str, module: ModuleOp, options: CompileOptions | None = None) -> None:
     """Run the passes of a stage; a pass takes the options that it has a field for."""
+    context = Context()
+    for made in _passes_of(stage, options):
+        made.apply(context, module)
+
+
+@lru_cache(maxsize=64)
+def _passes_of(stage: str, options: CompileOptions | None) -> tuple[ModulePass, ...]:
     given = {} if options is None else asdict(options)
-    for made in dict(PIPELINE)[stage]:
-        if given.get("keeps_layouts") and made in CHOOSE_LAYOUTS:
-            continue
-        taken = {f.name: given[f.name] for f in fields(made) if f.name in given}
-        made(**taken).apply(Context(), module)
+    left_out = CHOOSE_LAYOUTS if given.get("keeps_layouts") else ()
+    return tuple(
+        made(**{f.name: given[f.name] for f in fields(made) if f.name in given})
+        for made in dict(PIPELINE)[stage] if made not in left_out
+    )
 
 
 def make_xetile(ttgir: Stage | str, options: CompileOptions, arch: str) -> Stage:

@@ -51,7 +51,7 @@ from triton_xe.lowering.layouts.dot_operands import Operands
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.layouts.rematerialize import converted
 from triton_xe.lowering.module_facts import module_warps
-from triton_xe.lowering.rewriting import functions, locate_since
+from triton_xe.lowering.rewriting import all_of, below, functions, locate_since
 from triton_xe.lowering.surfaces.raise_surfaces import BLOCK
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -86,7 +86,7 @@ class RaiseCallsPass(TargetedPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         device = self.device(op)
         for function in functions(op):
-            calls = [call for inner in function.walk()
+            calls = [call for inner in all_of(function, InlineAsmOp)
                      if (call := _call(inner, device, module_warps(op))) is not None]
             named = _named_layouts(calls)
             if named:
@@ -98,8 +98,8 @@ class RaiseCallsPass(TargetedPass):
                 Rewriter.replace_op(call.op, [], made)
 
 
-def _call(op: Operation, device: Target, num_warps: int) -> Call | None:
-    if not isinstance(op, InlineAsmOp) or not op.asm_string.data.startswith(PREFIX):
+def _call(op: InlineAsmOp, device: Target, num_warps: int) -> Call | None:
+    if not op.asm_string.data.startswith(PREFIX):
         return None
     name, _, rest = op.asm_string.data.removeprefix(PREFIX).partition(" ")
     if name not in CALLS:
@@ -133,7 +133,7 @@ def _layouts_of(parent: DpasEncoding) -> tuple[Encoding, ...]:
 
 def _rename(function: Operation, named: dict[Attribute, Encoding]) -> None:
     """Give the values of a function the layouts' names."""
-    for op in list(function.walk()):
+    for op in below(function):
         arguments = [a for region in op.regions for block in region.blocks for a in block.args]
         for value in (*arguments, *op.results):
             kind = _renamed(value.type, named)

@@ -203,7 +203,10 @@ _PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)
 
 def is_unused(op: Operation) -> bool:
     """Whether nothing uses any result."""
-    return all(result.first_use is None for result in op.results)
+    for result in op.results:
+        if result.first_use is not None:
+            return False
+    return True
 
 
 def hoist(values: Iterable[SSAValue], anchor: Operation) -> bool:
@@ -235,7 +238,7 @@ def erase_dead(root: Operation) -> None:
     changed = True
     while changed:
         changed = False
-        for op in list(root.walk(reverse=True)):
+        for op in reversed(below(root)):
             if op.parent is None or op is root:
                 continue
             if type(op) is scf.ForOp:
@@ -334,16 +337,14 @@ def below(root: Operation) -> list[Operation]:
     """`root` and the operations in it, in the order of `walk`, without a generator for each."""
     found = [root]
     for region in root.regions:
-        block = region.first_block
-        while block is not None:
+        for block in region.blocks:
             op = block.first_op
             while op is not None:
                 if op.regions:
                     found += below(op)
                 else:
                     found.append(op)
-                op = op.next_op
-            block = block.next_block
+                op = op._next_op  # not by the property, which takes half of the time
     return found
 
 

@@ -10,12 +10,13 @@ from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import XeError, out_of_resources
 from triton_xe.hardware.register_file import MAX_LANE_ELEMENTS
 from triton_xe.lowering.module_facts import module_lanes, module_target, module_warps
+from triton_xe.lowering.rewriting import below
 
 
 def refuse_large_tensors(module: ModuleOp) -> None:
     """`OutOfResources` where lanes hold more of a tensor than registers and scratch space do."""
     lanes = module_warps(module) * module_lanes(module, module_target(module))
-    for op in module.walk():
+    for op in below(module):
         for result in op.results:
             kind = result.type
             if not isinstance(kind, TensorType):

@@ -61,7 +61,7 @@ from triton_xe.lowering.by_hand.packed_elements import (
     repacked,
     unpacked,
 )
-from triton_xe.lowering.rewriting import all_of
+from triton_xe.lowering.rewriting import all_of, below
 
 WORK_ITEMS = 16
 """Entries of one scattered descriptor."""
@@ -128,7 +128,7 @@ def decompose_vectors(function: Operation, device: Target) -> None:
     picks: list[Pick] = all_of(function, TransposeOp, ExtractStridedSliceOp)
     for op in picks:
         _pick(op)
-    tiles = any(isinstance(op, tuple(xetile.XeTile.operations)) for op in function.walk())
+    tiles = any(isinstance(op, tuple(xetile.XeTile.operations)) for op in below(function))
     for contract in all_of(function, ContractOp):
         _contract(contract, device, tiles)
     for reduction in all_of(function, vector.ReductionOp):

@@ -18,6 +18,7 @@ from triton_xe.dialects.text.locations import source_of
 from triton_xe.dialects.text.reader import Reader
 from triton_xe.errors import SimulatorTrap, UnsupportedError, XeError
 from triton_xe.knobs import debug
+from triton_xe.lowering.rewriting import below
 
 
 class LocatedReader(Reader):
@@ -81,7 +82,7 @@ def verify(module: ModuleOp, step: str = "") -> None:
 
 def used_early(module: ModuleOp) -> Iterator[Operation]:
     """The ops with an operand that does not dominate them."""
-    order = {op: number for number, op in enumerate(module.walk())}
+    order = {op: number for number, op in enumerate(below(module))}
     for op in order:
         if not all(_dominates(value, op, order) for value in op.operands):
             yield op
@@ -104,7 +105,7 @@ def _dominates(value: SSAValue, user: Operation, order: Mapping[Operation, int])
 def _culprit(module: ModuleOp) -> Operation:
     """The innermost op that does not verify."""
     return max(
-        (op for op in module.walk() if not _verifies(op)), key=_depth, default=module
+        (op for op in below(module) if not _verifies(op)), key=_depth, default=module
     )
 
 

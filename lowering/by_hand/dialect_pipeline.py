@@ -13,7 +13,7 @@ from triton_xe.lowering.by_hand.diagnostics import errors_located, read_by_hand
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
 from triton_xe.lowering.module_facts import module_warps, set_target
 from triton_xe.lowering.pipeline import Stage, make_llir, make_spirv, make_xegpu
-from triton_xe.lowering.rewriting import functions
+from triton_xe.lowering.rewriting import below, functions
 from triton_xe.lowering.surfaces.affine import attribute
 
 
@@ -32,7 +32,7 @@ def lower(module: ModuleOp, target_name: str) -> Program:
     """Compile a module in place; one without tiles keeps the order of its instructions."""
     set_target(module, target_name)
     stage, tiles = Stage(module), tuple(XeTile.operations)
-    if any(isinstance(op, tiles) for op in module.walk()):
+    if any(isinstance(op, tiles) for op in below(module)):
         stage = make_xegpu(stage)
     else:
         LowerKernelFunctionsPass().apply(Context(), module)

@@ -29,7 +29,7 @@ from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.lowering.rewriting import all_of, detach, functions, if_else
+from triton_xe.lowering.rewriting import all_of, below, detach, functions, if_else
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -279,7 +279,7 @@ def _copy(
         into.add_op(copy)
         if op is loop:
             copy.attributes[RUNS] = UnitAttr()
-        for inner in copy.walk():
+        for inner in below(copy):
             if isinstance(inner, xetile.InitTileOp):
                 inner.gather = UnitAttr()
 
@@ -312,7 +312,7 @@ def divisor(value: Number, depth: int = 8) -> int:
 
 
 def _has_tiles(loop: Operation) -> bool:
-    return any(op.dialect_name() == "xetile" for op in loop.walk())
+    return any(op.dialect_name() == "xetile" for op in below(loop))
 
 
 def _count_from_zero(loop: scf.ForOp) -> None:

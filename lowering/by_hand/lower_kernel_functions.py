@@ -48,6 +48,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.lowering.by_hand.decompose_vectors import ACCESSES, decompose_vectors, lower_access
 from triton_xe.lowering.module_facts import WARPS, module_warps
+from triton_xe.lowering.rewriting import below
 from triton_xe.lowering.surfaces.affine import integer_attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -112,7 +113,7 @@ def _function(old: func.FuncOp) -> FuncOp:
     made.location = old.location
     Rewriter.replace_op(old, made)
     slm = 0
-    for op in list(made.walk()):
+    for op in below(made):
         if isinstance(op, func.ReturnOp | gpu.ReturnOp):
             Rewriter.replace_op(op, ReturnOp.create())
         elif isinstance(op, gpu.NumSubgroupsOp):

@@ -25,13 +25,14 @@ from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import Registers
 from triton_xe.lowering.emit.types import I1, I8, I32, I64, POINTER, bits_of, element, is_pointer
 from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.rewriting import all_of
 
 REPORTING = (PrintOp, AssertOp)
 RECORD_BYTES = 32
 
 def uses_debug_buffer(module: Operation) -> bool:
     """Whether kernels of this module report to the host."""
-    return any(isinstance(op, REPORTING) for op in module.walk())
+    return bool(all_of(module, *REPORTING))
 
 
 def location_of(op: Operation) -> str:

@@ -36,7 +36,7 @@ from triton_xe.lowering.layouts.rematerialize import (
     layout_of,
     rematerialize,
 )
-from triton_xe.lowering.rewriting import all_of, functions, retyped
+from triton_xe.lowering.rewriting import all_of, below, functions, retyped
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.lane_reduction import plan_lane_reduction
@@ -84,7 +84,7 @@ def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:
             continue
         spread.add(Rewriter.replace_value_with_new_type(value, retyped(value.type, new)))
     made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
-    for op in list(function.walk()):
+    for op in below(function):
         if not takes_any_layout(op):
             _give_back(op, spread, old)
         elif type(op) in _CONTROL or any(v in spread for v in (*op.operands, *op.results)):
@@ -104,7 +104,7 @@ def takes_any_layout(op: Operation) -> bool:
 
 
 def _values(function: Operation) -> Iterator[SSAValue]:
-    for op in function.walk():
+    for op in below(function):
         yield from op.results
         for region in op.regions:
             for block in region.blocks:

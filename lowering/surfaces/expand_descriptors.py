@@ -34,7 +34,7 @@ from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, MakeR
 from triton_xe.dialects.tt.types import TensorDescType
 from triton_xe.errors import UnsupportedError
 from triton_xe.layout import SliceEncoding
-from triton_xe.lowering.rewriting import erase_dead, functions
+from triton_xe.lowering.rewriting import below, erase_dead, functions
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 
@@ -46,7 +46,7 @@ class ExpandDescriptorsPass(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            used = [inner for inner in function.walk() if _takes_descriptor(inner)]
+            used = [inner for inner in below(function) if _takes_descriptor(inner)]
             for inner in used:
                 _expand(inner)
             if used:

@@ -40,6 +40,7 @@ from triton_xe.lowering.module_facts import module_lanes, module_warps, remark
 from triton_xe.lowering.rewriting import (
     Scalars,
     all_of,
+    below,
     detach,
     erase_dead,
     extend_for,
@@ -148,7 +149,7 @@ def _dot_loads(function: Operation, target: Target) -> list[LoadOp]:
 
     Of the latter those that are stored with the dot's result, element by element.
     """
-    dots = [op for op in function.walk() if isinstance(op, DotOp) and _by_dpas(op, target)]
+    dots = [op for op in all_of(function, DotOp) if _by_dpas(op, target)]
     sources = [_source(value) for dot in dots for value in (dot.a, dot.b)]
     for store in all_of(function, StoreOp):
         if stores_dot(store.value, target):
@@ -360,7 +361,7 @@ def split_rest(
     for op in rest:
         copy = op.clone(mapping)
         fast.add_op(copy)
-        for mine, theirs in zip(op.walk(), copy.walk(), strict=True):
+        for mine, theirs in zip(below(op), below(copy), strict=True):
             copies[mine] = theirs
     fast.add_op(scf.YieldOp(*(mapping[v] for v in escaping)))
     for op in rest:

@@ -24,7 +24,7 @@ from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.tt.structure import CallOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.lowering.module_facts import remark
-from triton_xe.lowering.rewriting import Scalars, functions, hoist
+from triton_xe.lowering.rewriting import Scalars, below, functions, hoist
 from triton_xe.lowering.surfaces.affine import Affine, Unknown, constant_of, shape_of
 from triton_xe.lowering.surfaces.poly import Poly, at_least
 from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
@@ -51,7 +51,7 @@ class SplitInsidePass(TargetedPass):
 
 def _streams(function: Operation) -> bool:
     """Whether a kernel is straight code: no loops, reductions, products or calls."""
-    ops = list(function.walk())[1:]
+    ops = below(function)[1:]
     return len(function.regions[0].blocks) == 1 and len(ops) <= MOST_OPERATIONS and not any(
         op.regions or isinstance(op, DotOp | CallOp) for op in ops)
 

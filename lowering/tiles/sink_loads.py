@@ -32,7 +32,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.layouts.rematerialize import is_volatile, layout_of
-from triton_xe.lowering.rewriting import all_of, detach, erase_dead, functions, orders_memory
+from triton_xe.lowering.rewriting import all_of, below, detach, erase_dead, functions, orders_memory
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 
@@ -63,7 +63,7 @@ class SinkLoadsPass(TargetedPass):
                 if loops[body] > full * target.grf_bytes:
                     _read_again(body)
             erase_dead(function)
-            blocks = [b for o in function.walk() for region in o.regions for b in region.blocks]
+            blocks = [b for o in below(function) for region in o.regions for b in region.blocks]
             for block in blocks:
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
@@ -122,7 +122,7 @@ def _written_since(load: xegpu.LoadNdOp, loop: scf.ForOp) -> bool:
     """Whether memory may change between a read and the end of a loop behind it."""
     op: Operation | None = load.next_op
     while op is not None:
-        if any(not inner.regions and orders_memory(inner) for inner in op.walk()):
+        if any(not inner.regions and orders_memory(inner) for inner in below(op)):
             return True
         op = None if op is loop else op.next_op
     return False

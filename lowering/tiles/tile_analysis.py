@@ -18,7 +18,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.rewriting import last_of
+from triton_xe.lowering.rewriting import all_of, below, last_of
 from triton_xe.lowering.tiles.tile_descriptors import (
     AccessMode,
     Kind,
@@ -56,29 +56,35 @@ class TileAnalysis:
         self.needs: dict[SSAValue, Needs] = {}
         self.rectangles: dict[Operation, list[Rectangle]] = {}
         self.plans: list[dict[str, Any]] = []
-        ops = list(function.walk())
-        self._find_operands(ops)
-        for op in ops:
-            if isinstance(op, Access):
-                self._plan(op)
-            elif isinstance(op, xetile.PrefetchTileOp):
+        self._find_operands(function)
+        accesses: list[Access | xetile.PrefetchTileOp] = all_of(
+            function, xetile.LoadTileOp, xetile.StoreTileOp, xetile.PrefetchTileOp)
+        for op in accesses:
+            if isinstance(op, xetile.PrefetchTileOp):
                 self._needs(op.tile).kinds[self.prefetch_kind(op.tile)] = None
+            else:
+                self._plan(op)
 
     # -- tiles of registers ----------------------------------------------------------------------
 
-    def _find_operands(self, ops: list[Operation]) -> None:
-        for op in ops:
-            if isinstance(op, xetile.TileMmaOp):
-                dpas = dpas_of(op, self.target)
-                for value, name in zip((*op.operands, op.result), _names(op), strict=True):
-                    self._note(value, operand_of(name, dpas, value.type))
-        groups = [group for op in ops for group in same_layout_groups(op)]
-        for op in ops:
-            if isinstance(op, xe.ToTileOp | xe.FromTileOp) and op.tile not in self.operands:
-                self.operands[op.tile] = operand_of_tensor(op)
+    def _find_operands(self, function: Operation) -> None:
+        for product in all_of(function, xetile.TileMmaOp):
+            dpas = dpas_of(product, self.target)
+            for value, name in zip((*product.operands, product.result), _names(product),
+                                   strict=True):
+                self._note(value, operand_of(name, dpas, value.type))
+        tensors: list[xe.ToTileOp | xe.FromTileOp] = all_of(function, xe.ToTileOp, xe.FromTileOp)
+        for tensor in tensors:
+            if tensor.tile not in self.operands:
+                self.operands[tensor.tile] = operand_of_tensor(tensor)
+        given: list[Access | ShapeCastOp] = all_of(
+            function, xetile.LoadTileOp, xetile.StoreTileOp, ShapeCastOp)
+        if not self.operands and not given:
+            return
+        groups = [group for op in below(function) for group in same_layout_groups(op)]
         self._spread(groups)
-        for op in ops:
-            tile = op.value if isinstance(op, Access) else _cast_tile(op)
+        for op in given:
+            tile = _cast_tile(op) if isinstance(op, ShapeCastOp) else op.value
             if tile is not None and tile not in self.operands:
                 self.operands[tile] = plain_tile(tile.type, self.target)
                 self._spread(groups)
@@ -209,10 +215,8 @@ class TileAnalysis:
         return self.needs[tile]
 
 
-def _cast_tile(op: Operation) -> SSAValue | None:
+def _cast_tile(op: ShapeCastOp) -> SSAValue | None:
     """The tile that an op turns into a vector of one dimension, or makes of one."""
-    if not isinstance(op, ShapeCastOp):
-        return None
     tile, line = sorted((op.source, op.result), key=lambda v: -len(vector_shape(v)))
     return tile if len(vector_shape(tile)) > len(vector_shape(line)) == 1 else None
 

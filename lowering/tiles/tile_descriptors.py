@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from triton_xe.dialects import xegpu, xetile
 from triton_xe.dialects.xegpu.dpas import operand_sg_map
 from triton_xe.dialects.xegpu.types import TensorDescType
-from triton_xe.lowering.rewriting import detach, last_of, orders_memory
+from triton_xe.lowering.rewriting import all_of, detach, last_of, orders_memory
 from triton_xe.lowering.tiles.tile_operands import Cut, Span, TileOperand
 from triton_xe.plan import BlockPlan
 
@@ -110,7 +110,9 @@ def descriptor_type(kind: xetile.TileType, plan: BlockPlan) -> TensorDescType:
 
 def sink_gathers(function: Operation) -> None:
     """Move gathers to their first use, which keeps few operands in registers at a time."""
-    for block in [b for op in function.walk() for region in op.regions for b in region.blocks]:
+    blocks = dict.fromkeys(load.parent for load in all_of(function, xegpu.LoadNdOp))
+    for block in blocks:
+        assert block is not None
         order = {op: i for i, op in enumerate(block.ops)}
         barriers = [i for op, i in order.items() if orders_memory(op)]
         for op in reversed(order):
@@ -146,7 +148,7 @@ def is_gathered(desc: SSAValue) -> bool:
 
 def same_layout_groups(op: Operation) -> list[list[SSAValue]]:
     """Groups of tiles of registers that must have the same layout."""
-    if isinstance(op, scf.ForOp):
+    if type(op) is scf.ForOp:
         body = op.body.block
         carried = zip(op.iter_args, body.args[1:], last_of(body).operands, op.res, strict=True)
         return [list(group) for group in carried if isinstance(group[0].type, VectorType)]

@@ -33,6 +33,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.dpas import ELEMENT_BITS
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.xegpu.mapping import Spread
+from triton_xe.lowering.rewriting import below
 
 _SAME_LAYOUT = frozenset({
     *Arith.operations, *maths.Math.operations, vector.FMAOp, vector.ExtractOp, vector.InsertOp,
@@ -70,7 +71,7 @@ class Spreads:
         self.lanes = lanes
         self._edges: dict[SSAValue, list[tuple[SSAValue, Fraction]]] = defaultdict(list)
         self._demands: list[_Demand] = []
-        for op in function.walk():
+        for op in below(function):
             self._constrain(op)
         self._places: dict[SSAValue, _Place] = {}
         for demand in self._demands:
