@@ -1,8 +1,8 @@
 """Read a module's text: xDSL's parser, with faster tokens and types, and aliases of locations.
 
 The grammar is that of xDSL and of the ops' own syntax.  Tokens come from one regular expression, a
-type that was read before is taken from a table by its text, and so are whole lines of the most
-common syntax: a kernel reads three times as fast.
+type that was read before is taken from a table by its text, and so is the op of a line that was
+read before, in this module or in one with the same aliases, but for names and locations.
 
 Locations: libtriton prints `loc(#loc7)` on each op and the definitions of these aliases below the
 module; they are read first and end in `op.location`.
@@ -11,11 +11,12 @@ module; they are read first and end in `op.location`.
 from __future__ import annotations
 
 import re
+import threading
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.arith import AddfOp, AddiOp, AndIOp
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
@@ -26,16 +27,15 @@ from xdsl.dialects.builtin import (
     NameLoc,
     StringAttr,
 )
-from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from triton_xe.dialects import context as default_context
-from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp, splat_attr, splat_of_bits
+from triton_xe.dialects.arith_ext import splat_attr, splat_of_bits
 from triton_xe.dialects.text.locations import source_of_location
-from triton_xe.dialects.tt.ops import AddPtrOp, MulhiUIOp, SplatOp
 from triton_xe.errors import UnsupportedError
 
 Kind = MLIRTokenKind
@@ -105,17 +105,11 @@ def _nested(depth: int) -> str:
     return inner
 
 
-_FORM = rf"(?:tensor|!tt\.\w+|!ttg\.\w+)<{_nested(5)}>|(?:i|f|bf)[0-9]+\b|index\b"
-_TYPE = re.compile(_FORM)
-_LINE = re.compile(
-    rf"(%{_SUFFIX}) = (\w+\.\w+) (%{_SUFFIX}(?:, %{_SUFFIX})*+) : ({_FORM})(?:, ({_FORM}))?"
-    rf"(?: (?:->|to) ({_FORM}))?(?: loc\((#loc[0-9]*)\))?[ ]*\n"
-)
-_REGULAR = frozenset(
-    op.assembly_format
-    for op in (AddiOp, AndIOp, AddfOp, ExtSIOp, ExtUIOp, AddPtrOp, SplatOp, MulhiUIOp)
-)
-"""The syntax of most ops: operands, then a type for all or for each, then maybe the result's."""
+_TYPE = re.compile(rf"(?:tensor|!tt\.\w+|!ttg\.\w+)<{_nested(5)}>|(?:i|f|bf)[0-9]+\b|index\b")
+_LINE = re.compile(rf'(?:(%{_SUFFIX}) = )?([a-z_]+\.[^"^\n]*[^"^\n ]) loc\((#loc[0-9]*)\) *\n')
+"""An op of one result or none that is a line, without strings and successors."""
+_USE = re.compile(r"%([\w$.-]+)(?:#([0-9]+))?")
+_ALIAS = re.compile(r"^[#!]\w+ = (?!loc\().*$", re.MULTILINE)
 _DICTIONARY = re.compile(r"\{[^{}\"<>#!]*\}")
 _SPLAT = re.compile(r"<([^\[\"<>]+)>")
 _REFERENCE = re.compile(r"loc\((#loc[0-9]*)\)")
@@ -130,13 +124,64 @@ def _file_line(file: str, line: str, column: str) -> FileLineColLoc:
     return FileLineColLoc(_string(file), IntAttr(int(line)), IntAttr(int(column)))
 
 
+class _Prototype(NamedTuple):
+    """What a line makes an op of, but for its operands and the names in it."""
+
+    op_type: type[Operation]
+    operand_types: list[Attribute]
+    result_types: list[Attribute]
+    properties: dict[str, Attribute]
+    attributes: dict[str, Attribute]
+
+    def made(self, operands: list[SSAValue], location: LocationAttr) -> Operation:
+        op = self.op_type.create(
+            operands=operands, result_types=self.result_types, properties=dict(self.properties),
+            attributes=dict(self.attributes))
+        op.location = location
+        return op
+
+
+MOST_KNOWN = 10_000
+"""Texts that are remembered of modules with the same aliases."""
+
+
+@dataclass
+class _Known:
+    """What texts mean in modules with the same aliases."""
+
+    types: dict[str, TypeAttribute] = field(default_factory=dict)
+    dictionaries: dict[str, dict[str, Attribute]] = field(default_factory=dict)
+    lines: dict[str, _Prototype] = field(default_factory=dict)
+
+    def trimmed(self) -> _Known:
+        for known in (self.types, self.dictionaries, self.lines):
+            if len(known) > MOST_KNOWN:
+                known.clear()
+        return self
+
+
+class _Shared(threading.local):
+    """The context that a thread reads modules with, and what it has learned of them."""
+
+    def __init__(self) -> None:
+        self.context = default_context()
+        self.known = lru_cache(maxsize=64)(self._known)
+
+    @staticmethod
+    def _known(aliases: str) -> _Known:
+        return _Known()
+
+
+_shared = _Shared()
+
+
 class Reader(Parser):
     """xDSL's parser, faster; see the module's docstring."""
 
-    def __init__(self, ctx: Context, text: str, name: str = "<module>") -> None:
-        super().__init__(ctx, "", name)
-        self._types: dict[str, TypeAttribute] = {}
-        self._dictionaries: dict[str, dict[str, Attribute]] = {}
+    def __init__(self, ctx: Context | None, text: str, name: str = "<module>") -> None:
+        super().__init__(ctx or _shared.context, "", name)
+        aliases = "\n".join(_ALIAS.findall(text))
+        self._known = _Known() if ctx else _shared.known(aliases).trimmed()
         self._locations: dict[str, LocationAttr] = {}
         for alias, location in _LOCATION.findall(text):
             self._locations[alias] = self._simple_location(location) or self._other(location, name)
@@ -166,28 +211,37 @@ class Reader(Parser):
         return self._parse_location()
 
     def parse_operation(self) -> Operation:
+        """An op, by the prototype of its line where there is one."""
         match = _LINE.match(self.lexer.input.content, self.pos)
-        return (match and self._regular(match)) or super().parse_operation()
-
-    def _regular(self, match: re.Match[str]) -> Operation | None:
-        """An op of regular syntax, of types and values that were read before; else None."""
-        name, op_name, names, first, second, last, alias = match.groups()
-        op_type: Any = self.ctx.get_optional_op(op_name)
-        if op_type is None or op_type.assembly_format not in _REGULAR:
-            return None
-        operands = [self.ssa_values.get(operand[1:], (None,))[0] for operand in names.split(", ")]
-        types = [self._types.get(first)] * len(operands)
-        if second is not None:
-            types[1:] = [self._types.get(second)]
-        result = self._types.get(last or first)
-        known = result is not None and alias in self._locations
-        if not known or types != [operand and operand.type for operand in operands]:
-            return None
-        op: Operation = op_type.create(operands=operands, result_types=[result])
-        op.location = self._locations[alias]
-        self._register_ssa_definition(name[1:], op.results, self._current_token.span)
+        if match is None:
+            return super().parse_operation()
+        name, line, alias = match.groups()
+        operands = [self._value(*use) for use in _USE.findall(line)]
+        form, location = _USE.sub("%", line), self._locations.get(alias)
+        known = self._known.lines.get(form)
+        if known is None or location is None or (
+            [operand and operand.type for operand in operands] != known.operand_types
+            or len(known.result_types) != bool(name)
+        ):
+            op = super().parse_operation()
+            self._learn(form, op, operands)
+            return op
+        op = known.made(operands, location)  # type: ignore[arg-type]  # None has no known type
+        if name:
+            self._register_ssa_definition(name[1:], op.results, self._current_token.span)
         self._resume_from(match.end())
         return op
+
+    def _value(self, name: str, index: str) -> SSAValue | None:
+        values = self.ssa_values.get(name, ())
+        return values[int(index or 0)] if int(index or 0) < len(values) else None
+
+    def _learn(self, form: str, op: Operation, operands: list[SSAValue | None]) -> None:
+        if op.regions or op.successors or list(op.operands) != operands:
+            return
+        self._known.lines[form] = _Prototype(
+            type(op), [v.type for v in op.operands], [r.type for r in op.results],
+            dict(op.properties), dict(op.attributes))
 
     def parse_optional_type(self) -> TypeAttribute | None:
         content = self.lexer.input.content
@@ -195,24 +249,24 @@ class Reader(Parser):
         if match is None:
             return super().parse_optional_type()
         text = match[0]
-        type_ = self._types.get(text)
+        type_ = self._known.types.get(text)
         if type_ is not None:
             self._resume_from(match.end())
             return type_
         type_ = super().parse_optional_type()
         if type_ is not None and not content[match.end() : self.pos].strip():
-            self._types[text] = type_
+            self._known.types[text] = type_
         return type_
 
     def parse_optional_dictionary_attr_dict(self) -> dict[str, Attribute]:
         match = _DICTIONARY.match(self.lexer.input.content, self.pos)
         if match is None:
             return super().parse_optional_dictionary_attr_dict()
-        if match[0] not in self._dictionaries:
-            self._dictionaries[match[0]] = super().parse_optional_dictionary_attr_dict()
+        if match[0] not in self._known.dictionaries:
+            self._known.dictionaries[match[0]] = super().parse_optional_dictionary_attr_dict()
         else:
             self._resume_from(match.end())
-        return dict(self._dictionaries[match[0]])
+        return dict(self._known.dictionaries[match[0]])
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         """As xDSL's, but a splat's value is kept once, and a float may be given by its bits."""
@@ -277,4 +331,4 @@ class Reader(Parser):
 
 def read_module(text: str, *, name: str = "<module>", ctx: Context | None = None) -> ModuleOp:
     """The module that `text` spells; an UnsupportedError names an unknown op and its line."""
-    return Reader(ctx or default_context(), text, name).parse_module()
+    return Reader(ctx, text, name).parse_module()
