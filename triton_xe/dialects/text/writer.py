@@ -6,15 +6,16 @@
     }
 
 Layouts are named as libtriton names them; `reader.read_module` and libtriton read the text back.
-Each attribute's text is made once, which is where most of the time goes otherwise.
+Each attribute's text is made once in a module, the form of ops that are alike once in a process,
+which is where most of the time goes otherwise.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import (
     CallSiteLoc,
@@ -25,14 +26,77 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     UnknownLoc,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
 from triton_xe.dialects.layouts import LayoutAttr, layout_attr
 from triton_xe.dialects.text.locations import parts_of
 
-_LOCATIONS = (CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc)
+_LOCATIONS = frozenset((CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc))
 _PARENT = re.compile(r"(.*?\bparent = )(#.*>)(.*)", re.DOTALL)
+
+
+class _Form(NamedTuple):
+    """What stands behind the results of an op: text, operands by number, and attributes."""
+
+    parts: tuple[str | int | Attribute, ...]
+    held: tuple[Attribute, ...]
+    """The types that the form is known by: while they live, their ids stay their own."""
+
+
+class _Recorder(Printer):
+    """Takes apart what an op prints."""
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__(stream=StringIO())
+        self.parts: list[str | int | Attribute] = []
+        self.numbers = {value: number for number, value in enumerate(op.operands)}
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if self.parts and isinstance(self.parts[-1], str):
+            self.parts[-1] += text
+        else:
+            self.parts.append(text)
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        self.parts.append(attribute)
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        self.parts.append(self.numbers[value])
+        return ""
+
+    def print_op_attributes(
+        self, attributes: Mapping[str, Attribute], **options: Any
+    ) -> bool:
+        return _print_sorted(super(), attributes, **options)
+
+
+_forms: dict[Hashable, _Form] = {}
+MOST_FORMS = 10_000
+
+
+def _form_of(op: Operation) -> _Form | None:
+    """How an op without regions and successors is written; None where that is not known."""
+    if op.regions or op.successors or type(op).print is Operation.print:
+        return None
+    types = (*(v.type for v in op.operands), *(v.type for v in op.results))
+    key = (type(op), len(op.operands), *map(id, types), *op.properties.items(), None,
+           *op.attributes.items())
+    form = _forms.get(key)
+    if form is None:
+        recorder = _Recorder(op)
+        op.print(recorder)
+        if len(_forms) > MOST_FORMS:
+            _forms.clear()
+        form = _forms[key] = _Form((op.name, *recorder.parts), types)
+    return form
+
+
+def _print_sorted(printer: Any, attributes: Mapping[str, Attribute], **options: Any) -> bool:
+    """Attributes in the order of their names, as MLIR prints them."""
+    if not attributes:
+        return False
+    return bool(printer.print_op_attributes(dict(sorted(attributes.items())), **options))
 
 
 class Writer(Printer):
@@ -53,11 +117,14 @@ class Writer(Printer):
             self.stream.write(text)
 
     def print_attribute(self, attribute: Attribute) -> None:
+        self.print_string(self._text(attribute))
+
+    def _text(self, attribute: Attribute) -> str:
         known = self._texts.get(id(attribute))
         if known is None:
             # the attribute is kept with its text, so that its id stays its own
             known = self._texts[id(attribute)] = (attribute, self._render(attribute))
-        self.print_string(known[1])
+        return known[1]
 
     def print_operation_type(self, op: Operation) -> None:
         """xDSL prints the location here, but an op's own `print` calls this in mid-line."""
@@ -69,16 +136,29 @@ class Writer(Printer):
     def print_op_attributes(
         self, attributes: Mapping[str, Attribute], **options: Any
     ) -> bool:
-        """In the order of their names, as MLIR does."""
-        if not attributes:
-            return False
-        return super().print_op_attributes(dict(sorted(attributes.items())), **options)
+        return _print_sorted(super(), attributes, **options)
+
+    def print_op(self, op: Operation) -> None:
+        form = _form_of(op)
+        if form is None:
+            super().print_op(op)
+            return
+        self._print_results(op)
+        names, operands = self._ssa_values, op.operands
+        text = [
+            part if isinstance(part, str) else
+            f"%{names[operands[part]]}" if isinstance(part, int) else self._text(part)
+            for part in form.parts
+        ]
+        if self.print_debuginfo:
+            text += " ", self._text(op.location)
+        self.print_string("".join(text))
 
     def _render(self, attribute: Attribute) -> str:
+        if type(attribute) in _LOCATIONS:
+            return f"loc({self._location(attribute)})"
         if isinstance(attribute, LayoutAttr):
             return self._layout(attribute)
-        if isinstance(attribute, _LOCATIONS):
-            return f"loc({self._location(attribute)})"
         outer, self.stream = self.stream, StringIO()
         super().print_attribute(attribute)
         text = self.stream.getvalue()
