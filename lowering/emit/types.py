@@ -6,7 +6,9 @@ tensors are i64 addresses, scalar pointers stay pointers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import (
@@ -90,9 +92,42 @@ def bits_of(kind: ir.Type) -> int:
     return {ir.HalfType: 16, ir.FloatType: 32, ir.DoubleType: 64}[type(kind)]
 
 
+class _ByIdentity(dict[tuple[int, int], Any]):
+    """What was made of a type and a number: types are slow to hash, and made things know theirs."""
+
+    def __init__(self, make: Callable[[ir.Type, int], Any]) -> None:
+        self._make = make
+
+    def of(self, kind: ir.Type, number: int) -> Any:
+        found = self.get((id(kind), number))
+        if found is None:
+            if len(self) > MOST_KEPT:
+                self.clear()
+            found = self[id(kind), number] = (self._make(kind, number), kind)
+        return found[0]
+
+
+MOST_KEPT = 10_000
+_vectors = _ByIdentity(ir.VectorType)
+_undefined = _ByIdentity(lambda kind, count: ir.Constant(vector_of(kind, count), ir.Undefined))
+_filled = _ByIdentity(lambda kind, value: ir.Constant(
+    kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value))
+
+
 def vector_of(kind: ir.Type, count: int) -> ir.Type:
     """`<count x kind>`, or the scalar for one element."""
-    return kind if count == 1 else ir.VectorType(kind, count)
+    return kind if count == 1 else _vectors.of(kind, count)
+
+
+def undefined(kind: ir.Type, count: int) -> ir.Constant:
+    """Elements that are not defined yet."""
+    return _undefined.of(kind, count)
+
+
+@cache
+def number(value: int) -> ir.Constant:
+    """An index that is known."""
+    return I32(value)
 
 
 def scalar_of(kind: ir.Type) -> ir.Type:
@@ -102,11 +137,12 @@ def scalar_of(kind: ir.Type) -> ir.Type:
 
 def shaped(like: ir.Type, kind: ir.Type) -> ir.Type:
     """`kind` with as many elements as `like`."""
-    return ir.VectorType(kind, like.count) if isinstance(like, ir.VectorType) else kind
+    return vector_of(kind, like.count) if isinstance(like, ir.VectorType) else kind
 
 
 def filled(kind: ir.Type, value: int | float) -> ir.Constant:
     """A constant with the same value in every element."""
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [value] * kind.count)
-    return ir.Constant(kind, value)
+    if type(value) is int:
+        return _filled.of(kind, value)
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+

@@ -15,7 +15,15 @@ from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import Family, Intrinsic, opencl
 from triton_xe.lowering.allocate_slm import Region, SlmPlan
 from triton_xe.lowering.emit.source_locations import LocatedBuilder
-from triton_xe.lowering.emit.types import I32, I64, POINTER, PRIVATE_POINTER, vector_of
+from triton_xe.lowering.emit.types import (
+    I32,
+    I64,
+    POINTER,
+    PRIVATE_POINTER,
+    number,
+    undefined,
+    vector_of,
+)
 
 
 @dataclass
@@ -121,7 +129,7 @@ class Writer:
             return ir.Constant(kind, [scalar.constant] * count)
 
         def make() -> ir.Value:
-            one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, I32(0))
+            one = self.b.insert_element(undefined(scalar.type, count), scalar, number(0))
             return self.shuffle(one, one, [0] * count)
 
         return self.remember(("splat", scalar, count), make)
@@ -134,9 +142,9 @@ class Writer:
         """A vector of the given scalars."""
         if len(scalars) == 1:
             return scalars[0]
-        value: ir.Value = ir.Constant(vector_of(kind, len(scalars)), ir.Undefined)
+        value: ir.Value = undefined(kind, len(scalars))
         for i, scalar in enumerate(scalars):
-            value = self.b.insert_element(value, scalar, I32(i))
+            value = self.b.insert_element(value, scalar, number(i))
         return value
 
     def call(

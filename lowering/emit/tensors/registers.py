@@ -13,7 +13,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.types import number
 from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
@@ -101,7 +101,7 @@ class Registers:
         return em.remember(
             (self, "register", index),
             lambda: em.b.extract_element(
-                self.chunk(em, index // self.width), I32(index % self.width)
+                self.chunk(em, index // self.width), number(index % self.width)
             ),
         )
 
@@ -207,7 +207,7 @@ def concatenated(em: Writer, pieces: list[ir.Value]) -> ir.Value:
             pieces = [em.shuffle(a, b, list(range(2 * count)))
                       for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
         else:
-            flat = [em.b.extract_element(p, I32(i)) for p in pieces for i in range(p.type.count)
+            flat = [em.b.extract_element(p, number(i)) for p in pieces for i in range(p.type.count)
                     ] if isinstance(pieces[0].type, ir.VectorType) else pieces
             pieces = [em.pack(flat[0].type, flat)]
     return pieces[0]
