@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from triton_xe.dialects.text.reader import read_module
+from triton_xe.dialects.text.reader import read_verified_module
 
 
 def import_ttgir(text: str) -> ModuleOp:
@@ -12,6 +12,4 @@ def import_ttgir(text: str) -> ModuleOp:
 
     Raises UnsupportedError for an operation that is not known here.
     """
-    module = read_module(text, name="ttgir")
-    module.verify()
-    return module
+    return read_verified_module(text, name="ttgir")

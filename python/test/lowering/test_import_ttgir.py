@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from xdsl.dialects.builtin import TensorType
+from xdsl.utils.exceptions import VerifyException
 
 from python.test.lowering import ttgir_kernels
 from python.test.lowering.ttgir_helper import make_ttgir, reread_by_libtriton
@@ -183,3 +184,26 @@ def test_a_long_module_is_read_in_time_that_grows_with_its_length():
     body = "".join(line.format(n + 1, n, n) for n in range(2000))
     module = read_module(layout + body + "    tt.return\n  }\n}\n" + rest[rest.index("#loc1 =") :])
     assert sum(op.name == "arith.addi" for op in module.walk()) == 2000
+
+
+KNOWN = """module {{
+  tt.func public @f(%n: i32) {{
+    %0 = arith.addi %n, %n : i32 loc(#loc)
+{}  }}
+}}
+#loc = loc(unknown)
+"""
+
+
+def test_lines_that_are_known_are_verified_in_their_place():
+    """The first module teaches the line, the second is made of it."""
+    for _ in range(2):
+        assert op_named(import_ttgir(KNOWN.format("    tt.return loc(#loc)\n")), "arith.addi")
+    with pytest.raises(VerifyException, match="not a terminator"):
+        import_ttgir(KNOWN.format(""))
+
+
+def test_a_known_line_of_values_of_another_type_is_read_anew():
+    import_ttgir(KNOWN.format("    tt.return loc(#loc)\n"))
+    with pytest.raises(Exception, match="i32"):
+        import_ttgir(KNOWN.replace("%n: i32", "%n: i64").format("    tt.return loc(#loc)\n"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from xdsl.context import Context
@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.parser import Parser
+from xdsl.traits import HasParent
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
@@ -132,6 +133,8 @@ class _Prototype(NamedTuple):
     result_types: list[Attribute]
     properties: dict[str, Attribute]
     attributes: dict[str, Attribute]
+    is_verified: bool = False
+    """An op of it was verified, by what every op of it has."""
 
     def made(self, operands: list[SSAValue], location: LocationAttr) -> Operation:
         op = self.op_type.create(
@@ -139,6 +142,12 @@ class _Prototype(NamedTuple):
             attributes=dict(self.attributes))
         op.location = location
         return op
+
+
+@cache
+def _verifies_alone(kind: type[Operation]) -> bool:
+    """Whether operations of a kind are right or wrong wherever they stand."""
+    return kind.dialect_name() in ("arith", "math", "tt", "ttg") and not kind.has_trait(HasParent)
 
 
 MOST_KNOWN = 10_000
@@ -182,6 +191,8 @@ class Reader(Parser):
         super().__init__(ctx or _shared.context, "", name)
         aliases = "\n".join(_ALIAS.findall(text))
         self._known = _Known() if ctx else _shared.known(aliases).trimmed()
+        self._learned: dict[str, _Prototype] = {}
+        self._trusted: set[Operation] = set()
         self._locations: dict[str, LocationAttr] = {}
         for alias, location in _LOCATION.findall(text):
             self._locations[alias] = self._simple_location(location) or self._other(location, name)
@@ -227,6 +238,8 @@ class Reader(Parser):
             self._learn(form, op, operands)
             return op
         op = known.made(operands, location)  # type: ignore[arg-type]  # None has no known type
+        if known.is_verified:
+            self._trusted.add(op)
         if name:
             self._register_ssa_definition(name[1:], op.results, self._current_token.span)
         self._resume_from(match.end())
@@ -239,9 +252,28 @@ class Reader(Parser):
     def _learn(self, form: str, op: Operation, operands: list[SSAValue | None]) -> None:
         if op.regions or op.successors or list(op.operands) != operands:
             return
-        self._known.lines[form] = _Prototype(
+        self._learned[form] = self._known.lines[form] = _Prototype(
             type(op), [v.type for v in op.operands], [r.type for r in op.results],
             dict(op.properties), dict(op.attributes))
+
+    def parse_verified_module(self) -> ModuleOp:
+        """The module, verified; of ops whose prototype was, only their places in blocks."""
+        module = self.parse_module()
+        self._verify(module)
+        for form, prototype in self._learned.items():
+            if _verifies_alone(prototype.op_type):
+                self._known.lines[form] = prototype._replace(is_verified=True)
+        return module
+
+    def _verify(self, op: Operation) -> None:
+        op.verify(verify_nested_ops=False)
+        for region in op.regions:
+            for block in region.blocks:
+                if block.last_op is None:
+                    block.verify()
+                for inner in block.ops:
+                    if inner not in self._trusted or inner is block.last_op:
+                        self._verify(inner)
 
     def parse_optional_type(self) -> TypeAttribute | None:
         content = self.lexer.input.content
@@ -332,3 +364,8 @@ class Reader(Parser):
 def read_module(text: str, *, name: str = "<module>", ctx: Context | None = None) -> ModuleOp:
     """The module that `text` spells; an UnsupportedError names an unknown op and its line."""
     return Reader(ctx, text, name).parse_module()
+
+
+def read_verified_module(text: str, *, name: str = "<module>") -> ModuleOp:
+    """The same, verified."""
+    return Reader(None, text, name).parse_verified_module()
