@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.model.work import Issue
-from triton_xe.runtime.estimate.program import ACCESSES, MESSAGES
+from triton_xe.runtime.estimate.sites import ACCESSES, MESSAGES
 from triton_xe.runtime.simulator.ir import Block, Instruction
 
 _FLOAT = frozenset(

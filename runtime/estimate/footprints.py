@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triton_xe.intrinsics import Family, find
-from triton_xe.runtime.estimate.numbers import Known, Numbers
-from triton_xe.runtime.estimate.program import SLM_SPACE
-from triton_xe.runtime.estimate.walk import Message
+from triton_xe.intrinsics import Family
+from triton_xe.runtime.estimate.numbers import Known, Numbers, Sum, full, plain, terms_of
+from triton_xe.runtime.estimate.walk import Mask, Message, Walk
 
 LINE = 64
-LANES = 16
 COUNTED = 6
 """Work-groups whose cache lines are counted, none of them at an end of the grid."""
 MOST = 1 << 60
 TOGETHER = 64
 """Accesses of one kind that are looked at together."""
-Block = tuple[Numbers, Numbers, Numbers, Numbers]
+_AXES = (0, 3, 4)
+"""Of accesses that are looked at together: all but work-group and subgroup."""
 
 
 @dataclass
@@ -47,21 +47,22 @@ class Surface:
         """The part of a hull that is touched, in whole lines."""
         sides = np.diff(self.bounds, axis=1)
         area = (sides[:, 0] * sides[:, 2]).astype(float)
-        lines = sum(_count(found) / len(found[0]) * rounds for rounds, found in self.lines.items())
+        lines = sum(_different(np.concatenate(found, 1)).mean() * rounds
+                    for rounds, found in self.lines.items())
         parts = ((self.moved, area.mean()), (lines * LINE, area[counted].mean()))
         dense = sum(float(some / all_) for some, all_ in parts if all_)
         return min(1.0, dense) if area.any() else 1.0
 
-    def widen(self, block: Block, mask: NDArray[np.bool_]) -> None:
-        """Take in a block of each subgroup of `mask`."""
+    def widen(self, block: Sequence[Numbers], mask: Mask, pitch: int) -> None:
+        """Take in a block of each subgroup of `mask`, or of each work-group."""
+        if self.pitch != pitch:
+            self.hulls, self.pitch = flat(self.hulls, self.pitch), 0
+            block = flat(block, pitch)
         everywhere = mask.all()
         for k, values in enumerate(block):
             wider, none = (np.maximum, -MOST) if k % 2 else (np.minimum, MOST)
-            one = values[..., 0, 0]
-            if not everywhere:
-                one = np.where(mask, one, none)
-            axes = (0, 2) if one.ndim == 3 else 1
-            wider(self.hulls[k], wider.reduce(one, axes), out=self.hulls[k])
+            one = values if everywhere else np.where(mask, values, none)
+            wider(self.hulls[k], wider.reduce(one, 1), out=self.hulls[k])
 
 
 @dataclass
@@ -73,6 +74,9 @@ class Footprints:
     """
 
     groups: int
+    lanes: int
+    pointers: list[int]
+    """Addresses among the arguments, in order."""
     counted: Numbers
     """Work-groups whose cache lines are counted."""
     l1: float = 0
@@ -81,174 +85,213 @@ class Footprints:
     reads: dict[int | str, Surface] = field(default_factory=dict)
     writes: dict[int | str, Surface] = field(default_factory=dict)
 
+    def argument(self, address: Numbers | Sum) -> int:
+        """The argument whose memory it is: the last one before it."""
+        first = sum(term.item(0) for term in terms_of(address))
+        return max(0, bisect_right(self.pointers, first) - 1)
 
-def footprints_of(
-    messages: Sequence[Message], pointers: Sequence[int], groups: int, counted: int = COUNTED
-) -> Footprints:
-    """Sort messages by level and argument; `pointers` are the addresses among the arguments."""
+    def surface(self, which: int, reads: bool, pitch: int) -> Surface:
+        into = self.reads if reads else self.writes
+        if which not in into:
+            into[which] = Surface(pitch, np.tile(np.array([[MOST], [-MOST]] * 2), self.groups))
+        return into[which]
+
+
+def footprints_of(walk: Walk, counted: int = COUNTED) -> Footprints:
+    """Sort the messages of a walk by level and argument."""
+    groups = len(walk.groups)
     inside = np.linspace(0, groups - 1, counted + 2)[1:-1]
-    found = Footprints(groups, np.unique(inside.astype(np.int64)))
-    ordered = np.array(sorted(pointers) or [0], np.int64)
-    alike: defaultdict[Any, list[tuple[Message, Access]]] = defaultdict(list)
-    shared: defaultdict[tuple[int, int], list[Message]] = defaultdict(list)
-    for message in messages:
-        if find(message.instruction.callee).family is Family.BLOCK_2D:
-            _block(found, message, ordered)
-            continue
-        access = _access(message)
-        if access.space == SLM_SPACE:
-            shared[id(message.mask), id(message.rounds)].append(message)
-        elif access.address is None:
-            total = moved(message)[1] if len(found.counted) else 0.0
-            found.l1 += total
-            _nowhere(found, message, total)
-        else:
-            alike[_kind(message, access, ordered)].append((message, access))
-    for together in shared.values():
-        found.slm += _moved_by_lanes(together)
-    for accesses in alike.values():
-        for k in range(0, len(accesses), TOGETHER):
-            _lanes(found, accesses[k : k + TOGETHER], ordered)
+    pointers = [int(v) for (_, t), v in zip(walk.program.function.parameters, walk.arguments,
+                                            strict=True) if t.kind == "ptr"]
+    found = Footprints(groups, walk.lanes, sorted(pointers) or [0],
+                       np.unique(inside.astype(np.int64)))
+    alike: defaultdict[Any, list[Message]] = defaultdict(list)
+    for message in walk.messages:
+        alike[_kind(found, message)].append(message)
+    for (look, *_), messages in alike.items():
+        for k in range(0, len(messages), TOGETHER):
+            look(found, messages[k : k + TOGETHER])
     return found
 
 
-def moved(message: Message) -> tuple[str, float]:
+def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
+    """How a message is to be looked at, and what is equal in those that are so together."""
+    often = (id(m.mask), id(m.rounds))
+    if m.site.family is Family.BLOCK_2D:
+        if m.payload is None or m.key is not None:
+            return _block, id(m)
+        return _block, *often, id(m.payload), m.site.reads, m.site.ahead, m.site.block
+    if m.site.is_shared:
+        return _shared, *often
+    address, active = m.arguments[m.site.at], _active(m)
+    if address is None:
+        return _nowhere, id(m)
+    return (_lanes, *often, found.argument(address), m.site.reads, m.site.updates,
+            m.site.size(found.lanes), tuple(t.shape for t in terms_of(address)),
+            None if active is None else active.shape)
+
+
+def moved(message: Message, lanes: int) -> tuple[str, float]:
     """Bytes of all executions of a message, and where: `l1`, `slm`, or only `l2`, ahead of time."""
-    family = find(message.instruction.callee).family
-    if family is Family.BLOCK_2D:
-        ahead = "Prefetch" in message.instruction.callee
-        return "l2" if ahead else "l1", _block_bytes(message)
-    return "slm" if _access(message).space == SLM_SPACE else "l1", _moved_by_lanes([message])
+    if message.site.family is Family.BLOCK_2D:
+        return "l2" if message.site.ahead else "l1", _block_bytes([message])
+    return "slm" if message.site.is_shared else "l1", _lane_bytes([message], lanes)
 
 
-def _moved_by_lanes(messages: Sequence[Message]) -> float:
+def _executed(message: Message) -> float:
+    return float((message.mask * message.rounds).sum())
+
+
+def _active(message: Message) -> Numbers | None:
+    """Whether each lane takes part; nothing where all do."""
+    if message.site.masked is None:
+        return None
+    active = plain(message.arguments[message.site.masked])
+    return None if active is None or (active.size == 1 and active.any()) else active
+
+
+def _lane_bytes(messages: Sequence[Message], lanes: int) -> float:
     """Bytes of all executions of messages that the same subgroups execute as often."""
-    accesses = [_access(message) for message in messages]
-    each = sum(access.lanes * access.size for access in accesses)
-    return float((messages[0].mask * messages[0].rounds * each).sum())
+    total: NDArray[np.float64] | float = 0.0
+    for m in messages:
+        address, active = m.arguments[m.site.at], _active(m)
+        count: NDArray[np.float64] | float = lanes if address is None else address.shape[2]
+        if active is not None:
+            count = (active != 0).any(3).mean(2) * count
+        total = total + count * m.site.size(lanes)
+    return float((messages[0].mask * messages[0].rounds * total).sum())
+
+
+def _shared(found: Footprints, messages: Sequence[Message]) -> None:
+    found.slm += _lane_bytes(messages, found.lanes)
 
 
 # -- 2D blocks ------------------------------------------------------------------------------------
 
 
-def _block(found: Footprints, message: Message, pointers: Numbers) -> None:
-    named = _named(message)
-    surface = message.payload or named
-    level, total = moved(message) if len(found.counted) else ("", 0.0)
-    found.l1 += total if level == "l1" else 0.0
-    base, pitch, x, y = (surface[n] for n in ("base", "pitch", "x", "y"))
+def _block(found: Footprints, messages: Sequence[Message]) -> None:
+    """Take in blocks of one shape and payload."""
+    message, total = messages[0], 0.0
+    if len(found.counted):
+        total = _block_bytes(messages)
+        found.l1 += 0.0 if message.site.ahead else total
+    offsets = [_offset(m) for m in messages]
+    surface = message.payload or _named(message)
+    base, pitch, x, y = (plain(surface[n]) for n in ("base", "pitch", "x", "y"))
     if base is None or pitch is None or x is None or y is None:
-        _nowhere(found, message, total)
+        _nowhere(found, messages, total)
         return
-    if message.payload is not None:
-        x, y = x + _or_zero(named["x"]), y + _or_zero(named["y"])
-    element = _one(named["bits"]) // 8
-    width = element * _one(named["blocks"]) * _one(named["tile_width"])
+    element, width, height = message.site.block
     row_bytes = int(pitch.max()) + 1
-    which, start = _argument(base, pointers)
-    row, first = start // row_bytes + y, start % row_bytes + x * element
-    touched = _surface(found, which, message, row_bytes)
-    _widen(touched, (first, first + width, row, row + _one(named["tile_height"])), row_bytes,
-           message.mask)
-    if level == "l1":
-        touched.moved += total / found.groups * _different(
+    which = found.argument(base)
+    start = base - found.pointers[which]
+    row, first = (v[..., 0, 0] for v in (start // row_bytes + y, start % row_bytes + x * element))
+    (left, right), (low, high) = ((min(o), max(o)) for o in zip(*offsets, strict=True))
+    touched = found.surface(which, message.site.reads, row_bytes)
+    touched.widen((first + left * element, first + right * element + width, row + low,
+                   row + high + height), message.mask, row_bytes)
+    if total and not message.site.ahead:
+        touched.moved += total / found.groups * _own(
             row * row_bytes + first, message.mask, found.counted)
 
 
-def _different(origins: Numbers, mask: NDArray[np.bool_], counted: Numbers) -> float:
+def _named(message: Message) -> dict[str, Known]:
+    return dict(zip(message.site.names, message.arguments, strict=False))
+
+
+def _offset(message: Message) -> tuple[int, int]:
+    """Of a message with a payload: elements to the right of it, and rows below."""
+    if message.payload is None:
+        return 0, 0
+    x, y = (plain(message.arguments[message.site.names.index(name)]) for name in ("x", "y"))
+    return 0 if x is None else x.item(0), 0 if y is None else y.item(0)
+
+
+def _own(origins: Numbers, mask: Mask, counted: Numbers) -> float:
     """The part of the subgroups' blocks that no other subgroup of their work-group has."""
     here = mask[counted]
-    at = np.broadcast_to(origins[..., 0, 0], mask.shape)[counted]
-    return _count([np.where(here, at, -1)]) / max(1, int(here.sum()))
+    at = np.broadcast_to(origins, mask.shape)[counted]
+    return float(_different(np.where(here, at, -1)).mean() * len(counted) / max(1, here.sum()))
 
 
-def _block_bytes(message: Message) -> float:
-    """Of a 2D message, in all its executions."""
-    named = _named(message)
-    each = _one(named["bits"]) // 8
-    for side in ("blocks", "tile_width", "tile_height"):
-        each *= _one(named[side])
-    return float((message.mask * message.rounds).sum()) * each
+def _block_bytes(messages: Sequence[Message]) -> float:
+    """Of 2D messages of one shape, in all their executions."""
+    _, width, height = messages[0].site.block
+    return _executed(messages[0]) * width * height * len(messages)
 
 
 # -- lanes ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Access:
-    """Of each lane: address, bytes, and whether it takes part (None: all do)."""
-
-    address: Known
-    size: int
-    space: int
-    active: Known
-
-    @property
-    def lanes(self) -> NDArray[np.float64] | float:
-        """Lanes that move something, of each subgroup."""
-        count = LANES if self.address is None else self.address.shape[2]
-        if self.active is None:
-            return float(count)
-        return (self.active != 0).any(3).mean(2) * count
-
-
-def _access(message: Message) -> Access:
-    i = message.instruction
-    family = find(i.callee).family
-    names = {"load": ["pointer"], "store": ["value", "pointer"]}.get(i.opcode, ["pointer", "value"])
-    if family is Family.HELPER:
-        names = ["pointer", *["value"] * (len(i.operands) - 2), "mask"]
-    elif i.opcode == "call":
-        names = [p.name for p in find(i.callee).parameters]
-    at = names.index("pointer")
-    value = i.type if i.result else i.operands[names.index("value")].type
-    active = message.arguments[names.index("mask")] if "mask" in names else None
-    size = value.size * (LANES if family is Family.BLOCK_1D else 1)
-    return Access(message.arguments[at], size, i.operands[at].type.space, active)
-
-
-def _kind(message: Message, access: Access, pointers: Numbers) -> tuple[Any, ...]:
-    """What is equal in accesses that are looked at together."""
-    i, address, active = message.instruction, access.address, access.active
-    assert address is not None
-    return (_argument(address, pointers)[0], bool(i.result), find(i.callee).family, i.opcode,
-            access.size, id(message.mask), id(message.rounds), address.shape,
-            None if active is None else active.shape)
-
-
-def _lanes(found: Footprints, alike: Sequence[tuple[Message, Access]], pointers: Numbers) -> None:
+def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
     """Take in accesses of one kind; their first axis counts them."""
-    message, access = alike[0]
-    addresses, masks = zip(*((a.address, a.active) for _, a in alike), strict=True)
-    which, start = _argument(np.stack(addresses), pointers)
-    active = None if access.active is None else np.stack(masks)
-    low = high = start
+    message, size = messages[0], messages[0].site.size(found.lanes)
+    which = found.argument(_address(message))
+    terms = [*_stacked(messages), np.full((1, 1, 1, 1, 1), -found.pointers[which])]
+    masks = [active for m in messages if (active := _active(m)) is not None]
+    active = np.stack(masks) != 0 if masks else None
     mask = message.mask
-    if active is not None:
-        low, high = (np.where(active, start, none) for none in (MOST, -MOST))
-        mask = mask & active.any((-2, -1))
-    if low.shape[-2:] != (1, 1):
-        low, high = low.min((-2, -1), keepdims=True), high.max((-2, -1), keepdims=True)
-    low, high = low // LINE * LINE, -(-(high + access.size) // LINE) * LINE
-    surfaces = _surfaces(found, which, message)
+    if active is None:
+        low, high = (_least(terms, end) for end in (np.min, np.max))
+    else:
+        start = _total(terms)
+        low, high = (end(np.where(active, start, none), _AXES)
+                     for end, none in ((np.min, MOST), (np.max, -MOST)))
+        mask = mask & active.any(_AXES)
+    block = low // LINE * LINE, -(-(high + size) // LINE) * LINE, _ZERO, _ZERO + 1
+    surfaces = [found.surface(which, message.site.reads, 0)]
+    if message.site.updates:
+        written = found.writes.setdefault(which, surfaces[0])
+        surfaces += [written] if written is not surfaces[0] else []
     for surface in surfaces:
-        _widen(surface, (low, high, _ZERO, _ZERO + 1), 0, mask)
+        surface.widen(block, mask, 0)
     if len(found.counted):
-        lines = _lines(found, message, start, active)
+        lines = _lines(found, message, terms, active)
         surfaces[0].lines[_rounds(found, message)].append(
             lines.swapaxes(0, 1).reshape(lines.shape[1], -1))
-        each = (message.mask * message.rounds).sum()
-        rows = lines.reshape(len(lines) * lines[0, ..., 0].size, -1)
-        scattered = _different_lines(rows).reshape(len(lines), -1).mean(1) - 1
-        total = np.array([moved(m)[1] for m, _ in alike])
-        found.l1 += float(np.maximum(total, scattered * LINE * each).sum())
+        scattered = _different(lines).reshape(len(lines), -1).mean(1) - 1
+        count = _address(message).shape[2] * (1.0 if active is None else active.any(4).mean(3))
+        total = (message.mask * message.rounds * count * np.ones(len(messages))[:, None, None]
+                 ).sum((1, 2)) * size
+        found.l1 += float(np.maximum(total, scattered * LINE * _executed(message)).sum())
 
 
-def _lines(found: Footprints, message: Message, start: Numbers, active: Known) -> Numbers:
+def _address(message: Message) -> Numbers | Sum:
+    address = message.arguments[message.site.at]
+    assert address is not None
+    return address
+
+
+def _stacked(messages: Sequence[Message]) -> list[Numbers]:
+    """Terms of addresses, with an axis for the messages where they differ."""
+    alike = zip(*(terms_of(_address(m)) for m in messages), strict=True)
+    return [terms[0][None] if all(t is terms[0] for t in terms) else np.stack(terms)
+            for terms in alike]
+
+
+def _total(terms: Sequence[Numbers]) -> Numbers:
+    return full(Sum(tuple(terms), 0, 0))
+
+
+def _least(terms: Sequence[Numbers], end: Callable[..., Numbers]) -> Numbers:
+    """The least or largest sum of each subgroup: that of each term where none shares an axis."""
+    apart = all(sum(t.shape[axis] > 1 for t in terms) < 2 for axis in (3, 4))
+    each = [end(t, (3, 4), keepdims=True) for t in (terms if apart else [_total(terms)])]
+    own, common = ([t for t in each if (len(t) > 1) == here] for here in (True, False))
+    return _total([end(_total(part), _AXES) for part in (own, common) if part])
+
+
+def _lines(
+    found: Footprints, message: Message, terms: Sequence[Numbers], active: Numbers | None
+) -> Numbers:
     """Cache lines of each subgroup of the work-groups that are counted; -1 is none."""
-    taken = message.mask[..., None, None] & (True if active is None else active != 0)
+    def some(values: NDArray[Any]) -> NDArray[Any]:
+        return values[:, found.counted] if values.shape[1] > 1 else values
+
+    start = _total([some(term) for term in terms])
+    taken = some(message.mask[None, ..., None, None]) & (True if active is None else some(active))
     shape = np.broadcast_shapes(taken.shape, start.shape)
-    here, line = (np.broadcast_to(v, shape)[:, found.counted] for v in (taken, start // LINE))
+    here, line = (np.broadcast_to(v, shape) for v in (taken, start // LINE))
     last = np.where(here, line, -1).max((-2, -1))
     first = np.where(here, line, last[..., None, None]).min((-2, -1))
     if (last <= first + 1).all():
@@ -262,73 +305,41 @@ def _rounds(found: Footprints, message: Message) -> int:
     return round(float(rounds.mean())) if rounds.size else 0
 
 
-def _count(found: Sequence[Numbers]) -> int:
-    """Different numbers of the rows, but for -1."""
-    return int(_different_lines(np.concatenate(found, 1)).sum())
-
-
-def _different_lines(rows: Numbers) -> Numbers:
+def _different(rows: Numbers) -> Numbers:
     """How many different numbers each row has, but for -1."""
-    return np.count_nonzero(np.diff(np.sort(rows), axis=1, prepend=-1), axis=1)
+    if rows.shape[-1] == 2:
+        first, last = rows[..., 0], rows[..., 1]
+        return (first >= 0) * 1 + ((last != first) & (last >= 0))
+    ordered = np.sort(rows)
+    return np.count_nonzero(ordered[..., 1:] != ordered[..., :-1], -1) + (ordered[..., 0] >= 0)
 
 
 # -- both -----------------------------------------------------------------------------------------
 
-_ZERO = np.zeros((1, 1, 1, 1), np.int64)
+_ZERO = np.zeros((1, 1), np.int64)
 
 
-def _argument(address: Numbers, pointers: Numbers) -> tuple[int, Numbers]:
-    """The argument whose memory it is: the last one before it; and the distance from it."""
-    k = max(0, int(np.searchsorted(pointers, address.flat[0], "right")) - 1)
-    return k, address - pointers[k]
-
-
-def _nowhere(found: Footprints, message: Message, total: float) -> None:
+def _nowhere(found: Footprints, messages: Sequence[Message], total: float = -1) -> None:
     """Note an access whose place is not known: subgroups with equal keys go to the same place."""
+    (message,), site = messages, messages[0].site
+    if total < 0:
+        total = _lane_bytes(messages, found.lanes) if len(found.counted) else 0.0
+        found.l1 += total
     found.unknown += total
-    i = message.instruction
-    if "Prefetch" in i.callee:
+    if site.ahead:
         return
     key = np.broadcast_to(0 if message.key is None else message.key, message.mask.shape)
-    into = found.reads if i.result else found.writes
-    surface = into.get(f"{i.callee} {id(i)}")
+    into = found.reads if site.reads else found.writes
+    name = f"{site.instruction.callee} {id(site)}"
+    surface = into.get(name)
     if surface is None:
         _, place = np.unique(key[:, 0], return_inverse=True)
         hulls = np.stack([place, place + 1, place * 0, place * 0 + 1])
-        surface = into[f"{i.callee} {id(i)}"] = Surface(0, hulls)
+        surface = into[name] = Surface(0, hulls)
     if len(found.counted):
         _, number = np.unique(key, return_inverse=True)
-        surface.moved += total / found.groups * _different(
-            number.reshape(*key.shape, 1, 1), message.mask, found.counted)
-
-
-def _surfaces(found: Footprints, which: int, message: Message) -> list[Surface]:
-    """The one that is read, or written; atomics do both."""
-    both = [_surface(found, which, message, 0)]
-    if find(message.instruction.callee).family is Family.HELPER or (
-            message.instruction.opcode in ("atomicrmw", "cmpxchg")):
-        written = found.writes.setdefault(which, both[0])
-        return both if written is both[0] else [*both, written]
-    return both
-
-
-def _surface(found: Footprints, which: int, message: Message, pitch: int) -> Surface:
-    reads = message.instruction.result or "Prefetch" in message.instruction.callee
-    into = found.reads if reads else found.writes
-    if which not in into:
-        into[which] = _empty(found, pitch)
-    return into[which]
-
-
-def _empty(found: Footprints, pitch: int) -> Surface:
-    return Surface(pitch, np.tile(np.array([[MOST], [-MOST]] * 2), found.groups))
-
-
-def _widen(surface: Surface, block: Block, pitch: int, mask: NDArray[np.bool_]) -> None:
-    if surface.pitch != pitch:
-        surface.hulls, surface.pitch = flat(surface.hulls, surface.pitch), 0
-        block = flat(block, pitch)
-    surface.widen(block, mask)
+        surface.moved += total / found.groups * _own(
+            number.reshape(key.shape), message.mask, found.counted)
 
 
 def flat(block: Any, pitch: int) -> Any:
@@ -340,16 +351,3 @@ def flat(block: Any, pitch: int) -> Any:
     high = np.where(x0 < x1, (y1 - 1) * pitch + x1, -MOST)
     parts = (low, high, low * 0, low * 0 + 1)
     return np.stack(parts) if isinstance(block, np.ndarray) else parts
-
-
-def _named(message: Message) -> dict[str, Known]:
-    parameters = find(message.instruction.callee).parameters
-    return dict(zip((p.name for p in parameters), message.arguments, strict=False))
-
-
-def _one(value: Known) -> int:
-    return 1 if value is None else int(value.flat[0])
-
-
-def _or_zero(value: Known) -> Numbers | int:
-    return 0 if value is None else value

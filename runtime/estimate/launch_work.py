@@ -13,7 +13,7 @@ from triton_xe.hardware.residency import groups_held
 from triton_xe.model.traffic import groups_to_know
 from triton_xe.model.work import Blocks, Issue, Work
 from triton_xe.runtime.estimate.costs import issue_of
-from triton_xe.runtime.estimate.footprints import Footprints, Surface, flat, footprints_of
+from triton_xe.runtime.estimate.footprints import Surface, flat, footprints_of
 from triton_xe.runtime.estimate.numbers import Numbers
 from triton_xe.runtime.estimate.program import Program
 from triton_xe.runtime.estimate.walk import Walk
@@ -77,11 +77,11 @@ def work_of(kernel: Kernel, walk: Walk) -> tuple[Work, bool]:
     """What the sampled work-groups do, stretched over the grid; and whether all of it is known."""
     total = math.prod(walk.grid)
     numbers = groups_to_know(total, kernel.resident)
-    found = _footprints(walk)
+    found = footprints_of(walk)
     first, led = walk, found
     if len(numbers) > len(walk.groups):
         first = replace(walk, groups=numbers, leads=True).run()
-        led = _footprints(first, counted=0)
+        led = footprints_of(first, counted=0)
     at = np.searchsorted(numbers, walk.groups)
     reads, writes = (_whole(sampled, whole, at, len(numbers), found.counted)
                      for sampled, whole in ((found.reads, led.reads), (found.writes, led.writes)))
@@ -95,15 +95,6 @@ def work_of(kernel: Kernel, walk: Walk) -> tuple[Work, bool]:
         numbers=None if len(numbers) == total else numbers,
     )
     return work, not walk.guessed and not found.unknown
-
-
-def _footprints(walk: Walk, **options: int) -> Footprints:
-    pointers = [
-        int(value)
-        for (_, t), value in zip(walk.program.function.parameters, walk.arguments, strict=True)
-        if t.kind == "ptr"
-    ]
-    return footprints_of(walk.messages, pointers, len(walk.groups), **options)
 
 
 def _runs(walk: Walk, first: Walk, at: Numbers) -> dict[str, float]:

@@ -49,9 +49,9 @@ def line_costs(
                 found[place].given[PIPES[pipe]] += total
                 found[place].messages += total if pipe == "messages" else 0
     for message in walk.messages:
-        i = message.instruction
+        i = message.site.instruction
         place = module.source_line(i.line, i.debug)
-        level, nbytes = moved(message)
+        level, nbytes = moved(message, kernel.lanes)
         if place is not None:
             found[place].bytes += nbytes * stretch
             for each in LEVELS.get(level, ()):

@@ -1,12 +1,15 @@
 """Integers of a sample of work-items as arrays: (groups, subgroups, lanes, elements of a vector).
 
-An axis of length 1 stands for one value; None is a number that nobody knows.
+An axis of length 1 stands for one value; None is a number that nobody knows.  What is only added
+and multiplied stays a sum of small arrays, one for each set of axes.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,169 @@ from numpy.typing import NDArray
 from triton_xe.runtime.simulator.ir import Operand, Type
 
 Numbers = NDArray[np.int64]
-Known = Numbers | None
+_NARROW = {8: np.int8, 16: np.int16, 32: np.int32}
+_NOTHING = np.zeros((1, 1, 1, 1), np.int64)
+_MINUS = np.full((1, 1, 1, 1), -1, np.int64)
+SMALL = 1024
+"""Numbers that are not worth to be kept apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """The sum of terms over different axes, between `low` and `high`."""
+
+    terms: tuple[Numbers, ...]
+    low: int
+    high: int
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return np.broadcast_shapes(*(t.shape for t in self.terms))
+
+    def fits(self, bits: int) -> bool:
+        """Whether no number overflows a signed integer of so many bits."""
+        return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
+
+    def each(self, change: Callable[[Numbers], Numbers]) -> Sum:
+        """With other terms between the same bounds."""
+        return Sum(tuple(change(t) for t in self.terms), self.low, self.high)
+
+    def scaled(self, by: int) -> Sum:
+        low, high = sorted((self.low * by, self.high * by))
+        return Sum(tuple(_once(operator.mul, t, by) for t in self.terms), low, high)
+
+
+Known = Numbers | Sum | None
+
+
+def full(value: Numbers | Sum) -> Numbers:
+    """As one array."""
+    if not isinstance(value, Sum):
+        return value
+    found = value.terms[0]
+    for term in value.terms[1:]:
+        found = found + term
+    return found
+
+
+def plain(value: Known) -> Numbers | None:
+    """As one array, if it is known."""
+    return None if value is None else full(value)
+
+
+def terms_of(value: Numbers | Sum) -> tuple[Numbers, ...]:
+    return value.terms if isinstance(value, Sum) else (value,)
+
+
+def _as_sum(value: Numbers | Sum) -> Sum:
+    if isinstance(value, Sum):
+        return value
+    return Sum((value,), int(value.min()), int(value.max()))
+
+
+def _holds(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
+    return all(a == b or b == 1 for a, b in zip(large, small, strict=True))
+
+
+def plus(a: Numbers | Sum, b: Numbers | Sum) -> Numbers | Sum:
+    """The sum; numbers over different axes are kept apart."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        if a.size == 1 or b.size == 1 or _holds(a.shape, b.shape) or _holds(b.shape, a.shape):
+            return a + b
+        if np.broadcast(a, b).size <= SMALL:
+            return a + b
+    a, b = _as_sum(a), _as_sum(b)
+    terms = list(a.terms)
+    for term in b.terms:
+        _put(terms, term)
+    low, high = a.low + b.low, a.high + b.high
+    return terms[0] if len(terms) == 1 else Sum(tuple(terms), low, high)
+
+
+_MADE: dict[tuple[Any, int, int], tuple[Numbers, Any, Any]] = {}
+"""Terms of one walk by what they were made of: equal ones stay one."""
+
+
+def forget() -> None:
+    """Begin another walk."""
+    _MADE.clear()
+
+
+def _once(made: Callable[[Any, Any], Numbers], a: Numbers, b: Numbers | int) -> Numbers:
+    key = made, id(a), b if isinstance(b, int) else id(b)
+    found = _MADE.get(key)
+    if found is None:
+        found = _MADE[key] = made(a, b), a, b
+    return found[0]
+
+
+def _put(terms: list[Numbers], term: Numbers) -> None:
+    """Add a term to the smallest that it fits into."""
+    fit = [k for k, t in enumerate(terms) if _holds(t.shape, term.shape)]
+    if fit:
+        k = min(fit, key=lambda k: terms[k].size)
+        terms[k] = _once(operator.add, terms[k], term)
+        return
+    inside = [k for k, t in enumerate(terms) if _holds(term.shape, t.shape)]
+    for k in reversed(inside):
+        term = _once(operator.add, term, terms.pop(k))
+    terms.append(term)
+
+
+def difference(after: Numbers | Sum, before: Numbers | Sum) -> Numbers:
+    """What is between two states of one number."""
+    if isinstance(after, Sum) and isinstance(before, Sum) and len(after.terms) == len(before.terms):
+        changed = [a - b for a, b in zip(after.terms, before.terms, strict=True) if a is not b]
+        found = np.zeros((1, 1, 1, 1), np.int64)
+        for one in changed:
+            found = found + one
+        return found
+    return full(after) - full(before)
+
+
+def times(a: Numbers | Sum, b: Numbers | Sum) -> Numbers | Sum:
+    """The product."""
+    if isinstance(a, Sum) and isinstance(b, np.ndarray) and b.size == 1:
+        return a.scaled(b.item())
+    if isinstance(b, Sum) and isinstance(a, np.ndarray) and a.size == 1:
+        return b.scaled(a.item())
+    return full(a) * full(b)
+
+
+def _parts(value: Sum, opcode: str, by: int) -> Numbers | Sum | None:
+    """Quotient or remainder of a sum that is not negative: terms that `by` divides stay apart."""
+    if by <= 0 or value.low < 0:
+        return None
+    whole = [term for term in value.terms if not (term % by).any()]
+    rest = full(Sum(tuple(t for t in value.terms if not any(t is w for w in whole)) or (_NOTHING,),
+                    0, 0))
+    if opcode == "rem":
+        return rest % by if value.high >= by else value
+    found: Numbers | Sum = rest // by
+    for term in whole:
+        found = plus(found, _once(operator.floordiv, term, by))
+    return found
+
+
+_PARTS = {"udiv": "div", "sdiv": "div", "urem": "rem", "srem": "rem", "lshr": "div", "ashr": "div",
+          "and": "rem"}
+
+
+def _divisor(opcode: str, b: Numbers) -> int:
+    """What an instruction divides by, or takes the remainder of; 0 if it does not."""
+    if opcode not in _PARTS or b.size != 1:
+        return 0
+    number = b.item()
+    if opcode in ("lshr", "ashr"):
+        return 1 << number if 0 <= number < 62 else 0
+    return number + 1 if opcode == "and" and number & (number + 1) == 0 else (
+        0 if opcode == "and" else number)
+
+
+_LINEAR: dict[str, Callable[[Any, Any], Numbers | Sum]] = {
+    "add": plus, "sub": lambda a, b: plus(a, times(b, _MINUS)), "mul": times,
+    "shl": lambda a, b: times(a, 1 << np.clip(full(b), 0, 62)),
+}
 
 
 def wrapped(values: Numbers, bits: int) -> Numbers:
@@ -24,6 +189,8 @@ def wrapped(values: Numbers, bits: int) -> Numbers:
         return values
     if bits == 1:
         return values & 1
+    if bits in _NARROW:
+        return values.astype(_NARROW[bits]).astype(np.int64)
     half = 1 << (bits - 1)
     return ((values + half) & ((1 << bits) - 1)) - half
 
@@ -52,6 +219,8 @@ def constant(operand: Operand) -> Known:
         return None
     if operand.is_zero or operand.is_undefined:
         return np.zeros((1, 1, 1, 1), np.int64)
+    if operand.elements and operand.is_splat:
+        return constant(operand.elements[0])
     if operand.elements:
         found = [constant(e) for e in operand.elements]
         if all(f is not None for f in found):
@@ -88,15 +257,36 @@ def binary(opcode: str, a: Known, b: Known, t: Type) -> Known:
     bits = t.scalar.bits
     if a is None or b is None or t.scalar.kind != "int":
         return None
+    if opcode in _LINEAR and (opcode in ("add", "sub") or isinstance(a, Sum) or isinstance(b, Sum)):
+        return cut(_LINEAR[opcode](a, b), bits)
+    b = full(b)
+    if isinstance(a, Sum) and (by := _divisor(opcode, b)):
+        found = _parts(a, _PARTS[opcode], by)
+        if found is not None:
+            return found
+    a = full(a)
     if opcode in _UNSIGNED:
         return wrapped(_UNSIGNED[opcode](unsigned(a, bits), unsigned(b, bits)), bits)
     return wrapped(_SIGNED[opcode](a, b), bits) if opcode in _SIGNED else None
+
+
+def cut(value: Numbers | Sum, bits: int) -> Numbers | Sum:
+    """As a signed integer of so many bits."""
+    if isinstance(value, Sum):
+        return value if value.fits(bits) else wrapped(full(value), bits)
+    return wrapped(value, bits)
 
 
 def compare(predicate: str, a: Known, b: Known, t: Type) -> Known:
     """An icmp."""
     if a is None or b is None:
         return None
+    if isinstance(a, Sum) or isinstance(b, Sum):
+        one, two = _as_sum(a), _as_sum(b)
+        signed = predicate[0] == "s" or min(one.low, two.low) >= 0
+        if signed and (one.high < two.low or one.low > two.high):
+            a, b = np.full((1, 1, 1, 1), one.low), np.full((1, 1, 1, 1), two.low)
+    a, b = full(a), full(b)
     if predicate[0] == "u":
         a, b = unsigned(a, t.scalar.bits), unsigned(b, t.scalar.bits)
     return _PREDICATES[predicate[-2:]](a, b).astype(np.int64)
@@ -106,23 +296,36 @@ def select(condition: Known, a: Known, b: Known) -> Known:
     """One or the other; either where only one is known."""
     if condition is None or a is None or b is None:
         return None
-    return np.where(condition != 0, a, b)
+    condition = full(condition)
+    if condition.size == 1:
+        return a if condition.item() else b
+    return np.where(condition != 0, full(a), full(b))
 
 
 def shuffled(a: Known, b: Known, indices: Sequence[int], count: int) -> Known:
     """Elements of two vectors; an undefined one is the first."""
     if a is None:
         return None
-    a = broadcast(a, count)
-    if b is not None:
-        b = broadcast(b, count)
-        shape = np.broadcast_shapes(a.shape[:3], b.shape[:3])
-        both = np.concatenate([np.broadcast_to(v, (*shape, count)) for v in (a, b)], -1)
-    elif max(indices) < count:
-        both = a
-    else:
+    if max(indices) < count:
+        chosen = [max(0, i) for i in indices]
+        if not any(chosen):
+            return element(a, 0)
+        return _each(a, lambda t: t if t.shape[-1] == 1 else t[..., chosen])
+    if b is None:
         return None
+    a, b = (broadcast(full(v), count) for v in (a, b))
+    shape = np.broadcast_shapes(a.shape[:3], b.shape[:3])
+    both = np.concatenate([np.broadcast_to(v, (*shape, count)) for v in (a, b)], -1)
     return both[..., [max(0, i) for i in indices]]
+
+
+def _each(value: Numbers | Sum, change: Callable[[Numbers], Numbers]) -> Numbers | Sum:
+    return value.each(change) if isinstance(value, Sum) else change(value)
+
+
+def element(vector: Numbers | Sum, k: int) -> Numbers | Sum:
+    """One element of a vector."""
+    return _each(vector, lambda t: t if t.shape[-1] == 1 else t[..., k : k + 1])
 
 
 def broadcast(a: Numbers, count: int) -> Numbers:
@@ -130,13 +333,23 @@ def broadcast(a: Numbers, count: int) -> Numbers:
     return a if a.shape[-1] == count else np.broadcast_to(a, (*a.shape[:3], count))
 
 
-def inserted(vector: Known, element: Known, index: Known, count: int) -> Known:
-    """A vector with one other element."""
-    if vector is None or element is None or index is None or index.size != 1:
+def inserted(vector: Known, one: Known, index: Known, count: int, owns: bool = False) -> Known:
+    """A vector with one other element; one that nobody else `owns` is changed."""
+    index = plain(index)
+    if vector is None or one is None or index is None or index.size != 1:
         return None
-    shape = np.broadcast_shapes(vector.shape[:3], element.shape[:3])
-    made = np.array(np.broadcast_to(vector, (*shape, count)))
-    made[..., int(index.flat[0])] = element[..., 0]
+    k = index.item()
+    if isinstance(vector, Sum) and isinstance(one, Sum) and len(vector.terms) == len(one.terms):
+        terms = (v if v is o else _put_in(v, o, k, count, owns=False)
+                 for v, o in zip(vector.terms, one.terms, strict=True))
+        return Sum(tuple(terms), min(vector.low, one.low), max(vector.high, one.high))
+    return _put_in(full(vector), full(one), k, count, owns)
+
+
+def _put_in(vector: Numbers, one: Numbers, k: int, count: int, owns: bool) -> Numbers:
+    shape = (*np.broadcast_shapes(vector.shape[:3], one.shape[:3]), count)
+    made = vector if owns and vector.shape == shape else np.array(np.broadcast_to(vector, shape))
+    made[..., k] = one[..., 0]
     return made
 
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.estimate.numbers import Known, constant
+from triton_xe.runtime.estimate.sites import ACCESSES, Site, is_message
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
 
-MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC,
-            Family.HELPER)
-SLM_SPACE = 3
-PLACES = ("pointer", "address", "payload", "base", "pitch", "x", "y")
-ACCESSES = frozenset(("load", "store", "atomicrmw", "cmpxchg"))
+_ADVANCES = frozenset("add sub getelementptr inttoptr ptrtoint freeze".split())
+"""Instructions that keep a step constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a walk does with one instruction; values are known by their slots."""
+
+    act: str
+    instruction: Instruction
+    operands: tuple[int, ...]
+    result: int | None
+    """Where the result goes, if anything depends on it."""
+    site: Site | None = None
+    owns: bool = False
+    """Whether nothing else uses the vector that an element is put into."""
 
 
 class Program:
@@ -26,79 +40,180 @@ class Program:
         self.order = _reverse_postorder(function)
         self.loops = _loops(function, self.order)
         self.makers = {i.result: i for i in function.instructions()}
-        self._constants: dict[int, Known] = {}
+        self.initial: list[Known] = []
+        """What each slot holds at the start: constants are known."""
+        self._slots: dict[tuple[int, str], int] = {}
+        for name, _ in function.parameters:
+            self.named(name)
+        self._uses = Counter(o.text for i in function.instructions() for o in i.operands)
 
-    def constant(self, operand: Operand) -> Known:
-        """The value of a constant operand of this code."""
-        key = id(operand)
-        if key not in self._constants:
-            self._constants[key] = constant(operand)
-        return self._constants[key]
+    def slot(self, operand: Operand) -> int:
+        """Where the value of an operand is kept."""
+        name = operand.local
+        key = (0, name) if name is not None else (id(operand.type), operand.text)
+        found = self._slots.get(key)
+        if found is None:
+            found = self._slots[key] = len(self.initial)
+            self.initial.append(constant(operand) if name is None else None)
+        return found
+
+    def named(self, name: str) -> int:
+        """The slot of a value."""
+        found = self._slots.get((0, name))
+        if found is None:
+            found = self._slots[0, name] = len(self.initial)
+            self.initial.append(None)
+        return found
+
+    @cached_property
+    def sites(self) -> dict[int, Site]:
+        """The messages, by `id` of their instruction; accesses of arrays in registers are none."""
+        found: dict[int, Site] = {}
+        for i in self.function.instructions():
+            if i.opcode in ACCESSES or (i.opcode == "call" and is_message(i)):
+                site = Site(i)
+                if site.space or i.opcode == "call":
+                    found[id(i)] = site
+        return found
 
     @cached_property
     def needed(self) -> frozenset[str]:
         """Results that a branch, or the place of a message, depends on."""
         found: set[str] = set()
-        todo = [name for i in self.function.instructions() for name in _deciding(i)]
+        todo = [name for i in self.function.instructions() for name in self._deciding(i)]
         shared = [i.operands[0].local for i in self.function.instructions()
-                  if i.opcode == "store" and is_shared(i)]
+                  if i.opcode == "store" and self._is_shared(i)]
         while todo:
             name = todo.pop()
             made = self.makers.get(name)
             if name not in found and made is not None:
                 found.add(name)
                 todo += [o.local for o in made.operands if o.local is not None]
-                if made.opcode == "load" and is_shared(made):
+                if made.opcode == "load" and self._is_shared(made):
                     todo += [one for one in shared if one is not None]
         return frozenset(found)
+
+    def _is_shared(self, i: Instruction) -> bool:
+        site = self.sites.get(id(i))
+        return site is not None and site.is_shared
+
+    def _deciding(self, i: Instruction) -> Iterator[str]:
+        """Operands that say where an instruction goes, or where what it moves lies."""
+        operands: Sequence[Operand] = ()
+        site = self.sites.get(id(i))
+        if site is not None and i.opcode == "call":
+            masked = () if site.masked is None else (i.operands[site.masked],)
+            operands = [*(i.operands[k] for k in site.placed), *masked]
+        elif site is not None and not site.is_shared:
+            operands = [i.operands[site.at]]
+        elif i.opcode in ("br", "switch"):
+            operands = i.operands[:1]
+        elif i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
+            operands = i.operands
+        yield from (o.local for o in operands if o.local is not None)
 
     @cached_property
     def shared_decides(self) -> bool:
         """Whether something that is needed was kept in shared local memory."""
         made = (self.makers[name] for name in self.needed)
-        return any(i.opcode == "load" and is_shared(i) for i in made)
+        return any(i.opcode == "load" and self._is_shared(i) for i in made)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> dict[str, list[Step]]:
+        """What is to be done in each block; phis are set by those who come."""
+        return {b.label: [s for i in b.instructions if (s := self._step(i, b)) is not None]
+                for b in self.function.blocks}
+
+    @cached_property
+    def phis(self) -> dict[str, list[tuple[int, dict[str, int]]]]:
+        """Of each block: slots of the phis that are needed, and of what comes from where."""
+        return {b.label: [
+            (self.named(str(i.result)),
+             {source: self.slot(o) for source, o in zip(i.labels, i.operands, strict=True)})
+            for i in b.phis if i.result in self.needed] for b in self.function.blocks}
+
+    def _step(self, i: Instruction, block: Block) -> Step | None:
+        act = self._act(i)
+        if not act:
+            return None
+        result = self.named(str(i.result)) if i.result in self.needed else None
+        return Step(act, i, tuple(self.slot(o) for o in i.operands), result,
+                    self.sites.get(id(i)), i.opcode == "insertelement" and self._owns(i, block))
+
+    def _owns(self, i: Instruction, block: Block) -> bool:
+        vector = self.makers.get(i.operands[0].local)
+        return vector is not None and vector.opcode == "insertelement" and (
+            self._uses[i.operands[0].text] == 1 and vector in block.instructions
+            and not vector.operands[0].is_undefined)
+
+    def _act(self, i: Instruction) -> str:
+        if i.opcode in ("br", "switch"):
+            return i.opcode
+        if id(i) in self.sites:
+            return "message"
+        if i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
+            return "payload"
+        if i.result not in self.needed or i.opcode == "phi":
+            return ""
+        return {"call": "call", "load": "unknown", "alloca": "unknown"}.get(i.opcode, "compute")
+
+    # -- loops -----------------------------------------------------------------------------------
+
+    @cached_property
+    def ends(self) -> dict[str, tuple[Instruction, bool]]:
+        """Of each loop the comparison that ends it, and whether it goes on when that is true."""
+        found: dict[str, tuple[Instruction, bool]] = {}
+        for header, inside in self.loops.items():
+            for label in (b for b in self.order if b in inside):
+                last = self.blocks[label].instructions[-1]
+                if last.opcode == "br" and len(last.labels) == 2:
+                    stays = [target in inside for target in last.labels]
+                    test = self.makers.get(last.operands[0].text)
+                    if stays[0] != stays[1] and test is not None and test.opcode == "icmp":
+                        found.setdefault(header, (test, stays[0]))
+        return found
+
+    @cached_property
+    def even(self) -> frozenset[str]:
+        """Loops of one block whose counters and payloads advance by what no round changes."""
+        return frozenset(h for h, inside in self.loops.items()
+                         if inside == {h} and h in self.ends and self._is_even(self.blocks[h]))
+
+    def _is_even(self, block: Block) -> bool:
+        changing = _changing(block)
+        sets = [i for i in block.instructions
+                if i.opcode == "call" and find(i.callee).family is Family.PAYLOAD]
+        return all(
+            _advances(i.operands[i.labels.index(block.label)], str(i.result), changing)
+            for i in block.phis if i.result in self.needed and i.type.scalar.kind in ("int", "ptr")
+        ) and all(
+            find(i.callee).has("field") and i.operands[3].text in ("true", "1")
+            and i.operands[2].text not in changing for i in sets)
 
 
-def _deciding(i: Instruction) -> Iterator[str]:
-    """Operands that say where an instruction goes, or where what it moves lies."""
-    if i.opcode in ACCESSES:
-        operands = [] if is_shared(i) else placed_by(i)
-    elif i.opcode in ("br", "switch"):
-        operands = list(i.operands[:1])
-    elif i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
-        operands = list(i.operands)
-    elif i.opcode == "call" and is_message(i):
-        operands = [*placed_by(i), *masked_by(i)]
-    else:
-        return
-    yield from (o.local for o in operands if o.local is not None)
+def _changing(block: Block) -> dict[str, Instruction]:
+    """Makers of what is not the same in all rounds of a loop of one block."""
+    found: dict[str, Instruction] = {}
+    for i in block.instructions:
+        if i.result and (i.opcode in ("phi", "load", "call", "atomicrmw", "cmpxchg") or any(
+                name in found for name in i.locals())):
+            found[i.result] = i
+    return found
 
 
-def is_message(call: Instruction) -> bool:
-    """Whether a call is a message; of the module's own functions, those that get an address are."""
-    known = find(call.callee)
-    return known.family in MESSAGES and (known.family is not Family.HELPER or known.has("address"))
-
-
-def is_shared(access: Instruction) -> bool:
-    """Whether a load or store is to shared local memory."""
-    return placed_by(access)[0].type.space == SLM_SPACE
-
-
-def placed_by(i: Instruction) -> list[Operand]:
-    """Operands that say where a message goes."""
-    if i.opcode in ACCESSES:
-        return list(i.operands[1:2] if i.opcode == "store" else i.operands[:1])
-    names = [p.name for p in find(i.callee).parameters]
-    return [o for name, o in zip(names, i.operands, strict=False) if name in PLACES]
-
-
-def masked_by(call: Instruction) -> list[Operand]:
-    """The operand that says which lanes of a message take part, if there is one."""
-    if find(call.callee).family is Family.HELPER:
-        return list(call.operands[-1:])
-    names = [p.name for p in find(call.callee).parameters]
-    return [o for name, o in zip(names, call.operands, strict=False) if name == "mask"]
+def _advances(operand: Operand, phi: str, changing: dict[str, Instruction]) -> bool:
+    """Whether a value is a phi plus what no round changes."""
+    name = operand.text
+    while name != phi and name in changing:
+        i = changing[name]
+        made_of = [o.text for o in i.operands if o.text in changing]
+        if i.opcode not in _ADVANCES or len(made_of) != 1 or (
+                i.opcode in ("sub", "getelementptr") and made_of[0] != i.operands[0].text):
+            return False
+        name = made_of[0]
+    return name == phi
 
 
 def _reverse_postorder(function: Function) -> list[str]:

@@ -1,8 +1,8 @@
 """Follow a sample of work-groups through a kernel, by its integers alone.
 
 Branches on known numbers are taken; both ways are walked where nobody knows.  A loop whose counters
-advance evenly is walked three times at its start and once at its end, and what lies between counts
-without being walked.
+advance evenly is walked at its start, once in its midst and once at its end, and what lies between
+counts without being walked.
 """
 
 from __future__ import annotations
@@ -17,31 +17,34 @@ from numpy.typing import NDArray
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.definitions.block_2d import FIELDS
-from triton_xe.runtime.estimate.costs import space_of
 from triton_xe.runtime.estimate.numbers import (
     Known,
     Numbers,
+    Sum,
     binary,
-    broadcast,
     compare,
+    cut,
+    difference,
+    element,
     evaluated,
+    forget,
+    full,
     inserted,
     number,
+    plain,
+    plus,
     select,
     shuffled,
-    wrapped,
+    terms_of,
+    times,
 )
-from triton_xe.runtime.estimate.program import (
-    ACCESSES,
-    SLM_SPACE,
-    Program,
-    is_message,
-    is_shared,
-    placed_by,
-)
-from triton_xe.runtime.simulator.ir import Block, Instruction, Operand
+from triton_xe.runtime.estimate.program import Program, Step
+from triton_xe.runtime.estimate.sites import Site
+from triton_xe.runtime.simulator.ir import Instruction, Operand
 
 Mask = NDArray[np.bool_]
+Payload = Mapping[str, Numbers | None]
+Roots = frozenset[int]
 UNKNOWN_TRIPS = 8
 """Rounds of a loop whose end nobody knows."""
 UNEVEN_ROUNDS = 24
@@ -50,15 +53,15 @@ MOST_ROUNDS = 64
 """Rounds that are walked of a loop whose counters advance unevenly."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Message:
     """An access of the sampled work-groups: `rounds` is how often the walk stands for it."""
 
-    instruction: Instruction
+    site: Site
     arguments: Sequence[Known]
     mask: Mask
     rounds: Numbers
-    payload: Mapping[str, Known] | None = None
+    payload: Payload | None = None
     key: Numbers | None = None
     """Of an access whose place is not known: subgroups with equal keys go to the same place."""
 
@@ -75,29 +78,40 @@ class Walk:
     subgroups: int
     lanes: int
     leads: bool = False
-    """Whether only the first lane of each work-group is followed."""
+    """Whether only the first lane of each work-group is followed, and no loop in its midst."""
     counts: dict[str, NDArray[np.float64]] = field(init=False, default_factory=dict)
     messages: list[Message] = field(init=False, default_factory=list)
     guessed: bool = field(init=False, default=False)
     """Whether a branch or the end of a loop was not known."""
 
     def __post_init__(self) -> None:
-        self._blocks, self._loops = self.program.blocks, self.program.loops
-        self._values: dict[str, Known] = {}
-        self._payloads: dict[str, dict[str, Known]] = {}
+        self._loops = self.program.loops
+        self._steps, self._phis = self.program.steps, self.program.phis
+        self._values: list[Known] = []
+        """By the program's slots."""
+        self._payloads: dict[int, Payload] = {}
         self._shape = (len(self.groups), 1 if self.leads else self.subgroups)
-        self._keys: dict[str, Numbers] = {}
-        """What stands for an unknown number: equal where it was made alike of equal numbers."""
-        self._shared: Numbers = np.zeros(self._shape, np.int64)
-        """What stands for all that was stored to shared local memory."""
+        self._roots: dict[int, Roots] = {}
+        """Of an unknown number, by its slot: the numbers that it was made of, as `_origins`."""
+        self._origins: list[Numbers | Sum] = []
+        self._named: dict[Any, int] = {}
+        self._keys: dict[Roots, Numbers] = {}
+        self._shared: Roots = frozenset()
+        """Of all that was stored to shared local memory."""
         self._rounds: Numbers = np.ones(self._shape, np.int64)
         self._pending: dict[str, Mask] = {}
+        self._acts: dict[str, Callable[[Step, str, Mask], None]] = {
+            "br": self._branch, "switch": self._switch, "message": self._message,
+            "payload": self._payload, "call": self._call, "unknown": self._unknown,
+            "compute": self._compute}
 
     def run(self) -> Walk:
         """Walk from the entry to the end."""
+        forget()
+        self._values = list(self.program.initial)
         for (name, t), value in zip(self.program.function.parameters, self.arguments, strict=True):
-            known = t.kind in ("int", "ptr") and isinstance(value, int)
-            self._values[name] = number(int(value), t.bits) if known else None
+            if t.kind in ("int", "ptr") and isinstance(value, int):
+                self._values[self.program.named(name)] = number(int(value), t.bits)
         self._pending = {self.program.order[0]: np.ones(self._shape, bool)}
         self._region(self.program.order, None)
         return self
@@ -114,103 +128,120 @@ class Walk:
             if label in self._loops and label != header:
                 body = [b for b in order if b in self._loops[label]]
                 skipped |= set(body)
-                self._loop(label, body)
+                if label in self.program.even:
+                    self._even_loop(label)
+                else:
+                    self._loop(label, body)
             else:
                 del self._pending[label]
-                self._block(self._blocks[label], mask)
+                self._block(label, mask)
+
+    def _even_loop(self, header: str) -> None:
+        """A loop whose counters are known to advance evenly: two rounds say by how much."""
+        before, held = self._counters(header), dict(self._payloads)
+        self._region([header], header)
+        steps = _differences(before, self._counters(header))
+        moves = {k: _differences(held[k], p) for k, p in self._payloads.items() if k in held}
+        for _ in range(MOST_ROUNDS):
+            mask = self._pending.get(header)
+            if mask is None or not mask.any():
+                return
+            ahead = self._ahead(header, steps, self._counters(header))
+            if ahead is None and self._decided(header):
+                self._loop(header, [header])
+                return
+            many = MOST_ROUNDS - 2 if ahead is None else max(0, ahead + self.leads)
+            if self.leads:
+                self._jump(steps, moves, mask, many)
+            rounds, self._rounds = self._rounds, self._rounds * (1 + many)
+            self._region([header], header)
+            self._rounds = rounds
+            if not self.leads:
+                self._jump(steps, moves, mask, many)
+            if ahead is None:
+                break
+        self._give_up(header, [header])
+
+    def _decided(self, header: str) -> bool:
+        """Whether the comparison that ends a loop is known."""
+        return self._values[self.program.slot(self.program.ends[header][0].value)] is not None
 
     def _loop(self, header: str, body: Sequence[str]) -> None:
-        phis = self._blocks[header].phis
-        seen: list[dict[str, Known]] = []
+        seen: list[dict[int, Known]] = []
         masks: list[Mask] = []
         lengths: list[float] = []
         for walked in range(MOST_ROUNDS):
             mask = self._pending.get(header)
             if mask is None or not mask.any():
                 return
-            seen.append({str(i.result): self._values.get(str(i.result)) for i in phis
-                         if i.result in self.program.needed})
+            seen.append(self._counters(header))
             masks.append(mask)
             steady = len(masks) > 2 and (masks[-1] == masks[-3]).all() and (
                 walked > UNEVEN_ROUNDS or lengths[-1] == lengths[-2])
-            ahead = self._ahead(header, body, seen) if steady else None
+            steps = _even_steps(*seen[-3:]) if steady else None
+            ahead = None if steps is None else self._ahead(header, steps, seen[-1])
             before_round = self._total(body)
-            if ahead is None or ahead < 1:
+            if steps is None or ahead is None or ahead < 1:
                 self._region(body, header)
                 lengths.append(self._total(body) - before_round)
             else:
-                before = self._rounds
-                held = {name: dict(fields) for name, fields in self._payloads.items()}
-                self._rounds = before * (1 + ahead)
+                rounds, held = self._rounds, dict(self._payloads)
+                self._rounds = rounds * (1 + ahead)
                 self._region(body, header)
-                self._rounds = before
-                self._jump(seen, ahead)
-                self._move(held, ahead)
+                self._rounds = rounds
+                moves = {k: _differences(held[k], self._payloads[k]) for k in held}
+                self._jump(steps, moves, mask, ahead)
                 for noted in (masks, seen, lengths):
                     noted.clear()
-            if walked > UNKNOWN_TRIPS and self._ends(header, body) is None:
+            if walked > UNKNOWN_TRIPS and header not in self.program.ends:
                 break
+        self._give_up(header, body)
+
+    def _give_up(self, header: str, body: Sequence[str]) -> None:
+        """Leave a loop whose end nobody knows."""
         self.guessed = True
         left = self._pending.pop(header, None)
         if left is None:
             return
         for label in body:
-            for target in self._blocks[label].successors:
+            for target in self.program.blocks[label].successors:
                 if target not in self._loops[header]:
                     self._arrive(label, target, left)
                     return
+
+    def _counters(self, header: str) -> dict[int, Known]:
+        return {slot: self._values[slot] for slot, _ in self._phis[header]}
 
     def _total(self, body: Sequence[str]) -> float:
         """A number that changes alike in rounds that run alike."""
         return float(sum((k + 1) * self.counts[b].sum() for k, b in enumerate(body)
                          if b in self.counts))
 
-    def _jump(self, seen: Sequence[Mapping[str, Known]], ahead: int) -> None:
-        """Advance the counters as that many more rounds would."""
-        last, before = seen[-1], seen[-2]
-        for name, value in last.items():
-            now, earlier = self._values.get(name), before[name]
-            if now is not None and value is not None and earlier is not None:
-                self._values[name] = now + (value - earlier) * ahead
-
-    def _move(self, held: Mapping[str, Mapping[str, Known]], ahead: int) -> None:
-        """Advance the payloads, which were `held` before this round, as that many more would."""
-        for name, fields in held.items():
-            now = self._payloads[name]
-            for part, old in fields.items():
-                new = now[part]
-                if old is not None and new is not None:
-                    now[part] = new + (new - old) * ahead
-
-    def _ends(self, header: str, body: Sequence[str]) -> tuple[Instruction, bool] | None:
-        """The comparison that ends the loop, and whether the loop goes on when it is true."""
-        inside = self._loops[header]
-        for label in body:
-            last = self._blocks[label].instructions[-1]
-            if last.opcode == "br" and len(last.labels) == 2:
-                stays = [target in inside for target in last.labels]
-                test = self.program.makers.get(last.operands[0].text)
-                if stays[0] != stays[1] and test is not None and test.opcode == "icmp":
-                    return test, stays[0]
-        return None
+    def _jump(
+        self, steps: Mapping[int, Numbers], moves: Mapping[int, Mapping[str, Numbers]],
+        mask: Mask, ahead: int,
+    ) -> None:
+        """Advance counters and payloads of those in the loop as that many more rounds would."""
+        here = 1 if mask.all() else mask[..., None, None]
+        for slot, step in steps.items():
+            now = self._values[slot]
+            if now is not None and step.any():
+                self._values[slot] = plus(now, step * ahead * here)
+        for slot, fields in moves.items():
+            moved = {name: now + fields[name] * ahead * here
+                     for name, now in self._payloads[slot].items()
+                     if now is not None and name in fields and fields[name].any()}
+            self._payloads[slot] = {**self._payloads[slot], **moved}
 
     def _ahead(
-        self, header: str, body: Sequence[str], seen: Sequence[Mapping[str, Known]]
+        self, header: str, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> int | None:
         """Rounds that can be skipped: until before the first of the sample leaves the loop."""
-        end = self._ends(header, body)
+        end = self.program.ends.get(header)
         if end is None:
             return None
         test, goes_on = end
-        one, two, three = seen[-3], seen[-2], seen[-1]
-        steps = {}
-        for name in three:
-            a, b, c = one[name], two[name], three[name]
-            if a is not None and b is not None and c is not None:
-                if not np.array_equal(b - a, c - b):
-                    return None
-                steps[name] = c - b
-        left, right = (self._line(o, steps, three) for o in test.operands)
+        left, right = (self._line(o, steps, now) for o in test.operands)
         if left is None or right is None:
             return None
         (a, da), (b, db) = left, right
@@ -225,28 +256,29 @@ class Walk:
         return int(rounds.min()) - 2
 
     def _line(
-        self, operand: Operand, steps: Mapping[str, Numbers], now: Mapping[str, Known]
+        self, operand: Operand, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> tuple[Numbers, Numbers] | None:
         """Value and step of an operand of the end's comparison, at the start of this round."""
-        name = operand.local
-        if name is None or not self._changes(now, name):
-            value = self._value(operand)
+        slot = self.program.slot(operand)
+        if operand.local is None or not self._changes(now, operand):
+            value = plain(self._values[slot])
             return None if value is None else (value, np.zeros_like(value))
-        if name in now:
-            value = now[name]
-            return None if value is None or name not in steps else (value, steps[name])
-        return self._added(name, steps, now)
+        if slot in now:
+            value = plain(now[slot])
+            return None if value is None or slot not in steps else (value, steps[slot])
+        return self._added(operand, steps, now)
 
-    def _changes(self, now: Mapping[str, Known], name: str) -> bool:
+    def _changes(self, now: Mapping[int, Known], operand: Operand) -> bool:
         """Whether a value is a counter of the loop, or made of one."""
-        made = self.program.makers.get(name)
-        return name in now or (made is not None and any(o.local in now for o in made.operands))
+        made = self.program.makers.get(operand.text)
+        return self.program.slot(operand) in now or (
+            made is not None and any(self.program.slot(o) in now for o in made.operands))
 
     def _added(
-        self, name: str, steps: Mapping[str, Numbers], now: Mapping[str, Known]
+        self, operand: Operand, steps: Mapping[int, Numbers], now: Mapping[int, Known]
     ) -> tuple[Numbers, Numbers] | None:
         """A counter plus a number that the loop does not change."""
-        made = self.program.makers[name]
+        made = self.program.makers[operand.text]
         if made.opcode not in ("add", "sub"):
             return None
         first, second = (self._line(o, steps, now) for o in made.operands)
@@ -257,111 +289,83 @@ class Walk:
 
     # -- blocks ----------------------------------------------------------------------------------
 
-    def _block(self, block: Block, mask: Mask) -> None:
-        count = self.counts.setdefault(block.label, np.zeros(self._shape))
+    def _block(self, label: str, mask: Mask) -> None:
+        count = self.counts.setdefault(label, np.zeros(self._shape))
         count += mask * self._rounds
-        for i in block.instructions:
-            if i.opcode == "br":
-                self._branch(block, i, mask)
-            elif i.opcode == "switch":
-                for label in dict.fromkeys(i.labels):
-                    self._arrive(block.label, label, mask)
-            elif i.opcode == "call":
-                self._call(i, mask)
-            elif i.opcode in ACCESSES:
-                if space_of(i):
-                    self._note(i, [self._value(o) for o in i.operands], mask)
-                if self.program.shared_decides and i.opcode == "store" and is_shared(i):
-                    self._shared = self._shared * _PRIME + self._key(i.operands[:1])
-                if i.result:
-                    self._know(i, None)
-            elif i.opcode != "phi" and i.result in self.program.needed:
-                self._know(i, self._compute(i))
+        for step in self._steps[label]:
+            self._acts[step.act](step, label, mask)
 
-    def _branch(self, block: Block, i: Instruction, mask: Mask) -> None:
-        if len(i.labels) == 1:
-            self._arrive(block.label, i.labels[0], mask)
+    def _switch(self, step: Step, label: str, mask: Mask) -> None:
+        for target in dict.fromkeys(step.instruction.labels):
+            self._arrive(label, target, mask)
+
+    def _branch(self, step: Step, label: str, mask: Mask) -> None:
+        labels = step.instruction.labels
+        if len(labels) == 1:
+            self._arrive(label, labels[0], mask)
             return
-        condition = self._value(i.operands[0])
+        condition = plain(self._values[step.operands[0]])
         if condition is None:
             self.guessed = True
-            usual = [label for label in i.labels if label != i.fallback]
-            for label in usual:
-                self._arrive(block.label, label, mask)
+            for target in labels:
+                if target != step.instruction.fallback:
+                    self._arrive(label, target, mask)
             return
         taken = np.broadcast_to((condition != 0).any((2, 3)), self._shape)
         missed = np.broadcast_to((condition == 0).any((2, 3)), self._shape)
-        self._arrive(block.label, i.labels[0], mask & taken)
-        self._arrive(block.label, i.labels[1], mask & missed)
+        self._arrive(label, labels[0], mask & taken)
+        self._arrive(label, labels[1], mask & missed)
 
     def _arrive(self, source: str, target: str, mask: Mask) -> None:
         if not mask.any():
             return
-        incoming = []
-        for phi in self._blocks[target].phis:
-            if phi.result not in self.program.needed:
-                continue
-            operand = phi.operands[phi.labels.index(source)]
-            incoming.append((str(phi.result), self._value(operand)))
-            if incoming[-1][1] is None:
-                self._keys[str(phi.result)] = self._key([operand])
+        incoming = [(slot, places[source], self._values[places[source]])
+                    for slot, places in self._phis[target]]
+        roots = {slot: self._roots_of([place]) for slot, place, value in incoming if value is None}
+        self._roots.update(roots)
         waiting = self._pending.get(target)
-        for name, value in incoming:
-            old = self._values.get(name)
-            if value is None or mask.all() or waiting is None or not waiting.any():
-                self._values[name] = value
-            elif old is None:
-                self._values[name] = None
+        replaced = waiting is None or mask.all() or not waiting.any()
+        for slot, _, value in incoming:
+            old = self._values[slot]
+            if value is None or replaced or old is None:
+                self._values[slot] = value if replaced else None
             else:
-                self._values[name] = np.where(mask[..., None, None], value, old)
+                self._values[slot] = np.where(mask[..., None, None], full(value), full(old))
         self._pending[target] = mask if waiting is None else waiting | mask
 
     # -- values ----------------------------------------------------------------------------------
 
-    def _value(self, operand: Operand) -> Known:
-        name = operand.local
-        return self.program.constant(operand) if name is None else self._values.get(name)
+    def _know(self, step: Step, value: Known) -> None:
+        if step.result is None:
+            return
+        self._values[step.result] = value
+        if value is None:
+            self._roots[step.result] = self._roots_of(step.operands)
 
-    def _know(self, i: Instruction, value: Known) -> None:
-        name = str(i.result)
-        self._values[name] = value
-        if value is None and name in self.program.needed:
-            self._keys[name] = self._key(i.operands)
-            if i.opcode == "load" and is_shared(i):
-                self._keys[name] += self._shared[:, :1]
+    def _unknown(self, step: Step, label: str, mask: Mask) -> None:
+        self._know(step, None)
 
-    def _key(self, operands: Sequence[Operand]) -> Numbers:
-        """Of what is made of these: one number for each subgroup."""
-        key = np.zeros(self._shape, np.int64)
-        for operand in operands:
-            known = self._value(operand)
-            one = self._keys.get(operand.text, 0) if known is None else known[:, :, 0, 0]
-            key = key * _PRIME + one
-        return key
+    def _compute(self, step: Step, label: str, mask: Mask) -> None:
+        i = step.instruction
+        values = [self._values[slot] for slot in step.operands]
+        if i.opcode == "insertelement" and i.operands[0].is_undefined:
+            found = values[1]
+        elif i.opcode == "insertelement":
+            found = inserted(values[0], values[1], values[2], i.type.count, step.owns)
+        elif (handler := _COMPUTED.get(i.opcode)) is not None:
+            found = handler(i, values)
+        else:
+            found = binary(i.opcode, values[0], values[1], i.type) if len(values) == 2 else None
+        self._know(step, found)
 
-    def _compute(self, i: Instruction) -> Known:
-        operands = [self._value(o) for o in i.operands]
-        first = operands[0] if operands else None
-        handler = _COMPUTED.get(i.opcode)
-        if handler is not None:
-            return handler(i, operands)
-        if i.opcode == "alloca" or first is None:
-            return None
-        return binary(i.opcode, first, operands[1], i.type) if len(operands) == 2 else None
-
-    def _call(self, i: Instruction, mask: Mask) -> None:
-        row = find(i.callee)
-        operands = [self._value(o) for o in i.operands]
-        if row.family is Family.PAYLOAD:
-            self._payload(i, operands)
-        elif is_message(i):
-            self._note(i, operands, mask)
-        if i.result in self.program.needed:
-            self._know(i, self._answer(i, row.family, row.definition, operands))
+    def _call(self, step: Step, label: str, mask: Mask) -> None:
+        i, row = step.instruction, find(step.instruction.callee)
+        operands = [plain(self._values[slot]) for slot in step.operands]
+        self._know(step, self._answer(i, row.family, row.definition, operands))
 
     def _answer(
         self, i: Instruction, family: Family, definition: Callable[..., Any] | None,
-        operands: Sequence[Known],
+        operands: Sequence[Numbers | None],
     ) -> Known:
         if i.type.scalar.kind != "int" or definition is None:
             return None
@@ -383,15 +387,49 @@ class Walk:
             lanes=self.lanes, number=np.arange(self._shape[1])[None, :, None, None],
         )
 
+    # -- what stands for unknown numbers ---------------------------------------------------------
+
+    def _roots_of(self, slots: Sequence[int]) -> Roots:
+        """The numbers that decide something that is made of these; equal for all do not count."""
+        found: set[int] = set()
+        for slot in slots:
+            known = self._values[slot]
+            if known is None:
+                found |= self._roots.get(slot, _NONE)
+            elif known.shape[0] > 1 or known.shape[1] > 1:
+                found.add(self._origin(id(known), known))
+        return frozenset(found)
+
+    def _origin(self, name: Any, known: Numbers | Sum) -> int:
+        """The number of a known one, which is kept so that its `id` stays its own."""
+        if name not in self._named:
+            self._named[name] = len(self._origins)
+            self._origins.append(known)
+        return self._named[name]
+
+    def _key(self, roots: Roots) -> Numbers:
+        """Of what is made of these: one number for each subgroup."""
+        found = self._keys.get(roots)
+        if found is None:
+            key = np.zeros(self._shape, np.int64)
+            for one in sorted(roots):
+                key = key * _PRIME
+                for term in terms_of(self._origins[one]):
+                    key = key + term[:, :, 0, 0]
+            found = self._keys[roots] = key
+        return found
+
     # -- messages --------------------------------------------------------------------------------
 
-    def _payload(self, i: Instruction, operands: Sequence[Known]) -> None:
-        row = find(i.callee)
-        named = {p.name: operands[k] for k, p in enumerate(row.parameters)}
+    def _payload(self, step: Step, label: str, mask: Mask) -> None:
+        names = (p.name for p in find(step.instruction.callee).parameters)
+        named = {name: plain(self._values[slot])
+                 for name, slot in zip(names, step.operands, strict=True)}
+        first = step.operands[0]
         if "base" in named:
-            self._payloads[str(i.result)] = named
+            self._describe(step, named)
         elif "field" in named:
-            payload = self._payloads.get(i.operands[0].text)
+            payload = self._payloads.get(first)
             which = named["field"]
             if payload is None or which is None:
                 return
@@ -399,23 +437,53 @@ class Walk:
             old, new = payload.get(name), named["value"]
             adds = named["add"] is not None and bool(named["add"].any())
             both = adds and old is not None and new is not None
-            payload[name] = old + new if both and old is not None and new is not None else new
+            put = old + new if both and old is not None and new is not None else new
+            self._payloads[first] = {**payload, name: put}
             if new is None:
-                self._keys[i.operands[0].text] = self._key(i.operands)
-        else:
-            found = self._payloads.get(i.operands[0].text)
-            if found is not None:
-                self._payloads[str(i.result)] = dict(found)
+                self._roots[first] = self._roots_of(step.operands)
+        elif first in self._payloads:
+            self._describe(step, self._payloads[first])
 
-    def _note(self, i: Instruction, operands: Sequence[Known], mask: Mask) -> None:
-        payload = self._payloads.get(i.operands[0].text) if i.operands else None
-        placing = placed_by(i)
-        known = payload.values() if payload else [self._value(o) for o in placing]
+    def _describe(self, step: Step, payload: Payload) -> None:
+        slot = self.program.named(str(step.instruction.result))
+        self._payloads[slot] = payload
+        self._roots[slot] = self._roots_of(step.operands)
+
+    def _message(self, step: Step, label: str, mask: Mask) -> None:
+        site = step.site
+        assert site is not None
+        payload = self._payloads.get(step.operands[0])
+        placing = [step.operands[k] for k in site.placed]
+        known = payload.values() if payload else [self._values[slot] for slot in placing]
         key = None
-        if any(value is None for value in known) and placing[0].type.space != SLM_SPACE:
-            key = self._key(placing)
-        self.messages.append(Message(
-            i, operands, mask, self._rounds, dict(payload) if payload else None, key))
+        if not site.is_shared and any(value is None for value in known):
+            key = self._key(self._roots_of(placing))
+        self.messages.append(Message(site, [self._values[slot] for slot in step.operands], mask,
+                                     self._rounds, payload, key))
+        if self.program.shared_decides and site.is_shared and step.instruction.opcode == "store":
+            self._shared |= self._roots_of(step.operands[:1])
+        self._know(step, None)
+        if step.result is not None and step.instruction.opcode == "load" and site.is_shared:
+            stored = self._key(self._shared)[:, :1, None, None]
+            self._roots[step.result] |= {self._origin(self._shared, stored)}
+
+
+_NONE: Roots = frozenset()
+
+
+def _differences(before: Mapping[Any, Known], after: Mapping[Any, Known]) -> dict[Any, Numbers]:
+    """Of what is known in both."""
+    return {k: difference(b, a) for k, b in after.items()
+            if b is not None and (a := before.get(k)) is not None}
+
+
+def _even_steps(
+    one: Mapping[int, Known], two: Mapping[int, Known], three: Mapping[int, Known]
+) -> dict[int, Numbers] | None:
+    """Steps of counters; nothing where one of them is uneven."""
+    first, second = _differences(one, two), _differences(two, three)
+    even = all(np.array_equal(first[k], second[k]) for k in first.keys() & second.keys())
+    return {k: second[k] for k in first.keys() & second.keys()} if even else None
 
 
 _PRIME = 1_000_003
@@ -437,23 +505,27 @@ def _cast(i: Instruction, operands: Sequence[Known]) -> Known:
     if i.type.lanes != source.lanes or source.scalar.kind not in ("int", "ptr"):
         return None
     if i.opcode == "zext" and source.scalar.bits < 64:
-        return value & ((1 << source.scalar.bits) - 1)
-    return wrapped(value, i.type.scalar.bits)
+        if isinstance(value, Sum) and value.low >= 0:
+            return value
+        return full(value) & ((1 << source.scalar.bits) - 1)
+    bits = i.type.scalar.bits
+    return cut(value, bits) if bits < source.scalar.bits else value
 
 
 def _address(i: Instruction, operands: Sequence[Known]) -> Known:
     base, *indices = operands
-    element = i.element
-    if base is None or element is None or len(indices) != 1 or indices[0] is None:
+    size = i.element.size if i.element is not None else 0
+    if base is None or not size or len(indices) != 1 or indices[0] is None:
         return None
-    return base + indices[0] * element.size
+    return plus(base, times(indices[0], np.full((1, 1, 1, 1), size)))
 
 
 def _element(i: Instruction, operands: Sequence[Known]) -> Known:
     vector, index = operands
+    index = plain(index)
     if vector is None or index is None or index.size != 1:
         return None
-    return broadcast(vector, i.operands[0].type.count)[..., [int(index.flat[0])]]
+    return element(vector, index.item())
 
 
 _COMPUTED: dict[str, Callable[[Instruction, Sequence[Known]], Known]] = {
@@ -463,6 +535,5 @@ _COMPUTED: dict[str, Callable[[Instruction, Sequence[Known]], Known]] = {
     "select": lambda i, v: select(v[0], v[1], v[2]),
     "getelementptr": _address,
     "extractelement": _element,
-    "insertelement": lambda i, v: inserted(v[0], v[1], v[2], i.type.count),
     "shufflevector": lambda i, v: shuffled(v[0], v[1], i.indices, i.operands[0].type.count),
 }

@@ -1,0 +1,101 @@
+"""Messages as the code says them: which operand says what, and what never changes of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from triton_xe.intrinsics import Family, find
+from triton_xe.runtime.simulator.ir import Instruction, Operand
+
+MESSAGES = (Family.BLOCK_2D, Family.BLOCK_1D, Family.MASKED, Family.ATOMIC, Family.HELPER)
+SLM_SPACE = 3
+PLACES = ("pointer", "address", "payload", "base", "pitch", "x", "y")
+ACCESSES = frozenset(("load", "store", "atomicrmw", "cmpxchg"))
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One message of a kernel."""
+
+    instruction: Instruction
+
+    @cached_property
+    def family(self) -> Family:
+        return find(self.instruction.callee).family
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What each operand says."""
+        i = self.instruction
+        if i.opcode != "call":
+            return ["value", "pointer"] if i.opcode == "store" else ["pointer", "value"]
+        if self.family is Family.HELPER:
+            return ["pointer", *["value"] * (len(i.operands) - 2), "mask"]
+        return [p.name for p in find(i.callee).parameters]
+
+    def operand(self, name: str) -> Operand:
+        return self.instruction.operands[self.names.index(name)]
+
+    @cached_property
+    def at(self) -> int:
+        """The operand that is the address."""
+        return self.names.index("pointer")
+
+    @cached_property
+    def masked(self) -> int | None:
+        """The operand that says which lanes take part."""
+        return self.names.index("mask") if "mask" in self.names else None
+
+    @cached_property
+    def placed(self) -> list[int]:
+        """The operands that say where it goes."""
+        if self.family is Family.HELPER or self.instruction.opcode in ACCESSES:
+            return [self.at]
+        return [k for k, name in enumerate(self.names) if name in PLACES]
+
+    @cached_property
+    def space(self) -> int:
+        """The address space; 0 is an array in registers."""
+        if self.family is Family.BLOCK_2D:
+            return 1
+        return self.instruction.operands[self.at].type.space
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is to shared local memory."""
+        return self.space == SLM_SPACE
+
+    @cached_property
+    def reads(self) -> bool:
+        return bool(self.instruction.result) or self.ahead
+
+    @cached_property
+    def ahead(self) -> bool:
+        """Whether nothing waits for it."""
+        return "refetch" in self.instruction.callee
+
+    @cached_property
+    def updates(self) -> bool:
+        """Whether it reads and writes."""
+        return self.family is Family.HELPER or self.instruction.opcode in ("atomicrmw", "cmpxchg")
+
+    def size(self, lanes: int) -> int:
+        """Bytes that each lane goes to."""
+        i = self.instruction
+        value = i.type if i.result else self.operand("value").type
+        return value.size * (lanes if self.family is Family.BLOCK_1D else 1)
+
+    @cached_property
+    def block(self) -> tuple[int, int, int]:
+        """Of a 2D message: bytes of an element, bytes of a row, rows."""
+        bits, blocks, width, height = (
+            self.operand(name).integer_value() or 1
+            for name in ("bits", "blocks", "tile_width", "tile_height"))
+        return bits // 8, bits // 8 * blocks * width, height
+
+
+def is_message(call: Instruction) -> bool:
+    """Whether a call is a message; of the module's own functions, those that get an address are."""
+    known = find(call.callee)
+    return known.family in MESSAGES and (known.family is not Family.HELPER or known.has("address"))
