@@ -84,11 +84,24 @@ class Footprints:
     unknown: float = 0
     reads: dict[int | str, Surface] = field(default_factory=dict)
     writes: dict[int | str, Surface] = field(default_factory=dict)
+    keyed: dict[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
 
     def argument(self, address: Numbers | Sum) -> int:
         """The argument whose memory it is: the last one before it."""
         first = sum(term.item(0) for term in terms_of(address))
         return max(0, bisect_right(self.pointers, first) - 1)
+
+    def places(self, message: Message) -> tuple[Numbers, Numbers]:
+        """Of unknown places, where equal keys are one: a number of each subgroup, and hulls."""
+        found = self.keyed.get(id(message.key))
+        if found is None:
+            shape = message.mask.shape
+            key = np.zeros(shape, np.int64) if message.key is None else message.key
+            number = np.unique(key, return_inverse=True)[1].reshape(shape)
+            first = np.unique(number[:, 0], return_inverse=True)[1]
+            hulls = np.stack([first, first + 1, first * 0, first * 0 + 1])
+            found = self.keyed[id(message.key)] = number, hulls
+        return found
 
     def surface(self, which: int, reads: bool, pitch: int) -> Surface:
         into = self.reads if reads else self.writes
@@ -328,18 +341,14 @@ def _nowhere(found: Footprints, messages: Sequence[Message], total: float = -1) 
     found.unknown += total
     if site.ahead:
         return
-    key = np.broadcast_to(0 if message.key is None else message.key, message.mask.shape)
     into = found.reads if site.reads else found.writes
     name = f"{site.instruction.callee} {id(site)}"
     surface = into.get(name)
     if surface is None:
-        _, place = np.unique(key[:, 0], return_inverse=True)
-        hulls = np.stack([place, place + 1, place * 0, place * 0 + 1])
-        surface = into[name] = Surface(0, hulls)
+        surface = into[name] = Surface(0, found.places(message)[1])
     if len(found.counted):
-        _, number = np.unique(key, return_inverse=True)
         surface.moved += total / found.groups * _own(
-            number.reshape(key.shape), message.mask, found.counted)
+            found.places(message)[0], message.mask, found.counted)
 
 
 def flat(block: Any, pitch: int) -> Any:

@@ -119,25 +119,29 @@ def _whole(
 ) -> tuple[Blocks, ...]:
     """Blocks of every work-group."""
     found = []
+    unknown: dict[int, tuple[Numbers, int]] = {}
     for name, surface in sampled.items():
-        is_keyed = isinstance(name, str)
-        bounds = _bounds(surface, led.get(name), at, count, keyed=is_keyed)
-        size = max(1, round(surface.moved)) if is_keyed else 1
-        found.append(Blocks(bounds * np.array([size, size, 1, 1], np.int64),
-                            1.0 if is_keyed else surface.density(counted)))
+        lead = led.get(name)
+        if isinstance(name, str):
+            whole = surface if lead is None else lead
+            _, size = unknown.get(id(whole.hulls), (None, 0))
+            bounds = lead.bounds if lead is not None else _bounds(surface, lead, at, count)
+            unknown[id(whole.hulls)] = bounds, size + max(1, round(surface.moved))
+        else:
+            found.append(Blocks(_bounds(surface, lead, at, count), surface.density(counted)))
+    sizes = np.array([1, 1, 0, 0])
+    found += [Blocks(bounds * (sizes * (size - 1) + 1)) for bounds, size in unknown.values()]
     return tuple(found)
 
 
-def _bounds(
-    surface: Surface, lead: Surface | None, at: Numbers, count: int, *, keyed: bool
-) -> Numbers:
+def _bounds(surface: Surface, lead: Surface | None, at: Numbers, count: int) -> Numbers:
     """Where the first lane of each goes, wider by what the others add in the sampled ones.
 
     Where no first lane goes, each is taken as the next sampled one.
     """
     if lead is None:
         return surface.bounds[np.searchsorted(at, np.arange(count))]
-    if lead is surface or keyed:
+    if lead is surface:
         return lead.bounds
     if surface.pitch != lead.pitch:
         surface, lead = (Surface(0, flat(s.hulls, s.pitch)) for s in (surface, lead))

@@ -26,7 +26,6 @@ class Issue:
 
 MOST_CELLS = 1 << 21
 """Where different blocks have more edges, their sum and their hull have to do."""
-_SIGNS = (1.0, 1.0, -1.0, -1.0)
 
 
 @dataclass(frozen=True)
@@ -48,37 +47,63 @@ class Blocks:
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The different blocks in their order, and which of them each work-group has."""
         which = np.zeros(len(self.bounds), np.int64)
+        first = np.zeros(1, np.int64)
+        known: list[NDArray[np.int64]] = []
         for column in self.bounds.T:
+            if _constant(column) or any(_constant(column - other) for other in known):
+                continue
+            known.append(column)
             _, number = np.unique(column, return_inverse=True)
             pair = which * (int(number.max()) + 1) + number
             _, first, which = np.unique(pair, return_index=True, return_inverse=True)
         return self.bounds[first], which
 
     @cached_property
-    def _corners(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The edges of the different blocks in both directions, and the corners as cells there."""
+    def _edges(self) -> tuple[NDArray[np.int64], ...]:
+        """Edges of the different blocks in both directions, and which of them each one has."""
         x0, x1, y0, y1 = self._distinct[0].T
         xs, ys = np.unique([x0, x1]), np.unique([y0, y1])
         left, right, low, high = (np.searchsorted(edges, values) for edges, values in (
             (xs, x0), (xs, x1), (ys, y0), (ys, y1)))
-        return xs, ys, np.stack([x * len(ys) + y for x, y in (
-            (left, low), (right, high), (left, high), (right, low))])
+        return xs, ys, left, right, low, high
+
+    @cached_property
+    def _is_range(self) -> bool:
+        """Whether all blocks are of the same rows."""
+        return all(_constant(rows) for rows in self.bounds.T[2:])
+
+    @cached_property
+    def _unions(self) -> dict[tuple[int, int | None], float]:
+        return {}
 
     def union(self, first: int = 0, last: int | None = None) -> float:
         """Bytes that these work-groups touch together."""
+        if (first, last) not in self._unions:
+            self._unions[first, last] = self._union(first, last)
+        return self._unions[first, last]
+
+    def _union(self, first: int, last: int | None) -> float:
         distinct, which = self._distinct
         present = np.zeros(len(distinct), bool)
         present[which[first:last]] = True
-        if not present.any():
+        found = distinct[present]
+        if not len(found):
             return 0.0
-        xs, ys, corners = self._corners
-        if self.density == 1 and len(ys) == 2:
-            x0, x1 = distinct[present, 0], distinct[present, 1]
-            return _length(x0, x1) * float(ys[1] - ys[0])
+        if self._is_range and self.density == 1:
+            return _length(*found[:, :2].T) * float(found[0, 3] - found[0, 2])
+        xs, ys, *corners = self._edges
+        left, right, low, high = (of[present] for of in corners)
+        if self._is_range:
+            steps = np.bincount(left, minlength=len(xs)) - np.bincount(right, minlength=len(xs))
+            covered = steps.cumsum()[:-1] * self.density
+            return float(np.diff(xs) @ np.minimum(covered, 1.0) * (found[0, 3] - found[0, 2]))
         if len(xs) * len(ys) > MOST_CELLS:
-            return min(self._hull(distinct[present]), self._sum(distinct[present]) * self.density)
-        steps = np.bincount(corners[:, present].ravel(), np.repeat(_SIGNS, present.sum()),
-                            len(xs) * len(ys)).reshape(len(xs), len(ys))
+            return min(self._hull(found), self._sum(found) * self.density)
+        cells = len(xs) * len(ys)
+        one, two, three, four = (
+            np.bincount(x * len(ys) + y, minlength=cells) for x, y in (
+                (left, low), (right, high), (left, high), (right, low)))
+        steps = (one + two - three - four).reshape(len(xs), len(ys))
         covered = steps.cumsum(0).cumsum(1)[:-1, :-1] * self.density
         return float(np.diff(xs) @ np.minimum(covered, 1.0) @ np.diff(ys))
 
@@ -93,6 +118,10 @@ class Blocks:
     def touched(self, first: int = 0, last: int | None = None) -> float:
         """Bytes, each work-group's counted on its own."""
         return self._sum(self.bounds[first:last]) * self.density
+
+
+def _constant(values: NDArray[np.int64]) -> bool:
+    return not len(values) or bool((values == values[0]).all())
 
 
 def _length(start: NDArray[np.int64], end: NDArray[np.int64]) -> float:
