@@ -88,7 +88,7 @@ class Footprints:
 
     def argument(self, address: Numbers | Sum) -> int:
         """The argument whose memory it is: the last one before it."""
-        first = sum(term.item(0) for term in terms_of(address))
+        first = sum([term.item(0) for term in terms_of(address)])
         return max(0, bisect_right(self.pointers, first) - 1)
 
     def places(self, message: Message) -> tuple[Numbers, Numbers]:
@@ -118,6 +118,8 @@ def footprints_of(walk: Walk, counted: int = COUNTED) -> Footprints:
                                             strict=True) if t.kind == "ptr"]
     found = Footprints(groups, walk.lanes, sorted(pointers) or [0],
                        np.unique(inside.astype(np.int64)))
+    found.slm = walk.lanes * float(sum(
+        count.sum() * walk.program.shared_bytes[label] for label, count in walk.counts.items()))
     alike: defaultdict[Any, list[Message]] = defaultdict(list)
     for message in walk.messages:
         alike[_kind(found, message)].append(message)
@@ -140,7 +142,7 @@ def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
     if address is None:
         return _nowhere, id(m)
     return (_lanes, *often, found.argument(address), m.site.reads, m.site.updates,
-            m.site.size(found.lanes), tuple(t.shape for t in terms_of(address)),
+            m.site.size(found.lanes), tuple([t.shape for t in terms_of(address)]),
             None if active is None else active.shape)
 
 
@@ -168,7 +170,9 @@ def _lane_bytes(messages: Sequence[Message], lanes: int) -> float:
     total: NDArray[np.float64] | float = 0.0
     for m in messages:
         address, active = m.arguments[m.site.at], _active(m)
-        count: NDArray[np.float64] | float = lanes if address is None else address.shape[2]
+        count: NDArray[np.float64] | float = (
+            address.shape[2] if address is not None else
+            1 if m.site.family is Family.BLOCK_1D else lanes)
         if active is not None:
             count = (active != 0).any(3).mean(2) * count
         total = total + count * m.site.size(lanes)
@@ -241,16 +245,9 @@ def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
     message, size = messages[0], messages[0].site.size(found.lanes)
     which = found.argument(_address(message))
     terms = [*_stacked(messages), np.full((1, 1, 1, 1, 1), -found.pointers[which])]
-    masks = [active for m in messages if (active := _active(m)) is not None]
-    active = np.stack(masks) != 0 if masks else None
-    mask = message.mask
-    if active is None:
-        low, high = (_least(terms, end) for end in (np.min, np.max))
-    else:
-        start = _total(terms)
-        low, high = (end(np.where(active, start, none), _AXES)
-                     for end, none in ((np.min, MOST), (np.max, -MOST)))
-        mask = mask & active.any(_AXES)
+    active = _together([active for m in messages if (active := _active(m)) is not None])
+    low, high = _least(terms, active, np.min), _least(terms, active, np.max)
+    mask = message.mask if active is None else message.mask & active.any(_AXES)
     block = low // LINE * LINE, -(-(high + size) // LINE) * LINE, _ZERO, _ZERO + 1
     surfaces = [found.surface(which, message.site.reads, 0)]
     if message.site.updates:
@@ -263,7 +260,8 @@ def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
         surfaces[0].lines[_rounds(found, message)].append(
             lines.swapaxes(0, 1).reshape(lines.shape[1], -1))
         scattered = _different(lines).reshape(len(lines), -1).mean(1) - 1
-        count = _address(message).shape[2] * (1.0 if active is None else active.any(4).mean(3))
+        count = _address(message).shape[2] * (
+            1.0 if active is None else (active != 0).any(4).mean(3))
         total = (message.mask * message.rounds * count * np.ones(len(messages))[:, None, None]
                  ).sum((1, 2)) * size
         found.l1 += float(np.maximum(total, scattered * LINE * _executed(message)).sum())
@@ -277,21 +275,41 @@ def _address(message: Message) -> Numbers | Sum:
 
 def _stacked(messages: Sequence[Message]) -> list[Numbers]:
     """Terms of addresses, with an axis for the messages where they differ."""
-    alike = zip(*(terms_of(_address(m)) for m in messages), strict=True)
-    return [terms[0][None] if all(t is terms[0] for t in terms) else np.stack(terms)
-            for terms in alike]
+    return [_together(terms) for terms in zip(
+        *(terms_of(_address(m)) for m in messages), strict=True)]
+
+
+def _together(values: Sequence[Numbers]) -> Any:
+    """With an axis for those that differ; nothing for none."""
+    if not values:
+        return None
+    return values[0][None] if all(v is values[0] for v in values) else np.stack(values)
 
 
 def _total(terms: Sequence[Numbers]) -> Numbers:
     return full(Sum(tuple(terms), 0, 0))
 
 
-def _least(terms: Sequence[Numbers], end: Callable[..., Numbers]) -> Numbers:
-    """The least or largest sum of each subgroup: that of each term where none shares an axis."""
-    apart = all(sum(t.shape[axis] > 1 for t in terms) < 2 for axis in (3, 4))
-    each = [end(t, (3, 4), keepdims=True) for t in (terms if apart else [_total(terms)])]
-    own, common = ([t for t in each if (len(t) > 1) == here] for here in (True, False))
-    return _total([end(_total(part), _AXES) for part in (own, common) if part])
+def _least(
+    terms: Sequence[Numbers], active: Numbers | None, end: Callable[..., Numbers]
+) -> Numbers:
+    """The least or largest sum of each subgroup."""
+    if active is None:
+        terms = _ends(terms, end)
+    if active is None or len(active) == 1:
+        own, common = ([t for t in terms if (len(t) > 1) == here] for here in (True, False))
+        terms = [*([end(_total(own), 0, keepdims=True)] if own else []), *common]
+    sum_ = _total(terms)
+    if active is not None:
+        sum_ = np.where(active != 0, sum_, MOST if end is np.min else -MOST)
+    return end(sum_, _AXES)
+
+
+def _ends(terms: Sequence[Numbers], end: Callable[..., Numbers]) -> Sequence[Numbers]:
+    """The least or largest of each subgroup's lanes: that of each term where none shares an axis.
+    """
+    shared = any(sum(t.shape[axis] > 1 for t in terms) > 1 for axis in (3, 4))
+    return [end(t, (3, 4), keepdims=True) for t in ([_total(terms)] if shared else terms)]
 
 
 def _lines(
@@ -301,15 +319,22 @@ def _lines(
     def some(values: NDArray[Any]) -> NDArray[Any]:
         return values[:, found.counted] if values.shape[1] > 1 else values
 
-    start = _total([some(term) for term in terms])
-    taken = some(message.mask[None, ..., None, None]) & (True if active is None else some(active))
-    shape = np.broadcast_shapes(taken.shape, start.shape)
-    here, line = (np.broadcast_to(v, shape) for v in (taken, start // LINE))
-    last = np.where(here, line, -1).max((-2, -1))
-    first = np.where(here, line, last[..., None, None]).min((-2, -1))
+    terms = [some(term) for term in terms]
+    taken = some(message.mask[None, ..., None, None])
+    if active is None:
+        first, last = (_total(_ends(terms, end)) // LINE for end in (np.min, np.max))
+    else:
+        taken = taken & (some(active) != 0)
+        line = _total(terms) // LINE
+        first = np.where(taken, line, MOST).min((3, 4), keepdims=True)
+        last = np.where(taken, line, -1).max((3, 4), keepdims=True)
+        first = np.minimum(first, last)
     if (last <= first + 1).all():
-        return np.stack([first, last], -1)
-    return np.where(here, line, -1).reshape(*last.shape, -1)
+        here = taken.any((3, 4), keepdims=True)
+        return np.stack(np.broadcast_arrays(np.where(here, first, -1), np.where(here, last, -1)),
+                        -1)[..., 0, 0, :]
+    line = np.where(taken, _total(terms) // LINE, -1)
+    return line.reshape(*line.shape[:3], -1)
 
 
 def _rounds(found: Footprints, message: Message) -> int:

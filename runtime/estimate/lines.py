@@ -48,6 +48,9 @@ def line_costs(
                 total = count * float(runs.sum()) * stretch
                 found[place].given[PIPES[pipe]] += total
                 found[place].messages += total if pipe == "messages" else 0
+                shared = kernel.program.plain_bytes(i) * kernel.lanes * float(runs.sum()) * stretch
+                found[place].bytes += shared
+                found[place].given["slm"] += shared
     for message in walk.messages:
         i = message.site.instruction
         place = module.source_line(i.line, i.debug)

@@ -20,6 +20,7 @@ from triton_xe.runtime.simulator.ir import Operand, Type
 Numbers = NDArray[np.int64]
 _NARROW = {8: np.int8, 16: np.int16, 32: np.int32}
 _NOTHING = np.zeros((1, 1, 1, 1), np.int64)
+_ONE = np.ones((1, 1, 1, 1), np.int64)
 _MINUS = np.full((1, 1, 1, 1), -1, np.int64)
 SMALL = 1024
 """Numbers that are not worth to be kept apart."""
@@ -283,13 +284,27 @@ def compare(predicate: str, a: Known, b: Known, t: Type) -> Known:
         return None
     if isinstance(a, Sum) or isinstance(b, Sum):
         one, two = _as_sum(a), _as_sum(b)
-        signed = predicate[0] == "s" or min(one.low, two.low) >= 0
-        if signed and (one.high < two.low or one.low > two.high):
-            a, b = np.full((1, 1, 1, 1), one.low), np.full((1, 1, 1, 1), two.low)
+        found = _decided(predicate[-2:], one, two)
+        if found is not None and (predicate[0] != "u" or min(one.low, two.low) >= 0):
+            return _ONE if found else _NOTHING
     a, b = full(a), full(b)
     if predicate[0] == "u":
         a, b = unsigned(a, t.scalar.bits), unsigned(b, t.scalar.bits)
-    return _PREDICATES[predicate[-2:]](a, b).astype(np.int64)
+    compared = _PREDICATES[predicate[-2:]](a, b)
+    if compared.all():
+        return _ONE
+    return compared.astype(np.int64) if compared.any() else _NOTHING
+
+
+def _decided(predicate: str, a: Sum, b: Sum) -> bool | None:
+    """What a comparison is for all numbers between these bounds."""
+    if predicate in ("gt", "ge"):
+        return _decided({"gt": "lt", "ge": "le"}[predicate], b, a)
+    if predicate == "lt":
+        return True if a.high < b.low else False if a.low >= b.high else None
+    if predicate == "le":
+        return True if a.high <= b.low else False if a.low > b.high else None
+    return predicate == "ne" if a.high < b.low or a.low > b.high else None
 
 
 def select(condition: Known, a: Known, b: Known) -> Known:
@@ -325,7 +340,10 @@ def _each(value: Numbers | Sum, change: Callable[[Numbers], Numbers]) -> Numbers
 
 def element(vector: Numbers | Sum, k: int) -> Numbers | Sum:
     """One element of a vector."""
-    return _each(vector, lambda t: t if t.shape[-1] == 1 else t[..., k : k + 1])
+    if not isinstance(vector, Sum):
+        return vector if vector.shape[-1] == 1 else vector[..., k : k + 1]
+    terms = [t if t.shape[-1] == 1 else t[..., k : k + 1] for t in vector.terms]
+    return Sum(tuple(terms), vector.low, vector.high)
 
 
 def broadcast(a: Numbers, count: int) -> Numbers:

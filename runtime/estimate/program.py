@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from triton_xe.intrinsics import Family, find
+from triton_xe.runtime.estimate.computing import Computed, computed, is_same
 from triton_xe.runtime.estimate.numbers import Known, constant
 from triton_xe.runtime.estimate.sites import ACCESSES, Site, is_message
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
@@ -25,9 +26,8 @@ class Step:
     operands: tuple[int, ...]
     result: int | None
     """Where the result goes, if anything depends on it."""
-    site: Site | None = None
-    owns: bool = False
-    """Whether nothing else uses the vector that an element is put into."""
+    site: Site | None
+    run: Computed
 
 
 class Program:
@@ -50,16 +50,21 @@ class Program:
     def slot(self, operand: Operand) -> int:
         """Where the value of an operand is kept."""
         name = operand.local
-        key = (0, name) if name is not None else (id(operand.type), operand.text)
+        if name is not None:
+            return self.named(name)
+        key = (id(operand.type), operand.text)
         found = self._slots.get(key)
         if found is None:
             found = self._slots[key] = len(self.initial)
-            self.initial.append(constant(operand) if name is None else None)
+            self.initial.append(constant(operand))
         return found
 
     def named(self, name: str) -> int:
-        """The slot of a value."""
+        """The slot of a value; one that is equal to another has that one's."""
         found = self._slots.get((0, name))
+        made = self.makers.get(name) if found is None else None
+        if made is not None and is_same(made):
+            found = self._slots[0, name] = self.slot(made.operands[0])
         if found is None:
             found = self._slots[0, name] = len(self.initial)
             self.initial.append(None)
@@ -118,6 +123,40 @@ class Program:
         made = (self.makers[name] for name in self.needed)
         return any(i.opcode == "load" and self._is_shared(i) for i in made)
 
+    # -- what depends on memory ------------------------------------------------------------------
+
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """Results that are needed and made of what was loaded: nobody knows them."""
+        found: set[str] = set()
+        before = -1
+        while before < len(found):
+            before = len(found)
+            for label in self.order:
+                found.update(str(i.result) for i in self.blocks[label].instructions
+                             if i.result in self.needed and self._is_unknown(i, found))
+        return frozenset(found)
+
+    def _is_unknown(self, i: Instruction, unknown: set[str]) -> bool:
+        operands = i.operands
+        if i.opcode == "shufflevector" and max(i.indices) < operands[0].type.count:
+            operands = operands[:1]
+        return self._is_loaded(i) or any(o.text in unknown for o in operands)
+
+    def _is_loaded(self, i: Instruction) -> bool:
+        return id(i) in self.sites or i.opcode in ("load", "alloca")
+
+    @cached_property
+    def sources(self) -> dict[int, frozenset[int]]:
+        """Of what nobody knows, by slots: what was loaded, or is known, that it is made of."""
+        found: dict[int, frozenset[int]] = {}
+        for i in (i for label in self.order for i in self.blocks[label].instructions):
+            if i.result in self.unknown and not (self._is_loaded(i) or i.opcode == "phi"):
+                varying = [self.slot(o) for o in i.operands if o.local is not None]
+                found[self.named(str(i.result))] = frozenset().union(
+                    *(found.get(slot, {slot}) for slot in varying))
+        return found
+
     # -- steps -----------------------------------------------------------------------------------
 
     @cached_property
@@ -139,10 +178,12 @@ class Program:
         if not act:
             return None
         result = self.named(str(i.result)) if i.result in self.needed else None
+        owns = i.opcode == "insertelement" and self._owns(i, block)
         return Step(act, i, tuple(self.slot(o) for o in i.operands), result,
-                    self.sites.get(id(i)), i.opcode == "insertelement" and self._owns(i, block))
+                    self.sites.get(id(i)), computed(i, owns))
 
     def _owns(self, i: Instruction, block: Block) -> bool:
+        """Whether nothing else uses the vector that an element is put into."""
         vector = self.makers.get(i.operands[0].local)
         return vector is not None and vector.opcode == "insertelement" and (
             self._uses[i.operands[0].text] == 1 and vector in block.instructions
@@ -151,13 +192,38 @@ class Program:
     def _act(self, i: Instruction) -> str:
         if i.opcode in ("br", "switch"):
             return i.opcode
-        if id(i) in self.sites:
-            return "message"
+        site = self.sites.get(id(i))
+        if site is not None:
+            return self._access(site) if self.is_plain(site) else "message"
         if i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
             return "payload"
-        if i.result not in self.needed or i.opcode == "phi":
+        if i.result not in self.needed or i.opcode == "phi" or is_same(i):
+            return ""
+        if i.result in self.unknown and not self._is_loaded(i):
             return ""
         return {"call": "call", "load": "unknown", "alloca": "unknown"}.get(i.opcode, "compute")
+
+    def is_plain(self, site: Site) -> bool:
+        """Whether all lanes go to a place in shared local memory that nobody asks for."""
+        return site.is_shared and site.masked is None and (
+            site.instruction.operands[site.at].local not in self.needed)
+
+    def _access(self, site: Site) -> str:
+        """What is to be done where only the bytes of an access count."""
+        i = site.instruction
+        kept = i.opcode == "store" and self.shared_decides
+        return "shared" if kept or i.result in self.needed else ""
+
+    @cached_property
+    def shared_bytes(self) -> dict[str, int]:
+        """What a lane moves to and from shared local memory in each block, at plain places."""
+        return {b.label: sum(self.plain_bytes(i) for i in b.instructions)
+                for b in self.function.blocks}
+
+    def plain_bytes(self, i: Instruction) -> int:
+        """Of an access by all lanes to a plain place in shared local memory, else 0."""
+        site = self.sites.get(id(i))
+        return site.size(1) if site is not None and self.is_plain(site) else 0
 
     # -- loops -----------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class Site:
             return 1
         return self.instruction.operands[self.at].type.space
 
-    @property
+    @cached_property
     def is_shared(self) -> bool:
         """Whether it is to shared local memory."""
         return self.space == SLM_SPACE
@@ -82,9 +82,12 @@ class Site:
 
     def size(self, lanes: int) -> int:
         """Bytes that each lane goes to."""
+        return self._size * (lanes if self.family is Family.BLOCK_1D else 1)
+
+    @cached_property
+    def _size(self) -> int:
         i = self.instruction
-        value = i.type if i.result else self.operand("value").type
-        return value.size * (lanes if self.family is Family.BLOCK_1D else 1)
+        return (i.type if i.result else self.operand("value").type).size
 
     @cached_property
     def block(self) -> tuple[int, int, int]:

@@ -21,22 +21,14 @@ from triton_xe.runtime.estimate.numbers import (
     Known,
     Numbers,
     Sum,
-    binary,
-    compare,
-    cut,
     difference,
-    element,
     evaluated,
     forget,
     full,
-    inserted,
     number,
     plain,
     plus,
-    select,
-    shuffled,
     terms_of,
-    times,
 )
 from triton_xe.runtime.estimate.program import Program, Step
 from triton_xe.runtime.estimate.sites import Site
@@ -102,6 +94,7 @@ class Walk:
         self._pending: dict[str, Mask] = {}
         self._acts: dict[str, Callable[[Step, str, Mask], None]] = {
             "br": self._branch, "switch": self._switch, "message": self._message,
+            "shared": self._shared_access,
             "payload": self._payload, "call": self._call, "unknown": self._unknown,
             "compute": self._compute}
 
@@ -346,17 +339,7 @@ class Walk:
         self._know(step, None)
 
     def _compute(self, step: Step, label: str, mask: Mask) -> None:
-        i = step.instruction
-        values = [self._values[slot] for slot in step.operands]
-        if i.opcode == "insertelement" and i.operands[0].is_undefined:
-            found = values[1]
-        elif i.opcode == "insertelement":
-            found = inserted(values[0], values[1], values[2], i.type.count, step.owns)
-        elif (handler := _COMPUTED.get(i.opcode)) is not None:
-            found = handler(i, values)
-        else:
-            found = binary(i.opcode, values[0], values[1], i.type) if len(values) == 2 else None
-        self._know(step, found)
+        self._know(step, step.run([self._values[slot] for slot in step.operands]))
 
     def _call(self, step: Step, label: str, mask: Mask) -> None:
         i, row = step.instruction, find(step.instruction.callee)
@@ -392,7 +375,8 @@ class Walk:
     def _roots_of(self, slots: Sequence[int]) -> Roots:
         """The numbers that decide something that is made of these; equal for all do not count."""
         found: set[int] = set()
-        for slot in slots:
+        made_of = self.program.sources
+        for slot in (one for each in slots for one in made_of.get(each, (each,))):
             known = self._values[slot]
             if known is None:
                 found |= self._roots.get(slot, _NONE)
@@ -460,10 +444,17 @@ class Walk:
             key = self._key(self._roots_of(placing))
         self.messages.append(Message(site, [self._values[slot] for slot in step.operands], mask,
                                      self._rounds, payload, key))
-        if self.program.shared_decides and site.is_shared and step.instruction.opcode == "store":
+        if site.is_shared:
+            self._shared_access(step, label, mask)
+        else:
+            self._know(step, None)
+
+    def _shared_access(self, step: Step, label: str, mask: Mask) -> None:
+        opcode = step.instruction.opcode
+        if self.program.shared_decides and opcode == "store":
             self._shared |= self._roots_of(step.operands[:1])
         self._know(step, None)
-        if step.result is not None and step.instruction.opcode == "load" and site.is_shared:
+        if step.result is not None and opcode == "load":
             stored = self._key(self._shared)[:, :1, None, None]
             self._roots[step.result] |= {self._origin(self._shared, stored)}
 
@@ -495,45 +486,3 @@ def _lifted(value: Any) -> Numbers:
     """With four axes: a number for all, or one for each lane."""
     array = np.asarray(value, np.int64)
     return array if array.ndim == 4 else array.reshape(1, 1, -1, 1)
-
-
-def _cast(i: Instruction, operands: Sequence[Known]) -> Known:
-    (value,) = operands
-    source = i.operands[0].type
-    if value is None or i.type.scalar.kind not in ("int", "ptr"):
-        return None
-    if i.type.lanes != source.lanes or source.scalar.kind not in ("int", "ptr"):
-        return None
-    if i.opcode == "zext" and source.scalar.bits < 64:
-        if isinstance(value, Sum) and value.low >= 0:
-            return value
-        return full(value) & ((1 << source.scalar.bits) - 1)
-    bits = i.type.scalar.bits
-    return cut(value, bits) if bits < source.scalar.bits else value
-
-
-def _address(i: Instruction, operands: Sequence[Known]) -> Known:
-    base, *indices = operands
-    size = i.element.size if i.element is not None else 0
-    if base is None or not size or len(indices) != 1 or indices[0] is None:
-        return None
-    return plus(base, times(indices[0], np.full((1, 1, 1, 1), size)))
-
-
-def _element(i: Instruction, operands: Sequence[Known]) -> Known:
-    vector, index = operands
-    index = plain(index)
-    if vector is None or index is None or index.size != 1:
-        return None
-    return element(vector, index.item())
-
-
-_COMPUTED: dict[str, Callable[[Instruction, Sequence[Known]], Known]] = {
-    **dict.fromkeys(
-        "zext sext trunc ptrtoint inttoptr bitcast addrspacecast freeze".split(), _cast),
-    "icmp": lambda i, v: compare(i.extra, v[0], v[1], i.operands[0].type),
-    "select": lambda i, v: select(v[0], v[1], v[2]),
-    "getelementptr": _address,
-    "extractelement": _element,
-    "shufflevector": lambda i, v: shuffled(v[0], v[1], i.indices, i.operands[0].type.count),
-}

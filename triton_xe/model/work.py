@@ -60,12 +60,12 @@ class Blocks:
 
     @cached_property
     def _edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Edges of the different blocks in both directions, and which of them each one has."""
+        """Distances of the blocks' edges in both directions, and which edges each block has."""
         x0, x1, y0, y1 = self._distinct[0].T
         xs, ys = np.unique([x0, x1]), np.unique([y0, y1])
         left, right, low, high = (np.searchsorted(edges, values) for edges, values in (
             (xs, x0), (xs, x1), (ys, y0), (ys, y1)))
-        return xs, ys, left, right, low, high
+        return np.diff(xs), np.diff(ys), left, right, low, high
 
     @cached_property
     def _is_range(self) -> bool:
@@ -91,21 +91,23 @@ class Blocks:
             return 0.0
         if self._is_range and self.density == 1:
             return _length(*found[:, :2].T) * float(found[0, 3] - found[0, 2])
-        xs, ys, *corners = self._edges
+        widths, heights, *corners = self._edges
         left, right, low, high = (of[present] for of in corners)
         if self._is_range:
-            steps = np.bincount(left, minlength=len(xs)) - np.bincount(right, minlength=len(xs))
+            edges = len(widths) + 1
+            steps = np.bincount(left, minlength=edges) - np.bincount(right, minlength=edges)
             covered = steps.cumsum()[:-1] * self.density
-            return float(np.diff(xs) @ np.minimum(covered, 1.0) * (found[0, 3] - found[0, 2]))
-        if len(xs) * len(ys) > MOST_CELLS:
+            return float((widths * np.minimum(covered, 1.0)).sum() * (found[0, 3] - found[0, 2]))
+        sides = len(widths) + 1, len(heights) + 1
+        cells = sides[0] * sides[1]
+        if cells > MOST_CELLS:
             return min(self._hull(found), self._sum(found) * self.density)
-        cells = len(xs) * len(ys)
         one, two, three, four = (
-            np.bincount(x * len(ys) + y, minlength=cells) for x, y in (
+            np.bincount(x * sides[1] + y, minlength=cells) for x, y in (
                 (left, low), (right, high), (left, high), (right, low)))
-        steps = (one + two - three - four).reshape(len(xs), len(ys))
+        steps = (one + two - three - four).reshape(sides)
         covered = steps.cumsum(0).cumsum(1)[:-1, :-1] * self.density
-        return float(np.diff(xs) @ np.minimum(covered, 1.0) @ np.diff(ys))
+        return float((widths * (np.minimum(covered, 1.0) * heights).sum(1)).sum())
 
     @staticmethod
     def _hull(b: NDArray[np.int64]) -> float:
