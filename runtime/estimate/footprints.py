@@ -85,6 +85,7 @@ class Footprints:
     reads: dict[int | str, Surface] = field(default_factory=dict)
     writes: dict[int | str, Surface] = field(default_factory=dict)
     keyed: dict[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
+    alike: dict[bytes, Numbers] = field(default_factory=dict)
 
     def argument(self, address: Numbers | Sum) -> int:
         """The argument whose memory it is: the last one before it."""
@@ -99,7 +100,8 @@ class Footprints:
             key = np.zeros(shape, np.int64) if message.key is None else message.key
             number = np.unique(key, return_inverse=True)[1].reshape(shape)
             first = np.unique(number[:, 0], return_inverse=True)[1]
-            hulls = np.stack([first, first + 1, first * 0, first * 0 + 1])
+            hulls = self.alike.setdefault(
+                first.tobytes(), np.stack([first, first + 1, first * 0, first * 0 + 1]))
             found = self.keyed[id(message.key)] = number, hulls
         return found
 
@@ -162,7 +164,7 @@ def _active(message: Message) -> Numbers | None:
     if message.site.masked is None:
         return None
     active = plain(message.arguments[message.site.masked])
-    return None if active is None or (active.size == 1 and active.any()) else active
+    return None if active is None or (active.size == 1 and active.item()) else active
 
 
 def _lane_bytes(messages: Sequence[Message], lanes: int) -> float:
