@@ -61,7 +61,7 @@ def read_by_hand(text: str, name: str) -> ModuleOp:
         raise
     except Exception as error:
         at = _located(text, name, reader.pos if reader is not None else 0)
-        raise UnsupportedError(f"{at}: {_what(error)}") from error
+        raise UnsupportedError(f"{at}: {_unfit(error)}") from error
     verify(module)
     return module
 
@@ -72,7 +72,8 @@ def verify(module: ModuleOp, step: str = "") -> None:
     try:
         module.verify()
     except Exception as error:
-        raise UnsupportedError(f"{_location(_culprit(module))}{made}{_what(error)}") from error
+        what = _what(error) if step else _unfit(error)
+        raise UnsupportedError(f"{_location(_culprit(module))}{made}{what}") from error
     early = next(used_early(module), None)
     if early is not None:
         raise UnsupportedError(
@@ -170,6 +171,17 @@ def _location(thing: Operation | None) -> str:
     return f"{source.outermost}: " if source is not None else ""
 
 
+def _is_plain(error: Exception) -> bool:
+    return isinstance(error, XeError | VerifyException | ValueError)
+
+
 def _what(error: Exception) -> str:
-    plain = isinstance(error, XeError | VerifyException | ValueError)
-    return str(error) if plain else f"{type(error).__name__}: {error}"
+    return str(error) if _is_plain(error) else f"{type(error).__name__}: {error}"
+
+
+def _unfit(error: Exception) -> str:
+    """What is wrong with a text that its reader gave up on."""
+    if _is_plain(error):
+        return str(error)
+    _show(error)
+    return "a type, a number or an attribute here is not of the kind that belongs here"

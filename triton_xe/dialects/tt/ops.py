@@ -415,6 +415,8 @@ class DotScaledOp(FieldOp):
         if k != kb:
             self.refuse(f"A has {k} columns, B {kb} rows: {self.a.type} and {self.b.type}")
         need_shape(self, self.d, (*batch, m, n))
+        if not isinstance(element_type(self.d.type), AnyFloat):
+            self.refuse(f"the product is of floats, not {self.d.type}")
 
     @staticmethod
     def _unpacked(

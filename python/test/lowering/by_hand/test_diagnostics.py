@@ -47,6 +47,22 @@ WRONG = {
         .replace("%a, 0, 0 : memref<8x16xf32>",
                  "%a, 0, 0 : memref<8x16xf32, strided<[16, 1], offset: ?>>"),
         "k.mlir:1:1: an argument of type"),
+    "a constant of no numbers": (
+        COPY.replace("  func", "  %c = arith.constant dense<0> : vector<tensor<16xf32>>\n  func"),
+        "k.mlir:7:3: a type, a number or an attribute here is not of the kind that belongs here"),
+    "a product of blocks to integers": (
+        """#blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 16],
+                         warpsPerCTA = [4, 1], order = [1, 0]}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "xpu"} {
+tt.func public @f(%x: tensor<32x64xbf16, #blocked>, %y: tensor<64x32xf8E4M3FN, #blocked>,
+                  %s: tensor<32x2xi8, #blocked>, %z: tensor<32x32xi16, #blocked>) {
+  %d = tt.dot_scaled %x, %y scale %s, %z lhs = bf16 rhs = e4m3 {fastMath = false}
+      : tensor<32x64xbf16, #blocked> * tensor<64x32xf8E4M3FN, #blocked>,
+        tensor<32x2xi8, #blocked> -> tensor<32x32xi16, #blocked>
+  tt.return
+}
+}
+""", "k.mlir:6:3: tt.dot_scaled: the product is of floats, not tensor<32x32xi16"),
     "an axis too many": (
         TTGIR.replace("OP", "tt.expand_dims %i {axis = 3 : i32} : tensor<16xi32, #line> ->"
                             " tensor<16x1xi32, #line>"),
