@@ -40,6 +40,7 @@ from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
 from triton_xe.lowering.raise_calls import RaiseCallsPass
 from triton_xe.lowering.rewriting import all_of
+from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
@@ -60,6 +61,7 @@ def _itself(made: type[ModulePass]) -> type[ModulePass]:
 
 PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
     ("xetile", (
+        RunPartitionsPass,
         RaiseCallsPass,
         ExpandDescriptorsPass,
         CopyAtOncePass,

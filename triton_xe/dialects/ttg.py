@@ -2,7 +2,7 @@
 
 Names and syntax follow `triton/Dialect/TritonGPU/IR/TritonGPUOps.td` of the installed wheel.
 Only what its passes make for an xpu target is here: layout conversion, shared memory buffers and
-their views, copies to them, barriers, warp ids.  Warp specialization is other vendors'.
+their views, copies to them, barriers, warp ids, partitions of specialized warps.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
+    region_def,
     result_def,
     traits_def,
     var_operand_def,
+    var_region_def,
     var_result_def,
 )
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
+    IsTerminator,
     MemoryAllocEffect,
     MemoryFreeEffect,
     MemoryReadEffect,
@@ -57,6 +60,7 @@ from triton_xe.dialects.text.assembly import (
 )
 from triton_xe.dialects.tt.memory import MASK, RMW_KINDS, LoadOp
 from triton_xe.dialects.tt.ops import ConversionOp
+from triton_xe.dialects.tt.structure import LeaveOp
 from triton_xe.dialects.tt.types import pointee_type
 
 
@@ -457,6 +461,95 @@ class WarpIdOp(FieldOp):
     result = result_def(i32)
     traits = traits_def(Pure())
     assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class WarpYieldOp(LeaveOp):
+    """The results of the default partition."""
+
+    name = "ttg.warp_yield"
+
+
+@irdl_op_definition
+class WarpReturnOp(FieldOp):
+    """The end of another partition."""
+
+    name = "ttg.warp_return"
+    traits = traits_def(IsTerminator())
+    assembly_format = "attr-dict"
+
+
+def _located_argument(parser: Parser) -> Parser.Argument:
+    argument = parser.parse_argument()
+    parser.parse_optional_location()
+    return argument
+
+
+@irdl_op_definition
+class WarpSpecializeOp(FieldOp):
+    """A default partition, whose values are seen outside, and others with warps of their own.
+
+    The others see the captures as the arguments of their blocks.
+    """
+
+    name = "ttg.warp_specialize"
+    captures = var_operand_def()
+    warp_counts = prop_def(DenseArrayBase)
+    res = var_result_def()
+    default = region_def()
+    partitions = var_region_def()
+
+    @property
+    def warps(self) -> tuple[int, ...]:
+        """Warps of each partition but the default one."""
+        return tuple(self.warp_counts.get_values())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        captures = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        parser.parse_keyword("default")
+        regions, counts = [parser.parse_region()], list[int]()
+        while parser.parse_optional_keyword(f"partition{len(counts)}") is not None:
+            arguments = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: _located_argument(parser))
+            parser.parse_keyword("num_warps")
+            with parser.in_parens():
+                counts.append(parser.parse_integer())
+            regions.append(parser.parse_region(arguments))
+        parser.parse_punctuation(":")
+        kind = parser.parse_function_type()
+        made = cls.create(
+            operands=parser.resolve_operands(captures, kind.inputs.data, parser.pos),
+            result_types=list(kind.outputs), regions=regions,
+            properties={"warp_counts": DenseArrayBase.from_list(i32, counts)})
+        made.attributes |= {} if attributes is None else attributes.data
+        return made
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string("(")
+        printer.print_list(self.captures, printer.print_operand)
+        printer.print_string(")")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" default ")
+        printer.print_region(self.default)
+        for number, (count, region) in enumerate(zip(self.warps, self.partitions, strict=True)):
+            printer.print_string(f" partition{number}(")
+            printer.print_list(region.block.args, printer.print_block_argument)
+            printer.print_string(f") num_warps({count}) ")
+            printer.print_region(region, print_entry_block_args=False)
+        printer.print_string(" : ")
+        printer.print_operation_type(self)
+
+    def verify_(self) -> None:
+        if len(self.warps) != len(self.partitions):
+            self.refuse(f"{len(self.partitions)} partitions, warps of {len(self.warps)}")
+        if any(region.block.arg_types != tuple(self.captures.types) for region in self.partitions):
+            self.refuse("the captures are the arguments of each partition")
+        yielded = self.default.block.last_op
+        if yielded is None or tuple(yielded.operand_types) != tuple(self.result_types):
+            self.refuse("the default partition yields the results")
 
 
 TTG = Dialect(

@@ -1,0 +1,77 @@
+"""Pass run-partitions: the partitions of a warp-specialized kernel run one after another.
+
+    ttg.warp_specialize(%p) default { A; ttg.warp_yield %r } partition0(%q) num_warps(4) { B }
+                                    ->  A; B, with %p for %q and %r for the result
+
+The same warps run them all, which is one of the orders that a device may choose as long as no
+partition waits for another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp
+from triton_xe.dialects.ttg import WarpSpecializeOp
+from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.module_facts import module_warps
+from triton_xe.lowering.rewriting import all_of, detach, last_of
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+
+@dataclass(frozen=True)
+class RunPartitionsPass(TargetedPass):
+    """Partitions of specialized warps run one after another, on all warps."""
+
+    name: ClassVar = "run-partitions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for made in all_of(op, WarpSpecializeOp):
+            _check(made, module_warps(op))
+            _run_in_order(made)
+
+
+def _check(op: WarpSpecializeOp, warps: int) -> None:
+    other = next((count for count in op.warps if count != warps), None)
+    if other is not None:
+        raise UnsupportedError(
+            f"warp_specialize: a partition of {other} warps in a kernel of {warps}; here the same"
+            f" warps run all partitions: give each {warps}")
+    if any(isinstance(inner, scf.WhileOp) and _polls(inner) for inner in op.walk()):
+        raise UnsupportedError(
+            "warp_specialize: a partition waits in a loop for memory that another one may write;"
+            " here partitions run one after another: let one function do the work of both")
+
+
+def _polls(loop: scf.WhileOp) -> bool:
+    return any(
+        isinstance(op, AtomicCASOp | AtomicRMWOp) or (isinstance(op, LoadOp) and bool(
+            op.is_volatile and op.is_volatile.value.data))
+        for op in loop.walk())
+
+
+def _run_in_order(op: WarpSpecializeOp) -> None:
+    results = list(last_of(op.default.block).operands)
+    _inline(op.default, op)
+    for region in op.partitions:
+        for argument, value in zip(region.block.args, op.captures, strict=True):
+            argument.replace_all_uses_with(value)
+        _inline(region, op)
+    for result, value in zip(op.res, results, strict=True):
+        result.replace_all_uses_with(value)
+    Rewriter.erase_op(op)
+
+
+def _inline(region: Region, before: Operation) -> None:
+    block = region.block
+    Rewriter.erase_op(last_of(block))
+    for op in list(block.ops):
+        detach(op)
+        Rewriter.insert_op(op, InsertPoint.before(before))
