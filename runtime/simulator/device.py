@@ -77,15 +77,16 @@ class SimulatedBuffer:
 
 @dataclass
 class SimulatedKernel:
-    """A kernel compiled for the host."""
+    """A kernel, compiled for the host when it first runs: many are only timed by the clock."""
 
     name: str
     source: KernelSource
-    host: HostKernel
+    part: Part = Part.COMMON
+    sanitizer: Instrumentation | None = None
+    is_shuffled: bool = False
     n_registers: int = 128
     n_spills: int = 0
     max_threads: int = 1024
-    argument_types: tuple[str, ...] = field(default=())
     launch_state: None = None
     module: bytes = b""
     """What it was loaded from."""
@@ -103,8 +104,19 @@ class SimulatedKernel:
     is_closed: bool = False
 
     @cached_property
+    def host(self) -> HostKernel:
+        with progress(f"translating kernel {self.source.name!r} for the simulator"), (
+                paused_collector()):
+            return self.source.translated(self.part, self.sanitizer, shuffled=self.is_shuffled)
+
+    @cached_property
+    def argument_types(self) -> tuple[str, ...]:
+        """Known without a translation, and without reading the module where there was one."""
+        made = self.__dict__.get("host") or self.source.kept(self.part.value)
+        return (made or self.source).argument_types
+
+    @cached_property
     def _code(self) -> NativeCode:
-        """Made when it is first run: many kernels are only timed, by the device's clock."""
         with progress(f"building kernel {self.name!r} for the simulator"), paused_collector():
             kind = "coroutine" if self.host.is_coroutine else "kernel"
             return load_kernel(self.host.text, self.host.helpers, kind)
@@ -217,17 +229,13 @@ class SimulatedDevice:
             )
         return made
 
-    @paused_collector()
     def _compile(
         self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None, *,
         registers: int = 128, shuffled: bool = False,
     ) -> SimulatedKernel:
-        with progress(f"translating kernel {source.name!r} for the simulator"):
-            host = source.translated(part, sanitizer, shuffled=shuffled)
         return SimulatedKernel(
-            source.name.removesuffix(CONDITIONAL), source, host, registers,
-            max_threads=self.target.max_work_group_size, argument_types=host.argument_types,
-        )
+            source.name.removesuffix(CONDITIONAL), source, part, sanitizer, shuffled, registers,
+            max_threads=self.target.max_work_group_size)
 
     def launch(
         self,

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
@@ -29,7 +30,12 @@ from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run.jit import object_key
 from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.widen.host import HostKernel, find_kernel, translate
+from triton_xe.runtime.simulator.widen.host import (
+    HostKernel,
+    argument_types,
+    find_kernel,
+    translate,
+)
 from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir, is_spirv
 
@@ -75,6 +81,15 @@ class KernelSource:
         return NOWHERE.union(*(roots.get(address.local or "", NOWHERE)
                                for i in function.instructions() for address in addresses(i)))
 
+    @cached_property
+    def argument_types(self) -> tuple[str, ...]:
+        return argument_types(find_kernel(self.module, self.name))
+
+    def kept(self, how: str) -> HostKernel | None:
+        """The host module of an unchecked part, if it was made before."""
+        found = checked_files.read(self._path(how))
+        return None if found is None else _read(found)
+
     def translated(
         self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False
     ) -> HostKernel:
@@ -82,14 +97,16 @@ class KernelSource:
         if sanitizer is not None:
             return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer)
         how = "shuffled" if shuffled else part.value
-        key = object_key("\0".join([self.target.name, self.name, self.text]), how)
-        path = knobs.cache_dir() / "simulator" / f"{key}.json"
-        found = checked_files.read(path)
+        found = self.kept(how)
         if found is not None:
-            return _read(found)
+            return found
         made = translate(self.module, self.name, self.target, part=part, shuffled=shuffled)
-        checked_files.write(path, _written(made))
+        checked_files.write(self._path(how), _written(made))
         return made
+
+    def _path(self, how: str) -> Path:
+        key = object_key("\0".join([self.target.name, self.name, self.text]), how)
+        return knobs.cache_dir() / "simulator" / f"{key}.json"
 
 
 def _written(host: HostKernel) -> bytes:

@@ -81,6 +81,12 @@ def find_kernel(module: ir.Module, name: str) -> Function:
     return found
 
 
+def argument_types(kernel: Function) -> tuple[str, ...]:
+    """What the kernel takes, as `runtime.device.Kernel` names it."""
+    return tuple("ptr" if t.kind == "ptr" else _ARGUMENT_NAMES.get(t.name, t.name)
+                 for _, t in kernel.parameters)
+
+
 def translate(
     module: ir.Module, kernel_name: str, target: Target, *, part: Part = Part.WHOLE,
     sanitizer: Instrumentation | None = None, shuffled: bool = False,
@@ -132,11 +138,7 @@ def translate(
     tables = writers[kernel.name].w.arrays.tables
     made = [*context.definitions.values(), *bodies]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
-    types = tuple(
-        "ptr" if t.kind == "ptr" else _ARGUMENT_NAMES.get(t.name, t.name)
-        for _, t in kernel.parameters
-    )
-    return HostKernel(kernel_name, print_module(made, _globals(module)), types,
+    return HostKernel(kernel_name, print_module(made, _globals(module)), argument_types(kernel),
                       tuple(sorted(helpers)), lanes, work_group,
                       context.slm_bytes, kernel.name in context.barriers,
                       context.takes_turns, left_out is None,
