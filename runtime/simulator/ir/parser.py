@@ -8,9 +8,10 @@ module contains; anything else is an `UnsupportedError` that names the line.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Type
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
 from triton_xe.runtime.simulator.ir.syntax import read_expression, read_instruction
 from triton_xe.runtime.simulator.ir.tokens import TYPES, Line
 from triton_xe.spirv import (
@@ -23,11 +24,41 @@ from triton_xe.spirv import (
 )
 
 _ATTACHED = re.compile(r"(?:^|!)([A-Za-z][\w.]*) !(\d+)")
+_LOCAL = re.compile(r'%(?:"[^"]*"|[-\w$.]+)')
 
 
 def parse_module(text: str) -> ir.Module:
     """The module printed as `text`; `UnsupportedError` names the first line not understood."""
     return _ModuleReader(text).read()
+
+
+class _Shape(NamedTuple):
+    """An instruction that was read, for others that differ in the names of values only."""
+
+    read: Instruction
+    places: tuple[int, ...]
+    """Of the operands that are values."""
+
+    def named(self, names: list[str]) -> Instruction:
+        """The instruction with these names: the result if it has one, then the operands."""
+        like = self.read
+        result, *values = names if like.result is not None else (None, *names)
+        operands = like.operands.copy()
+        for place, name in zip(self.places, values, strict=True):
+            operands[place] = Operand(operands[place].type, name)  # type: ignore[arg-type]
+        return Instruction(
+            like.opcode, like.type, operands, result, like.flags, like.extra, [], like.element,
+            like.indices, like.callee, like.align, like.aligns, like.orderings, like.scope,
+            like.attributes)
+
+
+def _shape(i: Instruction, names: list[str]) -> _Shape | None:
+    """That of an instruction, where results and operands are all the names in its text."""
+    places = tuple(k for k, operand in enumerate(i.operands) if operand.local)
+    found = [*([] if i.result is None else [i.result]), *(i.operands[k].text for k in places)]
+    if found != names or i.labels or any(operand.expression for operand in i.operands):
+        return None
+    return _Shape(i, places)
 
 
 class _ModuleReader:
@@ -36,6 +67,8 @@ class _ModuleReader:
         self.at = 0
         self.types: dict[str, Type] = dict(TYPES)
         self.module = ir.Module({}, {}, {})
+        self.shapes: dict[str, _Shape] = {}
+        """Instructions by their text without names: most of a kernel repeats a few."""
         self.versions: list[tuple[Instruction, int]] = []
         """Branches between two versions, and the metadata that says which is which."""
 
@@ -150,14 +183,13 @@ class _ModuleReader:
     def _instruction(self, text: str) -> Instruction:
         text, _, tail = text.partition(", !")
         nodes = {name: int(number) for name, number in _ATTACHED.findall(tail)}
-        line = self._line(text)
-        result = None
-        if line.peek.startswith("%"):
-            result = line.take()
-            line.expect("=")
-        instruction = read_instruction(line)
-        instruction.result = result
-        instruction.line = line.number
+        spelled, names = _LOCAL.sub("%", text), _LOCAL.findall(text)
+        known = self.shapes.get(spelled)
+        instruction = self._read(text) if known is None else known.named(names)
+        shape = _shape(instruction, names) if known is None else None
+        if shape is not None:
+            self.shapes[spelled] = shape
+        instruction.line = self.at + 1
         instruction.debug = nodes.get(SOURCE_NODE, nodes.get("dbg"))
         instruction.unfilled = UNFILLED_NODE in nodes
         instruction.defines = next((n for n in DEFINED_NODES if n in nodes), "")
@@ -165,4 +197,14 @@ class _ModuleReader:
         instruction.added = ADDED_NODE in nodes
         if FALLBACK_NODE in nodes:
             self.versions.append((instruction, nodes[FALLBACK_NODE]))
+        return instruction
+
+    def _read(self, text: str) -> Instruction:
+        line = self._line(text)
+        result = None
+        if line.peek.startswith("%"):
+            result = line.take()
+            line.expect("=")
+        instruction = read_instruction(line)
+        instruction.result = result
         return instruction

@@ -87,3 +87,21 @@ def test_real_kernels(name: str) -> None:
     first, again = (parse_module(t).functions for t in (canonical(text), once))
     assert {f: sum(1 for _ in x.instructions()) for f, x in first.items()} == {
         f: sum(1 for _ in x.instructions()) for f, x in again.items()}
+
+
+def test_instructions_of_one_shape() -> None:
+    """What is read by the shape of another instruction is what is read by itself."""
+    lines = ["%a = add nuw i32 %x, 1", '%"a b" = add nuw i32 %y, 1', "%c = add i32 %y, %y",
+             "%d = add i32 %x, %c", "%e = call float @f(float %u, ptr @g), !xe.added !1",
+             "%h = call float @f(float %e, ptr @g)", "store float %h, ptr %p, align 4",
+             "store float %e, ptr %p, align 8", "store float %u, ptr %p, align 8"]
+    head = "define void @k(i32 %x, i32 %y, float %u, ptr %p) {\n"
+    whole = head + "".join(f"  {line}\n" for line in lines) + "  ret void\n}\n"
+    (block,) = parse_module(whole).functions["k"].blocks
+    for line, got in zip(lines, block.instructions, strict=False):
+        (alone,) = parse_module(f"{head}  {line}\n  ret void\n}}\n").functions["k"].blocks
+        want = alone.instructions[0]
+        want.line = got.line
+        assert [getattr(got, name) for name in got.__slots__] == [
+            getattr(want, name) for name in want.__slots__]
+    assert [i.added for i in block.instructions].count(True) == 1
