@@ -178,6 +178,16 @@ def _adjust_fake_tensors(module: Any) -> None:
         attention.py_impl(keys.CompositeImplicitAutograd)(taken_apart)
 
 
+def _adjust_fake_operators(module: Any) -> None:
+    """Real Fourier transforms have the CPU's strides here; torch expects those of other GPUs."""
+    @module.register_op_impl(sys.modules["torch"].ops.aten._fft_r2c.default)  # type: ignore[untyped-decorator]
+    def transform(mode: Any, operator: Any, x: Any, *rest: Any, **named: Any) -> Any:
+        if x.device.type != "xpu":
+            return NotImplemented
+        with mode:
+            return operator(x.to("cpu"), *rest, **named).to(x.device)
+
+
 def _adjust_builder(module: Any) -> None:
     from triton_xe.runtime.torch_xpu import cpp
 
@@ -206,6 +216,7 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.cpp_builder": _adjust_builder,
     "torch._inductor.template_heuristics.triton": _adjust_products,
     "torch.export.pt2_archive._package": _adjust_packages,
+    "torch._subclasses.fake_impls": _adjust_fake_operators,
     "torch._subclasses.fake_tensor": _adjust_fake_tensors,
     "torch._dynamo.eval_frame": _adjust_frames,
     "torch._dynamo.trace_rules": _adjust_tracing,

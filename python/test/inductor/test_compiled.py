@@ -242,7 +242,8 @@ def losses() -> Made:
 
 @case
 def fft_fallback() -> Made:
-    return lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2) + x.sin(), (randn(4, 32),)
+    return lambda x: (torch.fft.irfft(torch.fft.rfft(x) * 2) + x.sin(), torch.fft.rfft2(x).abs(),
+                      torch.view_as_real(torch.fft.ihfftn(x.reshape(4, 2, 2, 8)))), (randn(4, 32),)
 
 
 @case

@@ -8,9 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 SAMPLE, SEED = 40, 0
-REAL_TRANSFORMS = ("fft.fft2", "fft.fftn", "fft.ifft2", "fft.ifftn", "fft.rfft2", "fft.rfftn",
-                   "fft.ihfft2", "fft.ihfftn")
-"""Of real numbers in several dimensions: they have the CPU's strides, and torch expects others."""
 
 
 def database() -> list[object]:
@@ -29,8 +26,6 @@ def database() -> list[object]:
 @pytest.mark.parametrize("index", range(SAMPLE))
 def test_compiled_operators_agree_with_the_cpu(index: int) -> None:
     operator = database()[index]
-    if operator.name in REAL_TRANSFORMS:
-        pytest.skip("strides of a Fourier transform of real numbers in several dimensions")
     sample = next(iter(operator.sample_inputs("cpu", torch.float32)), None)
     if sample is None:
         pytest.skip(f"{operator.name} has no sample")
