@@ -9,6 +9,7 @@ from triton_xe.hardware.target import target
 from triton_xe.runtime.operator_traffic import Traffic
 from triton_xe.runtime.simulator.clock import DeviceClock, clock_of
 from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 
 torch = pytest.importorskip("torch")
 
@@ -111,13 +112,14 @@ def test_autotune_takes_the_configuration_with_the_least_predicted_time(tensors)
 def test_what_is_only_timed_is_not_compiled_for_the_host(tensors, monkeypatch):
     x, y = tensors
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise AssertionError("compiled")
 
     def launch():
         scaled_kernel[(1,)](x, y, 48, BLOCK=64)
 
     monkeypatch.setattr("triton_xe.runtime.simulator.device.load_kernel", refuse)
+    monkeypatch.setattr(KernelSource, "translated", refuse)
     assert triton.runtime.driver.active.get_benchmarker()(launch) > 0
     with pytest.raises(AssertionError, match="compiled"):
         launch()
