@@ -38,18 +38,18 @@ class Buffer(Protocol):
 
 
 class Kernel(Protocol):
-    """A kernel ready to launch on one device.
-
-    `argument_types` holds one of ptr, i1, i8, i16, i32, i64, f16, f32, f64 per parameter.
-    """
+    """A kernel ready to launch on one device."""
 
     name: str
     n_registers: int
     n_spills: int
     max_threads: int
-    argument_types: tuple[str, ...]
     launch_state: Any
     """What compiled launch code reads; None where there is none."""
+
+    @property
+    def argument_types(self) -> tuple[str, ...]:
+        """One of ptr, i1, i8, i16, i32, i64, f16, f32, f64 per parameter."""
 
     @property
     def versions(self) -> Any:
