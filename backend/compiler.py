@@ -29,6 +29,7 @@ from triton_xe.backend import (
     front_passes,
     general_version,
     kernel_cache,
+    long_expressions,
     refusals,
     specialize,
 )
@@ -80,6 +81,7 @@ class XeBackend(BaseBackend):
         kernel_cache.install()
         specialize.install(XeBackend)
         refusals.install()
+        long_expressions.install()
 
     def hash(self) -> str:
         return f"{self.device.name}-{source_hash()}"

@@ -29,7 +29,7 @@ CONTRACT = {
     "triton.compiler.compiler.CompiledKernel":
         "_init_handles(self) launch_metadata(self, grid, stream, args)",
     "triton.compiler.code_generator.CodeGenerator":
-        "call_JitFunction(self, fn, args, kwargs, caller_context)",
+        "call_JitFunction(self, fn, args, kwargs, caller_context) visit_BinOp(self, node)",
     "triton.runtime.jit":
         "create_function_from_signature(sig, kparams, backend) native_specialize_impl",
     "triton.runtime.jit.JITFunction": "run(self, args, grid, warmup, kwargs)",

@@ -9,7 +9,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.errors import OutOfResources
+from triton.runtime.jit import DependenciesFinder
 
+from triton_xe.backend import long_expressions
 from triton_xe.lowering import insert_barriers, pipeline
 
 HEAD = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x, y, n):\n"
@@ -83,3 +85,23 @@ def test_a_tile_that_fits_nowhere_is_refused_before_any_work(work, tmp_path, mon
     with pytest.raises(OutOfResources, match=r"kernel 'kernel' \(.*kernel.py:[\d:]+\): a tensor of "
                        r"1024x1024 elements: .*Required: 16384, Hardware limit: 2048"):
         compiled(tmp_path, f"{at}tl.store(y + i, {work})")
+
+
+def test_a_sum_of_hundreds_of_terms_in_a_loop_compiles(tmp_path):
+    made = compiled(tmp_path, f"{FLAT}for j in range(n):\n    v = {' + '.join(['v'] * 600)}\n"
+                              "tl.store(y + i, v)", "*i32")
+    assert made.asm["ttir"].count("arith.addi") == 599
+
+
+def test_sums_are_compiled_and_hashed_as_by_triton_itself(tmp_path, monkeypatch):
+    terms = "".join(f" {'+-*'[j % 3]} tl.abs(v ^ {j})" for j in range(1, 30))
+    text = f"{FLAT}for j in tl.static_range(2):\n    v = v{terms}\ntl.store(y + i, v)"
+    found = []
+    for short in (2, 1000):
+        monkeypatch.setattr(long_expressions, "_SHORT", short)
+        if short == 1000:
+            monkeypatch.delattr(DependenciesFinder, "visit_BinOp")
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / str(short)))
+        made = compiled(tmp_path, text, "*i32")
+        found.append((made.asm["ttir"], made.hash))
+    assert found[0] == found[1]

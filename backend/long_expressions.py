@@ -1,0 +1,72 @@
+"""Sums of as many terms as one likes: Triton's front end visits the first of n terms n calls deep.
+
+What it compiles them to, and the hash of the function, stay the same.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import wraps
+from typing import Any
+
+from triton.compiler.code_generator import CodeGenerator
+from triton.runtime.jit import DependenciesFinder
+
+_SHORT = 20
+"""Chains of fewer operations are left to Triton."""
+
+
+def install() -> None:
+    """Visit long chains of operations from their first operand on."""
+    if not hasattr(CodeGenerator.visit_BinOp, "__wrapped__"):
+        CodeGenerator.visit_Visited = lambda generator, node: node.value
+        CodeGenerator.visit_BinOp = _from_the_first(CodeGenerator.visit_BinOp)
+        DependenciesFinder.visit_BinOp = _visit_operands
+
+
+class Visited(ast.expr):
+    """An operand that has been visited, with its value."""
+
+    _fields = ("value",)
+    value: Any
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+def _chain(node: ast.BinOp) -> list[ast.BinOp]:
+    """Operations, each of which is the first operand of the one before.
+
+    >>> [type(each.op).__name__ for each in _chain(ast.parse("a + b * c - d").body[0].value)]
+    ['Sub', 'Add']
+    """
+    chain = [node]
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    return chain
+
+
+def _from_the_first(original: Any) -> Any:
+    @wraps(original)
+    def visit(generator: CodeGenerator, node: ast.BinOp) -> Any:
+        chain = _chain(node)[:-1]
+        if len(chain) < _SHORT:
+            return original(generator, node)
+        firsts = [operation.left for operation in chain]
+        try:
+            for operation in reversed(chain):
+                operation.left = Visited(generator.visit(operation.left))
+            return original(generator, node)
+        finally:  # loops visit their bodies again
+            for operation, first in zip(chain, firsts, strict=True):
+                operation.left = first
+
+    return visit
+
+
+def _visit_operands(finder: DependenciesFinder, node: ast.BinOp) -> None:
+    chain = _chain(node)
+    finder.visit(chain[-1].left)
+    for operation in reversed(chain):
+        finder.visit(operation.right)
