@@ -82,7 +82,7 @@ TTG_LAYOUTS: list[type[LayoutAttr]] = [
     for mnemonic in (
         "blocked", "slice", "dot_op", "linear", "generic_linear", "swizzled_shared",
         "padded_shared", "shared_linear", "nvmma_shared", "amd_rotating_shared", "nvidia_mma",
-        "amd_mfma", "amd_wmma",
+        "amd_mfma", "amd_wmma", "partitioned_shared",
     )
 ]  # fmt: skip
 """Those of other vendors' matrix units say where elements are like any other."""

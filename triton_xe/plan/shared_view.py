@@ -2,6 +2,7 @@
 
 Offsets are counted in elements and are linear in the bits of the coordinates; padding comes last.
 Dimensions that the layout does not know stand in front: so many buffers, one after the other.
+Partitions of other vendors' memories lie one after the other, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from math import prod
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.layout import f2
-from triton_xe.layout.shared import PaddedSharedEncoding, SharedEncoding
+from triton_xe.layout.shared import (
+    PaddedSharedEncoding,
+    PartitionedSharedEncoding,
+    SharedEncoding,
+)
 
 MOST_ELEMENTS = 8
 """Elements of the widest message, as values of LLVM."""
@@ -65,17 +70,20 @@ def shared_view(encoding: SharedEncoding, alloc_shape: tuple[int, ...]) -> Share
     """How a layout places the elements of a buffer."""
     front, inner = alloc_shape[: -encoding.rank], alloc_shape[-encoding.rank :]
     layout = encoding.linear_layout(inner)
-    if not layout.is_surjective or layout.in_dims.keys() - {"offset", "block"}:
+    if not layout.is_surjective or layout.in_dims.keys() - {"offset", "partition", "block"}:
         raise UnsupportedError(f"buffers in the layout {encoding} are not supported")
-    places = layout.sublayout(["offset"], layout.out_dims)
+    places = layout.sublayout(layout.in_dims.keys() - {"block"}, layout.out_dims)
     inverse = places.pseudo_inverse().bases
-    size = places.in_dims["offset"]
+    apart, size = places.in_dims["offset"], prod(places.in_dims.values())
     strides = [size * prod(front[d + 1 :]) for d in range(len(front))]
     columns = [
         tuple(stride << bit for bit in range((count - 1).bit_length()))
         for stride, count in zip(strides, front, strict=True)
-    ] + [tuple(at for (at,) in inverse[name]) for name in places.out_dims]
+    ] + [tuple(at + apart * sum(partition) for at, *partition in inverse[name])
+         for name in places.out_dims]
     paddings: tuple[tuple[int, int], ...] = ()
+    if isinstance(encoding, PartitionedSharedEncoding):
+        encoding = encoding.partition_layout
     if isinstance(encoding, PaddedSharedEncoding):
         paddings = tuple(zip(encoding.intervals, encoding.paddings, strict=True))
     return SharedView(tuple(columns), size * prod(front), strides[0] if front else 0, paddings)

@@ -1,9 +1,10 @@
-"""Gluon kernels with specialized warps: partitions run one after another, or are refused."""
+"""Specialized warps, whose partitions run one after another, and partitioned shared memory."""
 
 import pytest
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.amd.cdna5 import PartitionedSharedLayout
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.tools.commands.opt import transformed
@@ -82,3 +83,30 @@ def polling(flag):
 def test_what_cannot_run_so_is_refused(kernel, why):
     with pytest.raises(UnsupportedError, match=why):
         kernel[(1,)](torch.ones(1, dtype=torch.int32, device="xpu"), num_warps=4)
+
+
+@gluon.jit
+def through(x, out, FIRST: gl.constexpr, SECOND: gl.constexpr, MEMORY: gl.constexpr):
+    """All of a buffer in another layout; and over the upper half of it, the lower one."""
+    buffer = gl.allocate_shared_memory(gl.float32, [64, 64], MEMORY)
+    row = gl.arange(0, 64, gl.SliceLayout(1, FIRST))[:, None]
+    buffer.store(gl.load(x + row * 64 + gl.arange(0, 64, gl.SliceLayout(0, FIRST))[None, :]))
+    column = gl.arange(0, 64, gl.SliceLayout(0, SECOND))[None, :]
+    row = gl.arange(0, 64, gl.SliceLayout(1, SECOND))[:, None]
+    gl.store(out + row * 64 + column, buffer.load(SECOND))
+    row = gl.arange(0, 32, gl.SliceLayout(1, SECOND))[:, None]
+    gl.store(out + row * 64 + column, buffer.slice(32, 32, 0).load(SECOND))
+
+
+@pytest.mark.parametrize("memory", [
+    PartitionedSharedLayout(2, 1, 0, gl.SwizzledSharedLayout(4, 2, 8, [1, 0])),
+    PartitionedSharedLayout(4, 2, 1, gl.SwizzledSharedLayout(1, 1, 1, [0, 1])),
+    PartitionedSharedLayout(
+        2, 2, 0, gl.PaddedSharedLayout.with_identity_for([[32, 4]], [16, 64], [1, 0])),
+])
+def test_partitions_of_a_buffer(memory):
+    x, out = torch.randn(64, 64, device="xpu"), torch.zeros(64, 64, device="xpu")
+    rows = gl.BlockedLayout([1, 1], [1, 16], [4, 1], [1, 0])
+    columns = gl.BlockedLayout([2, 4], [4, 4], [2, 2], [0, 1])
+    through[(1,)](x, out, rows, columns, memory, num_warps=4, sanitize=True)
+    assert torch.equal(out.cpu(), torch.cat([x.cpu()[32:], x.cpu()[32:]]))

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_xe.errors import UnsupportedError
 from triton_xe.layout import parse_encoding
 from triton_xe.plan.shared_view import buffer_bytes, messages, shared_view
 
@@ -58,10 +57,14 @@ def test_buffers_in_front_follow_each_other(text):
         assert many.padded(many.offset((index, y, x))) == start + one.padded(one.offset((y, x)))
 
 
-def test_what_does_not_fill_memory_is_refused():
-    text = "#ttg.partitioned_shared<{numPartitions = 2, numGroups = 1, partitionDim = 0, "
-    with pytest.raises(UnsupportedError, match="partitioned_shared"):
-        shared_view(parse_encoding(f"{text}partitionLayout = {LAYOUTS[0]}}}>"), SHAPE)
+def test_partitions_lie_one_after_the_other():
+    text = "#ttg.partitioned_shared<{numPartitions = 2, numGroups = 2, partitionDim = 0, "
+    view = shared_view(parse_encoding(f"{text}partitionLayout = {LAYOUTS[0]}}}>"), SHAPE)
+    rows, columns = SHAPE
+    at = np.array([[view.offset((y, x)) for x in range(columns)] for y in range(rows)])
+    assert sorted(at.ravel()) == list(range(rows * columns))
+    piece = np.arange(rows) // (rows // 4) % 2
+    assert np.array_equal(at // (rows * columns // 2), np.repeat(piece[:, None], columns, 1))
 
 
 @given(st.permutations([1, 2, 4, 8, 16, 32]), st.integers(0, 5), st.sampled_from([1, 2, 4, 8]),
