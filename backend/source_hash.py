@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
-import time
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from triton_xe.runtime import checked_files
 LIBRARIES = ("triton", "llvmlite", "xdsl")
 SKIPPED = ("tools", "runtime")
 """Parts of the package that do not change the compiled code."""
-SETTLED_SECONDS = 2
+SETTLED_SECONDS = checked_files.SETTLED_SECONDS
 
 
 def source_files() -> list[tuple[str, str]]:
@@ -28,16 +25,8 @@ def source_files() -> list[tuple[str, str]]:
     roots = ((Path(triton_xe.__file__).parent, ""), (Path(__file__).parent, "backend/"),
              (_outer("lowering"), "lowering/"))
     return sorted((name, file) for root, prefix in roots
-                  for name, file in _sources(str(root), prefix) if not name.startswith(SKIPPED))
-
-
-def _sources(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                yield from _sources(entry.path, f"{prefix}{entry.name}/")
-            elif entry.name.endswith(".py"):
-                yield prefix + entry.name, entry.path
+                  for name, file in checked_files.sources_below(str(root), prefix)
+                  if not name.startswith(SKIPPED))
 
 
 def _outer(name: str) -> Path:
@@ -52,27 +41,11 @@ def _outer(name: str) -> Path:
 
 @functools.cache
 def source_hash() -> str:
-    """Once per process: the modules in memory do not change when their files do.
-
-    The digest of the files' contents is kept beside what the file system says of them, which
-    includes the time of the last change that nobody can set, and made again where that differs.
-    Files that changed just now may change once more at what the system's clock calls the same time.
-    """
+    """Once per process: the modules in memory do not change when their files do."""
     files = source_files()
-    seen = [(file, os.stat(file))
-            for file in (*(file for _, file in files), *map(_library, LIBRARIES))]
-    signature = hashlib.sha256(repr([
-        (name, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for name, at in seen
-    ]).encode()).hexdigest()
-    place = hashlib.sha256(files[0][1].encode()).hexdigest()[:16]
-    kept = knobs.cache_dir() / "sources" / place
-    known, _, digest = (checked_files.read(kept) or b"").decode(errors="replace").partition(" ")
-    if known == signature:
-        return digest
-    digest = _digest(files)
-    if max(at.st_ctime for _, at in seen) < time.time() - SETTLED_SECONDS:
-        checked_files.write(kept, f"{signature} {digest}".encode())
-    return digest
+    return checked_files.kept_digest(
+        knobs.cache_dir() / "sources", [*(file for _, file in files), *map(_library, LIBRARIES)],
+        lambda: _digest(files), SETTLED_SECONDS)
 
 
 def _library(name: str) -> str:

@@ -12,6 +12,8 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 _DIGEST_BYTES = 32
@@ -63,3 +65,37 @@ def write(path: Path, content: bytes) -> bool:
                 os.unlink(temporary)
         return False
     return True
+
+
+def sources_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(name below `folder`, file) of each Python source, in no order."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from sources_below(entry.path, f"{prefix}{entry.name}/")
+            elif entry.name.endswith(".py"):
+                yield prefix + entry.name, entry.path
+
+
+SETTLED_SECONDS = 2
+
+
+def kept_digest(kept: Path, files: Sequence[str], make: Callable[[], str],
+                settled: float = SETTLED_SECONDS) -> str:
+    """What `make` makes of the contents of files, kept in a folder beside what the system says of
+    them, which includes the time of the last change that nobody can set, until that differs.
+
+    Files that changed just now may change once more at what the system's clock calls the same time.
+    """
+    seen = [(file, os.stat(file)) for file in files]
+    signature = hashlib.sha256(repr([
+        (name, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for name, at in seen
+    ]).encode()).hexdigest()
+    path = kept / hashlib.sha256(files[0].encode()).hexdigest()[:16]
+    known, _, digest = (read(path) or b"").decode(errors="replace").partition(" ")
+    if known == signature:
+        return digest
+    digest = make()
+    if max(at.st_ctime for _, at in seen) < time.time() - settled:
+        write(path, f"{signature} {digest}".encode())
+    return digest

@@ -28,12 +28,15 @@ _lock = threading.RLock()
 @cache
 def source_hash() -> str:
     """Hash of the simulator's sources and of the tables it asks: others make other objects."""
-    digest = hashlib.sha256(llvmlite.__version__.encode())
     tables = (Path(str(table.__file__)).parent for table in (hardware, intrinsics))
-    for folder in (Path(__file__).parents[1], *tables):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    files = [file for folder in (Path(__file__).parents[1], *tables)
+             for _, file in sorted(checked_files.sources_below(str(folder)))]
+
+    def digest() -> str:
+        return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+
+    kept = checked_files.kept_digest(knobs.cache_dir() / "sources", files, digest)
+    return f"{llvmlite.__version__} {kept}"
 
 
 def _fresh_machine() -> llvm.TargetMachine:
