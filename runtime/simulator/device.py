@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from triton_xe.progress import progress
 from triton_xe.runtime import surroundings, torch_xpu
 from triton_xe.runtime.arguments import check_grid, check_held
 from triton_xe.runtime.device import MemoryBlock, triton_properties
+from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.clock import clock_of
 from triton_xe.runtime.simulator.run import launch as launcher
@@ -103,33 +104,33 @@ class SimulatedKernel:
     serial: int = field(default_factory=itertools.count().__next__)
     is_closed: bool = False
 
-    @cached_property
+    @once
     def host(self) -> HostKernel:
         with progress(f"translating kernel {self.source.name!r} for the simulator"), (
                 paused_collector()):
             return self.source.translated(self.part, self.sanitizer, shuffled=self.is_shuffled)
 
-    @cached_property
+    @once
     def argument_types(self) -> tuple[str, ...]:
         """Known without a translation, and without reading the module where there was one."""
         made = self.__dict__.get("host") or self.source.kept(self.part.value)
         return (made or self.source).argument_types
 
-    @cached_property
+    @once
     def _code(self) -> NativeCode:
         with progress(f"building kernel {self.name!r} for the simulator"), paused_collector():
             kind = "coroutine" if self.host.is_coroutine else "kernel"
             return load_kernel(self.host.text, self.host.helpers, kind)
 
-    @cached_property
+    @once
     def address(self) -> int:
         return self._code.address(ENTRY)
 
-    @cached_property
+    @once
     def pointer_arguments(self) -> frozenset[int]:
         return frozenset(k for k, kind in enumerate(self.argument_types) if kind == "ptr")
 
-    @cached_property
+    @once
     def resident(self) -> int:
         """How many of its work-groups the device holds at once."""
         return groups_held(

@@ -16,7 +16,8 @@ import pytest
 
 from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.runtime import native
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.once import once
+from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
 from triton_xe.runtime.simulator.run import thread_pool
 
 Run = Callable[..., None]
@@ -185,7 +186,7 @@ def test_a_thread_that_cannot_start_is_an_error_and_the_next_launch_goes_on(
 FORK = """
 import os, sys
 import numpy as np
-from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
 
 device = SimulatedDevice("bmg")
 kernel = device.load(sys.stdin.buffer.read(), "k")
@@ -220,3 +221,29 @@ def test_a_thread_without_work_spins_for_a_set_time() -> None:
     native.threads.xe_spin.restype = ctypes.c_int64
     spent = min(native.threads.xe_spin() for _ in range(20))
     assert 300_000 <= spent < 600_000
+
+
+def test_what_threads_ask_for_at_the_same_time_is_made_once() -> None:
+    """Code that was loaded twice is given back once, while it runs; `cached_property` since 3.12
+    makes it for each thread that asks."""
+    made, together = [], threading.Barrier(4)
+
+    class Loaded:
+        @once
+        def code(self) -> object:
+            time.sleep(0.05)
+            made.append(object())
+            return made[-1]
+
+    def ask() -> None:
+        together.wait()
+        assert loaded.code is made[0]
+
+    loaded = Loaded()
+    own = [threading.Thread(target=ask) for _ in range(4)]
+    for each in own:
+        each.start()
+    for each in own:
+        each.join()
+    assert len(made) == 1
+    assert {type(vars(SimulatedKernel)[name]) for name in ("host", "_code", "address")} == {once}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -17,6 +16,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime import checked_files
+from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.provenance import (
@@ -55,21 +55,21 @@ class KernelSource:
             return cls(binary.decode(), kernel_name, target)
         return cls(attached_llvm_ir(binary), entry_name(binary, kernel_name), target)
 
-    @cached_property
+    @once
     def module(self) -> ir.Module:
         return plain_accesses(parse_module(canonical(self.text)), self.target)
 
-    @cached_property
+    @once
     def has_known_guards(self) -> bool:
         """Whether it has fallbacks that a checked launch can do without."""
         return part_of(find_kernel(self.module, self.name), Part.GUARDS) is not None
 
-    @cached_property
+    @once
     def read_arguments(self) -> frozenset[int]:
         """Arguments whose memory it loads from."""
         return self._arguments(lambda i: i.operands[:1] if loads_global(i) else ())
 
-    @cached_property
+    @once
     def written_arguments(self) -> frozenset[int]:
         """Arguments whose memory it stores to."""
         return self._arguments(stored_to)
@@ -81,7 +81,7 @@ class KernelSource:
         return NOWHERE.union(*(roots.get(address.local or "", NOWHERE)
                                for i in function.instructions() for address in addresses(i)))
 
-    @cached_property
+    @once
     def argument_types(self) -> tuple[str, ...]:
         return argument_types(find_kernel(self.module, self.name))
 
