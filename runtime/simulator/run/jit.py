@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
+from triton_xe.runtime.simulator.library.names import is_symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 
 _lock = threading.RLock()
@@ -59,11 +61,15 @@ def object_key(text: str, kind: str) -> str:
 
 def compile_object(text: str, kind: str) -> bytes:
     """The object code of a host module; `kind` is kernel, coroutine or library."""
-    path = knobs.cache_dir() / "simulator" / f"{object_key(text, kind)}.o"
+    return _kept_object(text, kind, lambda: text)
+
+
+def _kept_object(known_by: str, kind: str, text: Callable[[], str]) -> bytes:
+    path = knobs.cache_dir() / "simulator" / f"{object_key(known_by, kind)}.o"
     found = checked_files.read(path)
     if found is not None:
         return found
-    data = _compile(text, kind)
+    data = _compile(text(), kind)
     checked_files.write(path, data)
     return data
 
@@ -130,11 +136,11 @@ def undefined_names(loaded: llvm.object_file.ObjectFileRef) -> list[str]:
 
 
 def _provide(names: list[str]) -> None:
-    """Make library functions that LLVM calls by itself; refuse what does not exist."""
+    """Make library functions that are called; refuse what does not exist."""
     for name in names:
         if llvm.address_of_symbol(name):
             continue
-        if name not in NAMED_BY_LLVM:
+        if name not in NAMED_BY_LLVM and not is_symbol(name):
             raise DeviceError(
                 f"the simulator's code for this CPU ({host_cpu().name}) calls {name}, which this "
                 "process does not have"
@@ -146,13 +152,16 @@ _loaded: dict[str, NativeCode] = {}
 
 
 def helper_address(name: str, host: HostCpu | None = None) -> int:
-    """The address of a library function, compiled and loaded once per process."""
+    """The address of a library function, compiled and loaded once per process.
+
+    Its name and the host say all that its code depends on: where the object is kept, no text is
+    made.
+    """
     with _lock:
         if name not in _loaded:
-            made = sources.source(name, host or host_cpu())
-            for needed in made.helpers:
-                helper_address(needed)
-            code = NativeCode(compile_object(made.text, "library"))
+            on = host or host_cpu()
+            code = NativeCode(_kept_object(
+                f"{name} {on}", "library", lambda: sources.source(name, on).text))
             _loaded[name] = code
             llvm.add_symbol(name, code.address(name))
         return _loaded[name].address(name)
