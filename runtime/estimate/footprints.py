@@ -144,7 +144,7 @@ def _kind(found: Footprints, m: Message) -> tuple[Any, ...]:
     if address is None:
         return _nowhere, id(m)
     return (_lanes, *often, found.argument(address), m.site.reads, m.site.updates,
-            m.site.size(found.lanes), tuple([t.shape for t in terms_of(address)]),
+            m.site.size(found.lanes), len(m.sites), tuple([t.shape for t in terms_of(address)]),
             None if active is None else active.shape)
 
 
@@ -169,16 +169,17 @@ def _active(message: Message) -> Numbers | None:
 
 def _lane_bytes(messages: Sequence[Message], lanes: int) -> float:
     """Bytes of all executions of messages that the same subgroups execute as often."""
-    total: NDArray[np.float64] | float = 0.0
-    for m in messages:
-        address, active = m.arguments[m.site.at], _active(m)
-        count: NDArray[np.float64] | float = (
-            address.shape[2] if address is not None else
-            1 if m.site.family is Family.BLOCK_1D else lanes)
-        if active is not None:
-            count = (active != 0).any(3).mean(2) * count
-        total = total + count * m.site.size(lanes)
+    total = sum(_count(m, lanes) * m.site.size(lanes) for m in messages)
     return float((messages[0].mask * messages[0].rounds * total).sum())
+
+
+def _count(message: Message, lanes: int) -> NDArray[np.float64]:
+    """Lanes of each subgroup that take part."""
+    address, active = message.arguments[message.site.at], _active(message)
+    count = address.shape[2] if address is not None else (
+        1 if message.site.family is Family.BLOCK_1D else lanes)
+    part = np.ones((1, 1, 1)) if active is None else (active != 0).mean(2)
+    return part.mean(2) * count * len(message.sites)
 
 
 def _shared(found: Footprints, messages: Sequence[Message]) -> None:
@@ -260,13 +261,13 @@ def _lanes(found: Footprints, messages: Sequence[Message]) -> None:
     if len(found.counted):
         lines = _lines(found, message, terms, active)
         surfaces[0].lines[_rounds(found, message)].append(
-            lines.swapaxes(0, 1).reshape(lines.shape[1], -1))
-        scattered = _different(lines).reshape(len(lines), -1).mean(1) - 1
-        count = _address(message).shape[2] * (
-            1.0 if active is None else (active != 0).any(4).mean(3))
-        total = (message.mask * message.rounds * count * np.ones(len(messages))[:, None, None]
-                 ).sum((1, 2)) * size
-        found.l1 += float(np.maximum(total, scattered * LINE * _executed(message)).sum())
+            np.moveaxis(lines, 2, 0).reshape(lines.shape[2], -1))
+        part = np.ones((1, 1, 1, 1)) if active is None else (active != 0).mean(3)
+        count = part * (message.mask * message.rounds)[None, ..., None]
+        total = np.moveaxis(count, 3, 1).sum((2, 3)) * _address(message).shape[2] * size
+        scattered = (_different(lines).mean((2, 3)) - 1) * LINE * _executed(message)
+        shape = len(messages), len(message.sites)
+        found.l1 += float(np.broadcast_to(np.maximum(total, scattered), shape).sum())
 
 
 def _address(message: Message) -> Numbers | Sum:
@@ -307,36 +308,38 @@ def _least(
     return end(sum_, _AXES)
 
 
-def _ends(terms: Sequence[Numbers], end: Callable[..., Numbers]) -> Sequence[Numbers]:
-    """The least or largest of each subgroup's lanes: that of each term where none shares an axis.
-    """
-    shared = any(sum(t.shape[axis] > 1 for t in terms) > 1 for axis in (3, 4))
-    return [end(t, (3, 4), keepdims=True) for t in ([_total(terms)] if shared else terms)]
+def _ends(
+    terms: Sequence[Numbers], end: Callable[..., Numbers], axes: tuple[int, ...] = (3, 4)
+) -> Sequence[Numbers]:
+    """The least or largest along some axes: that of each term where none shares one."""
+    shared = any(sum(t.shape[axis] > 1 for t in terms) > 1 for axis in axes)
+    return [end(t, axes, keepdims=True) for t in ([_total(terms)] if shared else terms)]
 
 
 def _lines(
     found: Footprints, message: Message, terms: Sequence[Numbers], active: Numbers | None
 ) -> Numbers:
-    """Cache lines of each subgroup of the work-groups that are counted; -1 is none."""
+    """Cache lines by message, element, work-group that is counted, and subgroup; -1 is none."""
     def some(values: NDArray[Any]) -> NDArray[Any]:
         return values[:, found.counted] if values.shape[1] > 1 else values
 
     terms = [some(term) for term in terms]
     taken = some(message.mask[None, ..., None, None])
     if active is None:
-        first, last = (_total(_ends(terms, end)) // LINE for end in (np.min, np.max))
+        first, last = (_total(_ends(terms, end, (3,))) // LINE for end in (np.min, np.max))
     else:
         taken = taken & (some(active) != 0)
         line = _total(terms) // LINE
-        first = np.where(taken, line, MOST).min((3, 4), keepdims=True)
-        last = np.where(taken, line, -1).max((3, 4), keepdims=True)
+        first = np.where(taken, line, MOST).min(3, keepdims=True)
+        last = np.where(taken, line, -1).max(3, keepdims=True)
         first = np.minimum(first, last)
     if (last <= first + 1).all():
-        here = taken.any((3, 4), keepdims=True)
-        return np.stack(np.broadcast_arrays(np.where(here, first, -1), np.where(here, last, -1)),
-                        -1)[..., 0, 0, :]
-    line = np.where(taken, _total(terms) // LINE, -1)
-    return line.reshape(*line.shape[:3], -1)
+        here = taken.any(3, keepdims=True)
+        both = np.where(here, first, -1), np.where(here, last, -1)
+        line = np.concatenate(np.broadcast_arrays(*both), 3)
+    else:
+        line = np.where(taken, _total(terms) // LINE, -1)
+    return np.moveaxis(line, 4, 1)
 
 
 def _rounds(found: Footprints, message: Message) -> int:

@@ -52,13 +52,14 @@ def line_costs(
                 found[place].bytes += shared
                 found[place].given["slm"] += shared
     for message in walk.messages:
-        i = message.site.instruction
-        place = module.source_line(i.line, i.debug)
         level, nbytes = moved(message, kernel.lanes)
-        if place is not None:
-            found[place].bytes += nbytes * stretch
-            for each in LEVELS.get(level, ()):
-                found[place].given[each] += nbytes * stretch
+        each = nbytes / len(message.sites) * stretch
+        for i in (site.instruction for site in message.sites):
+            place = module.source_line(i.line, i.debug)
+            if place is not None:
+                found[place].bytes += each
+                for name in LEVELS.get(level, ()):
+                    found[place].given[name] += each
     _divide(found, prediction)
     return dict(found)
 

@@ -42,10 +42,6 @@ class Sum:
         """Whether no number overflows a signed integer of so many bits."""
         return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
 
-    def each(self, change: Callable[[Numbers], Numbers]) -> Sum:
-        """With other terms between the same bounds."""
-        return Sum(tuple(change(t) for t in self.terms), self.low, self.high)
-
     def scaled(self, by: int) -> Sum:
         low, high = sorted((self.low * by, self.high * by))
         return Sum(tuple(_once(operator.mul, t, by) for t in self.terms), low, high)
@@ -322,10 +318,8 @@ def shuffled(a: Known, b: Known, indices: Sequence[int], count: int) -> Known:
     if a is None:
         return None
     if max(indices) < count:
-        chosen = [max(0, i) for i in indices]
-        if not any(chosen):
-            return element(a, 0)
-        return _each(a, lambda t: t if t.shape[-1] == 1 else t[..., chosen])
+        first = [max(0, i) for i in indices]
+        return chosen(a, first) if any(first) else element(a, 0)
     if b is None:
         return None
     a, b = (broadcast(full(v), count) for v in (a, b))
@@ -334,8 +328,12 @@ def shuffled(a: Known, b: Known, indices: Sequence[int], count: int) -> Known:
     return both[..., [max(0, i) for i in indices]]
 
 
-def _each(value: Numbers | Sum, change: Callable[[Numbers], Numbers]) -> Numbers | Sum:
-    return value.each(change) if isinstance(value, Sum) else change(value)
+def chosen(vector: Known, elements: Sequence[int]) -> Known:
+    """Some elements of a vector."""
+    if vector is None:
+        return None
+    terms = tuple(t if t.shape[-1] == 1 else t[..., list(elements)] for t in terms_of(vector))
+    return Sum(terms, vector.low, vector.high) if isinstance(vector, Sum) else terms[0]
 
 
 def element(vector: Numbers | Sum, k: int) -> Numbers | Sum:

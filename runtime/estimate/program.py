@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.estimate.computing import Computed, computed, is_same
@@ -28,6 +29,8 @@ class Step:
     """Where the result goes, if anything depends on it."""
     site: Site | None
     run: Computed
+    together: tuple[tuple[Site, int], ...] = ()
+    """Messages that go to elements of one vector, which is their address here."""
 
 
 class Program:
@@ -84,8 +87,18 @@ class Program:
     @cached_property
     def needed(self) -> frozenset[str]:
         """Results that a branch, or the place of a message, depends on."""
+        return self._made_of(
+            [name for i in self.function.instructions() for name in self._deciding(i)])
+
+    @cached_property
+    def followed(self) -> frozenset[str]:
+        """What is needed where messages that go to elements of one vector are taken together."""
+        apart = (i for i in self.function.instructions() if id(i) not in self._bundled)
+        vectors = [name for group in self._bundles.values() for name in group[0][1:3] if name]
+        return self._made_of([*vectors, *(name for i in apart for name in self._deciding(i))])
+
+    def _made_of(self, todo: list[str]) -> frozenset[str]:
         found: set[str] = set()
-        todo = [name for i in self.function.instructions() for name in self._deciding(i)]
         shared = [i.operands[0].local for i in self.function.instructions()
                   if i.opcode == "store" and self._is_shared(i)]
         while todo:
@@ -93,7 +106,10 @@ class Program:
             made = self.makers.get(name)
             if name not in found and made is not None:
                 found.add(name)
-                todo += [o.local for o in made.operands if o.local is not None]
+                site = self.sites.get(id(made))
+                other = -1 if site is None else site.other
+                todo += [o.local for k, o in enumerate(made.operands)
+                         if o.local is not None and k != other]
                 if made.opcode == "load" and self._is_shared(made):
                     todo += [one for one in shared if one is not None]
         return frozenset(found)
@@ -157,6 +173,62 @@ class Program:
                     *(found.get(slot, {slot}) for slot in varying))
         return found
 
+    # -- messages to elements of one vector ------------------------------------------------------
+
+    @cached_property
+    def _bundles(self) -> dict[int, list[tuple[Site, str, str, int]]]:
+        """By `id` of the last one's instruction: sites, vectors of addresses and masks, elements.
+        """
+        found: dict[int, list[tuple[Site, str, str, int]]] = {}
+        for block in self.function.blocks:
+            alike: dict[Any, list[tuple[Site, str, str, int]]] = {}
+            for i in block.instructions:
+                one = self._element_of(i)
+                if one is not None:
+                    key = i.opcode, i.callee, one[0].size(1), one[1], one[2]
+                    alike.setdefault(key, []).append(one)
+            found |= {id(group[-1][0].instruction): group for group in alike.values()
+                      if len(group) > 1}
+        return found
+
+    @cached_property
+    def _bundled(self) -> frozenset[int]:
+        return frozenset(id(one[0].instruction) for group in self._bundles.values()
+                         for one in group)
+
+    def _element_of(self, i: Instruction) -> tuple[Site, str, str, int] | None:
+        """A message, the vectors that its address and mask are of, and which element."""
+        site = self.sites.get(id(i))
+        if site is None or site.is_shared or site.family is Family.BLOCK_2D or (
+                i.result in self.needed):
+            return None
+        vector, k = self._extracted(i.operands[site.at])
+        if k < 0 or vector in self.unknown:
+            return None
+        if site.masked is None or i.operands[site.masked].local is None:
+            return site, vector, "", k
+        mask, other = self._extracted(i.operands[site.masked])
+        return None if other != k else (site, vector, mask, k)
+
+    def _extracted(self, operand: Operand) -> tuple[str, int]:
+        """The vector that a value is an element of, and which; -1 of none."""
+        made = self.makers.get(operand.text)
+        while made is not None and is_same(made):
+            made = self.makers.get(made.operands[0].text)
+        if made is None or made.opcode != "extractelement" or made.operands[0].local is None:
+            return "", -1
+        index = made.operands[1].integer_value()
+        return made.operands[0].text, -1 if index is None else index
+
+    def _bundle(self, group: Sequence[tuple[Site, str, str, int]]) -> Step:
+        site, vector, mask, _ = group[0]
+        operands = [self.slot(o) for o in site.instruction.operands]
+        operands[site.at] = self.named(vector)
+        if mask and site.masked is not None:
+            operands[site.masked] = self.named(mask)
+        return Step("message", site.instruction, tuple(operands), None, site,
+                    computed(site.instruction, owns=False), tuple((g[0], g[3]) for g in group))
+
     # -- steps -----------------------------------------------------------------------------------
 
     @cached_property
@@ -174,6 +246,8 @@ class Program:
             for i in b.phis if i.result in self.needed] for b in self.function.blocks}
 
     def _step(self, i: Instruction, block: Block) -> Step | None:
+        if id(i) in self._bundled:
+            return self._bundle(self._bundles[id(i)]) if id(i) in self._bundles else None
         act = self._act(i)
         if not act:
             return None
@@ -197,7 +271,7 @@ class Program:
             return self._access(site) if self.is_plain(site) else "message"
         if i.opcode == "call" and find(i.callee).family is Family.PAYLOAD:
             return "payload"
-        if i.result not in self.needed or i.opcode == "phi" or is_same(i):
+        if i.result not in self.followed or i.opcode == "phi" or is_same(i):
             return ""
         if i.result in self.unknown and not self._is_loaded(i):
             return ""

@@ -48,6 +48,11 @@ class Site:
         return self.names.index("mask") if "mask" in self.names else None
 
     @cached_property
+    def other(self) -> int:
+        """The operand that lanes get which take no part; -1 if there is none."""
+        return self.names.index("other") if "other" in self.names else -1
+
+    @cached_property
     def placed(self) -> list[int]:
         """The operands that say where it goes."""
         if self.family is Family.HELPER or self.instruction.opcode in ACCESSES:

@@ -21,6 +21,7 @@ from triton_xe.runtime.estimate.numbers import (
     Known,
     Numbers,
     Sum,
+    chosen,
     difference,
     evaluated,
     forget,
@@ -49,13 +50,18 @@ MOST_ROUNDS = 64
 class Message:
     """An access of the sampled work-groups: `rounds` is how often the walk stands for it."""
 
-    site: Site
+    sites: tuple[Site, ...]
+    """Several where the address has an element for each."""
     arguments: Sequence[Known]
     mask: Mask
     rounds: Numbers
     payload: Payload | None = None
     key: Numbers | None = None
     """Of an access whose place is not known: subgroups with equal keys go to the same place."""
+
+    @property
+    def site(self) -> Site:
+        return self.sites[0]
 
 
 @dataclass
@@ -442,8 +448,13 @@ class Walk:
         key = None
         if not site.is_shared and any(value is None for value in known):
             key = self._key(self._roots_of(placing))
-        self.messages.append(Message(site, [self._values[slot] for slot in step.operands], mask,
-                                     self._rounds, payload, key))
+        arguments = [self._values[slot] for slot in step.operands]
+        sites: tuple[Site, ...] = (site,)
+        if step.together:
+            sites, elements = zip(*step.together, strict=True)
+            for k in {site.at, site.at if site.masked is None else site.masked}:
+                arguments[k] = chosen(arguments[k], elements)
+        self.messages.append(Message(sites, arguments, mask, self._rounds, payload, key))
         if site.is_shared:
             self._shared_access(step, label, mask)
         else:
