@@ -6,6 +6,7 @@ import pytest
 from triton_xe.hardware.target import target
 from triton_xe.model.traffic import waves
 from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.estimate.numbers import terms_of
 from triton_xe.runtime.estimate.program import Program
 from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
@@ -359,3 +360,67 @@ def test_functions_of_the_module_that_get_no_address_bring_nothing():
     assert known
     assert work.issue.messages == 1
     assert work.l2_bytes == 0
+
+
+UNROLLED = """
+  %base = ptrtoint ptr addrspace(1) %a to i64
+  %rows = mul i32 %g, 65536
+  %own = mul i32 %lane, 4
+  %part = add i32 %rows, %own
+  %wide = sext i32 %part to i64
+  %start = add i64 %base, %wide
+  %one = insertelement <{n} x i64> undef, i64 %start, i32 0
+  %splat = shufflevector <{n} x i64> %one, <{n} x i64> undef, <{n} x i32> zeroinitializer
+  %first = add <{n} x i64> %splat, <{numbers}>
+  br label %body
+body:
+  %i = phi i32 [ 0, %entry ], [ %i1, %body ]
+  %at = phi <{n} x i64> [ %first, %entry ], [ %next, %body ]
+{loads}
+  %next = add <{n} x i64> %at, splat (i64 16384)
+  %i1 = add i32 %i, 1
+  %more = icmp slt i32 %i1, %n
+  br i1 %more, label %body, label %exit
+exit:
+  ret void
+"""
+EACH = """  %e{k} = extractelement <{n} x i64> %at, i32 {k}
+  %p{k} = inttoptr i64 %e{k} to ptr addrspace(1)
+  %v{k} = load i32, ptr addrspace(1) %p{k}"""
+
+
+def unrolled(n):
+    """A loop with `n` loads, each of a cache line of its own."""
+    loads = "\n".join(EACH.format(n=n, k=k) for k in range(n))
+    numbers = ", ".join(f"i64 {64 * k}" for k in range(n))
+    body = UNROLLED.format(n=n, numbers=numbers, loads=loads)
+    return Kernel(program(text_of(body)), 8, 16, 128, 0)
+
+
+def walked(kernel, rounds, leads=False):
+    """The walk of 512 work-groups, and how many steps it took."""
+    walk = Walk(kernel.program, [A, B, rounds], (512, 1, 1), np.arange(512), 8, 16, leads)
+    steps = []
+    walk._acts = {name: lambda *given, act=act: (steps.append(1), act(*given))
+                  for name, act in walk._acts.items()}
+    return walk.run(), len(steps)
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_walk_does_not_grow_with_rounds_nor_with_messages(leads):
+    """What predicting a new configuration costs is the number of steps and of numbers."""
+    _, few = walked(unrolled(4), 5, leads)
+    for n, rounds in [(4, 10_000), (128, 5), (128, 10_000)]:
+        walk, steps = walked(unrolled(n), rounds, leads)
+        assert steps == few < 60
+        assert (walk.counts["%body"] == rounds).all()
+        held = [t for m in walk.messages for t in terms_of(m.arguments[0])]
+        assert sum(t.size for t in held) <= len(walk.messages) * (512 + 16 + n)
+
+
+@pytest.mark.parametrize("n", [1, 4, 128])
+def test_messages_taken_together_move_what_each_would(n):
+    work, known = launch_work(unrolled(n), [A, B, 3], (100, 1, 1))
+    assert known
+    assert work.l1_bytes == 8 * 3 * n * 64
+    assert work.read(0, 100) == pytest.approx(100 * 3 * n * 64, rel=0.01)

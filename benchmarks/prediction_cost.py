@@ -1,0 +1,70 @@
+"""What it costs the host to predict a launch of the ledger's kernels.
+
+    python -m benchmarks.prediction_cost [--devices bmg,pvc,ptl,lnl,dg2] [NAME ...]
+
+CPU time in ms: `new` that of another configuration of a compiled kernel (bar: 50, goal: 10), the
+median of five; `first` that of the first one, with what is found out once of each kernel.  The
+machine's load shows in both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+from benchmarks.ledger import DEVICES
+from benchmarks.loops import ROWS, compiled
+from triton_xe.hardware.register_file import RegisterFile
+from triton_xe.hardware.target import target
+from triton_xe.model.rates import PRODUCTS
+from triton_xe.model.time import predict
+from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
+from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.versions import entry_name
+
+BAR_MS, REPEAT = 50.0, 5
+
+
+def costs(name: str, kernel: Any, device: str) -> tuple[float, float]:
+    """Of the row's launch: the first time, and as a new configuration."""
+    machine, row = target(device), ROWS[name]
+    source = KernelSource(
+        kernel.asm["llir"], entry_name(kernel.asm["spv"], kernel.metadata.name), machine)
+    registers = RegisterFile.of_flags(kernel.metadata.build_flags).registers or 128
+    assert source.module.functions, "what the simulator has read before it can launch"
+    started = time.process_time()
+    described = Kernel.of(source, registers)
+    found = []
+    for _ in range(1 + REPEAT):
+        work, _ = launch_work(described, row.arguments, row.grid)
+        predict(work, PRODUCTS[machine.product])
+        found.append((time.process_time() - started) * 1e3)
+        started = time.process_time()
+    return found[0], statistics.median(found[1:])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--devices", default=",".join(DEVICES))
+    parser.add_argument("names", nargs="*", help="parts of kernels' names; default: all")
+    options = parser.parse_args(arguments)
+    print(f"{'kernel':26}{'device':6}{'first':>8}{'new':>8}")
+    above = 0
+    for device in options.devices.split(","):
+        for name in [r for r in ROWS if not options.names or any(p in r for p in options.names)]:
+            try:
+                kernel = compiled(name, device)
+            except Exception as error:  # one kernel that a device refuses leaves the others
+                print(f"{name:26}{device:6}  {str(error).splitlines()[0][:80]}")
+                continue
+            first, new = costs(name, kernel, device)
+            above += new > BAR_MS
+            print(f"{name:26}{device:6}{first:8.1f}{new:8.1f}", flush=True)
+    print(f"{above} above {BAR_MS:g} ms")
+    return 1 if above else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
