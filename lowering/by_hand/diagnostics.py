@@ -150,13 +150,19 @@ def _show(error: Exception) -> None:
 
 
 def _op_of(traceback: TracebackType | None) -> Operation | None:
-    """The innermost op of known location in the innermost function that has one."""
-    found = None
+    """The innermost op of known location in the innermost function that has one.
+
+    Where none has, the first op of the module that they are about.
+    """
+    found, whole = None, None
     while traceback is not None:
-        ops = (_as_op(thing) for thing in traceback.tb_frame.f_locals.values())
-        located = [op for op in ops if op is not None and source_of(op) is not None]
-        found = max(located, key=_depth, default=found)
+        things = map(_as_op, traceback.tb_frame.f_locals.values())
+        ops = [op for op in things if op is not None]
+        found = max((op for op in ops if source_of(op) is not None), key=_depth, default=found)
+        whole = next((op for op in ops if isinstance(op, ModuleOp)), whole)
         traceback = traceback.tb_next
+    if found is None and whole is not None:
+        return next((op for op in whole.walk() if source_of(op) is not None), None)
     return found
 
 

@@ -116,3 +116,8 @@ def test_a_half_row_of_16_bits_multiplies():
 """
     lowered = transformed(text, "lower-kernel-functions,convert-xetile-to-xegpu")
     assert transformed(lowered, "") == lowered
+
+
+def test_what_a_module_lacks_is_said_at_its_first_op():
+    with pytest.raises(UnsupportedError, match=r"^k.mlir:1:1: the module says its subgroups as"):
+        transformed(COPY, "insert-barriers", "bmg", "k.mlir")
