@@ -65,6 +65,14 @@ def test_nothing_is_said_where_another_gpu_is_used(monkeypatch, recwarn):
     assert not recwarn.list
 
 
+def test_the_compiler_of_intels_own_triton_tells_how_small_products_may_be():
+    """Helion imports it for each product; Triton still finds the backends it had."""
+    from triton.backends.intel.compiler import min_dot_size
+
+    assert min_dot_size({})(triton.language.float16, triton.language.float16) == (1, 1, 16)
+    assert sorted(backends) == ["amd", "intel", "nvidia"]
+
+
 def test_gluons_intel_module_is_found_and_imported_only_when_asked_for():
     code = (
         "import sys, triton, triton.backends\n"

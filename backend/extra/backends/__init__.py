@@ -1,0 +1,1 @@
+"""Modules of `triton.backends` that others import by name."""
