@@ -492,8 +492,11 @@ def test_properties_that_torch_has_for_cuda_only() -> None:
     with pytest.raises(AttributeError, match="on xpu it is 'gpu_subslice_count'"):
         properties.multi_processor_count  # noqa: B018
     assert getattr(properties, "regs_per_multiprocessor", 7) == 7
-    assert len(properties.uuid.bytes) == 16
-    assert str(properties.uuid).count("-") == 4
+    if hasattr(properties, "uuid"):  # torch 2.8 has none
+        assert len(properties.uuid.bytes) == 16
+        assert str(properties.uuid).count("-") == 4
+    else:
+        assert torch.__version__ < "2.9"
 
 
 def test_target_table_is_the_source(tmp_path: Path) -> None:
