@@ -10,6 +10,7 @@ layout: OpModuleProcessed follows the names and precedes the annotations).
 from __future__ import annotations
 
 import base64
+import binascii
 import struct
 import zlib
 from collections.abc import Iterator
@@ -159,7 +160,15 @@ def attached(binary: bytes, name: str) -> str:
         end = binary.index(b"\0", at)
         found.append(binary[at + len(mark) : end].decode().partition(" ")[2])
         at = binary.find(mark, end)
-    return zlib.decompress(base64.b64decode("".join(found))).decode() if found else ""
+    return zlib.decompress(_unpacked("".join(found))).decode() if found else ""
+
+
+def _unpacked(packed: str) -> bytes:
+    """The bytes of base64, or of base85, which modules carried until 0.1."""
+    try:
+        return base64.b64decode(packed, validate=True)
+    except binascii.Error:
+        return base64.b85decode(packed)
 
 
 def attached_llvm_ir(binary: bytes) -> str:

@@ -1,9 +1,11 @@
 """Modules in which LLVM gave two things one id are noticed, and their labels renamed."""
 
+import base64
 import os
 import struct
 import sys
 
+from triton_xe import spirv
 from triton_xe.lowering.spirv import emit_spirv, spirv_target
 from triton_xe.spirv import attached_llvm_ir, ids_are_sound, instructions, with_new_labels
 from triton_xe.tools.canonical import canonical_spirv
@@ -102,3 +104,9 @@ def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
     binary = emit_spirv.emit_spirv(TEXT)
     assert ids_are_sound(binary)
     assert attached_llvm_ir(binary) == TEXT
+
+
+def test_texts_in_base85_are_read(monkeypatch):
+    binary = emit_spirv.written(TEXT)
+    monkeypatch.setattr(spirv.base64, "b64encode", base64.b85encode)
+    assert attached_llvm_ir(spirv.attach(binary, spirv.LLVM_IR, TEXT)) == TEXT
