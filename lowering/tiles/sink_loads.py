@@ -6,6 +6,9 @@ marked too, to be written where their first value is used: an operand that is co
 to the matrix unit is then read piece by piece.  A tensor that changes its layout is read right
 before it does.  Products that fill the registers are computed where they are used.
 
+What is combined with a product behind its loop is read message by message, each of which is used
+up before the next one, where not all of them fit beside the product.
+
 What a loop needs and reads before it is read again in it where it does not fit beside what the
 loop carries and makes; and the products of a crowded loop follow one message after the other.
 """
@@ -13,6 +16,7 @@ loop carries and makes; and the products of a crowded loop follow one message af
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -20,7 +24,14 @@ from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, VectorType
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+    VectorType,
+    i64,
+)
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.type import get_element_type_or_self
@@ -31,6 +42,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_volatile, layout_of
 from triton_xe.lowering.rewriting import all_of, below, detach, erase_dead, functions, orders_memory
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -71,6 +83,7 @@ class SinkLoadsPass(TargetedPass):
                     if loops.get(block, 0) > CROWDED * target.grf_bytes:
                         _multiply_by_message(block, target)
                 _multiply_at_use(block, target)
+                _combine_by_message(block, target)
 
 
 def _needed(loop: scf.ForOp, target: Target) -> int:
@@ -233,6 +246,67 @@ def _multiply_at_use(block: Block, target: Target) -> None:
         if len(chains[op]) <= LONGEST_CHAIN:
             for part in chains[op]:
                 part.at_use = UnitAttr()
+
+
+def _combine_by_message(block: Block, target: Target) -> None:
+    """Read what is combined with a loop's results message by message, if it does not fit else."""
+    loops = [op for op in block.ops if isinstance(op, scf.ForOp)]
+    left = sum(_bytes(value, target) for loop in loops for value in loop.results if value.uses)
+    combined = {op: loads for op in block.ops
+                if isinstance(op, xe.ToFragmentsOp) and (loads := _read_into(op))}
+    read = dict.fromkeys(load for loads in combined.values() for load in loads)
+    if left + sum(_bytes(load.value, target) for load in read) <= CROWDED * target.grf_bytes:
+        return
+    for op, loads in combined.items():
+        places = sorted(range(len(loads)), key=lambda i: [*read].index(loads[i]))
+        op.at_once = DenseArrayBase.from_list(i64, places)
+        _move_up(op)
+    for load in read:
+        load.at_use = UnitAttr()
+
+
+def _read_into(op: xe.ToFragmentsOp) -> list[xegpu.LoadNdOp]:
+    """The message behind a loop that each fragment is made of, element by element."""
+    made = op.tensor.owner
+    for source in _sources(op.tensor):
+        loads = [f.owner.loads[0].owner for f in source.fragments
+                 if isinstance(f.owner, xe.FragmentOp) and len(f.owner.loads) == 1]
+        if len(loads) == len(op.fragments) and all(
+            isinstance(load, xegpu.LoadNdOp) and _nothing_between(load, made) for load in loads
+        ):
+            return loads
+    return []
+
+
+def _sources(tensor: SSAValue) -> Iterator[xe.FromFragmentsOp]:
+    """What fragments a tensor is computed from, element by element."""
+    waiting = [tensor]
+    while waiting:
+        op = waiting.pop().owner
+        if isinstance(op, xe.FromFragmentsOp):
+            yield op
+        elif isinstance(op, Operation) and is_elementwise(op):
+            waiting += op.operands
+
+
+def _nothing_between(load: Operation, user: Operation | Block) -> bool:
+    """Whether a read may be as late as an operation of its block."""
+    op: Operation | None = load.next_op
+    while op is not None and op is not user and not (op.regions or _writes(op)):
+        op = op.next_op
+    return op is user
+
+
+def _writes(op: Operation) -> bool:
+    return orders_memory(op) and not isinstance(op, xegpu.LoadNdOp)
+
+
+def _move_up(op: xe.ToFragmentsOp) -> None:
+    """Move an operation behind the one that makes its operand."""
+    made = op.tensor.owner
+    assert isinstance(made, Operation)
+    detach(op)
+    Rewriter.insert_op(op, InsertPoint.after(made))
 
 
 def _continues(op: xegpu.DpasOp) -> bool:

@@ -283,10 +283,15 @@ class FragmentOp(_OnFragments):
 
 @irdl_op_definition
 class ToFragmentsOp(_OnFragments):
-    """A tensor's registers as the operands of instructions, in register order."""
+    """A tensor's registers as the operands of instructions, in register order.
+
+    With `xe.at_once` they are written where the operation stands, in the order that it says; else
+    each is written where it is used.
+    """
 
     name = "xe.to_fragments"
     tensor = operand_def(TensorType)
+    at_once = opt_prop_def(DenseArrayBase, prop_name="xe.at_once")
     fragments = var_result_def()
     traits = traits_def(Pure())
     assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($fragments)"

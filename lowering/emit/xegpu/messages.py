@@ -442,6 +442,8 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
                             source.parts_of(range(start, start + elements * parts)))
         em.bind(result, made if here else FragmentValue(made.value))
         start += elements * parts
+    for i in () if op.at_once is None else op.at_once.get_values():
+        _ = em.get(op.fragments[i]).value
 
 
 def _from_registers(

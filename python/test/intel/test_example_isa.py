@@ -156,7 +156,8 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
         assert issued["gluon-2"] < issued["pointers"]
 
 
-@pytest.mark.parametrize(("name", "device", "bar"), [("gemm ABt", "pvc", 92)])
+@pytest.mark.parametrize(("name", "device", "bar"), [
+    ("gemm ABt", "pvc", 92), ("gemm add bf16", "bmg", 49), ("gemm add int8", "pvc", 60)])
 def test_loops_stay_short(name: str, device: str, bar: int) -> None:
     figures = loops.figures(name, device)
     assert (figures.hot_loop.instructions <= bar, figures.spill_size) == (True, 0)

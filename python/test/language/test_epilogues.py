@@ -25,6 +25,20 @@ def test_epilogues_of_large_blocks(name):
     assert torch.equal(out.cpu().float(), wanted)
 
 
+def test_a_full_register_file_adds_what_was_there_before_it_stores():
+    """Messages follow one another, yet all of them come before the first store."""
+    row = loops.ROWS["gemm add bf16"]
+    size, k = 256, 64
+    a, b = (torch.randint(-4, 5, shape).to(torch.bfloat16) for shape in ((size, k), (k, size)))
+    there = torch.randint(-9, 9, (size + 16, size)).float()
+    out = there.to("xpu")
+    compiled = loop_kernels.gemm[(1, 1, 1)](
+        a.to("xpu"), b.to("xpu"), out, out[16:], size, size, k, k, 1, size, 1, size,
+        **row.constants, num_warps=32)
+    assert "xe.at_once" in compiled.asm["xegpu"]
+    assert torch.equal(out[:size].cpu(), a.float() @ b.float() + there[16:])
+
+
 @pytest.mark.parametrize("name", ["split-K", "add bf16", "add int8"])
 def test_epilogues_exchange_no_results(name):
     kernel = loops.compiled(f"gemm {name}", "bmg")
