@@ -9,8 +9,9 @@ at other coordinates, warps of a dot load what others stored, and of scalars and
 load and one stores.  A barrier stands between a store and the next load that may alias it, between
 a plain store and the next atomic that may alias it, and between a load of copies and the next store
 that may alias it, around loops and calls too; all control flow is uniform.  Where a load takes its
-addresses from the very value that the store took them from, outside of loops, each lane loads what
-it stored itself: nothing stands between.
+addresses from the very value that the store took them from, each lane loads what it stored itself:
+nothing stands between.  So it is outside of loops, and in one whose passes go over memory block by
+block, each of them over its own.
 
 Buffers in shared local memory are known by their allocations.  Between accesses of lanes to one of
 them, of which one writes, stands a barrier of shared memory alone; with one warp too, for compilers
@@ -29,13 +30,13 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects import ttg
+from triton_xe.dialects import arith_ext, ttg
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.tt import memory, ops
 from triton_xe.dialects.tt.structure import CallOp, FuncOp
@@ -48,9 +49,11 @@ from triton_xe.dialects.xe import (
     BlockStoreOp,
     CursorOp,
 )
+from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_of, module_warps, options_of
 from triton_xe.lowering.rewriting import all_of, below, functions
+from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.spirv import ADDED_NODE
 
 Address = Callable[[Any], SSAValue]
@@ -81,6 +84,9 @@ _DERIVED = (
     ttg.MemDescReshapeOp, ttg.MemDescReinterpretOp, ttg.MemDescSubsliceOp,
 )
 """Operations whose first operand is the address that they compute another one from."""
+_SUMS = (
+    ops.AddPtrOp, arith.AddiOp, arith_ext.ExtSIOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp,
+)
 Bases = frozenset[tuple[SSAValue | None, SSAValue | None]]
 """What was accessed since the last barrier: the base, or None where it is not known, and the
 addresses, where each lane comes back to its own elements with them."""
@@ -287,7 +293,8 @@ class _Walk:
         if address is None:
             return pending
         comes_back = isinstance(op, memory.StoreOp) and order.later in (_loaded, _updated)
-        own = address if comes_back and _is_fixed(address) else None
+        keeps = comes_back and (_is_fixed(address) or is_of_one_pass(address))
+        own = address if keeps else None
         return pending | {(base_of(address), own)}
 
     def barrier(self, op: Operation) -> Bases:
@@ -342,6 +349,43 @@ def _is_fixed(address: SSAValue) -> bool:
     """Whether a value is the same wherever it is used: it is not made anew by a loop."""
     block = address.owner if isinstance(address.owner, Block) else address.owner.parent
     return block is not None and isinstance(block.parent_op(), FuncOp)
+
+
+def is_of_one_pass(address: SSAValue) -> bool:
+    """Whether no other pass of a loop, which is in no other one, has an address in common.
+
+    So it is where the counter is added to what stays the same for it, and to numbers that are
+    less than a step apart.  The counter starts at no negative number: 32 bits tell passes apart.
+    """
+    loop = address.owner if isinstance(address.owner, Block) else address.owner.parent_op()
+    if not isinstance(loop, scf.ForOp) or not isinstance(loop.parent_op(), FuncOp):
+        return False
+    step, first = constant_of(loop.step), constant_of(loop.lb)
+    parts = _summands(address)
+    counter = loop.body.block.args[0]
+    if step is None or first is None or first < 0 or parts.count(counter) != 1:
+        return False
+    spread = 0
+    for part in parts:
+        if part is not counter:
+            owner = part.owner if isinstance(part.owner, Operation) else part.owner.parent_op()
+            if owner is None or loop.is_ancestor(owner):
+                return False
+            low, high = integer_range(part) if isinstance(part.type, TensorType) else (0, 0)
+            spread += high - low
+    return spread < step
+
+
+def _summands(address: SSAValue) -> list[SSAValue]:
+    """The values that an address is the sum of; those of all elements come as scalars."""
+    found, waiting = [], [address]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value.owner, _SUMS):
+            waiting += value.owner.operands
+        else:
+            found.append(value)
+    return found
 
 
 def _may_alias(op: Operation, pending: Bases, order: Order) -> bool:

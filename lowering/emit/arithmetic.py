@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects import arith, ub
+from xdsl.dialects import arith, scf, ub
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     VectorType,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
@@ -31,7 +31,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widest,
 )
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.tensors.registers import Registers, Splat, mapped
+from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -133,6 +133,13 @@ def through_i8(em: Emitter, write: Write, signed: bool, *args: ir.Value) -> ir.V
 def lower_integer_binary(em: Emitter, op: Operation) -> None:
     name = _BINARY[type(op)]
     on_bits = _OF_BITS.get(name, name)
+    if isinstance(op, arith.AddiOp) and isinstance(op.result.type, TensorType):
+        one, other = (spread(em, v, op.result.type) for v in op.operands)
+        if isinstance(other, Shifted):
+            one, other = other, one
+        if isinstance(one, Shifted) and isinstance(other, Splat):
+            em.bind(op.result, one.plus(other.scalar))
+            return
     elementwise(em, op, lambda a, b: getattr(em.b, on_bits if is_bit(a) else name)(a, b))
 
 
@@ -199,7 +206,27 @@ _INTEGER_PREDICATES = (
 @lowers(arith_ext.CmpiOp)
 def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
     sign, signed = _INTEGER_PREDICATES[op.predicate.value.data]
+    places = em.get(op.lhs) if isinstance(op.lhs.type, TensorType) else None
+    if isinstance(places, Shifted) and sign in ("==", "!=") and _stays(op.rhs, op):
+        em.bind(op.result, _at(em, sign, places, em.registers(op.rhs)))
+        return
     elementwise(em, op, lambda a, b: compare(em, sign, signed, a, b))
+
+
+def _stays(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is the same in each pass of the loop that an operation is in."""
+    loop = op.parent_op()
+    owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    return isinstance(loop, scf.ForOp) and owner is not None and not loop.is_ancestor(owner)
+
+
+def _at(em: Emitter, sign: str, places: Shifted, wanted: Registers) -> Registers:
+    """base + n == wanted as base == wanted - n, whose right side a loop need not compute."""
+    def make(i: int) -> ir.Value:
+        there = em.b.sub(wanted.chunk(em, i), places.numbers(i))
+        return em.b.icmp_signed(sign, em.splat(places.base, places.width), there)
+
+    return Registers(places.count, I1, make, needs=lambda i: wanted.parts(i))
 
 
 def compare(em: Emitter, sign: str, signed: bool, a: ir.Value, b: ir.Value) -> ir.Value:

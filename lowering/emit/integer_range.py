@@ -11,7 +11,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp, TruncIOp
-from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp, TransOp
+from triton_xe.dialects.tt.ops import (
+    BroadcastOp,
+    ExpandDimsOp,
+    MakeRangeOp,
+    ReshapeOp,
+    SplatOp,
+    TransOp,
+)
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.surfaces.affine import constant_of
 
@@ -40,6 +47,8 @@ def integer_range(value: SSAValue, depth: int = DEPTH) -> Range:
 def _made(op: Operation, depth: int) -> Range | None:
     """The range of an operation's result, were there no limit to it."""
     ranges = [integer_range(v, depth) for v in op.operands[:2] if _bits(v)]
+    if isinstance(op, MakeRangeOp):
+        return op.start.value.data, op.end.value.data - 1
     if isinstance(op, ExtUIOp):
         return ranges[0] if ranges[0][0] >= 0 else (0, (1 << _bits(op.input)) - 1)
     if isinstance(op, (*_SAME, TruncIOp)):

@@ -295,6 +295,7 @@ class ToFragmentsOp(_OnFragments):
     fragments = var_result_def()
     traits = traits_def(Pure())
     assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($fragments)"
+    irdl_options = (ParsePropInAttrDict(),)
 
     def __init__(self, tensor: SSAValue, fragments: Sequence[Attribute]) -> None:
         super().__init__(operands=(tensor,), result_types=(list(fragments),))

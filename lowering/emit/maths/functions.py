@@ -23,6 +23,7 @@ from triton_xe.dialects.tt import ops as tt
 from triton_xe.lowering.emit.arithmetic import elementwise, is_bit
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import in_float, narrowed, widest
+from triton_xe.lowering.emit.maths.reciprocals import has_exact_range
 from triton_xe.lowering.emit.maths.terms import (
     Operand,
     Term,
@@ -90,11 +91,15 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
     """a / b for one b: products with its reciprocal, within 2 units in the last place.
 
     So close is a plain quotient on GPUs.  The divisor is scaled by a power of two where its
-    reciprocal would leave the range of normal numbers.
+    reciprocal would leave the range of normal numbers, in loops; elsewhere that costs more than
+    the reciprocals that Intel's compiler writes.
     """
     b = Term(em, widest(em, op.rhs.type, divisor))
-    if b.is_double:
+    if b.is_double or not (em.loop_depth or has_exact_range(op.rhs)):
         return _IN_FLOAT_OR_DOUBLE[arith.DivfOp]
+    if has_exact_range(op.rhs):
+        once = 1.0 / b
+        return lambda a, _: a * a.made(em.splat(once.value, getattr(a.value.type, "count", 1)))
     scale = where(b.size >= 2.0**96, 2.0**-32, where(b.size < 2.0**-96, 2.0**64, b.of(1.0)))
     inverse = 1.0 / (b * scale)
 
@@ -110,7 +115,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
 def lower_in_float_or_double(em: Emitter, op: Operation) -> None:
     """Element-wise on float or double; half, bf16 and fp8 are computed in float."""
     formula = _IN_FLOAT_OR_DOUBLE[type(op)]
-    if isinstance(op, arith.DivfOp) and em.loop_depth:  # elsewhere Intel's compiler does it
+    if isinstance(op, arith.DivfOp):
         divisor = em.get(op.rhs)
         formula = _quotient_by(em, op, divisor.scalar) if isinstance(divisor, Splat) else formula
     write = written(em, formula)

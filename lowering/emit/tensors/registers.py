@@ -13,7 +13,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import number
+from triton_xe.lowering.emit.types import I32, number, vector_of
 from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
@@ -135,6 +135,28 @@ class Splat(Registers):
 
     def slice(self, em: Writer, start: int, length: int) -> ir.Value:
         return em.splat(self.scalar, length)
+
+
+class Shifted(Registers):
+    """Registers that are an i32 `base`, which lanes do not share, and a known number each."""
+
+    def __init__(self, em: Writer, base: ir.Value, offsets: Sequence[int]) -> None:
+        super().__init__(len(offsets), base.type, self._sum)
+        self._em, self.base, self.offsets = em, base, tuple(offsets)
+
+    def numbers(self, index: int) -> ir.Constant:
+        """The known numbers of chunk `index`."""
+        mine = self.offsets[index * self.width : (index + 1) * self.width]
+        return ir.Constant(vector_of(I32, self.width), mine if self.width > 1 else mine[0])
+
+    def _sum(self, index: int) -> ir.Value:
+        base, mine = self._em.splat(self.base, self.width), self.numbers(index)
+        zero = not any(self.offsets[index * self.width : (index + 1) * self.width])
+        return base if zero else self._em.b.add(base, mine)
+
+    def plus(self, scalar: ir.Value) -> Shifted:
+        """The sum with what every lane shares."""
+        return Shifted(self._em, self._em.b.add(scalar, self.base), self.offsets)
 
 
 def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:

@@ -157,7 +157,8 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "device", "bar"), [
-    ("gemm ABt", "pvc", 92), ("gemm add bf16", "bmg", 49), ("gemm add int8", "pvc", 60)])
+    ("gemm ABt", "pvc", 92), ("gemm add bf16", "bmg", 49), ("gemm add int8", "pvc", 60),
+    ("cross entropy", "bmg", 230), ("softmax fp32", "bmg", 226)])
 def test_loops_stay_short(name: str, device: str, bar: int) -> None:
     figures = loops.figures(name, device)
     assert (figures.hot_loop.instructions <= bar, figures.spill_size) == (True, 0)

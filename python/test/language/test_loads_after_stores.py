@@ -148,3 +148,29 @@ def test_lanes_that_load_their_own_elements_do_not_wait(shift, barriers):
     compiled = store_then_load[(1,)](z, out, 256, shift, num_warps=4)
     assert compiled.asm["xetile"].count("ttg.barrier") == barriers
     assert torch.equal(out.cpu()[:255], torch.arange(shift, 255 + shift).int())
+
+
+@triton.jit
+def halve_in_place(z, first, n, STEP: tl.constexpr, BLOCK: tl.constexpr, NESTED: tl.constexpr):
+    for _ in range(2 if NESTED else 1):
+        for start in range(0 if first is None else first, n, STEP):
+            at = z + start + tl.arange(0, BLOCK)
+            tl.store(at, tl.load(at) * 0.5)
+
+
+@pytest.mark.parametrize(("first", "step", "nested", "waits"), [
+    (None, 512, False, False), (None, 1024, False, False), (None, 256, False, True),
+    (0, 512, False, True), (None, 512, True, True),
+], ids=["blocks", "gaps", "overlap", "anywhere", "again"])
+def test_passes_over_blocks_of_their_own_do_not_wait(first, step, nested, waits):
+    """A start that is known at run time only may be negative."""
+    x = torch.randn(2048)
+    z = x.to("xpu")
+    kernel = halve_in_place[(1,)](z, first, 1536, step, 512, nested, num_warps=4)
+    ttgir = stage_of(kernel.asm["ttgir"]).module
+    InsertBarriersPass().apply(context(), ttgir)
+    assert any(op.name == "ttg.barrier" for op in ttgir.walk()) == waits
+    for _ in range(2 if nested else 1):
+        for start in range(0, 1536, step):
+            x[start:start + 512] *= 0.5
+    assert torch.equal(z.cpu(), x)
