@@ -1,4 +1,4 @@
-"""Pass scatter-in-place: scattered stores and atomics work in the layout of their addresses.
+"""Pass scatter-in-place: stores and atomics work in the layout of their operands.
 
     %q = ttg.convert_layout %p          addresses that were computed from loaded numbers
     tt.atomic_rmw add %q, (cvt %x)
@@ -7,6 +7,11 @@
 Triton lays scattered stores and atomics out one element per lane, whatever their operands have, as
 if neighbours could share a message.  They cannot, so that layout is worth no exchange of addresses
 of 8 bytes through shared local memory, with its barrier.  What an atomic returns is converted.
+
+    tt.store %p, (cvt %x)  ->  tt.store %p, %x
+
+So does it where it does not know that addresses are aligned.  Messages do not need that: they are
+as wide in the layout in which the value is, which was loaded as it is stored.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
+from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
+from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     is_cheap,
@@ -39,7 +46,7 @@ Scatter = StoreOp | AtomicRMWOp | AtomicCASOp
 
 @dataclass(frozen=True)
 class ScatterInPlacePass(TargetedPass):
-    """Scattered stores and atomics work in the layout of their addresses."""
+    """Stores and atomics work in the layout of their operands."""
 
     name: ClassVar = "scatter-in-place"
 
@@ -47,6 +54,8 @@ class ScatterInPlacePass(TargetedPass):
         for function in functions(op):
             for scatter, encoding in list(_scatters(function, AxisAnalysis())):
                 _move(scatter, encoding)
+            for store, encoding in list(_converted_stores(function, AxisAnalysis())):
+                _move(store, encoding)
             erase_dead(function)
 
 
@@ -62,6 +71,33 @@ def _scatters(function: Operation, facts: AxisAnalysis) -> Iterator[tuple[Operat
         encoding = layout_held(addresses)
         if layout_of(addresses.type).is_injective and all(_has(v, encoding) for v in op.operands):
             yield op, encoding
+
+
+def _converted_stores(
+    function: Operation, facts: AxisAnalysis
+) -> Iterator[tuple[Operation, Attribute]]:
+    """Stores of converted values, with the layout of the value if that takes no more messages."""
+    for op in all_of(function, StoreOp):
+        value = before_conversions(op.value)
+        if value is op.value or not isinstance(value.type, TensorType):
+            continue
+        encoding, layout = layout_held(value), layout_of(value.type)
+        addresses = [v for v in (op.ptr, op.mask) if v is not None]
+        if not layout.is_injective or not all(_has(v, encoding) for v in addresses):
+            continue
+        here, there = (_messages(op, facts, view_of(form))
+                       for form in (layout, layout_of(op.value.type)))
+        if here is not None and here <= (there or here):
+            yield op, encoding
+
+
+def _messages(op: StoreOp, facts: AxisAnalysis, view: View) -> int | None:
+    """With how many messages a store works, if neighbouring lanes are neighbours in memory."""
+    width, _ = vector_width(facts, op.ptr, needed_mask(op.mask), view)
+    runs = facts.info(op.ptr).contiguity
+    step = [(d, c) for d, c in enumerate(view.lanes[0]) if c]
+    adjacent = len(step) == 1 and step[0][1] == width and runs[step[0][0]] > width
+    return len(view.registers) // width if adjacent else None
 
 
 def _has(value: SSAValue, encoding: Attribute) -> bool:

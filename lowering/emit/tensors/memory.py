@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -34,6 +36,7 @@ from triton_xe.lowering.emit.types import (
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 
+WORD_BYTES = 4
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
 _STORE_POLICIES = {"wb": "wb.wb", "cg": "uc.wb", "cs": "st.wb", "wt": "wt.wb"}
 
@@ -79,30 +82,41 @@ def lower_int_to_ptr(em: Emitter, op: IntToPtrOp) -> None:
 
 def vector_width(
     axis: AxisAnalysis, pointer: SSAValue, mask: SSAValue | None, view: View
-) -> int:
-    """How many registers one access of a lane can cover: contiguous, aligned, equally masked."""
+) -> tuple[int, int]:
+    """How many registers one access of a lane can cover, and what divides its address in bytes.
+
+    They are contiguous and equally masked.  A message takes words of 32 bits and more wherever one
+    element of them may stand; smaller elements must fill aligned words.
+    """
     info = axis.info(pointer)
     size = pointee_bytes(pointer)
-    best = 1
+    best, divisor = 1, size
     for dim in range(len(view.shape)):
         run = 1
         while run * 2 <= len(view.registers) and run * 2 * size <= MAX_LANE_BYTES and run < 8:
             if not _consecutive(view, dim, run * 2):
                 break
             run *= 2
-        while run > 1 and (info.contiguity[dim] < run or info.divisibility[dim] < run * size):
+        while run > 1 and (info.contiguity[dim] < run or not _in_words(
+                run * size, size, info.divisibility[dim])):
             run //= 2
         if mask is not None:
             run = min(run, axis.info(mask).constancy[dim])
-        best = max(best, run)
-    return best
+        if run > best:
+            best, divisor = run, max(gcd(info.divisibility[dim], run * size), size)
+    return best, divisor
+
+
+def _in_words(total: int, size: int, divisor: int) -> bool:
+    """Whether elements are words, or fill aligned ones."""
+    return size >= WORD_BYTES or divisor >= min(total, WORD_BYTES)
 
 
 def tests_width(
     em: Emitter, width: int, pointer: SSAValue, mask: SSAValue | None, view: View
 ) -> bool:
     """Whether accesses are so wide only because of what the program says, which is to be tested."""
-    return em.state.tests_promises and width > vector_width(em.proven, pointer, mask, view)
+    return em.state.tests_promises and width > vector_width(em.proven, pointer, mask, view)[0]
 
 
 def _consecutive(view: View, dim: int, count: int) -> bool:
@@ -132,7 +146,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
                 em.b.inttoptr(value, argument_type(op.result.type)) if pointer else value)
         return
     view = em.view(op.ptr)
-    width = vector_width(em.axis, op.ptr, mask, view)
+    width, align = vector_width(em.axis, op.ptr, mask, view)
     tested = tests_width(em, width, op.ptr, mask, view)
     pointers = em.registers(op.ptr)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
@@ -141,10 +155,9 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         passthrough = None if fill is None else fill.slice(em, start, width)
         pointer, kinds = pointers.register(em, start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
-        align = width * size if kind != I1 else 1
         by_words = kind == HALF or is_bf16(op.result.type)
         how = _load_words if by_words and width % 2 == 0 and not volatile else load
-        value = how(em, pointer, kinds, condition, passthrough, align, mode)
+        value = how(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, mode)
         loaded.append(
             where_kept(em, value, start, size, pointers, conditions) if tested else value)
     em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
@@ -184,7 +197,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         _scalar_store(em, op, mask)
         return
     view = em.view(op.ptr)
-    width = vector_width(em.axis, op.ptr, mask, view)
+    width, align = vector_width(em.axis, op.ptr, mask, view)
     tested = tests_width(em, width, op.ptr, mask, view)
     pointers, values = em.registers(op.ptr), em.registers(op.value)
     conditions = None if mask is None else em.registers(mask)
@@ -199,7 +212,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         value = values.slice(em, start, width)
         if tested:
             value = where_kept(em, value, start, size, pointers, conditions)
-        store(em, pointers.register(em, start), value, condition, width * size, policy)
+        store(em, pointers.register(em, start), value, condition, align, policy)
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Value | None:

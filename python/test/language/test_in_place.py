@@ -126,3 +126,28 @@ def test_matrices_whose_layouts_may_hold_copies(shape, warps):
     out[at[kept]] += x[kept]
     assert torch.equal(on_device[3].cpu(), out)
     assert torch.equal(on_device[4].cpu(), olds)
+
+
+@triton.jit
+def double(x, out, n, count, N: tl.constexpr, MASKED: tl.constexpr):
+    """Behind 2 n elements, whose alignment nothing tells."""
+    i = tl.arange(0, N)
+    mask = i < count if MASKED else None
+    tl.store(out + 2 * n + i, tl.load(x + i, mask=mask) * 2, mask=mask)
+
+
+@pytest.mark.parametrize(("dtype", "places"), [
+    (torch.float32, 1), (torch.float32, 2), (torch.float16, 2), (torch.int64, 1), (torch.uint8, 2),
+    (torch.float64, 3),
+], ids=str)
+@pytest.mark.parametrize("count", [None, SIZE - 7, SIZE])
+def test_stores_that_may_be_misaligned_are_where_the_loads_are(dtype, places, count):
+    x = torch.randint(0, 100, (SIZE,)).to(dtype)
+    out = torch.zeros(SIZE + 16, dtype=dtype, device="xpu")
+    made = double[(1,)](x.to("xpu"), out, places, count, N=SIZE, MASKED=count is not None,
+                        num_warps=1)
+    wanted = torch.zeros(SIZE + 16, dtype=dtype)
+    wanted[2 * places : 2 * places + SIZE][:count] = x[:count] * 2
+    assert torch.equal(out.cpu(), wanted)
+    if count is None and dtype.itemsize >= 2:
+        assert made.metadata.shared == 0
