@@ -11,7 +11,8 @@ of 8 bytes through shared local memory, with its barrier.  What an atomic return
     tt.store %p, (cvt %x)  ->  tt.store %p, %x
 
 So does it where it does not know that addresses are aligned.  Messages do not need that: they are
-as wide in the layout in which the value is, which was loaded as it is stored.
+as wide in the layout in which the value is, which was loaded as it is stored.  Not so where the
+program loads from the same tensor: the exchange then keeps its loads before its stores.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, StoreOp
+from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import View, view_of
+from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     is_cheap,
@@ -77,7 +79,10 @@ def _converted_stores(
     function: Operation, facts: AxisAnalysis
 ) -> Iterator[tuple[Operation, Attribute]]:
     """Stores of converted values, with the layout of the value if that takes no more messages."""
+    loaded = {base_of(load.ptr) for load in all_of(function, LoadOp)}
     for op in all_of(function, StoreOp):
+        if base_of(op.ptr) in loaded | {None}:
+            continue
         value = before_conversions(op.value)
         if value is op.value or not isinstance(value.type, TensorType):
             continue

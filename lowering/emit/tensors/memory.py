@@ -13,10 +13,18 @@ from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.promises import where_kept
-from triton_xe.lowering.emit.tensors.registers import Registers, eager, mapped, regrouped
+from triton_xe.lowering.emit.tensors.registers import (
+    Registers,
+    Shifted,
+    Splat,
+    eager,
+    mapped,
+    regrouped,
+)
 from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import (
     HALF,
@@ -52,19 +60,59 @@ def policy_of(op: LoadOp | StoreOp) -> str:
     return table.get(held.cache_modifier, usual)
 
 
+class Addresses(Registers):
+    """Addresses of elements of `size` bytes at 32-bit places behind a base."""
+
+    def __init__(self, em: Emitter, base: Splat, places: Shifted, size: int) -> None:
+        super().__init__(places.count, I64, self._far)
+        self._em, self.base, self.places, self.size = em, base, places, size
+
+    def _far(self, index: int) -> ir.Value:
+        places = _in_bytes(self._em, self.places.chunk(self._em, index), self.size)
+        return self._em.b.add(self.base.chunk(self._em, index), places)
+
+    def near(self, register: int) -> ir.Value:
+        """An address as a number of bytes from the first one, where places do not wrap around."""
+        em, offsets = self._em, self.places.offsets
+        first = em.remember((self, "first"), lambda: em.b.inttoptr(em.b.add(
+            self.base.scalar, _in_bytes(
+                em, em.b.add(self.places.base, I32(offsets[0])), self.size)), POINTER))
+        apart = (offsets[register] - offsets[0]) * self.size
+        return em.b.gep(first, [I64(apart)], source_etype=I8) if apart else first
+
+
+def _in_bytes(em: Emitter, offset: ir.Value, size: int) -> ir.Value:
+    wide = Term(em, offset).resized(I64, signed=True)
+    return (wide * size if size > 1 else wide).value
+
+
+def _address(em: Emitter, op: LoadOp | StoreOp, register: int) -> ir.Value:
+    """The address of a register's element."""
+    held = em.registers(op.ptr)
+    if isinstance(held, Addresses) and _fits(op.ptr):
+        return held.near(register)
+    return held.register(em, register)
+
+
+def _fits(pointer: SSAValue) -> bool:
+    """Whether what is added to a pointer is known to fit into 32 bits."""
+    assert isinstance(pointer.owner, AddPtrOp)
+    low, high = integer_range(pointer.owner.offset)
+    return -(1 << 31) < low and high < (1 << 31) - 1
+
+
 @lowers(AddPtrOp)
 def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
     size = pointee_bytes(op.result)
-
-    def in_bytes(offset: ir.Value) -> ir.Value:
-        wide = Term(em, offset).resized(I64, signed=True)
-        return (wide * size if size > 1 else wide).value
-
     if isinstance(op.result.type, TensorType):
-        operands = [em.registers(v) for v in op.operands]
-        em.bind(op.result, mapped(em, I64, operands, lambda a, b: em.b.add(a, in_bytes(b))))
+        base, places = operands = [em.registers(v) for v in op.operands]
+        if isinstance(base, Splat) and isinstance(places, Shifted):
+            em.bind(op.result, Addresses(em, base, places, size))
+            return
+        em.bind(op.result, mapped(
+            em, I64, operands, lambda a, b: em.b.add(a, _in_bytes(em, b, size))))
         return
-    scaled = in_bytes(em.scalar(op.offset))
+    scaled = _in_bytes(em, em.scalar(op.offset), size)
     em.bind(op.result, em.b.gep(em.scalar(op.ptr), [scaled], source_etype=I8))
 
 
@@ -153,7 +201,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     loaded = []
     for start in range(0, len(view.registers), width):
         passthrough = None if fill is None else fill.slice(em, start, width)
-        pointer, kinds = pointers.register(em, start), vector_of(kind, width)
+        pointer, kinds = _address(em, op, start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
         by_words = kind == HALF or is_bf16(op.result.type)
         how = _load_words if by_words and width % 2 == 0 and not volatile else load
@@ -212,7 +260,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         value = values.slice(em, start, width)
         if tested:
             value = where_kept(em, value, start, size, pointers, conditions)
-        store(em, pointers.register(em, start), value, condition, align, policy)
+        store(em, _address(em, op, start), value, condition, align, policy)
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Value | None:
