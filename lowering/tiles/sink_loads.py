@@ -269,11 +269,11 @@ def _read_into(op: xe.ToFragmentsOp) -> list[xegpu.LoadNdOp]:
     """The message behind a loop that each fragment is made of, element by element."""
     made = op.tensor.owner
     for source in _sources(op.tensor):
-        loads = [f.owner.loads[0].owner for f in source.fragments
-                 if isinstance(f.owner, xe.FragmentOp) and len(f.owner.loads) == 1]
-        if len(loads) == len(op.fragments) and all(
-            isinstance(load, xegpu.LoadNdOp) and _nothing_between(load, made) for load in loads
-        ):
+        loads = [load for f in source.fragments
+                 if isinstance(f.owner, xe.FragmentOp) and len(f.owner.loads) == 1
+                 and isinstance(load := f.owner.loads[0].owner, xegpu.LoadNdOp)
+                 and _nothing_between(load, made)]
+        if len(loads) == len(op.fragments):
             return loads
     return []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import gcd
 
 from llvmlite import ir
@@ -86,17 +88,18 @@ def _in_bytes(em: Emitter, offset: ir.Value, size: int) -> ir.Value:
     return (wide * size if size > 1 else wide).value
 
 
-def _address(em: Emitter, op: LoadOp | StoreOp, register: int) -> ir.Value:
-    """The address of a register's element."""
+def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Value]:
+    """The address of each register's element."""
     held = em.registers(op.ptr)
     if isinstance(held, Addresses) and _fits(op.ptr):
-        return held.near(register)
-    return held.register(em, register)
+        return held.near
+    return partial(held.register, em)
 
 
 def _fits(pointer: SSAValue) -> bool:
     """Whether what is added to a pointer is known to fit into 32 bits."""
-    assert isinstance(pointer.owner, AddPtrOp)
+    if not isinstance(pointer.owner, AddPtrOp):
+        return False
     low, high = integer_range(pointer.owner.offset)
     return -(1 << 31) < low and high < (1 << 31) - 1
 
@@ -196,12 +199,12 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     view = em.view(op.ptr)
     width, align = vector_width(em.axis, op.ptr, mask, view)
     tested = tests_width(em, width, op.ptr, mask, view)
-    pointers = em.registers(op.ptr)
+    pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
     loaded = []
     for start in range(0, len(view.registers), width):
         passthrough = None if fill is None else fill.slice(em, start, width)
-        pointer, kinds = _address(em, op, start), vector_of(kind, width)
+        pointer, kinds = address(start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
         by_words = kind == HALF or is_bf16(op.result.type)
         how = _load_words if by_words and width % 2 == 0 and not volatile else load
@@ -248,6 +251,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
     width, align = vector_width(em.axis, op.ptr, mask, view)
     tested = tests_width(em, width, op.ptr, mask, view)
     pointers, values = em.registers(op.ptr), em.registers(op.value)
+    address = _addresses(em, op)
     conditions = None if mask is None else em.registers(mask)
     once = owns_copy(em, view)
     size, policy = pointee_bytes(op.ptr), policy_of(op)
@@ -260,7 +264,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         value = values.slice(em, start, width)
         if tested:
             value = where_kept(em, value, start, size, pointers, conditions)
-        store(em, _address(em, op, start), value, condition, align, policy)
+        store(em, address(start), value, condition, align, policy)
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Value | None:
