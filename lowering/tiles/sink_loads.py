@@ -252,6 +252,8 @@ def _combine_by_message(block: Block, target: Target) -> None:
     """Read what is combined with a loop's results message by message, if it does not fit else."""
     loops = [op for op in block.ops if isinstance(op, scf.ForOp)]
     left = sum(_bytes(value, target) for loop in loops for value in loop.results if value.uses)
+    if not left:
+        return
     combined = {op: loads for op in block.ops
                 if isinstance(op, xe.ToFragmentsOp) and (loads := _read_into(op))}
     read = dict.fromkeys(load for loads in combined.values() for load in loads)
