@@ -117,14 +117,12 @@ class SimulatedKernel:
         return (made or self.source).argument_types
 
     @once
-    def _code(self) -> NativeCode:
+    def loaded(self) -> tuple[NativeCode, int]:
+        """Its code, and where that begins; while the code is held it stays."""
         with progress(f"building kernel {self.name!r} for the simulator"), paused_collector():
             kind = "coroutine" if self.host.is_coroutine else "kernel"
-            return load_kernel(self.host.text, self.host.helpers, kind)
-
-    @once
-    def address(self) -> int:
-        return self._code.address(ENTRY)
+            code = load_kernel(self.host.text, self.host.helpers, kind)
+            return code, code.address(ENTRY)
 
     @once
     def pointer_arguments(self) -> frozenset[int]:
@@ -139,8 +137,7 @@ class SimulatedKernel:
 
     def close(self) -> None:
         self.is_closed = True
-        for made in ("_code", "address"):
-            self.__dict__.pop(made, None)
+        self.__dict__.pop("loaded", None)
         self.whole = self.guards = None
         if self.versions is not None:
             self.versions.close()
@@ -428,9 +425,10 @@ class SimulatedDevice:
         types = kernel.host.argument_types
         arguments = launcher.pack_arguments(kernel.name, types, work.args)
         resident = kernel.resident if kernel.host.takes_turns else 0
+        code, address = kernel.loaded
         return launcher.Launch(
-            kernel.name, kernel.host, kernel.address, arguments, work.grid, None, resident,
-            programs=work.programs)
+            kernel.name, kernel.host, address, arguments, work.grid, None, resident,
+            programs=work.programs, code=code)
 
     def synchronize(self) -> None:
         """Launches have ended when `launch` returns."""

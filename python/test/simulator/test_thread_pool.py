@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -18,7 +20,7 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.runtime import native
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
-from triton_xe.runtime.simulator.run import thread_pool
+from triton_xe.runtime.simulator.run import launch, thread_pool
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -246,4 +248,26 @@ def test_what_threads_ask_for_at_the_same_time_is_made_once() -> None:
     for each in own:
         each.join()
     assert len(made) == 1
-    assert {type(vars(SimulatedKernel)[name]) for name in ("host", "_code", "address")} == {once}
+    assert {type(vars(SimulatedKernel)[name]) for name in ("host", "loaded")} == {once}
+
+
+def test_code_stays_while_it_runs_whoever_gives_the_kernel_back(
+    device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may close the kernel, or put another variant in its place."""
+    loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
+    alive, run = [], launch.run
+
+    def close_first(*given: object) -> None:
+        code = weakref.ref(loaded.loaded[0])
+        loaded.close()
+        alive.append(code)
+        assert code() is not None
+        run(*given)
+
+    monkeypatch.setattr(launch, "run", close_first)
+    out = np.zeros(4, np.int32)
+    device.launch(loaded, (4, 1, 1), [out.ctypes.data, 3])
+    assert (out == 3).all()
+    gc.collect()
+    assert alive[0]() is None

@@ -127,6 +127,8 @@ class Launch(NamedTuple):
     """Of a shuffled order of programs and subgroups."""
     programs: Sequence[int] | None = None
     """The programs to run, by number; all without it."""
+    code: object = None
+    """What `address` is in, which stays loaded as long as this is held."""
 
     def program(self, group: int) -> tuple[int, int, int]:
         """The program id of a work-group, as error records have it."""
