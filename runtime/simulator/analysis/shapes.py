@@ -374,7 +374,7 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
         return tabled(normalise(ta - tb, t), bits, t)
     if op in ("or", "xor"):
         if (bits_a | bits_b) & (_or_bits(ta, t) | _or_bits(tb, t)):
-            return _all_uniform(shapes)
+            return _bits_by_constant(op, ta, bits_a, _const_of(b), t) or _all_uniform(shapes)
         return tabled(normalise(ta | tb if op == "or" else ta ^ tb, t), bits_a | bits_b, t)
     if op in ("and", "mul") and a.same_in_all_lanes:
         (ta, bits_a), b = (tb, bits_b), a
@@ -382,6 +382,16 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     if constant is None:
         return _all_uniform(shapes)
     return _by_constant(op, ta, bits_a, constant, t, shapes)
+
+
+def _bits_by_constant(
+    op: str, table: Table, bits: int, constant: int | None, t: Type
+) -> Shape | None:
+    """A constant that meets bits of the table, and none of the base: the base takes it in."""
+    if constant is None or bits & (_or_bits(table, t) | constant):
+        return None
+    changed = table | constant if op == "or" else table ^ constant
+    return tabled(normalise(changed - constant, t), bits | constant, t)
 
 
 def _by_constant(

@@ -1,7 +1,8 @@
 """Accesses to global and shared memory, each lane at its own address.
 
 Addresses that step by the element size from lane to lane become plain vector accesses, masked
-ones `llvm.masked.load/store`; all others gathers and scatters.
+ones `llvm.masked.load/store`.  Others are accessed run by run where lanes are known to lie side by
+side, lane by lane where a lane has more than one element, else by gathers and scatters.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from triton_xe.runtime.simulator.ir import VOID, Operand, Type, constant, vector
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.ahead import ask_ahead
-from triton_xe.runtime.simulator.widen.values import Pieces, Uniform, Value, Wide, contiguous_start
+from triton_xe.runtime.simulator.widen.values import (
+    Pieces,
+    Uniform,
+    Value,
+    Wide,
+    contiguous_start,
+    runs_of,
+)
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 
@@ -35,7 +43,7 @@ def load_value(
 
     `address` is the pointer in the kernel, where reading ahead may pay.
     """
-    if isinstance(pointer, Uniform):
+    if isinstance(pointer, Uniform) and (mask is None or mask.type.lanes == 1):
         return _uniform_load(w, pointer, t, mask, fallback)
     start = contiguous_start(pointer, t.size)
     if start is not None:
@@ -43,6 +51,11 @@ def load_value(
         if address is not None:
             ask_ahead(w, address, t, where, write=False)
         return _contiguous_load(w, where, t, mask, fallback)
+    if mask is not None and mask.type.lanes > 1:
+        return _elements_loaded(w, pointer, t, mask, fallback)
+    parts_of_memory = _runs_loaded(w, pointer, t) if mask is None else None
+    if parts_of_memory is not None:
+        return parts_of_memory
     addresses = w.wide(pointer)
     if t.lanes == 1:
         return Wide(_gather(w, addresses, t, mask, fallback), t)
@@ -52,6 +65,65 @@ def load_value(
         other = w.element(fallback, e) if fallback is not None else None
         parts.append(Wide(_gather(w, moved, t.scalar, mask, other), t.scalar))
     return Pieces(tuple(parts), t)
+
+
+def _elements(w: Widener, pointer: Value, t: Type) -> list[Value]:
+    """The addresses of the elements of each lane, whose masks differ."""
+    if isinstance(pointer, Uniform):
+        return [Uniform(w.at(pointer.value, e * t.scalar.size), pointer.type)
+                for e in range(t.lanes)]
+    addresses = w.wide(pointer)
+    return [Wide(w.at(addresses, e * t.scalar.size), pointer.type) for e in range(t.lanes)]
+
+
+def _elements_loaded(
+    w: Widener, pointer: Value, t: Type, mask: Value, fallback: Value | None
+) -> Value:
+    assert fallback is not None
+    return Pieces(tuple(
+        load_value(w, p, t.scalar, w.element(mask, e), w.element(fallback, e))
+        for e, p in enumerate(_elements(w, pointer, t))), t)
+
+
+def _has_gathers(t: Type) -> bool:
+    """Whether hosts gather and scatter lanes of this type by themselves."""
+    return t.lanes == 1 and t.size >= 4
+
+
+def _runs_loaded(w: Widener, pointer: Value, t: Type) -> Value | None:
+    """Load each run of lanes, or each lane, at once; None where a gather does better."""
+    n, runs = t.lanes, runs_of(pointer, t.size)
+    if _has_gathers(t) and (runs is None or runs.count == 1):
+        return None
+    if runs is None:
+        addresses, places, width = w.wide(pointer), tuple(range(w.lanes)), n
+        starts = [w.b.extract(addresses, lane) for lane in places]
+    else:
+        places, width = runs.places, runs.count * n
+        starts = [w.at(runs.base, start) for start in runs.starts]
+    parts = [w.b.load(vector(width, t.scalar), start, align=t.scalar.size) for start in starts]
+    order = [place * n + e for place in places for e in range(n)]
+    return Wide(w.b.shuffle(w.joined(parts, t.scalar, width), None, order), t, n)
+
+
+def _runs_stored(w: Widener, pointer: Value, value: Value) -> bool:
+    """Store each run of lanes, or each lane, at once, if a scatter does no better."""
+    t, runs = value.type, runs_of(pointer, value.type.size)
+    n = t.lanes
+    if runs is None or not runs.is_unique:
+        if _has_gathers(t):
+            return False
+        addresses, count, lanes = w.wide(pointer), 1, list(range(w.lanes))
+        starts = [w.b.extract(addresses, lane) for lane in lanes]
+    else:
+        starts = [w.at(runs.base, start) for start in runs.starts]
+        count, lanes = runs.count, sorted(range(w.lanes), key=runs.places.__getitem__)
+    x = w.ordered(value, n)
+    for k, start in enumerate(starts):
+        own = lanes[k * count : (k + 1) * count]
+        part = w.b.shuffle(x, None, [lane * n + e for lane in own for e in range(n)])
+        w.b.store(part, start, align=t.scalar.size)
+    return True
 
 
 def _uniform_load(
@@ -92,13 +164,22 @@ def _contiguous_load(
     if mask is None:
         return Wide(whole(), t, n)
     assert fallback is not None
-    other, lanes = w.ordered(fallback, n), w.mask(mask)
+    other, lanes = w.ordered(fallback, n), _lanes(w, mask)
 
     def some() -> Operand:
         return w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
-                        [pointer, w.repeat(lanes, n, n), other], aligns=(align, 0, 0))
+                        [pointer, _for_elements(w, lanes, n), other], aligns=(align, 0, 0))
 
     return Wide(_as_masked(w, lanes, whole, some, flat), t, n)
+
+
+def _lanes(w: Widener, mask: Value) -> Operand:
+    """A mask of lanes, or of each element of lanes in the order of memory."""
+    return w.mask(mask, mask.type.lanes, mask.type.lanes)
+
+
+def _for_elements(w: Widener, lanes: Operand, count: int) -> Operand:
+    return lanes if lanes.type.count == count * w.lanes else w.repeat(lanes, count, count)
 
 
 def _as_masked(
@@ -167,15 +248,20 @@ def store_value(
 ) -> None:
     """Store each lane's value; of lanes at one address the last one stays."""
     t = value.type
-    if isinstance(pointer, Uniform):
+    if isinstance(pointer, Uniform) and (mask is None or mask.type.lanes == 1):
         _uniform_store(w, pointer, value, mask)
         return
     start = contiguous_start(pointer, t.size)
     if start is not None and t.scalar.size == 2 and t.scalar.kind == "float" and mask is not None:
         store_value(w, pointer, _retype(w, value, ir.I16), mask, address)
         return
+    if start is None and mask is not None and mask.type.lanes > 1:
+        for e, p in enumerate(_elements(w, pointer, t)):
+            store_value(w, p, w.element(value, e), w.element(mask, e))
+        return
     if start is None:
-        _scattered_store(w, w.wide(pointer), value, mask)
+        if mask is not None or not _runs_stored(w, pointer, value):
+            _scattered_store(w, w.wide(pointer), value, mask)
         return
     n, align, x = t.lanes, t.scalar.size, w.ordered(value, t.lanes)
     where = w.at(*start)
@@ -189,11 +275,11 @@ def store_value(
     if mask is None:
         whole()
         return
-    lanes = w.mask(mask)
+    lanes = _lanes(w, mask)
 
     def some() -> Operand:
         return w.b.call(f"llvm.masked.store.{x.type.mangled}.p0", VOID,
-                        [x, where, w.repeat(lanes, n, n)], aligns=(0, align, 0))
+                        [x, where, _for_elements(w, lanes, n)], aligns=(0, align, 0))
 
     _as_masked(w, lanes, whole, some, VOID)
 

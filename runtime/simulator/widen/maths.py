@@ -9,7 +9,7 @@ from dataclasses import replace
 from triton_xe.intrinsics import Family, definitions, find
 from triton_xe.intrinsics.mangling import is_unsigned
 from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import F32, I1, integer, with_elements
+from triton_xe.runtime.simulator.ir.types import F32, I1, I32, integer, with_elements
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.library.maths import SHORT, function
 from triton_xe.runtime.simulator.library.names import symbol
@@ -65,7 +65,42 @@ def _native(w: Widener, i: Instruction, name: str) -> None:
         for o, p in zip(i.operands, find(i.callee).parameters, strict=True)
     ]
     result = with_elements(operands[0].type, i.type.scalar)
+    if result.scalar.name == "half" and name in _BY_FP32:
+        operands = [w.b.fpext(x, F32) for x in operands]
+        w.define_like(i, w.b.fptrunc(_BY_FP32[name](w, name, operands), result.scalar))
+        return
     w.define_like(i, w.b.intrinsic(name, *operands, result=result, flags=i.flags))
+
+
+def _alike(w: Widener, name: str, operands: list[Operand]) -> Operand:
+    return w.b.intrinsic(name, *operands)
+
+
+def _fma_to_odd(w: Widener, _: str, operands: list[Operand]) -> Operand:
+    """a * b + c of half precision in fp32, such that rounding it to half is rounding once.
+
+    The product is exact; what the sum leaves out makes its last bit odd.
+    """
+    v = Values(w.b)
+    a, b, c = map(v.of, operands)
+    product = a * b
+    total = product + c
+    rest = total - product
+    missing = product - (total - rest) + (c - rest)
+    bits = total.as_bits(I32)
+    grows = (missing * total).compare("ogt", 0.0)
+    odd = bits + v.select(grows, v.term(1, bits.type), -1)
+    inexact = missing.compare("one", 0.0) & ((bits & 1) == 0)
+    return v.select(inexact, odd, bits).as_bits(F32).operand
+
+
+_BY_FP32: dict[str, Callable[[Widener, str, list[Operand]], Operand]] = {
+    **dict.fromkeys(
+        "maxnum minnum maximum minimum sqrt floor ceil trunc rint nearbyint round roundeven"
+        .split(), _alike),
+    "fma": _fma_to_odd,
+}
+"""Functions of half precision that the host has for fp32 alone, where they are exact enough."""
 
 
 def _library(w: Widener, i: Instruction, name: str) -> None:

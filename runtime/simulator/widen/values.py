@@ -110,6 +110,42 @@ def contiguous_start(pointer: Value, nbytes: int) -> tuple[Operand, int] | None:
     return None
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Lanes in the order of their addresses, cut where it jumps into parts of one size.
+
+    `starts` are bytes after `base`, one for each `count` lanes; `places`: where each lane is.
+    """
+
+    base: Operand
+    starts: tuple[int, ...]
+    count: int
+    places: tuple[int, ...]
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether no two lanes have the same address."""
+        return len(set(self.places)) == len(self.places)
+
+
+def runs_of(pointer: Value, nbytes: int) -> Runs | None:
+    """The runs of lanes that access `nbytes` each, where addresses are known but for a base.
+
+    None where lanes overlap in part.
+    """
+    if not isinstance(pointer, Tabled) or pointer.base is None:
+        return None
+    row = np.broadcast_to(pointer.table, (1, pointer.table.shape[1]))[0]
+    offsets, places = np.unique(row, return_inverse=True)
+    steps = np.diff(offsets)
+    if (steps < nbytes).any():
+        return None
+    cuts = [0, *(np.flatnonzero(steps != nbytes) + 1), len(offsets)]
+    count = int(np.gcd.reduce(cuts))
+    return Runs(pointer.base, tuple(int(x) for x in offsets[::count]), count,
+                tuple(int(x) for x in places))
+
+
 def wide_type(t: Type, lanes: int) -> Type:
     """The flat host vector of a value of type `t`."""
     return vector(t.lanes * lanes, t.scalar)

@@ -381,9 +381,12 @@ class Widener:
         parts = [None if p is not None and p.text == "poison" else p for p in parts]
         return self.joined(parts, value.type.scalar)
 
-    def joined(self, parts: Sequence[Operand | None], scalar: Type) -> Operand:
-        """Vectors of one element for each lane as one vector; None is any."""
-        width, total = self.lanes, len(parts) * self.lanes
+    def joined(
+        self, parts: Sequence[Operand | None], scalar: Type, width: int = 0
+    ) -> Operand:
+        """Vectors of one size, that of one element for each lane, as one vector; None is any."""
+        width = width or self.lanes
+        total = len(parts) * width
         parts = list(parts)
         while len(parts) > 1:
             if len(parts) % 2:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -232,6 +234,43 @@ def test_double_precision_and_half(run: Run, kernel: Text) -> None:
     run(map_text(kernel, "half", "  %r = call half @llvm.exp2.f16(half %x0)",
                  "declare half @llvm.exp2.f16(half)"), half, result, grid=(2, 1, 1))
     np.testing.assert_array_equal(result, np.exp2(half.astype(np.float32)).astype(np.float16))
+
+
+def test_fma_of_half_rounds_once(run: Run, kernel: Text) -> None:
+    """Random bits, products just beside the middle of two numbers, infinities and NaN."""
+    rng = np.random.default_rng(5)
+    shape = (3, 1 << 12)
+    bits = rng.integers(0, 1 << 16, shape, np.uint16).view(np.float16)
+    near = rng.standard_normal(shape).astype(np.float16)
+    near[2] *= np.exp2(rng.integers(-14, 14, shape[1])).astype(np.float16)
+    beside = np.array([[4.8125], [-1632], [2.0**-13]], np.float16)
+    a, b, c = np.concatenate([bits, near, np.repeat(beside, 16, axis=1)], axis=1)
+    out = np.zeros_like(a)
+    run(map_text(kernel, "half", "  %r = call half @llvm.fma.f16(half %x0, half %x1, half %x2)",
+                 "declare half @llvm.fma.f16(half, half, half)", loads=3),
+        *map(np.ascontiguousarray, (a, b, c)), out, grid=(len(a) // 16, 1, 1))
+    for x, y, z, found in zip(a, b, c, out, strict=True):
+        if not np.isfinite([x, y, z]).all():
+            with np.errstate(invalid="ignore"):
+                expected = x.astype(np.float64) * y.astype(np.float64) + z
+            assert np.isnan(found) == np.isnan(expected)
+            continue
+        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        assert found == _nearest_half(exact), (x, y, z)
+
+
+def _nearest_half(exact: Fraction) -> float:
+    """The number of half precision next to another, the even one of two."""
+    if abs(exact) >= 65520:
+        return math.copysign(math.inf, exact)
+    size = abs(exact)
+    exponent = max(-14, math.floor(math.log2(size))) if size else -14
+    while exponent > -14 and size < Fraction(2) ** exponent:
+        exponent -= 1
+    while size >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    step = Fraction(2) ** (exponent - 10)
+    return float(round(exact / step) * step)
 
 
 def test_multiply_high(run: Run, kernel: Text) -> None:

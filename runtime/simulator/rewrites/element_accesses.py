@@ -1,0 +1,249 @@
+"""Accesses to the elements of a lane one by one, where they lie side by side, as one access.
+
+    %p = inttoptr (extractelement %v, 0)            %m = shufflevector %masks, [0, 1]
+    %x = PredicatedLoad.f32(%p, %m0)                %w = PredicatedLoad.v2f32(%p, %m)
+    %q = inttoptr (extractelement %v, 1)      ->    %x = extractelement %w, 0
+    %y = PredicatedLoad.f32(%q, %m1)                %y = extractelement %w, 1
+
+A device needs a message for each where not all elements of a lane are inside, or where nobody knows
+that they are aligned; a host does not.  Only here masks of one access differ between elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from triton_xe.intrinsics import find
+from triton_xe.intrinsics.genisa import PREDICATED_LOAD, PREDICATED_STORE
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
+
+_Offsets = tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Element `index` of a vector."""
+
+    vector: Operand
+    index: int
+
+    def precedes(self, other: _Place) -> bool:
+        return self.vector.text == other.vector.text and self.index + 1 == other.index
+
+
+@dataclass(frozen=True)
+class _Access:
+    """An access to one element, at an address that is taken out of a vector of addresses."""
+
+    i: Instruction
+    address: _Place
+    mask: _Place | None
+    other: str
+    """What a load leaves where its mask is false, as it is spelled."""
+
+    @property
+    def is_load(self) -> bool:
+        return self.i.result is not None
+
+
+def joined_accesses(function: Function) -> Function:
+    """The function with such accesses joined; the function itself stays as it is."""
+    joiner = _Joiner(function)
+    runs = [run for block in function.blocks for run in joiner.runs(block) if len(run) > 1]
+    if not runs:
+        return function
+    places = {a.i: (run, k) for run in runs for k, a in enumerate(run)}
+    return replace(function, blocks=[
+        Block(b.label, [x for i in b.instructions for x in joiner.written(i, places)])
+        for b in function.blocks])
+
+
+class _Joiner:
+    def __init__(self, function: Function) -> None:
+        self.defined = {i.result: i for i in function.instructions() if i.result is not None}
+        self.known: dict[str, _Offsets] = {}
+        self.count = 0
+
+    # --- what belongs together --------------------------------------------------------------
+
+    def runs(self, block: Block) -> list[list[_Access]]:
+        """Accesses that can be one: nothing between them touches memory."""
+        found: list[list[_Access]] = []
+        is_open = False
+        for i in block.instructions:
+            access = self._access(i)
+            if access is not None:
+                if is_open and self._follows(found[-1][-1], access):
+                    found[-1].append(access)
+                else:
+                    found.append([access])
+                is_open = True
+            elif not i.is_pure:
+                is_open = False
+        return found
+
+    def _access(self, i: Instruction) -> _Access | None:
+        parts = _parts(i)
+        if parts is None:
+            return None
+        pointer, t, mask, other = parts
+        address = self._place(self._cast(pointer))
+        lanes = None if mask is None else self._place(mask)
+        if t.lanes > 1 or t.kind == "ptr" or address is None or not other.is_constant:
+            return None
+        if mask is not None and lanes is None:
+            return None
+        return _Access(i, address, lanes, other.text)
+
+    def _cast(self, pointer: Operand) -> Operand:
+        made = self.defined.get(pointer.local or "")
+        is_cast = made is not None and made.opcode == "inttoptr"
+        return made.operands[0] if made is not None and is_cast else pointer
+
+    def _place(self, x: Operand) -> _Place | None:
+        made = self.defined.get(x.local or "")
+        if made is None or made.opcode != "extractelement":
+            return None
+        index = made.operands[1].integer_value()
+        return None if index is None else _Place(made.operands[0], index)
+
+    def _follows(self, first: _Access, second: _Access) -> bool:
+        if first.i.callee != second.i.callee or first.i.opcode != second.i.opcode:
+            return False
+        if first.mask is None or second.mask is None:
+            lanes = first.mask is second.mask
+        else:
+            lanes = first.mask.precedes(second.mask)
+        t, after = _element(first.i), first.address.precedes(second.address)
+        if not (lanes and after and t is _element(second.i) and first.other == second.other):
+            return False
+        offsets = self.offsets(first.address.vector)
+        k = first.address.index
+        return offsets is not None and offsets[k + 1] - offsets[k] == t.size
+
+    def offsets(self, x: Operand) -> _Offsets:
+        """How far each element of a vector is from some number; None where that is not known."""
+        if x.local is None:
+            values = [e.integer_value() for e in x.elements] or [0 if x.is_zero else None]
+            known = tuple(v for v in values if v is not None)
+            return known * (x.type.lanes // len(values)) if len(known) == len(values) else None
+        if x.local not in self.known:
+            self.known[x.local] = None
+            self.known[x.local] = self._computed(self.defined.get(x.local))
+        return self.known[x.local]
+
+    def _computed(self, i: Instruction | None) -> _Offsets:
+        if i is None or i.type.lanes == 1:
+            return None
+        if i.opcode == "shufflevector" and len(set(i.indices)) == 1:
+            return (0,) * i.type.lanes
+        parts = [self.offsets(o) for o in i.operands]
+        if i.opcode in ("sext", "zext"):
+            return parts[0]
+        if i.opcode not in ("add", "mul", "shl") or len(parts) < 2:
+            return None
+        x, y = parts
+        if x is None or y is None:
+            return None
+        if i.opcode == "add":
+            return tuple(a + b for a, b in zip(x, y, strict=True))
+        if i.operands[1].local is not None or len(set(y)) > 1:
+            return None
+        scale = y[0] if i.opcode == "mul" else 1 << y[0]
+        return tuple(a * scale for a in x)
+
+    # --- as one ---------------------------------------------------------------------------------
+
+    def written(
+        self, i: Instruction, places: dict[Instruction, tuple[list[_Access], int]]
+    ) -> Iterator[Instruction]:
+        """What stands in the place of an instruction."""
+        run, k = places.get(i, ([], 0))
+        if not run:
+            yield i
+        elif run[0].is_load:
+            if k == 0:
+                yield from self._load(run)
+            whole = Operand(ir.vector(len(run), i.type), f"%xe.whole.{run[0].i.result}")
+            yield replace(i, opcode="extractelement", callee="", align=0, unfilled=False,
+                          operands=[whole, ir.constant(ir.I32, k)])
+        elif k == len(run) - 1:
+            yield from self._store(run)
+
+    def _load(self, run: list[_Access]) -> Iterator[Instruction]:
+        i, n = run[0].i, len(run)
+        operands = list(i.operands)
+        if run[0].mask is not None:
+            lanes, made = self._taken([a.mask for a in run if a.mask is not None], i)
+            yield from made
+            operands[2:] = [lanes, ir.constant(ir.vector(n, i.type), run[0].other)]
+        yield replace(i, type=ir.vector(n, i.type), operands=operands,
+                      result=f"%xe.whole.{i.result}")
+
+    def _store(self, run: list[_Access]) -> Iterator[Instruction]:
+        last, operands = run[-1].i, list(run[0].i.operands)
+        at = 0 if last.opcode == "store" else 1
+        value, made = self._together([a.i.operands[at] for a in run], last)
+        yield from made
+        operands[at] = value
+        if run[0].mask is not None:
+            operands[3], made = self._taken([a.mask for a in run if a.mask is not None], last)
+            yield from made
+        yield replace(last, operands=operands)
+
+    def _together(
+        self, values: Sequence[Operand], at: Instruction
+    ) -> tuple[Operand, list[Instruction]]:
+        """These values as a vector, and what makes it."""
+        found = [p for p in map(self._place, values) if p is not None]
+        if len(found) == len(values) and all(
+                a.precedes(b) for a, b in pairwise(found)):
+            return self._taken(found, at)
+        made: list[Instruction] = []
+        x = Operand(ir.vector(len(values), values[0].type), "poison")
+        for k, value in enumerate(values):
+            made.append(self._new("insertelement", x.type, [x, value, ir.constant(ir.I32, k)], at))
+            x = made[-1].value
+        return x, made
+
+    def _taken(
+        self, found: Sequence[_Place], at: Instruction
+    ) -> tuple[Operand, list[Instruction]]:
+        """Elements that follow each other in a vector, as a vector."""
+        source, first = found[0].vector, found[0].index
+        if (first, len(found)) == (0, source.type.lanes):
+            return source, []
+        t = ir.vector(len(found), source.type.scalar)
+        made = self._new("shufflevector", t, [source, source], at)
+        made.indices = tuple(range(first, first + len(found)))
+        return made.value, [made]
+
+    def _new(self, opcode: str, t: Type, operands: list[Operand], at: Instruction) -> Instruction:
+        self.count += 1
+        return Instruction(opcode, t, operands, f"%xe.j{self.count}", line=at.line, debug=at.debug)
+
+
+def _parts(i: Instruction) -> tuple[Operand, Type, Operand | None, Operand] | None:
+    """Address, type, mask and what else a load gives, of accesses of each lane to global memory."""
+    nothing = Operand(ir.I32, "undef")
+    if i.opcode == "call":
+        known = find(i.callee)
+        if known is PREDICATED_LOAD:
+            return i.operands[0], i.type, i.operands[2], i.operands[3]
+        if known is PREDICATED_STORE:
+            return i.operands[0], i.operands[1].type, i.operands[3], nothing
+    elif i.opcode in ("load", "store") and not i.flags and not i.orderings:
+        pointer = i.operands[-1]
+        t = i.type if i.opcode == "load" else i.operands[0].type
+        return (pointer, t, None, nothing) if pointer.type.space == 1 else None
+    return None
+
+
+def _element(i: Instruction) -> Type:
+    """The type that is accessed."""
+    parts = _parts(i)
+    assert parts is not None
+    return parts[1]
