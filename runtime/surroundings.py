@@ -19,4 +19,7 @@ SURROUNDINGS: list[Surrounding] = []
 
 def wanted() -> Surrounding | None:
     """The one that wants the next launch."""
-    return next((each for each in SURROUNDINGS if each.wanted()), None)
+    for each in SURROUNDINGS:
+        if each.wanted():
+            return each
+    return None

@@ -21,6 +21,7 @@ from triton_xe.spirv import CONDITIONAL, CONDITIONS, attached, is_spirv
 General = Callable[[], tuple[bytes, str]]
 """Makes the general version: a SPIR-V module and its build flags."""
 _lock = threading.RLock()
+_MOST_ANSWERS = 64
 
 
 def entry_name(binary: bytes, kernel: str) -> str:
@@ -40,10 +41,17 @@ class Versions:
     module: General | None = None
     """Makes the module that is loaded for it."""
     loaded: Kernel | None = field(default=None)
+    _answers: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
     def failing(self, arguments: Sequence[Any], grid: Sequence[int]) -> str:
         """The first condition that a launch does not satisfy; empty when the fast version runs."""
-        return self.conditions.failing(arguments, grid)
+        asked = (*arguments, *grid)
+        found = self._answers.get(asked)
+        if found is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            found = self._answers[asked] = self.conditions.failing(arguments, grid)
+        return found
 
     def general(self, failing: str) -> Kernel:
         """The kernel for a launch that fails a condition; `DeviceError` when there is none."""

@@ -89,7 +89,7 @@ def cache_dir() -> Path:
 
 
 def threads() -> int:
-    return int(_number("TRITON_XE_THREADS", len(os.sched_getaffinity(0)), least=1))
+    return int(_number("TRITON_XE_THREADS", 0, least=1)) or len(os.sched_getaffinity(0))
 
 
 def native() -> bool:
@@ -107,6 +107,14 @@ def level_zero() -> str:
 def toolchain() -> Path:
     text = _text("TRITON_XE_TOOLCHAIN")
     return Path(text) if text else cache_dir() / "toolchain"
+
+
+_UNUSUAL = frozenset(f"TRITON_XE_{name}".encode() for name in ("SANITIZE", "TRACE", "SHUFFLE"))
+
+
+def plain_launches() -> bool:
+    """Whether simulated kernels just run, as far as variables tell; false where that is unknown."""
+    return bool(_RAW) and _RAW.keys().isdisjoint(_UNUSUAL)
 
 
 def sanitize() -> bool:

@@ -55,7 +55,7 @@ class DeviceClock:
         self._only_timing = False
         self._us = 0.0
         self._last_ms = 0.0
-        self._recent: list[tuple[Any, tuple[int, int, int], Sequence[int | float]]] = []
+        self._recent: dict[tuple[Any, ...], _Noted] = {}
         self._noted: dict[tuple[Any, ...], _Noted] = {}
         self._known: dict[tuple[Any, ...], float] = {}
         self._described: dict[int, Kernel] = {}
@@ -66,17 +66,24 @@ class DeviceClock:
         """Count a launch."""
         for watcher in WATCHERS:
             watcher(kernel, grid, arguments)
-        self._recent.append((kernel, grid, arguments))
-        if len(self._recent) >= _MOST_RECENT:
-            self._count()
-            if len(self._noted) >= _MOST_NOTED:
-                self._settle()
+        key = (kernel.serial, grid, *arguments)
+        noted = self._recent.get(key)
+        if noted is None:
+            if len(self._recent) >= _MOST_RECENT:
+                self._count()
+                if len(self._noted) >= _MOST_NOTED:
+                    self._settle()
+            noted = self._recent[key] = _Noted(kernel, grid, arguments)
+        noted.count += 1
 
     def _count(self) -> None:
         """Bring launches together that take equally long."""
-        recent, self._recent = self._recent, []
-        for launch in recent:
-            self._noted.setdefault(self._key(*launch), _Noted(*launch)).count += 1
+        recent, self._recent = self._recent, {}
+        for launch in recent.values():
+            key = self._key(launch.kernel, launch.grid, launch.arguments)
+            found = self._noted.setdefault(key, launch)
+            if found is not launch:
+                found.count += launch.count
 
     def is_dry(self) -> bool:
         """Whether launches are noted only; over as soon as the one who asked for it is."""

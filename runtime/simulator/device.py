@@ -125,6 +125,12 @@ class SimulatedKernel:
             return code, code.address(ENTRY)
 
     @once
+    def prepared(self) -> launcher.Prepared:
+        """For launches that nothing is asked of but to run."""
+        resident = self.resident if self.host.takes_turns else 0
+        return launcher.Prepared(self.name, self.host, *self.loaded, resident)
+
+    @once
     def pointer_arguments(self) -> frozenset[int]:
         return frozenset(k for k, kind in enumerate(self.argument_types) if kind == "ptr")
 
@@ -137,7 +143,8 @@ class SimulatedKernel:
 
     def close(self) -> None:
         self.is_closed = True
-        self.__dict__.pop("loaded", None)
+        for made in ("loaded", "prepared"):
+            self.__dict__.pop(made, None)
         self.whole = self.guards = None
         if self.versions is not None:
             self.versions.close()
@@ -256,12 +263,43 @@ class SimulatedDevice:
         if kernel.is_closed:
             raise DeviceError(f"kernel {kernel.name} was closed")
         check_grid(kernel.name, grid)
+        plain = not (sanitize or cooperative or programs is not None)
+        if plain and self._is_plain(kernel, grid, args) and self._run_plainly(kernel, grid, args):
+            if self.clock is not None:
+                self.clock.note(kernel, grid, args)
+            return
         work = _Work(grid, args, tensors, cooperative, programs)
         around = surroundings.wanted() if surroundings.SURROUNDINGS else None
         if around is None:
             self._start(kernel, work, sanitize)
         else:
             around.run(self, kernel.name, partial(self._start, kernel, work, sanitize))
+
+    def _is_plain(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
+    ) -> bool:
+        """Whether a launch is to run the kernel itself, and nobody is to know more of it."""
+        return (knobs.plain_launches() and not kernel.prefers_whole and not self.is_dry
+                and surroundings.wanted() is None and not torch_xpu.has_maps()
+                and (kernel.versions is None or not kernel.versions.failing(args, grid)))
+
+    def _run_plainly(
+        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
+    ) -> bool:
+        """Run a kernel, if its arguments need no second look."""
+        if kernel.host.is_whole:
+            return kernel.prepared.run(grid, args, None)
+        cold = bytearray(math.prod(grid) * kernel.host.sub_groups)
+        if not kernel.prepared.run(grid, args, cold):
+            return False
+        if 1 in cold:
+            self._run_cold(kernel, _Work(grid, args), cold)
+        return True
+
+    def _run_cold(self, kernel: SimulatedKernel, work: _Work, cold: bytearray) -> None:
+        """Run again, in the whole kernel, what came to code that was left out."""
+        kernel.prefers_whole = cold.count(1) * 4 > len(cold)
+        launcher.run_again(self._launch(self._whole(kernel), work), cold)
 
     def _start(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         """Run the version for these arguments."""
@@ -307,10 +345,8 @@ class SimulatedDevice:
             return
         cold = bytearray(work.groups * launch.host.sub_groups)
         launcher.run(launch, cold)
-        count = cold.count(1)
-        if count:
-            kernel.prefers_whole = count * 4 > len(cold)
-            launcher.run_again(self._launch(self._whole(kernel), work), cold)
+        if 1 in cold:
+            self._run_cold(kernel, work, cold)
 
     def _suspects(self, kernel: SimulatedKernel, work: _Work) -> frozenset[int]:
         """The arguments it loads from whose memory nothing has written in part."""

@@ -32,6 +32,8 @@ class Bindings:
         self.count = len(properties)
         self.fractions = [1.0] * self.count
         self.launches = Launches(library)
+        self._handles: dict[tuple[int, int], int] = {}
+        """Of streams, by device and number."""
         SOURCES.update({k: partial(library.take_traffic, k) for k in range(self.count)})
 
     def names(self) -> dict[str, Any]:
@@ -115,7 +117,11 @@ class Bindings:
 
     def getCurrentRawStream(self, device: int) -> int:
         stream = self.functions.xe_get_stream(self._checked(device))
-        return int(self.functions.xe_stream_handle(device, stream))
+        found = self._handles.get((device, stream))
+        if found is None:
+            found = int(self.functions.xe_stream_handle(device, stream))
+            self._handles[device, stream] = found
+        return found
 
     def setStream(self, stream_id: int, device_index: int, device_type: int) -> None:
         self.functions.xe_set_stream(self._checked(device_index), stream_id)

@@ -7,7 +7,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,58 @@ def _rounded(kind: str, value: float) -> int:
         return int.from_bytes(struct.pack(letters, math.copysign(math.inf, value)), "little")
 
 
+class Prepared:
+    """What launches of a kernel have in common, of which nothing unusual is asked."""
+
+    def __init__(
+        self, kernel: str, host: HostKernel, code: object, address: int, resident: int
+    ) -> None:
+        self.kernel, self.host, self.address = kernel, host, address
+        self._code = code
+        """Loaded as long as this is here."""
+        self._letters = [_LETTERS.get(kind, "") for kind in host.argument_types]
+        self._packer = struct.Struct(
+            f"<{Record.NEXT}q{8 * (Record.ARGUMENTS - Record.NEXT)}x{''.join(self._letters)}")
+        self._record = _record_of(self._packer.size)
+        self._job = _job(_runner_of(host.takes_turns, host.has_barrier, False), address,
+                         host.slm_bytes, host.tile_heads, host.tile_bytes)
+        self._shared = (host.sub_groups, host.slm_bytes, 0)
+        self._rest = (0, 0, resident, 0, 0, 0)
+        self._unused: list[ctypes.Array[ctypes.c_int64]] = []
+        """Records of launches that have ended."""
+
+    def run(
+        self, grid: tuple[int, int, int], arguments: Sequence[int | float],
+        cold: bytearray | None,
+    ) -> bool:
+        """Run the grid and wait; false, and nothing is done, where arguments need a second look."""
+        x, y, z = grid
+        total = x * y * z
+        if not total or "" in self._letters:
+            return not total
+        threads = 1 if total == 1 else min(knobs.threads(), total)
+        chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
+        try:
+            record = self._unused.pop()
+        except IndexError:
+            record = self._record()
+        try:
+            self._packer.pack_into(
+                record, 0, 0, x, y, z, total, chunk, *self._shared,
+                0 if cold is None else _address(cold), *self._rest, *arguments)
+        except (struct.error, OverflowError, TypeError):
+            return False
+        watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
+        try:
+            pool().run(threads, self._job, ctypes.addressof(record))
+        finally:
+            unwatch(record)
+        if record[Record.ERROR_RECORD]:
+            _raise_trap(Launch(self.kernel, self.host, self.address, b"", grid), record)
+        self._unused.append(record)
+        return True
+
+
 class Launch(NamedTuple):
     """A grid of a loaded kernel: where its code is.
 
@@ -196,9 +248,13 @@ def _run_groups(
             use(None)
         unwatch(record)
     if record[Record.ERROR_RECORD]:
-        trap = _trap(launch, record[Record.ERROR_RECORD : Record.ARGUMENTS])
-        trap.what = trap.what or f"trap {record[Record.ERROR_RECORD]}"
-        raise trap
+        _raise_trap(launch, record)
+
+
+def _raise_trap(launch: Launch, record: ctypes.Array[ctypes.c_int64]) -> NoReturn:
+    trap = _trap(launch, record[Record.ERROR_RECORD : Record.ARGUMENTS])
+    trap.what = trap.what or f"trap {record[Record.ERROR_RECORD]}"
+    raise trap
 
 
 def _explained(launch: Launch, state: LaunchState) -> Callable[[list[int]], SanitizerReport]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 
@@ -23,7 +24,7 @@ def watch(words: Words, error: int, seconds: float, code: int) -> None:
     if seconds <= 0:
         return
     _waiting[id(words)] = time.monotonic() + seconds, words, error, code
-    if _thread is None or not _thread.is_alive():
+    if _thread is None:
         _start()
     if not _wake.is_set():
         _wake.set()
@@ -40,6 +41,16 @@ def _start() -> None:
         if _thread is None or not _thread.is_alive():
             _thread = threading.Thread(target=_watch, name="xe-sim-watchdog", daemon=True)
             _thread.start()
+
+
+def _after_fork() -> None:
+    """A forked process has no thread of its parent's."""
+    global _thread
+    _thread = None
+    _waiting.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _watch() -> None:
