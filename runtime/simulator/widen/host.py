@@ -25,6 +25,7 @@ from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.rewrites.element_accesses import joined_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
+from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
@@ -104,9 +105,9 @@ def translate(
     together = shuffled or bool(waits(whole, module.functions))
     left_out = None if together else part_of(whole, part)
     kernel = left_out or whole
-    joined = joined_accesses if sanitizer is None else _as_it_is
+    ready = _for_speed if sanitizer is None else _as_it_is
     functions = {
-        name: f if is_lane_helper(name) else scalar_extracts(joined(f))
+        name: f if is_lane_helper(name) else scalar_extracts(ready(f))
         for name, f in _reachable({**module.functions, kernel.name: kernel}, kernel).items()
     }
     given = functions
@@ -145,6 +146,10 @@ def translate(
                       context.slm_bytes, kernel.name in context.barriers,
                       context.takes_turns, left_out is None,
                       context.locations, sanitizer, tables.head_bytes, tables.nbytes)
+
+
+def _for_speed(function: Function) -> Function:
+    return late_loads(joined_accesses(function))
 
 
 def _as_it_is(function: Function) -> Function:
