@@ -32,7 +32,7 @@ class NoStep(Exception):
 
 def ask_ahead(w: Widener, address: Operand, t: Type, start: Operand, *, write: bool) -> None:
     """Ask for what the next program accesses, where this one accesses a `t` per lane at `start`."""
-    if w.context.sanitizer is not None or w.in_loop:
+    if w.context.sanitizer is not None:
         return
     try:
         _check_short(w, address)
@@ -56,10 +56,23 @@ def _check_short(w: Widener, address: Operand) -> None:
         if i is None or str(i.result) in found or _is_id(i):
             continue
         found.add(str(i.result))
+        if _counts(w, i):
+            continue
         if len(found) > LONGEST or i.opcode in ("phi", "load") or (
                 i.opcode == "call" and i.operands):
             raise NoStep
         todo += i.operands
+
+
+def _counts(w: Widener, i: Instruction) -> bool:
+    """Whether it is the counter of a loop, the same in all programs: constants are added to one."""
+    return i.opcode == "phi" and i.type.kind == "int" and all(
+        o.is_constant or _is_next(i, w.definitions.get(o.text)) for o in i.operands)
+
+
+def _is_next(counter: Instruction, i: Instruction | None) -> bool:
+    return i is not None and i.opcode == "add" and any(o.is_constant for o in i.operands) and any(
+        o.text == counter.result for o in i.operands)
 
 
 def _is_id(i: Instruction) -> bool:
@@ -80,6 +93,8 @@ def step_of(w: Widener, x: Operand) -> Step:
 def _step(w: Widener, i: Instruction) -> Step:
     if _is_id(i):
         return constant(I64, 1) if i.operands[0].integer_value() == _axis(w) else None
+    if _counts(w, i):
+        return None
     steps = [step_of(w, o) for o in i.operands if o.local]
     if not any(steps):
         return None

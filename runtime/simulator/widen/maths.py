@@ -16,7 +16,7 @@ from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.library.rounding import bf16_bits, rounded
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.elementwise import cast
-from triton_xe.runtime.simulator.widen.subgroup import combine
+from triton_xe.runtime.simulator.widen.subgroup import combine, extreme
 from triton_xe.runtime.simulator.widen.values import Wide, slice_mask
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
@@ -69,11 +69,17 @@ def _native(w: Widener, i: Instruction, name: str) -> None:
         operands = [w.b.fpext(x, F32) for x in operands]
         w.define_like(i, w.b.fptrunc(_BY_FP32[name](w, name, operands), result.scalar))
         return
+    if name in _EXTREMES and not i.flags:
+        w.define_like(i, extreme(w, name, *operands))
+        return
     w.define_like(i, w.b.intrinsic(name, *operands, result=result, flags=i.flags))
 
 
+_EXTREMES = ("minnum", "maxnum")
+
+
 def _alike(w: Widener, name: str, operands: list[Operand]) -> Operand:
-    return w.b.intrinsic(name, *operands)
+    return extreme(w, name, *operands) if name in _EXTREMES else w.b.intrinsic(name, *operands)
 
 
 def _fma_to_odd(w: Widener, _: str, operands: list[Operand]) -> Operand:

@@ -13,7 +13,7 @@ from triton_xe.intrinsics.mangling import is_unsigned
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.shapes import fold_binary
 from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant, splat
-from triton_xe.runtime.simulator.ir.types import I8, I32, Type, integer, vector
+from triton_xe.runtime.simulator.ir.types import F32, I8, I32, Type, integer, vector
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.widen.values import Tabled, Uniform, Value, Wide, slice_mask
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
@@ -23,7 +23,21 @@ def combine(w: Widener, op: str, a: Operand, b: Operand) -> Operand:
     """`a op b` on host vectors."""
     if op in ("add", "mul", "or", "xor", "and", "fadd", "fmul"):
         return w.b.binary(op, a, b)
-    return w.b.intrinsic({"fmin": "minnum", "fmax": "maxnum"}.get(op, op), a, b)
+    if op in ("fmin", "fmax"):
+        return extreme(w, f"{op[1:]}num", a, b)
+    return w.b.intrinsic(op, a, b)
+
+
+def extreme(w: Widener, name: str, a: Operand, b: Operand) -> Operand:
+    """The intrinsic minnum or maxnum.
+
+    Of fp32 that came from half precision LLVM makes that of half precision, which hosts compute
+    number by number.
+    """
+    if a.type.scalar is not F32 or not w.has_half:
+        return w.b.intrinsic(name, a, b)
+    further = w.b.fcmp("ogt" if name == "maxnum" else "olt", b, a)
+    return w.b.select(w.b.fcmp("uno", a, a), b, w.b.select(further, b, a))
 
 
 def _identity(op: str, t: Type) -> Operand:

@@ -124,6 +124,9 @@ class Widener:
         """Whether the current block is part of a loop."""
         self.definitions: dict[str, Instruction] = {}
         self.uses: dict[str, list[Instruction]] = {}
+        self.has_half = any(o.type.scalar.name == "half" for i in function.instructions()
+                            for o in i.operands)
+        """Whether numbers of half precision come in."""
         for instruction in function.instructions():
             if instruction.result is not None:
                 self.definitions[instruction.result] = instruction

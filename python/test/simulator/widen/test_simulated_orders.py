@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.kernel_source import canonical
 from triton_xe.runtime.simulator.widen import host
 
@@ -222,3 +224,57 @@ end:
   store float %x, {P} %pb"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
     assert "call void @llvm.prefetch" not in host_text(text)
+
+
+@pytest.mark.parametrize(("first", "step", "asked"), [
+    ("0", "%k, 16", True), ("%g", "%k, 16", False), ("0", "%k, %g", False),
+], ids=["counter", "begins at the program", "steps by the program"])
+def test_loops_ask_for_what_the_next_program_accesses(
+    kernel: Text, run: Run, first: str, step: str, asked: bool
+) -> None:
+    body = LANE + GROUP + f"""
+  %row = mul i32 %g, %n
+  br label %again
+again:
+  %k = phi i32 [ {first}, %0 ], [ %more, %again ]
+  %in = add i32 %row, %k
+  %i = add i32 %in, %lane
+  %pa = getelementptr float, {P} %a, i32 %i
+  %pb = getelementptr float, {P} %b, i32 %i
+  %x = load float, {P} %pa
+  %y = fadd float %x, 1.0
+  store float %y, {P} %pb
+  %more = add i32 {step}
+  %c = icmp slt i32 %more, 48
+  br i1 %c, label %again, label %end
+end:"""
+    text = kernel(f"{P} %a, {P} %b, i32 %n", body)
+    assert ("call void @llvm.prefetch" in host_text(text)) == asked
+    if asked:
+        a, b = np.arange(240, dtype=np.float32), np.zeros(240, np.float32)
+        run(text, a, b, 48, grid=(5, 1, 1))
+        np.testing.assert_array_equal(b, a + 1)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_fp32_from_half_need_no_library(kernel: Text, run: Run, name: str) -> None:
+    """NaN gives way to numbers; LLVM would call the C library for each element."""
+    callee = f"llvm.{name}num.v4f32"
+    body = LANE + at("%lane", "a", 4, "half") + at("%lane", "b", 4, "half") + f"""
+{at("%lane", "c", 4, "float")}
+  %x = load <4 x half>, {P} %pa
+  %y = load <4 x half>, {P} %pb
+  %u = fpext <4 x half> %x to <4 x float>
+  %v = fpext <4 x half> %y to <4 x float>
+  %m = call <4 x float> @{callee}(<4 x float> %u, <4 x float> %v)
+  store <4 x float> %m, {P} %pc"""
+    text = kernel(f"{P} %a, {P} %b, {P} %c", body,
+                  other=f"declare <4 x float> @{callee}(<4 x float>, <4 x float>)")
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, 64)).astype(np.float16)
+    a[:8], b[4:12] = np.nan, np.nan
+    c = np.zeros(64, np.float32)
+    run(text, a, b, c)
+    np.testing.assert_array_equal(c, (np.fmax if name == "max" else np.fmin)(a, b))
+    object_code = jit.compile_object(host_text(text), "kernel")
+    assert not jit.undefined_names(llvm.object_file.ObjectFileRef.from_data(object_code))
