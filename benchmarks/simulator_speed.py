@@ -67,6 +67,65 @@ def layer_norm_kernel(x_ptr, y_ptr, w_ptr, b_ptr, N, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def rms_norm_kernel(x_ptr, y_ptr, w_ptr, N, eps, BLOCK: tl.constexpr):
+    """One row per program, in fp32."""
+    column = tl.arange(0, BLOCK)
+    inside = column < N
+    x = tl.load(x_ptr + tl.program_id(0) * N + column, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)
+    y = x * scale * tl.load(w_ptr + column, mask=inside)
+    tl.store(y_ptr + tl.program_id(0) * N + column, y.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def gelu_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    """GELU with the error function, in fp32."""
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + index, mask=index < N).to(tl.float32)
+    y = 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))
+    tl.store(y_ptr + index, y.to(y_ptr.dtype.element_ty), mask=index < N)
+
+
+@triton.jit
+def bias_kernel(x_ptr, b_ptr, y_ptr, M, N, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A bias for each column, then ReLU."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (row < M) & (column < N)[None, :]
+    x = tl.load(x_ptr + row * N + column[None, :], mask=inside)
+    y = tl.maximum(x + tl.load(b_ptr + column, mask=column < N)[None, :], 0.0)
+    tl.store(y_ptr + row * N + column[None, :], y, mask=inside)
+
+
+@triton.jit
+def cast_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    """Numbers of another type."""
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + index, tl.load(x_ptr + index).to(y_ptr.dtype.element_ty))
+
+
+@triton.jit
+def column_sum_kernel(x_ptr, y_ptr, M, N, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The sum of each column, `ROWS` rows at a time."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, M, ROWS):
+        row = start + tl.arange(0, ROWS)[:, None]
+        inside = (row < M) & (column < N)[None, :]
+        total += tl.load(x_ptr + row * N + column[None, :], mask=inside, other=0.0)
+    tl.store(y_ptr + column, tl.sum(total, axis=0), mask=column < N)
+
+
+@triton.jit
+def transpose_kernel(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
+    """The transposed matrix, block by block."""
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row[:, None] * N + column[None, :])
+    tl.store(y_ptr + column[:, None] * M + row[None, :], tl.trans(x))
+
+
+@triton.jit
 def arithmetic_kernel(x_ptr, COUNT: tl.constexpr, BLOCK: tl.constexpr):
     """Fused multiply-adds in registers: nothing but the cores themselves limits it."""
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -120,7 +179,57 @@ def works() -> list[Work]:
              lambda: softmax.softmax(rows), lambda: torch.softmax(crows, 1)),
         Work("vector add 1M fp32", "GB/s", 3 * x.nbytes / 1e9,
              lambda: vector_add.add(x, y), lambda: cx + cy),
+        *more_works(cwide, cweight),
     ]
+
+
+def more_works(wide: torch.Tensor, row: torch.Tensor) -> list[Work]:
+    """More kernels of these kinds, of a matrix and what each of its columns has."""
+    m, n = wide.shape
+    half, row_half = wide.half(), row.half()
+    odd, odd_row = wide[:1000, :1000].contiguous(), row[:1000].contiguous()
+    x, x_half, w, w_half, x_odd, w_odd = (
+        t.to("xpu") for t in (wide, half, row, row_half, odd, odd_row))
+    functional = torch.nn.functional
+    return [
+        Work("RMS norm 1024 x 2048 fp32", "GB/s", 2 * wide.nbytes / 1e9,
+             lambda: into(torch.empty_like(x), lambda y: rms_norm_kernel[(m,)](
+                 x, y, w, n, 1e-5, BLOCK=n, num_warps=8)),
+             lambda: functional.rms_norm(wide, (n,), row, 1e-5)),
+        Work("RMS norm 1024 x 2048 fp16", "GB/s", 2 * half.nbytes / 1e9,
+             lambda: into(torch.empty_like(x_half), lambda y: rms_norm_kernel[(m,)](
+                 x_half, y, w_half, n, 1e-5, BLOCK=n, num_warps=8)),
+             lambda: functional.rms_norm(half, (n,), row_half, 1e-5)),
+        Work("layer norm 1000 x 1000 fp32", "GB/s", 2 * odd.nbytes / 1e9,
+             lambda: into(torch.empty_like(x_odd), lambda y: layer_norm_kernel[(1000,)](
+                 x_odd, y, w_odd, w_odd, 1000, 1e-5, BLOCK=1024)),
+             lambda: functional.layer_norm(odd, (1000,), odd_row, odd_row)),
+        Work("GELU 2M fp32", "GB/s", 2 * wide.nbytes / 1e9,
+             lambda: into(torch.empty_like(x), lambda y: gelu_kernel[(m * n // 1024,)](
+                 x, y, m * n, BLOCK=1024)), lambda: functional.gelu(wide)),
+        Work("bias and ReLU 1024 x 2048 fp16", "GB/s", 2 * half.nbytes / 1e9,
+             lambda: into(torch.empty_like(x_half), lambda y: bias_kernel[(m // 32, n // 128)](
+                 x_half, w_half, y, m, n, ROWS=32, COLUMNS=128)),
+             lambda: torch.relu(half + row_half)),
+        Work("fp32 to fp16 2M", "GB/s", 1.5 * wide.nbytes / 1e9,
+             lambda: into(torch.empty_like(x_half), lambda y: cast_kernel[(m * n // 1024,)](
+                 x, y, BLOCK=1024)), lambda: wide.half()),
+        Work("fp16 to fp32 2M", "GB/s", 1.5 * wide.nbytes / 1e9,
+             lambda: into(torch.empty_like(x), lambda y: cast_kernel[(m * n // 1024,)](
+                 x_half, y, BLOCK=1024)), lambda: half.float()),
+        Work("column sums 1024 x 2048 fp32", "GB/s", wide.nbytes / 1e9,
+             lambda: into(torch.empty_like(w), lambda y: column_sum_kernel[(n // 64,)](
+                 x, y, m, n, ROWS=32, COLUMNS=64)), lambda: wide.sum(0)),
+        Work("transposition 1024 x 2048 fp32", "GB/s", 2 * wide.nbytes / 1e9,
+             lambda: into(torch.empty((n, m), device="xpu"), lambda y: transpose_kernel[
+                 (m // 64, n // 64)](x, y, m, n, BLOCK=64)), lambda: wide.t().contiguous()),
+    ]
+
+
+def into(result: torch.Tensor, launch: Callable[[torch.Tensor], object]) -> torch.Tensor:
+    """A tensor, once a launch has filled it."""
+    launch(result)
+    return result
 
 
 def integer_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -218,6 +327,20 @@ def arithmetic_scale(cores: int) -> float:
     return median(one / every for one, every in turns)
 
 
+def small_launch() -> float:
+    """Microseconds of the host's time that the launch of a kernel of one program takes."""
+    x = torch.zeros(1024, device="xpu")
+
+    def some() -> float:
+        start = time.process_time()
+        for _ in range(300):
+            cast_kernel[(1,)](x, x, BLOCK=1024)
+        return (time.process_time() - start) / 300 * 1e6
+
+    some()
+    return min(some() for _ in range(TURNS))
+
+
 def main() -> None:
     cores = len(os.sched_getaffinity(0))
     heads = ("1 core", f"{cores} cores", "torch 1")
@@ -227,6 +350,7 @@ def main() -> None:
         print(row(work, cores), flush=True)
     print("ratio: 1 core to torch's; scale: all cores to 1; turns*: no turn was free of others")
     print(f"scale of arithmetic in registers alone, here and now: {arithmetic_scale(cores):.2f}")
+    print(f"launch of a small kernel: {small_launch():.1f} us")
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ class Bindings:
         return stream, device, XPU_DEVICE_TYPE
 
     def getCurrentRawStream(self, device: int) -> int:
-        stream = self.functions.xe_get_stream(self._checked(device))
+        stream = self.functions.xe_get_stream(device if device == 0 else self._checked(device))
         found = self._handles.get((device, stream))
         if found is None:
             found = int(self.functions.xe_stream_handle(device, stream))

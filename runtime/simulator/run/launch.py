@@ -31,6 +31,8 @@ from triton_xe.runtime.simulator.sanitizer.state import Code, Word, slm_shadow_b
 from triton_xe.runtime.simulator.widen.host import HostKernel
 
 _HEAD = struct.Struct(f"<{Record.NEXT}q")
+_ERROR, _TIME = int(Record.ERROR_RECORD), int(Code.TIME)
+"""Read often; a member of an enumeration takes longer to find than a number."""
 _REST = bytes(8 * (Record.ARGUMENTS - Record.NEXT))
 GROUPS_PER_CHUNK = 32
 """Least number of chunks per thread: work-groups may differ in cost."""
@@ -148,12 +150,12 @@ class Prepared:
                 0 if cold is None else _address(cold), *self._rest, *arguments)
         except (struct.error, OverflowError, TypeError):
             return False
-        watch(record, Record.ERROR_RECORD, knobs.time_limit(), Code.TIME)
+        watch(record, _ERROR, knobs.time_limit(), _TIME)
         try:
             pool().run(threads, self._job, ctypes.addressof(record))
         finally:
             unwatch(record)
-        if record[Record.ERROR_RECORD]:
+        if record[_ERROR]:
             _raise_trap(Launch(self.kernel, self.host, self.address, b"", grid), record)
         self._unused.append(record)
         return True
