@@ -128,7 +128,8 @@ class SimulatedKernel:
     def prepared(self) -> launcher.Prepared:
         """For launches that nothing is asked of but to run."""
         resident = self.resident if self.host.takes_turns else 0
-        return launcher.Prepared(self.name, self.host, *self.loaded, resident)
+        code, address = self.loaded
+        return launcher.Prepared(self.name, self.host, code, address, resident)
 
     @once
     def pointer_arguments(self) -> frozenset[int]:

@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -256,16 +257,16 @@ def test_code_stays_while_it_runs_whoever_gives_the_kernel_back(
 ) -> None:
     """Another thread may close the kernel, or put another variant in its place."""
     loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
-    alive, run = [], launch.run
+    alive, run = [], launch.Prepared.run
 
-    def close_first(*given: object) -> None:
+    def close_first(*given: Any) -> bool:
         code = weakref.ref(loaded.loaded[0])
         loaded.close()
         alive.append(code)
         assert code() is not None
-        run(*given)
+        return run(*given)
 
-    monkeypatch.setattr(launch, "run", close_first)
+    monkeypatch.setattr(launch.Prepared, "run", close_first)
     out = np.zeros(4, np.int32)
     device.launch(loaded, (4, 1, 1), [out.ctypes.data, 3])
     assert (out == 3).all()
