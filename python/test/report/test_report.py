@@ -10,7 +10,7 @@ import pytest
 
 from triton_xe.tools import cli
 from triton_xe.tools.commands.report import values
-from triton_xe.tools.report import page
+from triton_xe.tools.report import page, pictures
 from triton_xe.tools.report.stages import stage
 
 ROOT = Path(__file__).parents[3]
@@ -217,3 +217,12 @@ def test_every_line_that_computes_has_instructions_and_a_time(tmp_path):
         assert re.search(rf'<div data-l="{number}">[^<]*{word}', text), lines[number - 1]
         assert rows(html)[number][1], lines[number - 1]
     assert rows(html)[9][2:4] == ["", ""]
+
+
+def test_layouts_of_vectors_are_drawn():
+    blocked = ("#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], "
+               "warpsPerCTA = [4], order = [0]}>\n")
+    ((title, picture),) = pictures.layouts([f"{blocked}%a = foo : tensor<64xf32, #blocked>"])
+    assert title == "tensor<64xf32, #blocked>"
+    assert picture.count("<rect") > 64
+    assert not list(pictures.layouts([f"{blocked}%a = foo : tensor<65536xf32, #blocked>"]))

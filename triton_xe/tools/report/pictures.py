@@ -17,6 +17,8 @@ _TYPE = re.compile(r"tensor<(?:\d+x)+[\w]+, (#\w+)>")
 WIDEST, HIGHEST = 480, 300
 SMALLEST = 34
 MOST_LAYOUTS = 6
+LONGEST = 4096
+"""Elements of a vector that is drawn."""
 
 
 def block_picture(plan: Mapping[str, Any]) -> str:
@@ -51,7 +53,8 @@ def layouts(stages: Sequence[str]) -> Iterator[tuple[str, str]]:
             size = 1
             for side in shape:
                 size *= side
-            if written is not None and len(shape) == 2 and size > largest.get(written, (0,))[0]:
+            drawn = len(shape) == 2 or (len(shape) == 1 and size <= LONGEST)
+            if written is not None and drawn and size > largest.get(written, (0,))[0]:
                 largest[written] = size, found[0], stage
     for _, type_, stage in sorted(largest.values(), reverse=True)[:MOST_LAYOUTS]:
         shape, bits = parse_tensor_type(type_)
