@@ -22,7 +22,7 @@ from triton_xe.runtime.simulator.widen.host import find_kernel, sizes, slm_place
 
 FEWEST, MOST = 16, 64
 """Work-groups that are walked with all their lanes; of all others near, the first lane is."""
-SUBGROUPS = 512
+SUBGROUPS = 128
 """Subgroups that are walked, at about."""
 DEFAULT_REGISTERS = 128
 PIPES = ("dpas", "fp", "integer", "maths", "messages", "barriers", "waits")
