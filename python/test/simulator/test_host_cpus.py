@@ -32,7 +32,7 @@ from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.kernel_source import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MISS, NOTE, ROOM
@@ -160,6 +160,17 @@ def test_conversion_from_half_is_exact() -> None:
     got = converted("__extendhfsf2", "half", "float", values, np.float32)
     np.testing.assert_array_equal(got, values.astype(np.float32))
     np.testing.assert_array_equal(np.signbit(got), np.signbit(values))
+
+
+def test_vector_functions_of_kept_code_are_found() -> None:
+    """In a process that made no text of them, and so has not asked for their library yet."""
+    if not in_libmvec("_ZGVdN8v_expf"):
+        pytest.skip("no vector library")
+    program = ("from triton_xe.runtime.simulator.run import jit\n"
+               "jit._provide(['_ZGVdN8v_expf'])\n"
+               "print(bool(jit.llvm.address_of_symbol('_ZGVdN8v_expf')))")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_code_that_needs_a_missing_function_is_refused() -> None:

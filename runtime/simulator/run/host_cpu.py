@@ -68,11 +68,11 @@ def vector_math_symbol(
         return None
     suffix = "f" if bits == 32 else ""
     symbol = f"_ZGV{letter}N{count}{'v' * operands}_{name}{suffix}"
-    return symbol if symbol not in _IMPRECISE and _in_libmvec(symbol) else None
+    return symbol if symbol not in _IMPRECISE and in_libmvec(symbol) else None
 
 
 @cache
-def _in_libmvec(symbol: str) -> bool:
+def in_libmvec(symbol: str) -> bool:
     """Whether the function exists; then calls of it can be compiled."""
     try:
         library = ctypes.CDLL("libmvec.so.1")

@@ -22,7 +22,7 @@ from triton_xe.runtime import checked_files
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.names import is_symbol
-from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 
 _lock = threading.RLock()
 
@@ -138,7 +138,7 @@ def undefined_names(loaded: llvm.object_file.ObjectFileRef) -> list[str]:
 def _provide(names: list[str]) -> None:
     """Make library functions that are called; refuse what does not exist."""
     for name in names:
-        if llvm.address_of_symbol(name):
+        if llvm.address_of_symbol(name) or in_libmvec(name):
             continue
         if name not in NAMED_BY_LLVM and not is_symbol(name):
             raise DeviceError(
