@@ -38,6 +38,10 @@ class Context(IntEnum):
     """Whether a work-group runs here."""
     SEEN = 19
     """Of all that its coroutines hold, a digest."""
+    TAKEN = 20
+    """Turns that it has given to others before an access."""
+    PASSED = 21
+    """Subgroups that are past the last barrier, until all are; where there are checks."""
     CHECKS = 24
     """What the checks of a launch know of the work-group while another one has its turn."""
     COUNT = 40
@@ -74,6 +78,8 @@ class Launch(IntEnum):
     """How many work-groups the device holds at once, where they take turns."""
     SHADOW_BYTES = 14
     """Of the shadow of shared memory, where the checks follow undefined values."""
+    EAGER = 8
+    """Whether work-groups begin as soon as there is room, and take turns at their queues."""
     CURRENT = 15
     """Address of the context of the work-group that the words of the checks are of."""
     SEED = 13

@@ -382,16 +382,19 @@ class SimulatedDevice:
         with shadow.lock:
             is_whole = work.programs is not None or self._needs_fallback(kernel, work)
             part = Part.WHOLE if is_whole else Part.KNOWN
-            key = plan.key, part
+            shuffled = bool(knobs.shuffle()) and not plan.trace
+            key = (plan.key, shuffled), part
             found = kernel.checked.get(key)
             if found is None:
                 shadow.prepare()
-                found = kernel.checked[key] = self._compile(kernel.source, part, plan)
+                found = kernel.checked[key] = self._compile(
+                    kernel.source, part, plan, registers=kernel.n_registers, shuffled=shuffled)
             host = found.host
             assert host.sanitizer is not None
             state = shadow.LaunchState(
                 self._blocks, host.sanitizer, host.argument_types, work.args, work.groups,
-                host.slm_bytes, host.sub_groups, host.lanes, tensors_of(work.tensors))
+                host.slm_bytes, host.sub_groups, host.lanes, tensors_of(work.tensors),
+                takes_turns=host.takes_turns, is_eager=host.is_eager or shuffled)
             try:
                 yield found, state
             finally:

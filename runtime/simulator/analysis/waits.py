@@ -42,6 +42,34 @@ def waits(function: Function, functions: Functions) -> dict[Instruction, Instruc
     return found
 
 
+def takes(function: Function, functions: Functions) -> frozenset[Instruction]:
+    """Atomics of loops that do not wait for them, whose results the program uses.
+
+    They give the next item of a queue: who gets which depends on the order of programs.
+    """
+    used = {name for i in function.instructions() for name in i.locals()}
+    found = [(loop, [i for i in loop.instructions if i.result in used and _changes(i, functions)])
+             for loop in (_loops(function) if changes(function, functions) else ())]
+    return frozenset(i for loop, some in found for i in some
+                     if not _polls(i, functions) or _polled(loop, functions) is None)
+
+
+def changes(function: Function, functions: Functions) -> bool:
+    """Whether a function has such atomics."""
+    return any(_changes(i, functions) for i in function.instructions())
+
+
+def _changes(i: Instruction, functions: Functions) -> bool:
+    """Whether an instruction is, or calls, an atomic that reads and writes global memory."""
+    if i.opcode == "call" and i.callee in functions:
+        return changes(functions[i.callee], functions)
+    if i.opcode == "call":
+        known = find(i.callee)
+        both = Effect.READS in known.effects and Effect.WRITES in known.effects
+        return known.family is Family.ATOMIC and both and not _local(i)
+    return i.opcode in ir.ATOMICS and not _local(i)
+
+
 def _loops(function: Function) -> Iterator[Loop]:
     """Natural loops, by their heads: blocks that come earlier in the text than a branch to them."""
     by_label = {b.label: b for b in function.blocks}

@@ -24,8 +24,20 @@ from triton_xe.runtime.simulator.library.launches import (
 )
 from triton_xe.runtime.simulator.library.names import TRAP, symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.sanitizer.state import NEW_GROUP, OF_A_GROUP, Code, Entry, Word
+from triton_xe.runtime.simulator.sanitizer.state import (
+    NEW_GROUP,
+    OF_A_GROUP,
+    TURNS,
+    Code,
+    Entry,
+    Known,
+    Word,
+)
 
+MOST_TAKEN = 32
+"""Turns that a program gives to others before it takes an item; one by one it would take long."""
+FEW = 16
+"""Programs that wait, with which the checks let as many begin as the device holds."""
 QUIET_PASSES = 4
 """Passes in which nothing happened before programs are looked at."""
 WAITING_PASSES, PAUSE_US = 64, 50
@@ -102,6 +114,7 @@ def _begin(checked: bool) -> list[Function]:
         w.sites[sg] = READY
         w.store(w.term(0, PTR), w.handles.address(sg))
     w.context[Context.LIVE] = 1
+    w.context[Context.TAKEN] = 0
     if checked:
         w.context[Context.GROUP] = w["index"]
         w.call(_SWITCH, w["launch"], w.context.base)
@@ -114,7 +127,7 @@ def _switch() -> list[Function]:
     w = _Turns(_SWITCH)
     old = w.launch.follow(Launch.CURRENT)
     same = old.base == w.context.base
-    with w.when(same):
+    with w.when(same | (w.error[0] != 0)):
         w.ret()
     state = w.launch.follow(Launch.STATE)
     for kept, word in enumerate(OF_A_GROUP, Context.CHECKS):
@@ -158,7 +171,9 @@ def _go_on(w: _Turns, shuffled: Value) -> None:
         first.value = w.random() % w.count
     with w.range(0, w.count) as k:
         sg = (first.value + k) % w.count
-        turn, runs = w.variable(_NEVER), w.variable(w.sites[sg].has(READY))
+        takes = (w.launch[Launch.EAGER] != 0) & (w.context[Context.TAKEN] < MOST_TAKEN)
+        turn = w.variable(w.select(takes, 1, _NEVER))
+        runs = w.variable(w.sites[sg].has(READY))
         with w.when(shuffled):
             luck = w.random()
             turn.value = (luck >> 8 & (w.term(2, I64) << (luck >> 4 & 3)) - 1) + 1
@@ -272,8 +287,8 @@ class _Runner(_Turns):
     def _begin_some(self) -> None:
         """Begin work-groups while there are any, and the device has room.
 
-        The checks follow what orders work-groups that run one after another: there, one begins when
-        all others wait.
+        With the checks one begins when all others wait, as most need not run together, but where
+        they take items of a queue, are shuffled, or many wait.
         """
         going = self.variable(self._may_begin())
         with self.loop(lambda: going.value):
@@ -291,14 +306,18 @@ class _Runner(_Turns):
     def _may_begin(self) -> Value:
         if not self.checked:
             return self._can_begin()
-        return self._can_begin() & ((self.live.value == 0) | (self.idle.value != 0))
+        eager = (self.launch[Launch.EAGER] | self.launch[Launch.SEED]) != 0
+        eager |= self.live.value >= FEW
+        eager &= self.launch.follow(Launch.STATE)[Word.CLOCKED] != 0
+        return self._can_begin() & ((self.live.value == 0) | (self.idle.value != 0) | eager)
 
     def _begin(self, index: Value) -> None:
         context = self.slot(self._free_slot())
         if self.checked:
             self.idle.value = 0
-            with self.when(self.live.value != 0):
-                self.launch.follow(Launch.STATE)[Word.TOGETHER] = 1
+            state = self.launch.follow(Launch.STATE)
+            with self.when((self.live.value != 0) & (state[Word.CLOCKED] == 0)):
+                self.call(TURNS)
         self.call(_BEGIN, self["launch"], context.base, index)
         self.live.value += 1
         self._advance(context, self.term(0, I1))
@@ -348,6 +367,11 @@ class _Runner(_Turns):
         with self.when(ended | (context[Context.CHANGES] != before)):
             self.moved.value = 1
         with self.when(ended):
+            if self.checked:
+                state = self.launch.follow(Launch.STATE)
+                known = state.follow(Word.RELEASED)
+                with self.when(state[Word.CLOCKED] != 0):
+                    known.row(context[Context.GROUP] + 1, Known.WORDS)[Known.ENDED] = 1
             self.live.value = self.live.value - 1
             self.add(Launch.VERSION, 1)
             self.add(Launch.LIVE, -1)

@@ -25,6 +25,7 @@ from triton_xe.runtime.simulator.analysis.provenance import (
     pointer_roots,
     stored_to,
 )
+from triton_xe.runtime.simulator.analysis.waits import changes
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run.jit import object_key
@@ -65,6 +66,11 @@ class KernelSource:
         return part_of(find_kernel(self.module, self.name), Part.GUARDS) is not None
 
     @once
+    def has_atomics(self) -> bool:
+        """Whether what it does may depend on the order of its programs, if it is right."""
+        return changes(find_kernel(self.module, self.name), self.module.functions)
+
+    @once
     def read_arguments(self) -> frozenset[int]:
         """Arguments whose memory it loads from."""
         return self._arguments(lambda i: i.operands[:1] if loads_global(i) else ())
@@ -95,7 +101,8 @@ class KernelSource:
     ) -> HostKernel:
         """The host module of a part; that of an unchecked one comes from the cache if it can."""
         if sanitizer is not None:
-            return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer)
+            return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer,
+                             shuffled=shuffled and self.has_atomics)
         how = "shuffled" if shuffled else part.value
         found = self.kept(how)
         if found is not None:

@@ -230,11 +230,10 @@ def _run_groups(
     threads = 1 if alone else min(knobs.threads(), total)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
     words = _HEAD.pack(
-        0, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, 0,
+        0, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager,
         0 if cold is None else _address(cold), 0 if groups is None else groups.ctypes.data,
         0 if state is None else state.address, launch.resident,
-        launch.seed if state is None else 0,
-        0 if state is None else slm_shadow_bytes(host.slm_bytes) + 256, 0,
+        launch.seed, 0 if state is None else slm_shadow_bytes(host.slm_bytes) + 256, 0,
     ) + _REST + launch.arguments
     record = _record_of(len(words)).from_buffer_copy(words)
     job = _job(_runner(launch), launch.address, host.slm_bytes, host.tile_heads, host.tile_bytes)

@@ -8,6 +8,7 @@ from functools import partial
 
 from triton_xe.runtime.simulator.ir import I1, I64
 from triton_xe.runtime.simulator.ir.values import Value, Variable
+from triton_xe.runtime.simulator.sanitizer import clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import Item, Known, Node, Published, Word
@@ -33,10 +34,14 @@ def _happens_before(
 
 def has_acquired(w: Checks, access: tuple[Value, Value, Value, Value], lenient: Value) -> Value:
     """Whether it has acquired an access, after as much has been visited as that takes."""
-    found = w.variable(_happens_before(w, *access, lenient))
-    with w.loop(lambda: (w.state[Word.UNVISITED] != 0) & ~found.value):
-        w.call(s.VISIT, w["ctx"], AT_A_TIME)
+    found = w.variable(0, I1)
+    with w.when(w.clocked()):
+        found.value = w.call(s.KNOWS, w["ctx"], *access, lenient)
+    with w.otherwise():
         found.value = _happens_before(w, *access, lenient)
+        with w.loop(lambda: (w.state[Word.UNVISITED] != 0) & ~found.value):
+            w.call(s.VISIT, w["ctx"], AT_A_TIME)
+            found.value = _happens_before(w, *access, lenient)
     return found.value
 
 
@@ -46,6 +51,9 @@ def knows_all(w: Checks, floor: Value) -> Value:
 
 def acquire(w: Checks, ctx: Value, listed: Value) -> None:
     """The running work-group acquires what a list holds."""
+    with w.when(w.clocked()):
+        clocks.acquire(w, listed)
+        w.ret()
     own = w.is_own(listed)
     news = own | ~knows_all(w, w.state[Word.FLOOR])
     with w.when((listed != 0) & ~is_held(w, listed) & news), visited_soon(w):

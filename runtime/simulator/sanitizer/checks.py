@@ -1,7 +1,7 @@
 """The sanitizer's run-time checks, as LLVM functions: bounds, alignment, first use, races.
 
 State of a launch (`Word`, 64-bit words, see `shadow.LaunchState`) is reached through the context of
-the work-group.  Work-groups of a checked launch run one after another on one thread.
+the work-group.  Work-groups of a checked launch run on one thread, one after another or in turns.
 
 A tracked block has two cells of 64 bits per dword of memory, the last write and the last read, with
 the fields `BYTES`, `ATOMIC`, `EPOCH` (of releases), `PHASE` (of barriers), `WARP` and `GROUP`.
@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, poison, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
-from triton_xe.runtime.simulator.sanitizer import cells
+from triton_xe.runtime.simulator.sanitizer import cells, clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
 from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, BYTES, EPOCH, GROUP, PHASE, WARP
@@ -271,8 +271,12 @@ def _end_release(w: Checks, block: Memory, old: Value, new: Value, dword: Value)
     stored = ~old.has(ATOMIC.full) & (old & new).has(BYTES.full)
     with w.when((lists != 0) & (group < cells.SEVERAL_GROUPS) & new.has(ATOMIC.full) & stored):
         at = Memory(w, (lists + (dword << 2)).pointer(), I32)
-        by = w.pool[w.pool[at[0], Published.NODE], Node.GROUP]
-        with w.when(by.to(I64) != group):
+        by = w.variable(0)
+        with w.when(w.clocked()):
+            by.value = clocks.clock_of(w, at[0])[clocks.Clock.BY]
+        with w.otherwise():
+            by.value = w.pool[w.pool[at[0], Published.NODE], Node.GROUP].to(I64)
+        with w.when(by.value != group):
             at[0] = 0
 
 
@@ -349,7 +353,7 @@ def block(w: Checks, ctx: Value, sg: Value, site: Value, row: Value, base: Value
 
 
 def barrier(w: Checks, ctx: Value, sg: Value, semantics: Value) -> None:
-    """All subgroups are past a barrier, subgroup 0 first: a new phase of the memory it fences."""
+    """The first subgroup is past a barrier: a new phase of the memory it fences."""
     state = w.state
 
     def fences(order: Order, fenced: Word) -> Value:
@@ -357,7 +361,9 @@ def barrier(w: Checks, ctx: Value, sg: Value, semantics: Value) -> None:
         state[fenced] = 0
         return semantics.has(order) | before
 
-    with w.when(sg == 0):
+    passed = w.ctx[Context.PASSED]
+    w.ctx[Context.PASSED] = w.select(passed + 1 == state[Word.SUBGROUPS], 0, passed + 1)
+    with w.when(passed == 0):
         state[Word.SLM_PHASE] += fences(Order.SLM, Word.FENCED_SLM).to(I64)
         state[Word.GLOBAL_PHASE] += 1
         visible = fences(Order.GLOBAL, Word.FENCED_GLOBAL)
@@ -372,6 +378,7 @@ def group(w: Checks, ctx: Value) -> None:
                  Word.FENCED_SLM):
         state[word] = 0
     forget_releases(w)
+    w.ctx[Context.PASSED] = 0
     state[Word.GROUP] = w.ctx[Context.GROUP]
     entry, low = w.block(state[Word.SLM_ENTRY]), w.ctx[Context.SLM]
     nbytes = state[Word.SLM_BYTES]

@@ -70,7 +70,12 @@ class Checks(Writer):
 
     def release(self, subgroup: Value) -> Memory:
         """Of one subgroup, or, after the last, of an atomic that releases itself."""
-        return self.state.follow(Word.RELEASABLE).row(subgroup, s.Release.WORDS)
+        before = self.select(self.clocked(), self.group * (self.state[Word.SUBGROUPS] + 1), 0)
+        return self.state.follow(Word.RELEASABLE).row(before + subgroup, s.Release.WORDS)
+
+    def clocked(self) -> Value:
+        """Whether programs take turns, and clocks tell what they know."""
+        return self.state[Word.CLOCKED] != 0
 
     def is_own(self, entry: Value) -> Value:
         """Whether the last release that a list has is of the running work-group."""

@@ -17,6 +17,7 @@ from triton_xe import knobs
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
+from triton_xe.runtime.simulator.sanitizer.clocks import EPOCHS, PHASES, SPARE, WARPS, Clock
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
@@ -45,6 +46,10 @@ RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
 SPARE_RECORDS = 1 << 13
 """For the access that is under way when there is no more room: two per dword, of 16 KiB at most."""
 MOST_GROUPS = cells.SEVERAL_GROUPS - 2
+MOST_CLOCKED = 1 << 12
+"""Programs of a launch that may have clocks."""
+CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 25, 1 << 29
+"""Of clocks of a launch until it is looked which are in use, and at most."""
 Words = NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = threading.Lock()
@@ -95,6 +100,7 @@ class LaunchState:
         self, memory: BlockMap, plan: Instrumentation, kinds: Sequence[str],
         values: Sequence[int | float], groups: int, slm_bytes: int,
         sub_groups: int = 1, lanes: int = 16, tensors: Mapping[int, Tensor] | None = None,
+        *, takes_turns: bool = False, is_eager: bool = False,
     ) -> None:
         self.memory = memory
         self.tensors = tensors or {}
@@ -113,6 +119,8 @@ class LaunchState:
         self._shadows: dict[Block, tuple[int, ...]] = {}
         self._maps: dict[Block, int] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._lists: list[NDArray[np.int32]] = []
+        """What is published in each block, dword by dword."""
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
         written, self._read = (
@@ -124,6 +132,9 @@ class LaunchState:
                 self._enter(k, block, tracked=plan.writes_anywhere or block in written)
         self.sub_groups = sub_groups
         self._fill_words(groups, slm_bytes)
+        if takes_turns and groups <= MOST_CLOCKED:
+            self._begin_clocks(groups)
+            self.words[Word.CLOCKED] = is_eager
         self.origins = self._origins(lanes)
 
     def _fill_words(self, groups: int, slm_bytes: int) -> None:
@@ -167,14 +178,89 @@ class LaunchState:
     def address(self) -> int:
         return int(self.words.ctypes.data)
 
-    def _array(self, count: int, dtype: type) -> int:
-        """The address of that many zeros."""
-        made: NDArray[np.generic] = _aligned(np.zeros(count + 65, dtype))
+    def _kept(self, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
+        """That many zeros, from a cache line on."""
+        made = _aligned(np.zeros(count + 65, dtype))[:count]
         self._keep.append(made)
-        return int(made.ctypes.data)
+        return made
+
+    def _array(self, count: int, dtype: type[np.generic]) -> int:
+        """The address of that many zeros."""
+        return int(self._kept(count, dtype).ctypes.data)
+
+    def _begin_clocks(self, groups: int) -> None:
+        """Have clocks, of which all but the one that knows nothing are free."""
+        words = self.words
+        self._known = self._kept(Known.WORDS * (groups + 2), np.int64).reshape(-1, Known.WORDS)
+        per_group = self.sub_groups + 1
+        self._releases = self._kept(Release.WORDS * per_group * (groups + 2), np.int64).reshape(
+            -1, per_group, Release.WORDS)
+        self._made = self._kept(Joined.WORDS * JOINED_KEPT, np.int64)
+        width = groups + 2 + Clock.FIRST + 7 & -8
+        self._clocks = _aligned(np.empty(MOST_CLOCK_BYTES // 8, np.int64))
+        self._clocks[:width] = 0
+        self._count = CLOCK_BYTES // (8 * width)
+        self._free = np.arange(MOST_CLOCK_BYTES // (8 * width) - 1, dtype=np.int32)
+        self._give_clocks(np.arange(self._count - 1, 0, -1))
+        words[Word.CLOCK_WORDS] = width
+        for word, array in ((Word.RELEASED, self._known), (Word.RELEASABLE, self._releases),
+                            (Word.CLOCKS_MADE, self._made), (Word.CLOCKS, self._clocks),
+                            (Word.CLOCKS_FREE, self._free)):
+            words[word] = array.ctypes.data
+
+    def take_turns(self) -> None:
+        """A second program begins while one waits: from now on clocks tell what they know.
+
+        All that was released until now counts as one release, by whichever location it is acquired.
+        """
+        words, live = self.words, int(self.words[Word.BEGUN]) - 1
+        if not words[Word.CLOCKS]:
+            words[Word.TOGETHER] = 1
+        if words[Word.TOGETHER] or words[Word.CLOCKED]:
+            return
+        words[Word.CLOCKED] = 1
+        all_, width = int(self._free[words[Word.CLOCKS_LEFT] - 1]), int(words[Word.CLOCK_WORDS])
+        words[Word.CLOCKS_LEFT] -= 1
+        last, warps = (int(self._known[live, k]) for k in (Known.LAST_EPOCH, Known.LAST_WARPS))
+        clock = self._clocks[all_ * width : (all_ + 1) * width]
+        clock[:Clock.FIRST] = live - 1, live + 1, live, 0
+        clock[Clock.FIRST + live] = min(last, EPOCHS.most) << EPOCHS.first | PHASES.full | (
+            warps & WARPS.most) if last else 0
+        for lists in self._lists:
+            lists[lists != 0] = all_
+        own = self._releases[0].copy()
+        self._releases[0] = 0
+        self._known[:, [Known.CLOCK, Known.READ, Known.ENDED]] = 0
+        self._known[:live, Known.ENDED] = 1
+        self._known[live, Known.CLOCK] = all_ if words[Word.ACQUIRED] else 0
+        self._known[live, Known.READ] = all_ if words[Word.PENDING] or words[Word.READ_END] else 0
+        own[own[:, Release.NODE] > 0, Release.NODE] = all_
+        own[:, Release.ACQUIRED] = self._known[live, Known.CLOCK]
+        self._releases[live] = own
+
+    def _give_clocks(self, numbers: NDArray[np.int64]) -> None:
+        self._free[: len(numbers)] = numbers
+        self.words[Word.CLOCKS_LEFT] = len(numbers)
+
+    def _free_clocks(self) -> None:
+        """Find the clocks that nobody has any more; twice as many where most are in use."""
+        used = np.zeros(len(self._free), bool)
+        lives = self._known[:, Known.ENDED] == 0
+        releases = self._releases[lives][..., [Release.NODE, Release.ACQUIRED]]
+        for some in (*self._lists, self._known[lives][:, [Known.CLOCK, Known.READ]],
+                     np.maximum(releases, 0)):
+            used[some.ravel()] = True
+        self._made[:] = 0
+        if 2 * np.count_nonzero(used) > self._count:
+            self._count = min(2 * self._count, len(used))
+        free = np.flatnonzero(~used[: self._count])[::-1]
+        self._give_clocks(free[free > 0])
 
     def make_room(self) -> None:
-        """Twice as many records of releases, up to a limit."""
+        """Unused clocks, where they run out; else twice as many records, up to a limit."""
+        if self.words[Word.CLOCKED] and self.words[Word.CLOCKS_LEFT] < SPARE:
+            self._free_clocks()
+            return
         old = self._records
         count = max(2 * len(old) // FIELDS, RECORDS)
         if count > MOST_RECORDS_OF_RELEASES:
@@ -191,7 +277,10 @@ class LaunchState:
         """
         spare = (1 << CHUNK_BITS) // 4 if low else 0
         count = -(-(nbytes // 4 + 2 + 2 * spare) // 8) * 8
-        releases = self._array(count, np.int32) if self.plan.synchronises else 0
+        releases = 0
+        if self.plan.synchronises:
+            self._lists.append(self._kept(count, np.int32))
+            releases = int(self._lists[-1].ctypes.data)
         memory = _take(24 * count + 64)
         self._borrowed.append(memory)
         start = int(_aligned(memory).ctypes.data)
@@ -281,6 +370,11 @@ def _more_room() -> None:
         _current.make_room()
 
 
+def _turns() -> None:
+    if _current is not None:
+        _current.take_turns()
+
+
 def _note(error: int) -> None:
     if _current is not None and _current.noted is not None:
         _current.noted(list((ctypes.c_int64 * len(checks.Fault._fields)).from_address(error)))
@@ -294,7 +388,8 @@ _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 @cache
 def prepare() -> tuple[object, ...]:
     """Make the host's part of the checks known to the code that calls it."""
-    made = {checks.MISS: _MISS(_answer), checks.ROOM: _ROOM(_more_room), checks.NOTE: _NOTE(_note)}
+    made = {checks.MISS: _MISS(_answer), checks.ROOM: _ROOM(_more_room), checks.NOTE: _NOTE(_note),
+            checks.TURNS: _ROOM(_turns)}
     for routine, callback in made.items():
         llvm.add_symbol(routine.symbol, ctypes.cast(callback, ctypes.c_void_p).value)
     return tuple(made.values())

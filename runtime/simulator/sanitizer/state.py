@@ -106,16 +106,28 @@ class Word(IntEnum):
     CHECKED = 66
     """Accesses so far, of one lane each."""
     TOGETHER = 67
-    """Whether a work-group has begun while another one waits: what orders their accesses, and those
-    of all later ones, is not followed any more."""
+    """Whether work-groups take turns and have no clocks (any more): what orders their accesses, and
+    those of all later ones, is not followed."""
     VALUES = 68
     """What the store under way puts into global memory, where another subgroup may as well."""
-    COUNT = 72
+    CLOCKS = 69
+    """What programs that take turns know of each other, see `clocks`; 0 for those that never do."""
+    CLOCK_WORDS = 70
+    CLOCKS_FREE = 71
+    """Numbers of those that are not in use, and how many they are."""
+    CLOCKS_LEFT = 72
+    CLOCKS_MADE = 73
+    """Of clocks that were made of two, `Joined`."""
+    BEGUN = 74
+    """The largest number + 1 of those that have begun."""
+    CLOCKED = 75
+    """Whether programs take turns, and clocks tell what they know."""
+    COUNT = 80
 
 
 OF_A_GROUP = (
     Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM, Word.EPOCH,
-    Word.ACCESSED, Word.GROUP, Word.SLM_KNOWN, Word.SLM_SHADOW)
+    Word.ACCESSED, Word.GROUP, Word.ACQUIRED, Word.RELEASING, Word.SLM_KNOWN, Word.SLM_SHADOW)
 """Words that each work-group has for itself, where several run together."""
 
 
@@ -174,6 +186,11 @@ class Known(IntEnum):
     LAST_EPOCH = 4
     """Of the last release; 0 is none."""
     LAST_WARPS = 5
+    CLOCK = BY
+    """Where programs take turns: what it has acquired; what it has read and may acquire."""
+    READ = EPOCH
+    ENDED = PHASE
+    """Whether it has."""
     WORDS = 6
 
 
@@ -356,6 +373,9 @@ BARRIER = routine("barrier", VOID, sg=I32, semantics=I32)
 SYNC = routine("sync", VOID, sg=I32, semantics=I32, address=I64, what=I32)
 SYNC_ROW = routine("row", VOID, address=I64)
 ACQUIRE = routine("acquire", VOID, listed=I32)
+JOIN_CLOCKS = routine("join_clocks", I32, first=I32, second=I32, by=I32)
+STAMP = routine("stamp", I32, sg=I32, release=PTR)
+KNOWS = routine("knows", I1, group=I64, epoch=I64, phase=I64, warp=I64, lenient=I1)
 VISIT = routine("visit", VOID, steps=I64)
 PUBLISH = routine("publish", I32, listed=I32, node=I32, what=I32, waits=I1)
 FULL = routine("full", VOID)
@@ -369,6 +389,8 @@ MISS = Routine("xe_san_miss", I64, (("address", I64),))
 """Of the host: the index of a new entry for the block that holds an address, or -1."""
 ROOM = Routine("xe_san_room", VOID, ())
 """Of the host: makes room for more records, if it can."""
+TURNS = Routine("xe_san_turns", VOID, ())
+"""Of the host: has clocks tell what programs know from now on, where there may be clocks."""
 NOTE = Routine("xe_san_note", VOID, (("error", I64),))
 """Of the host: takes note of the fault that an error record holds."""
 

@@ -12,11 +12,11 @@ The memory model is that of C++ and LLVM, between work-groups ("programs"):
   barrier; what a subgroup acquires, its whole work-group has;
 - fences and atomics of the scope of a work-group order nothing between work-groups.
 
-Work-groups of a checked launch run to their end one after another, in the order of their numbers.
-That is one of the orders a device may choose, so two accesses that this order leaves without a
-chain of release and acquire are a race on a device too.  An access only counts as ordered if its
-release was read: what another order would do (a counter that hands out work differently) is not
-looked at.
+Work-groups of most checked launches run to their end one after another, in the order of their
+numbers.  That is one of the orders a device may choose, so two accesses that this order leaves
+without a chain of release and acquire are a race on a device too.  An access only counts as ordered
+if its release was read.  Those that wait for each other, take items of a queue, or are shuffled,
+take turns, and `clocks` has what they know; what follows is of the others.
 
 All is in records of `FIELDS` 32-bit words, found by index; 0 is none.  What is published at a dword
 is a list of entries, the last release first; a node is one release of one subgroup, with what its
@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from triton_xe.runtime.simulator.ir import I8, I32, I64
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
-from triton_xe.runtime.simulator.sanitizer import cells
+from triton_xe.runtime.simulator.sanitizer import cells, clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import (
     acquires_more,
@@ -76,7 +76,8 @@ def _prepare(w: Checks, release: Memory) -> None:
     for word, value in (
         (Release.NODE, MADE_LATER), (Release.EPOCH, state[Word.EPOCH]),
         (Release.PHASE, state[Word.GLOBAL_PHASE] & cells.PHASE.most),
-        (Release.ACQUIRED, state[Word.ACQUIRED_LIST]),
+        (Release.ACQUIRED, w.select(
+            w.clocked(), w.known(w.group)[Known.CLOCK], state[Word.ACQUIRED_LIST])),
         (Release.FLOOR, w.select(alone, state[Word.FLOOR], 0)),
         (Release.ACQUISITIONS, state[Word.ACQUISITIONS]),
     ):
@@ -87,6 +88,7 @@ def sync(
     w: Checks, ctx: Value, sg: Value, semantics: Value, address: Value, what: Value
 ) -> None:
     """An atomic on global memory, just done: reads what is published there, writes, or both."""
+    clocks.make_room(w)
     with w.when(w.clean() & w.in_order()):
         with w.when(~w.holds(w.block(w.state[Word.SYNC_ROW]), address)):
             w.call(s.SYNC_ROW, ctx, address)
@@ -131,6 +133,7 @@ def syncs(
 
     `did` is what all of them did; 0 if each has recorded that.
     """
+    clocks.make_room(w)
     space = w.space(addresses.type)
     w.store(addresses, space)
     memory = Memory(w, space)
@@ -227,13 +230,21 @@ def _fenced_node(w: Checks) -> Value:
 
 def _make_node(w: Checks, release: Memory) -> Value:
     """The node of a release, which is about to be published."""
-    same = ("EPOCH", "PHASE", "ACQUIRED", "FLOOR", "ACQUISITIONS")
-    node = w.pool.new({**{Node[n]: release[Release[n]].to(I32) for n in same},
-                       Node.GROUP: w.stamp, Node.WARP: w["sg"]})
     known = w.known(w.group)
     known[Known.LAST_EPOCH] = w.largest(known[Known.LAST_EPOCH], release[Release.EPOCH])
     known[Known.LAST_WARPS] |= warp_bit(w["sg"])
-    return node
+    made = w.variable(0, I32)
+    with w.when(w.clocked()):
+        made.value = w.call(s.STAMP, w["ctx"], w["sg"], release.base)
+    with w.otherwise():
+        made.value = _make_record(w, release)
+    return made.value
+
+
+def _make_record(w: Checks, release: Memory) -> Value:
+    same = ("EPOCH", "PHASE", "ACQUIRED", "FLOOR", "ACQUISITIONS")
+    return w.pool.new({**{Node[n]: release[Release[n]].to(I32) for n in same},
+                       Node.GROUP: w.stamp, Node.WARP: w["sg"]})
 
 
 def publish(
@@ -245,6 +256,8 @@ def publish(
     """
     pool = w.pool
     reads = what.has(READS)
+    with w.when(w.clocked()):
+        w.ret(clocks.published(w, listed, node, reads, what.has(WRITES), waits))
     with w.when(w.unlikely(node == 0)):
         with w.when(reads & waits & (listed != 0)):
             _read(w, listed)
@@ -315,6 +328,7 @@ def fence(w: Checks, ctx: Value, sg: Value, scope: Value, semantics: Value) -> N
     everywhere = w.has(Order.GLOBAL)
     with w.when(everywhere):
         w.state[Word.FENCED_GLOBAL] = 1
+    clocks.make_room(w)
     between = everywhere & w.clean() & w.in_order() & (scope < 2)
     with w.when(between & w.acquires()):
         _acquire_read(w)
@@ -325,6 +339,13 @@ def fence(w: Checks, ctx: Value, sg: Value, scope: Value, semantics: Value) -> N
 
 def _acquire_read(w: Checks) -> None:
     """Acquire all that was read."""
+    with w.when(w.clocked()):
+        clocks.acquire_read(w)
+    with w.otherwise():
+        _acquire_records(w)
+
+
+def _acquire_records(w: Checks) -> None:
     own = w.state[Word.READ_OWN] != 0
     some = (w.state[Word.PENDING] != 0) | (w.state[Word.READ_END] != 0)
     news = own | ~knows_all(w, w.state[Word.FLOOR])
@@ -362,5 +383,6 @@ def forget_releases(w: Checks) -> None:
         w.state[word] = 0
     w.state[Word.LATE_RECORDS] = w.state[Word.OWN_RECORDS]
     w.state[Word.OWN_RECORDS] = w.state[Word.RECORDS_USED]
+    w.state[Word.BEGUN] = w.largest(w.state[Word.BEGUN], w.group + 1)
     with w.range(0, w.state[Word.SUBGROUPS]) as k:
         w.release(k)[Release.NODE] = 0

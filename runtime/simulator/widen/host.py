@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helpe
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
-from triton_xe.runtime.simulator.analysis.waits import waits
+from triton_xe.runtime.simulator.analysis.waits import takes, waits
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.rewrites.element_accesses import joined_accesses
@@ -55,7 +55,9 @@ class HostKernel:
     slm_bytes: int
     has_barrier: bool
     takes_turns: bool
-    """Programs run together: they wait for each other, or are shuffled."""
+    """Programs run together: they wait for each other, take items of a queue, or are shuffled."""
+    is_eager: bool
+    """They begin as soon as there is room."""
     is_whole: bool
     """Nothing was left out."""
     locations: Mapping[int, str]
@@ -102,7 +104,9 @@ def translate(
     is_traced = sanitizer is not None and sanitizer.trace
     if not is_traced:
         whole = loops_for_polls(whole)
-    together = shuffled or bool(waits(whole, module.functions))
+    is_checked = sanitizer is not None and not is_traced
+    takes_items = is_checked and bool(takes(whole, module.functions))
+    together = shuffled or takes_items or bool(waits(whole, module.functions))
     left_out = None if together else part_of(whole, part)
     kernel = left_out or whole
     ready = _for_speed if sanitizer is None else _as_it_is
@@ -111,7 +115,7 @@ def translate(
         for name, f in _reachable({**module.functions, kernel.name: kernel}, kernel).items()
     }
     given = functions
-    if sanitizer is not None and not sanitizer.trace:
+    if sanitizer is not None and is_checked:
         sanitizer.releases = any(map(releases, functions.values()))
         functions = _with_shadows(functions, sanitizer)
     module = ir.Module(functions, module.globals, module.metadata)
@@ -123,6 +127,8 @@ def translate(
     context.shuffled = shuffled
     if together and not is_traced:
         context.waits = waits(functions[kernel.name], functions)
+    if takes_items and not shuffled:
+        context.takes = takes(functions[kernel.name], functions)
     context.work_group = work_group
     context.sub_groups = -(-math.prod(work_group) // lanes)
     if sanitizer is not None and not sanitizer.trace and context.sub_groups > 1:
@@ -144,7 +150,7 @@ def translate(
     return HostKernel(kernel_name, print_module(made, _globals(module)), argument_types(kernel),
                       tuple(sorted(helpers)), lanes, work_group,
                       context.slm_bytes, kernel.name in context.barriers,
-                      context.takes_turns, left_out is None,
+                      context.takes_turns, bool(context.takes), left_out is None,
                       context.locations, sanitizer, tables.head_bytes, tables.nbytes)
 
 

@@ -39,7 +39,9 @@ def _private_address(w: Widener, pointer: Private) -> Operand:
 
 
 def load(w: Widener, i: Instruction) -> None:
-    i = guarded(w, i, 0, i.type, None, 0, i.align)
+    # others may write meanwhile what is read as it is at that time
+    kind = Kind.ATOMIC if "volatile" in i.flags else 0
+    i = guarded(w, i, 0, i.type, None, kind, i.align)
     pointer = w.value(i.operands[0])
     if isinstance(pointer, Private):
         _private_load(w, i, pointer)

@@ -40,7 +40,7 @@ def wait(w: Widener, polled: Instruction) -> None:
 
 def before(w: Widener, i: Instruction) -> None:
     """What an instruction of a kernel that takes turns is preceded by."""
-    if w.context.shuffled and _is_seen(i):
+    if i in w.context.takes or (w.context.shuffled and _is_seen(i)):
         _take_turn(w, i)
     if _writes(i):
         count(w.b, constant(I64, 1))
@@ -71,6 +71,8 @@ def _take_turn(w: Widener, i: Instruction) -> None:
     over, after = b.label(), b.label()
     b.cond_br(b.icmp("eq", left, 0), over, after)
     b.start(over)
+    taken = b.at(CTX, Context.TAKEN.offset)
+    b.store(b.add(b.load(I64, taken), constant(I64, 1)), taken)
     suspend(w, i, READY)
     b.br(after)
     b.start(after)

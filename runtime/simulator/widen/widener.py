@@ -70,13 +70,15 @@ class ModuleContext:
     """Functions that contain a barrier, directly or through a call."""
     waits: Mapping[Instruction, Instruction] = field(default_factory=dict)
     """Branches back of loops of the kernel that wait for other programs; see `analysis.waits`."""
+    takes: frozenset[Instruction] = frozenset()
+    """Atomics before which a program gives its turn to others; see `analysis.waits`."""
     shuffled: bool = False
     """Whether subgroups give their turn to others anywhere."""
 
     @property
     def takes_turns(self) -> bool:
         """Whether programs run together."""
-        return self.shuffled or bool(self.waits)
+        return self.shuffled or bool(self.waits) or bool(self.takes)
 
     def find(self, callee: str) -> Function | None:
         return self.module.functions.get(callee)

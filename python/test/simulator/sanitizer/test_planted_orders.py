@@ -319,3 +319,156 @@ def test_barriers_that_the_compiler_adds(monkeypatch: pytest.MonkeyPatch) -> Non
                 reversed_sums[(1,)](x, out, meets, BLOCK=1024)
         else:
             reversed_sums[(1,)](x, out, meets, BLOCK=1024)
+
+
+# --- programs that run together: queues, tickets, barriers over the grid --------------------------
+
+
+@triton.jit
+def overlapping_items(x, out, ticket, N: tl.constexpr, OVER: tl.constexpr, SEM: tl.constexpr):
+    """Items of a queue span a block, and `OVER` elements of the next."""
+    i = tl.arange(0, 2 * N)
+    k = tl.atomic_add(ticket, 1, sem=SEM)
+    while k < 32:
+        tl.store(out + k * N + i, tl.load(x + k * N + i) + k, i < N + OVER)
+        k = tl.atomic_add(ticket, 1, sem=SEM)
+
+
+@triton.jit
+def overlapping_reads(x, out, ticket, N: tl.constexpr, OVER: tl.constexpr, SEM: tl.constexpr):
+    """In a loop whose end the queue does not decide; each item reads what the next one stores."""
+    i = tl.arange(0, 2 * N)
+    for _ in range(20):
+        k = tl.atomic_add(ticket, 1, sem=SEM)
+        if k < 32:
+            sums = tl.load(out + k * N + i, i < N + OVER, other=0)
+            tl.store(out + k * N + i, sums + tl.load(x + k * N + i), i < N)
+
+
+@pytest.mark.parametrize("seed", ["0", "5"])
+@pytest.mark.parametrize("sem", ["relaxed", "acq_rel"])
+@pytest.mark.parametrize("kernel", [overlapping_items, overlapping_reads])
+@pytest.mark.parametrize("programs", [2, 24])
+def test_items_of_a_queue_that_overlap(
+    kernel: Any, sem: str, programs: int, seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few programs could do all of the work, who takes which item is open."""
+    monkeypatch.setenv("TRITON_XE_SHUFFLE", seed)
+    x = torch.randn(40 * 128).to("xpu")
+    for over in (0, 1):
+        expect(str(over or ""), lambda over=over: kernel[(programs,)](
+            x, torch.ones(40 * 128, device="xpu"), zeros(1, dtype=I32), 128, over, sem),
+            r"data race: .*argument 'out'.*element \(\d+,\)")
+
+
+@triton.jit
+def tickets(x, parts, out, ticket, done, N: tl.constexpr, TILES: tl.constexpr, BUG: tl.constexpr):
+    """Parts of tiles by ticket; who does the last one of a tile adds them up."""
+    i = tl.arange(0, N)
+    k = tl.atomic_add(ticket, 1)
+    while k < TILES * 4:
+        tl.store(parts + k * N + i, tl.load(x + k * N + i))
+        n = tl.atomic_add(done + k // 4, 1, sem="relaxed" if BUG == "relaxed" else "acq_rel")
+        if n == (2 if BUG == "early" else 3):
+            total = tl.zeros((N,), tl.float32)
+            for p in range(4):
+                total += tl.load(parts + (k // 4 * 4 + p) * N + i)
+            tl.store(out + k // 4 * N + i, total)
+        k = tl.atomic_add(ticket, 1)
+
+
+@triton.jit
+def locked_items(x, out, ticket, lock, N: tl.constexpr, BUG: tl.constexpr):
+    i = tl.arange(0, N)
+    k = tl.atomic_add(ticket, 1, sem="relaxed")
+    while k < 32:
+        v = tl.load(x + k * N + i)
+        taken = lock + (k % 2 if BUG == "two locks" else 0)
+        while tl.atomic_cas(taken, 0, 1, sem="relaxed" if BUG == "relaxed" else "acquire") == 1:
+            pass
+        tl.store(out + i, tl.load(out + i) + v)
+        tl.atomic_xchg(taken, 0, sem="release")
+        k = tl.atomic_add(ticket, 1, sem="relaxed")
+
+
+@triton.jit
+def over_the_grid(x, count, N: tl.constexpr, BUG: tl.constexpr):
+    """Rounds of neighbours, with a barrier over the grid between them."""
+    p, n, i = tl.program_id(0), tl.num_programs(0), tl.arange(0, N)
+    for r in range(4):
+        source, target = x + r % 2 * n * N, x + (1 - r % 2) * n * N
+        tl.store(target + p * N + i, tl.load(source + (p + 1) % n * N + i) + 1)
+        tl.atomic_add(count, 1, sem="release")
+        if BUG != "no wait":
+            while tl.atomic_add(count, 0, sem="relaxed" if BUG == "relaxed" else "acquire") < (
+                    r + 1) * n:
+                pass
+
+
+@triton.jit
+def own_scratch(x, out, scratch, ticket, N: tl.constexpr, BUG: tl.constexpr):
+    """Programs use memory of their own for one item after the other."""
+    i = tl.arange(0, N)
+    mine = scratch + (0 if BUG == "shared" else tl.program_id(0)) * N
+    k = tl.atomic_add(ticket, 1, sem="relaxed")
+    while k < 32:
+        tl.store(mine + i, tl.load(x + k * N + i))
+        tl.debug_barrier()
+        tl.store(out + k * N + i, tl.load(mine + N - 1 - i))
+        tl.debug_barrier()
+        k = tl.atomic_add(ticket, 1, sem="relaxed")
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+@pytest.mark.parametrize(("kernel", "bug"), [
+    (tickets, ""), (tickets, "relaxed"), (locked_items, ""), (locked_items, "relaxed"),
+    (locked_items, "two locks"), (over_the_grid, ""), (over_the_grid, "relaxed"),
+    (over_the_grid, "no wait"), (own_scratch, ""), (own_scratch, "shared"), (tickets, "early"),
+])
+def test_programs_that_run_together(
+    kernel: Any, bug: str, seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What atomics order is no race, in whichever order programs take turns; all else is."""
+    monkeypatch.setenv("TRITON_XE_SHUFFLE", seed)
+    N, x, count = 128, torch.randn(32 * 128).to("xpu"), zeros(16, dtype=I32)
+    given = {
+        tickets: (x, zeros(32, N), zeros(8, N), count, zeros(8, dtype=I32), N, 8),
+        locked_items: (x, zeros(N), count, zeros(2, dtype=I32), N),
+        over_the_grid: (zeros(24, N), count, N),
+        own_scratch: (x, zeros(32, N), zeros(12, N), count, N),
+    }[kernel]
+    expect(bug, lambda: kernel[(12,)](*given, bug), r"data race: .*element \(\d+")
+    rows = x.cpu().view(32, N)
+    want = {tickets: rows.view(8, 4, N).sum(1), locked_items: rows.sum(0),
+            over_the_grid: torch.tensor([4.0, 3.0]).repeat_interleave(12 * N).view(24, N),
+            own_scratch: rows.flip(1)}[kernel]
+    if not bug:
+        at = {tickets: 2, locked_items: 1, over_the_grid: 0, own_scratch: 1}[kernel]
+        torch.testing.assert_close(given[at].cpu(), want, atol=1e-4, rtol=1e-4)
+
+
+@triton.jit
+def many_items(x, bins, ticket, out, N: tl.constexpr, ITEMS: tl.constexpr):
+    i = tl.arange(0, N)
+    k = tl.atomic_add(ticket, 1)
+    while k < ITEMS:
+        tl.atomic_add(bins + tl.load(x + k * N + i), 1, sem="acq_rel")
+        tl.store(out + k, k)
+        k = tl.atomic_add(ticket, 1)
+
+
+def test_more_clocks_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that nobody has any more are used again; where that is not enough, all goes on."""
+    x = torch.randint(0, 64, (128 * 128,), dtype=I32).to("xpu")
+    freed, free_clocks = [], shadow.LaunchState._free_clocks
+    monkeypatch.setattr(shadow.LaunchState, "_free_clocks",
+                        lambda state: (freed.append(1), free_clocks(state)))
+    for room, most, runs_out in ((shadow.CLOCK_BYTES, shadow.MOST_CLOCK_BYTES, False),
+                                 (1 << 17, shadow.MOST_CLOCK_BYTES, True), (50000, 50000, True)):
+        freed.clear()
+        monkeypatch.setattr(shadow, "CLOCK_BYTES", room)
+        monkeypatch.setattr(shadow, "MOST_CLOCK_BYTES", most)
+        bins, out = zeros(64, dtype=I32), zeros(128, dtype=I32)
+        many_items[(16,)](x, bins, zeros(1, dtype=I32), out, 128, 128)
+        assert torch.equal(bins.cpu(), x.cpu().bincount(minlength=64).int())
+        assert bool(freed) == runs_out

@@ -1,0 +1,190 @@
+"""Vector clocks: what programs that take turns know of each other; in place of `acquired`'s lists.
+
+A clock is never changed.  It tells of each program up to which of its releases it is known: bits
+of subgroups, phase and epoch from the lowest on, so that the larger one is the later.  Of programs
+up to its floor, which have all ended, all is known that they released; of those from its end on,
+nothing.  Number 0 is the clock that knows nothing.  The list of a location (`Entry.SYNC`), what a
+program has acquired, and a release are numbers of clocks; the host finds those that none of these
+has any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+
+from triton_xe.runtime.simulator.ir import I1, I32, I64
+from triton_xe.runtime.simulator.ir.values import Memory, Value
+from triton_xe.runtime.simulator.sanitizer import cells
+from triton_xe.runtime.simulator.sanitizer import state as s
+from triton_xe.runtime.simulator.sanitizer.records import Checks
+from triton_xe.runtime.simulator.sanitizer.state import Joined, Known, Release, Word
+
+WARPS, EPOCHS = cells.Bits(0, 32), cells.Bits(50, 14)
+PHASES = cells.Bits(32, cells.PHASE.count)
+SPARE = 256
+"""Clocks that one atomic of all lanes may make."""
+
+
+class Clock(IntEnum):
+    """Words of a clock."""
+
+    FLOOR = 0
+    END = 1
+    BY = 2
+    """The program whose release was published last; 0 of what programs have acquired."""
+    FIRST = 4
+    """Of program 0, which there is not: they count from 1."""
+
+
+def clock_of(w: Checks, number: Value) -> Memory:
+    return w.state.follow(Word.CLOCKS).row(number.to(I64) * w.state[Word.CLOCK_WORDS], 1)
+
+
+def entry_of(clock: Memory, group: Value) -> Value:
+    """What a clock knows of a program."""
+    return clock.w.select(group < clock[Clock.END], clock[group + Clock.FIRST], 0)
+
+
+def _later(w: Checks, first: Value, second: Value) -> Value:
+    """What two clocks know of a program."""
+    newest = w.largest(first, second) & ~WARPS.full
+    return newest | (first | second) & WARPS.full
+
+
+def join(w: Checks, ctx: Value, first: Value, second: Value, by: Value) -> Value:
+    """The clock that knows what two know, and that `by` has published last."""
+    hashed = (first.to(I64) * 0x9E3779B97F4A7C15 ^ second.to(I64)) * 0x9E3779B97F4A7C15 >> 56
+    kept = w.state.follow(Word.CLOCKS_MADE).row(hashed, Joined.WORDS)
+    key = second.to(I64) << 32 | by.to(I64)
+    with w.when((kept[Joined.OLD] == first.to(I64)) & (kept[Joined.NEW] == key)):
+        w.ret(kept[Joined.MADE].to(I32))
+    made = _joined(w, first, second, by)
+    for word, value in ((Joined.OLD, first), (Joined.NEW, key), (Joined.MADE, made)):
+        kept[word] = value.to(I64)
+    return made
+
+
+def _joined(w: Checks, first: Value, second: Value, by: Value) -> Value:
+    one, other = clock_of(w, first), clock_of(w, second)
+    floor = w.largest(one[Clock.FLOOR], other[Clock.FLOOR])
+    end = w.largest(one[Clock.END], other[Clock.END])
+    enough = w.variable((one[Clock.BY] == by.to(I64)) & (one[Clock.FLOOR] == floor))
+
+    def merged(group: Value) -> Value:
+        x, y = entry_of(one, group), entry_of(other, group)
+        found = _later(w, x, y)
+        enough.value &= found == x
+        return found
+
+    made = _begun(w, floor, end, by, merged)
+    with w.when(enough.value):
+        w.ret(first)
+    return _kept(w, made)
+
+
+def _begun(
+    w: Checks, floor: Value, end: Value, by: Value, entry: Callable[[Value], Value]
+) -> Memory:
+    """The next clock, to be kept or not."""
+    free = w.state.follow(Word.CLOCKS_FREE, I32)
+    made = clock_of(w, free[w.state[Word.CLOCKS_LEFT] - 1])
+    for word, value in ((Clock.FLOOR, floor), (Clock.END, end), (Clock.BY, by)):
+        made[word] = value
+    with w.range(floor + 1, end) as group:
+        made[group + Clock.FIRST] = entry(group)
+    return made
+
+
+def _kept(w: Checks, made: Memory) -> Value:
+    """The number of the clock just made, whose floor rises over programs that have ended."""
+    floor, going = w.variable(made[Clock.FLOOR] + 1), w.variable(1, I1)
+    with w.loop(lambda: going.value):
+        group = floor.value
+        known = w.known(group)
+        has = entry_of(made, group)
+        whole = EPOCHS.of(has) >= known[Known.LAST_EPOCH]
+        every = known[Known.LAST_WARPS] & WARPS.most & ~has == 0
+        ended = (group < w.state[Word.BEGUN]) & (known[Known.ENDED] != 0)
+        going.value = ended & ((known[Known.LAST_EPOCH] == 0) | whole & every)
+        floor.value = group + going.value.to(I64)
+    made[Clock.FLOOR] = floor.value - 1
+    left = w.state[Word.CLOCKS_LEFT] - 1
+    w.state[Word.CLOCKS_LEFT] = left
+    return w.state.follow(Word.CLOCKS_FREE, I32)[left]
+
+
+def stamp(w: Checks, ctx: Value, sg: Value, release: Value) -> Value:
+    """The clock of a release: what the program had acquired, and its own."""
+    own = Memory(w, release)
+    base = clock_of(w, own[Release.ACQUIRED].to(I32))
+    epoch = w.select(own[Release.EPOCH] < EPOCHS.most, own[Release.EPOCH], EPOCHS.most)
+    mine = epoch << EPOCHS.first | own[Release.PHASE] << PHASES.first | warp_bit_of(w, sg)
+    end = w.largest(base[Clock.END], w.group + 1)
+
+    def entry(group: Value) -> Value:
+        has = entry_of(base, group)
+        return w.select(group == w.group, _later(w, has, mine), has)
+
+    return _kept(w, _begun(w, base[Clock.FLOOR], end, w.group, entry))
+
+
+def warp_bit_of(w: Checks, warp: Value) -> Value:
+    return w.term(1, I64) << (warp & 31).to(I64)
+
+
+def knows(
+    w: Checks, ctx: Value, group: Value, epoch: Value, phase: Value, warp: Value, lenient: Value
+) -> Value:
+    """Whether the running program has acquired an access of another one."""
+    clock = clock_of(w, w.known(w.group)[Known.CLOCK].to(I32))
+    has = entry_of(clock, group)
+    fresh = epoch.compare("slt", EPOCHS.of(has))
+    own = (has >> (warp & 31)).has(1)
+    direct = fresh & (own | (phase != PHASES.of(has)) | lenient)
+    last = epoch.compare("slt", w.known(group)[Known.LAST_EPOCH])
+    below = group <= clock[Clock.FLOOR]
+    return ~below & direct | below & last
+
+
+def read(w: Checks, listed: Value) -> None:
+    """A later acquire fence acquires it."""
+    known = w.known(w.group)
+    known[Known.READ] = w.call(s.JOIN_CLOCKS, w["ctx"], known[Known.READ].to(I32), listed, 0)
+
+
+def acquire(w: Checks, listed: Value) -> None:
+    """The running program acquires what a location has."""
+    known = w.known(w.group)
+    w.state[Word.ACQUIRED] = 1
+    known[Known.CLOCK] = w.call(s.JOIN_CLOCKS, w["ctx"], known[Known.CLOCK].to(I32), listed, 0)
+
+
+def acquire_read(w: Checks) -> None:
+    """Acquire all that was read."""
+    known = w.known(w.group)
+    with w.when(known[Known.READ] != 0):
+        acquire(w, known[Known.READ].to(I32))
+        known[Known.READ] = 0
+
+
+def published(
+    w: Checks, listed: Value, node: Value, reads: Value, writes: Value, waits: Value
+) -> Value:
+    """What is published at a location after an atomic, which releases `node`, or 0."""
+    with w.when(reads & waits & (listed != 0)):
+        read(w, listed)
+    with w.when(node == 0):
+        mine = clock_of(w, listed)[Clock.BY] == w.group
+        w.ret(w.select(reads | ~writes | mine, listed, 0))
+    with w.when(reads & (listed != 0)):
+        w.ret(w.call(s.JOIN_CLOCKS, w["ctx"], listed, node, w.stamp))
+    return node
+
+
+def make_room(w: Checks) -> None:
+    """Before what may make clocks: where there is no room, order is not followed any more."""
+    with w.when(w.clocked() & (w.state[Word.CLOCKS_LEFT] < SPARE)):
+        w.call(s.ROOM)
+        with w.when(w.state[Word.CLOCKS_LEFT] < SPARE):
+            w.state[Word.TOGETHER] = 1
