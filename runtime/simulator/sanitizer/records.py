@@ -109,17 +109,24 @@ class Pool:
 
     def new(self, fields: Mapping[IntEnum, Value]) -> Value:
         """The index of a new record; what `fields` leaves out is 0."""
+        record = self.reserve(1)
+        self.write(record, fields)
+        return record
+
+    def reserve(self, count: Term) -> Value:
+        """The index of the first of so many records, fewer than there are spare ones."""
         w = self.w
         used = w.state[Word.RECORDS_USED]
         with w.when(w.unlikely(used >= w.state[Word.RECORDS_ROOM])):
             w.call(s.FULL, w["ctx"])
-        w.state[Word.RECORDS_USED] = used + 1
-        whole = constant(vector(s.FIELDS, I32), 0)
+        w.state[Word.RECORDS_USED] = used + count
+        return used.to(I32)
+
+    def write(self, record: Value, fields: Mapping[IntEnum, Value]) -> None:
+        w, whole = self.w, constant(vector(s.FIELDS, I32), 0)
         for field, value in fields.items():
             whole = w.b.insert(whole, value.operand, int(field))
-        record = used.to(I32)
         w.store(Value(w, whole), self._memory(record).base, align=4 * s.FIELDS)
-        return record
 
     def read(self, reader: Value) -> tuple[Value, Value]:
         """The cell of an element of a list of accesses, and the next element."""

@@ -48,8 +48,8 @@ SPARE_RECORDS = 1 << 13
 MOST_GROUPS = cells.SEVERAL_GROUPS - 2
 MOST_CLOCKED = 1 << 12
 """Programs of a launch that may have clocks."""
-CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 25, 1 << 29
-"""Of clocks of a launch until it is looked which are in use, and at most."""
+CLOCKS, CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 16, 1 << 25, 1 << 29
+"""Of clocks of a launch until it is looked which are in use; of all at most."""
 Words = NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = threading.Lock()
@@ -199,8 +199,8 @@ class LaunchState:
         width = groups + 2 + Clock.FIRST + 7 & -8
         self._clocks = _aligned(np.empty(MOST_CLOCK_BYTES // 8, np.int64))
         self._clocks[:width] = 0
-        self._count = CLOCK_BYTES // (8 * width)
-        self._free = np.arange(MOST_CLOCK_BYTES // (8 * width) - 1, dtype=np.int32)
+        self._free = np.empty(MOST_CLOCK_BYTES // (8 * width) - 1, np.int32)
+        self._count = min(CLOCKS, CLOCK_BYTES // (8 * width), len(self._free))
         self._give_clocks(np.arange(self._count - 1, 0, -1))
         words[Word.CLOCK_WORDS] = width
         for word, array in ((Word.RELEASED, self._known), (Word.RELEASABLE, self._releases),
@@ -249,7 +249,7 @@ class LaunchState:
         releases = self._releases[lives][..., [Release.NODE, Release.ACQUIRED]]
         for some in (*self._lists, self._known[lives][:, [Known.CLOCK, Known.READ]],
                      np.maximum(releases, 0)):
-            used[some.ravel()] = True
+            used[some[some != 0]] = True
         self._made[:] = 0
         if 2 * np.count_nonzero(used) > self._count:
             self._count = min(2 * self._count, len(used))

@@ -33,7 +33,7 @@ before it, which only ever hides a race.
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import I8, I32, I64
+from triton_xe.runtime.simulator.ir import I8, I32, I64, integers
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import cells, clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
@@ -142,8 +142,13 @@ def syncs(
     released = w.release(sg.to(I64))[Release.NODE] != 0
     node = w.variable(0, I32)
     last, last_did, made = (w.variable(-1, I32) for _ in range(3))
-    inside, unlisted = _in_block(w, Memory(w, row.value))
+    inside, listed_all, lists = _in_block(w, Memory(w, row.value))
+    unlisted = inside & ((listed_all == 0) | ~mask).every()
     quiet = ~released & unlisted
+    alike = inside & released & (did == READS | WRITES) & w.clean() & w.in_order() & ~w.clocked()
+    with w.when(alike & ~knows_all(w, w.release(sg.to(I64))[Release.FLOOR])):
+        _publish_all(w, listed_all, lists)
+        w.ret()
     with w.chain(w.select(w.clean() & w.in_order() & ~quiet, mask.bits, 0)) as (rest, slot):
         k = rest.lowest()
         slot.value = rest & rest - 1
@@ -169,16 +174,38 @@ def syncs(
                 at[0] = made.value
 
 
-def _in_block(w: Checks, block: Memory) -> tuple[Value, Value]:
-    """Whether the active lanes are all in a block; and nothing is published at their addresses.
+def _publish_all(w: Checks, listed: Value, lists: Value) -> None:
+    """What `PUBLISH` does, for all active lanes at once: each has an entry of its own, and those
+    of locations where nothing was published share one.  A location of several lanes has the last.
+    """
+    state, mask, lanes = w.state, w["mask"], listed.type.count
+    node, older = _fenced_node(w), (listed != 0) & mask
+    some = older.bits != 0
+    state[Word.READ_OWN] |= (((listed >= w.index(Word.OWN_RECORDS)) & older).bits != 0).to(I64)
+    with w.when(some & (state[Word.READ_END] != state[Word.RECORDS_USED])):
+        _end_range(w)
+        state[Word.READ_FIRST] = state[Word.RECORDS_USED]
+    first = w.pool.reserve(w.select(some, lanes + 1, 1))
+    w.pool.write(first, {Published.NODE: node})
+    with w.when(some):
+        for k in range(lanes):
+            w.pool.write(first + k + 1, {Published.NODE: node, Published.NEXT: listed[k]})
+        state[Word.READ_END] = first + lanes + 1
+    steps = Value(w, integers(I32, range(1, lanes + 1)))
+    w.scatter(w.select(older, steps, 0) + first, lists, mask)
 
-    All lists are read at once: the processor has them, then, when each lane needs its own.
+
+def _in_block(w: Checks, block: Memory) -> tuple[Value, Value, Value]:
+    """Whether the active lanes are all in a block that has lists; those lists, where they are.
+
+    All are read at once: the processor has them, then, when each lane needs its own.
     """
     addresses, mask, lists = w["addresses"], w["mask"], block[Entry.SYNC]
     inside = w.holds(block, addresses)
     dwords = addresses - (block[Entry.LOW] & -4) & -4
-    listed = w.gather(I32, (dwords + lists).pointer(), inside & mask & (lists != 0))
-    return (inside | ~mask).every(), (inside & (listed == 0) | ~mask).every()
+    places = (dwords + lists).pointer()
+    listed = w.gather(I32, places, inside & mask & (lists != 0))
+    return (inside | ~mask).every() & (lists != 0), listed, places
 
 
 def _read(w: Checks, listed: Value) -> None:
