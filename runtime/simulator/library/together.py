@@ -38,8 +38,11 @@ MOST_TAKEN = 32
 """Turns that a program gives to others before it takes an item; one by one it would take long."""
 FEW = 16
 """Programs that wait, with which the checks let as many begin as the device holds."""
-QUIET_PASSES = 4
-"""Passes in which nothing happened before programs are looked at."""
+QUIET_PASSES, QUIET_SHUFFLED = 4, 256
+"""Passes in which nothing happened before programs are looked at; shuffled ones do little in one."""
+LONG_TURN = 1024
+"""Accesses in a turn of a shuffled program that is looked at: more than between two looks of a loop
+that waits, and fewer than to the end of many that do not."""
 WAITING_PASSES, PAUSE_US = 64, 50
 """Passes in which nothing happened before a thread sleeps between them, and how long."""
 _MEMORY = (Word.SLM_KNOWN, Word.SLM_SHADOW)
@@ -172,7 +175,8 @@ def _go_on(w: _Turns, shuffled: Value) -> None:
     with w.range(0, w.count) as k:
         sg = (first.value + k) % w.count
         takes = (w.launch[Launch.EAGER] != 0) & (w.context[Context.TAKEN] < MOST_TAKEN)
-        turn = w.variable(w.select(takes, 1, _NEVER))
+        usual = w.select(w.launch[Launch.SEED] != 0, LONG_TURN, _NEVER)
+        turn = w.variable(w.select(takes, 1, usual))
         runs = w.variable(w.sites[sg].has(READY))
         with w.when(shuffled):
             luck = w.random()
@@ -260,8 +264,9 @@ class _Runner(_Turns):
             self.moved.value = 0
             self._begin_some()
             version = self.shared(Launch.VERSION)
-            quiet = self.idle.value >= QUIET_PASSES
-            self.same.value = self.idle.value > QUIET_PASSES
+            most = self.select(self.launch[Launch.SEED] != 0, QUIET_SHUFFLED, QUIET_PASSES)
+            quiet = self.idle.value >= most
+            self.same.value = self.idle.value > most
             self._pass(quiet)
             with self.when(self.moved.value):
                 self.add(Launch.VERSION, 1)
