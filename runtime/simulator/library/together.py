@@ -39,7 +39,8 @@ MOST_TAKEN = 32
 FEW = 16
 """Programs that wait, with which the checks let as many begin as the device holds."""
 QUIET_PASSES, QUIET_SHUFFLED = 4, 256
-"""Passes in which nothing happened before programs are looked at; shuffled ones do little in one."""
+"""Passes in which nothing happened before programs are looked at; shuffled ones do little in each.
+"""
 LONG_TURN = 1024
 """Accesses in a turn of a shuffled program that is looked at: more than between two looks of a loop
 that waits, and fewer than to the end of many that do not."""

@@ -8,6 +8,10 @@ whose other operand decides makes it defined again, also a branch in a function 
 (`inline_helpers`).  Undefined bits are *used* by a store that is not masked off, an address, a
 mask, a branch, an atomic: there the sanitizer reports them.
 
+Where a kernel takes the exclusive or of two such values, as sorts do to exchange elements, an
+undefined element has a tag for its shadow, some bits that tell it from others: `x ^ (x ^ y)` has
+that of `y`.  A comparison takes all bits of such an element to be undefined.
+
 The instructions added are the simulator's own, `xe.shadow.*` (see `definedness_rules`), and
 ordinary ones; values that no such load reaches have no shadow and cost nothing.
 """
@@ -135,6 +139,7 @@ class _Shadows(Values):
         self.arrays: dict[str, Origins] = {}
         self.slm: Origins = NONE
         self.numbers: dict[int, int] = {}
+        self.has_tags = False
         self.structs: dict[str, Instruction] = {}
         """Calls that return several values."""
 
@@ -150,7 +155,14 @@ class _Shadows(Values):
         changed = True
         while changed:
             changed = any([self._spread(i) for i in self.function.instructions()])
+        self.has_tags = any(map(self._exchanges, self.function.instructions()))
         return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
+
+    def _exchanges(self, i: Instruction) -> bool:
+        """Whether it takes the exclusive or of values that one masked load may leave undefined."""
+        return i.opcode == "xor" and i.type.scalar is not ir.I1 and any(
+            self.plan.origins[k].why is Why.MASKED
+            for k in self._of(i.operands[0]) & self._of(i.operands[1]))
 
     def begins(self, i: Instruction) -> Why | None:
         """Why a result may be undefined although no operand is; None if it cannot."""
@@ -390,9 +402,22 @@ class _Shadows(Values):
             return s
         return self.same(i, [s]) if i.opcode in ("bitcast", "sext") else s.to(t.scalar)
 
+    def _bits(self, operand: Operand) -> Value:
+        """The undefined bits of an operand; a tag stands for all of them."""
+        s = self.shadow(operand)
+        tagged = self.has_tags and s.type.scalar is not ir.I1 and self._of(operand)
+        return self.full(s, s.type) if tagged else s
+
     def _both(self, i: Instruction) -> Value:
-        a, b = (self.shadow(o) for o in i.operands[:2])
+        a, b = (self._bits(o) for o in i.operands[:2])
         return a | b
+
+    def _xor(self, i: Instruction) -> Value:
+        """What is combined with itself is 0; what has no tag may differ from all else."""
+        if not self.has_tags or i.type.scalar is ir.I1:
+            return self._both(i)
+        a, b = (self.shadow(o) for o in i.operands)
+        return self.select((a == -1) | (b == -1), -1, a ^ b, a.type)
 
     def _decided(self, i: Instruction) -> Value:
         """A defined 0 (of `and`) or 1 (of `or`) of one side decides."""
@@ -404,11 +429,15 @@ class _Shadows(Values):
     def _carry(self, i: Instruction) -> Value:
         """Undefined from the lowest undefined bit of the operands up, unless a factor is 0."""
         s = self._both(i)
-        upward = s | self.term(0, s.type) - s
+        found = s | self.term(0, s.type) - s
+        shadows = [self.shadow(o) for o in i.operands]
+        a, b = (Value(self, o) | x for o, x in zip(i.operands, shadows, strict=True))
+        if self.has_tags and i.opcode != "sub":
+            same = int(i.opcode == "mul")
+            found = self.select(a == same, shadows[1], self.select(b == same, shadows[0], found))
         if i.opcode != "mul":
-            return upward
-        a, b = (Value(self, o) | self.shadow(o) for o in i.operands)
-        return self.select((a == 0) | (b == 0), 0, upward)
+            return found
+        return self.select((a == 0) | (b == 0), 0, found)
 
     def _shift(self, i: Instruction) -> Value:
         value, amount = i.operands
@@ -526,8 +555,22 @@ class _Shadows(Values):
         mask = Value(self, i.operands[2])
         if i.unfilled:
             self._note(ORIGIN, [i.operands[0], i.operands[2]], self.numbers[id(i)])
-        missing = -1 if i.unfilled else self.shadow(i.operands[3])
+        missing: Value | int = self._missing(i) if i.unfilled else self.shadow(i.operands[3])
         return self.select(mask, 0, missing, shadow_type(i.type))
+
+    def _missing(self, i: Instruction) -> Value | int:
+        """The shadow of an element that is masked off: all bits, or a tag made of its address."""
+        t = shadow_type(i.type)
+        if not self.has_tags or t.scalar is ir.I1:
+            return -1
+        at = self.of(i.operands[0])
+        at = at.integer() if at.type.kind == "ptr" else at
+        steps = [k * t.scalar.size for k in range(t.lanes)]
+        if t.lanes > 1:
+            at = self.spread(at, t.lanes) + self.of(ir.integers(ir.I64, steps))
+        bits = t.scalar.bits
+        mixed = (at // t.scalar.size * 0x9E3779B97F4A7C15 >> 65 - bits).to(t.scalar)
+        return mixed & (1 << bits - 1) - 1 | 1
 
     # --- uses -------------------------------------------------------------------------------------
 
@@ -677,7 +720,7 @@ _RULES: dict[str, Callable[[_Shadows, Instruction], Value]] = {
     **dict.fromkeys(("add", "sub", "mul"), _Shadows._carry),
     **dict.fromkeys(("shl", "lshr", "ashr"), _Shadows._shift),
     **dict.fromkeys(("and", "or"), _Shadows._decided),
-    "xor": _Shadows._both,
+    "xor": _Shadows._xor,
     "icmp": _Shadows._compare,
     "select": _Shadows._select,
     "load": _Shadows._load,

@@ -294,3 +294,44 @@ def test_combining_by_branches_that_leave_undefined_values_out(mode: str) -> Non
 def test_combining_by_branches_that_take_undefined_values(mode: str) -> None:
     assert "a store of a value that is undefined" in found(
         combined, (1,), xpu(64), xpu(64), 50, mode)
+
+
+@triton.jit
+def exchanged(x, values, take, distance: tl.constexpr):
+    """Elements a distance apart change places where the first is larger; and values with them."""
+    shape: tl.constexpr = [x.numel // (2 * distance), 2, distance]
+    first = tl.arange(0, 2)[None, :, None] == 0
+    key, value = tl.reshape(x, shape), tl.reshape(values, shape)
+    left, right = tl.sum(tl.where(first, key, 0), 1), tl.sum(tl.where(first, 0, key), 1)
+    one, other = tl.sum(value * first, 1), tl.sum(value * (1 - first.to(value.dtype)), 1)
+    swap = tl.broadcast_to((left > right)[:, None, :], shape)
+    keys = tl.where(swap, tl.broadcast_to((left ^ right)[:, None, :], shape), 0)
+    both = tl.where(swap, tl.broadcast_to((one ^ other)[:, None, :], shape), 0)
+    if take != 1:
+        return x ^ tl.reshape(keys, x.shape), values ^ tl.reshape(both, x.shape)
+    return x, tl.reshape(tl.broadcast_to((one ^ other)[:, None, :], shape), x.shape)
+
+
+@triton.jit
+def sorted_by_key(keys, values, out, n, TAKE: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x, v = tl.load(keys + i, i < n, other=1 << 30), tl.load(values + i, i < n)
+    for distance in tl.static_range(1, 3):
+        x, v = exchanged(x, v, TAKE, distance)
+    if TAKE == 2:
+        tl.store(out, tl.xor_sum(v, 0))
+    tl.store(out + i, v, (i < n) | (TAKE == 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(("take", "used"), [(0, False), (1, True), (2, True), (3, True)])
+def test_values_that_exclusive_ors_exchange(take: int, used: bool, dtype: Any) -> None:
+    """What is undefined changes places, too; two such values give no defined one."""
+    n = 27 if take == 1 else 28
+    keys = torch.randperm(n).to(torch.int32)
+    out, values = xpu(32, dtype=dtype), torch.arange(n).to(dtype).to("xpu")
+    if used:
+        assert "a store of a value that is undefined" in found(
+            sorted_by_key, (1,), keys.to("xpu"), values, out, n, take, 32, num_warps=1)
+    else:
+        sorted_by_key[(1,)](keys.to("xpu"), values, out, n, take, 32, num_warps=1)
