@@ -25,10 +25,15 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from triton_xe.intrinsics import Family, Uniformity, find, genisa, llvm, own
-from triton_xe.intrinsics.definitions import block_2d
+from triton_xe.intrinsics import Family, find, genisa, llvm, own
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
+from triton_xe.runtime.simulator.analysis.numbers import (
+    by_lanes,
+    is_block,
+    makes_numbers,
+    uniform_values,
+)
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
 from triton_xe.runtime.simulator.ir import Block, Builder, Function, Instruction, Operand, Type
 from triton_xe.runtime.simulator.ir.values import Value, Values
@@ -191,7 +196,7 @@ class _Shadows(Values):
 
     def reads_part(self, i: Instruction) -> bool:
         """Whether it loads integers that are narrower than those of its tensor, lane by lane."""
-        if i.type.scalar.kind != "int" or not loads_global(i) or not _by_lanes(i):
+        if i.type.scalar.kind != "int" or not loads_global(i) or not by_lanes(i):
             return False
         return i.type.scalar.size < self.plan.integers.get(self.entry(i.operands[0]), 0)
 
@@ -435,9 +440,7 @@ class _Shadows(Values):
         if self.has_tags and i.opcode != "sub":
             same = int(i.opcode == "mul")
             found = self.select(a == same, shadows[1], self.select(b == same, shadows[0], found))
-        if i.opcode != "mul":
-            return found
-        return self.select((a == 0) | (b == 0), 0, found)
+        return found if i.opcode != "mul" else self.select((a == 0) | (b == 0), 0, found)
 
     def _shift(self, i: Instruction) -> Value:
         value, amount = i.operands
@@ -517,7 +520,7 @@ class _Shadows(Values):
         found = Value(self, self.b.emit(replace(
             i, type=shadow_type(i.type), operands=operands, result=None, unfilled=False,
             shadow=True)))
-        if not _is_block(i):
+        if not is_block(i):
             defined = ~self.lane(found) | ~Value(self, mask)
             self._note(ORIGIN, [self._first(found, i).operand, defined.operand], number)
         return found
@@ -656,17 +659,9 @@ def loads_global(i: Instruction) -> bool:
     """Whether it loads from global memory, and no atomic does."""
     known = find(i.callee)
     if i.opcode == "call":
-        reads = known in (_LOAD, genisa.SIMD_BLOCK_READ) or _is_block(i)
+        reads = known in (_LOAD, genisa.SIMD_BLOCK_READ) or is_block(i)
         return reads and i.operands[0].type.space != 3
     return i.opcode == "load" and i.operands[0].type.space == 1 and not i.orderings
-
-
-def _by_lanes(i: Instruction) -> bool:
-    return i.opcode == "load" or find(i.callee) is _LOAD
-
-
-def _is_block(i: Instruction) -> bool:
-    return find(i.callee).definition is block_2d.block_read
 
 
 _CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER,
@@ -674,36 +669,11 @@ _CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
 
-
 _BROKEN = "what the kernel says (tl.assume, tl.multiple_of) does not hold"
 
 
 def _is_assumption(i: Instruction) -> bool:
     return i.opcode == "call" and find(i.callee) is llvm.ASSUME and i.operands[0].local is not None
-
-
-def makes_numbers(i: Instruction) -> bool:
-    """Whether it computes floating-point numbers, which may be NaN though no operand is."""
-    if i.type.scalar.kind != "float":
-        return False
-    known = find(i.callee)
-    return i.opcode in ("fadd", "fsub", "fmul", "fdiv", "frem") or (
-        i.opcode == "call" and known.family is Family.MATHS)
-
-
-def uniform_values(function: Function) -> frozenset[str]:
-    """Values that are surely the same in all lanes: made of arguments and of the program's id."""
-    found = {name for name, _ in function.parameters} if function.is_kernel else set()
-    for i in function.instructions():
-        known = find(i.callee)
-        if i.opcode == "call":
-            same = known.uniformity is Uniformity.SUBGROUP or (
-                known.family is Family.MATHS and all(n in found for n in i.locals()))
-        else:
-            same = i.is_pure and i.opcode != "phi" and all(n in found for n in i.locals())
-        if same and i.result is not None:
-            found.add(i.result)
-    return frozenset(found)
 
 
 def _named(name: str) -> str:

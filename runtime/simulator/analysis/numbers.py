@@ -1,0 +1,39 @@
+"""What is known of single instructions and values."""
+
+from __future__ import annotations
+
+from triton_xe.intrinsics import Family, Uniformity, find, genisa
+from triton_xe.intrinsics.definitions import block_2d
+from triton_xe.runtime.simulator.ir import Function, Instruction
+
+
+def makes_numbers(i: Instruction) -> bool:
+    """Whether it computes floating-point numbers, which may be NaN though no operand is."""
+    if i.type.scalar.kind != "float":
+        return False
+    known = find(i.callee)
+    return i.opcode in ("fadd", "fsub", "fmul", "fdiv", "frem") or (
+        i.opcode == "call" and known.family is Family.MATHS)
+
+
+def uniform_values(function: Function) -> frozenset[str]:
+    """Values that are surely the same in all lanes: made of arguments and of the program's id."""
+    found = {name for name, _ in function.parameters} if function.is_kernel else set()
+    for i in function.instructions():
+        known = find(i.callee)
+        if i.opcode == "call":
+            same = known.uniformity is Uniformity.SUBGROUP or (
+                known.family is Family.MATHS and all(n in found for n in i.locals()))
+        else:
+            same = i.is_pure and i.opcode != "phi" and all(n in found for n in i.locals())
+        if same and i.result is not None:
+            found.add(i.result)
+    return frozenset(found)
+
+
+def by_lanes(i: Instruction) -> bool:
+    return i.opcode == "load" or find(i.callee) is genisa.PREDICATED_LOAD
+
+
+def is_block(i: Instruction) -> bool:
+    return find(i.callee).definition is block_2d.block_read
