@@ -110,11 +110,18 @@ class SimulatedKernel:
                 paused_collector()):
             return self.source.translated(self.part, self.sanitizer, shuffled=self.is_shuffled)
 
+    def check(self) -> None:
+        """Refuse what the device cannot hold; what was translated before was checked then."""
+        kept = self.source.kept(self.part.value)
+        if kept is None:
+            self.source.check()
+        else:
+            self.host = kept
+
     @once
     def argument_types(self) -> tuple[str, ...]:
         """Known without a translation, and without reading the module where there was one."""
-        made = self.__dict__.get("host") or self.source.kept(self.part.value)
-        return (made or self.source).argument_types
+        return self.__dict__.get("host", self.source).argument_types
 
     @once
     def loaded(self) -> tuple[NativeCode, int]:
@@ -224,8 +231,9 @@ class SimulatedDevice:
         self, binary: bytes, kernel_name: str, *, build_flags: str = "",
         general: General | None = None,
     ) -> SimulatedKernel:
-        """Compile a kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
+        """A kernel of a SPIR-V module that carries its LLVM IR (or of plain LLVM IR)."""
         made = self._compile(KernelSource.of(binary, kernel_name, self.target), Part.COMMON)
+        made.check()
         made.module, made.build_flags = binary, build_flags
         made.n_registers = RegisterFile.of_flags(build_flags).registers or made.n_registers
         if is_spirv(binary):

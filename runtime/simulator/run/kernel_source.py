@@ -34,7 +34,9 @@ from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.widen.host import (
     HostKernel,
     argument_types,
+    check_slm,
     find_kernel,
+    sizes,
     translate,
 )
 from triton_xe.runtime.versions import entry_name
@@ -90,6 +92,11 @@ class KernelSource:
     @once
     def argument_types(self) -> tuple[str, ...]:
         return argument_types(find_kernel(self.module, self.name))
+
+    def check(self) -> None:
+        """Refuse what the device cannot hold: lanes, work-items, shared local memory."""
+        sizes(self.module, find_kernel(self.module, self.name), self.target)
+        check_slm(self.module, self.name, self.target)
 
     def kept(self, how: str) -> HostKernel | None:
         """The host module of an unchecked part, if it was made before."""

@@ -133,7 +133,8 @@ def translate(
     context.sub_groups = -(-math.prod(work_group) // lanes)
     if sanitizer is not None and not sanitizer.trace and context.sub_groups > 1:
         sanitizer.observers[kernel.name] = observers(given[kernel.name], context.sub_groups)
-    _place_slm(context, kernel_name)
+    check_slm(module, kernel_name, target)
+    context.slm_offsets, context.slm_bytes = slm_places(module)
     context.barriers = {name for name, f in functions.items()
                         if any(map(is_barrier, f.instructions()))}
     for name in sorted(context.barriers - {kernel.name}):
@@ -229,15 +230,14 @@ def sizes(
     return lanes, (group[0], group[1], group[2])
 
 
-def _place_slm(context: ModuleContext, name: str) -> None:
-    context.slm_offsets, offset = slm_places(context.module)
-    limit = context.target.max_slm_bytes
-    if offset > limit:
+def check_slm(module: ir.Module, name: str, target: Target) -> None:
+    """Refuse more shared local memory than a work-group can have."""
+    _, nbytes = slm_places(module)
+    if nbytes > target.max_slm_bytes:
         raise LegalityError(
-            f"kernel {name}: {offset} bytes of shared local memory are over the limit of {limit} "
-            f"on {context.target.name}"
+            f"kernel {name}: {nbytes} bytes of shared local memory are over the limit of "
+            f"{target.max_slm_bytes} on {target.name}"
         )
-    context.slm_bytes = offset
 
 
 def slm_places(module: ir.Module) -> tuple[dict[str, int], int]:
