@@ -39,7 +39,9 @@ class _Access:
     """An access to one element, at an address that is taken out of a vector of addresses."""
 
     i: Instruction
-    address: _Place
+    address: _Place | None
+    start: tuple[str, int]
+    """The address as bytes after a pointer."""
     mask: _Place | None
     other: str
     """What a load leaves where its mask is false, as it is spelled."""
@@ -92,11 +94,20 @@ class _Joiner:
         pointer, t, mask, other = parts
         address = self._place(self._cast(pointer))
         lanes = None if mask is None else self._place(mask)
-        if t.lanes > 1 or t.kind == "ptr" or address is None or not other.is_constant:
+        if t.lanes > 1 or t.kind == "ptr" or not other.is_constant:
             return None
         if mask is not None and lanes is None:
             return None
-        return _Access(i, address, lanes, other.text)
+        return _Access(i, address, self._start(pointer), lanes, other.text)
+
+    def _start(self, pointer: Operand) -> tuple[str, int]:
+        made = self.defined.get(pointer.local or "")
+        if made is None or made.opcode != "getelementptr" or len(made.operands) != 2:
+            return pointer.text, 0
+        steps = made.operands[1].integer_value()
+        if steps is None or made.element is None:
+            return pointer.text, 0
+        return made.operands[0].text, steps * made.element.size
 
     def _cast(self, pointer: Operand) -> Operand:
         made = self.defined.get(pointer.local or "")
@@ -117,8 +128,14 @@ class _Joiner:
             lanes = first.mask is second.mask
         else:
             lanes = first.mask.precedes(second.mask)
-        t, after = _element(first.i), first.address.precedes(second.address)
-        if not (lanes and after and t is _element(second.i) and first.other == second.other):
+        t = _element(first.i)
+        if not (lanes and t is _element(second.i) and first.other == second.other):
+            return False
+        (base, at), beside = first.start, second.start
+        if (base, at + t.size) == beside:
+            return True
+        if first.address is None or second.address is None or not (
+                first.address.precedes(second.address)):
             return False
         offsets = self.offsets(first.address.vector)
         k = first.address.index

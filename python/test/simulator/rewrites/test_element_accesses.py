@@ -86,6 +86,31 @@ def test_elements_side_by_side_are_one_access(
     np.testing.assert_array_equal(b, expected)
 
 
+@pytest.mark.parametrize("n", [0, 6, 33, 64])
+def test_elements_at_bytes_after_one_pointer_are_one_access(
+    run: Callable[..., None], kernel: Callable[..., str], n: int
+) -> None:
+    text = "  %lane = call i32 @_Z22get_sub_group_local_idv()\n  %f = shl i32 %lane, 2\n"
+    text += splat("fs", "i32", "%f") + splat("n4", "i32", "%n")
+    text += f"  %i = add <4 x i32> %fs, {numbers('i32', (0, 1, 2, 3))}\n"
+    text += "  %m = icmp slt <4 x i32> %i, %n4\n"
+    text += "".join(f"  %{of}p0 = getelementptr float, {P} %{of}, i32 %f\n" for of in "ab")
+    for k in range(4):
+        text += element("am", "m", k, "i1")
+        if k:
+            text += "".join(f"  %{of}p{k} = getelementptr i8, {P} %{of}p0, i64 {4 * k}\n"
+                            for of in "ab")
+        text += f"  %x{k} = call float @{LOAD}({P} %ap{k}, i64 4, i1 %am{k}, float 7.0)\n"
+    for k in range(4):
+        text += f"  call void @{STORE}({P} %bp{k}, float %x{k}, i64 4, i1 %am{k})\n"
+    text = kernel(f"{P} %a, {P} %b, i32 %n", text, other=DECLARATIONS)
+    (function,) = parse_module(text).kernels()
+    assert calls(joined_accesses(function)) == [4, 4]
+    a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    run(text, a, b, n)
+    np.testing.assert_array_equal(b, np.where(np.arange(64) < n, a, 0))
+
+
 def test_accesses_with_a_store_between_them_stay_apart(kernel: Callable[..., str]) -> None:
     """The store may change what the rest of the loads bring."""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body((0, 1, 2, 3), 4, f"  store i32 1, {P} %b\n"),
