@@ -69,6 +69,7 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     passes.ttgpuir.add_remove_layout_conversions(pm)
     if has["tt.reduce"] or has["tt.reshape"] or has["tt.gather"]:
         passes.ttgpuir.add_optimize_thread_locality(pm)
+    if not _is_elementwise(has):  # a first removal may open the way for others
         passes.ttgpuir.add_remove_layout_conversions(pm)
     if _wants_one_loop(module, has):
         passes.ttgpuir.add_fuse_nested_loops(pm)
@@ -113,6 +114,13 @@ def _has_loops(has: Counter[str]) -> bool:
 
 def _has_control_flow(has: Counter[str]) -> bool:
     return any(name.startswith(("scf.", "cf.")) for name in has) or has["tt.func"] > 1
+
+
+def _is_elementwise(has: Counter[str]) -> bool:
+    """Whether no operation asks for a layout but loads and stores, and those once."""
+    asking = ("tt.dot", "tt.reduce", "tt.scan", "tt.reshape", "tt.gather", "tt.trans", "tt.join",
+              "tt.split", "tt.cat", "tt.histogram")
+    return not _has_control_flow(has) and not any(name.startswith(asking) for name in has)
 
 
 def _is_long(has: Counter[str]) -> bool:
