@@ -494,6 +494,6 @@ _NEGATED = {"eq": "ne", "ne": "eq", "slt": "sge", "sle": "sgt", "sgt": "sle", "s
 
 
 def _lifted(value: Any) -> Numbers:
-    """With four axes: a number for all, or one for each lane."""
+    """With four axes: a number for all, or one for each lane, which a definition has last."""
     array = np.asarray(value, np.int64)
-    return array if array.ndim == 4 else array.reshape(1, 1, -1, 1)
+    return array.swapaxes(2, 3) if array.ndim == 4 else array.reshape(1, 1, -1, 1)

@@ -322,6 +322,19 @@ def test_lanes_that_a_mask_leaves_out_move_nothing(lanes):
     assert work.read(0, 1000) == (64000 if lanes else 0)
 
 
+@pytest.mark.parametrize("items", [0, 4, 20, 32])
+def test_ids_of_work_items_are_those_of_lanes_in_subgroups(items):
+    body = MASKED.replace("LOAD", "llvm.genx.GenISA.PredicatedLoad.i32.p1.i32").replace(
+        "%lane, %n", "%item, %n").replace("add i32 %first, %lane", "add i32 %first, %item").replace(
+        "shl i32 %g, 4", "shl i32 %g, 5")
+    head = "  %l = call spir_func i64 @_Z12get_local_idj(i32 0)\n  %item = trunc i64 %l to i32\n"
+    declared = "\n}\ndeclare spir_func i64 @_Z12get_local_idj(i32)\n"
+    body = head + body.replace("\n}\n", declared, 1)
+    work, _ = work_of(body, [A, B, items], (1000, 1, 1), subgroups=2)
+    assert work.l1_bytes == 4 * items
+    assert work.read(0, 1000) == 64 * -(-items // 16) * 1000
+
+
 ATOMIC = """
   %first = shl i32 %g, 4
   %i = add i32 %first, %lane
