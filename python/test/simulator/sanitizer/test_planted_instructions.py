@@ -143,8 +143,10 @@ def test_dpas_of_types_and_sizes_that_do_not_go_together(changed: str, message: 
 
 def test_device_without_block_messages() -> None:
     """Compiled for one device, run on another."""
+    device = SimulatedDevice("dg2")
+    kernel = device.load(matmul_text().encode(), "matmul_kernel")
     with pytest.raises(SimulatorTrap, match=r"matmul\.py:\d+:\d+: .* dg2 has no 2D block messages"):
-        SimulatedDevice("dg2").load(matmul_text().encode(), "matmul_kernel")
+        device.launch(kernel, (1, 1, 1), [0] * len(kernel.argument_types))
 
 
 def test_work_group_that_is_too_large() -> None:
