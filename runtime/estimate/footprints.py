@@ -19,6 +19,8 @@ LINE = 64
 COUNTED = 6
 """Work-groups whose cache lines are counted, none of them at an end of the grid."""
 MOST = 1 << 60
+MANY, SPAN = 256, 1 << 21
+"""Numbers of a row that are marked, not sorted, if the largest and the least are so near."""
 TOGETHER = 64
 """Accesses of one kind that are looked at together."""
 _AXES = (0, 3, 4)
@@ -353,8 +355,20 @@ def _different(rows: Numbers) -> Numbers:
     if rows.shape[-1] == 2:
         first, last = rows[..., 0], rows[..., 1]
         return (first >= 0) * 1 + ((last != first) & (last >= 0))
+    if rows.shape[-1] >= MANY:
+        least = np.where(rows < 0, MOST, rows).min(-1, keepdims=True)
+        marks = np.where(rows < 0, 0, rows - least + 1)
+        if marks.max() < SPAN:
+            return _marked(marks)
     ordered = np.sort(rows)
     return np.count_nonzero(ordered[..., 1:] != ordered[..., :-1], -1) + (ordered[..., 0] >= 0)
+
+
+def _marked(rows: Numbers) -> Numbers:
+    """How many different numbers above 0 each row has: faster than by sorting them."""
+    seen = np.zeros((*rows.shape[:-1], int(rows.max()) + 1), bool)
+    np.put_along_axis(seen, rows, True, -1)
+    return np.count_nonzero(seen[..., 1:], -1)
 
 
 # -- both -----------------------------------------------------------------------------------------

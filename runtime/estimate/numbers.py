@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,9 +72,12 @@ def terms_of(value: Numbers | Sum) -> tuple[Numbers, ...]:
 def _as_sum(value: Numbers | Sum) -> Sum:
     if isinstance(value, Sum):
         return value
-    return Sum((value,), int(value.min()), int(value.max()))
+    if value.size == 1:
+        return Sum((value,), value.item(), value.item())
+    return Sum((value,), int(np.minimum.reduce(value, None)), int(np.maximum.reduce(value, None)))
 
 
+@lru_cache(maxsize=4096)
 def _holds(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
     return all(a == b or b == 1 for a, b in zip(large, small, strict=True))
 

@@ -5,6 +5,7 @@ import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.model.traffic import waves
+from triton_xe.runtime.estimate.footprints import MANY, SPAN, _different
 from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.estimate.numbers import terms_of
 from triton_xe.runtime.estimate.program import Program
@@ -437,3 +438,14 @@ def test_messages_taken_together_move_what_each_would(n):
     assert known
     assert work.l1_bytes == 8 * 3 * n * 64
     assert work.read(0, 100) == pytest.approx(100 * 3 * n * 64, rel=0.01)
+
+
+@pytest.mark.parametrize("reach", [3, 300, SPAN, 1 << 40])
+@pytest.mark.parametrize("count", [1, 2, 7, MANY, 3 * MANY])
+def test_different_numbers_are_counted(count, reach):
+    numbers = np.random.default_rng(count)
+    rows = numbers.integers(-1, reach, (3, 2, count)) + numbers.integers(0, reach, (3, 1, 1))
+    rows[numbers.random(rows.shape) < 0.3] = -1
+    rows[0, 0] = -1
+    wanted = [[len({*row.tolist()} - {-1}) for row in pair] for pair in rows]
+    np.testing.assert_array_equal(_different(rows), wanted)
