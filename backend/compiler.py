@@ -37,6 +37,7 @@ from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
 from triton_xe.collector import Pause
+from triton_xe.deep_calls import room_for
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target as target_named
 from triton_xe.spirv import BUILD_FLAGS, CONDITIONS, NEEDS, attach, attached
@@ -182,7 +183,8 @@ def _paused(
     """Run a stage; the pause goes on behind it, until one that ends it, or until all are gone."""
     pause.begin()
     try:
-        made = run(source, metadata)
+        with room_for():
+            made = run(source, metadata)
     except BaseException:
         pause.end()
         raise

@@ -1,4 +1,5 @@
-"""Sums of as many terms as one likes: Triton's front end visits the first of n terms n calls deep.
+"""Sums and `elif`s, as many as one likes: Triton's front end visits the first of n terms, and the
+last of n branches, n calls deep.
 
 What it compiles them to, and the hash of the function, stay the same.
 """
@@ -12,16 +13,44 @@ from typing import Any
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import DependenciesFinder
 
+from triton_xe.deep_calls import room_for
+
 _SHORT = 20
 """Chains of fewer operations are left to Triton."""
+CALLS_OF_A_BRANCH = 40
+"""How deep the front end nests calls for it."""
 
 
 def install() -> None:
-    """Visit long chains of operations from their first operand on."""
+    """Visit long chains of operations from their first operand on, and of branches with room."""
     if not hasattr(CodeGenerator.visit_BinOp, "__wrapped__"):
         CodeGenerator.visit_Visited = lambda generator, node: node.value
         CodeGenerator.visit_BinOp = _from_the_first(CodeGenerator.visit_BinOp)
+        CodeGenerator.visit_If = _with_room(CodeGenerator.visit_If)
         DependenciesFinder.visit_BinOp = _visit_operands
+        DependenciesFinder.visit_If = _with_room(DependenciesFinder.generic_visit)
+
+
+def _with_room(original: Any) -> Any:
+    @wraps(original)
+    def visit(visitor: ast.NodeVisitor, node: ast.If) -> Any:
+        branches = _branches(node)
+        if hasattr(node, "is_inside") or len(branches) < _SHORT:
+            return original(visitor, node)
+        for branch in branches[1:]:
+            branch.is_inside = True  # type: ignore[attr-defined]
+        with room_for(len(branches) * CALLS_OF_A_BRANCH):
+            return original(visitor, node)
+
+    return visit
+
+
+def _branches(node: ast.If) -> list[ast.If]:
+    """An `if`, and each `elif` behind it."""
+    found = [node]
+    while len(found[-1].orelse) == 1 and isinstance(found[-1].orelse[0], ast.If):
+        found.append(found[-1].orelse[0])
+    return found
 
 
 class Visited(ast.expr):

@@ -26,6 +26,8 @@ STEPS = {
     "loads": (FLAT, "i = tl.load(x + i)", 60, "tl.store(y + i, v)"),
     "moved pointers": (FLAT, "p += n\nv += tl.load(p + i)", 60, "tl.store(y + i, v)"),
     "early ends": (FLAT, "if n == {j}:\n    return\nv = v * 3", 40, "tl.store(y + i, v)"),
+    "branches": (FLAT + "if n == 9000:\n    v = v * 7\n", "elif n == {j}:\n    v = v * ({j} + 3)",
+                 150, "tl.store(y + i, v)"),
     "powers": (SQUARE, "w = w * w + n", 40, PRODUCT),
     "doubled indices": (SQUARE, "i = i + i * n", 60, PRODUCT),
     "remainders": (SQUARE, "r = (r + {j}) % n", 60,

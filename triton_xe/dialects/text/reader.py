@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
+from triton_xe.deep_calls import room_for
 from triton_xe.dialects import context as default_context
 from triton_xe.dialects.arith_ext import splat_attr, splat_of_bits
 from triton_xe.dialects.text.locations import source_of_location
@@ -363,7 +364,8 @@ class Reader(Parser):
 
 def read_module(text: str, *, name: str = "<module>", ctx: Context | None = None) -> ModuleOp:
     """The module that `text` spells; an UnsupportedError names an unknown op and its line."""
-    return Reader(ctx, text, name).parse_module()
+    with room_for():
+        return Reader(ctx, text, name).parse_module()
 
 
 def read_verified_module(text: str, *, name: str = "<module>") -> ModuleOp:

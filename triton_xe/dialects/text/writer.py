@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
+from triton_xe.deep_calls import room_for
 from triton_xe.dialects.layouts import LayoutAttr, layout_attr
 from triton_xe.dialects.text.locations import parts_of
 
@@ -210,7 +211,8 @@ class Writer(Printer):
 def write_module(module: ModuleOp, *, locations: bool = False) -> str:
     """The module's text; `locations` adds where each op comes from in Python."""
     writer = Writer(locations=locations)
-    writer.print_op(module)
+    with room_for():
+        writer.print_op(module)
     body = writer.stream
     assert isinstance(body, StringIO)
     above = "".join(f"{alias} = {text}\n" for text, alias in writer.layouts.items())
