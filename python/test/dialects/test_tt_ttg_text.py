@@ -7,6 +7,7 @@ import pytest
 from triton._C.libtriton import ir
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from triton_xe.dialects.text import writer
 from triton_xe.dialects.text.reader import read_module
 from triton_xe.dialects.text.writer import write_module
 
@@ -261,3 +262,29 @@ def test_a_wrong_op_is_not_valid(body, message):
 def test_a_wrong_text_is_not_read(body, message):
     with pytest.raises((ParseError, VerifyException), match=message):
         read_module(module_of(body))
+
+
+PAIRS = """builtin.module {
+  tt.func @k(%a: f32, %b: f32) {
+    %c = arith.mulf %a, %a : f32 loc(#loc)
+    %d = arith.mulf %a, %b : f32 loc(#loc)
+    %e = arith.mulf %b, %a : f32 loc(#loc)
+    %f = arith.mulf %b, %b : f32 loc(#loc)
+    tt.return
+  }
+}
+#loc = loc(unknown)
+"""
+
+
+def test_ops_of_equal_operands_teach_nothing_of_others():
+    writer._forms.clear()
+    module = read_module(PAIRS)
+    a, b = module.body.block.first_op.body.block.args
+    wanted = [(a, a), (a, b), (b, a), (b, b)]
+    products = [op for op in module.walk() if op.name == "arith.mulf"]
+    assert [tuple(op.operands) for op in products] == wanted
+    again = read_module(write_module(module, locations=True))
+    assert normalised(write_module(again)) == normalised(write_module(module))
+    assert "mulf %a, %b" in write_module(module)
+    assert "mulf %b, %a" in write_module(module)

@@ -85,6 +85,8 @@ def _form_of(op: Operation) -> _Form | None:
            *op.attributes.items())
     form = _forms.get(key)
     if form is None:
+        if len(set(op.operands)) < len(op.operands):  # which of two equal ones stands where?
+            return None
         recorder = _Recorder(op)
         op.print(recorder)
         if len(_forms) > MOST_FORMS:
