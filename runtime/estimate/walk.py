@@ -259,6 +259,7 @@ class Walk:
     ) -> tuple[Numbers, Numbers] | None:
         """Value and step of an operand of the end's comparison, at the start of this round."""
         slot = self.program.slot(operand)
+        self._values += self.program.initial[len(self._values):]  # what nothing else asks for
         if operand.local is None or not self._changes(now, operand):
             value = plain(self._values[slot])
             return None if value is None else (value, np.zeros_like(value))

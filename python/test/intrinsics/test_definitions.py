@@ -190,7 +190,7 @@ def test_what_a_device_lacks_is_refused(
             f"declare {result} @{symbol}({', '.join(types)})\n"
             "!0 = !{i32 8}\n!1 = !{i32 8, i32 1, i32 1}\n")
     with pytest.raises(SimulatorTrap, match=f"{device} has no {re.escape(row.name)}"):
-        SimulatedDevice(device).load(text.encode(), "k")
+        assert SimulatedDevice(device).load(text.encode(), "k").host
 
 
 def test_reductions_of_vectors() -> None:

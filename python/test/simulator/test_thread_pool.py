@@ -257,16 +257,20 @@ def test_code_stays_while_it_runs_whoever_gives_the_kernel_back(
 ) -> None:
     """Another thread may close the kernel, or put another variant in its place."""
     loaded = device.load(kernel(f"{P} %out, i32 %step", COUNT).encode(), "k")
-    alive, run = [], launch.Prepared.run
+    alive: list[Any] = []
 
-    def close_first(*given: Any) -> bool:
-        code = weakref.ref(loaded.loaded[0])
-        loaded.close()
-        alive.append(code)
-        assert code() is not None
-        return run(*given)
+    def closing(run: Any) -> Any:
+        def close_first(*given: Any) -> Any:
+            if not alive:
+                alive.append(weakref.ref(loaded.loaded[0]))
+                loaded.close()
+                assert alive[0]() is not None
+            return run(*given)
 
-    monkeypatch.setattr(launch.Prepared, "run", close_first)
+        return close_first
+
+    monkeypatch.setattr(launch.Prepared, "run", closing(launch.Prepared.run))
+    monkeypatch.setattr(launch, "run", closing(launch.run))
     out = np.zeros(4, np.int32)
     device.launch(loaded, (4, 1, 1), [out.ctypes.data, 3])
     assert (out == 3).all()

@@ -6,7 +6,10 @@ import copy
 import ctypes
 import io
 import itertools
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -366,21 +369,31 @@ def test_addresses_of_freed_blocks_are_not_those_of_cpu_tensors() -> None:
     assert not {x.data_ptr() for x in cpu} & pointers.keys()
 
 
+FREED = """
+import torch
+from triton_xe.runtime import torch_xpu
+first, second = (torch.empty(12_345, device="xpu") for _ in range(2))
+pointers = first.data_ptr(), second.data_ptr()
+del first
+del second
+again = torch.empty(12_345, device="xpu")
+used = pointers.index(again.data_ptr())
+assert torch_xpu.allocation_of(pointers[used], freed=True) is None
+torch.xpu.empty_cache()
+assert torch_xpu.allocation_of(pointers[used]) == (pointers[used], 4 * 12_345, 0)
+print(used)
+"""
+
+
 @pytest.mark.parametrize(("checks", "used"), [("", 1), ("1", 0)])
 def test_the_block_freed_last_is_used_again_and_under_checks_the_first(
-    checks: str, used: int, monkeypatch: pytest.MonkeyPatch
+    checks: str, used: int
 ) -> None:
-    monkeypatch.setenv("TRITON_XE_SANITIZE", checks)
-    torch.xpu.empty_cache()
-    first, second = (torch.empty(12_345, device="xpu") for _ in range(2))
-    pointer = (first, second)[used].data_ptr()
-    del first
-    del second
-    again = torch.empty(12_345, device="xpu")
-    assert again.data_ptr() == pointer
-    assert torch_xpu.allocation_of(pointer, freed=True) is None
-    torch.xpu.empty_cache()
-    assert torch_xpu.allocation_of(pointer) == (pointer, 4 * 12_345, 0)
+    """In a process where nothing was checked before."""
+    done = subprocess.run(
+        [sys.executable, "-c", FREED], env={**os.environ, "TRITON_XE_SANITIZE": checks},
+        capture_output=True, text=True, check=False)
+    assert done.stdout == f"{used}\n", done.stderr
 
 
 @pytest.mark.parametrize(("offset", "where"), [(-1, "just before"), (1000, "just after")])

@@ -264,13 +264,13 @@ def test_illegal_shape_is_refused(
     kernel: Text, name: str, shape: tuple[int, int, int, int, str], message: str
 ) -> None:
     with pytest.raises(SimulatorTrap, match=message):
-        SimulatedDevice(name).load(read_text(kernel, *shape, 2048).encode(), "k")
+        assert SimulatedDevice(name).load(read_text(kernel, *shape, 2048).encode(), "k").host
 
 
 def test_devices_without_block_messages_refuse_them(kernel: Text) -> None:
     text = read_text(kernel, 16, 16, 32, 2, "plain", 2048)
     with pytest.raises(SimulatorTrap, match="mtl has no 2D block messages"):
-        SimulatedDevice("mtl").load(text.encode(), "k")
+        assert SimulatedDevice("mtl").load(text.encode(), "k").host
 
 
 def test_payload_form_moves_through_the_surface(
