@@ -96,6 +96,7 @@ def cover(tile: LinearLayout, block_bases: BlockBases, shape: Sequence[int]) -> 
     """The tile of one block, repeated over `shape` after the blocks split it.
 
     The order of the tile's out-dims is the order of repetition; the result has dim0, dim1, ...
+    Raises `LayoutError` where a size is no power of two.
     """
     names = dim_names(len(shape))
     sizes = dict(zip(names, shape, strict=True))
@@ -103,7 +104,8 @@ def cover(tile: LinearLayout, block_bases: BlockBases, shape: Sequence[int]) -> 
     per_block = {name: max(1, sizes[name] // blocks.out_dims[name]) for name in names}
     tile = shrink(grow(tile, per_block), per_block)
     result = (tile * blocks).transpose_outs(names)
-    assert result.out_dims == sizes
+    if result.out_dims != sizes:
+        raise LayoutError(f"no layout covers {list(shape)}: each size must be a power of two")
     return result
 
 
