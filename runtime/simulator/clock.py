@@ -134,7 +134,7 @@ class DeviceClock:
         with self.without_running():
             start = self.now_ms()
             call()
-            if self._noted:
+            if self._recent or self._noted:
                 start = self.now_ms()
                 call()
             return self.now_ms() - start

@@ -131,6 +131,21 @@ def test_operators_are_timed_by_one_call():
     assert len(calls) == 1
 
 
+def test_a_call_that_times_others_at_first_is_timed_without_them(tensors):
+    x, y = tensors
+    clock = clock_of(target("bmg"), 0)
+    alone = clock.time_of(lambda: scale(x, y))
+    tuned = []
+
+    def call():
+        if not tuned:
+            tuned.append(clock.time_of(lambda: scale(x, y, 16)))
+        scale(x, y)
+
+    assert clock.time_of(call) == pytest.approx(alone, rel=1e-3)
+    assert tuned[0] > 2 * alone
+
+
 def test_events_read_the_clock_of_the_device(tensors):
     x, y = tensors
     start, end = (torch.xpu.Event(enable_timing=True) for _ in range(2))
@@ -208,6 +223,7 @@ def test_the_exact_clock_counts_native_instructions(tensors, monkeypatch):
 
     x, y = tensors
     clock = clock_of(target("bmg"), 0)
+    clock.now_ms()
     seen = []
     monkeypatch.setattr(clock, "_known", {})
     monkeypatch.setattr(clock, "native", lambda kernel, *rest: seen.append(
