@@ -6,9 +6,9 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from triton_xe.errors import OptionError, UnsupportedError
+from triton_xe.errors import OptionError, UnsupportedError, not_this_configuration
 from triton_xe.hardware.target import Target, target
 
 GRF_MODES = ("default", "auto")
@@ -16,6 +16,10 @@ GRF_MODES = ("default", "auto")
 
 def _is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
+
+
+def _refuse(why: str) -> NoReturn:
+    raise not_this_configuration(UnsupportedError(why))
 
 
 @dataclass(frozen=True)
@@ -79,24 +83,18 @@ class XeOptions:
         if self.num_stages < 0:
             raise OptionError(f"num_stages must not be negative, but is {self.num_stages}")
         if self.num_ctas != 1:
-            raise UnsupportedError(
-                f"num_ctas={self.num_ctas} is not supported: Intel GPUs have no clusters of "
-                "work-groups; use num_ctas=1"
-            )
+            _refuse(f"num_ctas={self.num_ctas} is not supported: Intel GPUs have no clusters of "
+                    "work-groups; use num_ctas=1")
         if self.warp_size not in device.subgroup_sizes:
-            raise UnsupportedError(
-                f"warp_size={self.warp_size} is not a sub-group size of {self.arch}; "
-                f"it has {', '.join(map(str, device.subgroup_sizes))}"
-            )
+            _refuse(f"warp_size={self.warp_size} is not a sub-group size of {self.arch}; "
+                    f"it has {', '.join(map(str, device.subgroup_sizes))}")
         self._check_grf_mode(device)
 
     def _check_grf_mode(self, device: Target) -> None:
         allowed = (*GRF_MODES, *map(str, device.grf_modes))
         if self.grf_mode not in allowed:
-            raise UnsupportedError(
-                f"grf_mode={self.grf_mode!r} does not exist on {self.arch}; "
-                f"use one of {', '.join(allowed)}"
-            )
+            _refuse(f"grf_mode={self.grf_mode!r} does not exist on {self.arch}; "
+                    f"use one of {', '.join(allowed)}")
 
     def hash(self) -> str:
         """Covers every field."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_xe.backend.options import XeOptions
-from triton_xe.errors import XeError
+from triton_xe.errors import XeError, not_this_configuration
 from triton_xe.progress import progress
 
 Stage = Callable[[Any, dict[str, Any]], Any]
@@ -42,7 +42,8 @@ class KernelNamer:
     def wrap(self, stage: str, run: Stage) -> Stage:
         """`run`, whose `XeError`s name the kernel and `error.location` or its definition.
 
-        Other exceptions are bugs, or Triton's own; they keep their text and get a note.
+        Autotuners skip them.  Other exceptions are bugs, or Triton's own; they keep their text and
+        get a note.
         """
 
         def wrapped(source: Any, metadata: dict[str, Any]) -> Any:
@@ -65,11 +66,11 @@ class KernelNamer:
         kernel, definition = kernel_of(self.ttgir or str(source))
         location = getattr(error, "location", "") or definition
         if not kernel or str(error).startswith("kernel "):
-            return error
+            return not_this_configuration(error)
         where = f"kernel {kernel!r}" + (f" ({location})" if location else "")
         named = type(error)(f"{where}: {error}")
         named.__dict__.update(error.__dict__)
-        return named
+        return not_this_configuration(named)
 
 
 def kernel_of(module_text: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from triton_xe.errors import DeviceError
+from triton_xe.errors import DeviceError, too_large
 
 MOST_PROGRAMS = (1 << 31) - 1
 """Along one dimension of a grid: the number of a program is a signed 32-bit integer."""
@@ -30,11 +30,11 @@ def check_grid(kernel: str, grid: Sequence[Any]) -> None:
 def check_held(kernel: str, grid: Sequence[int], most: int) -> None:
     """`DeviceError` when a cooperative launch has more programs than the device holds at once."""
     if math.prod(grid) > most:
-        raise DeviceError(
+        raise too_large(DeviceError(
             f"cannot launch kernel {kernel!r} with launch_cooperative_grid=True: of its "
             f"{math.prod(grid)} programs the device holds {most} at once; launch no more, or use "
             "fewer warps, less shared memory or 128 registers"
-        )
+        ), math.prod(grid), most, "programs at once")
 
 
 def integer_bits(kernel: str, index: int, kind: str, value: Any) -> int:

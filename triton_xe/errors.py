@@ -1,7 +1,7 @@
 """The exceptions triton-xe raises; each message names what, where, why and what to do.
 
-Errors derive from the types that users expect.  What depends on the configuration is Triton's own
-`OutOfResources` as well (`too_large`), so that a too large one is skipped, not fatal.
+Errors derive from the types that users expect.  What may depend on the configuration is Triton's
+own `OutOfResources` as well (`too_large`, `not_this_configuration`), so that autotuners skip it.
 """
 
 from __future__ import annotations
@@ -51,8 +51,11 @@ class SimulatorTrap(DeviceError):
 
 @cache
 def _too_large(kind: type[XeError]) -> type[XeError]:
-    """The kind of error that is Triton's `OutOfResources` as well."""
-    from triton.runtime.errors import OutOfResources
+    """The kind of error that is Triton's `OutOfResources` as well, where Triton is installed."""
+    try:
+        from triton.runtime.errors import OutOfResources
+    except ImportError:
+        return kind
 
     def reduced(self: XeError) -> tuple[Any, ...]:
         return _restored, (kind, self.args, self.__dict__)
@@ -77,6 +80,16 @@ def too_large(error: XeError, required: int, limit: int, name: str) -> XeError:
     """
     return _restored(type(error), error.args, {
         "required": required, "limit": limit, "name": name, **error.__dict__})
+
+
+def not_this_configuration(error: XeError) -> XeError:
+    """A refusal to compile, also caught as `OutOfResources`: another configuration may do.
+
+    Where none does, autotuners end with the last refusal, or take one and meet it again.
+    """
+    if hasattr(error, "required"):
+        return error
+    return too_large(error, 1, 0, "what this configuration asks for")
 
 
 def out_of_resources(

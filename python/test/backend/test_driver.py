@@ -1,6 +1,9 @@
 """The driver object: what Triton's runtime, torch and the tutorials ask of it."""
 
 import json
+import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -10,6 +13,7 @@ from triton.runtime.driver import driver
 
 from triton_xe.backend.driver import XeDriver
 from triton_xe.backend.timing import bench_simulated
+from triton_xe.errors import XeError
 
 
 def test_our_driver_is_active():
@@ -90,6 +94,47 @@ def test_the_autotuner_skips_what_does_not_fit():
     scale_kernel[lambda meta: (triton.cdiv(256, meta["BLOCK"]),)](x, 256)
     assert scale_kernel.best_config.kwargs == {"BLOCK": 64}
     assert (x.cpu() > 1).all()
+
+
+REFUSED = (
+    triton.Config({"MODE": 0}, num_ctas=2), triton.Config({"MODE": 0, "grf_mode": "512"}),
+    triton.Config({"MODE": 1}), triton.Config({"MODE": 2}),
+)
+
+
+@triton.jit
+def moody_kernel(p, n, MODE: tl.constexpr):
+    at = tl.arange(0, 256)
+    x = tl.load(p + at, mask=at < n)
+    if MODE == 1:
+        x = tl.inline_asm_elementwise("mov.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+    if MODE == 2:
+        x += tl.sum(tl.sum(tl.zeros([1024, 1024], tl.float32) + tl.load(p), 0), 0)
+    tl.store(p + at, x * 2, mask=at < n)
+
+
+def test_the_autotuner_skips_whatever_is_refused():
+    x = torch.ones(256, device="xpu")
+    tuned = triton.autotune([*REFUSED, triton.Config({"MODE": 0})], ["n"])(moody_kernel)
+    tuned[(1,)](x, 256)
+    assert tuned.best_config.kwargs == {"MODE": 0}
+    assert tuned.best_config.num_ctas == 1
+    assert (x.cpu() > 1).all()
+
+
+@pytest.mark.parametrize("config", REFUSED, ids=str)
+def test_where_nothing_else_is_left_the_refusal_is_met_again(config):
+    x = torch.ones(256, device="xpu")
+    with pytest.raises(XeError) as direct:
+        moody_kernel[(1,)](x, 256, **config.all_kwargs())
+    with pytest.raises(XeError) as met:
+        triton.autotune([config, config], ["n"])(moody_kernel)[(1,)](x, 256)
+    assert str(met.value) == str(direct.value)
+    again = subprocess.run(
+        [sys.executable, "-c", "import pickle, sys; e = pickle.load(sys.stdin.buffer); print("
+         "type(e).__mro__[1].__name__, isinstance(e, __import__('triton').OutOfResources), e)"],
+        input=pickle.dumps(direct.value), stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert again == f"{type(direct.value).__mro__[1].__name__} True {direct.value}\n"
 
 
 def test_do_bench_works_as_it_stands():
