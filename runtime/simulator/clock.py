@@ -21,10 +21,10 @@ from triton_xe.runtime.estimate.launch_work import Kernel, sampled, work_of
 from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.operator_traffic import SOURCES, Traffic
 
-Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float]], None]
+Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float], bool], None]
 NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
 WATCHERS: list[Watcher] = []
-"""Told of each launch: kernel, grid, arguments."""
+"""Told of each launch: kernel, grid, arguments, and whether it runs or is only timed."""
 _SMALLEST_MS = 1e-6
 _MOST_RECENT, _MOST_NOTED = 256, 4096
 
@@ -65,7 +65,7 @@ class DeviceClock:
     ) -> None:
         """Count a launch."""
         for watcher in WATCHERS:
-            watcher(kernel, grid, arguments)
+            watcher(kernel, grid, arguments, not self.is_dry())
         key = (kernel.serial, grid, *arguments)
         noted = self._recent.get(key)
         if noted is None:

@@ -128,10 +128,39 @@ def test_the_longest_launch_of_a_script_is_predicted(tmp_path, capsys):
                   "--script", str(script), "--sanitize")
     assert "for the grid 4096 x 1 x 1" in html
     assert "Run, and nothing found." in html
+    assert report(tmp_path, f"{KERNELS}::softmax", "--script", str(script), "--sanitize") == html
     other = SIGNATURE.replace("fp32", "fp16")
     assert cli.main(["report", f"{KERNELS}::softmax", "--signature", other,
                      "--script", str(script)]) == 1
-    assert "with other constants, types or options" in capsys.readouterr().err
+    assert f'or give --signature "{SIGNATURE}" --num-warps 4' in capsys.readouterr().err
+
+
+TUNED = """
+import torch, triton, triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 1024})], key=["n"])
+@triton.jit
+def scaled(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, tl.load(x + at, at < n) * 2, at < n)
+
+if __name__ == "__main__":
+    x = torch.zeros(1 << 20, device="xpu")
+    scaled[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, x.numel())
+"""
+
+
+def test_what_an_autotuner_only_timed_is_not_predicted(tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "tuned.py"
+    script.write_text(TUNED)
+    html = report(tmp_path, f"{script}::scaled", "--script", str(script))
+    assert "for the grid 1024 x 1 x 1" in html
+
+
+def test_a_signature_or_a_script_is_needed(capsys):
+    assert cli.main(["report", f"{KERNELS}::softmax", "--grid", "16"]) == 1
+    assert "give --signature, of x_ptr, y_ptr, stride, n, BLOCK" in capsys.readouterr().err
 
 
 def test_what_the_sanitizer_finds_is_on_the_page(tmp_path):

@@ -12,7 +12,8 @@ from triton_xe.hardware.target import TARGETS
 HELP = "write an HTML page that shows where a kernel's time goes"
 EPILOG = """\
 The signature is that of `triton-xe compile`.  Times are predicted for one launch: --grid and
---values name it, or --script, a program that launches the kernel so on the simulated device.
+--values name it, or --script, a program that launches the kernel on the simulated device: the
+longest of its launches, and without --signature the kernel as it is compiled for that.
 
 example:
   triton-xe report examples/vector_add.py::add_kernel --grid 16384 --values n=16777216 \\
@@ -23,7 +24,8 @@ example:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="FILE::KERNEL",
                         help="a Python file, and a @triton.jit function in it")
-    parser.add_argument("--signature", required=True, help="name=value of each argument")
+    parser.add_argument("--signature",
+                        help="name=value of each argument; not needed with --script")
     parser.add_argument("--target", default="bmg", choices=list(TARGETS), help="device")
     parser.add_argument("--num-warps", type=int, default=4, help="warps of a program")
     parser.add_argument("--num-stages", type=int, default=2, help="as in a launch")
@@ -40,37 +42,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, predict, and write the page."""
-    from triton_xe.tools.commands.compile import compile_kernel, load_kernel
+    from triton_xe.tools.commands.compile import load_kernel
     from triton_xe.tools.report import gathering, page
 
     if arguments.sanitize and not arguments.script:
         raise ValueError("--sanitize needs --script: there is nothing else to run")
     function = load_kernel(arguments.kernel)
-    options = {"num_warps": arguments.num_warps, "num_stages": arguments.num_stages,
-               "grf_mode": arguments.grf_mode, "locates_all": True}
-    kernel = compile_kernel(function, arguments.signature, arguments.target, options)
+    kernel, launch = (from_script if arguments.script else as_told)(arguments, function)
     report = gathering.gathered(
-        function, kernel, arguments.target, launch_of(arguments, function, kernel),
-        findings=findings_of(arguments), was_sanitized=arguments.sanitize,
-        exact=arguments.exact)
+        function, kernel, arguments.target, launch, findings=findings_of(arguments),
+        was_sanitized=arguments.sanitize, exact=arguments.exact)
     arguments.output.write_text(page.to_html(report), encoding="utf-8")
     print(arguments.output)
     return 0
 
 
-def launch_of(arguments: argparse.Namespace, function: Any, kernel: Any) -> Any:
-    """The launch to predict; None where the command line names none."""
+def compiled(arguments: argparse.Namespace, function: Any, variant: Any) -> Any:
+    """The kernel, with the source locations of all its operations."""
+    from triton_xe.tools.commands.compile import compile_kernel
+
+    options = variant._asdict()
+    return compile_kernel(function, options.pop("signature"), arguments.target,
+                          options | {"locates_all": True})
+
+
+def variant_of(arguments: argparse.Namespace) -> Any:
+    """How the command line says to compile the kernel."""
+    from triton_xe.tools.report.watching import Variant
+
+    return Variant(*(getattr(arguments, name) for name in Variant._fields))
+
+
+def as_told(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
+    """The kernel, and the launch to predict; None where the command line names none."""
     from triton_xe.tools.report.gathering import Launch
 
-    if arguments.script:
-        return launch_in_script(arguments, kernel)
+    if arguments.signature is None:
+        raise ValueError(f"give --signature, of {', '.join(function.arg_names)}, or --script, a "
+                         "program that launches the kernel")
+    kernel = compiled(arguments, function, variant_of(arguments))
     if arguments.grid is None:
-        return None
+        return kernel, None
     sizes = [int(size) for size in arguments.grid.replace("x", ",").split(",")]
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise ValueError(f"--grid {arguments.grid}: give one to three positive numbers")
     x, y, z = (*sizes, 1, 1)[:3]
-    return Launch((x, y, z), values(function.arg_names, arguments.signature, arguments.values))
+    given = values(function.arg_names, arguments.signature, arguments.values)
+    return kernel, Launch((x, y, z), given)
 
 
 def values(names: list[str], signature: str, text: str) -> list[int | float]:
@@ -93,23 +111,28 @@ def values(names: list[str], signature: str, text: str) -> list[int | float]:
     return found
 
 
-def launch_in_script(arguments: argparse.Namespace, kernel: Any) -> Any:
-    """The launch of the script that is predicted to take longest."""
+def from_script(arguments: argparse.Namespace, function: Any) -> tuple[Any, Any]:
+    """The kernel as the script compiles it, and the launch that is predicted to take longest."""
     from triton_xe.tools.report import gathering, watching
 
-    seen, error = watching.launches(shlex.split(arguments.script), arguments.target)
-    name = kernel.metadata.name
-    if name not in {s.name for s in seen}:
-        raise ValueError(f"{arguments.script} launches no kernel {name!r}"
-                         + (f"; it ended with {error}" if error else ""))
-    same = [gathering.Launch(s.grid, s.arguments) for s in seen
-            if s.digest == watching.digest(kernel.asm["llir"])]
+    watched = watching.launches(shlex.split(arguments.script), arguments.target)
+    variants = watched.variants.get(function.__name__, [])
+    given = variants if arguments.signature is None else [variant_of(arguments)]
+    kernels = [compiled(arguments, function, variant) for variant in given]
+    if not kernels or kernels[0].metadata.name not in {s.name for s in watched.launches}:
+        raise ValueError(f"{arguments.script} launches no kernel {function.__name__!r}"
+                         + (f"; it ended with {watched.error}" if watched.error else ""))
+    by_digest = {watching.digest(kernel.asm["llir"]): kernel for kernel in kernels}
+    same = [seen for seen in watched.launches if seen.digest in by_digest]
     if not same:
         raise ValueError(
-            f"{arguments.script} launches {name!r} with other constants, types or options than "
-            "those of --signature, --num-warps and --num-stages")
-    return max(same, key=lambda launch: gathering.timed(
-        kernel, arguments.target, "", launch).prediction.us)
+            f"{arguments.script} launches {function.__name__!r} with other constants, types or "
+            "options than those of --signature, --num-warps and --num-stages: leave these out, or "
+            "give " + " or ".join(map(str, variants)))
+    found = [(by_digest[seen.digest], gathering.Launch(seen.grid, seen.arguments))
+             for seen in [s for s in same if s.was_run] or same]
+    return max(found, key=lambda pair: gathering.timed(
+        pair[0], arguments.target, "", pair[1]).prediction.us)
 
 
 def findings_of(arguments: argparse.Namespace) -> list[str]:
@@ -118,5 +141,5 @@ def findings_of(arguments: argparse.Namespace) -> list[str]:
 
     if not arguments.sanitize:
         return []
-    _, error = watching.launches(shlex.split(arguments.script), arguments.target, sanitize=True)
-    return [error] if error else []
+    watched = watching.launches(shlex.split(arguments.script), arguments.target, sanitize=True)
+    return [watched.error] if watched.error else []

@@ -11,7 +11,7 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -28,6 +28,29 @@ class Seen(NamedTuple):
     digest: str
     grid: tuple[int, int, int]
     arguments: Sequence[int | float]
+    was_run: bool
+    """Not only timed, as the configurations of an autotuner are."""
+
+
+class Variant(NamedTuple):
+    """How a kernel was compiled, as the options of the command line spell it."""
+
+    signature: str
+    num_warps: int
+    num_stages: int
+    grf_mode: str
+
+    def __str__(self) -> str:
+        return (f'--signature "{self.signature}" --num-warps {self.num_warps} --num-stages '
+                f"{self.num_stages} --grf-mode {self.grf_mode}")
+
+
+class Watched(NamedTuple):
+    launches: Sequence[Seen]
+    variants: Mapping[str, Sequence[Variant]]
+    """By the kernel's name."""
+    error: str
+    """What the script ended with."""
 
 
 def digest(llvm_ir: str) -> str:
@@ -37,9 +60,8 @@ def digest(llvm_ir: str) -> str:
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
-def launches(script: Sequence[str], device: str, *, sanitize: bool = False) -> tuple[
-        list[Seen], str]:
-    """What a script launches on a simulated device, and the error that it ended with."""
+def launches(script: Sequence[str], device: str, *, sanitize: bool = False) -> Watched:
+    """What a script launches on a simulated device."""
     with TemporaryDirectory(prefix="triton-xe-") as folder:
         out = Path(folder) / "launches.json"
         environment = knobs.process_environment() | {"TRITON_XE_DEVICE": f"sim:{device}"}
@@ -50,20 +72,55 @@ def launches(script: Sequence[str], device: str, *, sanitize: bool = False) -> t
         if not out.exists():
             raise ValueError(f"{script[0]} ended with exit code {done.returncode}: "
                              f"{done.stderr.strip()[-400:]}")
-        data = json.loads(out.read_text())
-    return [Seen(s[0], s[1], tuple(s[2]), s[3]) for s in data["launches"]], data["error"]
+        found, variants, error = json.loads(out.read_text())
+    return Watched([Seen(name, digest, tuple(grid), *rest) for name, digest, grid, *rest in found],
+                   {name: [Variant(*v) for v in all_] for name, all_ in variants.items()}, error)
+
+
+def spelled(
+    types: Mapping[str, str], constants: Mapping[Any, Any],
+    attributes: Mapping[tuple[int, ...], Sequence[Sequence[Any]]],
+) -> str:
+    """A signature as the command line takes it, of what Triton compiles a kernel by.
+
+    >>> spelled({"x": "*fp32", "B": "constexpr"}, {(1,): 64}, {(0,): [["tt.divisibility", 16]]})
+    'x=*fp32:16 B=64'
+    """
+    def value(position: int, name: str, kind: str) -> str:
+        if kind == "constexpr":
+            return repr(constants.get((position,), constants.get(name)))
+        divisors = dict(map(tuple, attributes.get((position,), ())))
+        return f"{kind}:{divisors['tt.divisibility']}" if divisors else kind
+
+    return " ".join(f"{name}={value(position, name, str(kind))}"
+                    for position, (name, kind) in enumerate(types.items()))
 
 
 def watch(out: Path, script: Sequence[str]) -> None:
-    """Run the script here; write its launches, each kind once, and its error."""
+    """Run the script here; write its launches, each kind once, its kernels, and its error."""
+    from triton import knobs as triton_knobs
+
     from triton_xe.runtime.simulator import clock
 
+    variants: dict[str, dict[Variant, None]] = {}
+
+    def specialize(*, fn: Any, compile: Mapping[str, Any], **_: Any) -> bool:
+        options = json.loads(compile["specialization_data"])["options"]
+        variants.setdefault(fn.name.rpartition(".")[2], {})[Variant(
+            spelled(compile["signature"], compile["constants"], compile["configs"][0]),
+            *(options[name] for name in Variant._fields[1:]))] = None
+        return False
+
+    triton_knobs.runtime.jit_cache_hook = specialize
     seen: dict[tuple[Any, ...], Seen] = {}
 
-    def note(kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]) -> None:
-        found = Seen(kernel.name, digest(kernel.source.text), grid, tuple(arguments))
+    def note(kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float],
+             is_run: bool) -> None:
+        found = Seen(kernel.name, digest(kernel.source.text), grid, tuple(arguments), is_run)
         scalars = tuple(a for k, a in enumerate(arguments) if k not in kernel.pointer_arguments)
-        seen.setdefault((found.name, found.digest, grid, scalars), found)
+        key = (found.name, found.digest, grid, scalars)
+        if is_run or key not in seen:
+            seen[key] = found
 
     clock.WATCHERS.append(note)
     sys.argv = list(script)
@@ -73,7 +130,8 @@ def watch(out: Path, script: Sequence[str]) -> None:
         runpy.run_path(script[0], run_name="__main__")
     except Exception as raised:  # whatever the user's script ends with is what there is to say
         error = f"{type(raised).__name__}: {raised}"
-    out.write_text(json.dumps({"launches": list(seen.values()), "error": error}))
+    kernels = {name: list(found) for name, found in variants.items()}
+    out.write_text(json.dumps(Watched(list(seen.values()), kernels, error)))
 
 
 if __name__ == "__main__":
