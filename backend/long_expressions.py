@@ -1,5 +1,5 @@
-"""Sums and `elif`s, as many as one likes: Triton's front end visits the first of n terms, and the
-last of n branches, n calls deep.
+"""Sums, `elif`s, and functions that call each other, as many as one likes: Triton's front end goes
+n calls deep for the first of n terms, and for the last of n branches or functions.
 
 What it compiles them to, and the hash of the function, stay the same.
 """
@@ -7,6 +7,7 @@ What it compiles them to, and the hash of the function, stay the same.
 from __future__ import annotations
 
 import ast
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
@@ -18,7 +19,9 @@ from triton_xe.deep_calls import room_for
 _SHORT = 20
 """Chains of fewer operations are left to Triton."""
 CALLS_OF_A_BRANCH = 40
-"""How deep the front end nests calls for it."""
+"""How deep the front end nests calls for it, or for a function."""
+MOST_FUNCTIONS = 300
+"""Room is for so many, one calling the other: what recurs without end is refused."""
 
 
 def install() -> None:
@@ -27,6 +30,8 @@ def install() -> None:
         CodeGenerator.visit_Visited = lambda generator, node: node.value
         CodeGenerator.visit_BinOp = _from_the_first(CodeGenerator.visit_BinOp)
         CodeGenerator.visit_If = _with_room(CodeGenerator.visit_If)
+        CodeGenerator.call_JitFunction = _with_room_to_call(CodeGenerator.call_JitFunction)
+        DependenciesFinder._update_hash = _with_room_to_call(DependenciesFinder._update_hash)
         DependenciesFinder.visit_BinOp = _visit_operands
         DependenciesFinder.visit_If = _with_room(DependenciesFinder.generic_visit)
 
@@ -43,6 +48,23 @@ def _with_room(original: Any) -> Any:
             return original(visitor, node)
 
     return visit
+
+
+_depth: ContextVar[int] = ContextVar("functions that call each other", default=0)
+
+
+def _with_room_to_call(original: Any) -> Any:
+    @wraps(original)
+    def call(*given: Any, **named: Any) -> Any:
+        depth = _depth.get()
+        token = _depth.set(depth + 1)
+        try:
+            with room_for(CALLS_OF_A_BRANCH * (depth < MOST_FUNCTIONS)):
+                return original(*given, **named)
+        finally:
+            _depth.reset(token)
+
+    return call
 
 
 def _branches(node: ast.If) -> list[ast.If]:

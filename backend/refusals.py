@@ -81,9 +81,10 @@ def _calling(original: Any) -> Any:
             why = _recursion(error, callers)
             if not why:
                 raise
-            raise RecursionRefused(generator.jit_fn.src, generator.cur_node, why) from None
         finally:
             _under_way.reset(token)
+        # without the errors of all calls below, which Triton follows one by one
+        raise RecursionRefused(generator.jit_fn.src, generator.cur_node, why)
 
     return call
 

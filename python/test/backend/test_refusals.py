@@ -114,7 +114,7 @@ def test_recursion_is_refused_with_its_circle_and_the_reason(which, circle):
                                                "loop, or") as caught:
         calls[(1,)](x, which)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
 
 
 def test_recursion_over_constants_that_ends_is_compiled():

@@ -107,3 +107,19 @@ def test_sums_are_compiled_and_hashed_as_by_triton_itself(tmp_path, monkeypatch)
         made = compiled(tmp_path, text, "*i32")
         found.append((made.asm["ttir"], made.hash))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("text", [
+    "\n".join(f"@triton.jit\ndef f{j}(v):\n    return {f'f{j - 1}(v)' if j else 'v'} * 3\n\n"
+              for j in range(120)),
+    "@triton.jit\ndef f(v, N: tl.constexpr):\n    if N == 1:\n        return v * 3\n    else:\n"
+    "        return f(v * 3, N - 1)\n\n",
+], ids=["one after the other", "over constants"])
+def test_functions_that_call_each_other_compile(text, tmp_path):
+    call = "f119(n)" if "f119" in text else "f(n, 120)"
+    path = tmp_path / "kernel.py"
+    path.write_text(f"import triton\nimport triton.language as tl\n\n\n{text}"
+                    f"@triton.jit\ndef kernel(x, n):\n    tl.store(x, {call})\n")
+    source = ASTSource(runpy.run_path(str(path))["kernel"], {"x": "*i32", "n": "i32"})
+    made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16))
+    assert f", {pow(3, 120, 1 << 32)}\n" in made.asm["llir"]  # libtriton joins the products
