@@ -7,14 +7,23 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
+from triton_xe.dialects import xegpu
 from triton_xe.dialects.xetile import XeTile
+from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.by_hand.diagnostics import errors_located, read_by_hand
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
 from triton_xe.lowering.module_facts import module_warps, set_target
 from triton_xe.lowering.pipeline import Stage, make_llir, make_spirv, make_xegpu
 from triton_xe.lowering.rewriting import below, functions
 from triton_xe.lowering.surfaces.affine import attribute
+
+_ON_BLOCKS = (
+    xegpu.LoadNdOp, xegpu.StoreNdOp, xegpu.DpasOp, xegpu.LoadGatherOp, xegpu.StoreScatterOp,
+    xegpu.AtomicRmwOp,
+)
+"""Operations of XeGPU whose vectors are laid out as one instruction has them."""
 
 
 @dataclass
@@ -33,6 +42,8 @@ def lower(module: ModuleOp, target_name: str) -> Program:
     set_target(module, target_name)
     stage, tiles = Stage(module), tuple(XeTile.operations)
     if any(isinstance(op, tiles) for op in below(module)):
+        for function in module.ops:
+            _refuse_mixed(function, tiles)
         stage = make_xegpu(stage)
     else:
         LowerKernelFunctionsPass().apply(Context(), module)
@@ -40,6 +51,22 @@ def lower(module: ModuleOp, target_name: str) -> Program:
     metadata: dict[str, Any] = {}
     llir = make_llir(stage, metadata)
     return Program(make_spirv(llir, metadata), str(llir), metadata, kernels, module_warps(module))
+
+
+def _refuse_mixed(function: Operation, tiles: tuple[type[Operation], ...]) -> None:
+    inside = below(function)
+    if any(isinstance(op, tiles) for op in inside):
+        for op in inside:
+            _refuse_block(op)
+
+
+def _refuse_block(op: Operation) -> None:
+    if isinstance(op, _ON_BLOCKS):
+        raise UnsupportedError(
+            f"{op.name} in a function with tiles of XeTile: it needs vectors as one instruction has"
+            " them, and tiles are laid out by the compiler; use XeTile's operation here, or write"
+            " two kernels"
+        )
 
 
 def compile_text(text: str, target_name: str, name: str = "module") -> Program:

@@ -121,3 +121,21 @@ def test_a_half_row_of_16_bits_multiplies():
 def test_what_a_module_lacks_is_said_at_its_first_op():
     with pytest.raises(UnsupportedError, match=r"^k.mlir:1:1: the module says its subgroups as"):
         transformed(COPY, "insert-barriers", "bmg", "k.mlir")
+
+
+@pytest.mark.parametrize("used", ["%v", "%w"])
+def test_blocks_of_xegpu_next_to_tiles_are_refused(used):
+    tile, block = "!xetile.tile<8x16xf32>", "!xegpu.tensor_desc<8x16xf32>"
+    text = f"""func.func @k(%a: memref<8x16xf32>, %o: memref<8x16xf32>) {{
+  %t = xetile.init_tile %a, 0, 0 : memref<8x16xf32> -> {tile}
+  %v = xetile.load_tile %t : {tile} -> vector<8x16xf32>
+  %d = xegpu.create_nd_tdesc %a, 0, 0 : memref<8x16xf32> -> {block}
+  xegpu.prefetch_nd %d : {block}
+  %w = xegpu.load_nd %d : {block} -> vector<8x16xf32>
+  %s = xetile.init_tile %o, 0, 0 : memref<8x16xf32> -> {tile}
+  xetile.store_tile {used}, %s : vector<8x16xf32>, {tile}
+  func.return
+}}
+"""
+    with pytest.raises(UnsupportedError, match=r"^k.mlir:6:3: xegpu.load_nd in a function with ti"):
+        compile_text(text, "bmg", "k.mlir")
