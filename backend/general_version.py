@@ -1,6 +1,6 @@
-"""The general version of a kernel, compiled when a launch first needs it.
+"""Other versions of a kernel, compiled when a launch first needs one: general, or for short rows.
 
-The module of the fast version carries its TTGIR and the options; the result is kept on disk.
+The module of the first version carries its TTGIR and the options; the result is kept on disk.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from triton_xe import knobs
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer
 from triton_xe.collector import paused_collector
+from triton_xe.conditions import SHORT_ROWS
 from triton_xe.hardware.target import target
 from triton_xe.runtime import checked_files
 from triton_xe.spirv import BUILD_FLAGS, GENERAL, attach, attached
@@ -26,29 +27,32 @@ def with_source(binary: bytes, ttgir: str, arch: str, options: dict[str, Any]) -
     return attach(binary, GENERAL, json.dumps({"ttgir": ttgir, "arch": arch, "options": options}))
 
 
-def general_version(binary: bytes) -> tuple[bytes, str]:
-    """The module for every launch, and its build flags, from the cache or compiled now.
+def general_version(binary: bytes, failing: str) -> tuple[bytes, str]:
+    """The module for launches that fail a condition, and its build flags: cached or compiled now.
 
     `OutOfResources` when it needs more shared local memory than the device has.
     """
-    file = _file(binary)
+    short = failing == SHORT_ROWS
+    file = _file(binary, short)
     made = checked_files.read(file)
     if made is None:
-        made = _compiled(json.loads(attached(binary, GENERAL)))
+        made = _compiled(json.loads(attached(binary, GENERAL)), short)
         checked_files.write(file, made)
     return made, attached(made, BUILD_FLAGS)
 
 
-def _file(binary: bytes) -> Path:
+def _file(binary: bytes, short: bool) -> Path:
     digest = hashlib.sha256(source_hash().encode() + binary).hexdigest()
-    return knobs.cache_dir() / "general" / f"{digest}.spv"
+    return knobs.cache_dir() / "general" / f"{digest}{'-short' * short}.spv"
 
 
 @paused_collector()
-def _compiled(source: dict[str, Any]) -> bytes:
+def _compiled(source: dict[str, Any], short: bool) -> bytes:
     namer = KernelNamer()
     namer.ttgir = source["ttgir"]
-    made: bytes = namer.wrap("the general version", _stages)(source, {})
+    name = "the version for short rows" if short else "the general version"
+    source["options"] |= {"guards": "kernel", "short_rows": short}
+    made: bytes = namer.wrap(name, _stages)(source, {})
     return made
 
 
@@ -56,7 +60,7 @@ def _stages(source: Any, metadata: dict[str, Any]) -> bytes:
     from triton_xe.lowering import pipeline
     from triton_xe.lowering.module_facts import CompileOptions
 
-    arch, options = source["arch"], CompileOptions(**{**source["options"], "guards": "kernel"})
+    arch, options = source["arch"], CompileOptions(**source["options"])
     xegpu = pipeline.make_xegpu(pipeline.make_xetile(source["ttgir"], options, arch))
     binary = pipeline.make_spirv(pipeline.make_llir(xegpu, metadata), metadata)
     most = target(arch).max_slm_bytes

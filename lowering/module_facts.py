@@ -42,7 +42,8 @@ class CompileOptions:
     `keeps_layouts` tensors have the layouts that the program states.  With `tests_promises` the
     kernel compares what the program promises with what is, for the simulator's checks.
     `split_barriers` keep the subgroups of large work-groups together in K loops.
-    With `locates_all` every LLVM instruction says its line.
+    With `locates_all` every LLVM instruction says its line.  With `short_rows` the module is the
+    version for rows that one subgroup takes, where a kernel has one.
     """
 
     num_stages: int = 2
@@ -53,6 +54,7 @@ class CompileOptions:
     tests_promises: bool = False
     split_barriers: bool = False
     locates_all: bool = False
+    short_rows: bool = False
 
     def __post_init__(self) -> None:
         if self.guards not in GUARDS:
@@ -103,7 +105,7 @@ def options_of(module: Operation) -> CompileOptions:
 
 def set_options(module: Operation, options: CompileOptions) -> None:
     fields = asdict(options)
-    for name in ("tests_promises", "split_barriers", "locates_all"):
+    for name in ("tests_promises", "split_barriers", "locates_all", "short_rows"):
         if not fields[name]:
             del fields[name]
     module.attributes[OPTIONS] = attribute_of(fields)

@@ -45,6 +45,7 @@ from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
+from triton_xe.lowering.surfaces.shorten_rows import ShortenRowsPass
 from triton_xe.lowering.surfaces.split_inside import SplitInsidePass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
@@ -66,6 +67,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         ExpandDescriptorsPass,
         CopyAtOncePass,
         DecomposeScaledDotsPass,
+        ShortenRowsPass,
         RaiseSurfacesPass,
         JoinHalvesPass,
         SplitInsidePass,
@@ -89,8 +91,8 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 )
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
-    JoinHalvesPass, SplitInsidePass, SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass,
-    ScatterInPlacePass,
+    ShortenRowsPass, JoinHalvesPass, SplitInsidePass, SumAfterLoopsPass, SpreadRowsPass,
+    ReduceInPlacePass, ScatterInPlacePass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

@@ -84,7 +84,7 @@ class Device(Protocol):
 
     def load(
         self, binary: bytes, kernel_name: str, *, build_flags: str = "",
-        general: Callable[[], tuple[bytes, str]] | None = None,
+        general: Callable[[str], tuple[bytes, str]] | None = None,
     ) -> Kernel:
         """One kernel of a module.  Where the module assumes something of launches, `general` makes
         the module, and its build flags, for others (see `versions`)."""

@@ -1,7 +1,8 @@
-"""The other version of a kernel: for launches that do not satisfy what the fast one assumes.
+"""The other versions of a kernel: for launches that do not satisfy what the first one assumes.
 
 A module says what it assumes (`triton_xe.conditions`); what it was compiled from travels along, and
-whoever loads it can give a function that compiles the general version when a launch first needs it.
+whoever loads it can give a function that compiles another version when a launch first needs it: the
+one for short rows where only these are what it is not for, else the general one.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triton_xe import knobs
-from triton_xe.conditions import Table
+from triton_xe.conditions import SHORT_ROWS, Table
 from triton_xe.errors import DeviceError
 from triton_xe.runtime.device import Kernel
 from triton_xe.spirv import CONDITIONAL, CONDITIONS, attached, is_spirv
 
-General = Callable[[], tuple[bytes, str]]
-"""Makes the general version: a SPIR-V module and its build flags."""
+General = Callable[[str], tuple[bytes, str]]
+"""Makes the version for launches that fail a condition: a SPIR-V module and its build flags."""
 _lock = threading.RLock()
 _MOST_ANSWERS = 64
 
@@ -32,15 +33,16 @@ def entry_name(binary: bytes, kernel: str) -> str:
 
 @dataclass
 class Versions:
-    """What a kernel assumes of a launch, and the kernel for other launches."""
+    """What a kernel assumes of a launch, and the kernels for other launches."""
 
     name: str
     conditions: Table
-    load: Callable[[], Kernel] | None
-    """Loads the general version; None where nothing can make it."""
+    load: Callable[[str], Kernel] | None
+    """Loads the version for a failing condition; None where nothing can make it."""
     module: General | None = None
     """Makes the module that is loaded for it."""
-    loaded: Kernel | None = field(default=None)
+    loaded: dict[bool, Kernel] = field(default_factory=dict)
+    """By whether it is the one for short rows."""
     _answers: dict[tuple[Any, ...], str] = field(default_factory=dict, repr=False)
 
     def failing(self, arguments: Sequence[Any], grid: Sequence[int]) -> str:
@@ -56,21 +58,26 @@ class Versions:
     def general(self, failing: str) -> Kernel:
         """The kernel for a launch that fails a condition; `DeviceError` when there is none."""
         with _lock:
-            if self.loaded is None:
+            is_short = failing == SHORT_ROWS
+            if is_short not in self.loaded:
                 if self.load is None:
                     raise DeviceError(
                         f"kernel {self.name!r} was compiled for launches of which this is none: it "
                         f"does not hold that {failing}; compile it with guards='kernel'"
                     )
                 if knobs.debug():
-                    print(f"triton-xe: {self.name}: a launch needs the general version, as it does "
+                    print(f"triton-xe: {self.name}: a launch needs {_name(is_short)}, as it does "
                           f"not hold that {failing}", file=sys.stderr)
-                self.loaded = self.load()
-            return self.loaded
+                self.loaded[is_short] = self.load(failing)
+            return self.loaded[is_short]
 
     def close(self) -> None:
-        if self.loaded is not None:
-            self.loaded.close()
+        for kernel in self.loaded.values():
+            kernel.close()
+
+
+def _name(is_short: bool) -> str:
+    return "the version for short rows" if is_short else "the general version"
 
 
 def versions_of(
@@ -83,5 +90,5 @@ def versions_of(
     text = attached(binary, CONDITIONS)
     if not text:
         return None
-    made = None if general is None else lambda: load(*general())
+    made = None if general is None else lambda failing: load(*general(failing))
     return Versions(name, Table.read(text), made, general)

@@ -28,6 +28,8 @@ from typing import NamedTuple
 ALIGNMENT = 64
 """Of an address only the rest by this number counts."""
 MANY_ZEROS = 62
+SHORT_ROWS = "rows have more elements than one subgroup takes"
+"""What a kernel that reduces rows may assume; others run in a version for short rows."""
 MOST_ARGUMENTS = 256
 OPS = (
     "constant", "argument", "address", "program", "programs", "add", "subtract", "multiply",
@@ -105,6 +107,11 @@ class Table:
             if step.op in _CONDITIONS and not ranges[-1].low:
                 return self.meanings[number]
         return ""
+
+    @property
+    def short_rows(self) -> int:
+        """The step that says whether rows are long; -1 where all are alike."""
+        return next((n for n, what in self.meanings.items() if what == SHORT_ROWS), -1)
 
     def _needed_by(self, number: int) -> str:
         """The first condition from a step on."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from triton_xe.conditions import SHORT_ROWS
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import native
@@ -99,9 +100,12 @@ class KernelState:
     """What the kernel assumes of launches, and the version for others."""
     general: Any = None
     """The state of that version, once it was needed."""
+    short_rows: Any = None
+    """The state of the version for short rows, likewise."""
 
-    def assume(self, conditions: bytes) -> None:
-        """Leave launches that do not satisfy a packed table to `general`."""
+    def assume(self, conditions: bytes, short_rows: int) -> None:
+        """Leave launches that do not satisfy a packed table to `general`; to `short_rows` where the
+        condition of that number is the first that does not hold."""
 
 
 def device_state() -> DeviceState:
@@ -122,7 +126,7 @@ def assume(kernel: KernelState, versions: Versions | None) -> None:
     """Launch a kernel only when its conditions hold, else its general version."""
     if versions is not None:
         kernel.versions = versions
-        kernel.assume(versions.conditions.packed())
+        kernel.assume(versions.conditions.packed(), versions.conditions.short_rows)
 
 
 def make_launcher(
@@ -225,7 +229,10 @@ class _Launch:
         if not failing:
             return None
         other: KernelState = versions.general(failing).launch_state
-        self.kernel.general = other
+        if failing == SHORT_ROWS:
+            self.kernel.short_rows = other
+        else:
+            self.kernel.general = other
         other.is_cooperative = self.kernel.is_cooperative
         return other
 

@@ -193,7 +193,7 @@ typedef struct { int64_t low, high; int zeros; } Range;
 
 typedef struct {
     size_t inputs, computed; /* how many steps read a launch, and how many follow from others */
-    int is_known, holds;  /* the answer for the inputs that the ranges hold */
+    int is_known, failing; /* the answer for the inputs that the ranges hold */
     Range *ranges;
     uint16_t *order; /* the numbers of these, then of those */
     Step steps[];
@@ -319,6 +319,7 @@ static Range rest(const Range *x, int power)
                              : (Range){0, size - (INT64_C(1) << x->zeros), x->zeros};
 }
 
+/* The first step that does not hold, or cannot be computed; -1 when all conditions hold. */
 static int evaluate(const Conditions *c)
 {
     for (size_t n = 0; n < c->computed; n++) {
@@ -327,24 +328,24 @@ static int evaluate(const Conditions *c)
         const Range *x = &c->ranges[s->a];
         if (s->op == AT_LEAST) {
             if (x->low < c->ranges[s->b].high)
-                return 0;
+                return (int)at;
         } else if (s->op == MULTIPLE) {
             if (x->zeros < s->b)
-                return 0;
+                return (int)at;
         } else if (s->op == REST) {
             c->ranges[at] = rest(x, s->b);
         } else if (!compute(s, x, &c->ranges[s->b], &c->ranges[at])) {
-            return 0;
+            return (int)at;
         }
     }
-    return 1;
+    return -1;
 }
 
-/* Whether all conditions hold for a launch; the answer is kept for launches of the same inputs. */
-static int holds(Conditions *c, const uint64_t *arguments, const uint64_t *grid)
+/* What `evaluate` says of a launch; the answer is kept for launches of the same inputs. */
+static int failing(Conditions *c, const uint64_t *arguments, const uint64_t *grid)
 {
     if (!grid[0] || !grid[1] || !grid[2])
-        return 1;
+        return -1;
     for (size_t n = 0; n < c->inputs; n++) {
         size_t at = c->order[n];
         Range now = input(&c->steps[at], arguments, grid), *then = &c->ranges[at];
@@ -354,10 +355,10 @@ static int holds(Conditions *c, const uint64_t *arguments, const uint64_t *grid)
         }
     }
     if (!c->is_known) {
-        c->holds = evaluate(c);
+        c->failing = evaluate(c);
         c->is_known = 1;
     }
-    return c->holds;
+    return c->failing;
 }
 
 /* The conditions of a packed table; NULL with an exception. */
@@ -400,13 +401,18 @@ typedef struct {
     Conditions *conditions; /* NULL: it runs for every launch */
     PyObject *versions;     /* for Python */
     PyObject *general;      /* the kernel for launches that do not satisfy them, once loaded */
+    PyObject *short_rows;   /* that for launches that fail the condition of this number first */
+    int short_condition;
     uint64_t last[MOST_ARGUMENTS];
     char types[MOST_ARGUMENTS + 1]; /* a format */
 } Kernel;
 
-/* assume(packed table): launch this kernel only when the conditions hold. */
-static PyObject *kernel_assume(PyObject *self, PyObject *packed)
+/* assume(packed table, number of a condition): launch this kernel only when the conditions hold. */
+static PyObject *kernel_assume(PyObject *self, PyObject *args)
 {
+    PyObject *packed;
+    if (!PyArg_ParseTuple(args, "Si", &packed, &((Kernel *)self)->short_condition))
+        return NULL;
     Conditions *c = read_conditions(packed);
     if (!c)
         return NULL;
@@ -438,6 +444,7 @@ static void kernel_release(PyObject *self)
     Py_XDECREF((PyObject *)k->device);
     Py_XDECREF(k->versions);
     Py_XDECREF(k->general);
+    Py_XDECREF(k->short_rows);
     PyMem_Free(k->conditions);
     release(self);
 }
@@ -446,9 +453,10 @@ static PyMemberDef kernel_members[] = {
     MEMBER(Kernel, T_ULONGLONG, handle), MEMBER(Kernel, T_INT, is_busy),
     MEMBER(Kernel, T_INT, is_cooperative),
     MEMBER(Kernel, T_INT, has_last), MEMBER(Kernel, T_OBJECT, versions),
-    MEMBER(Kernel, T_OBJECT, general), {NULL},
+    MEMBER(Kernel, T_OBJECT, general), MEMBER(Kernel, T_OBJECT, short_rows),
+    {NULL},
 };
-static PyMethodDef kernel_methods[] = {{"assume", kernel_assume, METH_O, NULL}, {NULL}};
+static PyMethodDef kernel_methods[] = {{"assume", kernel_assume, METH_VARARGS, NULL}, {NULL}};
 static PyType_Slot kernel_slots[] = {
     {Py_tp_new, kernel_new}, {Py_tp_dealloc, kernel_release}, {Py_tp_members, kernel_members},
     {Py_tp_methods, kernel_methods}, {0, NULL},
@@ -647,11 +655,12 @@ static int run(Kernel *k, const char *format, const ze_command_list_handle_t *li
     for (const char *type = format; *type; type++, values++)
         if (*type != 'x' && !read_value(k->device, *values, *type, &read[count++]))
             return 0;
-    if (k->conditions && !holds(k->conditions, read, grid)) {
-        PyObject *general = k->general;
-        if (!general || !Py_IS_TYPE(general, kernel_type) || !fits((Kernel *)general, format))
+    int failed = k->conditions ? failing(k->conditions, read, grid) : -1;
+    if (failed >= 0) {
+        PyObject *other = failed == k->short_condition ? k->short_rows : k->general;
+        if (!other || !Py_IS_TYPE(other, kernel_type) || !fits((Kernel *)other, format))
             return 0;
-        k = (Kernel *)general;
+        k = (Kernel *)other;
     }
     if (!is_open(k)) /* asked last: reading a value can run Python code */
         return 0;
@@ -767,8 +776,8 @@ static PyObject *release_shared(PyObject *self, PyObject *address)
     Py_RETURN_NONE;
 }
 
-/* conditions_hold(packed table, arguments, grid), for tests: bytes of 64-bit numbers. */
-static PyObject *conditions_hold(PyObject *self, PyObject *args)
+/* failing_step(packed table, arguments, grid), for tests: bytes of 64-bit numbers. */
+static PyObject *failing_step(PyObject *self, PyObject *args)
 {
     PyObject *packed;
     const uint64_t *arguments, *grid;
@@ -778,13 +787,13 @@ static PyObject *conditions_hold(PyObject *self, PyObject *args)
     Conditions *c = read_conditions(packed);
     if (!c)
         return NULL;
-    int answer = holds(c, arguments, grid);
+    int answer = failing(c, arguments, grid);
     PyMem_Free(c);
-    return PyBool_FromLong(answer);
+    return PyLong_FromLong(answer);
 }
 
 static PyMethodDef functions[] = {
-    {"conditions_hold", conditions_hold, METH_VARARGS, NULL},
+    {"failing_step", failing_step, METH_VARARGS, NULL},
     {"make_launcher", make_launcher, METH_VARARGS, NULL},
     {"read_tensors", read_tensors, METH_VARARGS, NULL},
     {"device_of", device_of, METH_O, NULL},

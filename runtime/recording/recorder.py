@@ -385,7 +385,7 @@ def _general(made: Recording, launch: _Launch) -> tuple[dict[str, bytes], Record
     """The general version, where the launch takes it."""
     if not made.failing:
         return {}, made
-    binary, flags = launch.kernel.versions.module()
+    binary, flags = launch.kernel.versions.module(made.failing)
     return {folders.GENERAL: binary}, replace(made, general_flags=flags)
 
 

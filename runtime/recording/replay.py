@@ -137,7 +137,7 @@ class Replay:
         general = None
         if recording.failing:
             module = self._file(folders.GENERAL), recording.general_flags
-            general = lambda: module  # noqa: E731
+            general = lambda failing: module  # noqa: E731
         return self.device.load(
             binary, program.kernel, build_flags=program.build_flags, general=general)
 

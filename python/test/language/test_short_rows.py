@@ -1,0 +1,169 @@
+"""Versions of reductions for rows that fit one subgroup: which launches take them."""
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+from triton_xe.conditions import SHORT_ROWS
+from triton_xe.runtime.versions import Versions
+
+BLOCK = 2048
+
+
+@triton.jit
+def softmax(x, out, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, -float("inf"))
+    v = tl.exp(v - tl.max(v, 0))
+    tl.store(out + row * n + at, v / tl.sum(v, 0), at < n)
+
+
+@triton.jit
+def normalize(x, out, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, n > at, 0.0)
+    d = tl.where(at < n, v - tl.sum(v, 0) / n, 0.0)
+    tl.store(out + row * n + at, d * tl.rsqrt(tl.sum(d * d, 0) / n + 1e-5), at < n)
+
+
+@triton.jit
+def logsumexp(x, out, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK).to(tl.int64)
+    v = tl.load(x + row * n + at, at < n, -float("inf"))
+    top = tl.max(v, 0)
+    tl.store(out + row * n, top + tl.log(tl.sum(tl.exp2((v - top) * 1.4426950408889634), 0)))
+
+
+@triton.jit
+def extent(x, out, n, BLOCK: tl.constexpr):
+    """The least and the greatest, of any value behind the end; bits set in any element."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 3.0)
+    bits = tl.load(x + row * n + at, at < n, 0.0).to(tl.int32)
+    seen = tl.sum(bits, 0) + tl.xor_sum(bits, 0)
+    tl.store(out + row * n, tl.max(v, 0) - tl.min(v, 0) + seen)
+
+
+@triton.jit
+def sum_of_ones(x, out, n, BLOCK: tl.constexpr):
+    """Each element behind the end counts: exp(0) is 1."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    tl.store(out + row * n, tl.sum(tl.exp(tl.load(x + row * n + at, at < n, 0.0) * 1.0), 0))
+
+
+@triton.jit
+def sum_of_differences(x, out, n, BLOCK: tl.constexpr):
+    """The mean is taken off behind the end too."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 0.0)
+    d = v - tl.sum(v, 0) / n
+    tl.store(out + row * n, tl.sum(d * d, 0))
+
+
+@triton.jit
+def whole_block(x, out, n, BLOCK: tl.constexpr):
+    """Stores more than the row."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 0.0)
+    tl.store(out + row * n + at, tl.sum(v, 0) + at * 0.0, at < BLOCK - row)
+
+
+@triton.jit
+def positions(x, out, n, BLOCK: tl.constexpr):
+    """What is behind the end differs from element to element."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 0.0)
+    tl.store(out + row * n, tl.sum(tl.where(at < n, v, at * 1.0), 0) + tl.max(v - at, 0))
+
+
+@triton.jit
+def twice_as_long(x, out, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    tl.store(out + row * n, tl.sum(tl.load(x + at, at < n * 2, 0.0), 0))
+
+
+@triton.jit
+def running(x, out, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 0.0)
+    tl.store(out + row * n + at, tl.cumsum(v, 0) + tl.sum(v, 0), at < n)
+
+
+HAVE = {
+    softmax: lambda x: np.exp(x - x.max(1, keepdims=True))
+    / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True),
+    normalize: lambda x: (x - x.mean(1, keepdims=True))
+    / np.sqrt(x.var(1, keepdims=True) + 1e-5),
+    logsumexp: lambda x: np.log(np.exp(x).sum(1, keepdims=True)),
+}
+
+
+@pytest.fixture
+def needed(monkeypatch):
+    """Which conditions launches fail, one entry for each."""
+    found, general = [], Versions.general
+
+    def noted(self, failing):
+        found.append(failing)
+        return general(self, failing)
+
+    monkeypatch.setattr(Versions, "general", noted)
+    return found
+
+
+def run(kernel, x, **options):
+    out = np.full_like(x, 7)
+    kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=BLOCK, **options)
+    return out
+
+
+@pytest.mark.parametrize("kernel", HAVE)
+def test_a_short_row_takes_the_version_for_one_subgroup(kernel, needed):
+    for n in (2, 255, 256):
+        x = np.random.default_rng(n).standard_normal((3, n), np.float32)
+        needed.clear()
+        found, want = run(kernel, x), HAVE[kernel](x.astype(np.float64))
+        np.testing.assert_allclose(found[:, :want.shape[1]], want, rtol=2e-5, atol=2e-6)
+        assert (found[:, want.shape[1]:] == 7).all()  # and nothing else was written
+        assert needed == [SHORT_ROWS] * (n < 256), n
+
+
+@pytest.mark.parametrize("kernel", HAVE)
+def test_special_values_give_what_the_whole_block_gives(kernel, needed):
+    specials = (np.inf, -np.inf, np.nan, 3e38)
+    x = np.random.default_rng(1).standard_normal((3 * len(specials), 90), np.float32)
+    for k, special in enumerate(specials):
+        x[3 * k], x[3 * k + 1, 5], x[3 * k + 2, 7:9] = special, special, (special, -special)
+    short, whole = run(kernel, x), run(kernel, x, guards="kernel")
+    assert needed == [SHORT_ROWS]
+    np.testing.assert_allclose(short, whole, rtol=1e-5, equal_nan=True)
+
+
+def test_folds_that_repeat_a_value_have_the_version_whatever_it_is(needed):
+    x = np.random.default_rng(2).integers(-9, 9, (3, 60)).astype(np.float32)
+    found, bits = run(extent, x)[:, 0], x.astype(np.int32)
+    want = np.maximum(x.max(1), 3) - np.minimum(x.min(1), 3)
+    assert (found == want + bits.sum(1) + np.bitwise_xor.reduce(bits, 1)).all()
+    assert needed == [SHORT_ROWS]
+
+
+@pytest.mark.parametrize("kernel", [
+    sum_of_ones, sum_of_differences, whole_block, positions, twice_as_long, running])
+def test_others_have_one_version_for_all_rows(kernel, needed):
+    x = np.zeros((1, 100), np.float32)
+    room = np.zeros((1, BLOCK), np.float32)
+    compiled = kernel[(1,)](x, room, 100, BLOCK=BLOCK)
+    assert SHORT_ROWS not in needed
+    assert not any("one subgroup" in each for each in compiled.metadata.remarks)
+
+
+def test_remarks_name_the_version_and_only_what_is_launched_is_compiled(needed):
+    x = np.zeros((1, 1000), np.float32)
+    out = np.empty_like(x)
+    compiled = softmax[(1,)](x, out, 1000, BLOCK=4096)
+    assert any("rows of up to 255 elements run in a version for one subgroup" in each
+               for each in compiled.metadata.remarks)
+    assert not needed
+    block_fits = softmax[(1,)](x, out, 1000, BLOCK=1024)
+    assert not any("one subgroup" in each for each in block_fits.metadata.remarks)
