@@ -89,7 +89,7 @@ def _refusal_of(parameter: Parameter, given: Mapping[str, Any]) -> str:
     bits = INTEGER_BITS.get(parameter.type)
     if bits is not None and not _fits(int(number), bits, parameter.triton.startswith("u")):
         return f"{what} {value!r}, which is too large"
-    if number % parameter.divisible_by:
+    if parameter.divisible_by > 1 and number % parameter.divisible_by:
         return f"{parameter.name} must be divisible by {parameter.divisible_by}, not {number:#x}"
     return ""
 

@@ -97,16 +97,17 @@ _KNOWN = (
 class ShortenRowsPass(TargetedPass):
     """Reductions of rows that fit one subgroup get a version of their own."""
 
+    short_rows: bool = False
+    """Make that version."""
     name: ClassVar = "shorten-rows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lanes = module_lanes(op, self.device(op))
-        options = options_of(op)
-        if options.guards != "launch" and not options.short_rows:
+        if options_of(op).guards != "launch" and not self.short_rows:
             return
         for function in functions(op):
             size = function.is_kernel and row_size(function, lanes * PER_LANE)
-            if size and options.short_rows:
+            if size and self.short_rows:
                 _shorten(op, function, lanes)
             elif size:
                 _prefer_long(size, function, lanes * PER_LANE)

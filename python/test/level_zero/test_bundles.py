@@ -14,7 +14,8 @@ import pytest
 from python.test.level_zero.test_ahead_of_time import MAIN, ROOT
 from triton_xe import runtime
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.bundle import BUNDLE
+from triton_xe.runtime.bundle import BUNDLE, refusal
+from triton_xe.runtime.folder import Description, Parameter
 from triton_xe.tools import cli, intel
 
 SIGNATURES = (
@@ -84,6 +85,13 @@ def test_what_does_not_fit_is_refused_with_the_reason_of_each_variant(bundle: Pa
         kernel((1,), 64, 64, 64)
     with pytest.raises(DeviceError, match="takes a_ptr, b_ptr, c_ptr, n, BLOCK; got m"):
         kernel((1,), 64, 64, 64, m=3)
+
+
+@pytest.mark.parametrize("value", [0.1, float("inf"), 3])
+def test_a_number_that_is_no_integer_fits(value: float) -> None:
+    parameters = (Parameter("eps", "f32", "fp32"),)
+    made = Description("k", "bmg", "k.spv", "spirv", parameters, {}, "", 16, (16, 1, 1), 0, "", "")
+    assert refusal(made, {"eps": value}) == ""
 
 
 def test_a_device_without_a_variant_is_refused(bundle: Path, tmp_path: Path) -> None:
