@@ -299,20 +299,27 @@ def shufflevector(w: Widener, i: Instruction) -> None:
             pointer = w.at(left.pointer, first * s * i.type.scalar.size)
             w.define_wide(i, w.b.load(w.type_of(i.type), pointer, align=8))
             return
-    group = _kept_together(i.indices, w.group(i), n)
+    group, own = _orders(i.indices, w.group(i), n)
     whole = n * s
     mask = [-1 if i.indices[e] < 0 else i.indices[e] // n * whole + index_of(
-                i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, group)]
+                i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, own)]
     x = w.b.shuffle(w.ordered(left, group), w.ordered(right, group), mask)
-    w.define(i, Wide(x, i.type, group))
+    w.define(i, Wide(x, i.type, own))
 
 
-def _kept_together(indices: Sequence[int], group: int, count: int) -> int:
-    """The order of a shuffle of vectors of `count`: `group` if it moves whole groups, else 1."""
+def _orders(indices: Sequence[int], group: int, count: int) -> tuple[int, int]:
+    """The orders of the operands, of `count` elements, and of the result of a shuffle.
+
+    What takes every other element leaves half of each group; what moves whole groups keeps them.
+    """
+    if group == 1 or count % group:
+        return 1, 1
+    if list(indices) == list(range(indices[0], count, 2)):
+        return group, group // 2
     runs = [indices[k : k + group] for k in range(0, len(indices), group)]
     moved = all(run[0] % group == 0 and list(run) == list(range(run[0], run[0] + group))
                 for run in runs)
-    return group if moved and count % group == 0 and len(indices) % group == 0 else 1
+    return (group, group) if moved and len(indices) % group == 0 else (1, 1)
 
 
 def extractvalue(w: Widener, i: Instruction) -> None:

@@ -26,6 +26,7 @@ from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.rewrites.element_accesses import joined_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
+from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
@@ -156,7 +157,7 @@ def translate(
 
 
 def _for_speed(function: Function) -> Function:
-    return late_loads(joined_accesses(function))
+    return late_loads(whole_vectors(joined_accesses(function)))
 
 
 def _as_it_is(function: Function) -> Function:

@@ -1,0 +1,97 @@
+"""Elements that are taken out one by one are computed together, with the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
+
+P = "ptr addrspace(1)"
+LANE = "  %lane = call i32 @_Z22get_sub_group_local_idv()\n"
+
+
+def tree(operation: Callable[[str, str, str], str], count: int = 8) -> str:
+    """A reduction of the elements of `%v`, pairs first."""
+    lines = [f"  %e{k} = extractelement <{count} x float> %v, i32 {k}" for k in range(count)]
+    names, level = [f"%e{k}" for k in range(count)], 0
+    while len(names) > 1:
+        made = [f"%s{level}.{k}" for k in range(len(names) // 2)]
+        lines += [operation(m, a, b) for m, a, b in zip(made, names[::2], names[1::2], strict=True)]
+        names, level = made, level + 1
+    return "\n".join(lines) + f"\n  store float {names[0]}, {P} %pb\n"
+
+
+SUM: Callable[[str, str, str], str] = "  {} = fadd float {}, {}".format
+MAX: Callable[[str, str, str], str] = (
+    "  {} = call float @llvm.maxnum.f32(float {}, float {})".format)
+DIFFERENCE: Callable[[str, str, str], str] = "  {} = fsub float {}, {}".format
+DECLARED = "declare float @llvm.maxnum.f32(float, float)"
+
+
+def text_of(kernel: Callable[..., str], body: str) -> str:
+    return kernel(f"{P} %a, {P} %b", LANE + f"""
+  %i = mul i32 %lane, 8
+  %pa = getelementptr float, {P} %a, i32 %i
+  %v = load <8 x float>, {P} %pa
+  %pb = getelementptr float, {P} %b, i32 %lane
+{body}""", other=DECLARED if "maxnum" in body else "")
+
+
+@pytest.mark.parametrize(("operation", "opcode"), [(SUM, "fadd"), (MAX, "call")],
+                         ids=["sum", "maximum"])
+def test_reductions_of_neighbours_are_vector_arithmetic(
+    run: Callable[..., None], kernel: Callable[..., str],
+    operation: Callable[[str, str, str], str], opcode: str,
+) -> None:
+    text = text_of(kernel, tree(operation))
+    (function,) = parse_module(text).kernels()
+    (block,) = whole_vectors(function).blocks
+    lanes = [i.type.lanes for i in block.instructions
+             if i.opcode == opcode and i.type.scalar.kind == "float"]
+    assert lanes == [4, 2, 1]
+    a = (np.random.default_rng(0).standard_normal((16, 8)) * 1e3).astype(np.float32)
+    a[3, 2:4] = np.nan
+    b = np.zeros(16, np.float32)
+    run(text, a, b)
+    expected = a
+    while expected.shape[1] > 1:
+        even, odd = expected[:, ::2], expected[:, 1::2]
+        expected = even + odd if opcode == "fadd" else np.fmax(even, odd)
+    np.testing.assert_array_equal(b, expected[:, 0])
+
+
+@pytest.mark.parametrize("operation", [DIFFERENCE], ids=["difference"])
+def test_what_is_no_reduction_stays(
+    kernel: Callable[..., str], operation: Callable[[str, str, str], str]
+) -> None:
+    (function,) = parse_module(text_of(kernel, tree(operation))).kernels()
+    (block,) = whole_vectors(function).blocks
+    assert [i.opcode for i in block.instructions] == [
+        i.opcode for i in function.blocks[0].instructions]
+
+
+def test_elements_of_vectors_are_vectors_one_behind_the_other(
+    run: Callable[..., None], kernel: Callable[..., str]
+) -> None:
+    body = ["  %h = getelementptr float, ptr addrspace(1) %pa, i32 4",
+            f"  %x = load <4 x float>, {P} %pa", f"  %y = load <4 x float>, {P} %h"]
+    last = "poison"
+    for k in range(8):
+        body.append(f"  %t{k} = extractelement <4 x float> %{'xy'[k // 4]}, i32 {k % 4}")
+        body.append(f"  %w{k} = insertelement <8 x float> {last}, float %t{k}, i32 {k}")
+        last = f"%w{k}"
+    body += [f"  %d = fadd <8 x float> {last}, %v",
+             f"  %q = getelementptr float, {P} %b, i32 %i", f"  store <8 x float> %d, {P} %q"]
+    text = text_of(kernel, "\n".join(body))
+    (function,) = parse_module(text).kernels()
+    (block,) = whole_vectors(function).blocks
+    (made,) = (i for i in block.instructions if i.result == "%w7")
+    assert (made.opcode, made.indices) == ("shufflevector", tuple(range(8)))
+    a = np.arange(128, dtype=np.float32)
+    b = np.zeros_like(a)
+    run(text, a, b)
+    np.testing.assert_array_equal(b, 2 * a)

@@ -1,0 +1,160 @@
+"""Elements of a vector that are taken out one by one, together again.
+
+    %x = extractelement %v, 0                      %a = shufflevector %v, [0, 2, ...]
+    %y = extractelement %v, 1                      %b = shufflevector %v, [1, 3, ...]
+    %s = fadd %x, %y                         ->    %w = fadd %a, %b
+    ... the same of 2 and 3, and so on             %s = extractelement %w, 0
+
+    a vector of elements of others,          ->    the others, one behind the other
+    inserted one by one
+
+Reductions over the elements of a lane come this way, and what was loaded element by element.  A
+host takes even and odd elements apart more cheaply than each by itself, and whole vectors keep the
+order in which they were loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from triton_xe.intrinsics import Family, find
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, vector
+
+_PAIRED = frozenset("fadd fmul add mul and or xor".split())
+_Taken = tuple[Operand, int]
+
+
+def whole_vectors(function: Function) -> Function:
+    """The function with such elements as vectors; the function itself stays as it is."""
+    rewrite = _Rewrite(function)
+    if not rewrite.is_needed:
+        return function
+    return replace(function, blocks=[rewrite.block(b) for b in function.blocks])
+
+
+class _Rewrite:
+    def __init__(self, function: Function) -> None:
+        self.defined = {i.result: i for i in function.instructions() if i.result}
+        self.is_needed = any(i.opcode == "extractelement" for i in function.instructions())
+        self.count = 0
+
+    def block(self, block: Block) -> Block:
+        instructions = [x for i in block.instructions for x in self._joined(i)]
+        found: list[Instruction] = []
+        while len(found) != len(instructions):
+            found, instructions = instructions, self._paired(instructions)
+        return Block(block.label, instructions)
+
+    def _taken(self, x: Operand) -> _Taken | None:
+        """The vector and the place that an element is taken from."""
+        made = self.defined.get(x.local or "")
+        if made is None or made.opcode != "extractelement" or made.operands[0].local is None:
+            return None
+        index = made.operands[1].integer_value()
+        return None if index is None else (made.operands[0], index)
+
+    def _new(self, opcode: str, t: ir.Type, operands: list[Operand], at: Instruction,
+             indices: Sequence[int] = ()) -> Instruction:
+        self.count += 1
+        made = Instruction(opcode, t, operands, f"%xe.n{self.count}", line=at.line, debug=at.debug)
+        made.indices = tuple(indices)
+        assert made.result is not None
+        self.defined[made.result] = made
+        return made
+
+    # --- pairs ----------------------------------------------------------------------------------
+
+    def _paired(self, instructions: list[Instruction]) -> list[Instruction]:
+        """One step: operations on all neighbours of a vector, as one on its halves."""
+        pairs: dict[tuple[str, ...], dict[int, Instruction]] = {}
+        for i in instructions:
+            key = self._pair(i)
+            if key is not None:
+                pairs.setdefault(key[0], {}).setdefault(key[1], i)
+        places: dict[Instruction, tuple[list[Instruction], int]] = {}
+        for found in pairs.values():
+            vector_, _ = self._taken(found[min(found)].operands[0]) or (None, 0)
+            if vector_ is not None and len(found) > 1 and 2 * len(found) == vector_.type.lanes:
+                made = self._halves(vector_, [found[k] for k in sorted(found)])
+                places.update((i, (made, k)) for k, i in found.items())
+        written, done = [], set[str | None]()
+        for i in instructions:
+            made, k = places.get(i, ([], 0))
+            if not made:
+                written.append(i)
+                continue
+            if made[-1].result not in done:
+                done.add(made[-1].result)
+                written += made
+            written.append(replace(
+                i, opcode="extractelement", callee="", flags=(), aligns=(),
+                operands=[made[-1].value, ir.constant(ir.I32, k)]))
+            self.defined[i.result or ""] = written[-1]
+        return written
+
+    def _pair(self, i: Instruction) -> tuple[tuple[str, ...], int] | None:
+        """What an operation on two neighbours is and of which vector, and which pair it is."""
+        if len(i.operands) != 2 or i.type.lanes > 1 or not (
+                i.opcode in _PAIRED or _is_elementwise(i)):
+            return None
+        x, y = (self._taken(o) for o in i.operands)
+        if x is None or y is None or x[0].text != y[0].text or x[1] % 2 or y[1] != x[1] + 1:
+            return None
+        return (x[0].text, i.opcode, i.callee, *i.flags), x[1] // 2
+
+    def _halves(self, source: Operand, pairs: list[Instruction]) -> list[Instruction]:
+        first, n = pairs[0], source.type.lanes
+        t = vector(n // 2, source.type.scalar)
+        halves = [self._new("shufflevector", t, [source, source], first, range(k, n, 2))
+                  for k in (0, 1)]
+        made = self._new(first.opcode, t, [h.value for h in halves], first)
+        made.flags = first.flags
+        if first.opcode == "call":
+            made.callee = first.callee.replace(".f", f".v{n // 2}f").replace(".i", f".v{n // 2}i")
+        return [*halves, made]
+
+    # --- vectors of elements --------------------------------------------------------------------
+
+    def _joined(self, i: Instruction) -> list[Instruction]:
+        """The last insertion of an element, as vectors one behind the other if it is that."""
+        parts = self._parts(i) if i.opcode == "insertelement" else None
+        if parts is None:
+            return [i]
+        made: list[Instruction] = []
+        while len(parts) > 1:
+            pairs = list(zip(parts[::2], parts[1::2], strict=True))
+            joined = [self._new("shufflevector", vector(2 * a.type.lanes, a.type.scalar), [a, b],
+                                i, range(2 * a.type.lanes)) for a, b in pairs]
+            made += joined
+            parts = [x.value for x in joined]
+        made[-1].result = i.result
+        self.defined[i.result or ""] = made[-1]
+        return made
+
+    def _parts(self, i: Instruction) -> list[Operand] | None:
+        """Two whole vectors, or four and so on, whose elements a vector has in their order."""
+        n, items = i.type.lanes, dict[int, _Taken]()
+        step: Instruction | None = i
+        while step is not None and step.opcode == "insertelement":
+            index, taken = step.operands[2].integer_value(), self._taken(step.operands[1])
+            if index is None or taken is None:
+                return None
+            items.setdefault(index, taken)
+            step = self.defined.get(step.operands[0].local or "")
+        if len(items) < n or n < 2:
+            return None
+        width = items[0][0].type.lanes
+        parts = [items[k][0] for k in range(0, n, width)]
+        fits = 1 < width < n and n % width == 0 and (n // width).bit_count() == 1 and all(
+            items[k][0].text == parts[k // width].text and items[k][1] == k % width
+            for k in range(n))
+        return parts if fits and all(p.type.lanes == width for p in parts) else None
+
+
+def _is_elementwise(i: Instruction) -> bool:
+    """Whether a call of LLVM's own computes each element by itself, of two of one type."""
+    return (i.opcode == "call" and i.callee.startswith("llvm.") and i.callee.count(".") == 2
+            and find(i.callee).family is Family.MATHS
+            and all(o.type is i.type for o in i.operands))
