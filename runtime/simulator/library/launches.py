@@ -82,6 +82,7 @@ def run(host: HostCpu, kind: str, checked: str = "") -> list[Function]:
                 w.end()
                 w.ret()
         first.value = w.taken(chunk)
+        w.begins.value = 1
     w.end()
     return w.finish()
 
@@ -105,7 +106,24 @@ def place_group(w: Writer, launch: Memory, context: Memory, group: Value) -> Non
     for k, value in enumerate((group % x, group // x % y, group // (x * y))):
         context[Context.GROUP_ID + k] = value
     context[Context.GROUP] = group
-    w.fill(context[Context.SLM].pointer(), -1, launch[Launch.SLM_BYTES])
+    _clear_slm(w, launch, context)
+
+
+def _place_next(w: Writer, launch: Memory, context: Memory) -> None:
+    """The same for the work-group behind the last one: without divisions, which take long."""
+    grows = w.term(1, I64)
+    for k in range(3):
+        at = context[Context.GROUP_ID + k] + grows
+        over = at == launch[Launch.GRID + k]
+        context[Context.GROUP_ID + k] = w.select(over, 0, at)
+        grows = over.to(I64)
+    context[Context.GROUP] = context[Context.GROUP] + 1
+    _clear_slm(w, launch, context)
+
+
+def _clear_slm(w: Writer, launch: Memory, context: Memory) -> None:
+    with w.when(launch[Launch.SLM_BYTES] != 0):
+        w.fill(context[Context.SLM].pointer(), -1, launch[Launch.SLM_BYTES])
 
 
 def report_barrier(w: Writer, context: Memory, numbers: Iterable[Value]) -> None:
@@ -127,6 +145,8 @@ class _Run(Writer):
         self.groups = launch.follow(Launch.GROUPS)
         self.cold = launch.follow(Launch.COLD, I8)
         self.all = self.groups.base == 0
+        self.begins = self.variable(1, I1)
+        """Whether the next work-group is the first of a chunk."""
         self.checked = checked
         same_for_all_groups(self, launch, self.context, self["slm"])
 
@@ -137,10 +157,14 @@ class _Run(Writer):
 
     def enter(self, index: Value) -> None:
         """Begin a work-group, the one of that index or the one that is listed there."""
-        number = self.variable(index)
-        with self.when(~self.all):
-            number.value = self.groups[index]
-        place_group(self, self.launch, self.context, number.value)
+        with self.when(self.all & ~self.begins.value):
+            _place_next(self, self.launch, self.context)
+        with self.otherwise():
+            number = self.variable(index)
+            with self.when(~self.all):
+                number.value = self.groups[index]
+            place_group(self, self.launch, self.context, number.value)
+            self.begins.value = 0
         if self.checked:
             # the checks count work-groups in the order in which they run
             self.context[Context.GROUP] = index
