@@ -42,10 +42,11 @@ def _outer(name: str) -> Path:
 @functools.cache
 def source_hash() -> str:
     """Once per process: the modules in memory do not change when their files do."""
-    files = source_files()
     return checked_files.kept_digest(
-        knobs.cache_dir() / "sources", [*(file for _, file in files), *map(_library, LIBRARIES)],
-        lambda: _digest(files), SETTLED_SECONDS)
+        knobs.cache_dir() / "sources",
+        [__file__, str(triton_xe.__file__), *map(_library, LIBRARIES)],
+        lambda: [file for _, file in source_files()], lambda: _digest(source_files()),
+        SETTLED_SECONDS)
 
 
 def _library(name: str) -> str:

@@ -80,22 +80,33 @@ def sources_below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
 SETTLED_SECONDS = 2
 
 
-def kept_digest(kept: Path, files: Sequence[str], make: Callable[[], str],
-                settled: float = SETTLED_SECONDS) -> str:
-    """What `make` makes of the contents of files, kept in a folder beside what the system says of
-    them, which includes the time of the last change that nobody can set, until that differs.
+def kept_digest(kept: Path, beside: Sequence[str], files: Callable[[], Sequence[str]],
+                make: Callable[[], str], settled: float = SETTLED_SECONDS) -> str:
+    """What `make` makes of the contents of files and of those `beside` them, kept in a folder.
 
+    It is kept with what the system says of the files and their folders, which includes the time of
+    the last change that nobody can set, until that differs; only then they are listed again.
     Files that changed just now may change once more at what the system's clock calls the same time.
     """
-    seen = [(file, os.stat(file)) for file in files]
-    signature = hashlib.sha256(repr([
-        (name, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for name, at in seen
-    ]).encode()).hexdigest()
-    path = kept / hashlib.sha256(files[0].encode()).hexdigest()[:16]
-    known, _, digest = (read(path) or b"").decode(errors="replace").partition(" ")
-    if known == signature:
-        return digest
+    path = kept / hashlib.sha256(beside[0].encode()).hexdigest()[:16]
+    head, *names = (read(path) or b"").decode(errors="replace").split("\n")
+    known, _, digest = head.partition(" ")
+    with contextlib.suppress(OSError):
+        if known and _signature([*beside, *names])[0] == known:
+            return digest
+    found = files()
+    names = [*found, *sorted({os.path.dirname(file) for file in found})]
+    signature, changed = _signature([*beside, *names])
     digest = make()
-    if max(at.st_ctime for _, at in seen) < time.time() - settled:
-        write(path, f"{signature} {digest}".encode())
+    if changed < time.time() - settled:
+        write(path, "\n".join([f"{signature} {digest}", *names]).encode())
     return digest
+
+
+def _signature(names: Sequence[str]) -> tuple[str, float]:
+    """A digest of what the system says of files and folders, and when the last of them changed."""
+    seen = [os.stat(name) for name in names]
+    words = [f"{name} {at.st_ino} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns}"
+             for name, at in zip(names, seen, strict=True)]
+    digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
+    return digest, max(at.st_ctime for at in seen)

@@ -30,14 +30,18 @@ _lock = threading.RLock()
 @cache
 def source_hash() -> str:
     """Hash of the simulator's sources and of the tables it asks: others make other objects."""
-    tables = (Path(str(table.__file__)).parent for table in (hardware, intrinsics))
-    files = [file for folder in (Path(__file__).parents[1], *tables)
-             for _, file in sorted(checked_files.sources_below(str(folder)))]
+    tables = [str(table.__file__) for table in (hardware, intrinsics)]
+
+    def files() -> list[str]:
+        folders = Path(__file__).parents[1], *(Path(table).parent for table in tables)
+        return [file for folder in folders
+                for _, file in sorted(checked_files.sources_below(str(folder)))]
 
     def digest() -> str:
-        return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+        return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files())).hexdigest()
 
-    kept = checked_files.kept_digest(knobs.cache_dir() / "sources", files, digest)
+    kept = checked_files.kept_digest(
+        knobs.cache_dir() / "sources", [__file__, *tables], files, digest)
     return f"{llvmlite.__version__} {kept}"
 
 
