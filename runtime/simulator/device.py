@@ -47,6 +47,8 @@ from triton_xe.runtime.versions import General, Versions, versions_of
 from triton_xe.spirv import CONDITIONAL, is_spirv
 
 _MOST_SEED = 1 << 62
+IN_STEP_AFTER = 1 << 13
+"""Programs after which it pays to compile a kernel again, for its subgroups to run in step."""
 
 
 class SimulatedBuffer:
@@ -101,6 +103,8 @@ class SimulatedKernel:
     """Tells which launches need a fallback."""
     checked: dict[tuple[object, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
+    programs: int = 0
+    """Those that ran, until they were many."""
     serial: int = field(default_factory=itertools.count().__next__)
     is_closed: bool = False
 
@@ -139,6 +143,21 @@ class SimulatedKernel:
         return launcher.Prepared(self.name, self.host, code, address, resident)
 
     @once
+    def in_step(self) -> SimulatedKernel | None:
+        """The same kernel with all subgroups of a program in step, if it can run so."""
+        made = SimulatedKernel(self.name, self.source, Part.WHOLE, max_threads=self.max_threads)
+        with progress(f"translating kernel {self.name!r} for many programs"), paused_collector():
+            made.host = self.source.translated(Part.WHOLE, in_step=True)
+        return made if made.host.in_step else None
+
+    def fastest(self, programs: int) -> launcher.Prepared:
+        """What runs that many programs more: in step where there were many before."""
+        if self.programs < IN_STEP_AFTER or self.host.takes_turns:
+            self.programs += programs
+            return self.prepared
+        return (self.in_step or self).prepared
+
+    @once
     def pointer_arguments(self) -> frozenset[int]:
         return frozenset(k for k, kind in enumerate(self.argument_types) if kind == "ptr")
 
@@ -151,7 +170,7 @@ class SimulatedKernel:
 
     def close(self) -> None:
         self.is_closed = True
-        for made in ("loaded", "prepared"):
+        for made in ("loaded", "prepared", "in_step"):
             self.__dict__.pop(made, None)
         self.whole = self.guards = None
         if self.versions is not None:
@@ -297,7 +316,7 @@ class SimulatedDevice:
     ) -> bool:
         """Run a kernel, if its arguments need no second look."""
         if kernel.host.is_whole:
-            return kernel.prepared.run(grid, args, None)
+            return kernel.fastest(math.prod(grid)).run(grid, args, None)
         cold = bytearray(math.prod(grid) * kernel.host.sub_groups)
         if not kernel.prepared.run(grid, args, cold):
             return False

@@ -104,17 +104,19 @@ class KernelSource:
         return None if found is None else _read(found)
 
     def translated(
-        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False
+        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
+        in_step: bool = False,
     ) -> HostKernel:
         """The host module of a part; that of an unchecked one comes from the cache if it can."""
         if sanitizer is not None:
             return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer,
                              shuffled=shuffled and self.has_atomics)
-        how = "shuffled" if shuffled else part.value
+        how = "in step" if in_step else "shuffled" if shuffled else part.value
         found = self.kept(how)
         if found is not None:
             return found
-        made = translate(self.module, self.name, self.target, part=part, shuffled=shuffled)
+        made = translate(self.module, self.name, self.target, part=part, shuffled=shuffled,
+                         in_step=in_step)
         checked_files.write(self._path(how), _written(made))
         return made
 

@@ -102,14 +102,14 @@ def _context_word(first: Context, otherwise: int) -> Rule:
 
 
 def _sub_group_id(w: Widener, i: Instruction) -> None:
-    w.define_uniform(i, SG)
+    w.define_uniform(i, w.sg)
 
 
 def _local_id(w: Widener, i: Instruction) -> None:
     if i.operands[0].integer_value() != 0:
         w.define_uniform(i, constant(i.type, 0))
         return
-    base = w.b.mul(w.b.zext(SG, I64) if i.type.bits == 64 else SG, w.lanes)
+    base = w.b.mul(w.b.zext(w.sg, I64) if i.type.bits == 64 else w.sg, w.lanes)
     w.define(i, Tabled(base, np.arange(w.lanes, dtype=np.int64)[None, :], i.type))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_dpas
@@ -53,8 +53,12 @@ class FunctionWriter:
         self.takes_turns = function.is_kernel and context.takes_turns
         self.is_coroutine = self.takes_turns or function.name in context.barriers
         matrices = Matrices(operand_roles(function, context.target))
-        self.w = Widener(context, function, Arrays(), matrices, prepare_roles)
+        in_step = function.is_kernel and context.shared is not None
+        self.w = Widener(context, function, Arrays(), matrices, prepare_roles,
+                         *([constant(I32, 0)] if in_step else []))
         self.w.arrays = self._arrays()
+        self.team = [self.w]
+        """Of each subgroup that the function runs."""
         self.by_label = {b.label: b for b in function.blocks}
         self.order = self._reverse_postorder()
         self.number = {b.label: k for k, b in enumerate(self.order)}
@@ -65,11 +69,11 @@ class FunctionWriter:
         """What `Widener.source_label` and `resumed` are at the end of each source block."""
         self.after_barriers = self._after_barriers()
         self.groups = memory_orders(function, self.w.shape)
-        self.phis: dict[str, tuple[Instruction, Shape]] = {}
-        """Phis of the host, by result in the source."""
+        self.phis: dict[tuple[str | None, Operand], tuple[Instruction, Shape]] = {}
+        """Phis of the host, by result in the source, and subgroup."""
         self.stops = False
-        self.casts: dict[tuple[str, str, Type], str] = {}
-        """First result of each bitcast: block, operand, type."""
+        self.casts: dict[tuple[str, str, Type, Operand], str] = {}
+        """First result of each bitcast: block, operand, type, subgroup."""
 
     def _arrays(self) -> Arrays:
         function, w = self.function, self.w
@@ -113,6 +117,10 @@ class FunctionWriter:
         entry = b.block
         arguments = b.block = Block("")
         self._parameters()
+        if self.function.is_kernel and self.context.shared is not None:
+            self.team += [w.beside(k) for k in range(1, self.context.sub_groups)]
+        for other in self.team[1:]:
+            other.values.update(w.values)
         for block in self.order:
             self._block(block)
         for block in self.order:
@@ -223,18 +231,18 @@ class FunctionWriter:
         first = len(b.function.blocks) - 1
         w.in_loop = block.label in self.function.reachable(block.successors)
         w.matrices.in_loop = w.in_loop and any(map(is_dpas, block.instructions))
-        waiting: list[tuple[Instruction, Value]] = []
-        for i in block.instructions:
-            w.current = i
-            if len(b.block.instructions) > LONG_BLOCK:
-                self._stop_when_asked()
-            if i.opcode == "phi":
-                waiting.append(self._phi(i))
-                continue
-            self._define_phis(waiting)
-            if w.stored:
-                read_back(w, i)
-            (self._terminate if i.opcode in ir.TERMINATORS else self._instruction)(i)
+        for other in self.team[1:]:
+            other.source_label, other.in_loop = w.source_label, w.in_loop
+        phis = block.phis
+        waiting = [(each, i, self._phi(each, i)) for i in phis for each in self._concerned(i)]
+        for each, i, value in waiting:
+            each.define(i, value)
+            self._share(i)
+        for stretch in self._stretches(block.instructions[len(phis) :]):
+            for each in self.team:
+                for i in stretch:
+                    if each is w or not self._is_shared(i):
+                        self._visit(each, i)
         last = b.block
         terminator = last.instructions.pop()
         w.current = None
@@ -251,13 +259,41 @@ class FunctionWriter:
         return {i.result for i in own if i.result
                 and all(u in own and u.opcode != "phi" for u in uses.get(i.result, []))}
 
-    def _define_phis(self, waiting: list[tuple[Instruction, Value]]) -> None:
-        for i, value in waiting:
-            self.w.define(i, value)
-        waiting.clear()
+    def _stretches(self, instructions: list[Instruction]) -> Iterator[list[Instruction]]:
+        """What each subgroup does before the next one does it: in step, up to a barrier."""
+        start = 0
+        for k, i in enumerate(instructions if len(self.team) > 1 else ()):
+            if is_barrier(i):
+                yield instructions[start:k]
+                start = k + 1
+        yield instructions[start:]
 
-    def _phi(self, i: Instruction) -> tuple[Instruction, Value]:
-        w = self.w
+    def _visit(self, w: Widener, i: Instruction) -> None:
+        w.current = i
+        if len(w.b.block.instructions) > LONG_BLOCK:
+            self._stop_when_asked()
+        if w.stored:
+            read_back(w, i)
+        if i.opcode not in ir.TERMINATORS:
+            self._instruction(w, i)
+            self._share(i)
+        elif w is self.team[-1]:
+            self._terminate(i)
+
+    def _concerned(self, i: Instruction) -> list[Widener]:
+        """Those for which an instruction is written; what is the same in all is written once."""
+        return self.team[:1] if self._is_shared(i) else self.team
+
+    def _is_shared(self, i: Instruction) -> bool:
+        return len(self.team) > 1 and i.result in (self.context.shared or ())
+
+    def _share(self, i: Instruction) -> None:
+        if self._is_shared(i):
+            assert i.result is not None
+            for other in self.team[1:]:
+                other.values[i.result] = self.w.values[i.result]
+
+    def _phi(self, w: Widener, i: Instruction) -> Value:
         assert i.result is not None
         shape = w.result_shape(i)
         value: Value
@@ -269,7 +305,7 @@ class FunctionWriter:
             w.fail("a phi of a struct")
         else:
             phi = w.b.phi(w.type_of(i.type) if shape.wide else i.type)
-            self.phis[i.result] = phi, shape
+            self.phis[i.result, w.sg] = phi, shape
             if shape.wide:
                 value = Wide(phi.value, i.type, self.groups.get(i.result, 1))
             elif shape.uniform or shape.table is None:
@@ -277,10 +313,9 @@ class FunctionWriter:
             else:
                 value = Tabled(phi.value, shape.table, i.type)
         w.values[i.result] = value
-        return i, value
+        return value
 
-    def _instruction(self, i: Instruction) -> None:
-        w = self.w
+    def _instruction(self, w: Widener, i: Instruction) -> None:
         if self.takes_turns:
             turns.before(w, i)
         if i.opcode == "call":
@@ -289,16 +324,15 @@ class FunctionWriter:
             rule = RULES.get(i.opcode)
             if rule is None:
                 w.fail(f"unknown instruction {i.opcode}")
-            if i.opcode == "bitcast" and self._known_cast(i):
+            if i.opcode == "bitcast" and self._known_cast(w, i):
                 return
             rule(w, i)
         finite_result(w, i)
 
-    def _known_cast(self, i: Instruction) -> bool:
+    def _known_cast(self, w: Widener, i: Instruction) -> bool:
         """Whether this block made the same cast before, with all that is needed of it."""
-        w = self.w
         assert i.result is not None
-        key = (self.source.label, i.operands[0].text, i.type)
+        key = (self.source.label, i.operands[0].text, i.type, w.sg)
         first = self.casts.setdefault(key, i.result)
         roles = w.matrices.roles.get(i.result, set())
         if first == i.result or first not in w.values or not all(
@@ -374,7 +408,10 @@ class FunctionWriter:
 
     def _outgoing(self, block: Block) -> None:
         """Compute, at the end of `block`, what the phis of its successors receive."""
-        w = self.w
+        for w in self.team:
+            self._outgoing_of(w, block)
+
+    def _outgoing_of(self, w: Widener, block: Block) -> None:
         last, _ = self.ends[block.label]
         w.b.block = last
         w.source_label, w.resumed = self.stretches[block.label]
@@ -386,10 +423,10 @@ class FunctionWriter:
                         continue
                     if phi.result in w.matrices.slots:
                         self._slot_copy(phi, operand, stores)
-                    elif phi.result in self.phis:
-                        made, shape = self.phis[phi.result]
-                        group = self.groups.get(phi.result, 1)
-                        incoming = self._incoming(operand, made.type, shape, group)
+                    elif (phi.result, w.sg) in self.phis:
+                        made, shape = self.phis[phi.result, w.sg]
+                        group = self.groups.get(phi.result or "", 1)
+                        incoming = self._incoming(w, operand, made.type, shape, group)
                         w.b.meet(made, incoming, last.label)
         for x, pointer in stores:
             w.b.store(x, pointer, align=64)
@@ -405,10 +442,10 @@ class FunctionWriter:
             return
         stores.append((w.wide(value), slot))
 
-    def _incoming(self, operand: Operand, t: Type, shape: Shape, group: int) -> Operand:
+    @staticmethod
+    def _incoming(w: Widener, operand: Operand, t: Type, shape: Shape, group: int) -> Operand:
         if operand.is_undefined:
             return ir.poison(t)
-        w = self.w
         return w.ordered(w.value(operand), group) if shape.wide else w.base(operand)
 
 

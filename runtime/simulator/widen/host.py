@@ -18,6 +18,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
+from triton_xe.runtime.simulator.analysis.in_step import shared_values
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import takes, waits
@@ -64,6 +65,8 @@ class HostKernel:
     locations: Mapping[int, str]
     """Where the instructions are that may trap, by line of the LLVM module."""
     sanitizer: Instrumentation | None = None
+    in_step: bool = False
+    """All subgroups of a program run at once (see `analysis.in_step`)."""
     tile_heads: int = 0
     """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
     tile_bytes: int = 0
@@ -74,7 +77,8 @@ class HostKernel:
 
     @cached_property
     def sub_groups(self) -> int:
-        return -(-math.prod(self.work_group) // self.lanes)
+        """How often the host's function runs for a program."""
+        return 1 if self.in_step else -(-math.prod(self.work_group) // self.lanes)
 
 
 def find_kernel(module: ir.Module, name: str) -> Function:
@@ -94,7 +98,7 @@ def argument_types(kernel: Function) -> tuple[str, ...]:
 
 def translate(
     module: ir.Module, kernel_name: str, target: Target, *, part: Part = Part.WHOLE,
-    sanitizer: Instrumentation | None = None, shuffled: bool = False,
+    sanitizer: Instrumentation | None = None, shuffled: bool = False, in_step: bool = False,
 ) -> HostKernel:
     """The host module of one kernel; `SimulatorTrap` for what the device would do wrongly.
 
@@ -138,6 +142,11 @@ def translate(
     context.slm_offsets, context.slm_bytes = slm_places(module)
     context.barriers = {name for name, f in functions.items()
                         if any(map(is_barrier, f.instructions()))}
+    if in_step:
+        context.shared = shared_values(
+            functions[kernel.name], functions, context.sub_groups, lanes)
+        if context.shared is not None:
+            context.barriers = set()
     for name in sorted(context.barriers - {kernel.name}):
         raise SimulatorTrap(f"function {name} contains a barrier; only kernels may")
     writers = {name: FunctionWriter(context, f) for name, f in functions.items()
@@ -153,7 +162,8 @@ def translate(
                       tuple(sorted(helpers)), lanes, work_group,
                       context.slm_bytes, kernel.name in context.barriers,
                       context.takes_turns, bool(context.takes), left_out is None,
-                      context.locations, sanitizer, tables.head_bytes, tables.nbytes)
+                      context.locations, sanitizer, context.shared is not None, tables.head_bytes,
+                      tables.nbytes)
 
 
 def _for_speed(function: Function) -> Function:

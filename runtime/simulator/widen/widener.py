@@ -7,6 +7,7 @@ what they share: the host function, and turning one form of a value into another
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -74,6 +75,8 @@ class ModuleContext:
     """Atomics before which a program gives its turn to others; see `analysis.waits`."""
     shuffled: bool = False
     """Whether subgroups give their turn to others anywhere."""
+    shared: frozenset[str] | None = None
+    """Where the kernel runs in step, its values that are the same in all subgroups."""
 
     @property
     def takes_turns(self) -> bool:
@@ -92,11 +95,13 @@ class Widener:
 
     def __init__(
         self, context: ModuleContext, function: Function, arrays: Arrays, matrices: Matrices,
-        prepare: Callable[[Widener, str, Value], None],
+        prepare: Callable[[Widener, str, Value], None], sg: Operand = SG,
     ) -> None:
         self.context = context
         self.function = function
         self.lanes = context.lanes
+        self.sg = sg
+        """The number of the subgroup."""
         self.b = ir.Builder(Function("", VOID, [], [ir.Block("%entry")]))
         self.frame: list[Instruction] = []
         """What the entry does before all else: memory in the frame."""
@@ -134,6 +139,12 @@ class Widener:
                 self.definitions[instruction.result] = instruction
             for name in instruction.locals():
                 self.uses.setdefault(name, []).append(instruction)
+
+    def beside(self, number: int) -> Widener:
+        """A widener of another subgroup, which writes the same host function."""
+        made = copy(self)
+        made.sg, made.values, made.steps = constant(I32, number), {}, {}
+        return made
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")

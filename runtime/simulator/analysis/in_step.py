@@ -1,0 +1,84 @@
+"""Which kernels can run in step: up to a barrier one subgroup after another, in one function.
+
+So they need no coroutines, and what is the same in all subgroups is computed once.  All go the same
+way through such a kernel, and nothing shows which of them is first: there are no atomics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from triton_xe.intrinsics import Effect, Family, find, opencl
+from triton_xe.runtime.simulator.analysis.calls import is_barrier
+from triton_xe.runtime.simulator.ir import Function, Instruction
+from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+
+MOST = 5000
+"""Operations on the host's vectors, of all subgroups together; more take LLVM too long."""
+MOST_IN_LOOPS = 24
+"""Vectors that loops hand from pass to pass; more do not fit into registers, pass by pass."""
+_FAMILIES = frozenset({
+    Family.ID, Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.REDUCTION, Family.VOTE,
+    Family.MASKED, Family.BARRIER, Family.FENCE, Family.HINT})
+_OWN_IDS = frozenset({opencl.SUB_GROUP_ID, opencl.LOCAL_ID, opencl.GLOBAL_ID})
+_OPCODES = frozenset({
+    *BINARY, *CASTS, *"""icmp fcmp fneg select freeze phi getelementptr extractelement insertelement
+    shufflevector extractvalue insertvalue br ret load store call unreachable""".split()})
+_MEMORY = (1, 3)
+
+
+def shared_values(
+    function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
+) -> frozenset[str] | None:
+    """Values that are the same in all subgroups, if the kernel is to run in step; else None.
+
+    Without barriers it would gain nothing.
+    """
+    instructions = list(function.instructions())
+    if sub_groups < 2 or not any(map(is_barrier, instructions)):
+        return None
+    if not all(_is_fit(i, functions) for i in instructions):
+        return None
+    own = _own(instructions)
+    conditions = (i.operands[0] for i in instructions if i.opcode == "br" and i.operands)
+    if any(x.local in own for x in conditions):
+        return None
+    written = [i for i in instructions if i.result is None or i.result in own]
+    kept = [i for i in written if i.opcode == "phi"]
+    if (sub_groups * sum(_vectors(i, lanes) for i in written) > MOST
+            or sub_groups * sum(_vectors(i, lanes) for i in kept) > MOST_IN_LOOPS):
+        return None
+    return frozenset(i.result for i in instructions if i.result) - own
+
+
+def _vectors(i: Instruction, lanes: int) -> int:
+    """The host's vectors that the result of an instruction takes."""
+    return 1 if i.result is None else max(1, i.type.size * lanes // 64)
+
+
+def _is_fit(i: Instruction, functions: Mapping[str, Function]) -> bool:
+    if i.opcode not in _OPCODES or i.orderings or "volatile" in i.flags:
+        return False
+    if i.opcode in ("load", "store"):
+        return i.operands[i.opcode == "store"].type.space in _MEMORY
+    if i.opcode != "call":
+        return True
+    known = find(i.callee)
+    return i.callee not in functions and known.known and known.family in _FAMILIES and not (
+        known.effects & Effect.WRITES and known.family is not Family.MASKED)
+
+
+def _own(instructions: list[Instruction]) -> set[str]:
+    """Values that may differ between subgroups: what comes of their numbers."""
+    found: set[str] = set()
+    changed = True
+    while changed:
+        changed = False
+        for i in instructions:
+            if i.result is None or i.result in found:
+                continue
+            if not found.isdisjoint(i.locals()) or (
+                    i.opcode == "call" and find(i.callee) in _OWN_IDS):
+                found.add(i.result)
+                changed = True
+    return found
