@@ -106,8 +106,10 @@ def _tensor_like(value: Any, error: Exception) -> arrays.Array:
     except arrays.ArrayError as error:
         raise _Refused(value, f"cannot be used: {error}") from None
     if found is None:
+        makes_one = hasattr(value, "__array__") or isinstance(value, list)
         raise _Refused(value, (
-            f"is {type(value).__name__}, which kernels do not take; they take tensors, arrays, "
+            f"is {type(value).__name__}, which kernels do not take; they take tensors, arrays"
+            f"{' (numpy.asarray makes one of it)' if makes_one else ''}, "
             "numbers and tuples of these, and anything hashable where the parameter is tl.constexpr"
         ))
     return found

@@ -113,6 +113,8 @@ def _of_buffer(buffer: Any) -> Array:
 def _of_interface(value: Any, interface: Mapping[str, Any]) -> Array:
     """The array that a mapping of numpy's array interface, or one made after it, describes."""
     name = str(getattr(getattr(value, "dtype", None), "name", "") or "")
+    if missing := sorted({"shape", "typestr"} - interface.keys()):
+        raise ArrayError(f"its array interface lacks {' and '.join(missing)}")
     code = str(interface["typestr"])
     size = int(code[2:]) if code[2:].isdigit() else 0
     if name not in _ELEMENTS:

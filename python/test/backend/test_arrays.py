@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,7 +110,10 @@ def test_arrays_inside_of_tuples():
     (np.zeros(4, object), "its elements are"),
     (np.zeros(4, ">f4"), "big-endian"),
     (np.float32(1), r"\.item\(\)"),
-    ([1.0, 2.0], r"argument 'x' is list, .* they take tensors"),
+    ([1.0, 2.0], r"argument 'x' is list, .* they take tensors, arrays \(numpy\.asarray makes"),
+    (SimpleNamespace(__array__=None), r"'x' is SimpleNamespace, .* arrays \(numpy\.asarray makes"),
+    (SimpleNamespace(__cuda_array_interface__={"shape": (4,)}), "array interface lacks typestr"),
+    ({}, "argument 'x' is dict, .* they take tensors, arrays, numbers"),
     (1j, "argument 'x' is complex"),
 ])
 def test_what_is_no_argument(value, why):
