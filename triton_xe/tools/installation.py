@@ -95,7 +95,7 @@ class Step:
             self.call()
         if not self.pip:
             return
-        done = subprocess.run([*installer(), *self.pip], capture_output=True, text=True)
+        done = subprocess.run(installer(*self.pip), capture_output=True, text=True)
         if done.returncode:
             tail = (done.stderr or done.stdout).strip().splitlines()[-3:]
             raise DeviceError(
@@ -252,7 +252,7 @@ def undo_steps(seen: Installation) -> list[Step]:
 def _removal(rival: Package) -> Step:
     if rival.has_record:
         return Step(f"uninstall {rival} (what it shares with stock Triton comes back below)",
-                    ("uninstall", "-y", rival.name) if not _is_uv() else ("uninstall", rival.name))
+                    ("uninstall", rival.name))
     return _folder_removal(rival.folder)
 
 
@@ -285,6 +285,8 @@ def write_stand_in(site: Path, name: str, version: str, *, replaced: bool = True
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "METADATA": _METADATA.format(name=name, version=version),
+        "WHEEL": f"Wheel-Version: 1.0\nGenerator: {OURS}\nRoot-Is-Purelib: true\n"
+                 "Tag: py3-none-any\n",
         "INSTALLER": f"{OURS}\n",
         MARK: json.dumps({"for": f"{name}=={version}", "replaced": replaced}) + "\n",
     }
@@ -295,15 +297,13 @@ def write_stand_in(site: Path, name: str, version: str, *, replaced: bool = True
     return folder
 
 
-def installer() -> tuple[str, ...]:
-    """The command that installs into this interpreter: its pip, else uv."""
-    if not _is_uv():
-        return (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    return (shutil.which("uv") or "uv", "pip", "--python", sys.executable)
-
-
-def _is_uv() -> bool:
-    return importlib.util.find_spec("pip") is None and shutil.which("uv") is not None
+def installer(what: str, *words: str) -> list[str]:
+    """The command that installs into, or uninstalls from, this interpreter: its pip, else uv."""
+    uv = shutil.which("uv")
+    if uv is not None and importlib.util.find_spec("pip") is None:
+        return [uv, "pip", what, "--python", sys.executable, *words]
+    consent = ["-y"] if what == "uninstall" else []
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check", what, *consent, *words]
 
 
 __all__ = [

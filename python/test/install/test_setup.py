@@ -1,6 +1,9 @@
 """`triton-xe setup` next to torch builds that bring another Triton, in each order."""
 
 import re
+import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ from triton_xe.tools import installation
 from triton_xe.tools.cli import command_names, main
 from triton_xe.tools.commands import doctor
 
+UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
 XE, XPU = "triton-xe", "torch==2.13.0+xpu"
 ORDERS = {
     "torch first": [("install", XPU), ("install", XE)],
@@ -88,7 +92,22 @@ def test_a_later_install_of_torch_keeps_the_stand_in(environment):
     environment.pip("install", "--force-reinstall", "--no-deps", XPU)
     environment.pip("install", XPU)
     assert environment.owners() == {"stock"}
-    assert environment.run("pip", "check").returncode == 0
+    environment.pip("check")
+
+
+@pytest.mark.skipif(not UV, reason="pip install uv")
+def test_environments_without_pip_are_changed_by_uv(made, tmp_path):
+    environment = Environment(tmp_path / "environment", made.wheelhouse, UV)
+    environment.pip("install", XPU, XE)
+    done = environment.setup("--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert environment.owners() == {"stock"}
+    assert not (environment.site / "triton/backends/intel").exists()
+    environment.pip("check")
+    environment.pip("install", XPU)
+    assert environment.owners() == {"stock"}
+    assert environment.setup("--undo", "--yes").returncode == 0
+    assert [str(p) for p in seen(environment).rivals] == ["triton-xpu 3.7.2"]
 
 
 def test_another_torch_asks_for_another_stand_in(environment):

@@ -90,19 +90,25 @@ def wheels() -> list[Wheel]:
 
 
 class Environment:
-    """A virtual environment whose pip sees the wheels of one folder only."""
+    """A virtual environment whose pip, or `uv`, sees the wheels of one folder only."""
 
-    def __init__(self, folder: Path, wheelhouse: Path) -> None:
-        venv.create(folder, with_pip=True)
+    def __init__(self, folder: Path, wheelhouse: Path, uv: str = "") -> None:
+        venv.create(folder, with_pip=not uv)
+        self._pip = [uv, "pip"] if uv else [str(folder / "bin" / "python"), "-m", "pip"]
+        self.wheelhouse = wheelhouse
         self.python = str(folder / "bin" / "python")
         self.site = next(folder.glob("lib/python*/site-packages"))
         self._kept = {p.name for p in self.site.iterdir()}
+        (folder / "uv.toml").write_text(f"no-index = true\nfind-links = ['{wheelhouse}']\n")
         ours = folder / "ours"  # the package alone: the metadata beside it is not of this place
         ours.mkdir()
         (ours / "triton_xe").symlink_to(ROOT / "triton_xe")
         self._variables = {
             "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse), "PYTHONPATH": str(ours),
-            "PIP_CONFIG_FILE": "/dev/null", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1",
+            "PIP_CONFIG_FILE": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1",
+            "UV_CONFIG_FILE": str(folder / "uv.toml"), "UV_CACHE_DIR": str(folder / "cache"),
+            "VIRTUAL_ENV": str(folder),
+            "PATH": f"{Path(uv).parent}:/usr/bin:/bin" if uv else "/usr/bin:/bin",
         }
 
     def clear(self) -> None:
@@ -112,16 +118,17 @@ class Environment:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.python, "-m", *words], env=self._variables, capture_output=True, text=True,
-            cwd=self.site, stdin=subprocess.DEVNULL,
+            words, env=self._variables, capture_output=True, text=True, cwd=self.site,
+            stdin=subprocess.DEVNULL,
         )
 
-    def pip(self, *words: str) -> None:
-        done = self.run("pip", "-q", "--disable-pip-version-check", *words)
+    def pip(self, *words: str) -> str:
+        done = self.run(*self._pip, *words)
         assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def setup(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run("triton_xe.tools.cli", "setup", *words)
+        return self.run(self.python, "-m", "triton_xe.tools.cli", "setup", *words)
 
     def owners(self) -> set[str]:
         """Who brought the files of stock Triton that are there; "" for a missing one."""
