@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -250,6 +252,14 @@ def test_what_does_not_build_at_all_is_a_configuration_to_skip(fake: Any) -> Non
     with pytest.raises(OutOfResources):
         device.load(SPIRV, "vector_add", build_flags=LARGE_GRF_FLAG)
     assert len(asked) == 3
+
+
+def test_a_folder_that_does_not_build_says_so_where_triton_is_not_installed() -> None:
+    program = ("import sys; sys.modules['triton'] = None\n"
+               "from triton_xe.errors import DeviceError, too_large\n"
+               "raise too_large(DeviceError('it does not build'), 1, 0, 'registers')")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "triton_xe.errors.DeviceError: it does not build"
 
 
 @pytest.mark.parametrize("code", [OUT_OF_MEMORY, BUILD_FAILURE, 0x70000005, 0x78000009])
