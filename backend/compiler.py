@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -145,7 +146,7 @@ class XeBackend(BaseBackend):
                 ("ttgir", lambda m, metadata: front_passes.make_ttgir(m, options, device)),
             ]
         native: list[tuple[str, Stage]] = [
-            ("zebin", lambda source, metadata: _make_zebin(source, metadata, options))
+            ("zebin", lambda source, metadata: _make_zebin(source, metadata, options, namer))
         ]
         return [
             *front,
@@ -172,6 +173,9 @@ def _native_options(opts: dict[str, Any], target: str) -> dict[str, Any]:
     if devices.selection().kind == "sim":
         return {"generate_native_code": launched == "zebin", "native_identity": "simulated"}
     identity = devices.native_identity(target)
+    if cpp and xe_knobs.record():
+        warnings.warn("launches by C++ that torch generates are not recorded on a GPU; turn "
+                      "cpp_wrapper off, or record on the simulator", RuntimeWarning, stacklevel=2)
     return {"native_identity": identity, "generate_native_code": bool(identity),
             "cpp_wrapper": launched if cpp and identity else "",
             "guards": "kernel"}  # launchers of torch's own test nothing
@@ -253,15 +257,17 @@ def _make_spirv(
     return general_version.with_source(binary, namer.ttgir, options.arch, asked)
 
 
-def _for_simulated(binary: bytes, metadata: Metadata) -> bytes:
-    """The module, with what launchers that see no metadata need to know."""
+def _for_simulated(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
+    """The module, with what launchers that see no metadata, and who records them, need to know."""
     needs = {"scratch": [(metadata[f"{kind}_scratch_size"], metadata[f"{kind}_scratch_align"])
                          for kind in ("global", "profile") if metadata[f"{kind}_scratch_size"]],
-             "sites": metadata["debug_sites"]}
-    return attach(binary, NEEDS, json.dumps(needs) if any(needs.values()) else "")
+             "sites": metadata["debug_sites"], "ttgir": ttgir}
+    return attach(binary, NEEDS, json.dumps(needs))
 
 
-def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
+def _make_zebin(
+    source: Any, metadata: Metadata, options: XeOptions, namer: KernelNamer
+) -> bytes:
     """Native code, and the metadata as launchers of native code read it.
 
     Torch's bind `shared` bytes of local memory, and a null pointer for each scratch that has a size
@@ -273,7 +279,7 @@ def _make_zebin(source: Any, metadata: Metadata, options: XeOptions) -> bytes:
 
     binary: bytes = stage_text(source, "spv", options)
     if options.native_identity == "simulated":
-        return _for_simulated(binary, metadata)
+        return _for_simulated(binary, metadata, namer.ttgir)
     device = devices.native_device(options.arch)
     used, most = metadata["shared"], device.target.max_slm_bytes
     if used > most:

@@ -47,6 +47,9 @@ def source_of(src: Any) -> str:
         function = pending.pop()
         if id(function) in found:
             continue
+        if function.fn is None:  # Inductor drops what it has compiled
+            found[id(function)] = function.src
+            continue
         code = function.fn.__code__
         found[id(function)] = f"# {code.co_filename}:{code.co_firstlineno}\n{function.src}"
         called = (function.fn.__globals__.get(name) for name in code.co_names)

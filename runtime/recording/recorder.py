@@ -18,7 +18,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import metadata as packages
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import numpy as np
 
 from triton_xe import __version__, knobs
 from triton_xe.errors import DeviceError
-from triton_xe.runtime import arrays
+from triton_xe.runtime import arrays, surroundings
 from triton_xe.runtime.device import MemoryBlock as Block
 from triton_xe.runtime.recording import folder as folders
 from triton_xe.runtime.recording import memory
@@ -115,8 +115,22 @@ class Recorder:
         self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
         values: Sequence[Any], tensors: Tensors = ((), ()), **how: Any,
     ) -> None:
-        """Launch a kernel of `loaded`, with `how` as keywords of the device's own launch."""
-        device = loaded.device
+        """Launch a kernel of `loaded`, with `how` as keywords of the device's own launch.
+
+        What a simulated device captures into a graph is recorded again whenever it is replayed.
+        """
+        start = partial(self._launch, loaded, names, grid, values, tensors, how)
+        around = surroundings.wanted() if loaded.device.is_simulated else None
+        if around is None:
+            start()
+        else:
+            around.run(loaded.device, self.kernel, start)
+
+    def _launch(
+        self, loaded: Any, names: Sequence[str], grid: tuple[int, int, int],
+        values: Sequence[Any], tensors: Tensors, given: dict[str, Any],
+    ) -> None:
+        device, how = loaded.device, dict(given)
         taken = None if device.is_dry else self._recorded(loaded, names, grid, values, tensors, how)
         if device.is_simulated:
             how["tensors"] = tensors

@@ -14,10 +14,11 @@ import re
 import sys
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int64, c_uint32, c_void_p
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from triton_xe import knobs
 from triton_xe.errors import UnsupportedError
 from triton_xe.runtime.debug_buffer import DebugBuffer
 from triton_xe.runtime.device import Grid
@@ -93,6 +94,17 @@ class _Kernel:
         self.sites = needs.get("sites", ())
         types = self.loaded.kernel.argument_types
         self.types = types[:len(types) - len(self.scratch) - bool(self.sites)]
+        self.start = partial(self.device.launch, self.loaded.kernel)
+        if knobs.record():
+            self._record(module, types)
+
+    def _record(self, module: bytes, types: tuple[str, ...]) -> None:
+        """Launch by way of what records the kernel, if it is to be."""
+        from triton_xe.runtime.recording.modules import recorder_of
+
+        names, recorder = recorder_of(module, self.name, types)
+        if recorder is not None:
+            self.start = partial(recorder.launch, self.loaded, names)
 
     def launch_addressed(self, grid: Grid, addresses: Any, stream: int) -> None:
         """Launch with the arguments at these addresses."""
@@ -111,7 +123,7 @@ class _Kernel:
         blocks = [self.device.allocate(groups * size, align) for size, align in self.scratch]
         reports = DebugBuffer(self.device, self.name, self.sites) if self.sites else None
         values += [each.pointer for each in (*blocks, *filter(None, (reports,)))]
-        self.device.launch(self.loaded.kernel, grid, values, stream=stream)
+        self.start(grid, values, stream=stream)
         for block in blocks:
             block.free()
         if reports:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from triton_xe import knobs
 from triton_xe.runtime.torch_xpu.library import Library
 
 Pool = tuple[int, int]
@@ -29,16 +28,23 @@ class Launches:
         self.functions = library.functions
         self.graph: Captured | None = None
         self._profiling = ctypes.c_int.in_dll(library.functions, "xe_profiling")
+        self._known = threading.local()
+        """Whether the launch under way is surrounded already: what records it was."""
 
     def wanted(self) -> bool:
-        return self.graph is not None or bool(self._profiling.value)
+        some = self.graph is not None or bool(self._profiling.value)
+        return some and not getattr(self._known, "launch", False)
 
     def run(self, device: Any, name: str, launch: Launch) -> None:
         """Launch, and let the graph and the profiler know."""
         if self.graph is not None:
             self.graph.note(partial(self.run, device, name, launch))
         before, start = device.record_event(), time.time_ns()
-        launch()
+        self._known.launch = True
+        try:
+            launch()
+        finally:
+            self._known.launch = False
         if self._profiling.value:
             lasted = round(device.elapsed_ms(before, device.record_event()) * 1e6)
             self.functions.xe_note_kernel(name.encode(), start, start + lasted, device.index)
@@ -63,9 +69,6 @@ class Captured:
         return int(self.library.functions.xe_graph_size(self.handle))
 
     def replay(self) -> None:
-        if self.launches and knobs.record():
-            warnings.warn("launches that a graph replays are not recorded, only those that it "
-                          "captures", RuntimeWarning, stacklevel=3)
         done = 0
         for operators, launch in self.launches:
             self._replay_operators(done, operators)

@@ -396,3 +396,43 @@ def test_without_the_variable_nothing_is_there() -> None:
             "print([m for m in sys.modules if 'recording' in m])")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@triton.jit
+def accumulated(x, sums, N: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(sums + at, tl.load(sums + at) + tl.load(x + at))
+
+
+def test_each_replay_of_a_graph_is_a_launch(records: Any) -> None:
+    x, sums = filled(64), torch.zeros(64, device="xpu")
+    graph = torch.xpu.XPUGraph()
+    with torch.xpu.graph(graph):
+        accumulated[(2,)](x, sums, 32)
+        sums *= 2
+    before = len(folder.recordings(records.path))
+    graph.replay()
+    sums.zero_()
+    graph.replay()
+    made = records.same()
+    assert [each.number for each in made] == list(range(1, before + 3))
+    assert [each.name for each in made[-1].arguments] == ["x", "sums"]
+    assert torch.equal(sums.cpu(), 2 * x.cpu())
+
+
+def test_a_kernel_that_is_known_by_its_module_alone(records: Any) -> None:
+    from triton_xe.backend.compiler import _for_simulated
+    from triton_xe.runtime.torch_xpu.cpp import _Kernel
+
+    x, sums = filled(64), torch.zeros(64, device="xpu")
+    made = accumulated.warmup(x, sums, 32, grid=(1,))
+    facts = {"global_scratch_size": 0, "profile_scratch_size": 0, "debug_sites": ()}
+    module = _for_simulated(made.asm["spv"], facts, made.asm["ttgir"])
+    _Kernel(module, "accumulated", 0).launch((2, 1, 1), [x.data_ptr(), sums.data_ptr()], 0)
+    (recorded,) = records.same()
+    assert [(each.name, each.triton) for each in recorded.arguments] == [
+        ("x", "*fp32"), ("sums", "*fp32")]
+    assert recorded.changed == (1,)
+    assert torch.equal(sums.cpu(), x.cpu())
+    (path,) = folder.recordings(records.path)
+    assert "tt.func public @accumulated" in (path / "kernel.py").read_text()
