@@ -15,7 +15,7 @@ Two accesses of one dword race when one writes, they share bytes, not both are a
 from __future__ import annotations
 
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, poison, vector
+from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, integers, poison, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer import cells, clocks
@@ -36,6 +36,9 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 from triton_xe.runtime.simulator.sanitizer.sync import forget_releases, releases_before_barrier
 from triton_xe.runtime.simulator.sanitizer.written import surface_part
+
+_PIECE = 16
+"""Dwords of a range that are looked at together."""
 
 
 def _report(w: Checks, code: Code, row: Term, *other: Term) -> Value:
@@ -87,6 +90,8 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
             with w.when(w.call(s.try_lanes(1, size.operand, kind.operand), ctx, sg, site, row, only,
                                    size, kind, every)):
                 w.ret(1)
+        with w.when((size > 8) & ~w.flag(Kind.SCALAR)), w.when(_fine_in_pieces(w)):
+            w.ret(1)
         slm = w.flag(Kind.SLM)
         found = w.variable(row)
         with w.when(row.compare("slt", 0) & ~slm):
@@ -113,6 +118,22 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
             with w.when(result.value & w.flag(Kind.WRITE)):
                 w.call(s.MARK, ctx, block.base, address, size)
     return result.value
+
+
+def _fine_in_pieces(w: Checks) -> Value:
+    """Whether a range of dwords is plainly right, `_PIECE` of them at a time."""
+    address, size, kind = (w[name] for name in ("address", "size", "kind"))
+    known, align = kind.operand.integer_value(), 4 << 8
+    flags = kind & 255 | align if known is None else w.term(known & 255 | align, I64)
+    steps = Value(w, integers(I64, range(0, 4 * _PIECE, 4)))
+    fine = w.variable(((address | size) & 3 == 0) & (address & (kind >> 8) - 1 == 0))
+    checked = s.try_lanes(_PIECE, 4, flags.operand)
+    with w.range(0, w.select(fine.value, (size + 4 * _PIECE - 1) // (4 * _PIECE), 0)) as k:
+        first = k * (4 * _PIECE)
+        with w.when(fine.value):
+            fine.value = w.call(checked, *(w[name] for name in ("ctx", "sg", "site", "row")),
+                                steps + (address + first), 4, flags, steps < size - first)
+    return fine.value
 
 
 def _in_a_block(w: Checks, address: Value, size: Value) -> Value:
@@ -346,8 +367,8 @@ def block(w: Checks, ctx: Value, sg: Value, site: Value, row: Value, base: Value
     place = x.signed(I64) * element, y.signed(I64)
     x0, x1, y0, y1, some = surface_part(w, width, height, place, (row_bytes, rows))
     with w.when(some), w.range(y0, y1) as line:
-        fine = w.call(s.CHECK_ONE, ctx, sg, site, -1, row, base + line * pitch + x0, x1 - x0,
-                      kind, 1)
+        fine = w.call(s.check_one(0, kind.operand), ctx, sg, site, -1, row,
+                      base + line * pitch + x0, x1 - x0, kind, 1)
         result.value &= fine
     return result.value
 

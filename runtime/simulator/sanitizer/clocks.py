@@ -171,13 +171,16 @@ def acquire_read(w: Checks) -> None:
 def published(
     w: Checks, listed: Value, node: Value, reads: Value, writes: Value, waits: Value
 ) -> Value:
-    """What is published at a location after an atomic, which releases `node`, or 0."""
+    """What is published at a location after an atomic, which releases `node`, or 0.
+
+    What has acquired what was there, and so does not wait, knows it.
+    """
     with w.when(reads & waits & (listed != 0)):
         read(w, listed)
     with w.when(node == 0):
         mine = clock_of(w, listed)[Clock.BY] == w.group
         w.ret(w.select(reads | ~writes | mine, listed, 0))
-    with w.when(reads & (listed != 0)):
+    with w.when(reads & waits & (listed != 0)):
         w.ret(w.call(s.JOIN_CLOCKS, w["ctx"], listed, node, w.stamp))
     return node
 

@@ -24,7 +24,6 @@ Body = Callable[..., Value | None]
 _BODIES: dict[Routine, Body] = {
     state.ACQUIRE: acquired.acquire,
     state.BARRIER: checks.barrier,
-    state.CHECK_BLOCK: checks.block,
     state.CLASH: checks.clash,
     state.COLLISION: checks.collision,
     state.FENCE: sync.fence,
@@ -69,6 +68,8 @@ def function(host: HostCpu, name: str, *numbers: int) -> list[Function]:
         return write(state.sync_lanes(*numbers), sync.syncs)
     if name == "one":
         return write(state.check_one(*numbers) if numbers else state.CHECK_ONE, checks.one, numbers)
+    if name == "block":
+        return write(state.check_block(*(numbers[1:] or (_ANY,))), checks.block, numbers)
     if name in _OF_LANES:
         (declare, body), (width, *known) = _OF_LANES[name], numbers
         return write(declare(width, *(known or (_ANY, _ANY))), body, known)
@@ -76,8 +77,9 @@ def function(host: HostCpu, name: str, *numbers: int) -> list[Function]:
 
 
 def write(routine: Routine, body: Body, known: Sequence[int] = ()) -> list[Function]:
-    """The function that does, and returns, what `body` says."""
+    """The function that does, and returns, what `body` says; a size of 0 is not known."""
     w = Checks(routine)
-    w.arguments.update(zip(("size", "kind"), (w.term(k, I64) for k in known), strict=False))
+    w.arguments.update((name, w.term(k, I64)) for name, k in zip(
+        ("size", "kind"), known, strict=False) if k or name == "kind")
     result = body(w, *w.arguments.values())
     return w.finish(result)

@@ -254,8 +254,9 @@ def guarded_surface(
     row_bytes = element * arguments.tile_width * arguments.blocks
     if i.shadow:
         return _surface_in_map(w, arguments, entry, row_bytes)
-    fine = b.invoke(checks.CHECK_BLOCK, *site(i), entry, *arguments.surface, row_bytes,
-                    arguments.tile_height, element, _with_unseen(w, i, kind | 1 << 8))
+    described = _with_unseen(w, i, kind | 1 << 8)
+    fine = b.invoke(checks.check_block(described), *site(i), entry, *arguments.surface, row_bytes,
+                    arguments.tile_height, element, described)
     at = state_word(w, Word.SUBGROUP)
     clean = b.icmp("eq", b.load(I64, ERROR), 0)
     first = b.load(I64, at)

@@ -17,6 +17,7 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
+from triton_xe.runtime.simulator.sanitizer.plan import SAME
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     BEGUN,
@@ -138,19 +139,18 @@ class _Run:
     def store(self, value: Value, base: Value) -> None:
         self.w.store(value, self._at(base, value.type.scalar.size), align=4)
 
-    def begin(self, block: Memory, mine: Value) -> Value:
-        """Have cells for this kind of access; whether there are some of the other kind."""
-        w = self.w
+    def begin(self, block: Memory, mine: Value, count: Value) -> Value:
+        """The same for as many times so many cells, from the first of these on."""
+        w, others = self.w, self.w.variable(0, I8)
         flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
         address = self.first * 4 + (block[Entry.LOW] & -4)
-        first, last = address >> CHUNK_BITS, address + (4 * self.lanes - 1) >> CHUNK_BITS
-        begun = flags[first], flags[last]
-        others = (begun[0] | begun[1]).has(mine ^ BEGUN)
-        wanted = w.select(others, BEGUN, mine)
-        for chunk, has in zip((first, last), begun, strict=True):
-            with w.when(w.unlikely(has & wanted != wanted)):
-                w.call(s.TOUCH, w["ctx"], block.base, chunk, wanted.to(I32))
-        return others
+        chunks = address >> CHUNK_BITS, (address + count * (4 * self.lanes) - 1 >> CHUNK_BITS) + 1
+        with w.range(*chunks) as chunk:
+            others.value |= flags[chunk]
+        wanted = w.select(others.value.has(mine ^ BEGUN), BEGUN, mine)
+        with w.range(*chunks) as chunk, w.when(w.unlikely(flags[chunk] & wanted != wanted)):
+            w.call(s.TOUCH, w["ctx"], block.base, chunk, wanted.to(I32))
+        return others.value.has(mine ^ BEGUN)
 
 
 _Cells = _Scattered | _Run
@@ -172,24 +172,27 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     # whether all lanes take part, each right after the one before
     steps = Value(w, integers(I64, range(lanes))) * size
     run = simple & ((addresses == steps + addresses[0]) & mask).every()
+    mine, others = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), w.variable(1, I1)
+    with w.when(run & ~slm):
+        others.value = _Run(w, index[0]).begin(block, mine, count)
     with w.range(0, w.select(run, count, 0)) as k:
         cells = _Run(w, index[0] + k * lanes)
-        _compare_and_record(w, block, cells, owner | 15, owner, slm, good)
+        _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
     with w.range(0, w.select(good.value & ~run, count, 0)) as k:
         shift = w.select(whole, 0, k * size)
         active = mask & ((inner == shift) | whole)
         scattered = _Scattered(w, index + w.select(whole, k, 0), active)
-        _compare_and_record(w, block, scattered, owner | part << shift, owner, slm, good)
+        with w.when(~slm):
+            others.value = scattered.begin(block, mine)
+        _compare_and_record(w, block, scattered, owner | part << shift, owner, slm, good, others)
 
 
 def _compare_and_record(
-    w: Checks, block: Memory, cells: _Cells, new: Value, owner: Value, slm: Value, good: Variable
+    w: Checks, block: Memory, cells: _Cells, new: Value, owner: Value, slm: Value, good: Variable,
+    others: Variable,
 ) -> None:
     """Cells that nothing has accessed yet need no comparison."""
     writes, none = w.flag(Kind.WRITE), w.term(0, vector(cells.active.type.count, I64))
-    others = w.variable(1, I1)
-    with w.when(~slm):
-        others.value = cells.begin(block, w.select(writes, *BEGUN_OF, I8))
     own_at = w.select(writes, block[Entry.WRITES], block[Entry.READS])
     other_at = w.select(writes, block[Entry.READS], block[Entry.WRITES])
     own, other = cells.load(own_at, I64), w.variable(none)
@@ -211,13 +214,16 @@ def _compare(
 ) -> None:
     writes, idle = w.flag(Kind.WRITE), ~cells.active
     published, (old_write, old_read) = block[Entry.SYNC] != 0, old
-    after_write = _ordered(w, old_write, owner, slm, unfenced_barriers(w, slm))
-    after_read = _ordered(w, old_read, owner, slm, w.term(0, I64))
+    mixed = old_write & WARP.full == WARP.full
+    after_write = _ordered(w, old_write, owner, slm, unfenced_barriers(w, slm), ~mixed)
+    after_write |= _apart(old_write, new, slm) | _changes_nothing(w, old_write, owner, slm)
+    after_read = _ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
+    written_after = after_read | _apart(old_read, new, slm)
     # cells after whose write an atomic still finds what is published there
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
-    plain = (after_write & (after_read | ~writes) & (goes_on | ~published) | idle).every()
+    plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
     with w.when(~plain):
-        _look_closer(w, cells, old, (after_write, after_read), new, goes_on | ~published, good)
+        _look_closer(w, cells, old, (after_write, written_after), new, goes_on | ~published, good)
     filled = _of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
     fresh = slm & ~(filled | idle).every()
     fine = good.value & _first_use(w, cells, new, fresh)
@@ -292,14 +298,27 @@ def _of_subgroup(old: Value, owner: Value) -> Value:
     return (old ^ owner) & -1 << WARP.first == 0
 
 
-def _ordered(w: Checks, old: Value, owner: Value, slm: Value, since: Value) -> Value:
-    """Cells that cannot clash: unused, atomic like the new access, of this subgroup, or before
-    one more barrier."""
+def _ordered(
+    w: Checks, old: Value, owner: Value, slm: Value, since: Value, phased: Value
+) -> Value:
+    """Cells that cannot clash: unused, atomic like the new access, of this subgroup, or, if they
+    are `phased`, before one more barrier."""
     group = _of_group(old, owner)
-    phase = (_age(old, owner) > since) & (old & WARP.full != WARP.full)
+    phase = (_age(old, owner) > since) & phased
     atomic = (old & owner).has(ATOMIC.full) & (group | ~w.flag(Kind.LOCAL))
     free = (old == 0) | _of_subgroup(old, owner) | atomic
     return free | group & phase | ~group & slm
+
+
+def _apart(old: Value, new: Value, slm: Value) -> Value:
+    """Cells of this work-group's accesses of other bytes."""
+    return (old & new & BYTES.full == 0) & (_of_group(old, new) | slm)
+
+
+def _changes_nothing(w: Checks, old: Value, owner: Value, slm: Value) -> Value:
+    """Cells of one subgroup's stores of what this one stores to shared memory, too."""
+    same = slm & w.flag(Kind.WRITE) & (w["row"] == SAME)
+    return _of_group(old, owner) & (old & WARP.full != WARP.full) & same
 
 
 def _age(old: Value, owner: Value) -> Value:

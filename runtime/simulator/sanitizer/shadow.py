@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import mmap
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -48,8 +49,10 @@ SPARE_RECORDS = 1 << 13
 MOST_GROUPS = cells.SEVERAL_GROUPS - 2
 MOST_CLOCKED = 1 << 12
 """Programs of a launch that may have clocks."""
-CLOCKS, CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 16, 1 << 25, 1 << 29
-"""Of clocks of a launch until it is looked which are in use; of all at most."""
+CLOCKS, CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 15, 1 << 24, 1 << 29
+"""Of clocks of a launch until it is first looked which are in use, then of twice as many, and so
+on up to `MOST_LEFT` where most are not; of all at most."""
+MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = threading.Lock()
@@ -60,9 +63,23 @@ _spare: list[NDArray[np.uint8]] = []
 """Shadow memory of earlier launches: fresh pages cost more than the checks."""
 
 
+def _address(memory: NDArray[Scalar]) -> int:
+    """Where it begins; `memory.ctypes` takes ten times as long."""
+    return int(memory.__array_interface__["data"][0])
+
+
 def _aligned(memory: NDArray[Scalar]) -> NDArray[Scalar]:
     """The memory from its first cache line on."""
-    return memory[-int(memory.ctypes.data) % 64 // memory.itemsize :]
+    return memory[-_address(memory) % 64 // memory.itemsize :]
+
+
+def _untouched(count: int) -> NDArray[np.int32]:
+    """That many zeros, in pages that are made when they are used; few of these are."""
+    return np.frombuffer(mmap.mmap(-1, 4 * count), np.int32)
+
+
+_values = np.zeros(MOST_VALUES, np.uint8)
+"""`Word.VALUES` of one launch after another."""
 
 
 def _take(nbytes: int) -> NDArray[np.uint8]:
@@ -139,10 +156,10 @@ class LaunchState:
 
     def _fill_words(self, groups: int, slm_bytes: int) -> None:
         w = self.words
-        w[Word.TABLE] = self.table.ctypes.data
+        w[Word.TABLE] = _address(self.table)
         w[Word.FIRST_SEARCHED] = w[Word.SEARCH_END] = self.count + 1
         w[Word.SCRATCH] = self._array(SCRATCH_BYTES, np.uint8)
-        w[Word.VALUES] = self._array(MOST_VALUES, np.uint8)
+        w[Word.VALUES] = _address(_values)
         w[Word.RELEASED] = self._array(Known.WORDS * (min(groups, MOST_GROUPS) + 2), np.int64)
         w[Word.RELEASABLE] = self._array(Release.WORDS * (self.sub_groups + 1), np.int64)
         w[Word.JOINED] = self._array(Joined.WORDS * JOINED_KEPT, np.int64)
@@ -163,20 +180,20 @@ class LaunchState:
         """Room for what masked loads record, by load, subgroup and `origin_words`."""
         shape = len(self.plan.undefined.origins), self.sub_groups, checks.origin_words(lanes)
         memory = _aligned(np.zeros(math.prod(shape) + 8, np.int64))[: math.prod(shape)]
-        self.words[Word.ORIGINS] = memory.ctypes.data
+        self.words[Word.ORIGINS] = _address(memory)
         return memory.reshape(shape)
 
     def trace(self) -> NDArray[np.int64]:
         """Make room for a trace; returns the records, filled by the launch."""
         records = np.zeros((MOST_RECORDS, RECORD_WORDS), np.int64)
         self._keep.append(records)
-        self.words[Word.TRACE] = records.ctypes.data
+        self.words[Word.TRACE] = _address(records)
         self.words[Word.TRACE_MOST] = MOST_RECORDS
         return records
 
     @property
     def address(self) -> int:
-        return int(self.words.ctypes.data)
+        return _address(self.words)
 
     def _kept(self, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
         """That many zeros, from a cache line on."""
@@ -186,7 +203,7 @@ class LaunchState:
 
     def _array(self, count: int, dtype: type[np.generic]) -> int:
         """The address of that many zeros."""
-        return int(self._kept(count, dtype).ctypes.data)
+        return _address(self._kept(count, dtype))
 
     def _begin_clocks(self, groups: int) -> None:
         """Have clocks, of which all but the one that knows nothing are free."""
@@ -206,7 +223,7 @@ class LaunchState:
         for word, array in ((Word.RELEASED, self._known), (Word.RELEASABLE, self._releases),
                             (Word.CLOCKS_MADE, self._made), (Word.CLOCKS, self._clocks),
                             (Word.CLOCKS_FREE, self._free)):
-            words[word] = array.ctypes.data
+            words[word] = _address(array)
 
     def take_turns(self) -> None:
         """A second program begins while one waits: from now on clocks tell what they know.
@@ -244,17 +261,18 @@ class LaunchState:
 
     def _free_clocks(self) -> None:
         """Find the clocks that nobody has any more; twice as many where most are in use."""
-        used = np.zeros(len(self._free), bool)
+        used = np.zeros(self._count, bool)
         lives = self._known[:, Known.ENDED] == 0
         releases = self._releases[lives][..., [Release.NODE, Release.ACQUIRED]]
         for some in (*self._lists, self._known[lives][:, [Known.CLOCK, Known.READ]],
                      np.maximum(releases, 0)):
             used[some[some != 0]] = True
         self._made[:] = 0
-        if 2 * np.count_nonzero(used) > self._count:
-            self._count = min(2 * self._count, len(used))
-        free = np.flatnonzero(~used[: self._count])[::-1]
-        self._give_clocks(free[free > 0])
+        begun = len(used)
+        if 2 * np.count_nonzero(used) > begun or begun < MOST_LEFT:
+            self._count = min(2 * begun, len(self._free))
+        free = np.flatnonzero(~used[1:])[::-1] + 1
+        self._give_clocks(np.concatenate((np.arange(self._count - 1, begun - 1, -1), free)))
 
     def make_room(self) -> None:
         """Unused clocks, where they run out; else twice as many records, up to a limit."""
@@ -267,7 +285,7 @@ class LaunchState:
             return
         self._records = _records(count)
         self._records[: len(old)] = old
-        self.words[Word.RECORDS] = self._records.ctypes.data
+        self.words[Word.RECORDS] = _address(self._records)
         self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
 
     def _cells(self, nbytes: int, low: int = 0) -> tuple[int, ...]:
@@ -279,11 +297,11 @@ class LaunchState:
         count = -(-(nbytes // 4 + 2 + 2 * spare) // 8) * 8
         releases = 0
         if self.plan.synchronises:
-            self._lists.append(self._kept(count, np.int32))
-            releases = int(self._lists[-1].ctypes.data)
+            self._lists.append(_untouched(count))
+            releases = _address(self._lists[-1])
         memory = _take(24 * count + 64)
         self._borrowed.append(memory)
-        start = int(_aligned(memory).ctypes.data)
+        start = _address(_aligned(memory))
         if not low:
             ctypes.memset(start, 0, 16 * count)
         flags = self._array((nbytes >> CHUNK_BITS) + 8, np.uint8) if low else 0

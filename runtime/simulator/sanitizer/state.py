@@ -354,9 +354,6 @@ _TAIL = {"address": I64, "size": I64, "kind": I64}
 _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
 TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL, same=I1)
-CHECK_BLOCK = routine(
-    "block", I1, **_SITE, row=I64, base=I64, w1=I32, h1=I32, p1=I32, x=I32, y=I32,
-    row_bytes=I64, rows=I64, element=I64, kind=I64)
 FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
 TOUCH = routine("touch", VOID, block=PTR, chunk=I64, wanted=I32)
@@ -396,10 +393,11 @@ NOTE = Routine("xe_san_note", VOID, (("error", I64),))
 
 
 def known(size: Operand | int, kind: Operand | int) -> tuple[int, ...]:
-    """Size and kind, where they are constants that a function may be written for."""
-    both = [x if isinstance(x, int) else x.integer_value() for x in (size, kind)]
-    found = tuple(x for x in both if x is not None)
-    return found if len(found) == 2 and found[0] <= MOST_BYTES else ()
+    """Size, or 0 for any, and kind, where they are constants that a function may be written for."""
+    nbytes, flags = (x if isinstance(x, int) else x.integer_value() for x in (size, kind))
+    if flags is None:
+        return ()
+    return 0 if nbytes is None or nbytes > MOST_BYTES else nbytes, flags
 
 
 def check_one(size: Operand | int, kind: Operand | int) -> Routine:
@@ -408,6 +406,13 @@ def check_one(size: Operand | int, kind: Operand | int) -> Routine:
 
 
 CHECK_ONE = routine("one", I1, **_ACCESS, active=I1)
+
+
+def check_block(kind: Operand | int) -> Routine:
+    """The check of the part of a 2D block that is inside its surface."""
+    return routine(
+        "block", I1, *known(0, kind), **_SITE, row=I64, base=I64, w1=I32, h1=I32, p1=I32, x=I32,
+        y=I32, row_bytes=I64, rows=I64, element=I64, kind=I64)
 
 
 def check_lanes(
