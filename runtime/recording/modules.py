@@ -54,4 +54,4 @@ def _arguments(ttgir: str) -> list[tuple[str, str]]:
     functions = (op for op in read_module(ttgir).body.block.ops if isinstance(op, FuncOp))
     kernel = next(function for function in functions if function.is_kernel)
     return [(each.name_hint or f"arg{k}", word(each.type))
-            for k, each in enumerate(kernel.body.blocks.first.args)]
+            for k, each in enumerate(kernel.body.blocks[0].args)]
