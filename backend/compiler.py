@@ -259,9 +259,12 @@ def _make_spirv(
 
 def _for_simulated(binary: bytes, metadata: Metadata, ttgir: str) -> bytes:
     """The module, with what launchers that see no metadata, and who records them, need to know."""
+    from triton_xe.backend.recording import arguments_of
+
     needs = {"scratch": [(metadata[f"{kind}_scratch_size"], metadata[f"{kind}_scratch_align"])
                          for kind in ("global", "profile") if metadata[f"{kind}_scratch_size"]],
-             "sites": metadata["debug_sites"], "ttgir": ttgir}
+             "sites": metadata["debug_sites"], "ttgir": ttgir,
+             "arguments": arguments_of(ttgir) if ttgir else []}
     return attach(binary, NEEDS, json.dumps(needs))
 
 

@@ -9,6 +9,9 @@ from triton_xe.runtime.recording import recorder
 from triton_xe.runtime.recording.folder import Program
 from triton_xe.spirv import BUILD_FLAGS, attached
 
+_ELEMENTS = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5"}
+"""Triton's words for types where MLIR has others."""
+
 
 def recorder_of(
     src: Any, metadata: Any, arguments: Iterable[str]
@@ -55,3 +58,19 @@ def source_of(src: Any) -> str:
         called = (function.fn.__globals__.get(name) for name in code.co_names)
         pending += [each for each in called if hasattr(each, "src") and hasattr(each, "fn")]
     return "\n\n".join(found.values()) + "\n"
+
+def arguments_of(ttgir: str) -> list[tuple[str, str]]:
+    """Names and Triton's types of the arguments of a kernel."""
+    from triton_xe.dialects.text.reader import read_module
+    from triton_xe.dialects.tt.structure import FuncOp
+    from triton_xe.dialects.tt.types import PointerType
+
+    def word(type_: Any) -> str:
+        pointee = type_.pointee if isinstance(type_, PointerType) else type_
+        star = "*" * isinstance(type_, PointerType)
+        return star + _ELEMENTS.get(str(pointee), str(pointee))
+
+    functions = (op for op in read_module(ttgir).body.block.ops if isinstance(op, FuncOp))
+    kernel = next(function for function in functions if function.is_kernel)
+    return [(each.name_hint or f"arg{k}", word(each.type))
+            for k, each in enumerate(kernel.body.blocks[0].args)]
