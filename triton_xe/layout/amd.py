@@ -5,7 +5,7 @@ Register layouts: AMD's matrix instruction calculator; parameters: `TritonGPUAtt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -141,6 +141,13 @@ _WMMA_SHAPES = {
 }
 
 
+def _warp_bases(warps: Ints) -> dict[str, Sequence[Ints]]:
+    """Bases of tiles that warps take in order, the last dim's first."""
+    rank = len(warps)
+    steps = tiling.identity("warp", warps, range(rank)[::-1]).transpose_outs(dim_names(rank))
+    return {"register": (), "warp": steps.bases["warp"]}
+
+
 @dataclass(frozen=True)
 class AmdWmmaEncoding(DistributedEncoding):
     """The result of a WMMA product.  `cta_layout` maps register (repetitions) and warp to tiles;
@@ -166,10 +173,16 @@ class AmdWmmaEncoding(DistributedEncoding):
 
     @classmethod
     def read(cls, entries: Fields) -> Self:
-        """Without `rank`, the rank is that of the bases, and 2 when there are none."""
-        warps = entries.nested("ctaLayout")
-        bases = {n: warps.bases(n) if warps.has(n) else () for n in ("register", "warp")}
-        warps.finish()
+        """Without `rank`, the rank is that of the bases, and 2 when there are none.
+
+        Older texts say `warpsPerCTA`, warps that follow each other along the last dim first.
+        """
+        if entries.has("warpsPerCTA"):
+            bases = _warp_bases(entries.integers("warpsPerCTA"))
+        else:
+            warps = entries.nested("ctaLayout")
+            bases = {n: warps.bases(n) if warps.has(n) else () for n in ("register", "warp")}
+            warps.finish()
         lengths = {len(basis) for part in bases.values() for basis in part}
         rank = entries.integer("rank", max(lengths, default=2))
         return cls(

@@ -141,6 +141,10 @@ class PaddedSharedEncoding(SharedEncoding):
         """Also reads `order` and `shape`, which stand for the bases of a plain layout."""
         if not entries.paddings:
             fail(entries.column, "'[interval:+padding, ...]'", "'{'")
+        if not entries.has("shape") and not entries.has("offset"):
+            raise LayoutError(
+                f"column {entries.column}: #{cls.mnemonic} says which elements it pads: add order"
+                " and shape, {order = [1, 0], shape = [16, 32]}, which texts of older Tritons lack")
         if entries.has("order"):
             order, shape = entries.integers("order"), entries.integers("shape")
             rank = len(shape)

@@ -138,6 +138,12 @@ def test_padded_shared(pairs, expected):
     assert drawn[: len(expected)] == expected[: len(drawn)]
 
 
+@pytest.mark.parametrize("rest", ["", " {order = [1, 0], CTAsPerCGA = [1, 1]}"])
+def test_padded_shared_of_older_texts_lacks_a_shape(rest):
+    with pytest.raises(LayoutError, match=r"add order and shape, \{order = \[1, 0\], shape ="):
+        parse_encoding(f"#ttg.padded_shared<[2:+1, 4:+2]{rest}>")
+
+
 def test_padded_shared_remaps_rows():
     """Even rows first; and the short form of an identity is the long one."""
     text = (
@@ -297,6 +303,16 @@ def test_wmma(version, transposed, lane):
         for x in range(32):
             warp = y // 16 * 2 + x // 16
             assert rows[y][x] == 32 * warp + lane(y, x)
+
+
+@pytest.mark.parametrize(("warps", "expected"), [
+    ("[2, 2]", ["0101", "2323", "0101", "2323"]), ("[4, 1]", ["0000", "1111", "2222", "3333"])])
+def test_wmma_of_older_texts(warps, expected):
+    encoding = parse_encoding(
+        f"#ttg.amd_wmma<{{version = 2, isTranspose = false, warpsPerCTA = {warps}}}>")
+    rows = rows_of(encoding, (64, 64))
+    drawn = ["".join(str(rows[y][x] // 32) for x in range(0, 64, 16)) for y in range(0, 64, 16)]
+    assert drawn == expected
 
 
 @pytest.mark.parametrize(
