@@ -31,7 +31,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widest,
 )
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat, mapped
+from triton_xe.lowering.emit.tensors.registers import Halves, Registers, Shifted, Splat, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -303,6 +303,11 @@ def lower_float_cast(em: Emitter, op: Operation) -> None:
     source, target = element(op.operands[0].type), element(op.results[0].type)
     rounding = op.rounding_mode if isinstance(op, arith_ext.TruncFOp) else (
         op.rounding if isinstance(op, tt.FpToFpOp) else None)
+    held = em.get(op.operands[0])
+    if isinstance(held, Halves) and is_bf16(source) and scalar_type(target) == FLOAT:
+        em.bind(op.results[0], mapped(
+            em, FLOAT, [held.upper()], lambda a: Term(em, a).bitcast(FLOAT).value))
+        return
     elementwise(em, op, lambda a: convert(em, source, target, a, rounding))
 
 

@@ -3,7 +3,8 @@
 Kernels keep their loads in bounds by `row % M`, and store what they compute with the mask
 `row < M`.  The rows that wrap are then loaded and multiplied for nothing: they may hold anything.
 A walk from the load to the stores proves that for one dimension of a tile, whose positions from an
-end on are followed through operations that keep them apart from the others.
+end on are followed through operations that keep them apart from the others.  Likewise for elements
+that a mask leaves out of a load, and again of all stores.
 """
 
 from __future__ import annotations
@@ -11,15 +12,27 @@ from __future__ import annotations
 from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue, Use
 
+from triton_xe.dialects.arith_ext import SelectOp
 from triton_xe.dialects.tt.memory import AtomicRMWOp, StoreOp
-from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, SplitOp, TransOp
+from triton_xe.dialects.tt.ops import (
+    BitcastOp,
+    ClampFOp,
+    DotOp,
+    FpToFpOp,
+    PreciseDivFOp,
+    PreciseSqrtOp,
+    SplitOp,
+    TransOp,
+)
+from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.surfaces.affine import Affine, Unknown, Wrap, invariant_in, shape_of
 
 MOST_VALUES = 400
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp,
           arith.CeilDivUIOp, arith.FloorDivSIOp)
-_SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp)
+_SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp, ClampFOp, PreciseDivFOp, PreciseSqrtOp,
+                   ExternElementwiseOp)
 _Part = tuple[SSAValue, int]
 """A tensor, and the dimension whose positions from the end on are followed."""
 
@@ -41,6 +54,44 @@ def is_unobserved(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> bool
                 return False
             work += reached
     return True
+
+
+def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
+    """Whether nothing that is stored depends on a tensor's elements where a mask is false."""
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if _shows_only(use, mask):
+                continue
+            if len(seen) > MOST_VALUES or isinstance(op, ConvertLayoutOp) or not _keeps_positions(
+                    op):
+                return False
+            work.append(op.results[0])
+    return True
+
+
+def _shows_only(use: Use, mask: SSAValue) -> bool:
+    """Whether a use takes elements only where a mask is true."""
+    match use.operation:
+        case StoreOp() as store:
+            return use.index == 1 and store.mask is not None and _implies(store.mask, mask)
+        case SelectOp() as select:
+            return use.index == 1 and _implies(select.cond, mask)
+    return False
+
+
+def _implies(condition: SSAValue, mask: SSAValue) -> bool:
+    """Whether a mask is true wherever a condition is."""
+    if condition is mask:
+        return True
+    parts = condition.owner
+    return isinstance(parts, arith.AndIOp) and any(_implies(p, mask) for p in parts.operands)
 
 
 def _reached(use: Use, dim: int, wrap: Wrap, affine: Affine) -> list[_Part] | None:
@@ -99,4 +150,4 @@ def _keeps_positions(op: Operation) -> bool:
     return is_elementwise and len(op.results) == 1 and not op.regions
 
 
-__all__ = ["is_unobserved"]
+__all__ = ["is_hidden", "is_unobserved"]

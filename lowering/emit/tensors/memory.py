@@ -20,6 +20,8 @@ from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import (
+    CHUNK,
+    Halves,
     Registers,
     Shifted,
     Splat,
@@ -45,6 +47,7 @@ from triton_xe.lowering.emit.types import (
 )
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
+from triton_xe.lowering.surfaces.unobserved import is_hidden
 
 WORD_BYTES = 4
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
@@ -201,36 +204,40 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     tested = tests_width(em, width, op.ptr, mask, view)
     pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
+    by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
+    hidden = mask is not None and is_hidden(op.result, mask)
     loaded = []
     for start in range(0, len(view.registers), width):
         passthrough = None if fill is None else fill.slice(em, start, width)
         pointer, kinds = address(start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
-        by_words = kind == HALF or is_bf16(op.result.type)
-        how = _load_words if by_words and width % 2 == 0 and not volatile else load
-        value = how(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, mode)
+        if by_words:
+            kinds = vector_of(I32, width // 2)
+            passthrough = None if passthrough is None else _words(em, passthrough)
+        if hidden:
+            passthrough = _unspecified(em, pointer, kinds) or passthrough
+        value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, mode)
+        if by_words and (tested or kind == HALF):
+            value = em.b.bitcast(value, vector_of(kind, width))
         loaded.append(
             where_kept(em, value, start, size, pointers, conditions) if tested else value)
-    em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
+    if by_words and not tested and kind != HALF:
+        em.bind(op.result, Halves(em, regrouped(em, eager(I32, loaded, width // 2), CHUNK // 2)))
+    else:
+        em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
 
 
-def _load_words(
-    em: Emitter, pointer: ir.Value, kind: ir.VectorType, condition: ir.Value | None,
-    passthrough: ir.Value | None, align: int, mode: AccessMode,
-) -> ir.Value:
-    """Elements of 16 bits, two to a word.
+def _unspecified(em: Emitter, pointer: ir.Value, kind: ir.Type) -> ir.Value | None:
+    """A vector that costs one move; None for other types.
 
-    What fills them is then made by words, and a bf16 becomes a float by one shift or mask.
+    Intel's compiler copies a constant into all registers of a load with a condition, an undefined
+    one too, and also what lives on; so this is a vector that each lane has of its own.
     """
-    count = kind.count // 2
-    words = vector_of(I32, count)
-    fill = None if passthrough is None else _words(em, passthrough)
-    value = load(em, pointer, words, condition, fill, align, mode)
-    if kind.element == HALF:
-        return em.b.bitcast(value, kind)
-    each = [em.b.extract_element(value, I32(i)) for i in range(count)] if count > 1 else [value]
-    parts = [part for word in each for part in (word, em.b.lshr(word, I32(16)))]
-    return em.pack(I16, [em.b.trunc(part, I16) for part in parts])
+    if not isinstance(kind, ir.VectorType) or bits_of(kind.element) < 32:
+        return None
+    low = Term(em, em.address(pointer)).resized(ir.IntType(bits_of(kind.element)))
+    undefined = ir.Constant(kind, ir.Undefined)
+    return em.b.insert_element(undefined, low.bitcast(kind.element).value, I32(0))
 
 
 def _words(em: Emitter, halves: ir.Value) -> ir.Value:

@@ -281,6 +281,8 @@ def _across_warps(
 
 def _slot(em: Emitter, bits: list[int]) -> ir.Value:
     """The warp's number among those along the axis."""
+    if 1 << len(bits) == em.state.num_warps:
+        return em.warp_id()
     total: ir.Value | None = None
     for place, bit in enumerate(bits):
         part = em.b.and_(em.b.lshr(em.warp_id(), I32(bit)), I32(1))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import I32, number, vector_of
+from triton_xe.lowering.emit.types import I16, I32, filled, number, vector_of
 from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
@@ -159,6 +159,34 @@ class Shifted(Registers):
         return Shifted(self._em, self._em.b.add(scalar, self.base), self.offsets)
 
 
+class Halves(Registers):
+    """Registers of 16 bits, two of them in each of `words`, in order."""
+
+    def __init__(self, em: Writer, words: Registers) -> None:
+        super().__init__(2 * words.count, I16, self._cut, 2 * words.width,
+                         needs=lambda i: words.parts(i))
+        self._em, self.words = em, words
+
+    def _cut(self, index: int) -> ir.Value:
+        b, first = self._em.b, index * self.words.width
+        each = [self.words.register(self._em, first + i) for i in range(self.words.width)]
+        parts = [part for word in each for part in (word, b.lshr(word, I32(16)))]
+        return self._em.pack(I16, [b.trunc(part, I16) for part in parts])
+
+    def upper(self) -> Registers:
+        """The registers as the upper halves of words that are zero below."""
+        return Registers(self.count, I32, self._upper, self.width, self.needs)
+
+    def _upper(self, index: int) -> ir.Value:
+        em, words = self._em, self.words.chunk(self._em, index)
+        low = em.b.shl(words, filled(words.type, 16))
+        high = em.b.and_(words, filled(words.type, 0xffff0000))
+        if self.words.width == 1:
+            return em.pack(I32, [low, high])
+        order = [half * self.words.width + i for i in range(self.words.width) for half in (0, 1)]
+        return em.shuffle(low, high, order)
+
+
 def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:
     """Registers whose chunks exist already."""
     held = list(chunks)
@@ -235,9 +263,9 @@ def concatenated(em: Writer, pieces: list[ir.Value]) -> ir.Value:
     return pieces[0]
 
 
-def regrouped(em: Writer, pieces: Registers) -> Registers:
+def regrouped(em: Writer, pieces: Registers, usual: int = CHUNK) -> Registers:
     """The same registers in chunks of the usual width."""
-    width, size = min(pieces.count, CHUNK), pieces.width
+    width, size = min(pieces.count, usual), pieces.width
 
     def make(i: int) -> ir.Value:
         first = i * width // size
@@ -250,4 +278,5 @@ def regrouped(em: Writer, pieces: Registers) -> Registers:
     def needs(i: int) -> list[Part]:
         return pieces.parts_of(range(i * width, (i + 1) * width))
 
-    return pieces if size == width else Registers(pieces.count, pieces.kind, make, needs=needs)
+    return pieces if size == width else Registers(
+        pieces.count, pieces.kind, make, width, needs=needs)
