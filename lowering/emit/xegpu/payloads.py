@@ -31,8 +31,6 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.rewriting import last_of
 from triton_xe.lowering.surfaces.affine import constant_of
 
-PAIR = 2
-"""Plain messages of a loop that IGC 2.40 lets share a payload by itself, mostly for less."""
 COPIED = 8
 """Transposed second factors for which IGC 2.40 copies a payload, without offsets, at less cost."""
 FIRST_CARRIED = 3
@@ -103,7 +101,7 @@ def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> Bloc
         return None
     uses = list(_messages(op.desc))
     shapes = {block_shape(op.desc_type, message) for message, _ in uses}
-    if len(uses) < 2 or len(shapes) > 1 or not all(_in_reach(step) for _, step in uses):
+    if len(shapes) != 1 or not all(_in_reach(step) for _, step in uses):
         return None
     if any(isinstance(m, LoadNdOp | StoreNdOp) and m.valid is not None for m, _ in uses):
         return None
@@ -111,10 +109,9 @@ def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> Bloc
         return None
     shape = shapes.pop()
     if _stays(op):
-        return shape
-    gains = shape.transpose or len(uses) > PAIR
-    if not has_offsets(target):
-        gains = len(uses) <= COPIED and _are_the_transposed_factors([m for m, _ in uses])
+        return shape if len(uses) > 1 else None
+    gains = has_offsets(target) or (
+        1 < len(uses) <= COPIED and _are_the_transposed_factors([m for m, _ in uses]))
     return shape if gains and _moves_in_order(op) else None
 
 
