@@ -11,10 +11,17 @@ from triton_xe.dialects import ttg
 from triton_xe.layout import LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes, through_slm
-from triton_xe.lowering.emit.tensors.registers import Registers, Splat, from_scalars, join, permuted
+from triton_xe.lowering.emit.tensors.registers import (
+    Registers,
+    Splat,
+    concatenated,
+    from_scalars,
+    join,
+    permuted,
+)
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
-from triton_xe.lowering.emit.types import I32, bits_of
+from triton_xe.lowering.emit.types import I32, bits_of, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
@@ -178,7 +185,10 @@ def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
     exchange = Exchange(em, trip.bytes)
     addresses = _Addresses(em, exchange, trip.store, size)
     for group in trip.store.groups:
-        exchange.write_at(addresses.of(group), join(em, source, list(group)), size * len(group))
+        in_words = size == 2 and len(group) % 2 == 0 and _is_run(group)
+        value = source.words(em, group[0], len(group)) if in_words else join(
+            em, source, list(group))
+        exchange.write_at(addresses.of(group), value, size * len(group))
     exchange.meet()
     return ReadAtUse(em, exchange, trip, source.kind)
 
@@ -218,6 +228,10 @@ def _of_turn(
     return found[0]
 
 
+def _is_run(group: tuple[int, ...]) -> bool:
+    return group == tuple(range(group[0], group[0] + len(group)))
+
+
 class ReadAtUse(Registers):
     """Registers that are read from shared local memory when they are first asked for.
 
@@ -238,29 +252,48 @@ class ReadAtUse(Registers):
         self._copies = copies
         self._location = em.b.location
         self._read: dict[int, ir.Value] = {}
+        self._words: dict[tuple[int, ...], ir.Value] = {}
+        self._by_words = element_bytes(kind) == 2 and trip.vector % 2 == 0
         em.open_reads.append(self)
 
     def register(self, em: Writer, index: int) -> ir.Value:
         index = self._copies.get(index, index)
         if index not in self._read:
-            self._read_message(self._message[index])
+            self._split(self._message[index])
         return self._read[index]
+
+    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+        groups = list(dict.fromkeys(
+            self._message.get(r, ()) for r in range(start, start + length)))
+        if not self._by_words or sum(groups, ()) != tuple(range(start, start + length)):
+            return super().words(em, start, length)
+        return concatenated(em, [self._message_read(group) for group in groups])
 
     def finish(self) -> None:
         """Read what has not been read."""
         for group in self._trip.load.groups:
-            if group[0] not in self._read:
-                self._read_message(group)
+            self._message_read(group)
 
-    def _read_message(self, group: tuple[int, ...]) -> None:
+    def _message_read(self, group: tuple[int, ...]) -> ir.Value:
+        """What a message brings; two elements of 16 bits in a word."""
+        if group in self._words:
+            return self._words[group]
         em, vector = self._em, self._trip.vector
         assert em.b.block is self._block, "shared local memory is read in another block"
         size = element_bytes(self.kind)
+        kind, count = (I32, vector // 2) if self._by_words else (self.kind, vector)
         with em.b.from_location(self._location):
             pointer = self._addresses.of(group)
-            value = self._exchange.read_at(pointer, self.kind, vector, size * vector)
+            value = self._exchange.read_at(pointer, kind, count, size * vector)
+        self._words[group] = value
+        return value
+
+    def _split(self, group: tuple[int, ...]) -> None:
+        em, value = self._em, self._message_read(group)
+        if self._by_words:
+            value = em.b.bitcast(value, vector_of(self.kind, len(group)))
         for i, register in enumerate(group):
-            one = value if vector == 1 else em.b.extract_element(value, I32(i))
+            one = value if len(group) == 1 else em.b.extract_element(value, I32(i))
             self._read[register] = one
 
     def _pack(self, index: int) -> ir.Value:

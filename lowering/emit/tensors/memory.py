@@ -217,12 +217,13 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         if hidden:
             passthrough = _unspecified(em, pointer, kinds) or passthrough
         value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, mode)
-        if by_words and (tested or kind == HALF):
+        if by_words and tested:
             value = em.b.bitcast(value, vector_of(kind, width))
         loaded.append(
             where_kept(em, value, start, size, pointers, conditions) if tested else value)
-    if by_words and not tested and kind != HALF:
-        em.bind(op.result, Halves(em, regrouped(em, eager(I32, loaded, width // 2), CHUNK // 2)))
+    if by_words and not tested:
+        pairs = regrouped(em, eager(I32, loaded, width // 2), CHUNK // 2)
+        em.bind(op.result, Halves(em, kind, pairs))
     else:
         em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import I16, I32, filled, number, vector_of
+from triton_xe.lowering.emit.types import I16, I32, bits_of, filled, number, vector_of
 from triton_xe.lowering.emit.writer import Writer
 
 CHUNK = 8
@@ -113,6 +113,11 @@ class Registers:
             return self.chunk(em, start // self.width)
         return join(em, self, list(range(start, start + length)))
 
+    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+        """`length` registers from `start` as 32-bit words, which they fill."""
+        words = vector_of(I32, length * bits_of(self.kind) // 32)
+        return em.b.bitcast(self.slice(em, start, length), words)
+
 
 class Splat(Registers):
     """Registers that all hold one scalar, which every lane shares."""
@@ -160,31 +165,38 @@ class Shifted(Registers):
 
 
 class Halves(Registers):
-    """Registers of 16 bits, two of them in each of `words`, in order."""
+    """Registers of a type of 16 bits, two of them in each register of `pairs`, in order."""
 
-    def __init__(self, em: Writer, words: Registers) -> None:
-        super().__init__(2 * words.count, I16, self._cut, 2 * words.width,
-                         needs=lambda i: words.parts(i))
-        self._em, self.words = em, words
+    def __init__(self, em: Writer, kind: ir.Type, pairs: Registers) -> None:
+        super().__init__(2 * pairs.count, kind, self._cut, 2 * pairs.width,
+                         needs=lambda i: pairs.parts(i))
+        self._em, self.pairs = em, pairs
 
     def _cut(self, index: int) -> ir.Value:
-        b, first = self._em.b, index * self.words.width
-        each = [self.words.register(self._em, first + i) for i in range(self.words.width)]
-        parts = [part for word in each for part in (word, b.lshr(word, I32(16)))]
-        return self._em.pack(I16, [b.trunc(part, I16) for part in parts])
+        em = self._em
+        if self.kind != I16:
+            return em.b.bitcast(self.pairs.chunk(em, index), vector_of(self.kind, self.width))
+        first = index * self.pairs.width
+        each = [self.pairs.register(em, first + i) for i in range(self.pairs.width)]
+        parts = [part for word in each for part in (word, em.b.lshr(word, I32(16)))]
+        return em.pack(I16, [em.b.trunc(part, I16) for part in parts])
+
+    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+        if start % 2 or length % 2:
+            return super().words(em, start, length)
+        return self.pairs.slice(em, start // 2, length // 2)
 
     def upper(self) -> Registers:
         """The registers as the upper halves of words that are zero below."""
         return Registers(self.count, I32, self._upper, self.width, self.needs)
 
     def _upper(self, index: int) -> ir.Value:
-        em, words = self._em, self.words.chunk(self._em, index)
+        em, words, count = self._em, self.pairs.chunk(self._em, index), self.pairs.width
         low = em.b.shl(words, filled(words.type, 16))
         high = em.b.and_(words, filled(words.type, 0xffff0000))
-        if self.words.width == 1:
+        if count == 1:
             return em.pack(I32, [low, high])
-        order = [half * self.words.width + i for i in range(self.words.width) for half in (0, 1)]
-        return em.shuffle(low, high, order)
+        return em.shuffle(low, high, [half * count + i for i in range(count) for half in (0, 1)])
 
 
 def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:

@@ -449,6 +449,8 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
 def _from_registers(
     em: Emitter, source: Registers, start: int, elements: int, parts: int
 ) -> ir.Value:
+    if parts * bits_of(source.kind) == 32 and parts > 1:
+        return source.words(em, start, elements * parts)
     value = source.slice(em, start, elements * parts)
     if parts == 1:
         return value
