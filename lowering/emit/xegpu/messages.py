@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 from llvmlite import ir
@@ -28,6 +29,7 @@ from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
+from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.dot import multiply
@@ -432,24 +434,32 @@ def _joined(em: Emitter, parts: Sequence[ir.Value], bits: int) -> ir.Value:
 @lowers(xe.ToFragmentsOp)
 def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
     source = em.registers(op.tensor)
-    here = used_here(op)
+    here, by_words = used_here(op), not _fills_registers(em, op.parent_op())
     start = 0
     for result in op.fragments:
         kind = result.type
         assert isinstance(kind, VectorType)
         elements, parts = kind.get_shape()
-        made = LazyFragment(em, partial(_from_registers, em, source, start, elements, parts),
-                            source.parts_of(range(start, start + elements * parts)))
+        make = partial(_from_registers, em, source, start, elements, parts, by_words)
+        made = LazyFragment(em, make, source.parts_of(range(start, start + elements * parts)))
         em.bind(result, made if here else FragmentValue(made.value))
         start += elements * parts
     for i in () if op.at_once is None else op.at_once.get_values():
         _ = em.get(op.fragments[i]).value
 
 
+def _fills_registers(em: Emitter, loop: Operation | None) -> bool:
+    """Whether a loop's fragments leave no room: IGC 2.40 then spills more beside whole words."""
+    kinds = [v.type for v in loop.body.block.args] if isinstance(loop, scf.ForOp) else []
+    held = sum(prod(kind.get_shape()) * bits_of(scalar_type(kind.element_type)) // 8
+               for kind in kinds if isinstance(kind, VectorType))
+    return held * em.state.lanes >= MOST_CARRIED * em.target.grf_bytes
+
+
 def _from_registers(
-    em: Emitter, source: Registers, start: int, elements: int, parts: int
+    em: Emitter, source: Registers, start: int, elements: int, parts: int, by_words: bool
 ) -> ir.Value:
-    if parts * bits_of(source.kind) == 32 and parts > 1:
+    if by_words and parts > 1 and parts * bits_of(source.kind) == 32:
         return source.words(em, start, elements * parts)
     value = source.slice(em, start, elements * parts)
     if parts == 1:
