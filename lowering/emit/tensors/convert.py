@@ -12,6 +12,7 @@ from triton_xe.layout import LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes, through_slm
 from triton_xe.lowering.emit.tensors.registers import (
+    Part,
     Registers,
     Splat,
     concatenated,
@@ -263,11 +264,19 @@ class ReadAtUse(Registers):
         return self._read[index]
 
     def words(self, em: Writer, start: int, length: int) -> ir.Value:
-        groups = list(dict.fromkeys(
-            self._message.get(r, ()) for r in range(start, start + length)))
-        if not self._by_words or sum(groups, ()) != tuple(range(start, start + length)):
+        groups = self._whole_messages(start, length)
+        if not groups:
             return super().words(em, start, length)
         return concatenated(em, [self._message_read(group) for group in groups])
+
+    def parts_of_words(self, start: int, length: int) -> list[Part]:
+        return [] if self._whole_messages(start, length) else super().parts_of_words(start, length)
+
+    def _whole_messages(self, start: int, length: int) -> list[tuple[int, ...]]:
+        """The messages that bring these registers, in order and nothing else, by words."""
+        wanted = range(start, start + length)
+        groups = list(dict.fromkeys(self._message.get(r, ()) for r in wanted))
+        return groups if self._by_words and sum(groups, ()) == tuple(wanted) else []
 
     def finish(self) -> None:
         """Read what has not been read."""

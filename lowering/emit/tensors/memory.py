@@ -208,14 +208,14 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     hidden = mask is not None and is_hidden(op.result, mask)
     loaded = []
     for start in range(0, len(view.registers), width):
-        passthrough = None if fill is None else fill.slice(em, start, width)
         pointer, kinds = address(start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
         if by_words:
             kinds = vector_of(I32, width // 2)
-            passthrough = None if passthrough is None else _words(em, passthrough)
-        if hidden:
-            passthrough = _unspecified(em, pointer, kinds) or passthrough
+        passthrough = _unspecified(em, pointer, kinds) if hidden else None
+        if passthrough is None and fill is not None:
+            passthrough = fill.slice(em, start, width)
+            passthrough = _words(em, passthrough) if by_words else passthrough
         value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, mode)
         if by_words and tested:
             value = em.b.bitcast(value, vector_of(kind, width))

@@ -118,6 +118,10 @@ class Registers:
         words = vector_of(I32, length * bits_of(self.kind) // 32)
         return em.b.bitcast(self.slice(em, start, length), words)
 
+    def parts_of_words(self, start: int, length: int) -> list[Part]:
+        """What `words` reads."""
+        return self.parts_of(range(start, start + length))
+
 
 class Splat(Registers):
     """Registers that all hold one scalar, which every lane shares."""
@@ -185,6 +189,11 @@ class Halves(Registers):
         if start % 2 or length % 2:
             return super().words(em, start, length)
         return self.pairs.slice(em, start // 2, length // 2)
+
+    def parts_of_words(self, start: int, length: int) -> list[Part]:
+        if start % 2 or length % 2:
+            return super().parts_of_words(start, length)
+        return self.pairs.parts_of_words(start // 2, length // 2)
 
     def upper(self) -> Registers:
         """The registers as the upper halves of words that are zero below."""

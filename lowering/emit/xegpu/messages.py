@@ -440,10 +440,15 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
         kind = result.type
         assert isinstance(kind, VectorType)
         elements, parts = kind.get_shape()
-        make = partial(_from_registers, em, source, start, elements, parts, by_words)
-        made = LazyFragment(em, make, source.parts_of(range(start, start + elements * parts)))
+        size = elements * parts
+        if by_words and parts > 1 and parts * bits_of(source.kind) == 32:
+            made = LazyFragment(em, partial(source.words, em, start, size),
+                                source.parts_of_words(start, size))
+        else:
+            made = LazyFragment(em, partial(_from_registers, em, source, start, elements, parts),
+                                source.parts_of(range(start, start + size)))
         em.bind(result, made if here else FragmentValue(made.value))
-        start += elements * parts
+        start += size
     for i in () if op.at_once is None else op.at_once.get_values():
         _ = em.get(op.fragments[i]).value
 
@@ -457,10 +462,8 @@ def _fills_registers(em: Emitter, loop: Operation | None) -> bool:
 
 
 def _from_registers(
-    em: Emitter, source: Registers, start: int, elements: int, parts: int, by_words: bool
+    em: Emitter, source: Registers, start: int, elements: int, parts: int
 ) -> ir.Value:
-    if by_words and parts > 1 and parts * bits_of(source.kind) == 32:
-        return source.words(em, start, elements * parts)
     value = source.slice(em, start, elements * parts)
     if parts == 1:
         return value
