@@ -9,12 +9,14 @@ import pytest
 import triton
 import triton.language as tl
 
+from .kinds import DYNAMIC, KINDS, OPTIONS, TUNED, WHOLE, Made, randn
+
 torch = pytest.importorskip("torch")
 nn = torch.nn
 F = torch.nn.functional
-Made = tuple[Callable[..., Any], tuple[Any, ...]]
-CASES: dict[str, Callable[[], Made]] = {}
-FAST = ("pointwise", "reductions", "scatter", "norm_backward", "in_place_views", "user_kernel")
+CASES: dict[str, Callable[[], Made]] = dict(KINDS)
+FAST = ("pointwise", "reductions", "scatter", "norm_backward", "in_place_views", "user_kernel",
+        "promotion", "indexing", "written_slices")
 
 
 def case(make: Callable[[], Made]) -> Callable[[], Made]:
@@ -31,18 +33,15 @@ def moved(value: Any, device: str) -> Any:
 
 def results(function: Callable[..., Any], arguments: tuple[Any, ...], device: str) -> list[Any]:
     """What a function returns, and the gradients of its arguments if they need any."""
-    placed = tuple(moved(value, device) for value in arguments)
-    out = function(*placed)
-    outs = [x for x in torch.utils._pytree.tree_leaves(out) if isinstance(x, torch.Tensor)]
-    needing = [x for x in placed if isinstance(x, torch.Tensor) and x.requires_grad]
+    placed = torch.utils._pytree.tree_map(lambda value: moved(value, device), arguments)
+    outs, given = ([x for x in torch.utils._pytree.tree_leaves(tree) if isinstance(x, torch.Tensor)]
+                   for tree in (function(*placed), placed))
+    needing = [x for x in given if x.requires_grad]
     if needing:
         sum((x.float() * torch.linspace(0.5, 1.5, x.numel(), device=device).view(x.shape)).sum()
             for x in outs if x.requires_grad).backward()
-    return [x.detach().cpu() for x in outs] + [x.grad.cpu() for x in needing]
-
-
-def randn(*shape: int, grad: bool = False, dtype: Any = torch.float32) -> Any:
-    return torch.randn(shape, dtype=dtype).requires_grad_(grad)
+    return [x.detach().cpu() for x in outs] + [
+        x.grad.cpu() for x in needing if x.grad is not None]
 
 
 @case
@@ -301,10 +300,9 @@ def complex_numbers() -> Made:
         torch.randn(5, 4, dtype=torch.complex64),)
 
 
-SLOW_TUNING = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "autotuned_product": SLOW_TUNING,
-    "decomposed_product": SLOW_TUNING | {"triton.num_decompose_k_splits": 2},
+OPTIONS |= {
+    "autotuned_product": TUNED,
+    "decomposed_product": TUNED | {"triton.num_decompose_k_splits": 2},
     "pointwise": {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True},
     "reductions": {"triton.multi_kernel": 0, "split_reductions": True},
     "foreach": {"combo_kernels": True},
@@ -319,9 +317,13 @@ def test_as_on_the_cpu(name: str) -> None:
 
     function, arguments = CASES[name]()
     want = results(function, arguments, "cpu")
-    with config.patch(OPTIONS.get(name, {})):
+    options = {key: value for key, value in OPTIONS.get(name, {}).items()
+               if "peak_memory" not in key or hasattr(config, key)}
+    with config.patch(options), torch._dynamo.config.patch(
+            capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True, allow_rnn=True):
         got = results(torch.compile(
-            function, fullgraph=True, dynamic=name == "dynamic_shapes"), arguments, "xpu")
+            function, fullgraph=name in WHOLE or name not in KINDS, dynamic=name in DYNAMIC),
+            arguments, "xpu")
     assert len(got) == len(want)
     for x, y in zip(got, want, strict=True):
         assert x.dtype == y.dtype
