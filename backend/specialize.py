@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -68,11 +67,11 @@ class _Refused(TypeError):
         self.value = value
 
 
-@dataclass(frozen=True, eq=False)
 class _Reader:
     """Reads arguments as Triton's own function does, and arrays as tensors."""
 
-    native: Callable[..., Any]
+    def __init__(self, native: Callable[..., Any]) -> None:
+        self.native = native
 
     def read(self, backend: Any, value: Any, *how: Any) -> Any:
         """(type, specialization) of an argument; of a tuple, tuples of those."""
