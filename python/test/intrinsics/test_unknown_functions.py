@@ -12,7 +12,8 @@ from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.tile_tables import tile_tables
 from triton_xe.runtime.simulator.ir import Function, Module
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.sanitizer.definedness import Undefined, instrument
+from triton_xe.runtime.simulator.sanitizer.definedness import instrument
+from triton_xe.runtime.simulator.sanitizer.plan import Undefined
 
 G, S = "ptr addrspace(1)", "ptr addrspace(3)"
 NAMES = ["_Z7mysteryi", "llvm.mystery.i32", "llvm.genx.GenISA.mystery.i32", "__spirv_mystery",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from triton_xe.intrinsics import Effect, find
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
@@ -9,6 +12,39 @@ Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
 _ATOMICS = ("atomicrmw", "cmpxchg")
 _MEMORY = ("load", *_ATOMICS)
+_LANE_BY_LANE = frozenset(
+    "add sub mul sdiv udiv srem urem and or xor shl lshr ashr fadd fsub fmul fdiv fneg icmp fcmp "
+    "trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp bitcast freeze".split())
+
+
+class Read(NamedTuple):
+    """The load that a value is made of, and which of its elements; None for all, one by one."""
+
+    load: Instruction
+    element: int | None
+
+
+def read_for(
+    operand: Operand, made_by: Mapping[str, Instruction], loads: frozenset[str],
+    element: int | None = None,
+) -> Read | None:
+    """One of some loads that a value is made of, lane by lane; None where that is not known."""
+    i = made_by.get(operand.local or "")
+    if i is None or i.result in loads:
+        return None if i is None else Read(i, element)
+    sources: tuple[tuple[Operand, int | None], ...] = ()
+    if i.opcode == "extractelement":
+        at = i.operands[1].integer_value()
+        sources = ((i.operands[0], at),) if at is not None else ()
+    elif i.opcode == "insertelement" and element is not None:
+        here = i.operands[2].integer_value() == element
+        sources = ((i.operands[1], None),) if here else ((i.operands[0], element),)
+    elif i.opcode in _LANE_BY_LANE:
+        sources = tuple((o, element) for o in i.operands)
+    elif i.opcode == "select":
+        sources = tuple((o, element) for o in i.operands[1:])
+    found = (read_for(o, made_by, loads, at) for o, at in sources)
+    return next((each for each in found if each is not None), None)
 
 
 def pointer_roots(function: Function) -> dict[str, Roots]:

@@ -19,11 +19,9 @@ ordinary ones; values that no such load reaches have no shadow and cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
 
 from triton_xe.intrinsics import Family, find, genisa, llvm, own
 from triton_xe.runtime.simulator import ir
@@ -35,76 +33,26 @@ from triton_xe.runtime.simulator.analysis.numbers import (
     uniform_values,
 )
 from triton_xe.runtime.simulator.analysis.private_arrays import private_pointers
+from triton_xe.runtime.simulator.analysis.provenance import Read, read_for
 from triton_xe.runtime.simulator.ir import Block, Builder, Function, Instruction, Operand, Type
 from triton_xe.runtime.simulator.ir.values import Value, Values
+from triton_xe.runtime.simulator.sanitizer.plan import (
+    BROKEN,
+    NONE,
+    Origin,
+    Origins,
+    Undefined,
+    Use,
+    Why,
+)
 from triton_xe.spirv import FITS_NODE, INSIDE_NODE, PROMISE_NODE, RANGE_NODE
 
 ORIGIN, USE, BLOCK, DPAS, SLM = (
     row.name for row in (own.SHADOW_ORIGIN, own.SHADOW_USE, own.SHADOW_BLOCK, own.SHADOW_DPAS,
                          own.SHADOW_SLM))
 _LOAD, _STORE = genisa.PREDICATED_LOAD, genisa.PREDICATED_STORE
-Origins = frozenset[int]
-NONE: Origins = frozenset()
 _FROM_MEMORY = (Family.BLOCK_2D, Family.PAYLOAD, Family.ATOMIC)
 _OR = ir.constant(ir.I8, genisa.WAVE_OPERATIONS.index("or"))
-
-
-class Why(Enum):
-    """Why a result is undefined: the kind of finding, and words about the instruction."""
-
-    MASKED = "undefined", "is masked off and has no `other`"
-    UNWRITTEN = "unwritten", "reads what was never written"
-    DIVISION = "arithmetic", "divides an integer by 0"
-    PROMISE = "promise", (
-        "relies on what the kernel says (tl.max_contiguous and its kin), which does not hold")
-    SHIFT = "arithmetic", "shifts by the number of bits, or more"
-    GATHER = "out-of-bounds", "takes an element (tl.gather) whose index is out of range"
-    CAST = "arithmetic", "makes an integer of a number that is out of its range"
-    NAN = "not-finite", "makes a NaN of infinities"
-    PART = "wrong-type", "reads the upper part of a wider integer"
-
-    @property
-    def is_load(self) -> bool:
-        return self in (Why.MASKED, Why.UNWRITTEN, Why.PART)
-
-
-class Origin(NamedTuple):
-    """An instruction whose result can be undefined."""
-
-    line: int
-    why: Why
-    entry: int
-    """The kernel argument that a load reads, or -1."""
-    debug: int | None
-    """Where its source location is in the metadata of the module."""
-
-
-class Use(NamedTuple):
-    """What a check is about: words for the use, where its value may come from, and the kernel
-    argument that it accesses, or -1."""
-
-    what: str
-    origins: Origins
-    entry: int = -1
-
-    @property
-    def kind(self) -> str:
-        """The kind of finding that it is by itself."""
-        return "promise" if self.what == _BROKEN else "arithmetic"
-
-
-@dataclass
-class Undefined:
-    """What the reports of one kernel's undefined values need."""
-
-    suspects: frozenset[int] = frozenset()
-    """Arguments whose blocks hold bytes that nothing has written."""
-    integers: dict[int, int] = field(default_factory=dict)
-    """The bytes of an element of the arguments that are tensors of integers."""
-    finite: bool = False
-    """Whether a NaN counts that no operand was."""
-    origins: list[Origin] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
 
 
 def shadow_type(t: Type) -> Type:
@@ -145,15 +93,24 @@ class _Shadows(Values):
         self.slm: Origins = NONE
         self.numbers: dict[int, int] = {}
         self.has_tags = False
+        self.reads: dict[int, Read] = {}
+        """What operations that may go wrong are made of, by number."""
         self.structs: dict[str, Instruction] = {}
         """Calls that return several values."""
 
     def run(self) -> Function:
+        self.made_by = {i.result: i for i in self.function.instructions() if i.result}
+        self.loads = frozenset(name for name, i in self.made_by.items()
+                               if loads_global(i) and by_lanes(i))
         for i in self.function.instructions():
             why = self.begins(i)
             if why is not None:
-                self.numbers[id(i)] = len(self.plan.origins)
-                entry = self.entry(i.operands[0]) if why.is_load else -1
+                number = self.numbers[id(i)] = len(self.plan.origins)
+                read = None if why.is_load else self._read_for(i.operands[why is Why.DIVISION])
+                if read is not None:
+                    self.reads[number] = read
+                load = i if why.is_load else None if read is None else read.load
+                entry = -1 if load is None else self.entry(load.operands[0])
                 self.plan.origins.append(Origin(i.line, why, entry, i.debug))
             elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
                 self.structs[i.result] = i
@@ -162,6 +119,9 @@ class _Shadows(Values):
             changed = any([self._spread(i) for i in self.function.instructions()])
         self.has_tags = any(map(self._exchanges, self.function.instructions()))
         return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
+
+    def _read_for(self, operand: Operand) -> Read | None:
+        return read_for(operand, self.made_by, self.loads)
 
     def _exchanges(self, i: Instruction) -> bool:
         """Whether it takes the exclusive or of values that one masked load may leave undefined."""
@@ -314,11 +274,26 @@ class _Shadows(Values):
             return _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
         t = shadow_type(i.type)
         bad = self._goes_wrong(i, self.plan.origins[number].why)
-        self._note(ORIGIN, [ir.constant(ir.I64, 1), (~self.lane(bad)).operand], number)
+        self._note(ORIGIN, [self._place(number, bad), (~self.lane(bad)).operand], number)
         found = bad.signed(t.scalar)
         if not self._of(*i.operands):
             return found
         return found | _RULES.get(i.opcode, _Shadows._any_operand)(self, i)
+
+    def _place(self, number: int, bad: Value) -> Operand:
+        """The address of what an operation that goes wrong is made of; 1 where it is not known, or
+        was not read."""
+        read = self.reads.get(number)
+        if read is None:
+            return ir.constant(ir.I64, 1)
+        if read.element is None and bad.type.lanes == read.load.type.lanes:
+            at = self._first(bad, read.load)
+        else:
+            at = self.of(read.load.operands[0])
+            at = at.integer() if at.type.kind == "ptr" else at
+            at = at + (read.element or 0) * read.load.type.scalar.size
+        masked = find(read.load.callee) is _LOAD
+        return (self.select(self.of(read.load.operands[2]), at, 1) if masked else at).operand
 
     def _goes_wrong(self, i: Instruction, why: Why) -> Value:
         """Per element, whether an operation has no defined result."""
@@ -583,8 +558,11 @@ class _Shadows(Values):
         if self.is_checked(i):
             assumed = _is_assumption(i)
             bad = ~self.of(o[0]) if assumed else self.of(o[1]) == 0
-            self._note(USE, [bad.operand, ir.TRUE], len(self.plan.uses))
-            self.plan.uses.append(Use(_BROKEN if assumed else "an integer is divided by 0", NONE))
+            read = self._read_for(o[0 if assumed else 1])
+            at = [] if read is None else [read.load.operands[0]]
+            self._note(USE, [bad.operand, ir.TRUE, *at], len(self.plan.uses))
+            self.plan.uses.append(Use(BROKEN if assumed else "an integer is divided by 0", NONE,
+                                      -1 if read is None else self.entry(at[0])))
         elif i.opcode in ("br", "switch") and o:
             self._use("a branch on", o[0])
         elif i.opcode in ("load", "store"):
@@ -668,8 +646,6 @@ _CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why
                RANGE_NODE: Why.CAST}
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
-
-_BROKEN = "what the kernel says (tl.assume, tl.multiple_of) does not hold"
 
 
 def _is_assumption(i: Instruction) -> bool:

@@ -4,15 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
 from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, pointer_roots
 from triton_xe.runtime.simulator.ir import Function, Operand
-from triton_xe.runtime.simulator.sanitizer.definedness import Undefined
 from triton_xe.runtime.simulator.trace.tracing import Site
 
 SEARCHED, SAME = -1, -2
 """In place of the row of a block: where it is looked up; and of shared memory, by a store of what
 is there already: warps that hold copies of a value may all write it."""
+
+
+Origins = frozenset[int]
+NONE: Origins = frozenset()
+BROKEN = "what the kernel says (tl.assume, tl.multiple_of) does not hold"
+
+
+class Why(Enum):
+    """Why a result is undefined: the kind of finding, and words about the instruction."""
+
+    MASKED = "undefined", "is masked off and has no `other`"
+    UNWRITTEN = "unwritten", "reads what was never written"
+    DIVISION = "arithmetic", "divides an integer by 0"
+    PROMISE = "promise", (
+        "relies on what the kernel says (tl.max_contiguous and its kin), which does not hold")
+    SHIFT = "arithmetic", "shifts by the number of bits, or more"
+    GATHER = "out-of-bounds", "takes an element (tl.gather) whose index is out of range"
+    CAST = "arithmetic", "makes an integer of a number that is out of its range"
+    NAN = "not-finite", "makes a NaN of infinities"
+    PART = "wrong-type", "reads the upper part of a wider integer"
+
+    @property
+    def is_load(self) -> bool:
+        return self in (Why.MASKED, Why.UNWRITTEN, Why.PART)
+
+
+class Origin(NamedTuple):
+    """An instruction whose result can be undefined."""
+
+    line: int
+    why: Why
+    entry: int
+    """The kernel argument that a load reads, or that was read for an operation; or -1."""
+    debug: int | None
+    """Where its source location is in the metadata of the module."""
+
+
+class Use(NamedTuple):
+    """What a check is about: words for the use, where its value may come from, and the kernel
+    argument that it accesses, or -1."""
+
+    what: str
+    origins: Origins
+    entry: int = -1
+
+    @property
+    def kind(self) -> str:
+        """The kind of finding that it is by itself."""
+        return "promise" if self.what == BROKEN else "arithmetic"
+
+
+@dataclass
+class Undefined:
+    """What the reports of one kernel's undefined values need."""
+
+    suspects: frozenset[int] = frozenset()
+    """Arguments whose blocks hold bytes that nothing has written."""
+    integers: dict[int, int] = field(default_factory=dict)
+    """The bytes of an element of the arguments that are tensors of integers."""
+    finite: bool = False
+    """Whether a NaN counts that no operand was."""
+    origins: list[Origin] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
 
 
 @dataclass

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from triton_xe.errors import SimulatorTrap
 from triton_xe.runtime.simulator.run.blocks import Block
 from triton_xe.runtime.simulator.sanitizer import cells
-from triton_xe.runtime.simulator.sanitizer.definedness import Origin, Why
 from triton_xe.runtime.simulator.sanitizer.findings import Finding
+from triton_xe.runtime.simulator.sanitizer.plan import Origin, Why
 from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
 from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Fault, Kind, Word
 
@@ -159,13 +159,18 @@ class _Report:
         """What was done with an undefined value, and why it is."""
         use, self.nbytes = self.state.plan.undefined.uses[self.fault.other], 0
         if not use.origins:
-            self.argument = None
-            return use.what
+            self.argument = use.entry if use.entry >= 0 else None
+            return use.what if self.argument is None else (
+                f"{use.what}, of what was read at address {self.address:#x}")
         origin, found = self._origin()
         location = self.locations.get(origin.line, f"line {origin.line}")
         subject = "load" if origin.why.is_load else "operation"
         what = f"{use.what} a value that is undefined here: the {subject} at {location}"
         if not origin.why.is_load:
+            if found is not None and found > 1 and origin.entry >= 0:
+                self.address, self.argument = found, origin.entry
+                return (f"{what} {origin.why.value[1]}, made of what was read at address "
+                        f"{found:#x}")
             self.argument = use.entry if use.entry >= 0 else None
             return f"{what} {origin.why.value[1]}"
         self.address, self.argument = found or 0, None

@@ -77,7 +77,7 @@ def test_division(dtype: torch.dtype) -> None:
     divide[(1,)](x, whole(2, dtype=dtype), out, N, BLOCK=64)
     divide[(1,)](x, whole(2, N, 0, dtype), out, N, BLOCK=64)
     found(lambda: divide[(1,)](x, whole(2, 7, 0, dtype), out, N, BLOCK=64),
-          "divides an integer by 0", "(7,)")
+          "divides an integer by 0", "(7,)", "y")
 
 
 def test_division_by_a_scalar() -> None:
@@ -93,7 +93,7 @@ def test_shift(dtype: torch.dtype, amount: int, left: bool) -> None:
     x, out = whole(9, dtype=dtype), whole(0, dtype=dtype)
     shift[(1,)](x, whole(3, N + 1, amount, dtype), out, N, left, BLOCK=64)
     found(lambda: shift[(1,)](x, whole(3, 9, amount, dtype), out, N, left, BLOCK=64),
-          "shifts by the number of bits, or more", "(9,)")
+          "shifts by the number of bits, or more", "(9,)", "y")
 
 
 @pytest.mark.parametrize(("dtype", "inside", "outside"), [
@@ -109,7 +109,8 @@ def test_cast(dtype: torch.dtype, inside: float, outside: float) -> None:
     out = whole(0, dtype=dtype)
     cast[(1,)](numbers(3, inside), out, N, BLOCK=64)
     cast[(1,)](numbers(N, outside), out, N, BLOCK=64)
-    found(lambda: cast[(1,)](numbers(3, outside), out, N, BLOCK=64), "out of its range", "(3,)")
+    found(lambda: cast[(1,)](numbers(3, outside), out, N, BLOCK=64),
+          "out of its range", "(3,)", "x")
 
 
 def test_nan_of_a_row_that_is_all_masked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +119,24 @@ def test_nan_of_a_row_that_is_all_masked(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("TRITON_XE_SANITIZE", "finite")
     softmax[(1,)](x, out, 10, 3, BLOCK=64)  # the row that is all masked is not stored
     found(lambda: softmax[(1,)](x, out, 10, 2, BLOCK=64), "makes a NaN of infinities", "(2, 0)")
+
+
+@triton.jit
+def sizes(counts, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.assume(tl.load(counts + tl.program_id(0)) > 0)
+    tl.store(out + i, 8 // tl.load(counts + i, i < 3, other=0))
+
+
+def test_what_was_read_is_named_and_what_was_masked_off_is_not() -> None:
+    out = whole(0)
+    found_in = []
+    for at in (2, 9):  # the fourth of them is masked off
+        counts = whole(4, at, 0)
+        with pytest.raises(SimulatorTrap) as caught:
+            sizes[(3,)](counts, out, BLOCK=64)
+        found_in.append(str(caught.value))
+    assert "argument 'counts'" in found_in[0]
+    assert "element (2,)" in found_in[0]
+    assert "argument 'out'" in found_in[1]
+    assert "element (3,)" in found_in[1]

@@ -129,7 +129,7 @@ def test_division_by_zero_where_it_is_masked_off_is_none(bug: bool) -> None:
     y = torch.full((100,), 3, dtype=I32)
     y[66] -= 3 * bug
     x, out = (torch.ones(100, dtype=I32, device="xpu") for _ in range(2))
-    expect(bug, lambda: remainders[(2,)](x, device(y), out, 100, 64), "divides", "'out'", "(66,)")
+    expect(bug, lambda: remainders[(2,)](x, device(y), out, 100, 64), "divides", "'y'", "(66,)")
 
 
 @triton.jit
