@@ -66,7 +66,7 @@ class Versions:
                         f"does not hold that {failing}; compile it with guards='kernel'"
                     )
                 if knobs.debug():
-                    print(f"triton-xe: {self.name}: a launch needs {_name(is_short)}, as it does "
+                    print(f"triton-xe: {self.name}: a launch needs {name_of(failing)}, as it does "
                           f"not hold that {failing}", file=sys.stderr)
                 self.loaded[is_short] = self.load(failing)
             return self.loaded[is_short]
@@ -76,8 +76,9 @@ class Versions:
             kernel.close()
 
 
-def _name(is_short: bool) -> str:
-    return "the version for short rows" if is_short else "the general version"
+def name_of(failing: str) -> str:
+    """The version for launches that fail a condition."""
+    return "the version for short rows" if failing == SHORT_ROWS else "the general version"
 
 
 def versions_of(

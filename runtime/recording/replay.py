@@ -20,6 +20,7 @@ from triton_xe.runtime.recording.folder import Argument, Finding, Recording, Vie
 from triton_xe.runtime.recording.memory import Bytes, Placed
 from triton_xe.runtime.recording.recorder import REPORTS
 from triton_xe.runtime.spirv_reader import EntryPoint
+from triton_xe.runtime.versions import name_of
 
 Memory = dict[int, Bytes]
 """The contents of blocks, by number."""
@@ -239,7 +240,7 @@ class Replay:
 def _version(failing: str) -> str:
     if not failing:
         return "the version that was compiled for it"
-    return f"the general version, as it does not hold that {failing}"
+    return f"{name_of(failing)}, as it does not hold that {failing}"
 
 
 def describe(recording: Recording) -> str:
