@@ -20,6 +20,8 @@ from triton_xe.errors import DeviceError
 MAGIC = 0x07230203
 HEADER_WORDS = 5
 MARK = "triton-xe "
+HALVES = "xe.half."
+"""Begins the names of functions whose body in SPIR-V is vISA, of the same meaning."""
 LLVM_IR = "llvm-ir"
 CONDITIONS = "launch-conditions"
 """What launches must satisfy (`triton_xe.conditions`); a module without them takes any."""

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     VectorType,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
@@ -22,6 +22,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.fusion import MARK
 from triton_xe.lowering.emit.integer_range import integer_range
+from triton_xe.lowering.emit.maths import halves
 from triton_xe.lowering.emit.maths.conversions import (
     constant,
     convert,
@@ -308,7 +309,8 @@ def lower_float_cast(em: Emitter, op: Operation) -> None:
         em.bind(op.results[0], mapped(
             em, FLOAT, [held.upper()], lambda a: Term(em, a).bitcast(FLOAT).value))
         return
-    elementwise(em, op, lambda a: convert(em, source, target, a, rounding))
+    pairs = halves.in_pairs(op.results[0].type)
+    elementwise(em, op, lambda a: convert(em, source, target, a, rounding, pairs=pairs))
 
 
 MAGIC = 0x6400
@@ -330,17 +332,26 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
     def write(a: ir.Value) -> ir.Value:
         if is_small:
             return _small_half(Term(em, a), low).value
+        made = _of_bytes(em, a, target, signed) if scalar_type(target) == HALF else None
+        if made is not None:
+            return made.value
         kind = shaped(a.type, through)
         if is_bit(a):
             one = filled(kind, -1.0 if signed else 1.0)
-            made = em.b.select(a, one, filled(kind, 0.0))
+            wide = em.b.select(a, one, filled(kind, 0.0))
         else:
-            made = Term(em, a).to_float(through, signed=signed).value
+            wide = Term(em, a).to_float(through, signed=signed).value
         if scalar_type(target) == HALF:
-            return em.b.fptrunc(made, shaped(a.type, HALF))
-        return narrowed(em, target, made)
+            return em.b.fptrunc(wide, shaped(a.type, HALF))
+        return narrowed(em, target, wide)
 
     elementwise(em, op, write)
+
+
+def _of_bytes(em: Emitter, value: ir.Value, target: Attribute, signed: bool) -> Term | None:
+    return halves.from_bytes(
+        "s8" if signed else "u8", Term(em, value),
+        lambda x: x.to_float(FLOAT, signed=signed).resized(HALF), pairs=halves.in_pairs(target))
 
 
 def _small_half(x: Term, low: int) -> Term:

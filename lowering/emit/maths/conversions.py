@@ -74,8 +74,13 @@ def in_float(em: Writer, kind: Any, write: Callable[..., ir.Value]) -> Callable[
     return lambda *args: narrowed(em, kind, write(*(widened(em, kind, a) for a in args)))
 
 
-def convert(em: Writer, source: Any, target: Any, value: ir.Value, rounding: Any) -> ir.Value:
-    """A value of one float type in another one, rounded once: to even, or toward zero (`rtz`)."""
+def convert(
+    em: Writer, source: Any, target: Any, value: ir.Value, rounding: Any, *, pairs: bool = False
+) -> ir.Value:
+    """A value of one float type in another one, rounded once: to even, or toward zero (`rtz`).
+
+    With `pairs` neighbours share a dword where they are used (`halves`).
+    """
     if source == target:
         return value
     mode = getattr(rounding, "data", rounding)
@@ -84,16 +89,17 @@ def convert(em: Writer, source: Any, target: Any, value: ir.Value, rounding: Any
             f"rounding {mode} of {source} to {target}: Xe kernels round to nearest even or toward "
             "zero; use fp_downcast_rounding='rtne' or 'rtz'"
         )
-    return _converted(source, target, Term(em, value), mode in ("rtz", "toward_zero")).value
+    toward_zero = mode in ("rtz", "toward_zero")
+    return _converted(source, target, Term(em, value), toward_zero, pairs).value
 
 
-def _converted(source: Any, target: Any, x: Term, toward_zero: bool) -> Term:
+def _converted(source: Any, target: Any, x: Term, toward_zero: bool, pairs: bool) -> Term:
     if is_fp8(target):
         name = element(target).name
         return fp8.from_float(name, floats.as_float(_widened(source, x)), toward_zero)
     into = scalar_type(target)
     if is_fp8(source):
-        half = fp8.to_half(element(source).name, x)
+        half = fp8.to_half(element(source).name, x, pairs=pairs and into == HALF)
         if is_bf16(target):
             return floats.exact_bf16(half.resized(FLOAT))
         return half if into == HALF else half.resized(FLOAT).resized(into)

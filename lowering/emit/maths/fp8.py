@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 
 from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.emit.maths import halves
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.types import HALF, I8, I16, I32
 
@@ -72,8 +73,15 @@ def format_of(name: str) -> Format:
     return found
 
 
-def to_half(name: str, x: Term) -> Term:
-    """An 8-bit float as fp16, exactly: moved into place, and scaled by the biases' difference."""
+def to_half(name: str, x: Term, *, pairs: bool = False) -> Term:
+    """An 8-bit float as fp16, exactly; `pairs` where neighbours share a dword."""
+    format_of(name)
+    made = halves.from_bytes(name, x, lambda y: _to_half(name, y), pairs=pairs)
+    return _to_half(name, x) if made is None else made
+
+
+def _to_half(name: str, x: Term) -> Term:
+    """Moved into place, and scaled by the biases' difference."""
     kind = format_of(name)
     if kind.mantissa == 2:
         return (x.resized(I16) << 8).bitcast(HALF)

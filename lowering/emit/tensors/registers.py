@@ -254,7 +254,8 @@ def join(em: Writer, source: Registers, registers: list[int]) -> ir.Value:
     if len(homes) == 2 and width > 1:
         first, second = (source.chunk(em, h) for h in homes)
         mask = [r % width + (width if r // width == homes[1] else 0) for r in registers]
-        return em.shuffle(first, second, mask)
+        return concatenated(em, [first, second]) if mask == list(range(2 * width)) else (
+            em.shuffle(first, second, mask))
     return em.pack(source.kind, [source.register(em, r) for r in registers])
 
 
@@ -271,7 +272,13 @@ def mapped(
 
 
 def concatenated(em: Writer, pieces: list[ir.Value]) -> ir.Value:
-    """Equal vectors, or scalars, one after the other."""
+    """Equal vectors, or scalars, one after the other; before they are cast to what they are."""
+    if len(pieces) > 1 and all(isinstance(p, ir.CastInstr) and p.opname == "bitcast" and isinstance(
+            p.operands[0].type, ir.VectorType) for p in pieces):
+        held = [p.operands[0] for p in pieces]
+        if len({str(h.type) for h in held}) == 1:
+            kind, count = pieces[0].type.element, pieces[0].type.count * len(pieces)
+            return em.b.bitcast(concatenated(em, held), vector_of(kind, count))
     while len(pieces) > 1:
         if isinstance(pieces[0].type, ir.VectorType) and len(pieces) % 2 == 0:
             count = pieces[0].type.count

@@ -89,7 +89,9 @@ def fragment_value(em: Emitter, flat: ir.Value, kind: Attribute) -> FragmentValu
     if parts == 1:
         return FragmentValue(flat)
     unit = ir.IntType(parts * bits_of(scalar_type(kind.element_type)))
-    return FragmentValue(em.b.bitcast(flat, vector_of(unit, elements)))
+    into = vector_of(unit, elements)
+    made_of = flat.operands[0] if getattr(flat, "opname", "") == "bitcast" else flat
+    return FragmentValue(made_of if made_of.type == into else em.b.bitcast(flat, into))
 
 
 def fragment_constant(em: Emitter, kind: Any, value: Any) -> FragmentValue:

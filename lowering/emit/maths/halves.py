@@ -1,0 +1,146 @@
+"""Bytes as fp16, two to a lane and instruction.
+
+A vector of 16-bit elements lies in whole registers of the hardware, where one instruction works on
+the elements of two lanes' worth; Intel's compiler writes one for each element.  What is made here
+is a function of the module: its body in LLVM IR says what it computes, and is what runs on the
+simulator; `triton_xe.lowering.spirv.halves_visa` gives it the same in vISA for the hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects.builtin import TensorType, VectorType
+
+from triton_xe.dialects.layouts import encoding_of
+from triton_xe.layout import DotOperandEncoding
+from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.tensors.registers import concatenated
+from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, scalar_of, shaped, vector_of
+from triton_xe.lowering.emit.writer import Writer
+from triton_xe.spirv import HALVES
+
+AT_ONCE = 16
+"""Bytes that a function is given, eight of which it converts: inline assembly takes vectors of 128
+bits in LLVM's SPIR-V target."""
+
+
+def in_pairs(kind: Any) -> bool:
+    """Whether neighbouring elements share a dword where values of a type are used."""
+    if isinstance(kind, VectorType):
+        return kind.get_num_dims() > 1 and kind.get_shape()[-1] == 2
+    held = encoding_of(kind) if isinstance(kind, TensorType) else None
+    return isinstance(held, DotOperandEncoding) and held.op_idx == 1
+
+
+def from_bytes(
+    name: str, x: Term, plain: Callable[[Term], Term], *, pairs: bool
+) -> Term | None:
+    """`plain(x)`, fp16 of bytes, by the functions of a name; None where they do not serve.
+
+    `pairs` as `in_pairs` says.
+    """
+    em, device = x.em, x.em.state.target
+    if not device.grf_bytes == 4 * device.subgroup_size == 64:
+        return None
+    places = _places(em, x.value)
+    if not places:
+        return None
+    made = concatenated(em, [_called(em, name, plain, *place, pairs) for place in places])
+    return x.made(em.b.bitcast(made, shaped(x.value.type, HALF)) if pairs else made)
+
+
+def _places(em: Writer, value: ir.Value) -> list[tuple[ir.Value, int]]:
+    """(sixteen bytes, first of the eight) for each eight elements of a vector of bytes."""
+    kind = value.type
+    if kind == vector_of(I8, AT_ONCE):
+        return [(value, 0), (value, 8)]
+    if kind != vector_of(I8, 8):
+        return []
+    if isinstance(value, ir.ShuffleVector):
+        whole, first = value.operands[0], _slice(value)
+        return [(whole, first)] if whole.type == vector_of(I8, AT_ONCE) and first in (0, 8) else []
+    found = _in_memory(value)
+    if found is None or found[1] % 8:
+        return []
+    start = found[1] - found[1] % AT_ONCE
+    whole = _read(em, found[0], start, vector_of(I8, AT_ONCE))
+    return [] if whole is None else [(whole, found[1] - start)]
+
+
+def _slice(value: ir.ShuffleVector) -> int | None:
+    """The first of consecutive elements that a shuffle picks."""
+    picked = [one.constant for one in value.operands[2].constant]
+    return picked[0] if picked == list(range(picked[0], picked[0] + len(picked))) else None
+
+
+def _in_memory(value: ir.Value) -> tuple[ir.AllocaInstr, int] | None:
+    """The private memory that a value is read from, and the byte there."""
+    if not isinstance(value, ir.LoadInstr):
+        return None
+    pointer, first = value.operands[0], 0
+    if isinstance(pointer, ir.GEPInstr) and pointer.source_etype == I8:
+        pointer, index = pointer.operands
+        first = index.constant if isinstance(index, ir.Constant) else -1
+    return (pointer, first) if isinstance(pointer, ir.AllocaInstr) and first >= 0 else None
+
+
+def _read(em: Writer, memory: ir.AllocaInstr, start: int, kind: ir.VectorType) -> ir.Value | None:
+    """Sixteen bytes of private memory, read once; None where it ends before."""
+    held = memory.allocated_type
+    if 8 * (start + AT_ONCE) > bits_of(scalar_of(held)) * getattr(held, "count", 1):
+        return None
+
+    def load() -> ir.Value:
+        at = em.b.gep(memory, [I32(start)], source_etype=I8) if start else memory
+        whole = em.b.load(at, typ=kind)
+        whole.align = AT_ONCE
+        return whole
+
+    made: ir.Value = em.remember(("sixteen", memory, start, str(kind)), load)
+    return made
+
+
+def _dwords(em: Writer, whole: ir.Value) -> ir.Value | None:
+    """Sixteen bytes as the four dwords that they are a part of; None where they are not."""
+    value, start = whole, 0
+    while isinstance(value, ir.CastInstr | ir.ShuffleVector):
+        if isinstance(value, ir.ShuffleVector):
+            first = _slice(value)
+            if first is None:
+                return None
+            start += first * bits_of(scalar_of(value.type)) // 8
+        elif value.opname != "bitcast":
+            return None
+        value = value.operands[0]
+    if scalar_of(value.type) != I32 or start % AT_ONCE:
+        return None
+    if value.type == vector_of(I32, 4):
+        return value
+    found = _in_memory(value)
+    return None if found is None else _read(em, found[0], found[1] + start, vector_of(I32, 4))
+
+
+def _called(
+    em: Writer, name: str, plain: Callable[[Term], Term], whole: ir.Value, first: int, pairs: bool
+) -> ir.Value:
+    result = vector_of(I32, 4) if pairs else vector_of(HALF, 8)
+    dwords = _dwords(em, whole) if pairs else None
+    form = "rows" if not pairs else "pairs" if dwords is None else "dwords"
+    whole = whole if dwords is None else dwords
+    symbol = f"{HALVES}{name}.{form}.{first}"
+    function = em.state.llvm.globals.get(symbol)
+    if function is None:
+        function = ir.Function(em.state.llvm, ir.FunctionType(result, [whole.type]), symbol)
+        function.linkage, function.calling_convention = "internal", "spir_func"
+        function.attributes.add("alwaysinline")
+        inner = Writer(em.state, function.append_basic_block("entry"))
+        given = function.args[0]
+        if dwords is not None:
+            given = inner.b.bitcast(given, vector_of(I8, AT_ONCE))
+        eight = inner.shuffle(given, given, list(range(first, first + 8)))
+        made = plain(Term(inner, eight)).value
+        inner.b.ret(inner.b.bitcast(made, result) if pairs else made)
+    return em.b.call(function, [whole])

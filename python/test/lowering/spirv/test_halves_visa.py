@@ -1,0 +1,86 @@
+"""The vISA of functions that turn bytes into fp16, executed on all bytes; and where it is used."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_xe.lowering.emit.maths.fp8 import FORMATS
+from triton_xe.lowering.spirv.halves_visa import body_of, with_visa
+
+TYPES = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8, "UB": np.uint8}
+SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16}
+DECLARED = re.compile(r"\.decl (\w) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$(\d),0>)?")
+LINE = re.compile(r"([\w.]+) \(M1_NM, (\d+)\) (.*)")
+OPERAND = re.compile(r"(\w)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+):(\w+)")
+LANES, REGISTER = 16, 64
+
+
+def run(body: str, given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, Any]:
+    """The four registers of the result, as bytes."""
+    memory = {"0": np.zeros(4 * REGISTER, np.uint8), "1": given, "T": np.zeros(256, np.uint8)}
+    views = {name: memory[alias or name].view(TYPES[kind])
+             for name, kind, _, alias in DECLARED.findall(body)}
+    for opcode, width, rest in LINE.findall(body):
+        n = int(width)
+        into, *sources = [_operand(views, n, found) for found in OPERAND.findall(rest)]
+        values = [np.asarray(s) for s in sources]
+        if opcode == "bfn.x78":
+            made = (values[0] & values[1]) ^ values[2]
+        else:
+            wide = [v if v.dtype == np.float16 else v.astype(np.int32) for v in values]
+            made = {"add": np.add, "mul": np.multiply, "shl": np.left_shift}[opcode](*wide)
+        into[...] = made.astype(into.dtype)
+    return memory["0"]
+
+
+def _operand(views: dict[str, Any], n: int, found: tuple[str, ...]) -> Any:
+    name, row, column, region, number, suffix = found
+    if number:
+        bits = np.array([int(number, 16)], np.uint16)
+        return bits.view(SUFFIXES[suffix])[0]
+    view = views[name]
+    stride = int(region.split(";")[0])
+    first = int(row) * REGISTER // view.itemsize + int(column)
+    return view[first : first + (n - 1) * stride + 1 : stride]
+
+
+def expected(name: str, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if name in ("s8", "u8"):
+        return given.view(np.int8 if name == "s8" else np.uint8).astype(np.float16)
+    kind = FORMATS[name]
+    return np.array([kind.value(int(b)) for b in given], np.float16)
+
+
+@pytest.mark.parametrize("name", ["s8", "u8", "f8E5M2", "f8E4M3FN"])
+@pytest.mark.parametrize("form", ["rows", "pairs", "dwords"])
+def test_all_bytes(name: str, form: str) -> None:
+    given = np.arange(256, dtype=np.uint8)
+    lanes = np.arange(LANES)
+    halves = []
+    for first in (0, 8):
+        image = run(body_of(name, form, first), given).view(np.float16)
+        for element in range(8):
+            row, k = divmod(element, 2)
+            at = 32 * row + (LANES * k + lanes if form == "rows" else 2 * lanes + k)
+            halves.append(image[at])
+    sources = [4 * LANES * (e // 4) + 4 * lanes + e % 4 if form == "dwords" else LANES * e + lanes
+               for e in range(16)]
+    want = expected(name, given)[np.concatenate(sources)]
+    got = np.concatenate(halves)
+    assert np.array_equal(got, want, equal_nan=True)
+    assert np.array_equal(np.signbit(got) | np.isnan(got), np.signbit(want) | np.isnan(want))
+
+
+def test_other_functions_stay() -> None:
+    text = 'define i32 @"f"(i32 %x) {\nentry:\n  ret i32 %x\n}\n'
+    assert with_visa(text) == text
+    mine = ('define internal spir_func <4 x i32> @"xe.half.s8.pairs.0"(<16 x i8> %".1") '
+            "alwaysinline\n{\nentry:\n  ret <4 x i32> zeroinitializer\n}\n")
+    made = with_visa(mine + text)
+    assert made.endswith(text)
+    assert 'call <4 x i32> asm "{' in made
+    assert '"=rw,rw"(<16 x i8> %".1")' in made
