@@ -356,7 +356,7 @@ def _of_bytes(em: Emitter, value: ir.Value, target: Attribute, signed: bool) -> 
 
 def _small_half(x: Term, low: int) -> Term:
     """An integer of [low, low + 1024), all of which fp16 holds: 1024 + x - low, less 1024 - low."""
-    return ((x - low) | MAGIC).resized(I16).bitcast(HALF) - (1024.0 - low)
+    return (x + (MAGIC - low)).resized(I16).bitcast(HALF) - (1024.0 - low)
 
 
 @lowers(arith_ext.FPToSIOp, arith_ext.FPToUIOp)

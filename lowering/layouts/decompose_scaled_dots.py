@@ -51,7 +51,11 @@ from triton_xe.layout import (
     SliceEncoding,
 )
 from triton_xe.layout.encodings import DistributedEncoding
-from triton_xe.lowering.layouts.rematerialize import converted, layout_of
+from triton_xe.lowering.layouts.rematerialize import (
+    before_conversions,
+    converted,
+    layout_of,
+)
 from triton_xe.lowering.rewriting import all_of, functions
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -87,9 +91,9 @@ class _Decomposition:
         parent = encoding_of(op.c.type)
         assert isinstance(parent, DistributedEncoding)
         for index, (value, scale) in enumerate(((op.a, op.a_scale), (op.b, op.b_scale))):
-            wide = self._widened(value, index)
+            wide = self._widened(before_conversions(value), index)
             if scale is not None:
-                wide = self._scaled(wide, scale, index)
+                wide = self._scaled(wide, before_conversions(scale), index)
             encoding = layout_attr(DotOperandEncoding(index, parent, 0))
             operands.append(converted(wide, encoding, self.at))
         dot = DotOp.create(

@@ -1,8 +1,8 @@
 """vISA for the functions that turn bytes into fp16 (`triton_xe.lowering.emit.maths.halves`).
 
 Elements lie one behind the other, 16 lanes each; a register of 64 bytes has 32 halves, those of two
-elements: `rows` keeps them like that, in `pairs` they share a dword, and of `dwords` each has four
-bytes of its lane.  `$0` is the result, `$1` the bytes.
+elements: in `rows` they lie so too, in `pairs` they share a dword.  The bytes come as `bytes`, one
+element behind the other, or as the four `dwords`, or two `words`, of a lane.
 
 | from | first | then |
 |---|---|---|
@@ -10,9 +10,11 @@ bytes of its lane.  `$0` is the result, `$1` the bytes.
 | u8 | integer 0x6400 + x | less 1024 |
 | f8E5M2 | moved by 8 bits | |
 | f8E4M3FN | moved by 7 bits, the sign in bits 15 and 14 | (see below) times 256 |
+| e2m1 | moved to the upper 4 bits | back by 3 with copies of the sign, then one, times 2^14 |
 
-Bit 14 belongs to fp16's exponent and must be 0, but 1 for NaN, the largest size.  The next greater
-integer has the sign there, but the opposite after NaN; xor with it leaves what is wanted.
+Bit 14 of f8E4M3FN belongs to fp16's exponent and must be 0, but 1 for NaN, the largest size.  The
+next greater integer has the sign there, but the opposite after NaN; xor with it leaves what is
+wanted.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from triton_xe.spirv import HALVES
 _DECLARED = """.decl W v_type=G type=W num_elts=128 alias=<$0,0>
 .decl U v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl H v_type=G type=HF num_elts=128 alias=<$0,0>
-.decl B v_type=G type=B num_elts=256 alias=<$1,0>
-.decl Z v_type=G type=UB num_elts=256 alias=<$1,0>
 .decl T v_type=G type=UW num_elts=128 align=GRF
+"""
+_GIVEN = """.decl B{i} v_type=G type=B num_elts={size} alias=<${n},0>
+.decl Z{i} v_type=G type=UB num_elts={size} alias=<${n},0>
 """
 
 
@@ -52,8 +55,16 @@ _CONVERSIONS = {
         "bfn.x78 (M1_NM, 32) U({r},0)<1> 0x4000:uw T({r},0)<1;1,0> U({r},0)<1;1,0>",
         "mul (M1_NM, 32) H({r},0)<1> H({r},0)<1;1,0> 0x5c00:hf")),
 }
+_NIBBLE = ("asr (M1_NM, 32) W({r},0)<1> W({r},0)<1;1,0> 0x3:w",
+           "and (M1_NM, 32) U({r},0)<1> U({r},0)<1;1,0> 0x8e00:uw",
+           "mul (M1_NM, 32) H({r},0)<1> H({r},0)<1;1,0> 0x7400:hf")
+_CONVERSIONS |= {
+    "e2m1_low": _Conversion("shl", "W", "B", "0xc:w", _NIBBLE),
+    "e2m1_high": _Conversion("shl", "W", "B", "0x8:w", _NIBBLE),
+}
 _DEFINED = re.compile(
-    rf'^(define [^@]*@"{re.escape(HALVES)}(\w+)\.(\w+)\.(\d+)"\(([^%]*)(%[^)]*)\)[^{{]*)\{{.*?^\}}',
+    rf'^(define [^@]*@"{re.escape(HALVES)}(\w+)\.(\w+)_of_(\w+)\.(\d+)"'
+    r'\(([^)]*)\)[^{]*)\{.*?^\}',
     re.MULTILINE | re.DOTALL)
 
 
@@ -63,33 +74,39 @@ def with_visa(text: str) -> str:
 
 
 def _defined(found: re.Match[str]) -> str:
-    head, name, form, first, argument, value = found.groups()
+    head, name, form, source, first, given = found.groups()
     result = re.search(r"<\d+ x \w+>", head)
     assert result is not None
-    body = body_of(name, form, int(first)).replace("\n", "\\0A")
-    return (f'{head}{{\n  %r = call {result[0]} asm "{{\\0A{body}}}", "=rw,rw"({argument}{value})\n'
+    body = body_of(name, form, source, int(first)).replace("\n", "\\0A")
+    constraints = ",".join(["=rw", *["rw"] * (given.count(",") + 1)])
+    return (f'{head}{{\n  %r = call {result[0]} asm "{{\\0A{body}}}", "{constraints}"({given})\n'
             f"  ret {result[0]} %r\n}}")
 
 
-def body_of(name: str, form: str, first: int) -> str:
+def body_of(name: str, form: str, source: str, first: int) -> str:
     """The vISA of a function, of eight elements from `first`."""
-    how, lines = _CONVERSIONS[name], []
+    how = _CONVERSIONS[name]
+    lines = [_DECLARED.rstrip()]
+    lines += [_GIVEN.format(i=n, n=n + 1, size=64 if source == "words" else 256).rstrip()
+              for n in range(2 if source == "words" else 1)]
     for r in range(4):
-        for lanes, into, place in _reads(form, r, first + 2 * r):
+        for lanes, into, place in _reads(form, source, r, first + 2 * r):
             lines.append(f"{how.first} (M1_NM, {lanes}) {how.into}{into} {how.source}{place} "
                          f"{how.constant}")
         lines += [line.format(r=r) for line in how.then]
-    return _DECLARED + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _reads(form: str, r: int, element: int) -> list[tuple[int, str, str]]:
+def _reads(form: str, source: str, r: int, element: int) -> list[tuple[int, str, str]]:
     """(lanes, where to, where from) of the bytes for register r, those of two elements."""
-    if form == "rows":
-        return [(32, f"({r},0)<1>", f"({element // 4},{16 * (element % 4)})<1;1,0>")]
-    return [(16, f"({r},{k})<2>", _place(form, element + k)) for k in range(2)]
+    if (form, source) == ("rows", "bytes"):
+        return [(32, f"({r},0)<1>", _place(source, element))]
+    into = ["({r},0)<2>", "({r},1)<2>"] if form == "pairs" else ["({r},0)<1>", "({r},16)<1>"]
+    return [(16, place.format(r=r), _place(source, element + k)) for k, place in enumerate(into)]
 
 
-def _place(form: str, element: int) -> str:
-    if form == "dwords":
-        return f"({element // 4},{element % 4})<4;1,0>"
-    return f"({element // 4},{16 * (element % 4)})<1;1,0>"
+def _place(source: str, element: int) -> str:
+    word, byte = divmod(element, 4)
+    if source == "bytes":
+        return f"0({word},{16 * byte})<1;1,0>"
+    return f"0({word},{byte})<4;1,0>" if source == "dwords" else f"{word}(0,{byte})<4;1,0>"

@@ -12,7 +12,10 @@ _SIZE_OF_DOUBLE = (1 << 63) - 1
 
 
 def from_bf16(x: Term) -> Term:
-    """bf16 to float: the upper half of its bits."""
+    """bf16 to float: the upper half of its bits; the float itself if it was made of one exactly."""
+    cut = x.value.operands[0] if getattr(x.value, "opname", "") == "trunc" else None
+    if cut is not None and getattr(cut, "opname", "") == "lshr" and "exact" in cut.flags:
+        return x.made(cut.operands[0]).bitcast(FLOAT)
     return (x.resized(I32) << 16).bitcast(FLOAT)
 
 
@@ -26,7 +29,8 @@ def to_bf16(x: Term) -> Term:
 
 def exact_bf16(x: Term) -> Term:
     """A float that bf16 holds exactly, as bf16."""
-    return (x.bits >> 16).resized(I16)
+    bits = x.bits
+    return x.made(x.em.b.lshr(bits.value, bits.of(16).value, flags=("exact",))).resized(I16)
 
 
 def to_bf16_in_software(x: Term) -> Term:

@@ -10,13 +10,16 @@ mantissa of the wider type, moved and biased.
 
 from __future__ import annotations
 
+from llvmlite import ir
+
 from triton_xe.dialects.ttg import Fp4ToFpOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths import floats, halves
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.tensors.registers import mapped
 from triton_xe.lowering.emit.tensors.shape import in_place, picked
-from triton_xe.lowering.emit.types import HALF, I16, is_bf16, scalar_type
+from triton_xe.lowering.emit.types import FLOAT, HALF, I16, scalar_type
 
 _WIDER = {True: (6, 126 << 7, 0x3F00), False: (9, 14 << 10, 0x3800)}
 """For bf16 and f16: how far the bits move, what is added to them, and 0.5."""
@@ -34,13 +37,23 @@ def lower_fp4_to_fp(em: Emitter, op: Fp4ToFpOp) -> None:
     odd = any(c[axis] & 1 for c in (*new.lanes, *new.warps))
     if odd or not in_place(old, new, halved):
         raise UnsupportedError("ttg.fp4_to_fp between layouts that differ in lanes or warps")
-    kind, into_bf16 = scalar_type(op.result.type), is_bf16(op.result.type)
-    sides = [
-        mapped(em, kind, [source], lambda v, s=shift: _number(Term(em, v), s, into_bf16).value)
-        for shift in (0, 4)
-    ]
+    kind = scalar_type(op.result.type)
+    through = HALF if halves.suits(em.target) else kind
+    sides = [mapped(em, through, [source], lambda v, s=shift: _side(Term(em, v), s, through).value)
+             for shift in (0, 4)]
     picks = [(sides[c[axis] & 1], old.index[halved(c)]) for c in new.registers]
-    em.bind(op.result, picked(em, kind, picks))
+    made = picked(em, through, picks)
+    if through != kind:
+        made = mapped(em, kind, [made], lambda v: floats.exact_bf16(
+            Term(em, v).resized(FLOAT)).value)
+    em.bind(op.result, made)
+
+
+def _side(x: Term, shift: int, kind: ir.Type) -> Term:
+    """The 4-bit floats that begin at bit `shift` of bytes, by functions for fp16 if they serve."""
+    name = "e2m1_high" if shift else "e2m1_low"
+    half = halves.from_bytes(name, x, lambda y: _number(y, shift, into_bf16=False), pairs=False)
+    return _number(x, shift, into_bf16=kind != HALF) if half is None else half
 
 
 def _number(x: Term, shift: int, into_bf16: bool) -> Term:

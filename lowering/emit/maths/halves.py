@@ -15,6 +15,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType, VectorType
 
 from triton_xe.dialects.layouts import encoding_of
+from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import concatenated
@@ -35,6 +36,11 @@ def in_pairs(kind: Any) -> bool:
     return isinstance(held, DotOperandEncoding) and held.op_idx == 1
 
 
+def suits(device: Target) -> bool:
+    """Whether the functions serve a device: 16 lanes, and registers of 64 bytes."""
+    return device.grf_bytes == 4 * device.subgroup_size == 64
+
+
 def from_bytes(
     name: str, x: Term, plain: Callable[[Term], Term], *, pairs: bool
 ) -> Term | None:
@@ -42,10 +48,8 @@ def from_bytes(
 
     `pairs` as `in_pairs` says.
     """
-    em, device = x.em, x.em.state.target
-    if not device.grf_bytes == 4 * device.subgroup_size == 64:
-        return None
-    places = _places(em, x.value)
+    em = x.em
+    places = _places(em, x.value) if suits(em.state.target) else []
     if not places:
         return None
     made = concatenated(em, [_called(em, name, plain, *place, pairs) for place in places])
@@ -63,7 +67,9 @@ def _places(em: Writer, value: ir.Value) -> list[tuple[ir.Value, int]]:
         whole, first = value.operands[0], _slice(value)
         return [(whole, first)] if whole.type == vector_of(I8, AT_ONCE) and first in (0, 8) else []
     found = _in_memory(value)
-    if found is None or found[1] % 8:
+    if found is None:
+        return [(value, 0)] if isinstance(value, ir.LoadInstr) else []
+    if found[1] % 8:
         return []
     start = found[1] - found[1] % AT_ONCE
     whole = _read(em, found[0], start, vector_of(I8, AT_ONCE))
@@ -127,20 +133,29 @@ def _called(
     em: Writer, name: str, plain: Callable[[Term], Term], whole: ir.Value, first: int, pairs: bool
 ) -> ir.Value:
     result = vector_of(I32, 4) if pairs else vector_of(HALF, 8)
-    dwords = _dwords(em, whole) if pairs else None
-    form = "rows" if not pairs else "pairs" if dwords is None else "dwords"
-    whole = whole if dwords is None else dwords
-    symbol = f"{HALVES}{name}.{form}.{first}"
+    source, arguments = _arguments(em, whole, pairs)
+    symbol = f"{HALVES}{name}.{'pairs' if pairs else 'rows'}_of_{source}.{first}"
     function = em.state.llvm.globals.get(symbol)
     if function is None:
-        function = ir.Function(em.state.llvm, ir.FunctionType(result, [whole.type]), symbol)
+        types = [a.type for a in arguments]
+        function = ir.Function(em.state.llvm, ir.FunctionType(result, types), symbol)
         function.linkage, function.calling_convention = "internal", "spir_func"
         function.attributes.add("alwaysinline")
         inner = Writer(em.state, function.append_basic_block("entry"))
-        given = function.args[0]
-        if dwords is not None:
-            given = inner.b.bitcast(given, vector_of(I8, AT_ONCE))
-        eight = inner.shuffle(given, given, list(range(first, first + 8)))
+        given = function.args[0] if len(types) == 1 else inner.pack(I32, function.args)
+        if source != "bytes":
+            given = inner.b.bitcast(given, whole.type)
+        eight = given if given.type.count == 8 else inner.shuffle(
+            given, given, list(range(first, first + 8)))
         made = plain(Term(inner, eight)).value
         inner.b.ret(inner.b.bitcast(made, result) if pairs else made)
-    return em.b.call(function, [whole])
+    return em.b.call(function, arguments)
+
+
+def _arguments(em: Writer, whole: ir.Value, pairs: bool) -> tuple[str, list[ir.Value]]:
+    """What the bytes are given as: bytes one behind the other, four dwords, or two."""
+    if whole.type.count == 8:
+        words = em.b.bitcast(whole, vector_of(I32, 2))
+        return "words", [em.b.extract_element(words, I32(i)) for i in range(2)]
+    dwords = _dwords(em, whole) if pairs else None
+    return ("bytes", [whole]) if dwords is None else ("dwords", [dwords])

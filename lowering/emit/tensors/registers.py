@@ -9,7 +9,7 @@ inside of one another, so that code may be as deep as it likes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from llvmlite import ir
 
@@ -271,14 +271,22 @@ def mapped(
     )
 
 
-def concatenated(em: Writer, pieces: list[ir.Value]) -> ir.Value:
-    """Equal vectors, or scalars, one after the other; before they are cast to what they are."""
-    if len(pieces) > 1 and all(isinstance(p, ir.CastInstr) and p.opname == "bitcast" and isinstance(
-            p.operands[0].type, ir.VectorType) for p in pieces):
-        held = [p.operands[0] for p in pieces]
-        if len({str(h.type) for h in held}) == 1:
-            kind, count = pieces[0].type.element, pieces[0].type.count * len(pieces)
-            return em.b.bitcast(concatenated(em, held), vector_of(kind, count))
+def _uncast(value: ir.Value) -> ir.Value | None:
+    """The vector of larger elements that a vector was cast from."""
+    if not isinstance(value, ir.CastInstr) or value.opname != "bitcast":
+        return None
+    held = value.operands[0]
+    if not isinstance(held.type, ir.VectorType) or not isinstance(value.type, ir.VectorType):
+        return None
+    return held if held.type.count < value.type.count else None
+
+
+def concatenated(em: Writer, pieces: list[Any]) -> ir.Value:
+    """Equal vectors, or scalars, one after the other; what was cast from larger ones, as those."""
+    larger = [_uncast(p) for p in pieces]
+    if len(pieces) > 1 and None not in larger and len({str(h.type) for h in larger}) == 1:  # type: ignore[union-attr]
+        kind, count = pieces[0].type.element, pieces[0].type.count * len(pieces)
+        return em.b.bitcast(concatenated(em, larger), vector_of(kind, count))
     while len(pieces) > 1:
         if isinstance(pieces[0].type, ir.VectorType) and len(pieces) % 2 == 0:
             count = pieces[0].type.count

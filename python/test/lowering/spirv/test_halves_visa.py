@@ -13,15 +13,20 @@ from triton_xe.lowering.spirv.halves_visa import body_of, with_visa
 
 TYPES = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8, "UB": np.uint8}
 SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16}
-DECLARED = re.compile(r"\.decl (\w) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$(\d),0>)?")
+DECLARED = re.compile(r"\.decl (\w+) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$(\d),0>)?")
 LINE = re.compile(r"([\w.]+) \(M1_NM, (\d+)\) (.*)")
-OPERAND = re.compile(r"(\w)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+):(\w+)")
+OPERAND = re.compile(r"([A-Z]\d?)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+):(\w+)")
 LANES, REGISTER = 16, 64
+OPERATIONS: dict[str, Any] = {
+    "add": np.add, "mul": np.multiply, "shl": np.left_shift, "asr": np.right_shift,
+    "and": np.bitwise_and}
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float16)
 
 
 def run(body: str, given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, Any]:
     """The four registers of the result, as bytes."""
-    memory = {"0": np.zeros(4 * REGISTER, np.uint8), "1": given, "T": np.zeros(256, np.uint8)}
+    memory = {"0": np.zeros(4 * REGISTER, np.uint8), "1": given, "2": given[REGISTER:],
+              "T": np.zeros(256, np.uint8)}
     views = {name: memory[alias or name].view(TYPES[kind])
              for name, kind, _, alias in DECLARED.findall(body)}
     for opcode, width, rest in LINE.findall(body):
@@ -32,7 +37,7 @@ def run(body: str, given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any
             made = (values[0] & values[1]) ^ values[2]
         else:
             wide = [v if v.dtype == np.float16 else v.astype(np.int32) for v in values]
-            made = {"add": np.add, "mul": np.multiply, "shl": np.left_shift}[opcode](*wide)
+            made = OPERATIONS[opcode](*wide)
         into[...] = made.astype(into.dtype)
     return memory["0"]
 
@@ -51,23 +56,28 @@ def _operand(views: dict[str, Any], n: int, found: tuple[str, ...]) -> Any:
 def expected(name: str, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if name in ("s8", "u8"):
         return given.view(np.int8 if name == "s8" else np.uint8).astype(np.float16)
+    if name.startswith("e2m1"):
+        return E2M1[given >> 4 if name == "e2m1_high" else given & 15]
     kind = FORMATS[name]
     return np.array([kind.value(int(b)) for b in given], np.float16)
 
 
-@pytest.mark.parametrize("name", ["s8", "u8", "f8E5M2", "f8E4M3FN"])
-@pytest.mark.parametrize("form", ["rows", "pairs", "dwords"])
-def test_all_bytes(name: str, form: str) -> None:
+@pytest.mark.parametrize("name", ["s8", "u8", "f8E5M2", "f8E4M3FN", "e2m1_low", "e2m1_high"])
+@pytest.mark.parametrize("form", ["rows", "pairs"])
+@pytest.mark.parametrize("source", ["bytes", "dwords", "words"])
+def test_all_bytes(name: str, form: str, source: str) -> None:
     given = np.arange(256, dtype=np.uint8)
     lanes = np.arange(LANES)
     halves = []
     for first in (0, 8):
-        image = run(body_of(name, form, first), given).view(np.float16)
+        mine = given[16 * first :] if source == "words" else given
+        body = body_of(name, form, source, 0 if source == "words" else first)
+        image = run(body, mine).view(np.float16)
         for element in range(8):
             row, k = divmod(element, 2)
             at = 32 * row + (LANES * k + lanes if form == "rows" else 2 * lanes + k)
             halves.append(image[at])
-    sources = [4 * LANES * (e // 4) + 4 * lanes + e % 4 if form == "dwords" else LANES * e + lanes
+    sources = [LANES * e + lanes if source == "bytes" else 4 * LANES * (e // 4) + 4 * lanes + e % 4
                for e in range(16)]
     want = expected(name, given)[np.concatenate(sources)]
     got = np.concatenate(halves)
@@ -78,7 +88,7 @@ def test_all_bytes(name: str, form: str) -> None:
 def test_other_functions_stay() -> None:
     text = 'define i32 @"f"(i32 %x) {\nentry:\n  ret i32 %x\n}\n'
     assert with_visa(text) == text
-    mine = ('define internal spir_func <4 x i32> @"xe.half.s8.pairs.0"(<16 x i8> %".1") '
+    mine = ('define internal spir_func <4 x i32> @"xe.half.s8.pairs_of_bytes.0"(<16 x i8> %".1") '
             "alwaysinline\n{\nentry:\n  ret <4 x i32> zeroinitializer\n}\n")
     made = with_visa(mine + text)
     assert made.endswith(text)
