@@ -65,15 +65,14 @@ def _places(em: Writer, value: ir.Value) -> list[tuple[ir.Value, int]]:
         return []
     if isinstance(value, ir.ShuffleVector):
         whole, first = value.operands[0], _slice(value)
-        return [(whole, first)] if whole.type == vector_of(I8, AT_ONCE) and first in (0, 8) else []
+        if whole.type == vector_of(I8, AT_ONCE) and first in (0, 8):
+            return [(whole, first)]
     found = _in_memory(value)
-    if found is None:
-        return [(value, 0)] if isinstance(value, ir.LoadInstr) else []
-    if found[1] % 8:
-        return []
+    if found is None or found[1] % 8:
+        return [(value, 0)]
     start = found[1] - found[1] % AT_ONCE
     whole = _read(em, found[0], start, vector_of(I8, AT_ONCE))
-    return [] if whole is None else [(whole, found[1] - start)]
+    return [(value, 0)] if whole is None else [(whole, found[1] - start)]
 
 
 def _slice(value: ir.ShuffleVector) -> int | None:
