@@ -38,7 +38,7 @@ def lower_fp4_to_fp(em: Emitter, op: Fp4ToFpOp) -> None:
     if odd or not in_place(old, new, halved):
         raise UnsupportedError("ttg.fp4_to_fp between layouts that differ in lanes or warps")
     kind = scalar_type(op.result.type)
-    through = HALF if halves.suits(em.target) else kind
+    through = HALF if halves.suits(em.state) else kind
     sides = [mapped(em, through, [source], lambda v, s=shift: _side(Term(em, v), s, through).value)
              for shift in (0, 4)]
     picks = [(sides[c[axis] & 1], old.index[halved(c)]) for c in new.registers]

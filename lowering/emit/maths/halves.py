@@ -15,12 +15,11 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType, VectorType
 
 from triton_xe.dialects.layouts import encoding_of
-from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import concatenated
 from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, scalar_of, shaped, vector_of
-from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.spirv import HALVES
 
 AT_ONCE = 16
@@ -36,9 +35,9 @@ def in_pairs(kind: Any) -> bool:
     return isinstance(held, DotOperandEncoding) and held.op_idx == 1
 
 
-def suits(device: Target) -> bool:
-    """Whether the functions serve a device: 16 lanes, and registers of 64 bytes."""
-    return device.grf_bytes == 4 * device.subgroup_size == 64
+def suits(state: ModuleState) -> bool:
+    """Whether the functions serve a module: subgroups of 16 lanes, and registers of 64 bytes."""
+    return state.lanes == 16 and state.target.grf_bytes == 64
 
 
 def from_bytes(
@@ -49,7 +48,7 @@ def from_bytes(
     `pairs` as `in_pairs` says.
     """
     em = x.em
-    places = _places(em, x.value) if suits(em.state.target) else []
+    places = _places(em, x.value) if suits(em.state) else []
     if not places:
         return None
     made = concatenated(em, [_called(em, name, plain, *place, pairs) for place in places])

@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import ir
+from xdsl.dialects.builtin import ModuleOp
 
+from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.maths.fp8 import FORMATS
+from triton_xe.lowering.emit.maths.halves import suits
+from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.spirv.halves_visa import body_of, with_visa
 
 TYPES = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8, "UB": np.uint8}
@@ -83,6 +88,15 @@ def test_all_bytes(name: str, form: str, source: str) -> None:
     got = np.concatenate(halves)
     assert np.array_equal(got, want, equal_nan=True)
     assert np.array_equal(np.signbit(got) | np.isnan(got), np.signbit(want) | np.isnan(want))
+
+
+@pytest.mark.parametrize(("device", "lanes", "used"), [
+    ("bmg", 16, True), ("pvc", 16, True), ("bmg", 32, False), ("dg2", 8, False),
+    ("dg2", 16, False)])
+def test_where_it_is_used(device: str, lanes: int, used: bool) -> None:
+    """Registers of 64 bytes and 16 lanes: what the vISA says of places holds nowhere else."""
+    module = ModuleState(ir.Module(), target(device), 4, lanes, ModuleOp([]))
+    assert suits(module) is used
 
 
 def test_other_functions_stay() -> None:
