@@ -19,7 +19,7 @@ from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import scalar_type, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 from triton_xe.lowering.rewriting import orders_memory
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, states_facts
 
 T = TypeVar("T")
 Lowering = Callable[["Emitter", Any], None]
@@ -160,7 +160,8 @@ class Emitter(Writer):
         """Assume that an integer is a multiple of what the program says of it."""
         stated = list(getattr(op.attributes["tt.divisibility"], "get_values", tuple)())
         kind = op.results[0].type
-        if len(stated) != 1 or not isinstance(kind, IntegerType) or stated[0] < 2:
+        if (len(stated) != 1 or not isinstance(kind, IntegerType) or stated[0] < 2
+                or not states_facts(op)):
             return
         value = self.scalar(op.results[0])
         rest = self.b.urem(value, ir.Constant(value.type, stated[0]))

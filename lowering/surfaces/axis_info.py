@@ -61,6 +61,14 @@ _FOLLOWED = operands_of(
 """From whose operands the facts of a result come."""
 
 
+def states_facts(op: Operation) -> bool:
+    """Whether facts stated of an operation are about one known value.
+
+    Of control flow they may be about any of its results, also one that is gone by now.
+    """
+    return len(op.results) == 1 and not isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp))
+
+
 @dataclass(frozen=True)
 class AxisInfo:
     """Per dimension: contiguity, constancy, and divisibility of the run's first element."""
@@ -99,7 +107,7 @@ class AxisAnalysis:
     def _hinted(self, value: SSAValue, info: AxisInfo) -> AxisInfo:
         """Facts that the program states itself (tl.multiple_of and its kin)."""
         op = value.owner
-        if not isinstance(op, Operation) or not self.trusting:
+        if not isinstance(op, Operation) or not self.trusting or not states_facts(op):
             return info
         fields = []
         for name, have in (

@@ -134,3 +134,42 @@ def test_index_of_a_gather(axis: int, wrong: int) -> None:
     assert "test_promises.py:119:" in text
     assert "argument 'out'" in text
     assert "element (15, 3)" in text
+
+
+@triton.jit
+def of_a_loop(x, out, n, step, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    other, at = n, 0
+    for k in range(0, 4 * step, step):
+        at = tl.multiple_of(at, 16)
+        k = tl.multiple_of(k, 16)
+        tl.store(out + i, tl.load(x + at + i) + tl.load(x + k + i))
+        at += step
+        other = other * 3 + k
+    at = tl.multiple_of(at, 16)
+    tl.store(out + i, tl.load(x + at + i) + tl.load(x + other + i))
+
+
+@triton.jit
+def inside_a_loop(x, out, step, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for k in range(3):
+        at = tl.multiple_of(k * step, 16)
+        tl.store(out + i, tl.load(x + at + i))
+
+
+@pytest.mark.parametrize(("n", "step"), [(0, 16), (1, 16), (1, 12)])
+def test_promise_that_triton_drops(n: int, step: int) -> None:
+    """Of variables and results of loops: not tested, and no access is wider for it."""
+    x, out = torch.arange(4096.0, device="xpu"), torch.zeros(64, device="xpu")
+    other = n
+    for k in range(0, 4 * step, step):
+        other = other * 3 + k
+    of_a_loop[(1,)](x, out, n, step, BLOCK=64, num_warps=1)
+    assert torch.equal(out.cpu(), 2 * torch.arange(64.0) + 4 * step + other)
+
+
+def test_promise_inside_a_loop() -> None:
+    x, out = tensors()
+    inside_a_loop[(1,)](x, out, 16, BLOCK=64)
+    assert "tl.multiple_of" in report(lambda: inside_a_loop[(1,)](x, out, 12, BLOCK=64), 157)
