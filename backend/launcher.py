@@ -20,7 +20,7 @@ from triton_xe import knobs
 from triton_xe.backend import devices
 from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.hardware.rounding import bf16_bits
-from triton_xe.runtime import arrays
+from triton_xe.runtime import arrays, surroundings
 from triton_xe.runtime.debug_buffer import DebugBuffer
 
 Launch = Callable[..., None]
@@ -142,7 +142,7 @@ def make_launch(
         "Tensor": _tensor_class(), "DeviceError": DeviceError, "bf16_bits": bf16_bits,
         "pointer": pointers.pointer, "descriptor": pointers.descriptor,
         "allocate_global": _allocate_global, "allocate_profile": _allocate_profile,
-        "record": record, "names": writer.names,
+        "record": record, "names": writer.names, "keep": surroundings.keep,
         "debug_buffer": functools.partial(_debug_buffer, kernel, debug_sites),
     }
     source = writer.source(tuple(f"a{i}" for i in range(len(signature))))
@@ -211,6 +211,7 @@ class _Writer:
             self.lines.append(
                 f"    {name}_scratch = allocate_{name}(gx * gy * gz * {size}, {align}, stream)")
             self._pass(f"{name}_scratch", f"{name}_scratch.data_ptr()")
+            self.after.append(f"    keep({name}_scratch)")
 
     def reports(self) -> None:
         """A buffer for what the kernel prints and asserts, read when it has ended."""

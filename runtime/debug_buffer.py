@@ -16,6 +16,7 @@ from typing import Any
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.runtime import surroundings
 
 HEADER_BYTES, RECORD_BYTES = 32, 32
 SHOWN_FAILURES = 8
@@ -39,19 +40,33 @@ class DebugBuffer:
         self._capacity = max(1, (knobs.print_bytes() - HEADER_BYTES) // RECORD_BYTES)
         self._buffer = device.allocate(HEADER_BYTES + self._capacity * RECORD_BYTES)
         self.pointer = self._buffer.pointer
+        self._clear()
+
+    def _clear(self) -> None:
         header = struct.pack("<8i", 0, self._capacity, *[0] * 6)
-        device.copy_to_device(self.pointer, header)
+        self._device.copy_to_device(self.pointer, header)
 
     def report(self) -> None:
         """Wait for the kernel, print its lines, raise `DeviceAssertionError` where one failed.
 
-        With `TRITON_XE_ASSERT=abort` the failure goes to stderr and the process ends.
+        With `TRITON_XE_ASSERT=abort` the failure goes to stderr and the process ends.  Of a launch
+        that a simulated graph captures, each replay does so.
         """
+        if surroundings.keep(self, self._report_replay):
+            return
         try:
             self._device.synchronize()
-            asked, records = self._records()
+            found = self._records()
         finally:
             self._buffer.free()
+        self._tell(*found)
+
+    def _report_replay(self) -> None:
+        found = self._records()
+        self._clear()
+        self._tell(*found)
+
+    def _tell(self, asked: int, records: Any) -> None:
         failed = []
         for record in records:
             site = self._sites[record["site"]]

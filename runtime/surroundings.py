@@ -13,6 +13,8 @@ class Surrounding(Protocol):
 
     def run(self, device: Any, name: str, launch: Callable[[], None]) -> None: ...
 
+    def keep(self, held: object, then: Callable[[], None] | None) -> bool: ...
+
 
 SURROUNDINGS: list[Surrounding] = []
 
@@ -23,3 +25,11 @@ def wanted() -> Surrounding | None:
         if each.wanted():
             return each
     return None
+
+
+def keep(held: object, then: Callable[[], None] | None = None) -> bool:
+    """Have the graph that is being captured hold what its last launch uses; False without one.
+
+    Each replay does what comes `then`, after that launch.
+    """
+    return any(each.keep(held, then) for each in SURROUNDINGS)

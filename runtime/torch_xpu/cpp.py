@@ -20,6 +20,7 @@ from typing import Any
 
 from triton_xe import knobs
 from triton_xe.errors import UnsupportedError
+from triton_xe.runtime import surroundings
 from triton_xe.runtime.debug_buffer import DebugBuffer
 from triton_xe.runtime.device import Grid
 from triton_xe.runtime.torch_xpu import compilation
@@ -124,8 +125,9 @@ class _Kernel:
         reports = DebugBuffer(self.device, self.name, self.sites) if self.sites else None
         values += [each.pointer for each in (*blocks, *filter(None, (reports,)))]
         self.start(grid, values, stream=stream)
-        for block in blocks:
-            block.free()
+        if not surroundings.keep(blocks):
+            for block in blocks:
+                block.free()
         if reports:
             reports.report()
 

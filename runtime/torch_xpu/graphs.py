@@ -35,6 +35,15 @@ class Launches:
         some = self.graph is not None or bool(self._profiling.value)
         return some and not getattr(self._known, "launch", False)
 
+    def keep(self, held: object, then: Launch | None) -> bool:
+        """Have the graph that is being captured hold what a launch uses, and go on so after it."""
+        if self.graph is None:
+            return False
+        self.graph.held.append(held)
+        if then is not None:
+            self.graph.note(then)
+        return True
+
     def run(self, device: Any, name: str, launch: Launch) -> None:
         """Launch, and let the graph and the profiler know."""
         if self.graph is not None:
@@ -57,6 +66,8 @@ class Captured:
     library: Library
     handle: int
     launches: list[tuple[int, Launch]] = field(default_factory=list)
+    held: list[object] = field(default_factory=list)
+    """What they use."""
 
     def note(self, launch: Launch) -> None:
         self.launches.append((self._size(), launch))

@@ -151,3 +151,47 @@ def test_memory_of_a_graph_is_held_until_it_is_dropped() -> None:
     assert torch.xpu.memory_allocated() >= before + x.nbytes
     del graph
     assert torch.xpu.memory_allocated() == before
+
+
+@triton.jit
+def small(x, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    value = tl.load(x + at)
+    tl.device_assert(value < 9, "too large")
+    tl.store(out + at, value * 2)
+
+
+@pytest.mark.parametrize("checks", ["0", "1"])
+def test_replays_report_failed_assertions(checks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", checks)
+    x, out = torch.ones(16, device="xpu"), torch.zeros(16, device="xpu")
+    graph, _ = captured(lambda: small[(1,)](x, out, N=16, debug=True))
+    for value in (10.0, 3.0, 11.0):
+        x[5] = value
+        if value > 9:
+            with pytest.raises(AssertionError, match=r"element \(5\): too large"):
+                graph.replay()
+        else:
+            graph.replay()
+        assert out[5].item() == 2 * value
+
+
+def test_scratch_of_launches_is_held_until_their_graph_is_dropped() -> None:
+    from triton_xe.backend import devices
+    from triton_xe.runtime.torch_xpu.cpp import _Kernel
+
+    kernel, given = object.__new__(_Kernel), []
+    kernel.device, kernel.scratch, kernel.sites = devices.device(0), [(64, 16)], ()
+    kernel.start = lambda grid, values, stream: given.extend(values)
+    x = torch.ones(4, device="xpu")
+    graph, _ = captured(lambda: (x + 1, kernel.launch((2, 1, 1), [], 0)))
+    kernel.launch((2, 1, 1), [], 0)
+    blocks = kernel.device._blocks
+    held, freed = given
+    assert blocks.find(held) is not None
+    assert blocks.find(freed) is None
+    graph.replay()
+    assert blocks.find(held) is not None
+    del graph
+    gc.collect()
+    assert blocks.find(held) is None
