@@ -5,12 +5,40 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from triton_xe.errors import DeviceError, too_large
 
 MOST_PROGRAMS = (1 << 31) - 1
 """Along one dimension of a grid: the number of a program is a signed 32-bit integer."""
+
+
+ELEMENTS = {
+    "fp64": ("float64", 8), "fp32": ("float32", 4), "fp16": ("float16", 2), "bf16": ("bfloat16", 2),
+    "fp8e4nv": ("float8_e4m3fn", 1), "fp8e5": ("float8_e5m2", 1), "i1": ("bool", 1),
+    **{f"{letter}{8 * n}": (f"{name}{8 * n}", n)
+       for letter, name in (("i", "int"), ("u", "uint")) for n in (1, 2, 4, 8)},
+}
+"""Names of numpy and bytes of what Triton's pointers point to."""
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What a pointer of Triton's type `triton` points to: nobody tells how many."""
+
+    address: int
+    triton: str
+
+    @property
+    def dtype(self) -> str:
+        return ELEMENTS.get(self.triton.removeprefix("*"), ("uint8", 1))[0]
+
+    def element_size(self) -> int:
+        return ELEMENTS.get(self.triton.removeprefix("*"), ("uint8", 1))[1]
+
+    def data_ptr(self) -> int:
+        return self.address
 
 
 def check_grid(kernel: str, grid: Sequence[Any]) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.rounding import bf16_bits
+from triton_xe.runtime.arguments import Elements
 from triton_xe.runtime.device import Device, Grid, Kernel
 from triton_xe.runtime.opening import open_device
 from triton_xe.runtime.spirv_reader import EntryPoint
@@ -111,13 +112,18 @@ class FolderKernel:
                 f"got {len(arguments)}"
             )
         values = [self._value(*pair) for pair in zip(parameters, arguments, strict=True)]
-        if self._recorder is None:
-            self.device.launch(self.kernel, self._grid(grid), values, stream=stream)
-            return
         pointers = [(k, each.name) for k, each in enumerate(parameters) if each.type == "ptr"]
-        self._recorder.launch(
-            self, [each.name for each in parameters], self._grid(grid), values, stream=stream,
-            tensors=(tuple(pointers), tuple(arguments[k] for k, _ in pointers)))
+        if self._recorder is not None:
+            self._recorder.launch(
+                self, [each.name for each in parameters], self._grid(grid), values, stream=stream,
+                tensors=(tuple(pointers), tuple(arguments[k] for k, _ in pointers)))
+            return
+        asked: dict[str, Any] = {}
+        if self.device.is_simulated:
+            asked["tensors"] = tuple(pointers), tuple(
+                arguments[k] if hasattr(arguments[k], "stride")
+                else Elements(int(values[k]), parameters[k].triton) for k, _ in pointers)
+        self.device.launch(self.kernel, self._grid(grid), values, stream=stream, **asked)
 
     def _grid(self, grid: Sequence[int]) -> Grid:
         try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime.arguments import ELEMENTS
 from triton_xe.runtime.device import MemoryBlock
 
 LAUNCH, SOURCE = "launch.json", "kernel.py"
@@ -56,21 +57,12 @@ class Argument:
     view: View | None = None
 
 
-_ELEMENTS = {
-    "fp64": ("float64", 8), "fp32": ("float32", 4), "fp16": ("float16", 2), "bf16": ("bfloat16", 2),
-    "fp8e4nv": ("float8_e4m3fn", 1), "fp8e5": ("float8_e5m2", 1), "i1": ("bool", 1),
-    **{f"{letter}{8 * n}": (f"{name}{8 * n}", n)
-       for letter, name in (("i", "int"), ("u", "uint")) for n in (1, 2, 4, 8)},
-}
-"""Names of numpy and bytes of what Triton's pointers point to."""
-
-
 def elements_behind(argument: Argument, block: MemoryBlock) -> View:
     """The elements of an argument: its tensor's, else all from its address on to the block's end.
     """
     if argument.view is not None:
         return argument.view
-    dtype, size = _ELEMENTS.get(argument.triton.removeprefix("*"), ("uint8", 1))
+    dtype, size = ELEMENTS.get(argument.triton.removeprefix("*"), ("uint8", 1))
     return View(dtype, ((block.high - int(argument.value)) // size,), (size,), size)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from triton_xe.errors import DeviceError
+from triton_xe.runtime.arguments import Elements
 from triton_xe.runtime.debug_buffer import DebugBuffer
 from triton_xe.runtime.opening import open_device
 from triton_xe.runtime.recording import folder as folders
@@ -209,15 +210,17 @@ class Replay:
             cooperative=self.recording.cooperative and programs is None, **asked)
 
     def _tensors(self) -> Any:
-        """What the simulator's checks are told of tensors; of arrays of the host the name."""
+        """What the simulator's checks are told of tensors; of arrays of the host the type."""
         found = [(k, argument.name, self._tensor(argument, int(self.values[k])))
                  for k, argument in enumerate(self.recording.arguments) if argument.type == "ptr"]
         return tuple(each[:2] for each in found), tuple(each[2] for each in found)
 
-    def _tensor(self, argument: Argument, address: int) -> _Tensor | None:
+    def _tensor(self, argument: Argument, address: int) -> _Tensor | Elements:
         blocks = self.recording.blocks
         is_array = argument.block is not None and blocks[argument.block].kind == "host"
-        return None if argument.view is None or is_array else _Tensor(argument.view, address)
+        if argument.view is None or is_array:
+            return Elements(address, argument.triton)
+        return _Tensor(argument.view, address)
 
     @property
     def why_nothing_to_compare(self) -> str:

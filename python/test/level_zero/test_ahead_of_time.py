@@ -241,6 +241,16 @@ def test_devices_are_opened_by_name(monkeypatch: pytest.MonkeyPatch, fake: Any) 
             runtime.open_device(name)
 
 
+def test_checks_name_the_element_of_a_buffer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    device = runtime.open_device("sim:bmg")
+    kernel = runtime.load_folder(folder, device)
+    buffers = [runtime.put(device, np.zeros(1024, np.float32)) for _ in range(3)]
+    kernel((1,), *buffers, 1024)
+    with pytest.raises(DeviceError, match=r"'a_ptr': pointer to float32, element offset 1024$"):
+        kernel((2,), *buffers, 1025)
+
+
 def test_native_code_is_not_simulated(folder: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(folder, tmp_path / "native")
     values = json.loads((copied / "kernel.json").read_text()) | {"kind": "zebin"}

@@ -284,6 +284,10 @@ def test_folders_compiled_ahead_of_time(records: Any, tmp_path: Path) -> None:
     (made,) = records.same()
     assert [each.name for each in made.arguments] == ["a_ptr", "b_ptr", "c_ptr", "n"]
     assert (made.program.kind, made.changed) == ("spirv", (2,))
+    kernel((4,), *buffers, 1001)
+    code, said = records.replay("--sanitize")
+    assert code == 1
+    assert "argument 'a_ptr': pointer to float32, element offset 1000" in str(said[1])
 
 
 def test_launches_are_chosen_by_name_and_number(records: Any, monkeypatch: Any) -> None:

@@ -25,10 +25,14 @@ class Tensor:
     name: str
     value: Any
 
+    @property
+    def _has_elements(self) -> bool:
+        return all(hasattr(self.value, n) for n in ("data_ptr", "element_size", "dtype"))
+
     @cached_property
     def _shape(self) -> tuple[int, ...] | None:
         """None of what is no tensor with strides."""
-        if not all(hasattr(self.value, n) for n in ("data_ptr", "stride", "element_size", "dtype")):
+        if not self._has_elements or not hasattr(self.value, "stride"):
             return None
         return tuple(self.value.shape)
 
@@ -52,17 +56,21 @@ class Tensor:
 
     def describe(self, address: int) -> str:
         """The argument with its shape, and which of its elements an address is."""
-        if self._shape is None:
+        if not self._has_elements:
             return f"argument {self.name!r}"
         dtype = str(self.value.dtype).removeprefix("torch.")
+        if self._shape is None:
+            return f"argument {self.name!r}: pointer to {dtype}, {self.element(address)}"
         return (f"argument {self.name!r}: {dtype} tensor of shape {self._shape}, strides "
                 f"{tuple(self.value.stride())}, {self.element(address)}")
 
     def element(self, address: int) -> str:
         """The element at an address, as an index."""
-        if self._shape is None:
+        if not self._has_elements:
             return ""
-        offset = (address - self.value.data_ptr()) // self.value.element_size()
+        offset, rest = divmod(address - self.value.data_ptr(), self.value.element_size())
+        if self._shape is None:
+            return f"element offset {offset}" + f", byte {rest} of it" * bool(rest)
         return _element(offset, self._shape, tuple(self.value.stride()))
 
 
