@@ -58,7 +58,8 @@ def _writes(i: Instruction) -> bool:
     if i.opcode == "store":
         return i.operands[1].type.space not in (_PRIVATE, _SLM)
     known = find(i.callee)
-    return (i.opcode == "call" and not is_barrier(i) and known.family is not Family.HELPER
+    return (i.opcode == "call" and not is_barrier(i)
+            and known.family not in (Family.HELPER, Family.SHADOW)
             and Effect.WRITES in known.effects)
 
 

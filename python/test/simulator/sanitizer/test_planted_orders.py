@@ -448,6 +448,29 @@ def test_programs_that_run_together(
 
 
 @triton.jit
+def sums_after_all(x, count, out, N: tl.constexpr, BUG: tl.constexpr):
+    """All wait for all; a shadow of undefined values goes through shared memory meanwhile."""
+    p, i = tl.program_id(0), tl.arange(0, 2 * N)
+    v = tl.load(x + p * N + i, i < N)
+    tl.atomic_add(count, 1, sem="acq_rel")
+    while tl.atomic_add(count, 0, sem="acq_rel") < tl.num_programs(0):
+        pass
+    s = tl.cumsum(v)
+    tl.store(out + p * N + i, s, i < (2 * N if BUG else N))
+
+
+@pytest.mark.parametrize("bug", [False, True])
+def test_waiting_with_undefined_values(bug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the checks write in a loop that waits is no progress: it went on for ever."""
+    monkeypatch.setenv("TRITON_XE_TIME_LIMIT", "60")
+    x, out = torch.randn(4, 128), zeros(5, 128)
+    given = (x.to("xpu"), zeros(1, dtype=I32), out, 128, bug)
+    expect("unmasked" * bug, lambda: sums_after_all[(4,)](*given), "masked off and has no `other`")
+    if not bug:
+        torch.testing.assert_close(out.cpu()[:4], x.cumsum(1))
+
+
+@triton.jit
 def many_items(x, bins, ticket, out, N: tl.constexpr, ITEMS: tl.constexpr):
     i = tl.arange(0, N)
     k = tl.atomic_add(ticket, 1)
