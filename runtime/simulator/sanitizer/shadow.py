@@ -97,6 +97,36 @@ def _give(memory: NDArray[np.uint8]) -> None:
         _spare.pop(0)
 
 
+ARENA_BYTES = 1 << 19
+
+
+class _Arena:
+    """Zeros that a launch begins with, in memory of earlier launches: fresh pages cost more."""
+
+    def __init__(self) -> None:
+        self.table: Words = np.zeros((1 << 13, Entry.WORDS), np.int64)
+        self._memory = _aligned(np.empty(ARENA_BYTES + 64, np.uint8))[:ARENA_BYTES]
+        self._used = 0
+
+    def take(self, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
+        """That many zeros, from a cache line on."""
+        begin, end = self._used, self._used + (count + 64) * np.dtype(dtype).itemsize
+        if end > ARENA_BYTES:
+            return _aligned(np.zeros(count + 65, dtype))[:count]
+        self._used = end + 63 & -64
+        self._memory[begin:end] = 0
+        return self._memory[begin:end].view(dtype)[:count]
+
+    def clear(self, rows: int) -> None:
+        """Take it all back; of the table so many rows are in use."""
+        self._used = 0
+        self.table[:rows] = 0
+
+
+_arenas: list[_Arena] = []
+"""Of launches that have ended."""
+_spare_clocks: list[Words] = []
+"""Those of the last launch."""
 _spare_records: list[NDArray[np.int32]] = []
 """Those of the last launch."""
 
@@ -129,7 +159,8 @@ class LaunchState:
         self.plan = plan
         self.count = len(kinds)
         self.words: Words = np.zeros(Word.COUNT, np.int64)
-        self.table: Words = np.zeros((self.count + 2 + MOST_SEARCHED, Entry.WORDS), np.int64)
+        self._arena = _arenas.pop() if _arenas else _Arena()
+        self.table: Words = self._arena.table[: self.count + 2 + MOST_SEARCHED]
         self.blocks: dict[int, Block] = {}
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[NDArray[np.uint8]] = []
@@ -140,11 +171,12 @@ class LaunchState:
         """What is published in each block, dword by dword."""
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
+        found = {k: memory.find(pointer) for k, pointer in self.pointers.items()}
         written, self._read = (
-            {b for k in some if (b := memory.find(self.pointers.get(k, 0))) is not None}
+            {b for k in some if (b := found.get(k)) is not None}
             for some in (plan.written, plan.read))
         for k, pointer in self.pointers.items():
-            block = memory.find(pointer) or memory.find(pointer - 1)
+            block = found[k] or memory.find(pointer - 1)
             if block is not None:
                 self._enter(k, block, tracked=plan.writes_anywhere or block in written)
         self.sub_groups = sub_groups
@@ -179,7 +211,7 @@ class LaunchState:
     def _origins(self, lanes: int) -> NDArray[np.int64]:
         """Room for what masked loads record, by load, subgroup and `origin_words`."""
         shape = len(self.plan.undefined.origins), self.sub_groups, checks.origin_words(lanes)
-        memory = _aligned(np.zeros(math.prod(shape) + 8, np.int64))[: math.prod(shape)]
+        memory = self._kept(math.prod(shape), np.int64)
         self.words[Word.ORIGINS] = _address(memory)
         return memory.reshape(shape)
 
@@ -197,7 +229,7 @@ class LaunchState:
 
     def _kept(self, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
         """That many zeros, from a cache line on."""
-        made = _aligned(np.zeros(count + 65, dtype))[:count]
+        made = self._arena.take(count, dtype)
         self._keep.append(made)
         return made
 
@@ -214,7 +246,8 @@ class LaunchState:
             -1, per_group, Release.WORDS)
         self._made = self._kept(Joined.WORDS * JOINED_KEPT, np.int64)
         width = groups + 2 + Clock.FIRST + 7 & -8
-        self._clocks = _aligned(np.empty(MOST_CLOCK_BYTES // 8, np.int64))
+        self._clocks = (_spare_clocks.pop() if _spare_clocks
+                        else _aligned(np.empty(MOST_CLOCK_BYTES // 8, np.int64)))
         self._clocks[:width] = 0
         self._free = np.empty(MOST_CLOCK_BYTES // (8 * width) - 1, np.int32)
         self._count = min(CLOCKS, CLOCK_BYTES // (8 * width), len(self._free))
@@ -313,6 +346,11 @@ class LaunchState:
         for memory in self._borrowed:
             _give(memory)
         self._borrowed.clear()
+        self._arena.clear(int(self.words[Word.SEARCH_END]))
+        _arenas[:] = [self._arena]
+        words = self.words
+        if words[Word.CLOCKS] and self._count * words[Word.CLOCK_WORDS] <= CLOCK_BYTES // 8:
+            _spare_clocks[:] = [self._clocks]
         if self._records.nbytes <= SPARE_BYTES:
             _spare_records[:] = [self._records]
 

@@ -25,7 +25,7 @@ class Tensor:
     name: str
     value: Any
 
-    @property
+    @cached_property
     def _has_elements(self) -> bool:
         return all(hasattr(self.value, n) for n in ("data_ptr", "element_size", "dtype"))
 
