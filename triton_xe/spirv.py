@@ -55,6 +55,11 @@ OP_MODULE_PROCESSED = 330
 _BEFORE_PROCESSED = frozenset({17, 10, 11, 14, 15, 16, 331, 7, 2, 3, 4, 5, 6, OP_MODULE_PROCESSED})
 
 
+def is_of_halves(function: str) -> bool:
+    """Whether a function of a module turns bytes into halves."""
+    return function.startswith(HALVES)
+
+
 def is_spirv(binary: bytes) -> bool:
     """Whether the bytes begin like a little-endian SPIR-V module."""
     return len(binary) >= 20 and struct.unpack_from("<I", binary)[0] == MAGIC

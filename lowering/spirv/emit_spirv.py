@@ -12,7 +12,7 @@ from typing import Any
 
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.spirv import spirv_target
-from triton_xe.lowering.spirv.halves_visa import with_visa
+from triton_xe.lowering.spirv.halves_visa import use_visa
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.spirv import LLVM_IR, attach, ids_are_sound, with_new_labels
@@ -26,8 +26,8 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
     if parsed is None:
         parsed = verified(text)
         check_parsed(parsed)
-    native = with_visa(text)
-    return attach(written(native, parsed if native is text else None), LLVM_IR, text)
+    native = str(parsed) if use_visa(parsed) else text
+    return attach(written(native, parsed), LLVM_IR, text)
 
 
 def written(text: str, parsed: Any = None) -> bytes:

@@ -19,10 +19,11 @@ wanted.
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from triton_xe.spirv import HALVES
+import llvmlite.binding as llvm
+
+from triton_xe.spirv import HALVES, is_of_halves
 
 _DECLARED = """.decl W v_type=G type=W num_elts=128 alias=<$0,0>
 .decl U v_type=G type=UW num_elts=128 alias=<$0,0>
@@ -62,25 +63,36 @@ _CONVERSIONS |= {
     "e2m1_low": _Conversion("shl", "W", "B", "0xc:w", _NIBBLE),
     "e2m1_high": _Conversion("shl", "W", "B", "0x8:w", _NIBBLE),
 }
-_DEFINED = re.compile(
-    rf'^(define [^@]*@"{re.escape(HALVES)}(\w+)\.(\w+)_of_(\w+)\.(\d+)"'
-    r'\(([^)]*)\)[^{]*)\{.*?^\}',
-    re.MULTILINE | re.DOTALL)
+_RESULTS = {"rows": "<8 x half>", "pairs": "<4 x i32>"}
+_ARGUMENTS = {"bytes": ("<16 x i8>",), "dwords": ("<4 x i32>",), "words": ("i32", "i32")}
 
 
-def with_visa(text: str) -> str:
-    """An LLVM module whose functions of this kind have bodies in vISA."""
-    return _DEFINED.sub(_defined, text) if HALVES in text else text
+def use_visa(module: Any) -> bool:
+    """Give functions of this kind in a parsed LLVM module bodies in vISA; False where it has none.
+    """
+    names = [f.name for f in module.functions if is_of_halves(f.name) and not f.is_declaration]
+    if not names:
+        return False
+    for name in names:
+        module.get_function(name).linkage = "linkonce_odr"  # gives way to another definition
+    header = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
+    module.link_in(llvm.parse_assembly(header + "\n".join(map(_defined, names))))
+    for name in names:
+        module.get_function(name).linkage = "internal"
+    return True
 
 
-def _defined(found: re.Match[str]) -> str:
-    head, name, form, source, first, given = found.groups()
-    result = re.search(r"<\d+ x \w+>", head)
-    assert result is not None
+def _defined(symbol: str) -> str:
+    """The definition of a function; its name says which it is."""
+    name, how, first = symbol.removeprefix(HALVES).split(".")
+    form, _, source = how.partition("_of_")
+    result, types = _RESULTS[form], _ARGUMENTS[source]
+    arguments = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
     body = body_of(name, form, source, int(first)).replace("\n", "\\0A")
-    constraints = ",".join(["=rw", *["rw"] * (given.count(",") + 1)])
-    return (f'{head}{{\n  %r = call {result[0]} asm "{{\\0A{body}}}", "{constraints}"({given})\n'
-            f"  ret {result[0]} %r\n}}")
+    constraints = ",".join(["=rw", *["rw"] * len(types)])
+    return (f'define spir_func {result} @"{symbol}"({arguments}) alwaysinline {{\n'
+            f'  %r = call {result} asm "{{\\0A{body}}}", "{constraints}"({arguments})\n'
+            f"  ret {result} %r\n}}\n")
 
 
 def body_of(name: str, form: str, source: str, first: int) -> str:

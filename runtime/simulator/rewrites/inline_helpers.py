@@ -1,21 +1,30 @@
-"""Pure helpers that run lane by lane, written out where they are called, for the sanitizer.
+"""Pure functions of a module, written out where they are called.
 
-Both sides of a branch are computed and the results chosen by `select`, so that what a helper leaves
-undefined is followed bit by bit, as in straight code: only the side that a branch takes counts, and
-a branch on undefined bits makes undefined what depends on it.  A helper that loops, accesses memory
-or calls another stays a call, all of whose results any undefined operand makes undefined.
+The sanitizer does so with helpers that run lane by lane.  Both sides of a branch are computed and
+the results chosen by `select`, so that what a helper leaves undefined is followed bit by bit, as in
+straight code: only the side that a branch takes counts, and a branch on undefined bits makes
+undefined what depends on it.  A helper that loops, accesses memory or calls another stays a call,
+all of whose results any undefined operand makes undefined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from triton_xe.intrinsics import Family, find
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, substitute
+from triton_xe.runtime.simulator.ir import (
+    Block,
+    Function,
+    Instruction,
+    Module,
+    Operand,
+    substitute,
+)
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+from triton_xe.spirv import is_of_halves
 
 _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
     "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
@@ -23,9 +32,12 @@ _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
 Names = dict[str, Operand]
 
 
-def inline_helpers(function: Function, helpers: Mapping[str, Function]) -> Function:
+def inline_helpers(
+    function: Function, helpers: Mapping[str, Function],
+    is_helper: Callable[[str], bool] = is_lane_helper,
+) -> Function:
     """The function with its calls of such helpers written out."""
-    known = {name: f for name, f in helpers.items() if is_lane_helper(name) and can_inline(f)}
+    known = {name: f for name, f in helpers.items() if is_helper(name) and can_inline(f)}
     if not any(i.callee in known for i in function.instructions()):
         return function
     only_taken_apart = _taken_apart(function)
@@ -108,6 +120,15 @@ def _taken_apart(function: Function) -> set[str]:
              for name in i.locals()}
     structs = {i.result for i in function.instructions() if i.type.kind == "struct"}
     return {name for name in structs if name is not None} - whole
+
+
+def without_halves(module: Module) -> Module:
+    """The module, with functions of halves (`triton_xe.spirv.HALVES`) where they are called."""
+    if not any(map(is_of_halves, module.functions)):
+        return module
+    return replace(module, functions={
+        name: inline_helpers(function, module.functions, is_of_halves)
+        for name, function in module.functions.items() if not is_of_halves(name)})
 
 
 class _Copy:

@@ -6,18 +6,15 @@ Host modules: `<cache>/simulator/<key>.json`, the key as in `jit` with the modul
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import llvmlite.binding as llvm
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target
-from triton_xe.intrinsics.own import LANE_PREFIX
 from triton_xe.runtime import checked_files
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator import ir
@@ -30,6 +27,7 @@ from triton_xe.runtime.simulator.analysis.provenance import (
 )
 from triton_xe.runtime.simulator.analysis.waits import changes
 from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.rewrites.inline_helpers import without_halves
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run.jit import object_key
 from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
@@ -43,9 +41,7 @@ from triton_xe.runtime.simulator.widen.host import (
     translate,
 )
 from triton_xe.runtime.versions import entry_name
-from triton_xe.spirv import HALVES, attached_llvm_ir, is_spirv
-
-_LANES = re.compile(rf'^define .*@"?{LANE_PREFIX}.*$', re.MULTILINE)
+from triton_xe.spirv import attached_llvm_ir, is_spirv
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,8 @@ class KernelSource:
 
     @once
     def module(self) -> ir.Module:
-        return plain_accesses(parse_module(canonical(self.text)), self.target)
+        module = without_halves(parse_module(canonical(self.text)))
+        return plain_accesses(module, self.target)
 
     @once
     def has_known_guards(self) -> bool:
@@ -142,23 +139,11 @@ def _read(data: bytes) -> HostKernel:
     return HostKernel(**fields)
 
 
-def _with_halves_inline(text: str) -> Any:
-    """The module with the bodies of functions of halves where they are called; no other's."""
-    kept = _LANES.sub(lambda line: line[0].replace(" alwaysinline", ""), text)
-    module = llvm.parse_assembly(kept)
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    machine = llvm.Target.from_default_triple().create_target_machine()
-    options = llvm.create_pipeline_tuning_options()
-    passes.run(module, llvm.create_pass_builder(machine, options))
-    return module
-
-
 def canonical(text: str) -> str:
     """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
     llvm.initialize_native_target()
     try:
-        module = llvm.parse_assembly(text) if HALVES not in text else _with_halves_inline(text)
+        module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise DeviceError(f"the kernel's LLVM module is not valid: {error}") from None

@@ -14,7 +14,8 @@ from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.maths.fp8 import FORMATS
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.lowering.spirv.halves_visa import body_of, with_visa
+from triton_xe.lowering.spirv.halves_visa import body_of, use_visa
+from triton_xe.lowering.spirv.spirv_target import verified
 
 TYPES = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8, "UB": np.uint8}
 SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16}
@@ -99,12 +100,37 @@ def test_where_it_is_used(device: str, lanes: int, used: bool) -> None:
     assert suits(module) is used
 
 
+PLAIN = """define i32 @f(i32 %x) {
+entry:
+  ret i32 %x
+}
+"""
+HALVES = """define internal spir_func <4 x i32> @xe.half.s8.pairs_of_bytes.0(<16 x i8> %x) {
+  ret <4 x i32> zeroinitializer
+}
+
+define spir_kernel void @k(<16 x i8> %x, ptr addrspace(1) %p) {
+  %y = call spir_func <4 x i32> @xe.half.s8.pairs_of_bytes.0(<16 x i8> %x)
+  store <4 x i32> %y, ptr addrspace(1) %p
+  ret void
+}
+"""
+
+
 def test_other_functions_stay() -> None:
-    text = 'define i32 @"f"(i32 %x) {\nentry:\n  ret i32 %x\n}\n'
-    assert with_visa(text) == text
-    mine = ('define internal spir_func <4 x i32> @"xe.half.s8.pairs_of_bytes.0"(<16 x i8> %".1") '
-            "alwaysinline\n{\nentry:\n  ret <4 x i32> zeroinitializer\n}\n")
-    made = with_visa(mine + text)
-    assert made.endswith(text)
-    assert 'call <4 x i32> asm "{' in made
-    assert '"=rw,rw"(<16 x i8> %".1")' in made
+    module = verified(PLAIN)
+    assert not use_visa(module)
+    assert "ret i32 %x" in str(module)
+
+
+def test_bodies_become_visa_of_internal_functions() -> None:
+    module = verified(PLAIN + HALVES)
+    assert use_visa(module)
+    module.verify()
+    text = str(module)
+    assert "zeroinitializer" not in text
+    assert "ret i32 %x" in text
+    assert "define internal spir_func <4 x i32> @xe.half.s8.pairs_of_bytes.0(<16 x i8> %x0)" in text
+    assert 'call <4 x i32> asm "{' in text
+    assert '"=rw,rw"(<16 x i8> %x0)' in text
+    assert "call spir_func <4 x i32> @xe.half.s8.pairs_of_bytes.0(<16 x i8> %x)" in text
