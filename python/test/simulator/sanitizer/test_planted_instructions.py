@@ -64,13 +64,24 @@ def report(change: Callable[[str], str], at: str = "a = tl.load") -> str:
     return text
 
 
-READ = r'(LSC2DBlockRead\.v64i16"\(i64 [^,]*, i32 [^,]*, i32 [^,]*, i32 )([^,]*)(, i32 [^,]*, i32 )'
-READ += r"([^,]*), i32 16, i32 16, i32 32, i32 2, i1 false, i1 false"
+READ = r'(LSC2DBlockReadAddrPayload\.v64i16\.p0i32"\(ptr ([^,]*), i32 0, i32 0, i32 16, i32 16), '
+READ += r"i32 32, i32 2, i1 false, i1 false"
 
 
 def of_shape(text: str, shape: str) -> str:
     """The module with another height, count of blocks and transposition in its block read."""
-    return re.sub(READ, rf"\1\2\3\4, i32 16, i32 16, {shape}, i1 false", text)
+    return re.sub(READ, rf"\1, {shape}, i1 false", text)
+
+
+def with_surface(text: str, change: Callable[[list[str]], None]) -> str:
+    """The module with other operands of the payload of that read: base, width, height, pitch..."""
+    read = re.search(READ, text)
+    assert read is not None
+    line = next(x for x in text.splitlines() if f"{read[2]} = call" in x)
+    head, _, operands = line.partition("(i64 ")
+    places = operands.split(", i32 ")
+    change(places)
+    return text.replace(line, f"{head}(i64 {', i32 '.join(places)}")
 
 
 def test_block_of_a_shape_that_does_not_exist() -> None:
@@ -91,19 +102,22 @@ def test_transposed_block_of_halves() -> None:
 
 
 def test_pitch_that_is_no_multiple_of_16() -> None:
-    text = report(lambda t: re.sub(
-        READ, r"\g<1>131\3\4, i32 16, i32 16, i32 32, i32 2, i1 false, i1 false", t))
+    text = report(lambda t: with_surface(t, lambda places: places.__setitem__(3, "131")))
     assert "illegal 2D block surface: pitch of 132 bytes is not a multiple of 16" in text
     assert re.search(r"program \(0, 0, 0\), warp 0", text)
 
 
 def test_surface_that_begins_between_cache_lines() -> None:
     def move(text: str) -> str:
-        found = re.search(r'LSC2DBlockRead\.v64i16"\(i64 ([^,]*),', text)
-        assert found is not None
-        line = next(x for x in text.splitlines() if "LSC2DBlockRead.v64i16" in x and "=" in x)
-        moved = line.replace(f"(i64 {found[1]},", '(i64 %"moved",')
-        return text.replace(line, f'  %"moved" = add i64 {found[1]}, 8\n{moved}')
+        bases: list[str] = []
+
+        def other(places: list[str]) -> None:
+            bases.append(places[0])
+            places[0] = '%"moved"'
+
+        line = next(x for x in with_surface(text, other).splitlines() if '(i64 %"moved"' in x)
+        return with_surface(text, other).replace(
+            line, f'  %"moved" = add i64 {bases[0]}, 8\n{line}')
 
     text = report(move)
     assert "illegal 2D block surface: base is not 64-byte aligned" in text
@@ -111,17 +125,10 @@ def test_surface_that_begins_between_cache_lines() -> None:
 
 def test_surface_larger_than_its_tensor() -> None:
     """The height says more rows than the tensor has: the rows past its end are read."""
-    def grow(text: str) -> str:
-        found = re.search(r'LSC2DBlockRead\.v64i16"\(i64 [^,]*, i32 [^,]*, i32 ([^,]*), [^\n]*',
-                          text)
-        assert found is not None
-        whole = found[0]
-        grown = whole.replace(f", i32 {found[1]}, ", ", i32 4095, ", 1)
-        places = grown.split(", i32 ")
-        places[5] = "4000"
-        return text.replace(whole, ", i32 ".join(places))
+    def grow(places: list[str]) -> None:
+        places[2], places[5] = "4095", "4000"
 
-    text = report(grow)
+    text = report(lambda t: with_surface(t, grow))
     # earlier tests may have had memory there
     assert "load of 64 bytes after free" in text or (
         "out-of-bounds load" in text and "past the end of the block of 8192 bytes" in text)
