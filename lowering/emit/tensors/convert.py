@@ -4,6 +4,7 @@ selects, shuffles between lanes, or a trip through shared local memory."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from llvmlite import ir
 
@@ -252,16 +253,13 @@ class ReadAtUse(Registers):
         self._message = {r: group for group in trip.load.groups for r in group}
         self._copies = copies
         self._location = em.b.location
-        self._read: dict[int, ir.Value] = {}
         self._words: dict[tuple[int, ...], ir.Value] = {}
         self._by_words = element_bytes(kind) == 2 and trip.vector % 2 == 0
         em.open_reads.append(self)
 
     def register(self, em: Writer, index: int) -> ir.Value:
         index = self._copies.get(index, index)
-        if index not in self._read:
-            self._split(self._message[index])
-        return self._read[index]
+        return em.remember((self, "register", index), partial(self._split, em, index))
 
     def words(self, em: Writer, start: int, length: int) -> ir.Value:
         groups = self._whole_messages(start, length)
@@ -297,18 +295,27 @@ class ReadAtUse(Registers):
         self._words[group] = value
         return value
 
-    def _split(self, group: tuple[int, ...]) -> None:
-        em, value = self._em, self._message_read(group)
+    def _split(self, em: Writer, index: int) -> ir.Value:
+        """Take the elements of a message, to be used in this scope; returns one of them."""
+        group = self._message[index]
+        value = self._message_read(group)
         if self._by_words:
             value = em.b.bitcast(value, vector_of(self.kind, len(group)))
-        for i, register in enumerate(group):
-            one = value if len(group) == 1 else em.b.extract_element(value, I32(i))
-            self._read[register] = one
+        if len(group) == 1:
+            return value
+        taken = [em.b.extract_element(value, I32(i)) for i in range(len(group))]
+        for register, one in zip(group, taken, strict=True):
+            em.remember((self, "register", register), partial(_itself, one))
+        return taken[group.index(index)]
 
     def _pack(self, index: int) -> ir.Value:
         first = index * self.width
         scalars = [self.register(self._em, r) for r in range(first, first + self.width)]
         return self._em.pack(self.kind, scalars)
+
+
+def _itself(value: ir.Value) -> ir.Value:
+    return value
 
 
 class _Addresses:
