@@ -105,6 +105,8 @@ def typed(p, u: tl.uint32, b: tl.int8, h: tl.float16, g: tl.float64, f: tl.int1,
 
 GEMM = "a_ptr=*fp16:16 b_ptr=*fp16:16 c_ptr=*fp16:16 M=i32:16 N=i32:16 K=i32:16"
 SIZES = "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=4 ACTIVATION='leaky_relu'"
+OPTIONS = {"num_warps": 4, "guards": "kernel"}
+"""For launches that have no other version."""
 KERNELS: dict[str, tuple[Any, str]] = {
     "vector_add": (
         add_kernel, "a_ptr=*fp32:16 b_ptr=*fp32:16 c_ptr=*fp32:16 n=i32 BLOCK=1024"),
@@ -133,7 +135,7 @@ KERNELS: dict[str, tuple[Any, str]] = {
 def test_kernels_build_launch_and_end(device: str, tmp_path: Path, on_driver: Any) -> None:
     rows = []
     for label, (function, signature) in KERNELS.items():
-        kernel = compile_kernel(function, signature, device, {"num_warps": 4})
+        kernel = compile_kernel(function, signature, device, OPTIONS)
         path = tmp_path / f"{label}.spv"
         path.write_bytes(kernel.asm["spv"])
         threads = 4 * kernel.metadata.warp_size
