@@ -75,7 +75,7 @@ def test_a_kernel_is_compiled_in_a_pause(module, function, monkeypatch, tmp_path
     monkeypatch.setattr(module, function, spy)
     x = torch.ones(64, device="xpu")
     assert torch.equal(add(x, x).cpu(), torch.full((64,), 2.0))
-    assert seen == [False]
+    assert set(seen) == {False}
     assert gc.isenabled()
     add_kernel.device_caches.clear()
 

@@ -6,7 +6,7 @@ from llvmlite import ir
 from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.fusion import MARK, fuse_products
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.lowering.spirv import spirv_target
+from triton_xe.lowering.spirv.emit_spirv import written
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.tools.canonical import canonical_spirv
 
@@ -133,5 +133,5 @@ define spir_kernel void @f(ptr addrspace(1) %q, float %a, float %b) {
 
 def test_marks_in_text_that_was_edited_mean_nothing():
     plain = MARKED.replace(" contract", "")
-    written = [canonical_spirv(spirv_target.write(verified(text))) for text in (MARKED, plain)]
-    assert written[0] == written[1]
+    modules = [canonical_spirv(written(text)) for text in (MARKED, plain)]
+    assert modules[0] == modules[1]
