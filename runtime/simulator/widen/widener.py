@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
 import numpy as np
 
@@ -267,6 +267,8 @@ class Widener:
         value = self.value(operand)
         if isinstance(value, Uniform):
             return value.value
+        if self._is_uniform(operand, value):
+            return self._packed(value)
         if isinstance(value, Aggregate | Private):
             self.fail(f"{operand.text} is not a plain value")
         # the analysis says wide, but hardware reads one lane: lane 0
@@ -281,7 +283,19 @@ class Widener:
             return value.value
         if isinstance(value, Tabled):
             return value.base if value.base is not None else ir.zero(value.type)
+        if self._is_uniform(operand, value):
+            return self._packed(value)
         self.fail(f"{operand.text} has no uniform part")
+
+    def _is_uniform(self, operand: Operand, value: Value) -> TypeGuard[Pieces]:
+        """Whether a value that was made element by element is the same in all lanes."""
+        return isinstance(value, Pieces) and self.shape(operand).same_in_all_lanes and all(
+            isinstance(part, Uniform | Wide) for part in value.parts)
+
+    def _packed(self, value: Pieces) -> Operand:
+        return self.b.pack(value.type, [
+            part.value if isinstance(part, Uniform) else self.b.extract(self.wide(part), 0)
+            for part in value.parts])
 
     def wide_of(self, operand: Operand) -> Operand:
         return self.wide(self.value(operand))

@@ -11,6 +11,7 @@ from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
 
 P = "ptr addrspace(1)"
+LOAD = "llvm.genx.GenISA.PredicatedLoad.f32.p1.f32"
 LANE = "  %lane = call i32 @_Z22get_sub_group_local_idv()\n"
 
 
@@ -95,3 +96,32 @@ def test_elements_of_vectors_are_vectors_one_behind_the_other(
     b = np.zeros_like(a)
     run(text, a, b)
     np.testing.assert_array_equal(b, 2 * a)
+
+
+@pytest.mark.parametrize("n", [0, 3, 6, 8])
+def test_masked_loads_that_are_the_same_in_all_lanes_are_vectors(
+    run: Callable[..., None], kernel: Callable[..., str], n: int
+) -> None:
+    body, last = [LANE + f"  %one = insertelement <8 x i32> poison, i32 {n}, i32 0",
+                  "  %n = shufflevector <8 x i32> %one, <8 x i32> poison, <8 x i32> "
+                  "zeroinitializer"], "poison"
+    places = ", ".join(f"i32 {k}" for k in range(8))
+    body.append(f"  %m = icmp slt <8 x i32> <{places}>, %n")
+    for at, of in enumerate("xy"):
+        body.append(f"  %p{of} = getelementptr float, {P} %a, i32 {4 * at}")
+        for k in range(4):
+            body.append(f"  %m{of}{k} = extractelement <8 x i1> %m, i32 {4 * at + k}")
+            body.append(f"  %q{of}{k} = getelementptr float, {P} %p{of}, i32 {k}")
+            body.append(f"  %{of}{k} = call float @{LOAD}({P} %q{of}{k}, i64 4, i1 %m{of}{k}, "
+                        "float 7.0)")
+            body.append(f"  %w{4 * at + k} = insertelement <8 x float> {last}, float %{of}{k}, "
+                        f"i32 {4 * at + k}")
+            last = f"%w{4 * at + k}"
+    body += [f"  %d = fadd <8 x float> {last}, {last}", "  %i = mul i32 %lane, 8",
+             f"  %q = getelementptr float, {P} %b, i32 %i", f"  store <8 x float> %d, {P} %q"]
+    text = kernel(f"{P} %a, {P} %b", "\n".join(body),
+                  other=f"declare float @{LOAD}({P}, i64, i1, float)")
+    a, b = np.arange(8, dtype=np.float32), np.zeros(128, np.float32)
+    run(text, a, b)
+    expected = np.where(np.arange(8) < n, 2 * a, 14)
+    np.testing.assert_array_equal(b.reshape(16, 8), np.tile(expected, (16, 1)))
