@@ -267,7 +267,7 @@ class Widener:
         value = self.value(operand)
         if isinstance(value, Uniform):
             return value.value
-        if self._is_uniform(operand, value):
+        if self._is_uniform(value, operand):
             return self._packed(value)
         if isinstance(value, Aggregate | Private):
             self.fail(f"{operand.text} is not a plain value")
@@ -283,11 +283,11 @@ class Widener:
             return value.value
         if isinstance(value, Tabled):
             return value.base if value.base is not None else ir.zero(value.type)
-        if self._is_uniform(operand, value):
+        if self._is_uniform(value, operand):
             return self._packed(value)
         self.fail(f"{operand.text} has no uniform part")
 
-    def _is_uniform(self, operand: Operand, value: Value) -> TypeGuard[Pieces]:
+    def _is_uniform(self, value: Value, operand: Operand) -> TypeGuard[Pieces]:
         """Whether a value that was made element by element is the same in all lanes."""
         return isinstance(value, Pieces) and self.shape(operand).same_in_all_lanes and all(
             isinstance(part, Uniform | Wide) for part in value.parts)
