@@ -9,6 +9,8 @@ that a mask leaves out of a load, and again of all stores.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue, Use
 
@@ -27,6 +29,7 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.surfaces.affine import Affine, Unknown, Wrap, invariant_in, shape_of
+from triton_xe.lowering.uses import can_follow
 
 MOST_VALUES = 400
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp,
@@ -39,41 +42,22 @@ _Part = tuple[SSAValue, int]
 
 def is_unobserved(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> bool:
     """Whether nothing that is stored depends on a tensor's positions that a wrap replaces."""
-    seen: set[_Part] = set()
-    work: list[_Part] = [(value, dim)]
-    while work:
-        part = work.pop()
-        if part in seen:
-            continue
-        seen.add(part)
-        if len(seen) > MOST_VALUES:
-            return False
-        for use in part[0].uses:
-            reached = _reached(use, part[1], wrap, affine)
-            if reached is None:
-                return False
-            work += reached
-    return True
+    def reached(part: _Part) -> list[_Part] | None:
+        found = [_reached(use, part[1], wrap, affine) for use in part[0].uses]
+        known = [parts for parts in found if parts is not None]
+        return list(chain(*known)) if len(known) == len(found) else None
+
+    return can_follow((value, dim), reached, MOST_VALUES)
 
 
 def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
     """Whether nothing that is stored depends on a tensor's elements where a mask is false."""
-    seen: set[SSAValue] = set()
-    work = [value]
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in value.uses:
-            op = use.operation
-            if _shows_only(use, mask):
-                continue
-            if len(seen) > MOST_VALUES or isinstance(op, ConvertLayoutOp) or not _keeps_positions(
-                    op):
-                return False
-            work.append(op.results[0])
-    return True
+    def reached(value: SSAValue) -> list[SSAValue] | None:
+        ops = [use.operation for use in value.uses if not _shows_only(use, mask)]
+        known = all(_keeps_positions(op) and not isinstance(op, ConvertLayoutOp) for op in ops)
+        return [op.results[0] for op in ops] if known else None
+
+    return can_follow(value, reached, MOST_VALUES)
 
 
 def _shows_only(use: Use, mask: SSAValue) -> bool:

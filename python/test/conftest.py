@@ -3,6 +3,7 @@
 import pytest
 
 from triton_xe import triton_versions
+from triton_xe.runtime.versions import Versions
 from triton_xe.tools import intel
 
 
@@ -27,3 +28,16 @@ def pytest_collection_modifyitems(config, items):
             if here < mark.args:
                 since = ".".join(map(str, mark.args))
                 item.add_marker(pytest.mark.skip(reason=f"the language has this since {since}"))
+
+
+@pytest.fixture
+def needed(monkeypatch):
+    """Which conditions launches fail, one entry for each that takes another version."""
+    found, general = [], Versions.general
+
+    def noted(self, failing):
+        found.append(failing)
+        return general(self, failing)
+
+    monkeypatch.setattr(Versions, "general", noted)
+    return found

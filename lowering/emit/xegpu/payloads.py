@@ -30,6 +30,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.rewriting import last_of
 from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.uses import can_follow
 
 COPIED = 8
 """Transposed second factors for which IGC 2.40 copies a payload, without offsets, at less cost."""
@@ -192,22 +193,21 @@ def _precedes(op: Operation, last: Operation) -> bool:
 
 def _only_prefetches(value: SSAValue) -> bool:
     """Whether a descriptor, however it moves, serves prefetches alone, one after the other."""
-    seen: set[SSAValue] = set()
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in value.uses:
-            op = use.operation
-            if isinstance(op, UpdateNdOffsetOp):
-                waiting.append(op.moved)
-            elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
-                index = use.index - FIRST_CARRIED
-                waiting += [op.body.block.args[index + 1], op.res[index]]
-            elif not isinstance(op, PrefetchNdOp) and not (
-                isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp)
-            ):
-                return False
-    return True
+    return can_follow(value, _moved_by)
+
+
+def _moved_by(value: SSAValue) -> list[SSAValue] | None:
+    """Descriptors that one becomes; None where it serves more than prefetches."""
+    found: list[SSAValue] = []
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, UpdateNdOffsetOp):
+            found.append(op.moved)
+        elif isinstance(op, scf.ForOp) and use.index >= FIRST_CARRIED:
+            index = use.index - FIRST_CARRIED
+            found += [op.body.block.args[index + 1], op.res[index]]
+        elif not isinstance(op, PrefetchNdOp) and not (
+            isinstance(op, scf.YieldOp) and isinstance(op.parent_op(), scf.ForOp)
+        ):
+            return None
+    return found

@@ -9,7 +9,6 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import DeviceError
-from triton_xe.runtime.versions import Versions
 
 TILE = 32
 ARGUMENTS = ("a_ptr", "b_ptr", "c_ptr", "m", "n", "k", "sa", "sb", "sc")
@@ -88,19 +87,6 @@ def launch(kind, m, n, k, pads, offsets, seed=0):
     c.array(expected)[:] = a.array().astype(np.float32) @ right.astype(np.float32)
     assert np.array_equal(c.memory.cpu().numpy(), expected)  # and nothing else was written
     return a.is_block and b.is_block and c.is_block
-
-
-@pytest.fixture
-def needed(monkeypatch):
-    """What launches fail, one entry for each that takes the general version."""
-    found, general = [], Versions.general
-
-    def noted(self, failing):
-        found.append(failing)
-        return general(self, failing)
-
-    monkeypatch.setattr(Versions, "general", noted)
-    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)

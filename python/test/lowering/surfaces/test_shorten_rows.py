@@ -6,7 +6,6 @@ import triton
 import triton.language as tl
 
 from triton_xe.conditions import SHORT_ROWS
-from triton_xe.runtime.versions import Versions
 
 BLOCK = 2048
 
@@ -97,19 +96,6 @@ HAVE = {
     / np.sqrt(x.var(1, keepdims=True) + 1e-5),
     logsumexp: lambda x: np.log(np.exp(x).sum(1, keepdims=True)),
 }
-
-
-@pytest.fixture
-def needed(monkeypatch):
-    """Which conditions launches fail, one entry for each."""
-    found, general = [], Versions.general
-
-    def noted(self, failing):
-        found.append(failing)
-        return general(self, failing)
-
-    monkeypatch.setattr(Versions, "general", noted)
-    return found
 
 
 def run(kernel, x, **options):

@@ -1,0 +1,32 @@
+"""Walks along the uses of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+def can_follow(
+    start: T, reached: Callable[[T], Iterable[T] | None], most: int | None = None
+) -> bool:
+    """Whether `reached` knows, of a value and of all that it reaches, what they reach.
+
+    It says None where it does not.  With `most`, more values than that are too many.
+
+    >>> can_follow(1, lambda n: [n + 1] if n < 9 else [])
+    True
+    """
+    seen: set[T] = set()
+    waiting = [start]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        found = reached(value)
+        if found is None or (most is not None and len(seen) > most):
+            return False
+        waiting += found
+    return True
