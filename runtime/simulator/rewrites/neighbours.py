@@ -112,7 +112,8 @@ class _Rewrite:
         made = self._new(first.opcode, t, [h.value for h in halves], first)
         made.flags = first.flags
         if first.opcode == "call":
-            made.callee = first.callee.replace(".f", f".v{n // 2}f").replace(".i", f".v{n // 2}i")
+            name, _, kind = first.callee.rpartition(".")
+            made.callee = f"{name}.v{n // 2}{kind}"
         return [*halves, made]
 
     # --- vectors of elements --------------------------------------------------------------------
