@@ -22,6 +22,7 @@ from typing import Any
 
 from triton import knobs
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
+from triton.runtime import cache
 
 from triton_xe import knobs as xe_knobs
 from triton_xe import triton_versions
@@ -41,6 +42,7 @@ from triton_xe.collector import Pause
 from triton_xe.deep_calls import room_for
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target as target_named
+from triton_xe.runtime import toolkit_keys
 from triton_xe.spirv import BUILD_FLAGS, CONDITIONS, NEEDS, attach, attached
 
 Metadata = dict[str, Any]
@@ -84,6 +86,7 @@ class XeBackend(BaseBackend):
         specialize.install(XeBackend)
         refusals.install()
         long_expressions.install()
+        toolkit_keys.keep_triton_key(cache)
 
     def hash(self) -> str:
         return f"{self.device.name}-{source_hash()}"

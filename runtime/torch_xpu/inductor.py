@@ -5,6 +5,7 @@
 - The static launcher neither names nor checks arguments.
 - Products that can only spill are not tried when Inductor tunes one.
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
+- Digests of Triton and torch are kept (see `toolkit_keys`).
 - Torch 2.8 was made for Triton 3.4.
 """
 
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from triton_xe import knobs
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.hardware.target import Target, target
+from triton_xe.runtime import toolkit_keys
 from triton_xe.runtime.torch_xpu import distributed
 
 if TYPE_CHECKING:
@@ -211,6 +213,8 @@ def _adjust_compiler(module: Any) -> None:
 
 
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
+    "triton.runtime.cache": toolkit_keys.keep_triton_key,
+    "torch._inductor.codecache": toolkit_keys.keep_torch_key,
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.config": _adjust_config,
     "torch._inductor.cpp_builder": _adjust_builder,

@@ -1,0 +1,52 @@
+"""Digests of Triton and of torch, kept: each process that compiles computes them anew.
+
+Triton reads all of its half a gigabyte for one, torch three thousand sources: half a second each.
+What they are is unchanged (see `checked_files.kept_digest`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from triton_xe import knobs
+from triton_xe.runtime import checked_files
+
+
+def keep_triton_key(module: Any) -> None:
+    """Of `triton.runtime.cache`."""
+    root = Path(module.__file__).parents[1]
+    _keep(module, "triton_key", [root / name for name in ("compiler", "backends", "language")],
+          sorted((root / "_C").glob("libtriton.*")))
+
+
+def keep_torch_key(module: Any) -> None:
+    """Of `torch._inductor.codecache`; it is bytes."""
+    root = Path(module.__file__).parents[1]
+    _keep(module, "torch_key", [root], [
+        *sorted(root.glob("*.so")), root / "_inductor/script.ld",
+        root / "_inductor/codegen/aoti_runtime/interface.cpp"])
+
+
+def _keep(module: Any, name: str, folders: list[Path], others: list[Path]) -> None:
+    made: Callable[[], str | bytes] | None = getattr(module, name, None)
+    if made is None or hasattr(made, "is_kept"):
+        return
+
+    def text() -> str:
+        key = made()
+        return key.hex() if isinstance(key, bytes) else key
+
+    def sources() -> list[str]:
+        return [file for each in folders for _, file in checked_files.sources_below(str(each))]
+
+    @functools.cache
+    def kept() -> str | bytes:
+        beside = [module.__file__, *(str(each) for each in others if each.exists())]
+        key = checked_files.kept_digest(knobs.cache_dir() / "toolkits", beside, sources, text)
+        return bytes.fromhex(key) if name == "torch_key" else key
+
+    functools.update_wrapper(kept, made).is_kept = True  # type: ignore[attr-defined]
+    setattr(module, name, kept)
