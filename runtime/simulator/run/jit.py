@@ -45,10 +45,14 @@ def source_hash() -> str:
     return f"{llvmlite.__version__} {kept}"
 
 
-def _fresh_machine() -> llvm.TargetMachine:
+LARGE = 8 << 20
+"""Characters of a module from which on LLVM takes twice as long for code that is hardly faster."""
+
+
+def _fresh_machine(effort: int = 2) -> llvm.TargetMachine:
     host = host_cpu()
     return llvm.Target.from_triple(host.triple).create_target_machine(
-        cpu=host.name, features=host.features, opt=2, reloc="pic", codemodel="small", jit=True
+        cpu=host.name, features=host.features, opt=effort, reloc="pic", codemodel="small", jit=True
     )
 
 
@@ -80,7 +84,7 @@ def _kept_object(known_by: str, kind: str, text: Callable[[], str]) -> bytes:
 
 def _compile(text: str, kind: str) -> bytes:
     with _lock:
-        machine = _target_machine()
+        machine = _target_machine(1 if len(text) > LARGE else 2)
         try:
             module = llvm.parse_assembly(text)
             module.triple = host_cpu().triple

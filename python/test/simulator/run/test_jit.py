@@ -1,0 +1,22 @@
+"""How host modules are compiled."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from triton_xe.runtime.simulator.run import jit
+
+
+def test_large_modules_are_compiled_with_less_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts: list[int] = []
+    machine = jit._target_machine
+    monkeypatch.setattr(
+        jit, "_target_machine", lambda effort: efforts.append(effort) or machine(effort))
+    text = "define i32 @three() {\n  ret i32 3\n}\n"
+    for most in (len(text) - 1, len(text)):
+        monkeypatch.setattr(jit, "LARGE", most)
+        code = jit.NativeCode(jit._compile(text, "library"))
+        assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("three"))() == 3
+    assert efforts == [1, 2]
