@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -181,13 +182,22 @@ def _adjust_fake_tensors(module: Any) -> None:
 
 
 def _adjust_fake_operators(module: Any) -> None:
-    """Real Fourier transforms have the CPU's strides here; torch expects those of other GPUs."""
-    @module.register_op_impl(sys.modules["torch"].ops.aten._fft_r2c.default)  # type: ignore[untyped-decorator]
-    def transform(mode: Any, operator: Any, x: Any, *rest: Any, **named: Any) -> Any:
-        if x.device.type != "xpu":
-            return NotImplemented
+    """Results of these have the CPU's strides or sizes here; torch expects those of other GPUs."""
+    torch, rules = sys.modules["torch"], module.op_implementations_dict
+    change = torch.utils._pytree.tree_map_only
+
+    def as_on_the_cpu(usual: Any, mode: Any, operator: Any, *given: Any, **named: Any) -> Any:
+        device = next(each.device for each in given if isinstance(each, torch.Tensor))
+        if device.type != "xpu":
+            return usual(mode, operator, *given, **named)
         with mode:
-            return operator(x.to("cpu"), *rest, **named).to(x.device)
+            given, named = change(torch.Tensor, lambda x: x.to("cpu"), (given, named))
+            return change(torch.Tensor, lambda x: x.to(device), operator(*given, **named))
+
+    for name in ("_fft_r2c", "_embedding_bag", "_embedding_bag_forward_only"):
+        operator = getattr(torch.ops.aten, name).default
+        usual = rules.get(operator, lambda *given, **named: NotImplemented)
+        rules[operator] = partial(as_on_the_cpu, usual)
 
 
 def _adjust_builder(module: Any) -> None:

@@ -364,6 +364,10 @@ KINDS: dict[str, Callable[[], Made]] = {
         F.triplet_margin_loss(x, y, z), F.cosine_embedding_loss(x, y, z[:, 0].sign()),
         F.margin_ranking_loss(x[:, 0], y[:, 0], z[:, 0].sign())), tuple(
         randn(6, 8, grad=True) for _ in range(3))),
+    "bags_of_embeddings": lambda: (lambda at, w, ends: tuple(
+        F.embedding_bag(at, w, ends, mode=mode, include_last_offset=True)
+        for mode in ("sum", "mean", "max")), (
+            ints(12), randn(9, 8, grad=True), torch.tensor([0, 4, 12]))),
     "own_gradient": lambda: (lambda x: Clipped.apply(x * 3).square(), (randn(20, grad=True),)),
     "checkpointed": lambda: (_checkpointed, (randn(6, 8, grad=True), randn(8, 8, grad=True))),
     "forward_derivative": lambda: (lambda x, t: torch.func.jvp(
