@@ -79,3 +79,24 @@ def test_in_place_views_while_tracing() -> None:
     torch.testing.assert_close(compiled(x), change(x))
     exported = torch.export.export(torch.nn.Identity(), (x,)).module()
     assert exported(x).shape == (3, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16])
+@pytest.mark.parametrize(("name", "shape", "arguments"), [
+    ("avg_pool3d", (2, 3, 4, 4, 4), (2,)),
+    ("multi_margin_loss", (3, 5), (torch.tensor([1, 0, 4]),)),
+    ("multilabel_margin_loss", (2, 4), (torch.tensor([[3, 0, -1, 1], [1, -1, 0, 0]]),)),
+    ("interpolate", (1, 2, 6, 6), ((3, 4), None, "bilinear", None, None, True))])
+def test_operators_of_halves(
+        name: str, shape: tuple[int, ...], arguments: tuple[object, ...],
+        dtype: torch.dtype) -> None:
+    operator = getattr(torch.nn.functional, name)
+    wide = torch.randn(shape).to(dtype).float().requires_grad_()
+    x = wide.detach().to("xpu", dtype).requires_grad_()
+    there = [each.to("xpu") if isinstance(each, torch.Tensor) else each for each in arguments]
+    got, want = operator(x, *there), operator(wide, *arguments)
+    got.sum().backward()
+    want.sum().backward()
+    assert got.dtype == x.grad.dtype == dtype
+    torch.testing.assert_close(got.cpu(), want.to(dtype))
+    torch.testing.assert_close(x.grad.cpu(), wide.grad.to(dtype), rtol=1e-2, atol=1e-3)

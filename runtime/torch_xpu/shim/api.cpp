@@ -38,9 +38,12 @@ void start(int count, const std::uint64_t* capacities) {
   auto& xpu = library(Library::IMPL, "aten", DispatchKey::XPU);
   auto& autograd = library(Library::IMPL, "aten", DispatchKey::AutogradXPU);
   triton_xe::register_kernels(xpu);
-  triton_xe::register_composites(xpu, autograd);
-  triton_xe::register_fallback(library(Library::IMPL, "_", DispatchKey::XPU));
-  triton_xe::set_library(xpu);
+  auto& nested = library(Library::IMPL, "aten", DispatchKey::NestedTensorXPU);
+  triton_xe::register_composites(
+      xpu, autograd, nested, library(Library::IMPL, "aten", DispatchKey::AutogradNestedTensor));
+  triton_xe::register_fallback(library(Library::IMPL, "_", DispatchKey::XPU),
+                               library(Library::IMPL, "_", DispatchKey::NestedTensorXPU));
+  triton_xe::set_libraries(xpu, nested);
   library(Library::DEF, "triton_xe", std::nullopt)
       .def("_default_generator(int index) -> Generator?", default_generator);
   for (int i = 0; i < count; ++i) {

@@ -39,6 +39,22 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
       query, key, value, additive(mask, query.scalar_type()), dropout, is_causal, std::nullopt, scale, enable_gqa));
 }
 
+// Of nested tensors; those of other devices go to torch's own, which asks a CPU build about xpu.
+void nested_attention(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  auto first = stack->size() - op.schema().arguments().size();
+  if (!(*stack)[first].toTensor().is_xpu()) {
+    c10::Dispatcher::singleton().callBoxedForDispatchKey(
+        op, c10::DispatchKey::CompositeImplicitAutograd, stack);
+    return;
+  }
+  auto at = [&](std::size_t i) -> const c10::IValue& { return (*stack)[first + i]; };
+  auto result = attention(
+      at(0).toTensor(), at(1).toTensor(), at(2).toTensor(), at(3).toOptional<Tensor>(),
+      at(4).toDouble(), at(5).toBool(), at(6).toOptional<double>(), at(7).toBool());
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  stack->emplace_back(std::move(result));
+}
+
 // 0 stands for the mathematical definition, the only implementation here.
 std::int64_t attention_choice(const Tensor&, const Tensor&, const Tensor&, const optional<Tensor>&,
                               double, bool, optional<double>, bool) {
@@ -164,11 +180,16 @@ Tensor int4_mm(const Tensor& input, const Tensor& weight, std::int64_t group, co
 
 }  // namespace
 
-void register_composites(torch::Library& xpu, torch::Library& autograd) {
+void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
+                         torch::Library& nested_autograd) {
   for (auto* library : {&xpu, &autograd}) {
     library->impl("scaled_dot_product_attention", attention);
     library->impl("_thnn_fused_lstm_cell", lstm_cell);
     library->impl("_thnn_fused_gru_cell", gru_cell);
+  }
+  for (auto* library : {&nested, &nested_autograd}) {
+    library->impl("scaled_dot_product_attention",
+                  torch::CppFunction::makeFromBoxedFunction<&nested_attention>());
   }
   xpu.impl("mm.dtype", mm_typed);
   xpu.impl("mm.dtype_out", mm_typed_out);

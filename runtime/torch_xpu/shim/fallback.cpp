@@ -39,9 +39,25 @@ constexpr std::array<std::string_view, 8> kProducts = {
     "aten::_scaled_mm", "aten::_int_mm"};
 constexpr int kAddingProducts = 3;
 
+// The CPU has these for numbers of 32 bits and more.
+constexpr std::string_view kTransforms = "aten::_fft_";
+constexpr std::array<std::string_view, 5> kWidened = {
+    kTransforms, "aten::avg_pool3d", "aten::_upsample_bilinear2d_aa", "aten::multi_margin_loss",
+    "aten::multilabel_margin_loss"};
+
+// What the CPU's kernels for nested tensors do in terms of other operators, whatever the device, or
+// answer from sizes, which are the CPU's.
+constexpr std::array<std::string_view, 7> kOfAnyDevice = {
+    "aten::_to_copy", "aten::copy_", "aten::empty_like", "aten::_nested_tensor_size",
+    "aten::_nested_tensor_strides", "aten::_nested_tensor_storage_offsets", "aten::is_same_size"};
+
+bool starts_with(std::string_view name, std::string_view prefix) {
+  return name.substr(0, prefix.size()) == prefix;
+}
+
 bool allows_mixed_devices(const c10::OperatorHandle& op) {
   auto name = c10::toString(op.operator_name());
-  return std::find(kMixedDevices.begin(), kMixedDevices.end(), name) != kMixedDevices.end();
+  return starts_with(name, "aten::_nested_") || std::find(kMixedDevices.begin(), kMixedDevices.end(), name) != kMixedDevices.end();
 }
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
@@ -78,10 +94,6 @@ IValue each_of(const IValue& list, F change) {
 std::int64_t clock_ns() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
-bool starts_with(std::string_view name, std::string_view prefix) {
-  return name.substr(0, prefix.size()) == prefix;
 }
 
 bool ends_with(std::string_view name, std::string_view suffix) {
@@ -236,6 +248,7 @@ class Call {
         ": the simulated xpu device holds strided tensors only, not layout ", tensor.layout(), ".");
     auto storage = twin_storage_of(tensor.storage());
     twins_.push_back({tensor, twin_tensor(tensor, storages_[storage].cpu), storage, writes_});
+    key_ = tensor.is_nested() ? DispatchKey::NestedTensorCPU : key_;
     return twins_.back().cpu;
   }
 
@@ -249,25 +262,33 @@ class Call {
     return storages_.size() - 1;
   }
 
-  // The CPU has no Fourier transform of 16-bit numbers; a GPU computes them in 32 bits as well.
+  // A GPU, too, computes these in 32 bits; it transforms no BFloat16.
   void widen_halves() {
-    if (!starts_with(op_.operator_name().name, "aten::_fft_") ||
-        !op_.operator_name().overload_name.empty()) {
-      return;
-    }
-    auto& value = (*stack_)[first_];
-    narrow_ = value.toTensor().scalar_type() == at::kHalf ||
-        value.toTensor().scalar_type() == at::kComplexHalf;
-    if (narrow_) {
-      auto wide = value.toTensor().is_complex() ? at::kComplexFloat : at::kFloat;
-      value = value.toTensor().to(wide);
+    std::string_view name = op_.operator_name().name;
+    bool is_widened = op_.operator_name().overload_name.empty() &&
+        std::any_of(kWidened.begin(), kWidened.end(),
+                    [&](auto prefix) { return starts_with(name, prefix); });
+    for (auto i = first_; is_widened && i < stack_->size(); ++i) {
+      auto& value = (*stack_)[i];
+      auto type = value.isTensor() ? value.toTensor().scalar_type() : at::kFloat;
+      if (type == at::kHalf || (type == at::kBFloat16 && !starts_with(name, kTransforms))) {
+        value = value.toTensor().to(at::kFloat);
+        narrow_ = type;
+      } else if (type == at::kComplexHalf) {
+        value = value.toTensor().to(at::kComplexFloat);
+        narrow_ = at::kHalf;
+      }
     }
   }
 
   void narrow_results() {
-    if (narrow_) {
-      auto& value = stack_->back();
-      value = value.toTensor().to(value.toTensor().is_complex() ? at::kComplexHalf : at::kHalf);
+    for (auto i = op_.schema().returns().size(); narrow_ && i > 0; --i) {
+      auto& value = (*stack_)[stack_->size() - i];
+      if (value.toTensor().is_complex()) {
+        value = value.toTensor().to(at::kComplexHalf);
+      } else if (value.toTensor().is_floating_point()) {
+        value = value.toTensor().to(*narrow_);
+      }
     }
   }
 
@@ -277,11 +298,11 @@ class Call {
         c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
     ResultScope device_memory;
     if (has_generator_ || !op_.hasTag(at::Tag::nondeterministic_seeded)) {
-      op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
+      op_.redispatchBoxed(DispatchKeySet(key_), stack_);
       return;
     }
     SwappedGenerators swapped(device_);
-    op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
+    op_.redispatchBoxed(DispatchKeySet(key_), stack_);
   }
 
   class SwappedGenerators {
@@ -321,6 +342,9 @@ class Call {
       impl->set_storage_keep_dtype(device_storage(twin.cpu.storage()));
     } else if (storage.cpu.data() != storage.original.data()) {
       take_over(storage);
+    }
+    if (twin.original.is_nested()) {
+      return;
     }
     bool same = impl->sizes() == twin.cpu.sizes() && impl->strides() == twin.cpu.strides() &&
         impl->storage_offset() == twin.cpu.storage_offset();
@@ -368,16 +392,30 @@ class Call {
     TORCH_CHECK_NOT_IMPLEMENTED(
         tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_quantized(),
         op_.operator_name(), ": the simulated xpu device holds strided tensors only, and the result"
-        " has layout ", tensor.layout(), "; use .cpu() first.");
+        " has layout ", tensor.layout(), tensor.is_quantized() ? " and is quantized" : "",
+        "; use .cpu() first.");
+    if (tensor.is_nested()) {
+      return nested_over(tensor, original_of(tensor.storage()), DispatchKey::XPU);
+    }
     for (auto& twin : twins_) {
-      if (storages_[twin.storage].cpu.is_alias_of(tensor.storage())) {
+      if (storages_[twin.storage].cpu.is_alias_of(tensor.storage()) && !twin.original.is_nested()) {
         return like(tensor, at::detail::make_tensor<c10::TensorImpl>(
             c10::TensorImpl::VIEW, c10::Storage(storages_[twin.storage].original),
             twin.original.key_set(), tensor.dtype()));
       }
     }
     return like(tensor, at::detail::make_tensor<c10::TensorImpl>(
-        device_storage(tensor.storage()), DispatchKeySet(DispatchKey::XPU), tensor.dtype()));
+        original_of(tensor.storage()), DispatchKeySet(DispatchKey::XPU), tensor.dtype()));
+  }
+
+  // An argument's storage, or that of memory which the kernel allocated.
+  c10::Storage original_of(const c10::Storage& cpu) {
+    for (auto& known : storages_) {
+      if (known.cpu.is_alias_of(cpu)) {
+        return known.original;
+      }
+    }
+    return device_storage(cpu);
   }
 
   // Products of matrices: two operations for each element of the result and of the inner dimension.
@@ -435,7 +473,8 @@ class Call {
   Traffic traffic_{1, 0, 0};
   bool has_generator_ = false;
   bool writes_ = false;
-  bool narrow_ = false;
+  std::optional<at::ScalarType> narrow_;
+  DispatchKey key_ = DispatchKey::CPU;
   c10::SmallVector<Twin, 4> twins_;
   c10::SmallVector<TwinStorage, 4> storages_;
 };
@@ -504,6 +543,15 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   }
 }
 
+void nested_fallback(const c10::OperatorHandle& op, Stack* stack) {
+  const auto& name = op.operator_name().name;
+  if (std::find(kOfAnyDevice.begin(), kOfAnyDevice.end(), name) == kOfAnyDevice.end()) {
+    fallback(op, stack);
+    return;
+  }
+  op.redispatchBoxed(DispatchKeySet(DispatchKey::NestedTensorCPU), stack);
+}
+
 // Composites that are right as they are: they only allocate, copy, alias or ask.
 bool keeps_composite(std::string_view name) {
   for (auto prefix : {"new_", "empty", "lift", "resize", "_resize", "set_"}) {
@@ -558,20 +606,23 @@ bool needs_fallback(const c10::OperatorHandle& op) {
 }
 
 torch::Library* xpu_library = nullptr;
+torch::Library* nested_library = nullptr;
 
 }  // namespace
 
-void register_fallback(torch::Library& everything) {
+void register_fallback(torch::Library& everything, torch::Library& nested) {
   hold_results();
   everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  nested.fallback(torch::CppFunction::makeFromBoxedFunction<&nested_fallback>());
 }
 
 void run_on_cpu(const c10::OperatorHandle& op, std::vector<IValue>* stack) {
   fallback(op, stack);
 }
 
-void set_library(torch::Library& xpu) {
+void set_libraries(torch::Library& xpu, torch::Library& nested) {
   xpu_library = &xpu;
+  nested_library = &nested;
 }
 
 void register_operators() {
@@ -583,6 +634,10 @@ void register_operators() {
       if (op && needs_fallback(*op)) {
         xpu_library->impl(
             c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
+      }
+      if (op && op->hasKernelForDispatchKey(DispatchKey::NestedTensorCPU)) {
+        nested_library->impl(c10::toString(name).c_str(),
+                             torch::CppFunction::makeFromBoxedFunction<&nested_fallback>());
       }
     }
   });

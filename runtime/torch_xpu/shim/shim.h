@@ -146,6 +146,8 @@ c10::DataPtr adopt(c10::Storage storage, c10::DeviceIndex index);
 c10::Storage twin_storage(const c10::Storage& storage);
 at::Tensor twin_tensor(const at::Tensor& tensor, const c10::Storage& twin);
 at::Tensor twin_tensor(const at::Tensor& tensor);
+// A nested tensor of the same sizes over other memory, of XPU or CPU.
+at::Tensor nested_over(const at::Tensor& tensor, const c10::Storage& storage, c10::DispatchKey key);
 
 // capture.cpp: see there --------------------------------------------------------------------------
 struct Graph;
@@ -174,16 +176,17 @@ void register_profiler();
 
 // kernels.cpp, composites.cpp ---------------------------------------------------------------------
 void register_kernels(torch::Library& xpu);
-void register_composites(torch::Library& xpu, torch::Library& autograd);
+void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
+                         torch::Library& nested_autograd);
 
 // fallback.cpp ------------------------------------------------------------------------------------
-void register_fallback(torch::Library& everything);
+void register_fallback(torch::Library& everything, torch::Library& nested);
 // Runs an operator of XPU tensors as the fallback does, for kernels that add to it.
 void run_on_cpu(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
 // The fallback for each operator whose composite body must not run on XPU tensors.  It is for two
 // thousand of them, so that not every `import torch` does it: `register_operators` does, the first
 // time.  After register_kernels: operators with a kernel keep it.
-void set_library(torch::Library& xpu);
+void set_libraries(torch::Library& xpu, torch::Library& nested);
 void register_operators();
 
 }  // namespace triton_xe

@@ -4,6 +4,7 @@
 // the caller then moves the new memory over to the XPU storage.
 #include "shim.h"
 
+#include <ATen/NestedTensorImpl.h>
 #include <c10/core/CPUAllocator.h>
 
 namespace triton_xe {
@@ -26,7 +27,21 @@ c10::Storage twin_storage(const c10::Storage& storage) {
       c10::GetCPUAllocator(), /*resizable=*/true));
 }
 
+at::Tensor nested_over(const at::Tensor& tensor, const c10::Storage& storage, c10::DispatchKey key) {
+  auto* nested = at::native::get_nested_tensor_impl(tensor);
+  auto buffer = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(key), tensor.dtype());
+  buffer.unsafeGetTensorImpl()->set_sizes_contiguous(
+      {static_cast<std::int64_t>(storage.nbytes() / tensor.element_size())});
+  return at::detail::make_tensor<at::native::NestedTensorImpl>(
+      buffer, nested->get_nested_sizes(), nested->get_nested_strides(),
+      nested->get_storage_offsets());
+}
+
 at::Tensor twin_tensor(const at::Tensor& tensor, const c10::Storage& twin) {
+  if (tensor.is_nested()) {
+    return nested_over(tensor, twin, c10::DispatchKey::CPU);
+  }
   auto* from = tensor.unsafeGetTensorImpl();
   auto made = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(twin), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
