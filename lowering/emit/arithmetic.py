@@ -22,7 +22,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.fusion import MARK
 from triton_xe.lowering.emit.integer_range import integer_range
-from triton_xe.lowering.emit.maths import halves
+from triton_xe.lowering.emit.maths import halves, pairs
 from triton_xe.lowering.emit.maths.conversions import (
     constant,
     convert,
@@ -185,9 +185,25 @@ def _all_below(value: ir.Value, limit: int) -> bool:
 @lowers(*_FLOAT_BINARY)
 def lower_float_binary(em: Emitter, op: Operation) -> None:
     """Marked as fusible; `triton_xe.lowering.emit.fusion` fuses."""
-    write = getattr(em.b, _FLOAT_BINARY[type(op)])
+    name, (result,) = _FLOAT_BINARY[type(op)], op.results
+    kind = result.type
+    if isinstance(kind, TensorType) and pairs.serves(em, kind) and not _may_fuse(em, op):
+        sides = [spread(em, v, kind) for v in op.operands]
+        em.bind(result, pairs.arithmetic(em, name[1:], *sides))
+        return
+    write = getattr(em.b, name)
     flags = (MARK,) if em.state.contract else ()
     elementwise(em, op, in_float(em, op.results[0].type, lambda a, b: write(a, b, flags=flags)))
+
+
+def _may_fuse(em: Emitter, op: Operation) -> bool:
+    """Whether a product and a sum may become one operation."""
+    if isinstance(op, arith.MulfOp):
+        near: list[Any] = [use.operation for use in op.result.uses]
+        others: tuple[type[Operation], ...] = (arith.AddfOp, arith.SubfOp)
+    else:
+        near, others = [v.owner for v in op.operands], (arith.MulfOp,)
+    return em.state.contract and any(isinstance(o, others) for o in near)
 
 
 @lowers(arith.NegfOp)
@@ -324,6 +340,10 @@ def lower_integer_to_float(em: Emitter, op: arith_ext.SIToFPOp | arith_ext.UIToF
     LLVM's SPIR-V target ends the process on conversions of bits to vectors of 32 bytes and more.
     """
     target, signed = op.result.type, isinstance(op, arith_ext.SIToFPOp)
+    paired = pairs.from_integer(em, op.input, target)
+    if paired is not None:
+        em.bind(op.result, paired)
+        return
     through = DOUBLE if scalar_type(target) == DOUBLE else FLOAT
     low, high = integer_range(op.input)
     is_small = (scalar_type(target) == HALF and bits_of(scalar_type(op.input.type)) == 32

@@ -156,7 +156,7 @@ class Writer:
         function = self.state.declare(row, types, result, unsigned=unsigned)
         if row.family is not Family.ID or not row.pure:
             return self.b.call(function, arguments)
-        key = ("call", function.name, *map(_identity, arguments))
+        key = ("call", function.name, *map(identity, arguments))
         return self.remember(key, lambda: self.b.call(function, arguments))
 
     def lane_id(self) -> ir.Value:
@@ -207,7 +207,8 @@ def _mask(positions: tuple[int, ...]) -> ir.Constant:
     return ir.Constant(ir.VectorType(I32, len(positions)), list(positions))
 
 
-def _identity(value: ir.Value) -> Hashable:
+def identity(value: ir.Value) -> Hashable:
+    """A key for a value."""
     return str(value) if isinstance(value, ir.Constant) else value
 
 

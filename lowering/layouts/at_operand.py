@@ -18,11 +18,12 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import ExtSIOp
+from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, SplatOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import BlockLoadOp
+from triton_xe.dialects.xe import BlockLoadOp, RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -36,7 +37,14 @@ from triton_xe.lowering.layouts.rematerialize import (
     slice_of,
     with_encoding,
 )
-from triton_xe.lowering.rewriting import extend_for, last_of, yield_more
+from triton_xe.lowering.layouts.repeats import (
+    TIMES,
+    repeats_of,
+    shrunk,
+    shrunk_type,
+    words_layout,
+)
+from triton_xe.lowering.rewriting import extend_for, last_of, locate, retyped, yield_more
 from triton_xe.lowering.surfaces.affine import shape_of
 
 MOST_STEPS = 60
@@ -156,6 +164,7 @@ class _Again:
 
     made: _Made = field(default_factory=dict)
     bases: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    shrunk: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
 
     def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         kind = value.type
@@ -175,6 +184,9 @@ class _Again:
             return self.value(op.src, encoding)
         if isinstance(op, BlockLoadOp):
             return converted(value, encoding, at)
+        axis = repeats_of(op) if isinstance(op, LoadOp) else None
+        if isinstance(op, LoadOp) and axis is not None:
+            return self._repeated(op, encoding, axis)
         if isinstance(op, LoadOp):
             operands = [self._pointers(op, encoding),
                         *(self.value(v, encoding) for v in op.operands[1:])]
@@ -183,13 +195,33 @@ class _Again:
             operands = [self.value(v, inner) for v in op.operands]
         return with_encoding(op, encoding, at, operands).results[0]
 
-    def _pointers(self, load: LoadOp, encoding: Attribute) -> SSAValue:
-        """The pointers of a load, from the scalar that their loop moves where there is one."""
+    def _repeated(self, load: LoadOp, encoding: Attribute, axis: int) -> SSAValue:
+        """What a load brings, of which every eight elements along a dimension are the same."""
+        kind = retyped(load.result.type, encoding)
+        words = layout_attr(words_layout(layout_of(kind), axis))
+        few = retyped(shrunk_type(kind, axis), words)
+        mask = [self.value(shrunk(v, axis, self.shrunk), words) for v in load.operands[1:]]
+        loaded = LoadOp.create(
+            operands=[self._pointers(load, words, axis), *mask], result_types=[few],
+            properties=dict(load.properties), attributes=dict(load.attributes))
+        repeated = RepeatOp(source=loaded.result, axis=axis, times=TIMES, result_type=kind)
+        for op in (loaded, repeated):
+            locate(load, op)
+            Rewriter.insert_op(op, InsertPoint.before(load))
+        return repeated.result
+
+    def _pointers(self, load: LoadOp, encoding: Attribute, axis: int | None = None) -> SSAValue:
+        """The pointers of a load, from the scalar that their loop moves where there is one.
+
+        With `axis` every eighth of them along it.
+        """
         start = _start(load.ptr)
+        first = load.ptr if start is None else start
+        few = first if axis is None else shrunk(first, axis, self.shrunk)
         if start is None:
-            return self.value(load.ptr, encoding)
+            return self.value(few, encoding)
         base = self._moving_base(load.ptr, start)
-        return self._from(start, base, encoding, InsertPoint.before(load))
+        return self._from(few, base, encoding, InsertPoint.before(load))
 
     def _moving_base(self, pointers: SSAValue, start: SSAValue) -> SSAValue:
         """The base of pointers in an iteration of the loop that moves them."""

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
+from triton_xe.lowering.spirv import pairs_visa
 from triton_xe.spirv import HALVES, is_of_halves
 
 _DECLARED = """.decl W v_type=G type=W num_elts=128 alias=<$0,0>
@@ -84,15 +85,23 @@ def use_visa(module: Any) -> bool:
 
 def _defined(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
-    name, how, first = symbol.removeprefix(HALVES).split(".")
-    form, _, source = how.partition("_of_")
-    result, types = _RESULTS[form], _ARGUMENTS[source]
+    result, types, body = _what_it_is(symbol.removeprefix(HALVES))
     arguments = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
-    body = body_of(name, form, source, int(first)).replace("\n", "\\0A")
+    body = body.replace("\n", "\\0A")
     constraints = ",".join(["=rw", *["rw"] * len(types)])
     return (f'define spir_func {result} @"{symbol}"({arguments}) alwaysinline {{\n'
             f'  %r = call {result} asm "{{\\0A{body}}}", "{constraints}"({arguments})\n'
             f"  ret {result} %r\n}}\n")
+
+
+def _what_it_is(name: str) -> tuple[str, tuple[str, ...], str]:
+    """The types of a function's result and arguments, and its vISA."""
+    kind, _, how = name.partition(".")
+    if kind not in _CONVERSIONS:
+        return _RESULTS["pairs"], pairs_visa.arguments_of(name), pairs_visa.body_of(name)
+    form, _, rest = how.partition("_of_")
+    source, _, first = rest.partition(".")
+    return _RESULTS[form], _ARGUMENTS[source], body_of(kind, form, source, int(first))
 
 
 def body_of(name: str, form: str, source: str, first: int) -> str:

@@ -42,6 +42,7 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
 
 from triton_xe.dialects.layouts import DpasAttr
 from triton_xe.dialects.text.assembly import FieldOp, ops_of
@@ -356,6 +357,26 @@ class RoundTf32Op(FieldOp):
     rounded = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($rounded)"
+
+
+@irdl_op_definition
+class RepeatOp(FieldOp):
+    """Each element of a tensor `times` times in a row along a dimension."""
+
+    name = "xe.repeat"
+    source = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    times = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def verify_(self) -> None:
+        axis, times = self.axis.value.data, self.times.value.data
+        old, new = (list(v.type.get_shape()) for v in (self.source, self.result))  # type: ignore[attr-defined]
+        if [s * times if d == axis else s for d, s in enumerate(old)] != new:
+            raise VerifyException(f"{self.name}: {old} is not repeated to {new}")
 
 
 Xe = Dialect("xe", ops_of(globals()), [CursorType, DpasAttr, SourcesAttr])

@@ -8,7 +8,7 @@ simulator; `triton_xe.lowering.spirv.halves_visa` gives it the same in vISA for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -132,22 +132,36 @@ def _called(
 ) -> ir.Value:
     result = vector_of(I32, 4) if pairs else vector_of(HALF, 8)
     source, arguments = _arguments(em, whole, pairs)
-    symbol = f"{HALVES}{name}.{'pairs' if pairs else 'rows'}_of_{source}.{first}"
-    function = em.state.llvm.globals.get(symbol)
-    if function is None:
-        types = [a.type for a in arguments]
-        function = ir.Function(em.state.llvm, ir.FunctionType(result, types), symbol)
-        function.linkage, function.calling_convention = "internal", "spir_func"
-        function.attributes.add("alwaysinline")
-        inner = Writer(em.state, function.append_basic_block("entry"))
-        given = function.args[0] if len(types) == 1 else inner.pack(I32, function.args)
+    symbol = f"{name}.{'pairs' if pairs else 'rows'}_of_{source}.{first}"
+
+    def body(inner: Writer, *args: ir.Value) -> ir.Value:
+        given = args[0] if len(args) == 1 else inner.pack(I32, args)
         if source != "bytes":
             given = inner.b.bitcast(given, whole.type)
         eight = given if given.type.count == 8 else inner.shuffle(
             given, given, list(range(first, first + 8)))
         made = plain(Term(inner, eight)).value
-        inner.b.ret(inner.b.bitcast(made, result) if pairs else made)
+        return inner.b.bitcast(made, result) if pairs else made
+
+    function = function_of(em, symbol, [a.type for a in arguments], result, body)
     return em.b.call(function, arguments)
+
+
+def function_of(
+    em: Writer, name: str, arguments: Sequence[ir.Type], result: ir.Type,
+    body: Callable[..., ir.Value],
+) -> ir.Function:
+    """The function of a name in the module; `body` writes it once."""
+    symbol = HALVES + name
+    known = em.state.llvm.globals.get(symbol)
+    if known is not None:
+        return known
+    function = ir.Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
+    function.linkage, function.calling_convention = "internal", "spir_func"
+    function.attributes.add("alwaysinline")
+    inner = Writer(em.state, function.append_basic_block("entry"))
+    inner.b.ret(body(inner, *function.args))
+    return function
 
 
 def _arguments(em: Writer, whole: ir.Value, pairs: bool) -> tuple[str, list[ir.Value]]:

@@ -14,12 +14,14 @@ from typing import Any, Protocol
 from llvmlite import ir
 
 from triton_xe.lowering.emit.types import I16, I32, bits_of, filled, number, vector_of
-from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.emit.writer import Writer, identity
 
 CHUNK = 8
 Part = tuple["Lazy", int]
 """A value that is written when it is first used."""
 Needs = Callable[[int], Iterable[Part]]
+Single = Callable[[int], Callable[[], ir.Value] | None]
+"""How the one value of a chunk is had, where all registers of it hold the same."""
 
 
 class Lazy(Protocol):
@@ -49,6 +51,10 @@ def _nothing(index: int) -> Iterable[Part]:
     return ()
 
 
+def _different(index: int) -> None:
+    return None
+
+
 class Registers:
     """`count` registers of LLVM type `kind`; `make(i)` writes chunk i, of `width` registers.
 
@@ -60,13 +66,14 @@ class Registers:
 
     def __init__(
         self, count: int, kind: ir.Type, make: Callable[[int], ir.Value], width: int = CHUNK,
-        needs: Needs = _nothing,
+        needs: Needs = _nothing, single: Single = _different,
     ) -> None:
         self.count = count
         self.kind = kind
         self.width = min(count, width)
         self._make = make
         self.needs = needs
+        self.single = single
 
     @property
     def chunks(self) -> int:
@@ -127,7 +134,7 @@ class Splat(Registers):
     """Registers that all hold one scalar, which every lane shares."""
 
     def __init__(self, count: int, scalar: ir.Value) -> None:
-        super().__init__(count, scalar.type, self._fill)
+        super().__init__(count, scalar.type, self._fill, single=lambda _: lambda: scalar)
         self.scalar = scalar
         self._em: Writer | None = None
 
@@ -235,8 +242,12 @@ def permuted(em: Writer, source: Registers, order: Sequence[int]) -> Registers:
     def picked(i: int) -> list[int]:
         return list(order[i * width : (i + 1) * width])
 
+    def single(i: int) -> Callable[[], ir.Value] | None:
+        first, *rest = picked(i)
+        return None if any(r != first for r in rest) else lambda: source.register(em, first)
+
     return Registers(len(order), source.kind, lambda i: join(em, source, picked(i)),
-                     needs=lambda i: source.parts_of(picked(i)))
+                     needs=lambda i: source.parts_of(picked(i)), single=single)
 
 
 def join(em: Writer, source: Registers, registers: list[int]) -> ir.Value:
@@ -265,9 +276,19 @@ def mapped(
     """An element-wise operation: `write` gets one value per operand, vector or scalar."""
     if all(isinstance(o, Splat) for o in operands):
         return Splat(operands[0].count, write(*(o.scalar for o in operands)))  # type: ignore[attr-defined]
+
+    def single(i: int) -> Callable[[], ir.Value] | None:
+        each = [o.single(i) for o in operands]
+
+        def make() -> ir.Value:
+            values = [one() for one in each if one is not None]
+            return em.remember((write, *map(identity, values)), lambda: write(*values))
+
+        return None if None in each else make
+
     return Registers(
         operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands)),
-        needs=lambda i: [part for o in operands for part in o.parts(i)],
+        needs=lambda i: [part for o in operands for part in o.parts(i)], single=single,
     )
 
 

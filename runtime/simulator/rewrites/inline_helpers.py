@@ -29,15 +29,18 @@ from triton_xe.spirv import is_of_halves
 _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
     "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
     "shufflevector".split())
+_OF_HALVES = frozenset({Family.MATHS, Family.SHUFFLE, Family.ID})
+"""What functions of halves may call, which all lanes run at once."""
 Names = dict[str, Operand]
 
 
 def inline_helpers(
     function: Function, helpers: Mapping[str, Function],
     is_helper: Callable[[str], bool] = is_lane_helper,
+    calls: frozenset[Family] = frozenset({Family.MATHS}),
 ) -> Function:
-    """The function with its calls of such helpers written out."""
-    known = {name: f for name, f in helpers.items() if is_helper(name) and can_inline(f)}
+    """The function with its calls of such helpers, which call those families, written out."""
+    known = {name: f for name, f in helpers.items() if is_helper(name) and can_inline(f, calls)}
     if not any(i.callee in known for i in function.instructions()):
         return function
     only_taken_apart = _taken_apart(function)
@@ -66,7 +69,9 @@ def inline_helpers(
     return replace(function, blocks=blocks)
 
 
-def can_inline(helper: Function) -> bool:
+def can_inline(
+    helper: Function, calls: frozenset[Family] = frozenset({Family.MATHS})
+) -> bool:
     """Whether a helper only computes, forward, and returns at one place."""
     order = {b.label: k for k, b in enumerate(_forward(helper))}
     forward = len(order) == len(helper.blocks) and all(
@@ -74,7 +79,7 @@ def can_inline(helper: Function) -> bool:
     returns = [i for i in helper.instructions() if i.opcode == "ret"]
     if not forward or len(returns) != 1 or not returns[0].operands:
         return False
-    if any(i.opcode not in _PURE and not _is_maths(i) for i in helper.instructions()):
+    if any(i.opcode not in _PURE and not _is_of(i, calls) for i in helper.instructions()):
         return False
     if any(i.type.kind == "struct" and i.opcode != "insertvalue" for i in helper.instructions()
            if i.result is not None):
@@ -82,8 +87,8 @@ def can_inline(helper: Function) -> bool:
     return helper.result.kind != "struct" or _fields(helper, returns[0].operands[0]) is not None
 
 
-def _is_maths(i: Instruction) -> bool:
-    return i.opcode == "call" and find(i.callee).family is Family.MATHS
+def _is_of(i: Instruction, families: frozenset[Family]) -> bool:
+    return i.opcode == "call" and find(i.callee).family in families
 
 
 def _forward(helper: Function) -> list[Block]:
@@ -127,7 +132,7 @@ def without_halves(module: Module) -> Module:
     if not any(map(is_of_halves, module.functions)):
         return module
     return replace(module, functions={
-        name: inline_helpers(function, module.functions, is_of_halves)
+        name: inline_helpers(function, module.functions, is_of_halves, _OF_HALVES)
         for name, function in module.functions.items() if not is_of_halves(name)})
 
 

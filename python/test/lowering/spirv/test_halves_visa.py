@@ -17,46 +17,60 @@ from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.spirv.halves_visa import body_of, use_visa
 from triton_xe.lowering.spirv.spirv_target import verified
 
-TYPES = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8, "UB": np.uint8}
+TYPES: dict[str, Any] = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8,
+                         "UB": np.uint8, "UD": np.uint32}
 SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16}
-DECLARED = re.compile(r"\.decl (\w+) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$(\d),0>)?")
+DECLARED = re.compile(r"\.decl (\w+) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$?(\w),0>)?")
 LINE = re.compile(r"([\w.]+) \(M1_NM, (\d+)\) (.*)")
-OPERAND = re.compile(r"([A-Z]\d?)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+):(\w+)")
+OPERAND = re.compile(r"(\(-\))?([A-Z]\d?)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+):(\w+)")
 LANES, REGISTER = 16, 64
 OPERATIONS: dict[str, Any] = {
     "add": np.add, "mul": np.multiply, "shl": np.left_shift, "asr": np.right_shift,
-    "and": np.bitwise_and}
+    "and": np.bitwise_and, "mov": np.positive,
+    "ror": lambda a, b: a >> (b & 31) | a << (-b & 31) & 0xFFFFFFFF}
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float16)
 
 
-def run(body: str, given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, Any]:
-    """The four registers of the result, as bytes."""
-    memory = {"0": np.zeros(4 * REGISTER, np.uint8), "1": given, "2": given[REGISTER:],
-              "T": np.zeros(256, np.uint8)}
+def run(body: str, *given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, Any]:
+    """The four registers of the result, as bytes; of the arguments the last has what is left."""
+    memory = {"0": np.zeros(4 * REGISTER, np.uint8), "T": np.zeros(8 * REGISTER, np.uint8)}
+    memory |= {str(n + 1): argument for n, argument in enumerate(given)}
     views = {name: memory[alias or name].view(TYPES[kind])
              for name, kind, _, alias in DECLARED.findall(body)}
     for opcode, width, rest in LINE.findall(body):
         n = int(width)
         into, *sources = [_operand(views, n, found) for found in OPERAND.findall(rest)]
         values = [np.asarray(s) for s in sources]
-        if opcode == "bfn.x78":
-            made = (values[0] & values[1]) ^ values[2]
+        if opcode.startswith("bfn"):
+            a, b, c = values
+            made = {"bfn.x78": (a & b) ^ c, "bfn.xf8": (a & b) | c}[opcode]
         else:
-            wide = [v if v.dtype == np.float16 else v.astype(np.int32) for v in values]
+            wide = [v if v.dtype == np.float16 else v.astype(np.int64) for v in values]
             made = OPERATIONS[opcode](*wide)
-        into[...] = made.astype(into.dtype)
+        view, places = into
+        view[places] = made.astype(view.dtype)
     return memory["0"]
 
 
+class _Place(tuple[Any, Any]):
+    """Where an operand lies, also as the numbers there."""
+
+    def __array__(self, *args: Any, **more: Any) -> Any:
+        view, places = self
+        return view[places]
+
+
 def _operand(views: dict[str, Any], n: int, found: tuple[str, ...]) -> Any:
-    name, row, column, region, number, suffix = found
+    sign, name, row, column, region, number, suffix = found
     if number:
         bits = np.array([int(number, 16)], np.uint16)
         return bits.view(SUFFIXES[suffix])[0]
-    view = views[name]
-    stride = int(region.split(";")[0])
-    first = int(row) * REGISTER // view.itemsize + int(column)
-    return view[first : first + (n - 1) * stride + 1 : stride]
+    view, lanes = views[name], np.arange(n)
+    step, *rest = map(int, re.split("[;,]", region))
+    width, inner = rest or (1, 0)
+    places = int(row) * REGISTER // view.itemsize + int(column) + (
+        lanes // width * step + lanes % width * inner)
+    return -view[places] if sign else _Place((view, places))
 
 
 def expected(name: str, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -78,7 +92,7 @@ def test_all_bytes(name: str, form: str, source: str) -> None:
     for first in (0, 8):
         mine = given[16 * first :] if source == "words" else given
         body = body_of(name, form, source, 0 if source == "words" else first)
-        image = run(body, mine).view(np.float16)
+        image = run(body, mine, mine[REGISTER:]).view(np.float16)
         for element in range(8):
             row, k = divmod(element, 2)
             at = 32 * row + (LANES * k + lanes if form == "rows" else 2 * lanes + k)

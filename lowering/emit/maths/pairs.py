@@ -1,0 +1,308 @@
+"""fp16 two to a lane, and the integers of few bits that it is made of.
+
+    (words >> shift & mask) - zero  ->  fp16  ->  * scale
+
+Where neighbours share a dword, as in operand B of DPAS, one instruction of 32 lanes works on two of
+each lane.  An integer below 1024 is written into the last bits of fp16's 1024; sums of such numbers
+are exact.  The functions of the module are like those of `halves`: their bodies in LLVM IR say what
+they compute, `triton_xe.lowering.spirv.pairs_visa` has the same in vISA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from llvmlite import ir
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.integer_range import integer_range
+from triton_xe.lowering.emit.maths.halves import function_of, in_pairs, suits
+from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, mapped
+from triton_xe.lowering.emit.tensors.repeat import RowsInLanes, rows_of
+from triton_xe.lowering.emit.types import FLOAT, HALF, I32, scalar_type, vector_of
+from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.surfaces.known_elements import known_elements
+
+FOUR, EIGHT = vector_of(I32, CHUNK // 2), vector_of(HALF, CHUNK)
+MAGIC, BIAS = 0x6400, 1024
+"""The bits of fp16's 1024, whose last 10 bits count by ones; beyond 2048 fp16 counts by twos."""
+BOTH = 0x10001
+_OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+}
+
+
+def serves(em: Emitter, kind: Attribute) -> bool:
+    """Whether fp16 tensors of a type are computed in pairs."""
+    return (isinstance(kind, TensorType) and scalar_type(kind) == HALF and in_pairs(kind)
+            and suits(em.state) and len(em.view(kind).registers) % CHUNK == 0)
+
+
+# -- sums and products -----------------------------------------------------------------------------
+
+
+def arithmetic(em: Emitter, name: str, left: Registers, right: Registers) -> Registers:
+    """The sum ("add"), difference or product of fp16 registers, in pairs."""
+    if name != "sub" and left.single(0):
+        left, right = right, left
+
+    def make(i: int) -> ir.Value:
+        one = right.single(i)
+        other = _words(em, right, i) if one is None else _twice(em, one())
+        return _operation(em, name, _words(em, left, i), other)
+
+    def needs(i: int) -> list[Part]:
+        some = left.parts_of_words(CHUNK * i, CHUNK)
+        return some if right.single(i) else [*some, *right.parts_of_words(CHUNK * i, CHUNK)]
+
+    return _halves(em, left.count, make, needs)
+
+
+def _halves(
+    em: Emitter, count: int, make: Callable[[int], ir.Value], needs: Callable[[int], Iterable[Part]]
+) -> Registers:
+    return Halves(em, HALF, Registers(count // 2, I32, make, CHUNK // 2, needs))
+
+
+def _words(em: Emitter, source: Registers, index: int) -> ir.Value:
+    return source.words(em, CHUNK * index, CHUNK)
+
+
+def _twice(em: Emitter, half: ir.Value) -> ir.Value:
+    """A dword whose halves are both the same."""
+    return em.remember(
+        ("twice", half), lambda: (Term(em, half).bits.resized(I32) * BOTH).value)
+
+
+def _operation(em: Emitter, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    """A function of four dwords, and of four or one."""
+    def body(inner: Writer, a: ir.Value, b: ir.Value) -> ir.Value:
+        b = inner.splat(b, FOUR.count) if b.type == I32 else b
+        terms = [Term(inner, inner.b.bitcast(v, EIGHT)) for v in (a, b)]
+        return inner.b.bitcast(_OPERATIONS[name](*terms).value, FOUR)
+
+    return _called(em, f"{name}.by_{'one' if right.type == I32 else 'pairs'}", [left, right], body)
+
+
+def plus(em: Emitter, source: Registers, number: int) -> Registers:
+    """fp16 registers plus a known number, in pairs."""
+    bits = int(np.float16(number).view(np.uint16))
+
+    def body(inner: Writer, a: ir.Value) -> ir.Value:
+        return inner.b.bitcast((Term(inner, inner.b.bitcast(a, EIGHT)) + number).value, FOUR)
+
+    return _halves(
+        em, source.count, lambda i: _called(em, f"plus.{bits:04x}", [_words(em, source, i)], body),
+        lambda i: source.parts_of_words(CHUNK * i, CHUNK))
+
+
+def _called(
+    em: Emitter, name: str, arguments: Sequence[ir.Value], body: Callable[..., ir.Value]
+) -> ir.Value:
+    types = [a.type for a in arguments]
+    return em.b.call(function_of(em, name, types, FOUR, body), list(arguments))
+
+
+# -- integers of few bits --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Field:
+    """`words >> shift & mask`; the shift fills with the sign if `signed`."""
+
+    words: SSAValue
+    shift: SSAValue | None
+    mask: int
+    signed: bool = False
+
+    @property
+    def bits(self) -> int:
+        return self.mask.bit_length()
+
+
+def _field_of(value: SSAValue) -> _Field | None:
+    """The bits of words that a value is, fewer than ten."""
+    op = value.owner
+    if not isinstance(op, arith.AndIOp):
+        return None
+    mask, shifted = constant_of(op.rhs), op.lhs.owner
+    if mask is None or not 0 < mask < BIAS or mask & (mask + 1):
+        return None
+    if isinstance(shifted, arith.ShRSIOp | arith.ShRUIOp):
+        return _Field(shifted.lhs, shifted.rhs, mask, isinstance(shifted, arith.ShRSIOp))
+    return _Field(op.lhs, None, mask)
+
+
+def from_integer(em: Emitter, value: SSAValue, kind: Attribute) -> Registers | None:
+    """fp16 of integers, in pairs; None where they are not made of bits of words."""
+    if not serves(em, kind) or _bias(value) is None:
+        return None
+    made, bias = _biased(em, value)
+    return plus(em, made, -bias) if bias else made
+
+
+def _bias(value: SSAValue) -> int | None:
+    """How much larger than an integer its fp16 is at first; None where it is not made of fields.
+
+    None also where fp16 would have to hold what it cannot.
+    """
+    op = value.owner
+    if scalar_type(value.type) != I32:
+        return None
+    if not isinstance(op, arith.AddiOp | arith.SubiOp):
+        return None if _field_of(value) is None else BIAS
+    sides = [_bias(v) for v in op.operands]
+    if sides == [None, None] or any(map(_beyond, op.operands, (0, 0))):
+        return None
+    found = _sum(op, *sides)
+    return None if _beyond(value, found) or _beyond(op.rhs, found) or (
+        _beyond(op.rhs, -found)) else found
+
+
+def _sum(op: arith.AddiOp | arith.SubiOp, left: int | None, right: int | None) -> int:
+    """The bias of a sum or difference; a known number is not added, but counts here."""
+    known = constant_of(op.rhs)
+    other = -known if known is not None else right or 0
+    return (left or 0) + (other if isinstance(op, arith.AddiOp) else -other)
+
+
+def _beyond(value: SSAValue, bias: int) -> bool:
+    """Whether fp16 does not hold all that an integer can be, and the bias."""
+    low, high = integer_range(value)
+    return low + bias < -2 * BIAS or high + bias > 2 * BIAS
+
+
+def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
+    """fp16 of integers, in pairs where it is made of fields, and how much too large it is."""
+    op, field = value.owner, _field_of(value)
+    if _bias(value) is None:
+        return mapped(em, HALF, [em.registers(value)], lambda v: Term(em, v).to_float(
+            FLOAT).resized(HALF).value), 0
+    if field is not None:
+        return _of_field(em, field), BIAS
+    assert isinstance(op, arith.AddiOp | arith.SubiOp)
+    left, one = _biased(em, op.lhs)
+    if constant_of(op.rhs) is not None:
+        return left, _sum(op, one, None)
+    right, other = _biased(em, op.rhs)
+    bias, is_sum = _sum(op, one, other), isinstance(op, arith.AddiOp)
+    if right.single(0) and bias:
+        by = float(-bias if is_sum else bias)
+        right, bias = mapped(em, HALF, [right], lambda v: (Term(em, v) + by).value), 0
+    return arithmetic(em, "add" if is_sum else "sub", left, right), bias
+
+
+def _of_field(em: Emitter, field: _Field) -> Registers:
+    """1024 and the bits of words, as fp16."""
+    words = em.registers(field.words)
+    shift = None if field.shift is None else em.registers(field.shift)
+    known, fits = _known_shifts(em, field), _stays_inside(em, field)
+
+    def is_word(i: int) -> bool:
+        mine = known[CHUNK * i : CHUNK * (i + 1)]
+        return bool(words.single(i)) and field.bits == 4 and mine == tuple(range(0, 32, 4))
+
+    def place(i: int) -> Callable[[], ir.Value] | None:
+        return shift.single(i) if shift is not None and fits else None
+
+    def make(i: int) -> ir.Value:
+        one, by = words.single(i), place(i)
+        if is_word(i) and one is not None:
+            return _called(em, "nibbles", [one()], _nibbles)
+        if by is not None and isinstance(words, RowsInLanes):
+            return _called(em, f"rows.{field.bits}", [words.packed(i), _rotations(em, by())],
+                           partial(_bits_of_rows, field.mask))
+        if by is not None or shift is None:
+            return _fields(em, words.chunk(em, i), None if by is None else by(), field)
+        moved = (em.b.ashr if field.signed else em.b.lshr)(
+            words.chunk(em, i), _within(em, shift.chunk(em, i)))
+        return _fields(em, moved, None, field)
+
+    def needs(i: int) -> Iterable[Part]:
+        if is_word(i):
+            return []
+        if place(i) is not None:
+            return words.needs(i) if isinstance(words, RowsInLanes) else words.parts(i)
+        return words.parts(i) if shift is None else [*words.parts(i), *shift.parts(i)]
+
+    return _halves(em, words.count, make, needs)
+
+
+def _stays_inside(em: Emitter, field: _Field) -> bool:
+    """Whether bits that are wanted never lie beyond a word: the shift is by multiples of them."""
+    if field.shift is None:
+        return True
+    return all(d % field.bits == 0 for d in em.proven.info(field.shift).divisibility) and (
+        32 % field.bits == 0)
+
+
+def _fields(em: Emitter, words: ir.Value, by: ir.Value | None, field: _Field) -> ir.Value:
+    """The last bits of eight words that are rotated: every other one to the upper half."""
+    halves = [em.shuffle(words, words, list(range(at, at + 4))) for at in (0, 4)]
+    body = partial(_bits, field.mask)
+    return _called(em, f"bits.{field.bits}", [*halves, _rotations(em, by)], body)
+
+
+def _rotations(em: Emitter, by: ir.Value | None) -> ir.Value:
+    """By how much words are rotated to the right for the lower and the upper half."""
+    if by is None:
+        return ir.Constant(FOUR, [0, 16, 0, 16])
+    within = _within(em, by)
+    return em.remember(("rotations", within), lambda: em.pack(
+        I32, [within, em.b.add(within, I32(16))] * 2))
+
+
+def _within(em: Emitter, by: ir.Value) -> ir.Value:
+    """A shift by 31 where it is by more: only the sign is left."""
+    if isinstance(by, ir.Constant):
+        return by
+
+    def make() -> ir.Value:
+        fits = em.b.icmp_unsigned("<", by, Term(em, by).of(32).value)
+        em.b.mark_fitting(fits)
+        return em.b.select(fits, by, Term(em, by).of(31).value)
+
+    return em.remember(("within", by), make)
+
+
+def _bits(
+    mask: int, inner: Writer, first: ir.Value, last: ir.Value, by: ir.Value
+) -> ir.Value:
+    moved = inner.splat(inner.b.extract_element(by, I32(0)), FOUR.count)
+    parts = [inner.shuffle(first, last, list(range(at, 8, 2))) for at in (0, 1)]
+    low, high = (Term(inner, inner.b.lshr(part, moved)) & mask for part in parts)
+    return (low | high << 16 | MAGIC * BOTH).value
+
+
+def _bits_of_rows(mask: int, inner: Writer, word: ir.Value, by: ir.Value) -> ir.Value:
+    rows = rows_of(inner, word)
+    halves = [inner.shuffle(rows, rows, list(range(at, at + 4))) for at in (0, 4)]
+    return _bits(mask, inner, halves[0], halves[1], by)
+
+
+def _nibbles(inner: Writer, word: ir.Value) -> ir.Value:
+    """The eight of a word."""
+    moved = inner.b.lshr(inner.splat(word, FOUR.count), ir.Constant(FOUR, [0, 8, 16, 24]))
+    byte = Term(inner, moved) & 255
+    return ((byte | byte << 12) & 0xF000F | MAGIC * BOTH).value
+
+
+def _known_shifts(em: Emitter, field: _Field) -> tuple[int, ...]:
+    """By how much each register is shifted, where that is known."""
+    numbers = None if field.shift is None else known_elements(field.shift)
+    if numbers is None:
+        return ()
+    assert field.shift is not None
+    view = em.view(field.shift)
+    moved = [d for d in range(numbers.ndim) if any(c[d] for c in (*view.lanes, *view.warps))]
+    if any((numbers != numbers.take([0], d)).any() for d in moved):
+        return ()
+    return tuple(int(numbers[c]) for c in view.registers)

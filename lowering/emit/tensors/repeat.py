@@ -1,0 +1,80 @@
+"""Lowering of `xe.repeat`: elements that several registers, or several lanes, hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from triton_xe.dialects.xe import RepeatOp
+from triton_xe.intrinsics import genisa
+from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers
+from triton_xe.lowering.emit.tensors.shape import rearranged
+from triton_xe.lowering.emit.tensors.view import Coordinates, View
+from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.writer import Writer
+
+
+@lowers(RepeatOp)
+def lower_repeat(em: Emitter, op: RepeatOp) -> None:
+    axis, times = op.axis.value.data, op.times.value.data
+
+    def origin(c: Coordinates) -> Coordinates:
+        return tuple(x // times if d == axis else x for d, x in enumerate(c))
+
+    old, new, source = em.view(op.source), em.view(op.result), em.registers(op.source)
+    order = _rows_in_lanes(old, View(
+        old.shape, *(tuple(map(origin, part)) for part in (new.registers, new.lanes, new.warps))))
+    if order and source.kind == I32:
+        em.bind(op.result, RowsInLanes(em, source, order))
+    else:
+        rearranged(em, op.source, op.result, origin)
+
+
+def _rows_in_lanes(old: View, wanted: View) -> list[int]:
+    """The registers of eight rows each that every eight registers are had from; none if not so.
+
+    Lane 2 * k + n has row k of columns 8 * n to 8 * n + 7.
+    """
+    if len(old.lanes) != 4 or len(wanted.registers) % CHUNK or old.warps != wanted.warps:
+        return []
+    zero = (0,) * len(old.shape)
+    if wanted.lanes != (zero, zero, zero, old.lanes[0]):
+        return []
+    rows = [zero]
+    for lane in old.lanes[1:]:
+        rows += [_moved(row, lane) for row in rows]
+    firsts = wanted.registers[::CHUNK]
+    expected = tuple(_moved(first, row) for first in firsts for row in rows)
+    if wanted.registers != expected or any(first not in old.index for first in firsts):
+        return []
+    return [old.index[first] for first in firsts]
+
+
+def _moved(one: Coordinates, other: Coordinates) -> Coordinates:
+    return tuple(a ^ b for a, b in zip(one, other, strict=True))
+
+
+class RowsInLanes(Registers):
+    """Words of eight rows, of which lanes of the source have one each."""
+
+    def __init__(self, em: Emitter, source: Registers, order: Sequence[int]) -> None:
+        super().__init__(CHUNK * len(order), source.kind, self._spread,
+                         needs=lambda i: source.parts_of([order[i]]))
+        self._em, self._source, self._order = em, source, order
+
+    def packed(self, index: int) -> ir.Value:
+        """What lanes have of the eight rows of a chunk."""
+        return self._source.register(self._em, self._order[index])
+
+    def _spread(self, index: int) -> ir.Value:
+        return rows_of(self._em, self.packed(index))
+
+
+def rows_of(em: Writer, word: ir.Value) -> ir.Value:
+    """The eight rows that lanes have."""
+    column = em.b.lshr(em.lane_id(), I32(3))
+    lanes = [em.b.add(column, I32(2 * row)) for row in range(CHUNK)]
+    return em.pack(I32, [em.call(genisa.WAVE_SHUFFLE_INDEX, [word, lane, I32(0)])
+                         for lane in lanes])

@@ -1,0 +1,134 @@
+"""Tensors of which several elements in a row are the same: fewer of them, and what repeats them.
+
+    load p  ->  xe.repeat (load p')      p' is every eighth pointer along a dimension
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import (
+    AddPtrOp,
+    BroadcastOp,
+    ExpandDimsOp,
+    MakeRangeOp,
+    SplatOp,
+)
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.layout import LinearEncoding, LinearLayout
+from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.rewriting import locate
+from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+
+TIMES = 8
+"""Fields of four bits in a word of 32."""
+LANES, COLUMN_BITS = 16, 3
+
+
+def repeats_of(load: LoadOp) -> int | None:
+    """The dimension along which every eight elements of a load of words are the same."""
+    kind = load.result.type
+    if not isinstance(kind, TensorType) or bit_width(kind.element_type) != 32:
+        return None
+    if len(shape_of(load.result)) != 2 or load.other is not None:
+        return None
+    facts = AxisAnalysis(trusting=False)
+    infos = [facts.info(v) for v in (load.ptr, load.mask) if v is not None]
+    for axis in (1, 0):
+        same = all(i.constancy[axis] >= TIMES for i in infos)
+        if same and all(_can_shrink(v, axis) for v in load.operands[1:]):
+            return axis
+    return None
+
+
+def _can_shrink(value: SSAValue, axis: int) -> bool:
+    """Whether `shrunk` knows how a value is made."""
+    op = value.owner
+    if not isinstance(value.type, TensorType) or shape_of(value)[axis] == 1:
+        return True
+    if not isinstance(op, Operation) or shape_of(value)[axis] % TIMES:
+        return False
+    if isinstance(op, arith.ConstantOp):
+        return isinstance(op.value, DenseIntOrFPElementsAttr) and op.value.is_splat()
+    if isinstance(op, MakeRangeOp | SplatOp):
+        return True
+    if isinstance(op, ExpandDimsOp):
+        return _can_shrink(op.src, axis - (op.axis.value.data < axis))
+    known = isinstance(op, BroadcastOp | AddPtrOp | ConvertLayoutOp) or is_elementwise(op)
+    return known and all(_can_shrink(v, axis) for v in op.operands)
+
+
+def shrunk(value: SSAValue, axis: int, made: dict[tuple[SSAValue, int], SSAValue]) -> SSAValue:
+    """Every eighth element of a tensor along a dimension, in the encoding that it has."""
+    if not isinstance(value.type, TensorType) or shape_of(value)[axis] == 1:
+        return value
+    if (value, axis) not in made:
+        op = value.owner
+        assert isinstance(op, Operation)
+        made[value, axis] = _shrunk(op, axis, made)
+    return made[value, axis]
+
+
+def _shrunk(op: Operation, axis: int, made: dict[tuple[SSAValue, int], SSAValue]) -> SSAValue:
+    (result,), at = op.results, InsertPoint.after(op)
+    kind: Any = shrunk_type(result.type, axis)
+    if isinstance(op, MakeRangeOp):
+        start, end = op.start.value.data, op.end.value.data
+        numbers = MakeRangeOp(start=0, end=(end - start) // TIMES, result_type=kind)
+        by, first = (_splat(kind, n) for n in (TIMES, start))
+        scaled = arith.MuliOp(numbers.result, by.result)
+        last = arith.AddiOp(scaled.result, first.result)
+        Rewriter.insert_op([numbers, by, scaled, first, last], at)
+        return last.result
+    properties = dict(op.properties)
+    if isinstance(op, arith.ConstantOp):
+        assert isinstance(op.value, DenseIntOrFPElementsAttr)
+        properties["value"] = DenseIntOrFPElementsAttr.from_list(kind, [op.value.get_values()[0]])
+    inner = axis - (op.axis.value.data < axis) if isinstance(op, ExpandDimsOp) else axis
+    copy = type(op).create(
+        operands=[shrunk(v, inner, made) for v in op.operands], result_types=[kind],
+        properties=properties, attributes=dict(op.attributes))
+    locate(op, copy)
+    Rewriter.insert_op(copy, at)
+    return copy.results[0]
+
+
+def _splat(kind: Any, number: int) -> arith.ConstantOp:
+    return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [number]), kind)
+
+
+def shrunk_type(kind: Attribute, axis: int) -> TensorType[Attribute]:
+    """The type of every eighth element along a dimension."""
+    assert isinstance(kind, TensorType)
+    shape = [s // TIMES if d == axis else s for d, s in enumerate(kind.get_shape())]
+    return TensorType(kind.element_type, shape, kind.encoding)
+
+
+def words_layout(result: LinearLayout, axis: int) -> LinearEncoding:
+    """The layout of words that are to be repeated along a dimension.
+
+    Where lanes would hold the same words, they have those of different rows instead.
+    """
+    def divided(basis: Sequence[int]) -> tuple[int, ...]:
+        return tuple(x // TIMES if d == axis else x for d, x in enumerate(basis))
+
+    bases = {name: list(map(divided, held)) for name, held in result.bases.items()}
+    lanes, registers = bases["lane"], bases["register"]
+    spread = LANES == 1 << len(lanes) and len(registers) >= 3 and all(
+        any(b) for b in registers[:3]) and not any(any(b) for b in lanes[:COLUMN_BITS])
+    if spread:
+        bases["lane"] = [*lanes[COLUMN_BITS:], *registers[:COLUMN_BITS]]
+        bases["register"] = registers[COLUMN_BITS:]
+    bases["register"] = [b for b in bases["register"] if any(b)]
+    sizes = {name: size // (TIMES if d == axis else 1)
+             for d, (name, size) in enumerate(result.out_dims.items())}
+    return LinearEncoding(LinearLayout(bases, sizes))

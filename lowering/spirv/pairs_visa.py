@@ -1,0 +1,91 @@
+"""vISA for the functions that compute fp16 in pairs (`triton_xe.lowering.emit.maths.pairs`).
+
+Four registers of 64 bytes hold 128 halves: of each lane two in a dword.
+
+| function | arguments | result |
+|---|---|---|
+| add, sub, mul | four dwords, and four or one | of each half |
+| plus | four dwords | and a known number |
+| bits | eight words, and by how much they are rotated | the last bits, in fp16's 1024 |
+| rows | words of eight rows in lanes, and as above | as above |
+| nibbles | a word | its eight, in fp16's 1024 |
+"""
+
+from __future__ import annotations
+
+FOUR, ONE = "<4 x i32>", "i32"
+
+
+def arguments_of(name: str) -> tuple[str, ...]:
+    """The types of a function's arguments."""
+    kind, _, how = name.partition(".")
+    if kind in ("bits", "rows"):
+        return (FOUR, FOUR, FOUR) if kind == "bits" else (ONE, FOUR)
+    if kind in ("plus", "nibbles"):
+        return (FOUR if kind == "plus" else ONE,)
+    return FOUR, ONE if how == "by_one" else FOUR
+
+
+def body_of(name: str) -> str:
+    """The vISA of a function."""
+    kind, _, how = name.partition(".")
+    lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles}.get(
+        kind, _arithmetic)(kind, how)
+    return "\n".join(lines) + "\n"
+
+
+def _given(name: str, kind: str, count: int, number: int) -> str:
+    return f".decl {name} v_type=G type={kind} num_elts={count} alias=<${number},0>"
+
+
+_HALVES = ".decl H v_type=G type=HF num_elts=128 alias=<$0,0>"
+_WORDS = ".decl U v_type=G type=UW num_elts=128 alias=<$0,0>"
+
+
+def _arithmetic(kind: str, how: str) -> list[str]:
+    one = how == "by_one"
+    sign, opcode = ("(-)", "add") if kind == "sub" else ("", kind)
+    return [
+        _HALVES, _given("A", "HF", 128, 1), _given("B", "HF", 32 if one else 128, 2),
+        *(f"{opcode} (M1_NM, 32) H({r},0)<1> A({r},0)<1;1,0> {sign}B({0 if one else r},0)<1;1,0>"
+          for r in range(4))]
+
+
+def _plus(kind: str, how: str) -> list[str]:
+    return [_HALVES, _given("A", "HF", 128, 1),
+            *(f"add (M1_NM, 32) H({r},0)<1> A({r},0)<1;1,0> 0x{how}:hf" for r in range(4))]
+
+
+def _masked(r: int, bits: int, source: str) -> str:
+    """The last bits of each 16, with those of fp16's 1024: a & b | c."""
+    mask = (1 << bits) - 1
+    return f"bfn.xf8 (M1_NM, 32) U({r},0)<1> 0x{mask:x}:uw {source}<1;1,0> 0x6400:uw"
+
+
+def _bits(kind: str, how: str) -> list[str]:
+    """Two words at a time; of the second the bits come to lie in the upper half.
+
+    Of `rows` lane 2 * k + n has row k of columns 8 * n to 8 * n + 7.
+    """
+    given = [("A", 64), ("B", 64), ("S", 64)] if kind == "bits" else [("A", 16), ("S", 64)]
+    lines = [_WORDS, *(_given(name, "UD", count, i + 1) for i, (name, count) in enumerate(given)),
+             ".decl T v_type=G type=UD num_elts=128 align=GRF",
+             ".decl V v_type=G type=UW num_elts=256 alias=<T,0>"]
+    for r in range(4):
+        source = f"A(0,{4 * r})<1;8,0>" if kind == "rows" else (
+            f"{'AB'[r // 2]}({2 * r % 4},0)<1;1,0>")
+        lines += [
+            f"ror (M1_NM, 32) T({2 * r},0)<1> {source} S(0,0)<1;1,0>",
+            f"mov (M1_NM, 16) V({2 * r},1)<2> V({2 * r + 1},1)<2;1,0>",
+            _masked(r, int(how), f"V({2 * r},0)")]
+    return lines
+
+
+def _nibbles(kind: str, how: str) -> list[str]:
+    """A byte b is the nibbles of two neighbours: b and b << 12, which the mask takes apart."""
+    lines = [_WORDS, ".decl D v_type=G type=UD num_elts=64 alias=<$0,0>",
+             _given("B", "UB", 64, 1)]
+    for r in range(4):
+        lines += [f"mul (M1_NM, 16) D({r},0)<1> B(0,{r})<4;1,0> 0x1001:uw",
+                  _masked(r, 4, f"U({r},0)")]
+    return lines

@@ -1,0 +1,60 @@
+"""The elements of integer tensors that are known when a kernel is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+
+from triton_xe.dialects.tt.ops import (
+    BroadcastOp,
+    ExpandDimsOp,
+    MakeRangeOp,
+    ReshapeOp,
+    SplatOp,
+    TransOp,
+)
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.surfaces.affine import constant_of, shape_of
+
+Elements = np.ndarray[Any, np.dtype[np.int64]]
+DEPTH = 16
+_SHAPES = (BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp, SplatOp, ConvertLayoutOp)
+_ARITHMETIC: dict[type[Operation], Callable[[Elements, Elements], Elements]] = {
+    arith.AddiOp: np.add, arith.MuliOp: np.multiply, arith.DivSIOp: np.floor_divide,
+    arith.DivUIOp: np.floor_divide, arith.RemSIOp: np.remainder, arith.RemUIOp: np.remainder,
+    arith.AndIOp: np.bitwise_and,
+}
+
+
+def known_elements(value: SSAValue, depth: int = DEPTH) -> Elements | None:
+    """The elements, none of which is negative or needs more than 31 bits; None if not known."""
+    op, shape = value.owner, shape_of(value)
+    known = constant_of(value)
+    if known is not None:
+        return np.full(shape, known) if 0 <= known < 1 << 31 else None
+    if isinstance(op, MakeRangeOp):
+        return np.arange(op.start.value.data, op.end.value.data)
+    if not isinstance(op, Operation) or type(op) not in (*_SHAPES, *_ARITHMETIC) or not depth:
+        return None
+    sides = [known_elements(v, depth - 1) for v in op.operands]
+    if any(side is None for side in sides):
+        return None
+    made = _made(op, *sides)
+    return made if made is not None and 0 <= made.min() and made.max() < 1 << 31 else None
+
+
+def _made(op: Operation, one: Any, other: Any = None) -> Elements | None:
+    if type(op) in _ARITHMETIC:
+        divides = isinstance(
+            op, arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp)
+        return None if divides and not other.all() else _ARITHMETIC[type(op)](one, other)
+    if isinstance(op, TransOp):
+        return one.transpose([int(d) for d in op.order.get_values()])
+    shape = shape_of(op.results[0])
+    if isinstance(op, BroadcastOp | SplatOp):
+        return np.broadcast_to(one, shape)
+    return one.reshape(shape)

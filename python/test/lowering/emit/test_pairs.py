@@ -1,0 +1,115 @@
+"""Weights of few bits, unpacked as operands of products, each exactly as numpy computes it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def weights(
+    a_ptr, b_ptr, zeros_ptr, scales_ptr, c_ptr, K, N, group, stride_bk,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, BITS: tl.constexpr,
+    ALONG: tl.constexpr, ZEROS: tl.constexpr, FORM: tl.constexpr,
+):
+    """A times weights packed along K or N, minus a number, some numbers or none, times scales."""
+    PER: tl.constexpr = 32 // BITS
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * K + k[None, :]
+    if ALONG == "n":
+        b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] // PER
+        shift = (columns % PER)[None, :] * BITS
+    else:
+        b_ptrs = b_ptr + (k[:, None] // PER) * stride_bk + columns[None, :]
+        shift = (k % PER)[:, None] * BITS
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptrs)
+        q = (tl.load(b_ptrs) >> shift) & ((1 << BITS) - 1)
+        at = start // group
+        if ZEROS == "columns":
+            z = tl.load(zeros_ptr + at * (N // PER) + columns // PER)
+            z = ((z >> ((columns % PER) * BITS)) & ((1 << BITS) - 1)) + 1
+            q = q - z[None, :]
+        elif ZEROS == "number":
+            q = q - 2 * BITS
+        scales = tl.load(scales_ptr + at * N + columns)
+        if FORM == "halves":
+            b = q.to(tl.float16) * scales[None, :]
+        elif FORM == "integers":
+            b = (q * scales[None, :]).to(tl.float16)
+        else:
+            b = (q.to(tl.float32) * scales[None, :].to(tl.float32)).to(tl.float16)
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * stride_bk if ALONG == "n" else (BLOCK_K // PER) * stride_bk
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
+
+
+def expected(
+    words: np.ndarray[Any, Any], zeros: np.ndarray[Any, Any], scales: np.ndarray[Any, Any],
+    given: dict[str, Any], group: int,
+) -> np.ndarray[Any, Any]:
+    """The weights, rounded once to fp16."""
+    bits, axis = given["BITS"], given["ALONG"] == "n"
+    fields = np.arange(0, 32, bits)
+
+    def unpacked(packed: Any, axis: int) -> Any:
+        parts = (packed.view(np.uint32)[..., None] >> fields & (1 << bits) - 1).astype(np.int64)
+        return parts.reshape(len(packed), -1) if axis else parts.transpose(0, 2, 1).reshape(
+            -1, packed.shape[1])
+
+    numbers = unpacked(words, int(axis))
+    rows = np.arange(len(numbers)) // group
+    if given["ZEROS"] == "columns":
+        numbers = numbers - (unpacked(zeros, 1) + 1)[rows]
+    elif given["ZEROS"] == "number":
+        numbers = numbers - 2 * bits
+    return (numbers.astype(np.float64) * scales.astype(np.float64)[rows]).astype(np.float16)
+
+
+def check(given: dict[str, Any], warps: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bits, n, k = given["BITS"], 2 * given["BLOCK_N"], 2 * given["BLOCK_K"]
+    group, per = given["BLOCK_K"], 32 // bits
+    shape = (k, n // per) if given["ALONG"] == "n" else (k // per, n)
+    words, zeros = (rng.integers(-1 << 31, 1 << 31, size, dtype=np.int64).astype(np.int32)
+                    for size in (shape, (k // group, n // per)))
+    scales = (rng.standard_normal((k // group, n)) * 0.01).astype(np.float16)
+    scales[0, :3] = [6e-8, 3.1e-5, 100]  # subnormal, products subnormal, large
+    wanted = expected(words, zeros, scales, given, group)
+    size = given["BLOCK_M"]
+    for first in range(0, k, size):
+        a = np.zeros((size, k), np.float16)
+        a[np.arange(size), np.arange(first, first + size) % k] = 1  # picks rows of the weights
+        c = np.zeros((size, n), np.float32)
+        weights[(1, 2)](a, words, zeros, scales, c, k, n, group, shape[1], **given,
+                        num_warps=warps)
+        picked = wanted[np.arange(first, first + size) % k].astype(np.float32)
+        assert np.array_equal(c, picked), (given, warps, seed)
+
+
+def cases(count: int, seed: int) -> list[Any]:
+    choose = random.Random(seed)
+    made = []
+    for i in range(count):
+        given = {
+            "BLOCK_M": choose.choice([16, 32, 64]), "BLOCK_N": choose.choice([32, 64, 128]),
+            "BLOCK_K": choose.choice([32, 64]), "BITS": choose.choice([2, 4, 4, 4, 8]),
+            "ALONG": choose.choice("nk"), "ZEROS": choose.choice(["", "number", "columns"]),
+            "FORM": choose.choice(["halves", "integers", "floats"]),
+        }
+        made.append(pytest.param(given, choose.choice([1, 2, 4, 8]), seed + i, id=str(i)))
+    return made
+
+
+@pytest.mark.parametrize(("given", "warps", "seed"), cases(10, 7))
+def test_weights(given: dict[str, Any], warps: int, seed: int) -> None:
+    check(given, warps, seed)

@@ -1,0 +1,67 @@
+"""The vISA of functions that compute fp16 in pairs, executed on random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_halves_visa import run
+
+from triton_xe.lowering.spirv.pairs_visa import arguments_of, body_of
+
+LANES = 16
+
+
+def image(name: str, *given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What a function makes, as element, lane."""
+    made = run(body_of(name), *(np.ascontiguousarray(g).view(np.uint8).reshape(-1) for g in given))
+    return made.view(np.float16).reshape(4, LANES, 2).transpose(0, 2, 1).reshape(8, LANES)
+
+
+def halves(seed: int, count: int = 4) -> np.ndarray[Any, Any]:
+    """Registers of dwords with two halves in each."""
+    return np.random.default_rng(seed).standard_normal((count, LANES, 2)).astype(np.float16)
+
+
+def elements(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return words.transpose(0, 2, 1).reshape(-1, LANES)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+@pytest.mark.parametrize("how", ["by_pairs", "by_one"])
+def test_arithmetic(name: str, how: str) -> None:
+    a, b = halves(1), halves(2, 1 if how == "by_one" else 4)
+    assert len(arguments_of(f"{name}.{how}")) == 2
+    wide = np.broadcast_to(b, a.shape)
+    made = {"add": a + wide, "sub": a - wide, "mul": a * wide}[name]
+    assert np.array_equal(image(f"{name}.{how}", a, b), elements(made))
+
+
+def test_plus_a_number() -> None:
+    a = halves(3)
+    assert np.array_equal(image("plus.e408", a), elements(a - np.float16(1032)))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("kind", ["bits", "rows"])
+def test_bits(kind: str, bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    words = rng.integers(0, 1 << 32, (8, LANES), dtype=np.uint32)
+    shift = (rng.integers(0, 32 // bits, LANES) * bits).astype(np.uint32)
+    by = np.stack([shift, shift + 16, shift, shift + 16]).astype(np.uint32)
+    given = [words[:4], words[4:], by]
+    if kind == "rows":
+        packed = rng.integers(0, 1 << 32, LANES, dtype=np.uint32)
+        words = np.repeat(packed.reshape(8, 2), 8, axis=1)
+        given = [packed, by]
+    assert len(arguments_of(f"{kind}.{bits}")) == len(given)
+    wanted = 1024 + (words >> shift & (1 << bits) - 1)
+    assert np.array_equal(image(f"{kind}.{bits}", *given), wanted.astype(np.float16))
+
+
+def test_nibbles() -> None:
+    words = np.random.default_rng(5).integers(0, 1 << 32, LANES, dtype=np.uint32)
+    wanted = 1024 + (words >> (4 * np.arange(8))[:, None].astype(np.uint32) & 15)
+    assert arguments_of("nibbles") == ("i32",)
+    assert np.array_equal(image("nibbles", words), wanted.astype(np.float16))
