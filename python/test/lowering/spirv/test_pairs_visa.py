@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_halves_visa import run
 
+from python.test.lowering.visa_interpreter import run
 from triton_xe.lowering.spirv.pairs_visa import arguments_of, body_of
 
 LANES = 16

@@ -1,0 +1,62 @@
+"""Runs the vISA that functions of halves and pairs are made of, on numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+TYPES: dict[str, Any] = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8,
+                         "UB": np.uint8, "UD": np.uint32}
+SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16}
+DECLARED = re.compile(r"\.decl (\w+) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$?(\w),0>)?")
+LINE = re.compile(r"([\w.]+) \(M1_NM, (\d+)\) (.*)")
+OPERAND = re.compile(r"(\(-\))?([A-Z]\d?)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+):(\w+)")
+REGISTER = 64
+OPERATIONS: dict[str, Any] = {
+    "add": np.add, "mul": np.multiply, "shl": np.left_shift, "asr": np.right_shift,
+    "and": np.bitwise_and, "mov": np.positive,
+    "ror": lambda a, b: a >> (b & 31) | a << (-b & 31) & 0xFFFFFFFF}
+
+
+def run(body: str, *given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, Any]:
+    """The four registers of the result, as bytes; of the arguments the last has what is left."""
+    memory = {"0": np.zeros(4 * REGISTER, np.uint8), "T": np.zeros(8 * REGISTER, np.uint8)}
+    memory |= {str(n + 1): argument for n, argument in enumerate(given)}
+    views = {name: memory[alias or name].view(TYPES[kind])
+             for name, kind, _, alias in DECLARED.findall(body)}
+    for opcode, width, rest in LINE.findall(body):
+        n = int(width)
+        into, *sources = [_operand(views, n, found) for found in OPERAND.findall(rest)]
+        values = [np.asarray(s) for s in sources]
+        if opcode.startswith("bfn"):
+            a, b, c = values
+            made = {"bfn.x78": (a & b) ^ c, "bfn.xf8": (a & b) | c}[opcode]
+        else:
+            wide = [v if v.dtype == np.float16 else v.astype(np.int64) for v in values]
+            made = OPERATIONS[opcode](*wide)
+        view, places = into
+        view[places] = made.astype(view.dtype)
+    return memory["0"]
+
+
+class _Place(tuple[Any, Any]):
+    """Where an operand lies, also as the numbers there."""
+
+    def __array__(self, *args: Any, **more: Any) -> Any:
+        view, places = self
+        return view[places]
+
+
+def _operand(views: dict[str, Any], n: int, found: tuple[str, ...]) -> Any:
+    sign, name, row, column, region, number, suffix = found
+    if number:
+        bits = np.array([int(number, 16)], np.uint16)
+        return bits.view(SUFFIXES[suffix])[0]
+    view, lanes = views[name], np.arange(n)
+    step, *rest = map(int, re.split("[;,]", region))
+    width, inner = rest or (1, 0)
+    places = int(row) * REGISTER // view.itemsize + int(column) + (
+        lanes // width * step + lanes % width * inner)
+    return -view[places] if sign else _Place((view, places))
