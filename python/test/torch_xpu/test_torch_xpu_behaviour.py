@@ -532,3 +532,18 @@ def test_attention_is_exported_in_inference_mode(xpu: None) -> None:
         made = torch.export.export(Attention(), (q.to("xpu"), mask.to("xpu")), strict=True)
         got = made.module()(q.to("xpu"), mask.to("xpu"))
     torch.testing.assert_close(got.cpu(), Attention()(q, mask), rtol=1e-4, atol=1e-5)
+
+
+def test_memory_that_nobody_wrote_is_filled_where_algorithms_are_deterministic(xpu: None) -> None:
+    def made() -> list[list[float]]:
+        x = torch.ones(2, device="xpu")
+        return [each.tolist() for each in (
+            torch.empty(3, device="xpu"), torch.empty_like(x), x.new_empty_strided((2,), (1,)),
+            x.clone().resize_(4)[2:], torch.ops.aten.resize(x, (5,))[2:])]
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert all(value != value for values in made() for value in values)
+        assert torch.ones(2, device="xpu").resize_(3)[:2].tolist() == [1, 1]
+    finally:
+        torch.use_deterministic_algorithms(False)

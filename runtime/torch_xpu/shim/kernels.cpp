@@ -4,6 +4,8 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -31,13 +33,23 @@ c10::DeviceIndex index_of(optional<at::Device> device) {
   return checked_device(device ? device->index() : c10::DeviceIndex{-1});
 }
 
+// torch.utils.deterministic: memory that nobody has written is to read as NaN.
+bool fills() {
+  return at::globalContext().deterministicAlgorithms() &&
+      at::globalContext().deterministicFillUninitializedMemory();
+}
+
+at::Tensor filled(at::Tensor made) {
+  return fills() ? at::native::fill_empty_deterministic_(made) : made;
+}
+
 at::Tensor empty(at::IntArrayRef size, optional<at::ScalarType> dtype, optional<at::Layout> layout,
                  optional<at::Device> device, optional<bool> pin_memory,
                  optional<at::MemoryFormat> format) {
   check_options(layout, pin_memory);
   DeviceScope scope(index_of(device));
-  return at::detail::empty_generic(
-      size, allocator(), DispatchKeySet(DispatchKey::XPU), c10::dtype_or_default(dtype), format);
+  return filled(at::detail::empty_generic(
+      size, allocator(), DispatchKeySet(DispatchKey::XPU), c10::dtype_or_default(dtype), format));
 }
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
@@ -45,8 +57,8 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                          optional<at::Device> device, optional<bool> pin_memory) {
   check_options(layout, pin_memory);
   DeviceScope scope(index_of(device));
-  return at::detail::empty_strided_generic(
-      size, stride, allocator(), DispatchKeySet(DispatchKey::XPU), c10::dtype_or_default(dtype));
+  return filled(at::detail::empty_strided_generic(
+      size, stride, allocator(), DispatchKeySet(DispatchKey::XPU), c10::dtype_or_default(dtype)));
 }
 
 // torch's version has no memory behind it, only a mark that few kernels know.
@@ -96,6 +108,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size,
                           optional<at::MemoryFormat> format) {
   DeviceScope scope(self.device().index());
   auto* before = self.storage().data();
+  auto bytes = static_cast<std::int64_t>(self.storage().nbytes());
   at::native::resize_impl_cpu_(self.unsafeGetTensorImpl(), size, /*stride=*/std::nullopt);
   if (before != nullptr && self.storage().data() != before) {
     mark_written(self.storage().data(), self.storage().nbytes());
@@ -104,7 +117,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size,
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format ", *format);
     self.unsafeGetTensorImpl()->empty_tensor_restride(*format);
   }
-  return self;
+  return fills() ? at::native::fill_resize_deterministic_(self, bytes) : self;
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
