@@ -39,7 +39,9 @@ class Context(IntEnum):
     SEEN = 19
     """Of all that its coroutines hold, a digest."""
     TAKEN = 20
-    """Turns that it has given to others before an access."""
+    """Turns that its first subgroup has given to others before an access."""
+    LONG = 22
+    """Whether it keeps its turn after it has waited."""
     PASSED = 21
     """Subgroups that are past the last barrier, until all are; where there are checks."""
     CHECKS = 24
@@ -79,7 +81,8 @@ class Launch(IntEnum):
     SHADOW_BYTES = 14
     """Of the shadow of shared memory, where the checks follow undefined values."""
     EAGER = 8
-    """Whether work-groups begin as soon as there is room, and take turns at their queues."""
+    """Whether work-groups begin as soon as there is room, and take turns at their queues and after
+    they have waited."""
     CURRENT = 15
     """Address of the context of the work-group that the words of the checks are of."""
     SEED = 13

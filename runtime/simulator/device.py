@@ -421,7 +421,7 @@ class SimulatedDevice:
             state = shadow.LaunchState(
                 self._blocks, host.sanitizer, host.argument_types, work.args, work.groups,
                 host.slm_bytes, host.sub_groups, host.lanes, tensors_of(work.tensors),
-                takes_turns=host.takes_turns, is_eager=host.is_eager or shuffled)
+                takes_turns=host.takes_turns, is_eager=host.is_eager(work.groups) or shuffled)
             try:
                 yield found, state
             finally:

@@ -54,6 +54,20 @@ def takes(function: Function, functions: Functions) -> frozenset[Instruction]:
                      if not _polls(i, functions) or _polled(loop, functions) is None)
 
 
+def after_waits(function: Function, functions: Functions) -> frozenset[Instruction]:
+    """Where the program goes on after a loop that waits, within another loop, as in a ring.
+
+    What it has read may be out of date by then: how far others have got depends on the order.
+    """
+    loops = {frozenset(b.label for b in x.blocks): x for x in _loops(function)}
+    inner = [(inside, x) for inside, x in loops.items() if any(inside < y for y in loops)
+             and _polled(x, functions) is not None]
+    left = {label for inside, x in inner for b in x.blocks for label in b.successors
+            if label not in inside}
+    return frozenset(next(i for i in b.instructions if i.opcode != "phi")
+                     for b in function.blocks if b.label in left)
+
+
 def changes(function: Function, functions: Functions) -> bool:
     """Whether a function has such atomics."""
     return any(_changes(i, functions) for i in function.instructions())

@@ -253,6 +253,7 @@ class _Runner(_Turns):
         """The version for which `QUIET` has the work-groups here."""
         self.moved = self.variable(0, I1)
         self.same = self.variable(1, I1)
+        self.passes = self.variable(0)
         each = (self.count * 20 + 63 & -64) + 64
         self.pitch = each + 8 * Context.COUNT + (self.launch[Launch.SLM_BYTES] + 63 & -64)
         most = self.intrinsic("umin", self.resident, self.total)
@@ -269,6 +270,7 @@ class _Runner(_Turns):
             quiet = self.idle.value >= most
             self.same.value = self.idle.value > most
             self._pass(quiet)
+            self.passes.value += 1
             with self.when(self.moved.value):
                 self.add(Launch.VERSION, 1)
                 self.idle.value = 0
@@ -388,12 +390,25 @@ class _Runner(_Turns):
             first.value = self.random() % self.used.value
         with self.range(0, self.used.value) as k:
             context = self.slot((first.value + k) % self.used.value)
+            context[Context.LONG] = self._is_long(k)
             with self.when(context[Context.LIVE] != 0):
                 self._advance(context, quiet)
             with self.when((context[Context.LIVE] != 0) & quiet):
                 digest = self.call(_DIGEST, self["launch"], context.base)
                 self.same.value &= digest == context[Context.SEEN]
                 context[Context.SEEN] = digest
+
+    def _is_long(self, slot: Value) -> Value:
+        """Whether a work-group keeps its turn until it must wait, while others do one wait's work.
+
+        In each third pass half of them do: those with a bit of their number set, then the others,
+        then the same of the next bit.  So each gets far ahead of each other one that has just
+        waited, and acts on what it saw then.
+        """
+        round_, phase = self.passes.value // 3, self.passes.value % 3
+        width = 64 - self.intrinsic("ctlz", self.used.value - 1 | 1, self.term(0, I1))
+        bit = slot >> (round_ >> 1) % width
+        return (phase == 2) & ((bit ^ round_) & 1 == 0)
 
     def _look(self, version: Value) -> None:
         """Nothing happens to the work-groups here any more, unless elsewhere something does."""

@@ -230,7 +230,7 @@ def _run_groups(
     threads = 1 if alone else min(knobs.threads(), total)
     chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
     words = _HEAD.pack(
-        0, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager,
+        0, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager(total),
         0 if cold is None else _address(cold), 0 if groups is None else groups.ctypes.data,
         0 if state is None else state.address, launch.resident,
         launch.seed, 0 if state is None else slm_shadow_bytes(host.slm_bytes) + 256, 0,

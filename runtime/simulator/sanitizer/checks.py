@@ -206,12 +206,20 @@ def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Val
 
 def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
     """Begin with cells of a chunk of global memory, those that are `wanted` and not there."""
-    entry = Memory(w, block)
+    entry, dwords = Memory(w, block), (1 << s.CHUNK_BITS) // 4
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
     first = (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
-    for bit, cells_of in zip(s.BEGUN_OF, (Entry.WRITES, Entry.READS), strict=True):
-        with w.when(wanted.has(bit) & ~flags[chunk].has(bit)):
-            w.fill((entry[cells_of] + (first << 1)).pointer(), 0, 2 << s.CHUNK_BITS)
+    for bit, cells_of, sites in ((s.BEGUN_OF[0], Entry.WRITES, Entry.WRITE_SITES),
+                                 (s.BEGUN_OF[1], Entry.READS, Entry.READ_SITES)):
+        at = (entry[cells_of] + (first << 1)).pointer()
+        begins, alike = wanted.has(bit) & ~flags[chunk].has(bit), flags[chunk].has(s.ALIKE * bit)
+        with w.when(begins & alike):
+            one, site = (w.load(t, (entry[s.line_of(word)] + chunk * t.size).pointer())
+                         for word, t in ((cells_of, I64), (sites, I32)))
+            w.store(w.spread(one, dwords), at, align=8)
+            w.store(w.spread(site, dwords), (entry[sites] + first).pointer(), align=4)
+        with w.when(begins & ~alike):
+            w.fill(at, 0, 2 << s.CHUNK_BITS)
     flags[chunk] = flags[chunk] | wanted.to(I8)
 
 

@@ -20,6 +20,7 @@ from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barr
 from triton_xe.runtime.simulator.sanitizer.plan import SAME
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
+    ALIKE,
     BEGUN,
     BEGUN_OF,
     CHUNK_BITS,
@@ -66,11 +67,21 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
             _record(w, block, slm, good)
         fresh = (block[Entry.UNWRITTEN] != 0) & w["kind"].has(Kind.WRITE | Kind.NEEDS)
         with w.when(w.unlikely(good.value & fresh)):
-            space = w.space(addresses.type)
-            w.store(addresses, space)
-            good.value = w.call(s.NOTE_LANES, w["ctx"], block.base, space, mask.to(I64), w["size"],
-                                w["kind"])
+            with w.when(_is_run(w) & ~w.flag(Kind.NEEDS)):
+                w.call(s.MARK, w["ctx"], block.base, addresses[0], w["size"] * addresses.type.count)
+            with w.otherwise():
+                space = w.space(addresses.type)
+                w.store(addresses, space)
+                good.value = w.call(s.NOTE_LANES, w["ctx"], block.base, space, mask.to(I64),
+                                    w["size"], w["kind"])
     return good.value
+
+
+def _is_run(w: Checks) -> Value:
+    """Whether all lanes take part, each right after the one before."""
+    addresses, mask = w["addresses"], w["mask"]
+    steps = Value(w, integers(I64, range(mask.type.count))) * w["size"]
+    return ((addresses == steps + addresses[0]) & mask).every()
 
 
 def _searched(w: Checks, mask: Value) -> Value:
@@ -102,6 +113,14 @@ class _Scattered:
     def _at(self, base: Value, size: int) -> Value:
         return (self.cells * size + base).pointer()
 
+    def place(self, block: Memory, word: Entry) -> Value:
+        """Where the cells, or sites, of all dwords begin."""
+        return block[word]
+
+    def known(self, cells: Value, of: Value) -> Value:
+        """The cells, of that kind; 0 for those that have not begun."""
+        return cells
+
     def load(self, base: Value, t: Type) -> Value:
         return self.w.gather(t, self._at(base, t.size), self.active)
 
@@ -113,7 +132,7 @@ class _Scattered:
         w = self.w
         chunks = self.cells * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
         flags = w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), self.active)
-        others = (flags.has(mine.to(I32) ^ BEGUN) & self.active).bits != 0
+        others = (flags.has(_either(mine.to(I32) ^ BEGUN)) & self.active).bits != 0
         wanted = w.select(others, BEGUN, mine.to(I32))
         missing = (flags & wanted != wanted) & self.active
         with w.when(w.unlikely(missing.bits != 0)), w.chain(missing.bits) as (rest, slot):
@@ -124,6 +143,8 @@ class _Scattered:
 
 class _Run:
     """As many cells as lanes, one after another: plain vector accesses."""
+
+    place, known = _Scattered.place, _Scattered.known
 
     def __init__(self, w: Checks, first: Value) -> None:
         self.w, self.first = w, first
@@ -147,13 +168,50 @@ class _Run:
         chunks = address >> CHUNK_BITS, (address + count * (4 * self.lanes) - 1 >> CHUNK_BITS) + 1
         with w.range(*chunks) as chunk:
             others.value |= flags[chunk]
-        wanted = w.select(others.value.has(mine ^ BEGUN), BEGUN, mine)
+        some = others.value.has(_either(mine ^ BEGUN))
+        wanted = w.select(some, BEGUN, mine)
         with w.range(*chunks) as chunk, w.when(w.unlikely(flags[chunk] & wanted != wanted)):
             w.call(s.TOUCH, w["ctx"], block.base, chunk, wanted.to(I32))
-        return others.value.has(mine ^ BEGUN)
+        return some
+
+
+class _Lines(_Run):
+    """The cells of as many whole chunks, one after another, whose dwords all have the same."""
+
+    def __init__(self, w: Checks, block: Memory, address: Value, count: int) -> None:
+        self.w, self.first, self.lanes = w, address >> CHUNK_BITS, count
+        self.active = w.term(1, vector(count, I1))
+        self.block = block
+        self.flags = w.load(vector(count, I8), self._flags(), align=1)
+
+    def _flags(self) -> Value:
+        return self._at(self.block[Entry.TOUCHED], 1)
+
+    def place(self, block: Memory, word: Entry) -> Value:
+        return block[s.line_of(word)]
+
+    def known(self, cells: Value, of: Value) -> Value:
+        return self.w.select(self.flags.has(of * ALIKE), cells, 0)
+
+    def are_alike(self) -> Value:
+        """Whether no dword of them has a cell of its own."""
+        return ~(self.flags.has(BEGUN).bits != 0)
+
+    def have(self, of: Value) -> Value:
+        """Whether some of them have cells of that kind."""
+        return self.flags.has(of * ALIKE).bits != 0
+
+    def note(self, mine: Value) -> None:
+        """From now on they have cells of that kind."""
+        self.w.store(self.flags | mine * ALIKE, self._flags(), align=1)
 
 
 _Cells = _Scattered | _Run
+
+
+def _either(kind: Value) -> Value:
+    """Flags of chunks that have cells of that kind: of each dword, or one for all of them."""
+    return kind * (1 + ALIKE)
 
 
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
@@ -169,13 +227,23 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     owner = owner_of(w, slm)
     count = w.select(whole, size >> 2, w.term(4, I64) // size)
     part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
-    # whether all lanes take part, each right after the one before
-    steps = Value(w, integers(I64, range(lanes))) * size
-    run = simple & ((addresses == steps + addresses[0]) & mask).every()
+    run = simple & _is_run(w)
     mine, others = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), w.variable(1, I1)
-    with w.when(run & ~slm):
+    done = w.variable(0, I1)
+    known, nbytes = w["kind"].operand.integer_value(), size.operand.integer_value()
+    if nbytes is not None and known is not None and not known & Kind.SLM and (
+            not nbytes & 3 and lanes * 4 == 1 << CHUNK_BITS):
+        with w.when(run & ((addresses[0] & (1 << CHUNK_BITS) - 1) == 0)):
+            lines = _Lines(w, block, addresses[0], nbytes // 4)
+            with w.when(lines.are_alike()):
+                done.value = 1
+                others.value = lines.have(mine ^ BEGUN)
+                _compare_and_record(w, block, lines, owner | 15, owner, slm, good, others)
+                with w.when(good.value):
+                    lines.note(mine)
+    with w.when(run & ~slm & ~done.value):
         others.value = _Run(w, index[0]).begin(block, mine, count)
-    with w.range(0, w.select(run, count, 0)) as k:
+    with w.range(0, w.select(run & ~done.value, count, 0)) as k:
         cells = _Run(w, index[0] + k * lanes)
         _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
     with w.range(0, w.select(good.value & ~run, count, 0)) as k:
@@ -193,18 +261,20 @@ def _compare_and_record(
 ) -> None:
     """Cells that nothing has accessed yet need no comparison."""
     writes, none = w.flag(Kind.WRITE), w.term(0, vector(cells.active.type.count, I64))
-    own_at = w.select(writes, block[Entry.WRITES], block[Entry.READS])
-    other_at = w.select(writes, block[Entry.READS], block[Entry.WRITES])
-    own, other = cells.load(own_at, I64), w.variable(none)
+    places = [cells.place(block, word) for word in (Entry.WRITES, Entry.READS)]
+    own_at, other_at = w.select(writes, *places), w.select(writes, *reversed(places))
+    mine = w.select(writes, *BEGUN_OF, I8)
+    own, other = cells.known(cells.load(own_at, I64), mine), w.variable(none)
     with w.when(others.value):
-        other.value = cells.load(other_at, I64)
+        other.value = cells.known(cells.load(other_at, I64), mine ^ BEGUN)
     with w.when(~slm & (own | other.value == 0).every()):
         cells.store(none | new, own_at)
     with w.otherwise():
         old = w.select(writes, own, other.value), w.select(writes, other.value, own)
         _compare(w, block, cells, old, new, owner, slm, good)
     with w.when(good.value):
-        sites = w.select(writes, block[Entry.WRITE_SITES], block[Entry.READ_SITES])
+        sites = w.select(writes, *(cells.place(block, word)
+                                   for word in (Entry.WRITE_SITES, Entry.READ_SITES)))
         cells.store(w.spread(w["site"], cells.active.type.count), sites)
 
 
@@ -231,11 +301,12 @@ def _compare(
     with w.when(fine):
         with w.when(writes):
             mine = (old_write ^ owner) & -16 == 0
-            cells.store(w.select(mine, old_write | new, new), block[Entry.WRITES])
+            kept = w.select(mine, old_write | new, new)
+            cells.store(kept, cells.place(block, Entry.WRITES))
             # in shared memory, what other work-groups left there tells nothing
             gone = (old_read == 0) | ~_of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
-                cells.store(w.term(0, old_read.type), block[Entry.READS])
+                cells.store(w.term(0, old_read.type), cells.place(block, Entry.READS))
         with w.otherwise():
             before = after_read | _earlier(old_read, owner)
             kept = w.variable(_merged_read(w, old_read, new, owner, before))
@@ -244,7 +315,7 @@ def _compare(
                 with _distinct(w, old_read, joins) as (reader, alike):
                     one = w.call(s.MERGE, w["ctx"], block.base, reader, new, w["kind"])
                     kept.value = w.select(alike, one, kept.value)
-            cells.store(kept.value, block[Entry.READS])
+            cells.store(kept.value, cells.place(block, Entry.READS))
 
 
 def _look_closer(

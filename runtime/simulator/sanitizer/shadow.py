@@ -164,7 +164,7 @@ class LaunchState:
         self.blocks: dict[int, Block] = {}
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[NDArray[np.uint8]] = []
-        self._shadows: dict[Block, tuple[int, ...]] = {}
+        self._shadows: dict[Block, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._maps: dict[Block, int] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self._lists: list[NDArray[np.int32]] = []
@@ -206,7 +206,7 @@ class LaunchState:
             shadow = checks.slm_shadow_bytes(slm_bytes) + 256
             w[Word.SLM_SHADOW] = self._array(shadow, np.uint8)
         w[Word.SLM_KNOWN] = self._array(slm_bytes + 64, np.uint8)
-        self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)[:4]
+        self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
 
     def _origins(self, lanes: int) -> NDArray[np.int64]:
         """Room for what masked loads record, by load, subgroup and `origin_words`."""
@@ -321,25 +321,35 @@ class LaunchState:
         self.words[Word.RECORDS] = _address(self._records)
         self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
 
-    def _cells(self, nbytes: int, low: int = 0) -> tuple[int, ...]:
-        """Addresses of the cells and sites of a block: writes, reads, their sites, releases, flags.
+    def _cells(self, nbytes: int, spare: int = 0) -> tuple[int, ...]:
+        """Addresses of so many bytes' cells and sites: writes, reads, their sites.
 
-        Those of global memory, at `low`, begin when they are touched, chunk by chunk.
+        Those of shared memory, without `spare` cells before and after, begin as zeros.
         """
-        spare = (1 << CHUNK_BITS) // 4 if low else 0
         count = -(-(nbytes // 4 + 2 + 2 * spare) // 8) * 8
-        releases = 0
-        if self.plan.synchronises:
-            self._lists.append(_untouched(count))
-            releases = _address(self._lists[-1])
         memory = _take(24 * count + 64)
         self._borrowed.append(memory)
         start = _address(_aligned(memory))
-        if not low:
+        if not spare:
             ctypes.memset(start, 0, 16 * count)
-        flags = self._array((nbytes >> CHUNK_BITS) + 8, np.uint8) if low else 0
-        return (start + 8 * spare, start + 8 * (count + spare), start + 16 * count,
-                start + 20 * count, releases, flags - (low >> CHUNK_BITS))
+        return (start + 8 * spare, start + 8 * (count + spare),
+                start + 16 * count + 4 * spare, start + 20 * count + 4 * spare)
+
+    def _shadow_of(self, block: Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The words of a block's entry from `WRITES` and from `LINE_WRITES` on.
+
+        Its cells begin when they are touched, chunk by chunk.
+        """
+        nbytes, first = block.high - block.low, block.low >> CHUNK_BITS
+        chunks = (nbytes >> CHUNK_BITS) + 2
+        releases = 0
+        if self.plan.synchronises:
+            self._lists.append(_untouched(nbytes // 4 + 8))
+            releases = _address(self._lists[-1])
+        lines = (at - size * first for at, size in zip(
+            self._cells(4 * chunks, 8), CELL_BYTES, strict=False))
+        return ((*self._cells(nbytes, (1 << CHUNK_BITS) // 4), releases),
+                (*lines, self._array(chunks + 64, np.uint8) - first))
 
     def close(self) -> None:
         """Give the shadow memory back for the next launch."""
@@ -360,12 +370,13 @@ class LaunchState:
         self.table[row, :2] = part.low, part.high
         if tracked and self.track:
             if block not in self._shadows:
-                self._shadows[block] = self._cells(block.high - block.low, block.low)
+                self._shadows[block] = self._shadow_of(block)
+            cells, lines = self._shadows[block]
             first = (part.low >> 2) - (block.low >> 2)
             starts = (at and at + size * first
-                      for at, size in zip(self._shadows[block][:-1], CELL_BYTES, strict=True))
+                      for at, size in zip(cells, CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
-            self.table[row, Entry.TOUCHED] = self._shadows[block][-1]
+            self.table[row, Entry.LINE_WRITES:Entry.TOUCHED + 1] = lines
             self.table[row, Entry.UNREAD] = not (
                 self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
                 or block in self._read)

@@ -145,22 +145,35 @@ class Entry(IntEnum):
     UNWRITTEN = 7
     """Bytes from an address in the block to its byte of the map of what nothing has written; 0
     where all is written."""
-    TOUCHED = 8
-    """What to add to the number of a chunk of global memory, its address over its size, for the
-    address of its flags `BEGUN_OF`: which of its cells are there."""
-    UNREAD = 9
+    UNREAD = 8
     """Whether the launch only stores there, so that no store of the same value changes anything."""
-    WORDS = 10
+    LINE_WRITES = 9
+    """The cells of whole chunks, see `ALIKE`: what to add to the number of a chunk of global memory
+    (its address over its size) times the size of a cell; reads and sites in the order above."""
+    LINE_READS = 10
+    LINE_WRITE_SITES = 11
+    LINE_READ_SITES = 12
+    TOUCHED = 13
+    """What to add to the number of a chunk for the address of its flags, `BEGUN_OF` and `ALIKE`:
+    which of its cells are there."""
+    WORDS = 14
 
 
 MOST_BYTES = 64
 """Of an access of a lane."""
 MOST_VALUES = 4096
 """Bytes of all lanes' values of one store."""
-CHUNK_BITS = 8
+CHUNK_BITS = 6
 BEGUN_OF = 1, 2
-"""Of writes, of reads."""
+"""Of writes, of reads: each dword of a chunk has a cell of its own."""
 BEGUN = sum(BEGUN_OF)
+ALIKE = 4
+"""Times these: as long as they have not begun, one cell tells of all dwords."""
+
+
+def line_of(word: Entry) -> Entry:
+    """Of what `word` is of dwords, the word for whole chunks."""
+    return Entry(word + Entry.LINE_WRITES - Entry.WRITES)
 
 
 class Release(IntEnum):

@@ -347,6 +347,8 @@ class FunctionWriter:
     def _terminate(self, i: Instruction) -> None:
         """Append the terminator of a source block."""
         w = self.w
+        if self.takes_turns:
+            turns.before(w, i)
         if i.opcode in ("br", "switch"):
             self._branch(i)
         elif i.opcode == "ret":

@@ -21,7 +21,7 @@ from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.in_step import shared_values
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
-from triton_xe.runtime.simulator.analysis.waits import takes, waits
+from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.rewrites.element_accesses import joined_accesses
@@ -41,6 +41,8 @@ from triton_xe.runtime.simulator.widen.widener import (
     ModuleContext,
 )
 
+MOST, MOST_WAITING = 1 << 62, 256
+"""Programs that begin as soon as there is room: where they take items, where they wait in rounds."""
 _ARGUMENT_NAMES = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "i16"}
 
 
@@ -58,8 +60,8 @@ class HostKernel:
     has_barrier: bool
     takes_turns: bool
     """Programs run together: they wait for each other, take items of a queue, or are shuffled."""
-    is_eager: bool
-    """They begin as soon as there is room."""
+    most_eager: int
+    """Of launches of up to so many, they begin as soon as there is room."""
     is_whole: bool
     """Nothing was left out."""
     locations: Mapping[int, str]
@@ -70,6 +72,10 @@ class HostKernel:
     tile_heads: int = 0
     """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
     tile_bytes: int = 0
+
+    def is_eager(self, programs: int) -> bool:
+        """Whether programs begin as soon as there is room."""
+        return programs <= self.most_eager
 
     @property
     def is_coroutine(self) -> bool:
@@ -134,6 +140,8 @@ def translate(
         context.waits = waits(functions[kernel.name], functions)
     if takes_items and not shuffled:
         context.takes = takes(functions[kernel.name], functions)
+    if is_checked and together and not shuffled:
+        context.after_waits = after_waits(functions[kernel.name], functions)
     context.work_group = work_group
     context.sub_groups = -(-math.prod(work_group) // lanes)
     if sanitizer is not None and not sanitizer.trace and context.sub_groups > 1:
@@ -161,9 +169,13 @@ def translate(
     return HostKernel(kernel_name, print_module(made, _globals(module)), argument_types(kernel),
                       tuple(sorted(helpers)), lanes, work_group,
                       context.slm_bytes, kernel.name in context.barriers,
-                      context.takes_turns, bool(context.takes), left_out is None,
+                      context.takes_turns, _most_eager(context), left_out is None,
                       context.locations, sanitizer, context.shared is not None, tables.head_bytes,
                       tables.nbytes)
+
+
+def _most_eager(context: ModuleContext) -> int:
+    return MOST if context.takes else MOST_WAITING if context.after_waits else 0
 
 
 def _for_speed(function: Function) -> Function:

@@ -40,7 +40,7 @@ def wait(w: Widener, polled: Instruction) -> None:
 
 def before(w: Widener, i: Instruction) -> None:
     """What an instruction of a kernel that takes turns is preceded by."""
-    if i in w.context.takes or (w.context.shuffled and _is_seen(i)):
+    if i in w.context.takes or i in w.context.after_waits or (w.context.shuffled and _is_seen(i)):
         _take_turn(w, i)
     if _writes(i):
         count(w.b, constant(I64, 1))
@@ -69,11 +69,16 @@ def _take_turn(w: Widener, i: Instruction) -> None:
     at = b.at(CTX, Context.TURN.offset)
     left = b.sub(b.load(I64, at, volatile=True), constant(I64, 1))
     b.store(left, at)
+    gives = b.icmp("eq", left, 0)
+    if i in w.context.after_waits:
+        long = b.load(I64, b.at(CTX, Context.LONG.offset), volatile=True)
+        gives = b.and_(gives, b.icmp("eq", long, 0))
     over, after = b.label(), b.label()
-    b.cond_br(b.icmp("eq", left, 0), over, after)
+    b.cond_br(gives, over, after)
     b.start(over)
     taken = b.at(CTX, Context.TAKEN.offset)
-    b.store(b.add(b.load(I64, taken), constant(I64, 1)), taken)
+    first = b.zext(b.icmp("eq", SG, 0), I64)
+    b.store(b.add(b.load(I64, taken), first), taken)
     suspend(w, i, READY)
     b.br(after)
     b.start(after)

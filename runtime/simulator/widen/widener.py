@@ -73,6 +73,8 @@ class ModuleContext:
     """Branches back of loops of the kernel that wait for other programs; see `analysis.waits`."""
     takes: frozenset[Instruction] = frozenset()
     """Atomics before which a program gives its turn to others; see `analysis.waits`."""
+    after_waits: frozenset[Instruction] = frozenset()
+    """Instructions before which it does so, too, unless its turn is a long one."""
     shuffled: bool = False
     """Whether subgroups give their turn to others anywhere."""
     shared: frozenset[str] | None = None
@@ -81,7 +83,7 @@ class ModuleContext:
     @property
     def takes_turns(self) -> bool:
         """Whether programs run together."""
-        return self.shuffled or bool(self.waits) or bool(self.takes)
+        return self.shuffled or bool(self.waits or self.takes)
 
     def find(self, callee: str) -> Function | None:
         return self.module.functions.get(callee)
