@@ -406,8 +406,8 @@ class _Runner(_Turns):
         waited, and acts on what it saw then.
         """
         round_, phase = self.passes.value // 3, self.passes.value % 3
-        width = 64 - self.intrinsic("ctlz", self.used.value - 1 | 1, self.term(0, I1))
-        bit = slot >> (round_ >> 1) % width
+        zeros = self.intrinsic("ctlz", self.used.value - 1 | 1, self.term(0, I1))
+        bit = slot >> (round_ >> 1) % (self.term(64, I64) - zeros)
         return (phase == 2) & ((bit ^ round_) & 1 == 0)
 
     def _look(self, version: Value) -> None:

@@ -22,7 +22,6 @@ from triton_xe.runtime.simulator.sanitizer import cells, clocks
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
 from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, BYTES, EPOCH, GROUP, PHASE, WARP
-from triton_xe.runtime.simulator.sanitizer.plan import SAME
 from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_group, list_of
 from triton_xe.runtime.simulator.sanitizer.state import (
     Code,
@@ -110,7 +109,7 @@ def one(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, row: Value, 
             result.value = _report(w, Code.ALIGNMENT, index)
         with w.when((block[Entry.WRITES] != 0) & result.value & ~w.flag(Kind.UNSEEN)):
             result.value = w.call(
-                s.TRACK, ctx, sg, site, lane, block.base, address, size, kind, row == SAME)
+                s.TRACK, ctx, sg, site, lane, block.base, address, size, kind)
         with w.when(result.value & ~slm & (block[Entry.UNWRITTEN] != 0)):
             with w.when(w.flag(Kind.NEEDS)):
                 with w.when(w.call(s.FRESH, ctx, block.base, address, size)):
@@ -124,7 +123,8 @@ def _fine_in_pieces(w: Checks) -> Value:
     """Whether a range of dwords is plainly right, `_PIECE` of them at a time."""
     address, size, kind = (w[name] for name in ("address", "size", "kind"))
     known, align = kind.operand.integer_value(), 4 << 8
-    flags = kind & 255 | align if known is None else w.term(known & 255 | align, I64)
+    kept = 255 & ~Kind.KEPT
+    flags = kind & kept | align if known is None else w.term(known & kept | align, I64)
     steps = Value(w, integers(I64, range(0, 4 * _PIECE, 4)))
     fine = w.variable(((address | size) & 3 == 0) & (address & (kind >> 8) - 1 == 0))
     checked = s.try_lanes(_PIECE, 4, flags.operand)
@@ -224,7 +224,7 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
 
 
 def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Value,
-          address: Value, size: Value, kind: Value, same: Value) -> Value:
+          address: Value, size: Value, kind: Value) -> Value:
     """Compare with the last accesses of every dword of a range, and record this one."""
     result = w.variable(1, I1)
     slm, writes = w.flag(Kind.SLM), w.flag(Kind.WRITE)
@@ -252,9 +252,9 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
         mixed = was_mixed & (GROUP.of(old_write) == GROUP.of(new))
         # a dword of shared memory that several subgroups write may be one that nobody reads
         several = after_write & slm & writes
+        same = _stores_the_same(w, old_write, new, d, after_write)
         mixes = several & (was_mixed | ~same)
-        after_write = after_write & ~several | mixed & ~writes
-        after_write = after_write & ~_stores_the_same(w, old_write, new, d)
+        after_write = after_write & ~several & ~same | mixed & ~writes
         after_read, reader = _conflicts(
             w, old_read, new, slm, 0, reads=yes, asked=writes)
         with w.when((after_write | after_read & writes) & result.value):
@@ -275,15 +275,17 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
     return result.value
 
 
-def _stores_the_same(w: Checks, old: Value, new: Value, dword: Value) -> Value:
-    """Whether a store changes nothing of what another subgroup has stored.
+def _stores_the_same(
+    w: Checks, old: Value, new: Value, dword: Value, asked: Value
+) -> Value:
+    """Whether a store, if `asked`, changes nothing of what another subgroup has stored.
 
     One of another program, only where the launch reads nothing: what it has read, and what orders
     it, would have to be remembered beyond the store.
     """
     block = Memory(w, w["block"])
     in_program = (GROUP.of(old) == GROUP.of(new)) & ~old.has(ATOMIC.full)
-    result = w.variable(w.flag(Kind.KEPT) & (in_program | (block[Entry.UNREAD] != 0)))
+    result = w.variable(asked & w.flag(Kind.KEPT) & (in_program | (block[Entry.UNREAD] != 0)))
     start = block[Entry.LOW] & -4
     lane = w.select(w["lane"].compare("slt", 0), 0, w["lane"]).to(I64)
     values = w.state[Word.VALUES] + lane * w["size"]

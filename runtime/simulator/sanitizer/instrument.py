@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operan
 from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
-from triton_xe.runtime.simulator.sanitizer.plan import SAME, SEARCHED
+from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
 from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_VALUES,
     READS,
@@ -31,7 +31,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Word,
 )
 from triton_xe.runtime.simulator.trace.messages import traced_access
-from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
+from triton_xe.runtime.simulator.widen.accesses import lane_major
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Tabled,
@@ -42,7 +42,7 @@ from triton_xe.runtime.simulator.widen.values import (
     slice_mask,
     uniform,
 )
-from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, LANE, SG, SLM, Widener
+from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, LANE, SG, Widener
 
 DEVICE_SCOPE, WORK_GROUP_SCOPE = 1, 2
 """Of SPIR-V; lower ones are wider."""
@@ -75,12 +75,9 @@ def guarded(
         entry = plan.entry(w.function, operand, **_does(kind))
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
-    row: Operand | int = entry
-    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
+    if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
         kind |= _keep_values(w, i, position, pointer, mask)
-    if operand.type.space == 3 and kind & Kind.WRITE and not kind & Kind.ATOMIC and position:
-        row = _with_same(w, entry, pointer, w.value(i.operands[0]), mask)
-    fine, safe = _checked(w, i, pointer, row, t, mask, _with_unseen(w, i, kind))
+    fine, safe = _checked(w, i, pointer, entry, t, mask, _with_unseen(w, i, kind))
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
@@ -105,16 +102,18 @@ def _with_unseen(w: Widener, i: Instruction, kind: int) -> Operand | int:
 
 
 def _keep_values(w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None) -> int:
-    """Leave what is stored for the checks: `KEPT`, if subgroups may store the same value anywhere.
+    """Leave what is stored for the checks: `KEPT`, as subgroups may store the same value anywhere.
 
-    It does not matter, then, which of them comes last.
+    It does not matter, then, which of them comes last.  A store by all lanes to one address leaves
+    what the last one has.
     """
     if not _is_store(i):
         return 0
     value = w.value(i.operands[1 - at])
     t, alone = value.type, isinstance(pointer, Uniform)
     clear = mask is None or isinstance(mask, Uniform) or isinstance(value, Uniform)
-    if t.scalar.kind == "ptr" or t.size * w.lanes > MOST_VALUES or (alone and not clear):
+    if (t.scalar.kind == "ptr" or t.scalar.bits == 1 or t.size * w.lanes > MOST_VALUES
+            or (alone and not clear)):
         return 0
     x = w.lane(value, w.lanes - 1) if alone else lane_major(w, w.wide(value), t, True)
     w.b.store(x, w.b.load(PTR, state_word(w, Word.VALUES)), align=1)
@@ -177,39 +176,8 @@ def scratch(w: Widener) -> Operand:
     return w.b.load(PTR, state_word(w, Word.SCRATCH))
 
 
-def _with_same(
-    w: Widener, row: int, pointer: Value, value: Value, mask: Value | None
-) -> Operand | int:
-    """The row for a store to shared memory: `SAME` when it changes nothing there.
-
-    A store by all lanes to one address leaves what the last one has.
-    """
-    t, b, v = value.type, w.b, Values(w.b)
-    if w.context.slm_bytes < t.size or t.scalar.bits == 1:
-        return row
-    alone = isinstance(pointer, Uniform)
-    x = v.of(pointer.value if isinstance(pointer, Uniform) else w.wide(pointer))
-    fits = x.integer() - v.of(SLM).integer() <= w.context.slm_bytes - t.size
-    near = v.select(fits, x, v.of(scratch(w))).operand
-    if alone:
-        old = b.load(ir.integer(8 * t.size), near, align=1)
-        same = b.icmp("eq", old, _bits_of(w, w.lane(value, w.lanes - 1), old.type))
-    else:
-        whole = ir.like(t.lanes, ir.integer(t.scalar.size * 8))
-        old = w.wide(load_value(w, Wide(near, pointer.type), whole, None, None))
-        same = b.icmp("eq", old, _bits_of(w, w.wide(value), old.type))
-        if mask is not None:
-            same = b.or_(same, w.repeat(b.not_(w.mask(mask)), whole.lanes))
-        same = b.icmp("eq", w.lane_bits(same), -1)
-    return b.select(same, constant(I64, SAME), row)
-
-
-def _bits_of(w: Widener, x: Operand, t: Type) -> Operand:
-    return w.b.cast("ptrtoint", x, t) if x.type.scalar.kind == "ptr" else w.b.bitcast(x, t)
-
-
 def _checked(
-    w: Widener, i: Instruction, pointer: Value, entry: Operand | int, t: Type, mask: Value | None,
+    w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
     kind: Operand | int,
 ) -> tuple[Operand, Value]:
     """Whether an access may happen, and an address for it that is safe."""

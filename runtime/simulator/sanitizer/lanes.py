@@ -17,7 +17,6 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
-from triton_xe.runtime.simulator.sanitizer.plan import SAME
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     ALIKE,
@@ -104,14 +103,8 @@ def _inside(w: Checks, block: Memory) -> Value:
 # --- the cells of all lanes -----------------------------------------------------------------------
 
 
-class _Scattered:
-    """One cell per lane, anywhere; only those of active lanes."""
-
-    def __init__(self, w: Checks, cells: Value, active: Value) -> None:
-        self.w, self.cells, self.active = w, cells, active
-
-    def _at(self, base: Value, size: int) -> Value:
-        return (self.cells * size + base).pointer()
+class _Dwords:
+    """Each dword has cells of its own."""
 
     def place(self, block: Memory, word: Entry) -> Value:
         """Where the cells, or sites, of all dwords begin."""
@@ -120,6 +113,16 @@ class _Scattered:
     def known(self, cells: Value, of: Value) -> Value:
         """The cells, of that kind; 0 for those that have not begun."""
         return cells
+
+
+class _Scattered(_Dwords):
+    """One cell per lane, anywhere; only those of active lanes."""
+
+    def __init__(self, w: Checks, cells: Value, active: Value) -> None:
+        self.w, self.cells, self.active = w, cells, active
+
+    def _at(self, base: Value, size: int) -> Value:
+        return (self.cells * size + base).pointer()
 
     def load(self, base: Value, t: Type) -> Value:
         return self.w.gather(t, self._at(base, t.size), self.active)
@@ -141,10 +144,8 @@ class _Scattered:
         return others
 
 
-class _Run:
+class _Run(_Dwords):
     """As many cells as lanes, one after another: plain vector accesses."""
-
-    place, known = _Scattered.place, _Scattered.known
 
     def __init__(self, w: Checks, first: Value) -> None:
         self.w, self.first = w, first
@@ -261,8 +262,8 @@ def _compare_and_record(
 ) -> None:
     """Cells that nothing has accessed yet need no comparison."""
     writes, none = w.flag(Kind.WRITE), w.term(0, vector(cells.active.type.count, I64))
-    places = [cells.place(block, word) for word in (Entry.WRITES, Entry.READS)]
-    own_at, other_at = w.select(writes, *places), w.select(writes, *reversed(places))
+    written, read = (cells.place(block, word) for word in (Entry.WRITES, Entry.READS))
+    own_at, other_at = w.select(writes, written, read), w.select(writes, read, written)
     mine = w.select(writes, *BEGUN_OF, I8)
     own, other = cells.known(cells.load(own_at, I64), mine), w.variable(none)
     with w.when(others.value):
@@ -273,8 +274,8 @@ def _compare_and_record(
         old = w.select(writes, own, other.value), w.select(writes, other.value, own)
         _compare(w, block, cells, old, new, owner, slm, good)
     with w.when(good.value):
-        sites = w.select(writes, *(cells.place(block, word)
-                                   for word in (Entry.WRITE_SITES, Entry.READ_SITES)))
+        sites = w.select(writes, cells.place(block, Entry.WRITE_SITES),
+                         cells.place(block, Entry.READ_SITES))
         cells.store(w.spread(w["site"], cells.active.type.count), sites)
 
 
@@ -286,13 +287,16 @@ def _compare(
     published, (old_write, old_read) = block[Entry.SYNC] != 0, old
     mixed = old_write & WARP.full == WARP.full
     after_write = _ordered(w, old_write, owner, slm, unfenced_barriers(w, slm), ~mixed)
-    after_write |= _apart(old_write, new, slm) | _changes_nothing(w, old_write, owner, slm)
+    after_write |= _apart(old_write, new, slm)
     after_read = _ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
     written_after = after_read | _apart(old_read, new, slm)
     # cells after whose write an atomic still finds what is published there
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
-    with w.when(~plain):
+    with w.when(~plain & slm & writes & w.flag(Kind.KEPT)):
+        copies = _of_group(old_write, owner) & ~mixed & _changes_nothing(w)
+        good.value &= ((after_write | copies) & written_after | idle).every()
+    with w.when(~plain & ~(slm & writes & w.flag(Kind.KEPT))):
         _look_closer(w, cells, old, (after_write, written_after), new, goes_on | ~published, good)
     filled = _of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
     fresh = slm & ~(filled | idle).every()
@@ -301,8 +305,7 @@ def _compare(
     with w.when(fine):
         with w.when(writes):
             mine = (old_write ^ owner) & -16 == 0
-            kept = w.select(mine, old_write | new, new)
-            cells.store(kept, cells.place(block, Entry.WRITES))
+            cells.store(w.select(mine, old_write | new, new), cells.place(block, Entry.WRITES))
             # in shared memory, what other work-groups left there tells nothing
             gone = (old_read == 0) | ~_of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
@@ -386,10 +389,16 @@ def _apart(old: Value, new: Value, slm: Value) -> Value:
     return (old & new & BYTES.full == 0) & (_of_group(old, new) | slm)
 
 
-def _changes_nothing(w: Checks, old: Value, owner: Value, slm: Value) -> Value:
-    """Cells of one subgroup's stores of what this one stores to shared memory, too."""
-    same = slm & w.flag(Kind.WRITE) & (w["row"] == SAME)
-    return _of_group(old, owner) & (old & WARP.full != WARP.full) & same
+def _changes_nothing(w: Checks) -> Value:
+    """Whether a store of several lanes puts into shared memory what is there already."""
+    addresses, mask, size = w["addresses"], w["mask"], w["size"]
+    result = w.variable(w.term(int(mask.type.count > 1), I1))
+    steps = Value(w, integers(I64, range(mask.type.count))) * size + w.state[Word.VALUES]
+    part = w.select(size < 4, (w.term(1, I64) << (size << 3 & 31)) - 1, -1).to(I32)
+    with w.range(0, w.select(result.value, size + 3 >> 2, 0)) as k:
+        there, put = (w.gather(I32, (at + k * 4).pointer(), mask) for at in (addresses, steps))
+        result.value &= (((there ^ put) & part == 0) | ~mask).every()
+    return result.value
 
 
 def _age(old: Value, owner: Value) -> Value:

@@ -11,9 +11,8 @@ from triton_xe.runtime.simulator.analysis.provenance import NOWHERE, Roots, poin
 from triton_xe.runtime.simulator.ir import Function, Operand
 from triton_xe.runtime.simulator.trace.tracing import Site
 
-SEARCHED, SAME = -1, -2
-"""In place of the row of a block: where it is looked up; and of shared memory, by a store of what
-is there already: warps that hold copies of a value may all write it."""
+SEARCHED = -1
+"""In place of the row of a block, where it is looked up."""
 
 
 Origins = frozenset[int]

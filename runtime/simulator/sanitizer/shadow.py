@@ -78,7 +78,7 @@ def _untouched(count: int) -> NDArray[np.int32]:
     return np.frombuffer(mmap.mmap(-1, 4 * count), np.int32)
 
 
-_values = np.zeros(MOST_VALUES, np.uint8)
+_values = np.zeros(MOST_VALUES + 4, np.uint8)
 """`Word.VALUES` of one launch after another."""
 
 

@@ -109,7 +109,7 @@ class Word(IntEnum):
     """Whether work-groups take turns and have no clocks (any more): what orders their accesses, and
     those of all later ones, is not followed."""
     VALUES = 68
-    """What the store under way puts into global memory, where another subgroup may as well."""
+    """What the store under way puts into memory, where another subgroup may as well."""
     CLOCKS = 69
     """What programs that take turns know of each other, see `clocks`; 0 for those that never do."""
     CLOCK_WORDS = 70
@@ -366,7 +366,7 @@ _SITE = {"sg": I32, "site": I32}
 _TAIL = {"address": I64, "size": I64, "kind": I64}
 _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
-TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL, same=I1)
+TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL)
 FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
 TOUCH = routine("touch", VOID, block=PTR, chunk=I64, wanted=I32)

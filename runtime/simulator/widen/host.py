@@ -42,7 +42,7 @@ from triton_xe.runtime.simulator.widen.widener import (
 )
 
 MOST, MOST_WAITING = 1 << 62, 256
-"""Programs that begin as soon as there is room: where they take items, where they wait in rounds."""
+"""Programs that begin as soon as there is room: if they take items; if they wait in rounds."""
 _ARGUMENT_NAMES = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "i16"}
 
 

@@ -484,6 +484,7 @@ def test_more_clocks_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> 
     """Those that nobody has any more are used again; where that is not enough, all goes on."""
     x = torch.randint(0, 64, (128 * 128,), dtype=I32).to("xpu")
     freed, free_clocks = [], shadow.LaunchState._free_clocks
+    monkeypatch.setattr(shadow, "_spare_clocks", [])
     monkeypatch.setattr(shadow.LaunchState, "_free_clocks",
                         lambda state: (freed.append(1), free_clocks(state)))
     for room, most, runs_out in ((shadow.CLOCK_BYTES, shadow.MOST_CLOCK_BYTES, False),
@@ -491,7 +492,69 @@ def test_more_clocks_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> 
         freed.clear()
         monkeypatch.setattr(shadow, "CLOCK_BYTES", room)
         monkeypatch.setattr(shadow, "MOST_CLOCK_BYTES", most)
+        shadow._spare_clocks.clear()
         bins, out = zeros(64, dtype=I32), zeros(128, dtype=I32)
         many_items[(16,)](x, bins, zeros(1, dtype=I32), out, 128, 128)
         assert torch.equal(bins.cpu(), x.cpu().bincount(minlength=64).int())
         assert bool(freed) == runs_out
+
+
+@triton.jit
+def ring(x, y, slots, sent, taken, n, CAP: tl.constexpr, LIMIT: tl.constexpr, N: tl.constexpr,
+         PRODUCER: tl.constexpr):
+    i = tl.arange(0, N)
+    if tl.program_id(0) == PRODUCER:
+        for k in range(n):
+            while k - tl.atomic_add(taken, 0, sem="acquire") >= LIMIT:
+                pass
+            tl.store(slots + k % CAP * N + i, tl.load(x + k * N + i))
+            tl.debug_barrier()
+            tl.atomic_xchg(sent, k + 1, sem="release")
+    else:
+        for k in range(n):
+            while tl.atomic_add(sent, 0, sem="acquire") <= k:
+                pass
+            tl.store(y + k * N + i, tl.load(slots + k % CAP * N + i))
+            tl.debug_barrier()
+            tl.atomic_xchg(taken, k + 1, sem="release")
+
+
+@triton.jit
+def stages(x, y, slots, done, n, CAP: tl.constexpr, LIMIT: tl.constexpr, N: tl.constexpr):
+    """Each program hands items on to the next one, through a ring."""
+    p, i, last = tl.program_id(0), tl.arange(0, N), tl.num_programs(0) - 1
+    for k in range(n):
+        if p > 0:
+            while tl.atomic_add(done + p - 1, 0, sem="acquire") <= k:
+                pass
+        if p < last:
+            while tl.atomic_add(done + p + 1, 0, sem="acquire") + LIMIT <= k:
+                pass
+        source = x + k * N if p == 0 else slots + ((p - 1) * CAP + k % CAP) * N
+        target = y + k * N if p == last else slots + (p * CAP + k % CAP) * N
+        tl.store(target + i, tl.load(source + i))
+        tl.debug_barrier()
+        tl.atomic_xchg(done + p, k + 1, sem="release")
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize(("slots", "producer", "programs"), [
+    (2, 0, 2), (3, 1, 2), (8, 0, 2), (8, 1, 2), (2, None, 3), (4, None, 6)])
+def test_rings_that_are_too_full(
+    slots: int, producer: int | None, programs: int, extra: int
+) -> None:
+    """Nobody is overtaken in an order of turns that is the same for all: some must be delayed."""
+    n, N, x = 40, 64, torch.randn(40, 64)
+    y, kept = zeros(n, N), zeros(programs * slots, N)
+
+    def launch() -> None:
+        flags = zeros(programs, dtype=I32)
+        if producer is None:
+            stages[(programs,)](x.to("xpu"), y, kept, flags, n, slots, slots + extra, N)
+        else:
+            ring[(programs,)](x.to("xpu"), y, kept, flags, flags[1:], n, slots, slots + extra, N,
+                              producer)
+
+    expect("too full" * extra, launch, r"data race: .*argument '(slots|kept)'.*element \(\d+")
+    if not extra:
+        assert torch.equal(y.cpu(), x)

@@ -51,3 +51,50 @@ def test_blocks_that_an_earlier_launch_found_are_found_anew(monkeypatch: Any) ->
     with pytest.raises(SimulatorTrap, match="after free"):
         through_addresses[(1,)](table, out, ROWS=40)
     through_addresses[(1,)](table, out, ROWS=7)
+
+
+@triton.jit
+def some_accesses(x, out, starts, kinds, N: tl.constexpr):
+    """Programs load, or store, at one place each: whole lines, parts, every third dword."""
+    p, i = tl.program_id(0), tl.arange(0, N)
+    at, kind = x + tl.load(starts + p), tl.load(kinds + p)
+    if kind == 0:
+        tl.store(out + p * N + i, tl.load(at + i))
+    elif kind == 1:
+        tl.store(at + i, p + 1.0)
+    elif kind == 2:
+        tl.store(out + p * N, tl.load(at))
+    elif kind == 3:
+        tl.store(at, p + 1.0)
+    elif kind == 4:
+        tl.store(at + i, p + 1.0, i < 5)
+    else:
+        tl.store(out + p * N + i, tl.load(at + 3 * i))
+
+
+def touched(kind: int, start: int, N: int) -> set[int]:
+    count = {2: 1, 3: 1, 4: 5}.get(kind, N)
+    return {start + k * (3 if kind == 5 else 1) for k in range(count)}
+
+
+@pytest.mark.parametrize("N", [16, 64])
+def test_races_of_lines_and_of_their_parts(N: int, monkeypatch: Any) -> None:
+    """However programs mix accesses of whole lines with others, races are found, and only those."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    random, seen = np.random.default_rng(N), [0, 0]
+    x, out = torch.zeros(4096, device="xpu"), torch.zeros(8 * N, device="xpu")
+    for _ in range(150):
+        count = int(random.integers(2, 6))
+        kinds = random.integers(0, 6, count)
+        starts = random.integers(0, 20 * count, count) * random.choice([1, 16])
+        cells = [touched(k, s, N) for k, s in zip(kinds, starts, strict=True)]
+        races = any(cells[a] & cells[b] and {1, 3, 4} & {int(kinds[a]), int(kinds[b])}
+                    for a in range(count) for b in range(a))
+        given = [torch.from_numpy(np.array(v, np.int32)).to("xpu") for v in (starts, kinds)]
+        seen[races] += 1
+        if races:
+            with pytest.raises(SimulatorTrap, match=r"data race: .*'x'.*element \(\d+,\)"):
+                some_accesses[(count,)](x, out, *given, N, num_warps=1)
+        else:
+            some_accesses[(count,)](x, out, *given, N, num_warps=1)
+    assert min(seen) > 20
