@@ -145,12 +145,11 @@ class _Scattered(_Dwords):
 
 
 class _Run(_Dwords):
-    """As many cells as lanes, one after another: plain vector accesses."""
+    """So many cells, one after another: plain vector accesses."""
 
-    def __init__(self, w: Checks, first: Value) -> None:
-        self.w, self.first = w, first
-        self.lanes = w["mask"].type.count
-        self.active = w.term(1, w["mask"].type)
+    def __init__(self, w: Checks, first: Value, lanes: int) -> None:
+        self.w, self.first, self.lanes = w, first, lanes
+        self.active = w.term(1, vector(lanes, I1))
 
     def _at(self, base: Value, size: int) -> Value:
         return (base + self.first * size).pointer()
@@ -161,12 +160,11 @@ class _Run(_Dwords):
     def store(self, value: Value, base: Value) -> None:
         self.w.store(value, self._at(base, value.type.scalar.size), align=4)
 
-    def begin(self, block: Memory, mine: Value, count: Value) -> Value:
-        """The same for as many times so many cells, from the first of these on."""
+    def begin(self, block: Memory, mine: Value) -> Value:
         w, others = self.w, self.w.variable(0, I8)
         flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
         address = self.first * 4 + (block[Entry.LOW] & -4)
-        chunks = address >> CHUNK_BITS, (address + count * (4 * self.lanes) - 1 >> CHUNK_BITS) + 1
+        chunks = address >> CHUNK_BITS, (address + 4 * self.lanes - 1 >> CHUNK_BITS) + 1
         with w.range(*chunks) as chunk:
             others.value |= flags[chunk]
         some = others.value.has(_either(mine ^ BEGUN))
@@ -176,14 +174,13 @@ class _Run(_Dwords):
         return some
 
 
-class _Lines(_Run):
-    """The cells of as many whole chunks, one after another, whose dwords all have the same."""
+class _Lines(_Scattered):
+    """The cells of whole chunks, anywhere, all of whose dwords have the same."""
 
-    def __init__(self, w: Checks, block: Memory, address: Value, count: int) -> None:
-        self.w, self.first, self.lanes = w, address >> CHUNK_BITS, count
-        self.active = w.term(1, vector(count, I1))
+    def __init__(self, w: Checks, block: Memory, addresses: Value, active: Value) -> None:
+        super().__init__(w, addresses >> CHUNK_BITS, active)
         self.block = block
-        self.flags = w.load(vector(count, I8), self._flags(), align=1)
+        self.flags = w.select(active, w.gather(I32, self._flags(), active), 0).to(I8)
 
     def _flags(self) -> Value:
         return self._at(self.block[Entry.TOUCHED], 1)
@@ -204,7 +201,10 @@ class _Lines(_Run):
 
     def note(self, mine: Value) -> None:
         """From now on they have cells of that kind."""
-        self.w.store(self.flags | mine * ALIKE, self._flags(), align=1)
+        w, wanted = self.w, mine * ALIKE
+        missing = ~self.flags.has(wanted) & self.active
+        with w.when(missing.bits != 0):
+            w.scatter(self.flags | wanted, self._flags(), missing)
 
 
 _Cells = _Scattered | _Run
@@ -217,43 +217,79 @@ def _either(kind: Value) -> Value:
 
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     """Compare with the cells, and record the access, dword by dword; or parts of a dword."""
-    size, addresses, mask = w["size"], w["addresses"], w["mask"]
-    lanes = mask.type.count
-    whole = size >= 4
-    offsets = addresses - (block[Entry.LOW] & -4)
-    inner, index = offsets & 3, offsets >> 2
-    even = ((inner == 0) | ~mask).every()
-    simple = whole & even & ~size.has(3)
-    good.value = simple | ~whole
-    owner = owner_of(w, slm)
-    count = w.select(whole, size >> 2, w.term(4, I64) // size)
-    part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
-    run = simple & _is_run(w)
-    mine, others = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), w.variable(1, I1)
+    owner, nbytes = owner_of(w, slm), w["size"].operand.integer_value()
     done = w.variable(0, I1)
-    known, nbytes = w["kind"].operand.integer_value(), size.operand.integer_value()
-    if nbytes is not None and known is not None and not known & Kind.SLM and (
-            not nbytes & 3 and lanes * 4 == 1 << CHUNK_BITS):
-        with w.when(run & ((addresses[0] & (1 << CHUNK_BITS) - 1) == 0)):
-            lines = _Lines(w, block, addresses[0], nbytes // 4)
+    if nbytes is not None and nbytes.bit_count() == 1 and nbytes <= 1 << CHUNK_BITS:
+        _record_groups(w, block, nbytes, owner, slm, good, done)
+    with w.when(~done.value):
+        _record_scattered(w, block, owner, slm, good)
+
+
+def _record_groups(
+    w: Checks, block: Memory, nbytes: int, owner: Value, slm: Value, good: Variable, done: Variable
+) -> None:
+    """The same if lanes access whole chunks together, or all of them dwords in a row."""
+    addresses, mask = w["addresses"], w["mask"]
+    lanes = mask.type.count
+    per = min(lanes, (1 << CHUNK_BITS) // nbytes)
+    if per * nbytes % 4:
+        return
+    mine = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8)
+    heads = [k - k % per for k in range(lanes)]
+    first, begun = addresses.shuffled(None, heads), mask.shuffled(None, heads)
+    steps = Value(w, integers(I64, [k % per * nbytes for k in range(lanes)]))
+    in_a_row = (addresses == first + steps) & (first & 3 == 0)
+    done.value = (in_a_row & mask & begun | ~(mask | begun)).every()
+    starts, active = (x.shuffled(None, heads[::per]) for x in (addresses, mask))
+    rest = w.variable(w.select(done.value, active.bits.to(I64), 0))
+    known, others = w["kind"].operand.integer_value(), w.variable(1, I1)
+    if per * nbytes == 1 << CHUNK_BITS and known is not None and not known & Kind.SLM:
+        even = (starts & (1 << CHUNK_BITS) - 1 == 0) | ~active
+        with w.when(done.value & even.every()):
+            lines = _Lines(w, block, starts, active)
             with w.when(lines.are_alike()):
-                done.value = 1
+                rest.value = 0
                 others.value = lines.have(mine ^ BEGUN)
                 _compare_and_record(w, block, lines, owner | 15, owner, slm, good, others)
                 with w.when(good.value):
                     lines.note(mine)
-    with w.when(run & ~slm & ~done.value):
-        others.value = _Run(w, index[0]).begin(block, mine, count)
-    with w.range(0, w.select(run & ~done.value, count, 0)) as k:
-        cells = _Run(w, index[0] + k * lanes)
+    with w.chain(rest.value) as (left, slot):
+        slot.value = left & left - 1
+        offset = starts[left.lowest()] - (block[Entry.LOW] & -4)
+        cells = _Run(w, offset >> 2, per * nbytes // 4)
+        with w.when(~slm):
+            others.value = cells.begin(block, mine)
         _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
-    with w.range(0, w.select(good.value & ~run, count, 0)) as k:
-        shift = w.select(whole, 0, k * size)
-        active = mask & ((inner == shift) | whole)
-        scattered = _Scattered(w, index + w.select(whole, k, 0), active)
+
+
+def _record_scattered(w: Checks, block: Memory, owner: Value, slm: Value, good: Variable) -> None:
+    size, mask = w["size"], w["mask"]
+    whole = size >= 4
+    offsets = w["addresses"] - (block[Entry.LOW] & -4)
+    inner, index = offsets & 3, offsets >> 2
+    good.value = ((inner == 0) | ~mask).every() & ~size.has(3) | ~whole
+    count = w.select(whole, size >> 2, w.term(4, I64) // size)
+    part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
+    full = whole | _fill_dwords(mask, index, part << inner)
+    mine, others = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), w.variable(1, I1)
+    with w.range(0, w.select(good.value, w.select(full & ~whole, 1, count), 0)) as k:
+        shift = w.select(full, 0, k * size)
+        scattered = _Scattered(w, index + w.select(whole, k, 0), mask & ((inner == shift) | full))
         with w.when(~slm):
             others.value = scattered.begin(block, mine)
-        _compare_and_record(w, block, scattered, owner | part << shift, owner, slm, good, others)
+        new = owner | w.select(full, 15, part << shift)
+        _compare_and_record(w, block, scattered, new, owner, slm, good, others)
+
+
+def _fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
+    """Whether each lane, with others a power of two away, fills the dword that they are in."""
+    lanes, w = mask.type.count, mask.w
+    found = w.select(mask, bytes_, 0)
+    for step in (1 << k for k in range(lanes.bit_length() - 1)):
+        across = [k ^ step for k in range(lanes)]
+        same = index == index.shuffled(None, across)
+        found |= w.select(same, found.shuffled(None, across), 0)
+    return ((found == BYTES.full) | ~mask).every()
 
 
 def _compare_and_record(
