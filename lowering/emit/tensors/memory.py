@@ -15,7 +15,6 @@ from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.promises import where_kept
@@ -77,7 +76,10 @@ class Addresses(Registers):
         return self._em.b.add(self.base.chunk(self._em, index), places)
 
     def near(self, register: int) -> ir.Value:
-        """An address as a number of bytes from the first one, where places do not wrap around."""
+        """An address as a number of bytes from the first one.
+
+        As in `surfaces.poly`: places that wrap around are none that a kernel owns.
+        """
         em, offsets = self._em, self.places.offsets
         first = em.remember((self, "first"), lambda: em.b.inttoptr(em.b.add(
             self.base.scalar, _in_bytes(
@@ -94,17 +96,9 @@ def _in_bytes(em: Emitter, offset: ir.Value, size: int) -> ir.Value:
 def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Value]:
     """The address of each register's element."""
     held = em.registers(op.ptr)
-    if isinstance(held, Addresses) and _fits(op.ptr):
+    if isinstance(held, Addresses):
         return held.near
     return partial(held.register, em)
-
-
-def _fits(pointer: SSAValue) -> bool:
-    """Whether what is added to a pointer is known to fit into 32 bits."""
-    if not isinstance(pointer.owner, AddPtrOp):
-        return False
-    low, high = integer_range(pointer.owner.offset)
-    return -(1 << 31) < low and high < (1 << 31) - 1
 
 
 @lowers(AddPtrOp)

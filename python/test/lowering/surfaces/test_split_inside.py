@@ -38,6 +38,7 @@ def test_loads_inside_are_wide_and_without_masks(name):
     assert "without masks, if the block lies inside" in " ".join(kernel.metadata.remarks)
     assert fast.count("load <4 x float>") == 8
     assert "icmp" not in fast
+    assert fast.count("getelementptr i8") == 9  # three from the first address of each tensor
 
 
 @triton.jit
