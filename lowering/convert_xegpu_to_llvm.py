@@ -12,7 +12,13 @@ from typing import Any, ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from triton_xe.hardware.register_file import CARRIED_LIMIT, MOST_CARRIED, SMALL, register_file
+from triton_xe.hardware.register_file import (
+    CARRIED_LIMIT,
+    MOST_CARRIED,
+    MOST_FOR_PAIRS,
+    SMALL,
+    register_file,
+)
 from triton_xe.lowering.emit.module import emit_module
 from triton_xe.lowering.emit.pressure import pressure
 from triton_xe.lowering.emit.writer import ModuleState
@@ -29,7 +35,7 @@ from triton_xe.lowering.module_facts import (
 from triton_xe.lowering.rewriting import detach, functions
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.lowering.targeted_pass import TargetedPass
-from triton_xe.spirv import CONDITIONAL
+from triton_xe.spirv import CONDITIONAL, WIDE
 
 LLVM_IR = "xe.llvm_ir"
 """Attribute of a module that was converted: the text of the LLVM module."""
@@ -61,16 +67,30 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
         op.attributes[LLVM_IR] = StringAttr(stage.text)
 
 
+def _keep_apart(state: ModuleState) -> None:
+    """Compute register by register where pairs of them would spill."""
+    wide = [f for f in state.llvm.functions if f.name.startswith(WIDE)]
+    if wide and _most_registers(state) > MOST_FOR_PAIRS:
+        for function in wide:
+            function.linkage = "private"
+
+
+def _most_registers(state: ModuleState) -> int:
+    """The registers that live at the same time, estimated."""
+    most = max(pressure(f, state.lanes) for f in state.llvm.functions if f.blocks)
+    return -(-most // state.target.grf_bytes)
+
+
 def _registers_needed(state: ModuleState) -> int | None:
     """The registers that a loop or a product needs at once, as far as that is counted.
 
     Other code is in the small file even where it spills a little: it waits for memory, and more
     threads hide that.
     """
-    register = state.target.grf_bytes
-    if state.carried_bytes >= CARRIED_LIMIT * register or not (state.carried_bytes or state.dpas):
+    limit = CARRIED_LIMIT * state.target.grf_bytes
+    if state.carried_bytes >= limit or not (state.carried_bytes or state.dpas):
         return None
-    return -(-max(pressure(f, state.lanes) for f in state.llvm.functions if f.blocks) // register)
+    return _most_registers(state)
 
 
 def _rename_kernels(module: ModuleOp) -> None:
@@ -89,6 +109,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
                         contract=options.contract, tests_promises=options.tests_promises,
                         locates_all=options.locates_all)
+    _keep_apart(state)
     text, carried = str(state.llvm), state.carried_bytes // device.grf_bytes
     if carried >= MOST_CARRIED:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "

@@ -20,8 +20,8 @@ from triton_xe.errors import DeviceError
 MAGIC = 0x07230203
 HEADER_WORDS = 5
 MARK = "triton-xe "
-HALVES = "xe.half."
-"""Begins the names of functions whose body in SPIR-V is vISA, of the same meaning."""
+HALVES, WIDE = "xe.half.", "xe.wide."
+"""Begin the names of functions whose body in SPIR-V is vISA, of the same meaning."""
 LLVM_IR = "llvm-ir"
 CONDITIONS = "launch-conditions"
 """What launches must satisfy (`triton_xe.conditions`); a module without them takes any."""
@@ -55,9 +55,9 @@ OP_MODULE_PROCESSED = 330
 _BEFORE_PROCESSED = frozenset({17, 10, 11, 14, 15, 16, 331, 7, 2, 3, 4, 5, 6, OP_MODULE_PROCESSED})
 
 
-def is_of_halves(function: str) -> bool:
-    """Whether a function of a module turns bytes into halves."""
-    return function.startswith(HALVES)
+def has_visa(function: str) -> bool:
+    """Whether the body of a function of a module is vISA in SPIR-V."""
+    return function.startswith((HALVES, WIDE))
 
 
 def is_spirv(binary: bytes) -> bool:

@@ -20,6 +20,7 @@ from triton_xe.intrinsics.mangling import suffix
 from triton_xe.lowering.emit.helpers import call_lane, conditional
 from triton_xe.lowering.emit.instructions import volatile_load
 from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.maths.wide import constant
 from triton_xe.lowering.emit.types import (
     I1,
     I8,
@@ -72,7 +73,8 @@ def load(
         value = call_lane(em, f"volatile_load_{suffix(str(stored))}_{align}", stored,
                           [em.address(pointer), fill, condition], read)
     else:
-        value = em.call(genisa.PREDICATED_LOAD, [pointer, I64(align), condition, fill])
+        value = em.call(
+            genisa.PREDICATED_LOAD, [pointer, I64(align), condition, constant(em, fill)])
     if mode.marked:
         value.set_metadata("xe.unfilled", em.state.llvm.add_metadata([]))
     return _from_memory(em, value, kind)

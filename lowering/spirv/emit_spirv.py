@@ -10,12 +10,13 @@ import subprocess
 import sys
 from typing import Any
 
+import llvmlite.binding as llvm
+
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.spirv import spirv_target
-from triton_xe.lowering.spirv.halves_visa import use_visa
+from triton_xe.lowering.spirv import halves_visa, spirv_target, wide_visa
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
-from triton_xe.spirv import LLVM_IR, attach, ids_are_sound, with_new_labels
+from triton_xe.spirv import HALVES, LLVM_IR, attach, has_visa, ids_are_sound, with_new_labels
 
 TRIES = 3
 """How often a module is written in this process before a new one writes it."""
@@ -28,6 +29,29 @@ def emit_spirv(text: str, parsed: Any = None) -> bytes:
         check_parsed(parsed)
     native = str(parsed) if use_visa(parsed) else text
     return attach(written(native, parsed), LLVM_IR, text)
+
+
+def use_visa(module: Any) -> bool:
+    """Give functions of this kind in a parsed LLVM module bodies in vISA; False where it has none.
+
+    Private ones stay as they are written.
+    """
+    names = [f.name for f in module.functions if has_visa(f.name) and not f.is_declaration
+             and f.linkage != llvm.Linkage.private]
+    if not names:
+        return False
+    for name in names:
+        module.get_function(name).linkage = "linkonce_odr"  # gives way to another definition
+    header = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
+    module.link_in(llvm.parse_assembly(header + "\n".join(map(_in_visa, names))))
+    for name in names:
+        module.get_function(name).linkage = "internal"
+    return True
+
+
+def _in_visa(symbol: str) -> str:
+    made = halves_visa if symbol.startswith(HALVES) else wide_visa
+    return made.definition(symbol)
 
 
 def written(text: str, parsed: Any = None) -> bytes:

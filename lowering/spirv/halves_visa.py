@@ -19,12 +19,11 @@ wanted.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import llvmlite.binding as llvm
+from typing import NamedTuple
 
 from triton_xe.lowering.spirv import pairs_visa
-from triton_xe.spirv import HALVES, is_of_halves
+from triton_xe.lowering.spirv.visa import function
+from triton_xe.spirv import HALVES
 
 _DECLARED = """.decl W v_type=G type=W num_elts=128 alias=<$0,0>
 .decl U v_type=G type=UW num_elts=128 alias=<$0,0>
@@ -68,30 +67,9 @@ _RESULTS = {"rows": "<8 x half>", "pairs": "<4 x i32>"}
 _ARGUMENTS = {"bytes": ("<16 x i8>",), "dwords": ("<4 x i32>",), "words": ("i32", "i32")}
 
 
-def use_visa(module: Any) -> bool:
-    """Give functions of this kind in a parsed LLVM module bodies in vISA; False where it has none.
-    """
-    names = [f.name for f in module.functions if is_of_halves(f.name) and not f.is_declaration]
-    if not names:
-        return False
-    for name in names:
-        module.get_function(name).linkage = "linkonce_odr"  # gives way to another definition
-    header = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-    module.link_in(llvm.parse_assembly(header + "\n".join(map(_defined, names))))
-    for name in names:
-        module.get_function(name).linkage = "internal"
-    return True
-
-
-def _defined(symbol: str) -> str:
+def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
-    result, types, body = _what_it_is(symbol.removeprefix(HALVES))
-    arguments = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
-    body = body.replace("\n", "\\0A")
-    constraints = ",".join(["=rw", *["rw"] * len(types)])
-    return (f'define spir_func {result} @"{symbol}"({arguments}) alwaysinline {{\n'
-            f'  %r = call {result} asm "{{\\0A{body}}}", "{constraints}"({arguments})\n'
-            f"  ret {result} %r\n}}\n")
+    return function(symbol, *_what_it_is(symbol.removeprefix(HALVES)))
 
 
 def _what_it_is(name: str) -> tuple[str, tuple[str, ...], str]:

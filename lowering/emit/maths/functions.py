@@ -31,6 +31,7 @@ from triton_xe.lowering.emit.maths.terms import (
     exact_root,
     where,
 )
+from triton_xe.lowering.emit.maths.wide import in_pairs_of_registers
 from triton_xe.lowering.emit.tensors.registers import Splat
 from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type, shaped
 from triton_xe.lowering.surfaces.affine import attribute
@@ -47,7 +48,13 @@ def written(em: Emitter, formula: Formula) -> Callable[..., ir.Value]:
 def _exponential(x: Term) -> Term:
     if x.is_double:
         return x.builtin("exp")
-    return (x * LOG2_E).builtin("native_exp2")
+    return in_pairs_of_registers("exp", x, lambda x: (x * LOG2_E).builtin("native_exp2"))
+
+
+def _power_of_two(x: Term) -> Term:
+    if x.is_double:
+        return x.builtin("exp2")
+    return in_pairs_of_registers("exp2", x, lambda x: x.builtin("native_exp2"))
 
 
 def arcp_quotient(a: Term, b: Term) -> Term:
@@ -79,7 +86,7 @@ _IN_FLOAT_OR_DOUBLE: dict[type[Operation], Formula] = {
     **{kind: called("intrinsic", name) for kind, name in _INTRINSICS.items()},
     **{kind: called("builtin", name) for kind, name in _BUILTINS.items()},
     maths.ExpOp: _exponential,
-    maths.Exp2Op: lambda x: x.builtin("exp2" if x.is_double else "native_exp2"),
+    maths.Exp2Op: _power_of_two,
     arith.DivfOp: lambda a, b: a / b,
     tt.ApproxDivFOp: arcp_quotient,
     tt.PreciseDivFOp: exact_quotient,

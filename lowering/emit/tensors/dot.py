@@ -21,6 +21,8 @@ from triton_xe.intrinsics import genisa, llvm
 from triton_xe.layout import DpasEncoding
 from triton_xe.lowering.emit.emitter import Emitter, encoding_of, lowers
 from triton_xe.lowering.emit.maths.conversions import convert, narrowed, widened
+from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.maths.wide import in_pairs_of_registers
 from triton_xe.lowering.emit.tensors.registers import Registers, eager, join, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
@@ -151,6 +153,10 @@ def lower_round_tf32(em: Emitter, op: xe.RoundTf32Op) -> None:
     source = em.registers(op.value)
 
     def write(value: ir.Value) -> ir.Value:
-        return em.call(genisa.FLOAT_TO_TF32, [value, I32(0)], value.type)
+        return in_pairs_of_registers("tf32", Term(em, value), _rounded_to_tf32, as_bits=True).value
 
     em.bind(op.rounded, mapped(em, source.kind, [source], write))
+
+
+def _rounded_to_tf32(x: Term) -> Term:
+    return x.made(x.em.call(genisa.FLOAT_TO_TF32, [x.value, I32(0)], x.value.type))

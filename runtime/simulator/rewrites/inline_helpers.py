@@ -24,13 +24,13 @@ from triton_xe.runtime.simulator.ir import (
     substitute,
 )
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
-from triton_xe.spirv import is_of_halves
+from triton_xe.spirv import has_visa
 
 _PURE = BINARY | CASTS - {"ptrtoint", "inttoptr", "addrspacecast"} | set(
     "icmp fcmp fneg select freeze phi br ret insertvalue extractvalue extractelement insertelement "
     "shufflevector".split())
-_OF_HALVES = frozenset({Family.MATHS, Family.SHUFFLE, Family.ID})
-"""What functions of halves may call, which all lanes run at once."""
+_OF_WARPS = frozenset({Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.ID})
+"""What functions that are vISA in SPIR-V may call, which all lanes run at once."""
 Names = dict[str, Operand]
 
 
@@ -128,12 +128,12 @@ def _taken_apart(function: Function) -> set[str]:
 
 
 def without_halves(module: Module) -> Module:
-    """The module, with functions of halves (`triton_xe.spirv.HALVES`) where they are called."""
-    if not any(map(is_of_halves, module.functions)):
+    """The module, with functions that are vISA in SPIR-V (`has_visa`) where they are called."""
+    if not any(map(has_visa, module.functions)):
         return module
     return replace(module, functions={
-        name: inline_helpers(function, module.functions, is_of_halves, _OF_HALVES)
-        for name, function in module.functions.items() if not is_of_halves(name)})
+        name: inline_helpers(function, module.functions, has_visa, _OF_WARPS)
+        for name, function in module.functions.items() if not has_visa(name)})
 
 
 class _Copy:

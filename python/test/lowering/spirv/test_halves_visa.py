@@ -14,7 +14,8 @@ from triton_xe.hardware.target import target
 from triton_xe.lowering.emit.maths.fp8 import FORMATS
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.lowering.spirv.halves_visa import body_of, use_visa
+from triton_xe.lowering.spirv.emit_spirv import use_visa
+from triton_xe.lowering.spirv.halves_visa import body_of
 from triton_xe.lowering.spirv.spirv_target import verified
 
 LANES = 16

@@ -1,0 +1,94 @@
+"""Operations on the 32-bit elements of a vector, two registers of the hardware at a time.
+
+A vector lies in whole registers; one instruction of the hardware takes two of them, and Intel's
+compiler writes one for each.  What is made here is, as in `halves`, a function of the module: its
+body in LLVM IR says what it computes, `triton_xe.lowering.spirv.wide_visa` has the same in vISA.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from triton_xe.lowering.emit.maths.halves import suits
+from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.tensors.registers import concatenated
+from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, vector_of
+from triton_xe.lowering.emit.writer import Writer
+from triton_xe.spirv import WIDE
+
+AT_ONCE = 4
+"""Elements of a function: inline assembly takes vectors of 128 bits in LLVM's SPIR-V target."""
+COMPUTED = ("fadd", "fsub", "fmul", "call")
+"""What makes a vector that a function can be given as it lies; parts of others are copied."""
+
+
+def in_pairs_of_registers(
+    name: str, x: Term, plain: Callable[[Term], Term], *, as_bits: bool = False
+) -> Term:
+    """`plain(x)`, by the function of a name where that serves: fp32 vectors that are computed.
+
+    With `as_bits`, for operands of DPAS: all fp32 vectors, and the function's result is integers,
+    which Intel's compiler leaves where they are used.
+    """
+    em, kind = x.em, x.value.type
+    if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
+            and kind.count % AT_ONCE == 0):
+        return plain(x)
+    if not as_bits and getattr(x.value, "opname", "") not in COMPUTED:
+        return plain(x)
+    parts = range(0, kind.count, AT_ONCE)
+    pieces = [x.value] if kind.count == AT_ONCE else [
+        em.shuffle(x.value, x.value, list(range(first, first + AT_ONCE))) for first in parts]
+    small = vector_of(I32 if as_bits else FLOAT, AT_ONCE)
+
+    def body(inner: Writer) -> ir.Value:
+        return inner.b.bitcast(plain(Term(inner, inner.function.args[0])).value, small)
+
+    made = concatenated(em, [_called(em, name, [p], small, body) for p in pieces])
+    return x.made(em.b.bitcast(made, kind))
+
+
+def constant(em: Writer, value: ir.Value) -> ir.Value:
+    """A vector, by a function where it is a constant of four times the same 32 bits."""
+    if not suits(em.state) or getattr(value.type, "count", 0) != AT_ONCE:
+        return value
+    bits = _same_bits(value)
+    if bits is None:
+        return value
+    return _called(em, f"fill_{bits:08x}", [], value.type, lambda inner: value)
+
+
+def _same_bits(value: ir.Value) -> int | None:
+    """The 32 bits of which a constant vector consists; None where it does not."""
+    if not isinstance(value, ir.Constant) or bits_of(value.type.element) != 32:
+        return None
+    if value.constant is None:
+        return 0
+    if not isinstance(value.constant, list | tuple):
+        return None
+    first, *others = (getattr(c, "constant", c) for c in value.constant)
+    if not isinstance(first, int | float) or any(other != first for other in others):
+        return None
+    if value.type.element == FLOAT:
+        return int.from_bytes(struct.pack("<f", first), "little")
+    return int(first) & 0xffffffff
+
+
+def _called(
+    em: Writer, name: str, arguments: Sequence[ir.Value], kind: ir.Type,
+    plain: Callable[[Writer], ir.Value],
+) -> ir.Value:
+    """The result of a function, of vectors of one type; `plain` writes its body."""
+    symbol = f"{WIDE}{name}.{kind.element}"
+    function = em.state.llvm.globals.get(symbol)
+    if function is None:
+        types = [a.type for a in arguments]
+        function = ir.Function(em.state.llvm, ir.FunctionType(kind, types), symbol)
+        function.linkage, function.calling_convention = "internal", "spir_func"
+        function.attributes.add("alwaysinline")
+        inner = Writer(em.state, function.append_basic_block("entry"))
+        inner.b.ret(plain(inner))
+    return em.b.call(function, arguments)

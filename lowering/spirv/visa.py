@@ -1,0 +1,15 @@
+"""A function in LLVM IR whose body is vISA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def function(symbol: str, result: str, types: Sequence[str], body: str) -> str:
+    """The definition; `$0` in the body is the result, `$1` and so on are the arguments."""
+    given = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
+    text = body.replace("\n", "\\0A")
+    constraints = ",".join(["=rw", *["rw"] * len(types)])
+    return (f'define spir_func {result} @"{symbol}"({given}) alwaysinline {{\n'
+            f'  %r = call {result} asm "{{\\0A{text}}}", "{constraints}"({given})\n'
+            f"  ret {result} %r\n}}\n")

@@ -1,0 +1,101 @@
+"""Functions that work on two registers at a time: their vISA, and where they are used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from triton_xe.lowering.spirv.emit_spirv import use_visa
+from triton_xe.lowering.spirv.spirv_target import verified
+from triton_xe.lowering.spirv.wide_visa import LOG2_E, body_of
+from triton_xe.spirv import WIDE
+
+
+@triton.jit
+def softmax(x_ptr, y_ptr, n, BLOCK: tl.constexpr, SALT: tl.constexpr = 0):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * n + i, mask=i < n, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(y_ptr + tl.program_id(0) * n + i, tl.exp2(e - 1.0) / tl.sum(e, 0), mask=i < n)
+
+
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, S: tl.constexpr):
+    i = tl.arange(0, S)
+    at = i[:, None] * S + i[None, :]
+    tl.store(c_ptr + at, tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at)))
+
+
+def llir(kernel: Any, device: str, **constants: int) -> str:
+    names = kernel.arg_names
+    constants = ({"SALT": 0} if "SALT" in names else {}) | constants
+    types = {n: "constexpr" if n in constants else "*fp32" if n.endswith("ptr") else "i32"
+             for n in names}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if n not in constants}
+    source = ASTSource(kernel, types, constants, aligned)
+    target = GPUTarget("xpu", device, 16 if device == "bmg" else 8)
+    text: str = triton.compile(source, target=target, options={"num_warps": 4}).asm["llir"]
+    return text
+
+
+@pytest.mark.parametrize(("name", "lines"), [
+    ("fill_ff800000", ["mov (M1_NM, 32) U({r},0)<1> 0xff800000:ud"]),
+    ("exp2", ["exp (M1_NM, 32) F({r},0)<1> X({r},0)<1;1,0>"]),
+    ("exp", [f"mul (M1_NM, 32) F({{r}},0)<1> X({{r}},0)<1;1,0> {LOG2_E:#x}:f",
+             "exp (M1_NM, 32) F({r},0)<1> F({r},0)<1;1,0>"]),
+    ("tf32", ["fcvt (M1_NM, 32) U({r},0)<1> X({r},0)<1;1,0>"]),
+])
+def test_each_line_takes_two_of_four_registers(name: str, lines: list[str]) -> None:
+    written = [line for line in body_of(name).splitlines() if not line.startswith(".decl")]
+    assert written == [line.format(r=r) for line in lines for r in (0, 2)]
+
+
+def test_the_factor_of_exp() -> None:
+    assert np.uint32(LOG2_E).view(np.float32) == np.float32(np.log2(np.e))
+
+
+@pytest.mark.parametrize(("device", "used"), [("bmg", True), ("dg2", False)])
+def test_where_they_are_used(device: str, used: bool) -> None:
+    text = llir(softmax, device, BLOCK=2048)
+    for name in ("exp.float", "exp2.float", "fill_ff800000.float"):
+        assert (f"{WIDE}{name}" in text) is used
+    assert (f"{WIDE}tf32.i32" in llir(product, device, S=64)) is used
+
+
+def test_bodies_become_vISA() -> None:
+    module = verified(llir(softmax, "bmg", BLOCK=2048))
+    assert use_visa(module)
+    module.verify()
+    text = str(module)
+    assert "native_exp2Dv4" not in text.partition("declare")[0]
+    assert 'asm "{\\0A.decl' in text
+
+
+def test_crowded_code_stays_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_xe.lowering.convert_xegpu_to_llvm.MOST_FOR_PAIRS", 1)
+    text = llir(softmax, "bmg", BLOCK=2048, SALT=3)
+    assert WIDE in text
+    assert not use_visa(verified(text))
+
+
+@pytest.mark.parametrize("n", [2048, 2001])
+def test_results_are_those_of_one_register_at_a_time(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    x = 9 * torch.randn(3, n, generator=torch.Generator().manual_seed(n))
+    found = []
+    for salt in (1, 2):  # the second time without such functions
+        y = torch.zeros_like(x).to("xpu")
+        softmax[(3,)](x.to("xpu"), y, n, BLOCK=2048, SALT=salt)
+        found.append(y.cpu())
+        monkeypatch.setattr("triton_xe.lowering.emit.maths.wide.suits", lambda state: False)
+    assert torch.equal(*found)
+    e = torch.exp(x.double() - x.double().amax(1, keepdim=True))
+    torch.testing.assert_close(found[0].double(), torch.exp2(e - 1) / e.sum(1, keepdim=True))
