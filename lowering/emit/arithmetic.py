@@ -32,6 +32,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widest,
 )
 from triton_xe.lowering.emit.maths.terms import Term, where
+from triton_xe.lowering.emit.maths.wide import floats_of
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, Shifted, Splat, mapped
 from triton_xe.lowering.emit.types import (
     DOUBLE,
@@ -324,6 +325,10 @@ def lower_float_cast(em: Emitter, op: Operation) -> None:
     if isinstance(held, Halves) and is_bf16(source) and scalar_type(target) == FLOAT:
         em.bind(op.results[0], mapped(
             em, FLOAT, [held.upper()], lambda a: Term(em, a).bitcast(FLOAT).value))
+        return
+    floats = floats_of(held) if isinstance(held, Halves) and scalar_type(target) == FLOAT else None
+    if floats is not None:
+        em.bind(op.results[0], floats)
         return
     pairs = halves.in_pairs(op.results[0].type)
     elementwise(em, op, lambda a: convert(em, source, target, a, rounding, pairs=pairs))

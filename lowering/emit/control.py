@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.structure import ReturnOp
+from triton_xe.dialects.xe import FragmentOp, FromFragmentsOp, RoundTf32Op, ToFragmentsOp
+from triton_xe.dialects.xegpu.dpas import DpasOp
+from triton_xe.dialects.xegpu.nd import LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
+from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.tensors.exchange import barrier
@@ -20,6 +26,9 @@ from triton_xe.lowering.emit.types import I32, bits_of
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
+
+PEELING = 1.5
+"""How many zeros for each instruction of a loop are worth a first pass of its own."""
 
 
 class LoopId(ir.MDValue):
@@ -108,30 +117,31 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     """A bottom-tested loop; a test before it unless it is known to run."""
     low, high, step = (em.scalar(v) for v in (op.lb, op.ub, op.step))
     starts = _flat(em, op.iter_args)
-    induction, *carried = op.body.block.args
     runs = op.attributes.get(RUNS) is not None
+    peeled = runs and _gains_by_peeling(em, op)
+    if peeled:
+        starts, low = _first_pass(em, op, starts, low), em.b.add(low, step)
     before = em.b.block
     body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
-    if runs:
+    if runs and not peeled:
         em.b.branch(body)
     else:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
     em.b.position_at_end(body)
     counter = em.b.phi(low.type)
     counter.add_incoming(low, before)
-    phis = _carried(em, carried, starts, before)
-    em.bind(induction, counter)
-    outer = em.enter()
+    phis = _carried(em, op.body.block.args[1:], starts, before)
     em.loop_depth += 1
-    ends = _flat(em, _straight(em, op.body.block).operands)
+    ends = _pass(em, op, counter)
     _note_carried(em, [part for parts, _ in ends for part in parts])
     em.loop_depth -= 1
-    em.leave(outer)
     latch = em.b.block
-    found = _induction(phis, ends) if runs and not induction.uses.get_length() else None
+    found = _induction(phis, ends) if runs and not op.body.block.args[0].first_use else None
     if found is not None:
         following, start, by = found
-        end = _last_position(before, start, by, _trips(before, op, low, high, step))
+        counted = not peeled and constant_of(op.lb) == 0 and constant_of(op.step) == 1
+        trips = high if counted else _trips(before, low, high, step)
+        end = _last_position(before, start, by, trips)
         back = em.b.cbranch(em.b.icmp_unsigned("!=", following, end), body, after)
         body.instructions.remove(counter)
     else:
@@ -141,9 +151,71 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     _annotate(em, op, back)
     _close(phis, ends, latch)
     em.b.position_at_end(after)
-    sides = [(latch, ends)] if runs else [(before, starts), (latch, ends)]
+    sides = [(latch, ends)] if runs and not peeled else [(before, starts), (latch, ends)]
     for result, value in zip(op.results, _merged(em, sides), strict=True):
         em.bind(result, value)
+
+
+def _pass(em: Emitter, op: scf.ForOp, counter: ir.Value) -> list[Flat]:
+    """Write the body of a loop for one number; what it carries on."""
+    em.bind(op.body.block.args[0], counter)
+    outer = em.enter()
+    ends = _flat(em, _straight(em, op.body.block).operands)
+    em.leave(outer)
+    return ends
+
+
+def _first_pass(
+    em: Emitter, op: scf.ForOp, starts: Sequence[Flat], low: ir.Value
+) -> list[Flat]:
+    """Write a loop's first pass before it; what it carries on."""
+    for arg, (parts, rebuild) in zip(op.body.block.args[1:], starts, strict=True):
+        em.bind(arg, rebuild(parts))
+    state, counted = em.state, (em.state.dpas, em.state.block_loads)
+    ends = _pass(em, op, low)
+    state.dpas, state.block_loads = counted
+    return ends
+
+
+def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
+    """Whether a first pass of its own has clearly less instructions than zeros for its sums.
+
+    Products need no sum to begin with; in a loop sums begin as registers of zeros.  Where messages
+    have no offsets the loop behind it copies two payloads more.
+    """
+    if not has_offsets(em.target):
+        return False
+    body = op.body.block
+    costs = [_instructions(em, inside) for inside in list(body.ops)[:-1]]
+    sums = [
+        start.type for start, arg in zip(op.iter_args, body.args[1:], strict=True)
+        if _is_zero(start) and all(isinstance(use.operation, DpasOp) for use in arg.uses)]
+    zeros = sum(prod(kind.get_shape()) for kind in sums if isinstance(kind, VectorType))
+    return None not in costs and zeros > PEELING * sum(c or 0 for c in costs)
+
+
+def _instructions(em: Emitter, op: Operation) -> int | None:
+    """How many an operation of a GEMM's loop is; None for all others."""
+    if isinstance(op, FragmentOp):
+        shape, loaded = (_shape(v) for v in (op.value, op.loads[0]))
+        return 0 if shape[1:] == loaded[1:] else prod(shape)
+    if isinstance(op, FromFragmentsOp | ToFragmentsOp | arith.ConstantOp):
+        return 0
+    if isinstance(op, RoundTf32Op):
+        return len(em.view(op.value).registers) // 2
+    one = isinstance(op, DpasOp | LoadNdOp | PrefetchNdOp | UpdateNdOffsetOp)
+    return 1 if one else None
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return tuple(value.type.get_shape()) if isinstance(value.type, VectorType) else ()
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether a vector is zero, and its sign plus."""
+    held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    return isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat() and str(
+        held.get_values()[0]) in ("0", "0.0")
 
 
 def _note_carried(em: Emitter, parts: list[ir.Value]) -> None:
@@ -173,12 +245,8 @@ def _induction(
     return None
 
 
-def _trips(
-    before: ir.Block, op: scf.ForOp, low: ir.Value, high: ir.Value, step: ir.Value
-) -> ir.Value:
+def _trips(before: ir.Block, low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
     """How often a loop that runs at least once runs, written before it."""
-    if constant_of(op.lb) == 0 and constant_of(op.step) == 1:
-        return high
     builder = ir.IRBuilder(before)
     builder.position_before(before.terminator)
     span = builder.sub(builder.add(builder.sub(high, low), step), ir.Constant(step.type, 1))

@@ -12,13 +12,29 @@ _DECLARED = """.decl F v_type=G type=F num_elts=64 alias=<$0,0>
 .decl U v_type=G type=UD num_elts=64 alias=<$0,0>
 """
 _GIVEN = ".decl X v_type=G type=F num_elts=64 alias=<$1,0>\n"
+_HALVES = """.decl W v_type=G type=UW num_elts=128 alias=<$1,0>
+.decl T v_type=G type=UW num_elts=64 align=GRF
+.decl H v_type=G type=HF num_elts=64 alias=<T,0>
+"""
+_PACKED = """.decl R v_type=G type=HF num_elts=128 alias=<$0,0>
+.decl X v_type=G type=F num_elts=64 alias=<$1,0>
+.decl Y v_type=G type=F num_elts=64 alias=<$2,0>
+"""
 LOG2_E = 0x3fb8aa3b
-_OF_ONE = {
+_OF_ONE: dict[str, tuple[str, ...]] = {
     "exp2": ("exp (M1_NM, 32) F({r},0)<1> X({r},0)<1;1,0>",),
     "exp": (f"mul (M1_NM, 32) F({{r}},0)<1> X({{r}},0)<1;1,0> {LOG2_E:#x}:f",
             "exp (M1_NM, 32) F({r},0)<1> F({r},0)<1;1,0>"),
     "tf32": ("fcvt (M1_NM, 32) U({r},0)<1> X({r},0)<1;1,0>",),
 }
+_WIDENED = "mov (M1_NM, 32) F({r},0)<1> H({half},0)<1;1,0>"
+_OF_PAIRS = {
+    "low": ("mov (M1_NM, 32) T({half},0)<1> W({r},0)<2;1,0>", _WIDENED),
+    "high": ("mov (M1_NM, 32) T({half},0)<1> W({r},1)<2;1,0>", _WIDENED),
+}
+_TO_PAIRS = ("mov (M1_NM, 32) R({r},0)<2> X({r},0)<1;1,0>",
+             "mov (M1_NM, 32) R({r},1)<2> Y({r},0)<1;1,0>")
+_TYPES = {"low": ("i32",), "high": ("i32",), "pack": ("float", "float")}
 FILL = "fill_"
 _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>"}
 
@@ -26,14 +42,20 @@ _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>"}
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
     name, kind = symbol.removeprefix(WIDE).split(".")
-    given = [] if name.startswith(FILL) else [_KINDS["float"]]
-    return function(symbol, _KINDS[kind], given, body_of(name))
+    given = () if name.startswith(FILL) else _TYPES.get(name, ("float",))
+    return function(symbol, _KINDS[kind], [_KINDS[k] for k in given], body_of(name))
 
 
 def body_of(name: str) -> str:
     """The vISA of a function."""
+    lines: tuple[str, ...]
     if name.startswith(FILL):
-        declared, lines = _DECLARED, (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
+        declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
+    elif name == "pack":
+        declared, lines = _PACKED, _TO_PAIRS
+    elif name in _OF_PAIRS:
+        declared, lines = _HALVES, _OF_PAIRS[name]
     else:
-        declared, lines = _DECLARED + _GIVEN, _OF_ONE[name]
-    return declared + "".join(f"{line.format(r=r)}\n" for line in lines for r in (0, 2))
+        declared, lines = _GIVEN, _OF_ONE[name]
+    return _DECLARED + declared + "".join(
+        f"{line.format(r=r, half=r // 2)}\n" for line in lines for r in (0, 2))

@@ -14,13 +14,15 @@ from llvmlite import ir
 
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.tensors.registers import concatenated
-from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, vector_of
+from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
+from triton_xe.lowering.emit.types import FLOAT, HALF, I32, bits_of, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import WIDE
 
 AT_ONCE = 4
 """Elements of a function: inline assembly takes vectors of 128 bits in LLVM's SPIR-V target."""
+_PACKED_AS = {FLOAT: "<f", HALF: "<e"}
+_INTERLEAVED = [half * AT_ONCE + i for i in range(AT_ONCE) for half in (0, 1)]
 COMPUTED = ("fadd", "fsub", "fmul", "call")
 """What makes a vector that a function can be given as it lies; parts of others are copied."""
 
@@ -51,30 +53,67 @@ def in_pairs_of_registers(
     return x.made(em.b.bitcast(made, kind))
 
 
+def floats_of(held: Halves) -> Registers | None:
+    """fp16 registers, two in a word, as fp32; None where no function serves."""
+    em, pairs = held.em, held.pairs
+    if not suits(em.state) or held.kind != HALF or pairs.width != AT_ONCE:
+        return None
+    small = vector_of(FLOAT, AT_ONCE)
+
+    def part(name: str, first: int, words: ir.Value) -> ir.Value:
+        def body(inner: Writer) -> ir.Value:
+            halves = inner.b.bitcast(inner.function.args[0], vector_of(HALF, 2 * AT_ONCE))
+            return inner.b.fpext(inner.shuffle(halves, halves, range(first, 8, 2)), small)
+
+        return _called(em, name, [words], small, body)
+
+    def make(i: int) -> ir.Value:
+        words = pairs.chunk(em, i)
+        return em.shuffle(part("low", 0, words), part("high", 1, words), _INTERLEAVED)
+
+    return Registers(held.count, FLOAT, make, 2 * AT_ONCE, needs=lambda i: pairs.parts(i))
+
+
+def words_of_halves(em: Writer, value: ir.Value) -> ir.Value | None:
+    """Eight fp32 elements as fp16, two in a word; None where no function serves."""
+    if not suits(em.state) or value.type != vector_of(FLOAT, 2 * AT_ONCE):
+        return None
+
+    def body(inner: Writer) -> ir.Value:
+        low, high = inner.function.args
+        whole = inner.shuffle(low, high, _INTERLEAVED)
+        halves = inner.b.fptrunc(whole, vector_of(HALF, 2 * AT_ONCE))
+        return inner.b.bitcast(halves, vector_of(I32, AT_ONCE))
+
+    parts = [em.shuffle(value, value, range(first, 8, 2)) for first in (0, 1)]
+    return _called(em, "pack", parts, vector_of(I32, AT_ONCE), body)
+
+
 def constant(em: Writer, value: ir.Value) -> ir.Value:
     """A vector, by a function where it is a constant of four times the same 32 bits."""
     if not suits(em.state) or getattr(value.type, "count", 0) != AT_ONCE:
         return value
-    bits = _same_bits(value)
-    if bits is None:
+    bits = same_bits(value)
+    if bits is None or bits_of(value.type.element) != 32:
         return value
     return _called(em, f"fill_{bits:08x}", [], value.type, lambda inner: value)
 
 
-def _same_bits(value: ir.Value) -> int | None:
-    """The 32 bits of which a constant vector consists; None where it does not."""
-    if not isinstance(value, ir.Constant) or bits_of(value.type.element) != 32:
+def same_bits(value: ir.Value) -> int | None:
+    """The bits of each element of a constant vector that are all the same, of 16 or 32 bits."""
+    if not isinstance(value, ir.Constant) or not isinstance(value.type, ir.VectorType):
         return None
-    if value.constant is None:
+    kind, held = value.type.element, value.constant
+    if held is None:
         return 0
-    if not isinstance(value.constant, list | tuple):
+    if not isinstance(held, list | tuple):
         return None
-    first, *others = (getattr(c, "constant", c) for c in value.constant)
+    first, *others = (getattr(c, "constant", c) for c in held)
     if not isinstance(first, int | float) or any(other != first for other in others):
         return None
-    if value.type.element == FLOAT:
-        return int.from_bytes(struct.pack("<f", first), "little")
-    return int(first) & 0xffffffff
+    if kind in _PACKED_AS:
+        return int.from_bytes(struct.pack(_PACKED_AS[kind], first), "little")
+    return int(first) & (1 << bits_of(kind)) - 1 if isinstance(kind, ir.IntType) else None
 
 
 def _called(

@@ -10,6 +10,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
+from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
@@ -17,6 +18,7 @@ from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.maths.wide import same_bits, words_of_halves
 from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
@@ -30,6 +32,7 @@ from triton_xe.lowering.emit.tensors.registers import (
 )
 from triton_xe.lowering.emit.tensors.view import View
 from triton_xe.lowering.emit.types import (
+    FLOAT,
     HALF,
     I1,
     I8,
@@ -39,6 +42,7 @@ from triton_xe.lowering.emit.types import (
     POINTER,
     argument_type,
     bits_of,
+    filled,
     is_bf16,
     is_pointer,
     scalar_type,
@@ -237,6 +241,9 @@ def _unspecified(em: Emitter, pointer: ir.Value, kind: ir.Type) -> ir.Value | No
 
 def _words(em: Emitter, halves: ir.Value) -> ir.Value:
     """Elements of 16 bits as words."""
+    bits = same_bits(halves)
+    if bits is not None:
+        return filled(vector_of(I32, halves.type.count // 2), bits << 16 | bits)
     parts = [em.b.zext(em.b.bitcast(em.b.extract_element(halves, I32(i)), I16), I32)
              for i in range(halves.type.count)]
     return em.pack(I32, [em.b.or_(low, em.b.shl(high, I32(16)))
@@ -263,10 +270,21 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
             condition = once if condition is None else em.b.and_(condition, once)
         if start == 0 and width < len(view.registers):
             em.b.begin_store()
-        value = values.slice(em, start, width)
+        value = _narrowed_words(em, op.value, start, width)
+        value = values.slice(em, start, width) if value is None or tested else value
         if tested:
             value = where_kept(em, value, start, size, pointers, conditions)
         store(em, address(start), value, condition, align, policy)
+
+
+def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Value | None:
+    """Registers that fp32 is rounded to fp16 for, two in a word; None for others."""
+    op = value.owner
+    if not isinstance(op, TruncFOp) or op.rounding_mode is not None or scalar_type(
+            value.type) != HALF or scalar_type(op.input.type) != FLOAT:
+        return None
+    held = em.registers(op.input)
+    return words_of_halves(em, held.slice(em, start, width)) if width == CHUNK else None
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Value | None:

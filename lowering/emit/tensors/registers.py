@@ -181,10 +181,10 @@ class Halves(Registers):
     def __init__(self, em: Writer, kind: ir.Type, pairs: Registers) -> None:
         super().__init__(2 * pairs.count, kind, self._cut, 2 * pairs.width,
                          needs=lambda i: pairs.parts(i))
-        self._em, self.pairs = em, pairs
+        self.em, self.pairs = em, pairs
 
     def _cut(self, index: int) -> ir.Value:
-        em = self._em
+        em = self.em
         if self.kind != I16:
             return em.b.bitcast(self.pairs.chunk(em, index), vector_of(self.kind, self.width))
         first = index * self.pairs.width
@@ -207,7 +207,7 @@ class Halves(Registers):
         return Registers(self.count, I32, self._upper, self.width, self.needs)
 
     def _upper(self, index: int) -> ir.Value:
-        em, words, count = self._em, self.pairs.chunk(self._em, index), self.pairs.width
+        em, words, count = self.em, self.pairs.chunk(self.em, index), self.pairs.width
         low = em.b.shl(words, filled(words.type, 16))
         high = em.b.and_(words, filled(words.type, 0xffff0000))
         if count == 1:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-TYPES: dict[str, Any] = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "B": np.int8,
-                         "UB": np.uint8, "UD": np.uint32}
+TYPES: dict[str, Any] = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "F": np.float32,
+                         "B": np.int8, "UB": np.uint8, "UD": np.uint32}
 SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16}
 DECLARED = re.compile(r"\.decl (\w+) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$?(\w),0>)?")
 LINE = re.compile(r"([\w.]+) \(M1_NM, (\d+)\) (.*)")
@@ -34,7 +34,7 @@ def run(body: str, *given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[An
             a, b, c = values
             made = {"bfn.x78": (a & b) ^ c, "bfn.xf8": (a & b) | c}[opcode]
         else:
-            wide = [v if v.dtype == np.float16 else v.astype(np.int64) for v in values]
+            wide = [v if v.dtype.kind == "f" else v.astype(np.int64) for v in values]
             made = OPERATIONS[opcode](*wide)
         view, places = into
         view[places] = made.astype(view.dtype)

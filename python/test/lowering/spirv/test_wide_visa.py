@@ -11,6 +11,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.lowering.visa_interpreter import run
 from triton_xe.lowering.spirv.emit_spirv import use_visa
 from triton_xe.lowering.spirv.spirv_target import verified
 from triton_xe.lowering.spirv.wide_visa import LOG2_E, body_of
@@ -54,6 +55,17 @@ def llir(kernel: Any, device: str, **constants: int) -> str:
 def test_each_line_takes_two_of_four_registers(name: str, lines: list[str]) -> None:
     written = [line for line in body_of(name).splitlines() if not line.startswith(".decl")]
     assert written == [line.format(r=r) for line in lines for r in (0, 2)]
+
+
+def test_conversions_of_neighbours() -> None:
+    rng = np.random.default_rng(5)
+    pairs = rng.standard_normal((4, 16, 2)).astype(np.float16)
+    found = [run(body_of(name), pairs.view(np.uint8).reshape(-1)).view(np.float32)
+             for name in ("low", "high")]
+    for half, made in enumerate(found):
+        assert np.array_equal(made.reshape(4, 16), pairs[:, :, half].astype(np.float32))
+    packed = run(body_of("pack"), *(made.view(np.uint8) for made in found))
+    assert np.array_equal(packed.view(np.float16), pairs.reshape(-1))
 
 
 def test_the_factor_of_exp() -> None:
