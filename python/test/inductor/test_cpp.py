@@ -70,6 +70,17 @@ def test_compiled_to_cpp() -> None:
     close(compiled(*on_xpu(again)), everything(*again))
 
 
+def test_a_kernel_is_given_a_view_of_another_type() -> None:
+    def numbers(x: Any) -> tuple[Any, ...]:
+        bits = torch.empty(x.shape, device=x.device, dtype=torch.int32)
+        _scaled[(1,)](x, bits.view(torch.float32), x.numel(), 2.0, False, BLOCK=64)
+        return bits, bits.view(torch.float32)
+
+    x = torch.randn(40)
+    got = torch.compile(numbers, options=IN_CPP)(x.to("xpu"))
+    close(got, ((2 * x).view(torch.int32), 2 * x))
+
+
 def test_training_in_cpp() -> None:
     def gradients(device: str, through: Callable[[Any], Any]) -> list[Any]:
         torch.manual_seed(1)

@@ -163,7 +163,10 @@ c10::OperatorHandle find(std::string name) {
   TORCH_CHECK(false, "torch has no operator aten::", name);
 }
 
-bool is_result(const c10::Argument& result) { return !result.alias_info(); }
+// views too; what was written to is the caller's own
+bool is_result(const c10::Argument& result) {
+  return !result.alias_info() || !result.alias_info()->isWrite();
+}
 
 void give(const c10::IValue& value, void* to) {
   if (!to) return;
