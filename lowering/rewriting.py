@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, UnknownLoc, i1, i32, i64
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    UnknownLoc,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, MemoryEffect, MemoryFreeEffect, MemoryWriteEffect
@@ -172,6 +181,14 @@ def retyped(value: Attribute, encoding: Attribute | None) -> TensorType[Attribut
     return TensorType(
         value.element_type, value.get_shape(), value.encoding if encoding is None else encoding
     )
+
+
+def retype(value: SSAValue, kind: TensorType[Any]) -> None:
+    """Give a tensor another type; a splat constant keeps its element."""
+    match value.owner:
+        case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as held):
+            value.owner.properties["value"] = DenseIntOrFPElementsAttr(kind, held.data)
+    Rewriter.replace_value_with_new_type(value, kind)
 
 
 def is_pure(op: Operation) -> bool:

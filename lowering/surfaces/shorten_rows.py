@@ -2,7 +2,7 @@
 
     %m = cmpi slt, make_range(0, 4096), splat %n ; tt.load %p, %m, 0 ; tt.reduce ; ...
  -> condition of a launch: %n has at least 256 elements
-    in the version for other launches: make_range(0, 256), one subgroup
+    in the version for other launches: make_range(0, 256), one subgroup for each row
 
 A block much longer than the row computes mostly on what the mask leaves out.  The short version
 keeps at least one element behind the row's end; where all of those are the same value, and reducing
@@ -11,86 +11,34 @@ it once more changes nothing, the rest of them need not be.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from math import prod
+from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-    TensorType,
-    i32,
-)
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, TensorType, i32
+from xdsl.ir import SSAValue
 
 from triton_xe.conditions import SHORT_ROWS
-from triton_xe.dialects.arith_ext import (
-    CmpiOp,
-    ExtFOp,
-    ExtSIOp,
-    ExtUIOp,
-    FPToSIOp,
-    FPToUIOp,
-    SelectOp,
-    SIToFPOp,
-    TruncFOp,
-    TruncIOp,
-    UIToFPOp,
-)
 from triton_xe.dialects.layouts import encoding_of, layout_attr
-from triton_xe.dialects.tt.memory import AtomicOp, LoadOp, StoreOp
-from triton_xe.dialects.tt.ops import (
-    AddPtrOp,
-    ApproxDivFOp,
-    GetNumProgramsOp,
-    GetProgramIdOp,
-    MakeRangeOp,
-    PreciseDivFOp,
-    ReshapeOp,
-    SplatOp,
-)
-from triton_xe.dialects.tt.structure import FuncOp, ReduceOp, ReturnOp
-from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.tt.ops import MakeRangeOp
+from triton_xe.dialects.tt.structure import FuncOp, ReduceOp
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.layout import BlockedEncoding
-from triton_xe.lowering.layouts.elementwise import is_elementwise
-from triton_xe.lowering.module_facts import WARPS, module_lanes, options_of, remark
-from triton_xe.lowering.rewriting import functions
+from triton_xe.layout import BlockedEncoding, SliceEncoding
+from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.lowering.module_facts import WARPS, module_lanes, module_warps, options_of, remark
+from triton_xe.lowering.rewriting import functions, retype
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.surfaces.launch_guards import assume
 from triton_xe.lowering.surfaces.poly import Poly
+from triton_xe.lowering.surfaces.row_ends import RowEnds
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 PER_LANE = 16
 """Elements of a short row that one lane holds."""
 WORTH = 8
 """A block that is so many times as long as a short row takes at least a tenth longer."""
-Tail = frozenset[float]
-"""All elements behind a row's end are one value, which is one of these, or any at all (`ANY`)."""
-ANY: Tail = frozenset()
-ZERO: Tail = frozenset({0.0})
-_NAN, _LEAST = math.nan, -math.inf
-_ZERO, _LOW = {0.0, _NAN}, {_LEAST, _NAN}
-_UNCHANGED = {0.0, math.inf, _LEAST, _NAN}
-"""Values that a sum has one of already: another one of the same changes nothing."""
-_OF_ZERO = (ExtSIOp, ExtUIOp, TruncIOp, SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp)
-"""Casts that make zero of zero."""
-_QUOTIENTS = (arith.DivfOp, PreciseDivFOp, ApproxDivFOp)
-_SAME_AGAIN = (
-    arith.MaximumfOp, arith.MaxnumfOp, arith.MinimumfOp, arith.MinnumfOp, arith.MaxSIOp,
-    arith.MaxUIOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp, arith.OrIOp,
-)
-"""Combining a value with itself gives the value."""
-_KNOWN = (
-    AddPtrOp, GetNumProgramsOp, GetProgramIdOp, MakeRangeOp, SplatOp, LoadOp, StoreOp,
-    ConvertLayoutOp, ReshapeOp, ReduceOp, ReturnOp,
-)
 
 
 @dataclass(frozen=True)
@@ -106,174 +54,101 @@ class ShortenRowsPass(TargetedPass):
         if options_of(op).guards != "launch" and not self.short_rows:
             return
         for function in functions(op):
-            size = function.is_kernel and row_size(function, lanes * PER_LANE)
-            if size and self.short_rows:
-                _shorten(op, function, lanes)
-            elif size:
-                _prefer_long(size, function, lanes * PER_LANE)
+            rows = rows_of(function, lanes * PER_LANE) if function.is_kernel else None
+            if rows is None:
+                continue
+            if self.short_rows:
+                _shorten(op, function, rows, lanes)
+            else:
+                _prefer_long(rows, function)
 
 
-def row_size(function: FuncOp, shortest: int) -> SSAValue | None:
-    """The argument that says how long a row is, where a block is much longer than `shortest`."""
-    ops = list(function.body.block.ops) if len(function.body.blocks) == 1 else []
-    if not any(isinstance(op, ReduceOp) for op in ops) or not all(map(_is_known, ops)):
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a kernel: the argument that says how long they are, their blocks, and short ones."""
+
+    size: SSAValue
+    length: int
+    short: int
+
+
+def rows_of(function: FuncOp, shortest: int) -> Rows | None:
+    """The rows of a kernel that reduces them, where a block is much longer than `shortest`."""
+    tensors = _tensors(function)
+    length = max((max(shape_of(value)) for value in tensors), default=0)
+    if length < WORTH * shortest or not all(map(_is_laid_out, tensors)):
         return None
-    shapes = {shape_of(v) for op in ops for v in (*op.operands, *op.results)} - {()}
-    if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or shape[0] < WORTH * shortest:
+    if any(shape_of(value).count(length) > 1 for value in tensors):
         return None
-    ends = _Ends()
-    return ends.bound if all(map(ends.read, ops)) else None
+    for size in function.body.blocks[0].args:
+        ends = RowEnds(length, size, shortest)
+        if (isinstance(size.type, IntegerType) and ends.read(function.body.blocks)
+                and ends.is_asked and ends.folds):
+            return Rows(size, length, shortest)
+    return None
 
 
-def _is_known(op: Operation) -> bool:
-    if isinstance(op, AtomicOp):
-        return not any(map(shape_of, op.operands))
-    return isinstance(op, _KNOWN) or is_elementwise(op)
+def _tensors(function: FuncOp) -> list[SSAValue]:
+    """All tensors of a function."""
+    values: Iterable[SSAValue] = (
+        value for op in function.walk()
+        for value in (*op.results, *(arg for region in op.regions for block in region.blocks
+                                     for arg in block.args)))
+    return [value for value in values if shape_of(value)]
 
 
-def _prefer_long(size: SSAValue, function: FuncOp, shortest: int) -> None:
-    first = next(op for op in function.body.block.ops if isinstance(op, ReduceOp))
-    long = Guard(Poly.symbol(size), Relation.AT_LEAST, Poly.constant(shortest), SHORT_ROWS)
+def _is_laid_out(value: SSAValue) -> bool:
+    held = encoding_of(value.type)
+    while isinstance(held, SliceEncoding):
+        held = held.parent
+    return isinstance(held, BlockedEncoding)
+
+
+def _prefer_long(rows: Rows, function: FuncOp) -> None:
+    first = next(op for op in function.walk() if isinstance(op, ReduceOp)
+                 and rows.length in shape_of(op.srcs[0]))
+    long = Guard(Poly.symbol(rows.size), Relation.AT_LEAST, Poly.constant(rows.short), SHORT_ROWS)
     assume([long], first)
-    remark(first, f"rows of up to {shortest - 1} elements run in a version for one subgroup")
+    remark(first, f"rows of up to {rows.short - 1} elements run in a version for one subgroup")
 
 
-def _shorten(module: ModuleOp, function: FuncOp, lanes: int) -> None:
-    length = lanes * PER_LANE
-    for op in list(function.body.block.ops):
-        if isinstance(op, MakeRangeOp):
-            op.properties["end"] = IntegerAttr(length, i32)
-        for result in op.results:
-            if isinstance(result.type, TensorType):
-                kind = TensorType(result.type.element_type, [length], _layout(result.type, lanes))
-                _retype(op, kind)
-                Rewriter.replace_value_with_new_type(result, kind)
-    module.attributes[WARPS] = IntegerAttr(1, i32)
+def _shorten(module: ModuleOp, function: FuncOp, rows: Rows, lanes: int) -> None:
+    tensors = _tensors(function)
+    long = [value for value in tensors if rows.length in shape_of(value)]
+    at_once = max(prod(shape_of(value)) for value in long) // rows.length
+    warps = min(at_once, module_warps(module))
+    along = dict(_along(encoding_of(value.type), shape_of(value).index(rows.length))
+                 for value in long)
+    for value in tensors:
+        assert isinstance(value.type, TensorType)
+        shape = [rows.short if size == rows.length else size for size in shape_of(value)]
+        layout = _short_layout(encoding_of(value.type), along, lanes, warps)
+        if isinstance(value.owner, MakeRangeOp) and rows.length in shape_of(value):
+            value.owner.properties["end"] = IntegerAttr(rows.short, i32)
+        retype(value, TensorType(value.type.element_type, shape, layout_attr(layout)))
+    module.attributes[WARPS] = IntegerAttr(warps, i32)
 
 
-def _layout(kind: TensorType[Attribute], lanes: int) -> Attribute:
-    held = encoding_of(kind)
-    each = held.size_per_thread[0] if isinstance(held, BlockedEncoding) else 1
-    return layout_attr(BlockedEncoding((min(each, PER_LANE),), (lanes,), (1,), (0,)))
+def _along(held: Encoding, dim: int) -> tuple[Encoding, int]:
+    """The blocked layout below slices of it, and its dim that is `dim` of the slice."""
+    while isinstance(held, SliceEncoding):
+        dim += dim >= held.dim
+        held = held.parent
+    return held, dim
 
 
-def _retype(op: Operation, kind: TensorType[Attribute]) -> None:
-    held = op.properties.get("value")
-    if isinstance(held, DenseIntOrFPElementsAttr):
-        op.properties["value"] = DenseIntOrFPElementsAttr(cast(TensorType[IntegerType], kind),
-                                                          held.data)
+def _short_layout(
+    held: Encoding, along: Mapping[Encoding, int], lanes: int, warps: int
+) -> DistributedEncoding:
+    """Lanes along a row, as the layouts in `along` have them; each warp has rows of its own."""
+    if isinstance(held, SliceEncoding):
+        return SliceEncoding(held.dim, _short_layout(held.parent, along, lanes, warps))
+    assert isinstance(held, BlockedEncoding)
+    dim = along.get(held, held.order[0])
+    across = next((d for d in range(held.rank) if d != dim), dim)
+    each, threads, groups = (
+        tuple(size if d == at else 1 for d in range(held.rank))
+        for at, size in ((dim, min(held.size_per_thread[dim], PER_LANE)), (dim, lanes),
+                         (across, warps)))
+    return BlockedEncoding(each, threads, groups, held.order)
 
-
-class _Ends:
-    """What tensors of a kernel hold behind the end of a row; None where elements differ."""
-
-    def __init__(self) -> None:
-        self.bound: BlockArgument | None = None
-        """How long a row is."""
-        self._tails: dict[SSAValue, Tail | None] = {}
-
-    def read(self, op: Operation) -> bool:
-        """Learn of one operation; whether it does the same with fewer elements behind the end."""
-        match op:
-            case StoreOp() if shape_of(op.value):
-                return op.mask is not None and self._of(op.mask) == ZERO
-            case ReduceOp():
-                return self._folds_away(op)
-            case MakeRangeOp() if op.start.value.data:
-                return False
-            case ReshapeOp() if any(not isinstance(u.operation, ReduceOp) for u in op.result.uses):
-                return False
-            case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as held) if not held.is_splat():
-                return False
-        for result in filter(shape_of, op.results):
-            self._tails[result] = self._tail(op)
-        return True
-
-    def _of(self, value: SSAValue) -> Tail | None:
-        return self._tails.get(value) if shape_of(value) else ANY
-
-    def _folds_away(self, op: ReduceOp) -> bool:
-        """Whether one element of all those behind the end does."""
-        combining = list(op.combine.block.ops)
-        if len(op.srcs) != 1 or len(combining) != 2:
-            return False
-        tail, kind = self._of(op.srcs[0]), combining[0]
-        if tail is None or set(kind.operands) != set(op.combine.block.args):
-            return False
-        if isinstance(kind, arith.AddfOp):
-            return bool(tail) and tail <= _UNCHANGED
-        if isinstance(kind, arith.AddiOp | arith.XOrIOp):
-            return tail == ZERO
-        return isinstance(kind, _SAME_AGAIN)
-
-    def _tail(self, op: Operation) -> Tail | None:
-        match op:
-            case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as held):
-                value = float(held.get_values()[0])
-                return frozenset({_NAN if math.isnan(value) else value})
-            case LoadOp(mask=SSAValue() as mask, other=SSAValue() as other):
-                return self._of(other) if self._of(mask) == ZERO else None
-            case CmpiOp() if self._is_inside(op):
-                return ZERO
-            case SplatOp():
-                return ANY
-            case ConvertLayoutOp() | ReshapeOp():
-                return self._of(op.operands[0])
-        if not is_elementwise(op):
-            return None
-        tails = [self._of(value) for value in op.operands]
-        known = [tail for tail in tails if tail is not None]
-        if isinstance(op, SelectOp) and tails[0] == ZERO:
-            return tails[2]
-        if isinstance(op, arith.AndIOp) and ZERO in known:
-            return ZERO
-        return _computed(op, known) if len(known) == len(tails) else None
-
-    def _is_inside(self, op: CmpiOp) -> bool:
-        """Whether a comparison holds for the elements of a row alone: `range < size`."""
-        left, right = (op.lhs, op.rhs) if op.comparison == "slt" else (op.rhs, op.lhs)
-        place, splat = _plain(left), _plain(right)
-        if op.comparison not in ("slt", "sgt") or not isinstance(place.owner, MakeRangeOp):
-            return False
-        size = _plain(splat.owner.src) if isinstance(splat.owner, SplatOp) else None
-        if not isinstance(size, BlockArgument) or self.bound not in (None, size):
-            return False
-        self.bound = size
-        return True
-
-
-def _plain(value: SSAValue) -> SSAValue:
-    """A value before it was made wider or laid out otherwise."""
-    while isinstance(value.owner, ExtSIOp | ConvertLayoutOp):
-        value = value.owner.operands[0]
-    return value
-
-
-def _computed(op: Operation, tails: list[Tail]) -> Tail:
-    """What an operation makes of one value for each operand; not-a-number stays one."""
-    first, last = tails[0], tails[-1]
-    given = [tail for tail in tails if tail]
-    if isinstance(op, arith.AddfOp) and any(tail <= _LOW for tail in given):
-        return frozenset(_LOW)
-    if isinstance(op, arith.SubfOp) and first and first <= _LOW:
-        return frozenset(_LOW)
-    if isinstance(op, math_dialect.ExpOp | math_dialect.Exp2Op) and first and first <= _LOW:
-        return frozenset(_ZERO)
-    if isinstance(op, arith.MulfOp):
-        return _product(first, last)
-    if isinstance(op, _QUOTIENTS) and first and first <= _ZERO:
-        return frozenset(_ZERO)
-    if isinstance(op, ExtFOp | TruncFOp) and first <= _UNCHANGED:
-        return first
-    if isinstance(op, _OF_ZERO) and first == ZERO:
-        return first
-    return ANY
-
-
-def _product(left: Tail, right: Tail) -> Tail:
-    for one, other in ((left, right), (right, left)):
-        if one and one <= _ZERO:
-            return frozenset(_ZERO)
-        if one and one <= _LOW and other and all(each > 0 for each in other):
-            return frozenset(_LOW)
-    return ANY

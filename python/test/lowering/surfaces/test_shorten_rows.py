@@ -89,6 +89,107 @@ def running(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + row * n + at, tl.cumsum(v, 0) + tl.sum(v, 0), at < n)
 
 
+@triton.jit
+def in_passes(x, out, n, BLOCK: tl.constexpr):
+    """Layer norm that goes over its row three times, block by block."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        total += tl.load(x + row * n + start + at, start + at < n, 0.0)
+    mean = tl.sum(total, 0) / n
+    squares = tl.zeros([BLOCK], tl.float32)
+    for k in range(tl.cdiv(n, BLOCK)):
+        inside = at < n - k * BLOCK
+        d = tl.where(inside, tl.load(x + row * n + k * BLOCK + at, inside) - mean, 0.0)
+        squares += d * d
+    scale = tl.rsqrt(tl.sum(squares, 0) / n + 1e-5)
+    for start in range(0, n, BLOCK):
+        there = x + row * n + start + at
+        tl.store(out + row * n + start + at, (tl.load(there, start + at < n) - mean) * scale,
+                 start + at < n)
+
+
+@triton.jit
+def online(x, out, n, BLOCK: tl.constexpr):
+    """The logarithm of the sum of exponentials in one pass, and the first element again."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    top, total = -float("inf"), 0.0
+    for start in range(0, n, BLOCK):
+        v = tl.load(x + row * n + start + at, start + at < n, -float("inf"))
+        new = tl.maximum(top, tl.max(v, 0))
+        total = total * tl.exp(top - new) + tl.sum(tl.exp(v - new), 0)
+        top = new
+    if top > -float("inf"):
+        tl.store(out + row * n, top + tl.log(total))
+
+
+@triton.jit
+def rows_of_a_loop(x, out, n, BLOCK: tl.constexpr):
+    """A program takes several rows, one after the other; sums come along."""
+    at = tl.arange(0, BLOCK)
+    seen = tl.zeros([BLOCK], tl.float32)
+    for row in range(tl.program_id(0), 3, tl.num_programs(0)):
+        v = tl.load(x + row * n + at, at < n, 0.0)
+        seen += v
+        v -= tl.max(tl.where(at < n, v, -float("inf")), 0)
+        e = tl.where(at < n, tl.exp(v), 0.0)
+        tl.store(out + row * n + at, e / tl.sum(e, 0) + 0.0 * tl.sum(seen, 0), at < n)
+
+
+@triton.jit
+def several_rows(x, out, n, BLOCK: tl.constexpr):
+    """A block of 4 rows, one of which is outside."""
+    rows, at = tl.program_id(0) // 3 * 4 + tl.arange(0, 4), tl.arange(0, BLOCK)
+    there = rows[:, None] * n + at[None, :]
+    inside = (rows < 3)[:, None] & (at < n)[None, :]
+    v = tl.load(x + there, inside, -float("inf"))
+    v = tl.exp(v - tl.max(v, 1)[:, None])
+    tl.store(out + there, v / tl.sum(v, 1)[:, None], inside)
+
+
+@triton.jit
+def last_position(x, out, n, BLOCK: tl.constexpr):
+    """Of two that are alike the last is taken, and behind the end all are."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 0.0)
+    tl.store(out + row * n, tl.argmax(v, 0, tie_break_left=False).to(tl.float32))
+
+
+@triton.jit
+def two_steps(x, out, n, BLOCK: tl.constexpr):
+    """The loop runs twice for short rows too."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    total = 0.0
+    for start in range(0, n + BLOCK, BLOCK):
+        total += tl.sum(tl.load(x + row * n + at, start + at < n, 0.0), 0)
+    tl.store(out + row * n, total)
+
+
+@triton.jit
+def carried(x, out, n, BLOCK: tl.constexpr):
+    """What a loop carries is one from its second pass on, also behind the end."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    kept, total = tl.load(x + row * n + at, at < n, 0.0), 0.0
+    for _ in range(row + 2):
+        total += tl.sum(kept, 0)
+        kept = tl.where(at < n, kept, total)
+    tl.store(out + row * n, total)
+
+
+@triton.jit
+def positions_of(x, out, n, BLOCK: tl.constexpr):
+    """Where the greatest and the least are, the first of several; row by row and in rows."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, -float("inf"))
+    top, where = tl.max(v, 0, return_indices=True)
+    low = tl.argmin(tl.load(x + row * n + at, at < n, float("inf")), 0)
+    rows = tl.arange(0, 2)
+    both = tl.load(x + row * n + rows[:, None] * 0 + at[None, :], (at < n)[None, :], -3e38)
+    again = tl.max(tl.argmax(both, 1), 0)
+    tl.store(out + row * n, top)
+    tl.store(out + row * n + 1, (where + 1000 * low + 1000000 * (where - again)).to(tl.float32))
+
+
 HAVE = {
     softmax: lambda x: np.exp(x - x.max(1, keepdims=True))
     / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True),
@@ -96,6 +197,8 @@ HAVE = {
     / np.sqrt(x.var(1, keepdims=True) + 1e-5),
     logsumexp: lambda x: np.log(np.exp(x).sum(1, keepdims=True)),
 }
+HAVE |= {in_passes: HAVE[normalize], online: HAVE[logsumexp], rows_of_a_loop: HAVE[softmax],
+         several_rows: HAVE[softmax]}
 
 
 def run(kernel, x, **options):
@@ -134,8 +237,19 @@ def test_folds_that_repeat_a_value_have_the_version_whatever_it_is(needed):
     assert needed == [SHORT_ROWS]
 
 
+def test_positions_of_extremes_are_those_of_the_whole_block(needed):
+    x = np.random.default_rng(4).integers(-4, 4, (5, 100)).astype(np.float32)
+    x[2], x[3, 50:] = -np.inf, 9
+    short, whole = run(positions_of, x), run(positions_of, x, guards="kernel")
+    assert needed == [SHORT_ROWS]
+    assert (short == whole).all()
+    rows = [k for k in range(5) if k != 2]
+    assert (short[rows, 1] == x.argmax(1)[rows] + 1000 * x.argmin(1)[rows]).all()
+
+
 @pytest.mark.parametrize("kernel", [
-    sum_of_ones, sum_of_differences, whole_block, positions, twice_as_long, running])
+    sum_of_ones, sum_of_differences, whole_block, positions, twice_as_long, running,
+    last_position, two_steps, carried])
 def test_others_have_one_version_for_all_rows(kernel, needed):
     x = np.zeros((1, 100), np.float32)
     room = np.zeros((1, BLOCK), np.float32)
