@@ -37,6 +37,7 @@ from triton_xe.lowering.layouts.reduce_in_place import ReduceInPlacePass
 from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
 from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
 from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
+from triton_xe.lowering.layouts.swap_pairs import SwapPairsPass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
 from triton_xe.lowering.raise_calls import RaiseCallsPass
 from triton_xe.lowering.rewriting import all_of
@@ -67,6 +68,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         ExpandDescriptorsPass,
         CopyAtOncePass,
         DecomposeScaledDotsPass,
+        SwapPairsPass,
         ShortenRowsPass,
         RaiseSurfacesPass,
         JoinHalvesPass,
@@ -91,8 +93,8 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 )
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
-    ShortenRowsPass, JoinHalvesPass, SplitInsidePass, SumAfterLoopsPass, SpreadRowsPass,
-    ReduceInPlacePass, ScatterInPlacePass,
+    SwapPairsPass, ShortenRowsPass, JoinHalvesPass, SplitInsidePass, SumAfterLoopsPass,
+    SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -377,6 +378,44 @@ class RepeatOp(FieldOp):
         old, new = (list(v.type.get_shape()) for v in (self.source, self.result))  # type: ignore[attr-defined]
         if [s * times if d == axis else s for d, s in enumerate(old)] != new:
             raise VerifyException(f"{self.name}: {old} is not repeated to {new}")
+
+
+class _ByStrideOp(FieldOp, ABC):
+    """About the bit `stride` of elements' row-major positions."""
+
+    stride = prop_def(IntegerAttr)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        kind, stride = self.results[0].type, self.stride.value.data
+        if not isinstance(kind, TensorType) or not 0 < stride < prod(kind.get_shape()):
+            self.refuse(f"positions of {kind} have no bit {stride}")
+        if stride.bit_count() != 1:
+            self.refuse(f"a stride is a power of 2, not {stride}")
+
+
+@irdl_op_definition
+class SwapOp(_ByStrideOp):
+    """Elements trade places in pairs: the one at position p comes from p ^ stride."""
+
+    name = "xe.swap"
+    src = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$src `stride` $stride attr-dict `:` type($src) `->` type($result)"
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.src.type != self.result.type:
+            self.refuse("keeps the type of its operand")
+
+
+@irdl_op_definition
+class PositionBitOp(_ByStrideOp):
+    """Which elements have the bit in their positions: the second of each pair that trades."""
+
+    name = "xe.position_bit"
+    result = result_def(TensorType)
+    assembly_format = "$stride attr-dict `:` type($result)"
 
 
 Xe = Dialect("xe", ops_of(globals()), [CursorType, DpasAttr, SourcesAttr])

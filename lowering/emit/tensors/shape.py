@@ -20,9 +20,10 @@ from triton_xe.lowering.emit.tensors.coordinates import (
     positions,
     unflatten,
 )
-from triton_xe.lowering.emit.tensors.registers import Registers, Splat, permuted
+from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, Splat, eager, permuted
+from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
-from triton_xe.lowering.emit.types import I32, POINTER, is_pointer
+from triton_xe.lowering.emit.types import FLOAT, I1, I32, POINTER, is_pointer, vector_of
 from triton_xe.lowering.surfaces.affine import attribute, shape_of
 
 
@@ -177,6 +178,59 @@ def lower_split(em: Emitter, op: tt.SplitOp) -> None:
     for side, result in enumerate(op.results):
         order = [side * len(doubled) + r for r in range(len(doubled))]
         em.bind(result, permuted(em, both, order))
+
+
+@lowers(xe.SwapOp)
+def lower_swap(em: Emitter, op: xe.SwapOp) -> None:
+    """Between registers, between lanes, or through shared local memory."""
+    source, view, stride = em.registers(op.src), em.view(op.src), op.stride.value.data
+    there = unflatten(stride, view.shape)
+    if isinstance(source, Splat):
+        em.bind(op.result, source)
+    elif there in view.index:
+        em.bind(op.result, permuted(em, source, [
+            view.index[tuple(a ^ b for a, b in zip(c, there, strict=True))]
+            for c in view.registers]))
+    elif there in view.lanes:
+        mask = 1 << view.lanes.index(there)
+        chunks = [_other_lanes(em, chunk, mask) for chunk in source.all_chunks(em)]
+        em.bind(op.result, eager(source.kind, chunks, source.width))
+    else:
+        places = positions(em, view)
+        writes = [(place, source.register(em, r)) for r, place in enumerate(places)]
+        reads = [em.b.xor(place, I32(stride)) for place in places]
+        em.bind(op.result, through_positions(em, source.kind, prod(view.shape), writes, reads))
+
+
+def _other_lanes(em: Emitter, chunk: ir.Value, mask: int) -> ir.Value:
+    """Each element of a chunk from lane `own ^ mask`."""
+    if not isinstance(chunk.type, ir.VectorType):
+        return shuffle_xor(em, chunk, mask)
+    kind, count = chunk.type.element, chunk.type.count
+    words = em.b.bitcast(chunk, vector_of(I32, count)) if kind == FLOAT else chunk
+    moved = [shuffle_xor(em, em.b.extract_element(words, I32(i)), mask) for i in range(count)]
+    return em.b.bitcast(em.pack(moved[0].type, moved), chunk.type)
+
+
+@lowers(xe.PositionBitOp)
+def lower_position_bit(em: Emitter, op: xe.PositionBitOp) -> None:
+    view = em.view(op.result)
+    there = unflatten(op.stride.value.data, view.shape)
+    dim = next(d for d, at in enumerate(there) if at)
+    at = em.thread_part(view, dim)
+    moves = any(c[dim] & there[dim] for c in (*view.lanes, *view.warps))
+    thread = em.b.icmp_unsigned("!=", em.b.and_(at, I32(there[dim])), I32(0)) if moves else None
+    bits = [int(bool(c[dim] & there[dim])) for c in view.registers]
+
+    def make(i: int) -> ir.Value:
+        mine = bits[i * width : (i + 1) * width]
+        fixed = ir.Constant(vector_of(I1, width), mine if width > 1 else mine[0])
+        if thread is None:
+            return fixed
+        return em.b.xor(em.splat(thread, width), fixed) if any(mine) else em.splat(thread, width)
+
+    width = min(len(bits), CHUNK)
+    em.bind(op.result, Registers(len(bits), I1, make))
 
 
 def _first_half(view: View) -> View:

@@ -1,0 +1,311 @@
+"""Pass swap-pairs: sorting networks exchange neighbours, which they write as sums of pairs.
+
+    xor(%x, broadcast(reduce_xor %x))                 along a dim of 2
+ -> xe.swap %x
+    broadcast(reduce_add (%x * (1 - arange(0, 2))))   the first of each pair, of reshape %t
+ -> select(xe.position_bit, xe.swap %t, %t)           in the shape of %t
+
+A pair is what differs in one bit of its row-major position, so that no shape matters to a swap, and
+reshapes are left out.  Then the tensors of a network take a layout in which few swaps cross warps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i1, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp, SelectOp, TruncIOp
+from triton_xe.dialects.layouts import LayoutAttr, encoding_of, layout_attr
+from triton_xe.dialects.tt.ops import (
+    BitcastOp,
+    BroadcastOp,
+    DotOp,
+    DotScaledOp,
+    ExpandDimsOp,
+    MakeRangeOp,
+    ReshapeOp,
+)
+from triton_xe.dialects.tt.structure import CallOp, FuncOp, ReduceOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import PositionBitOp, SwapOp
+from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
+from triton_xe.layout.defaults import blocked_for
+from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.lowering.layouts.rematerialize import before_conversions
+from triton_xe.lowering.module_facts import module_lanes, module_warps
+from triton_xe.lowering.rewriting import (
+    all_of,
+    erase_dead,
+    functions,
+    is_unused,
+    locate,
+    retype,
+    retyped,
+)
+from triton_xe.lowering.surfaces.affine import constant_of, shape_of
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+_CASTS = (ExtSIOp, ExtUIOp, TruncIOp)
+_BY_ELEMENT = (*_CASTS, BitcastOp, arith.BitcastOp)
+
+
+@dataclass(frozen=True)
+class SwapPairsPass(TargetedPass):
+    """Sums that pick one of two neighbours -> exchanges, in layouts that keep these in a warp."""
+
+    name: ClassVar = "swap-pairs"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lanes, warps = module_lanes(op, self.device(op)), module_warps(op)
+        for function in functions(op):
+            if not _Rewriting().of(function):
+                continue
+            _erase_folds(function)
+            _keep_in_warps(function, lanes, warps)
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Both of each pair along a dim, folded by `kind`, in both places."""
+
+    kind: type[Operation]
+    source: SSAValue
+    dim: int
+
+    @property
+    def stride(self) -> int:
+        return prod(shape_of(self.source)[self.dim + 1 :])
+
+
+def _fold_of(value: SSAValue) -> _Fold | None:
+    """broadcast(expand_dims(reduce %source)), in the shape of the source."""
+    if not isinstance(spread := value.owner, BroadcastOp):
+        return None
+    if not isinstance(kept := spread.src.owner, ExpandDimsOp):
+        return None
+    if not isinstance(fold := before_conversions(kept.src).owner, ReduceOp) or len(fold.srcs) != 1:
+        return None
+    dim, combining = fold.axis.value.data, list(fold.combine.block.ops)
+    shape = shape_of(fold.srcs[0])
+    if kept.axis.value.data != dim or shape[dim] != 2 or shape != shape_of(value):
+        return None
+    if len(combining) != 2 or set(combining[0].operands) != set(fold.combine.block.args):
+        return None
+    return _Fold(type(combining[0]), before_conversions(fold.srcs[0]), dim)
+
+
+def _place_of(value: SSAValue) -> tuple[int, int] | None:
+    """The dim of 2 along which a tensor is 1 in one place and 0 in the other, and that place."""
+    op, shape = value.owner, shape_of(value)
+    if isinstance(op, MakeRangeOp):
+        return (0, 1) if shape == (2,) and not op.start.value.data else None
+    if isinstance(op, arith.SubiOp) and constant_of(op.lhs) == 1:
+        found = _place_of(op.rhs)
+        return (found[0], 1 - found[1]) if found else None
+    if not isinstance(op, (*_CASTS, ConvertLayoutOp, ExpandDimsOp, ReshapeOp, BroadcastOp)):
+        return None
+    if isinstance(op, ExtSIOp) and _tensor(op.input).element_type == i1:
+        return None  # -1
+    found = _place_of(op.operands[0])
+    if found is None or isinstance(op, (*_CASTS, ConvertLayoutOp, BroadcastOp)):
+        return found
+    return (shape.index(2), found[1]) if prod(shape) == 2 else None
+
+
+class _Rewriting:
+    """Writes swaps in place of folds; equal ones are written once in a block."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], SSAValue] = {}
+
+    def of(self, function: Operation) -> bool:
+        """Rewrite all of a function; whether there was anything."""
+        some = False
+        for op in all_of(function, arith.XOrIOp, BroadcastOp, ReshapeOp):
+            made = self._swapped(op) or self._picked(op) or self._indicator(op)
+            if made is not None:
+                some = True
+                Rewriter.replace_op(op, [], [made])
+        return some
+
+    def _swapped(self, op: Operation) -> SSAValue | None:
+        """x ^ (x ^ its neighbour)."""
+        if not isinstance(op, arith.XOrIOp):
+            return None
+        for one, other in (op.operands, op.operands[::-1]):
+            fold = _fold_of(other)
+            if fold and fold.kind is arith.XOrIOp and fold.source is before_conversions(one):
+                return self._swap(op, one, fold.stride)
+        return None
+
+    def _picked(self, op: Operation) -> SSAValue | None:
+        """The sum of a pair of which one is multiplied by 0."""
+        fold = _fold_of(op.results[0])
+        if fold is None or fold.kind is not arith.AddiOp:
+            return None
+        widen = fold.source.owner
+        product = widen.input if isinstance(widen, ExtSIOp | ExtUIOp) else fold.source
+        if not isinstance(product.owner, arith.MuliOp):
+            return None
+        for value, factor in (product.owner.operands, product.owner.operands[::-1]):
+            place = _place_of(factor)
+            if place is None or place[0] != fold.dim:
+                continue
+            flat = self._flat(op, value)
+            swapped = self._swap(op, flat, fold.stride)
+            arms = (flat, swapped) if place[1] else (swapped, flat)
+            made = self._made(op, SelectOp(self._bit(op, flat, fold.stride), *arms))
+            made = self._again(op, widen, made) if isinstance(widen, ExtSIOp | ExtUIOp) else made
+            return self._in_shape_of(op, op.results[0], made)
+        return None
+
+    def _indicator(self, op: Operation) -> SSAValue | None:
+        """Which of its pair an element is, in another shape."""
+        if not isinstance(op, ReshapeOp) or prod(shape_of(op.result)) == 2:
+            return None
+        place = _place_of(op.src)
+        if place is None or not place[1]:
+            return None
+        bit = self._bit(op, op.result, prod(shape_of(op.src)[place[0] + 1 :]))
+        if op.result.type.element_type == i1:
+            return bit
+        return self._made(op, ExtUIOp.create(operands=[bit], result_types=[op.result.type]))
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _made(self, at: Operation, op: Operation) -> SSAValue:
+        """The result of an operation before `at`, which has been written there or is now."""
+        key = (at.parent, type(op), *op.operands, *op.properties.items(), *op.result_types)
+        if key not in self._known:
+            locate(at, op)
+            Rewriter.insert_op(op, InsertPoint.before(at))
+            self._known[key] = op.results[0]
+        return self._known[key]
+
+    def _swap(self, at: Operation, value: SSAValue, stride: int) -> SSAValue:
+        return self._made(at, SwapOp.create(
+            operands=[value], result_types=[value.type],
+            properties={"stride": IntegerAttr(stride, i64)}))
+
+    def _bit(self, at: Operation, like: SSAValue, stride: int) -> SSAValue:
+        return self._made(at, PositionBitOp.create(
+            result_types=[TensorType(i1, shape_of(like), _tensor(like).encoding)],
+            properties={"stride": IntegerAttr(stride, i64)}))
+
+    def _flat(self, at: Operation, value: SSAValue) -> SSAValue:
+        """The same elements before they were reshaped."""
+        op = value.owner
+        if isinstance(op, ReshapeOp) and op.allow_reorder is None:
+            return op.src
+        if not isinstance(op, _BY_ELEMENT):
+            return value
+        flat = self._flat(at, op.operands[0])
+        if shape_of(flat) == shape_of(value):
+            return value
+        return self._again(at, op, flat)
+
+    def _again(self, at: Operation, cast: Operation, value: SSAValue) -> SSAValue:
+        """A cast of another tensor."""
+        kind = TensorType(_tensor(cast.results[0]).element_type, shape_of(value),
+                          _tensor(value).encoding)
+        return self._made(at, type(cast).create(
+            operands=[value], result_types=[kind], properties=dict(cast.properties)))
+
+    def _in_shape_of(self, at: Operation, value: SSAValue, made: SSAValue) -> SSAValue:
+        """What was made, reshaped; where `value` was reshaped back, it is used as it is."""
+        for use in list(value.uses):
+            if isinstance(use.operation, ReshapeOp) and use.operation.result.type == made.type:
+                use.operation.result.replace_all_uses_with(made)
+        if made.type == value.type:
+            return made
+        moved = ConvertLayoutOp if shape_of(made) == shape_of(value) else ReshapeOp
+        return self._made(at, moved.create(operands=[made], result_types=[value.type]))
+
+
+def _tensor(value: SSAValue) -> TensorType[Attribute]:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _erase_folds(function: Operation) -> None:
+    """Drop reductions that nothing uses any more, and what only they used."""
+    erase_dead(function)
+    for op in all_of(function, ReduceOp):
+        if is_unused(op):
+            Rewriter.erase_op(op)
+    erase_dead(function)
+
+
+# -- layouts ---------------------------------------------------------------------------------------
+
+
+def _keep_in_warps(function: FuncOp, lanes: int, warps: int) -> None:
+    """Exchange blocked layouts in which many swaps cross warps for others, wherever they are."""
+    swaps = all_of(function, SwapOp)
+    if all_of(function, CallOp, DotOp, DotScaledOp) or not function.is_kernel:
+        return
+    exchanged: dict[DistributedEncoding, DistributedEncoding] = {}
+    for held in dict.fromkeys(encoding_of(op.result.type) for op in swaps):
+        mine = [op for op in swaps if encoding_of(op.result.type) == held]
+        shape = shape_of(mine[0].result)
+        if not isinstance(held, BlockedEncoding) or held.cga_layout:
+            continue
+        strides = [op.stride.value.data for op in mine if shape_of(op.result) == shape]
+        other = _in_warps(shape, 2 * max(strides), lanes, warps)
+        if _crossings(other, shape, strides) < _crossings(held, shape, strides):
+            exchanged[held] = other
+    if exchanged:
+        _exchange(function, exchanged)
+
+
+def _in_warps(shape: tuple[int, ...], span: int, lanes: int, warps: int) -> BlockedEncoding:
+    """As much as possible of `span` neighbours in the registers and lanes of one warp."""
+    held = max(1, min(span, prod(shape) // warps) // lanes)
+    each = [1] * len(shape)
+    for dim in reversed(range(len(shape))):
+        each[dim] = min(held, shape[dim])
+        held //= each[dim]
+    order = tuple(reversed(range(len(shape))))
+    return blocked_for(shape, each, order, warps=warps, lanes=lanes)
+
+
+def _crossings(held: Encoding, shape: tuple[int, ...], strides: list[int]) -> int:
+    """How many swaps leave the warp."""
+    sizes = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
+    bases = to_linear_layout(held, shape).bases["warp"]
+    moved = [sum(at * size for at, size in zip(base, sizes, strict=True)) for base in bases]
+    return sum(stride in moved for stride in strides)
+
+
+def _exchange(
+    function: Operation, exchanged: Mapping[DistributedEncoding, DistributedEncoding]
+) -> None:
+    kinds: dict[Attribute, TensorType[Attribute]] = {}
+    for op in function.walk():
+        inner = (arg for region in op.regions for block in region.blocks for arg in block.args)
+        for value in (*op.results, *inner):
+            if isinstance(value.type, TensorType) and isinstance(value.type.encoding, LayoutAttr):
+                kind = kinds.get(value.type)
+                if kind is None:
+                    held = encoding_of(value.type)
+                    assert isinstance(held, DistributedEncoding)
+                    kind = retyped(value.type, layout_attr(_exchanged(held, exchanged)))
+                    kinds[value.type] = kind
+                if kind != value.type:
+                    retype(value, kind)
+
+
+def _exchanged(
+    held: DistributedEncoding, exchanged: Mapping[DistributedEncoding, DistributedEncoding]
+) -> DistributedEncoding:
+    if isinstance(held, SliceEncoding):
+        return SliceEncoding(held.dim, _exchanged(held.parent, exchanged))
+    return exchanged.get(held, held)
