@@ -52,3 +52,26 @@ tt.func public @first(%x: tensor<16x16xi32, #flat>, %y: tensor<16x16x!tt.ptr<i32
   tt.store %y, %s : tensor<16x16x!tt.ptr<i32>, #flat>
   tt.return
 }
+
+// -----
+// Sign extension makes -1 of true, and so another sum.
+// CHECK-LABEL: tt.func public @negative(
+// CHECK-NOT: xe.swap
+// CHECK: tt.reduce
+tt.func public @negative(%x: tensor<128x2xi32, #flat>, %y: tensor<128x2x!tt.ptr<i32>, #flat>) {
+  %i = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32, #ttg.slice<{dim = 0, parent = #flat}>>
+  %t = arith.trunci %i : tensor<2xi32, #ttg.slice<{dim = 0, parent = #flat}>> to tensor<2xi1, #ttg.slice<{dim = 0, parent = #flat}>>
+  %n = arith.extsi %t : tensor<2xi1, #ttg.slice<{dim = 0, parent = #flat}>> to tensor<2xi32, #ttg.slice<{dim = 0, parent = #flat}>>
+  %j = tt.expand_dims %n {axis = 0 : i32} : tensor<2xi32, #ttg.slice<{dim = 0, parent = #flat}>> -> tensor<1x2xi32, #flat>
+  %g = tt.broadcast %j : tensor<1x2xi32, #flat> -> tensor<128x2xi32, #flat>
+  %m = arith.muli %x, %g : tensor<128x2xi32, #flat>
+  %r = "tt.reduce"(%m) <{axis = 1 : i32}> ({
+  ^bb0(%u: i32, %w: i32):
+    %s = arith.addi %u, %w : i32
+    tt.reduce.return %s : i32
+  }) : (tensor<128x2xi32, #flat>) -> tensor<128xi32, #ttg.slice<{dim = 1, parent = #flat}>>
+  %e = tt.expand_dims %r {axis = 1 : i32} : tensor<128xi32, #ttg.slice<{dim = 1, parent = #flat}>> -> tensor<128x1xi32, #flat>
+  %b = tt.broadcast %e : tensor<128x1xi32, #flat> -> tensor<128x2xi32, #flat>
+  tt.store %y, %b : tensor<128x2x!tt.ptr<i32>, #flat>
+  tt.return
+}
