@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from math import gcd
 
 from llvmlite import ir
@@ -266,6 +266,10 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
     size, policy = pointee_bytes(op.ptr), policy_of(op)
     for start in range(0, len(view.registers), width):
         condition = None if conditions is None else conditions.register(em, start)
+        if tested and conditions is not None:
+            # where a mask is not the first one's, what is stored is undefined, and reported
+            each = (conditions.register(em, start + k) for k in range(width))
+            condition = reduce(em.b.or_, each)
         if once is not None:
             condition = once if condition is None else em.b.and_(condition, once)
         if start == 0 and width < len(view.registers):

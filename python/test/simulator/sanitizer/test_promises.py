@@ -173,3 +173,24 @@ def test_promise_inside_a_loop() -> None:
     x, out = tensors()
     inside_a_loop[(1,)](x, out, 16, BLOCK=64)
     assert "tl.multiple_of" in report(lambda: inside_a_loop[(1,)](x, out, 12, BLOCK=64), 157)
+
+
+@triton.jit
+def one_mask(x, keys, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    mask = tl.max_constancy(tl.load(keys + i) > 0, 16)
+    tl.store(out + i, tl.load(x + i, mask, other=0.0), mask)
+
+
+@pytest.mark.parametrize("wrong", [100, 101, 103, 104])
+def test_mask_of_a_store_that_is_not_constant(wrong: int) -> None:
+    """The first register of a lane is masked off, which tells of the others, or another one is."""
+    x, out = tensors()
+    keys = torch.ones(256)
+    keys[16:32] = -1
+    one_mask[(1,)](x, keys.to("xpu"), out, BLOCK=256)
+    assert torch.equal(out.cpu()[:256], (keys > 0).float())
+    keys[wrong] = -1
+    text = report(lambda: one_mask[(1,)](x, keys.to("xpu"), out, BLOCK=256), 182)
+    assert "does not hold" in text
+    assert "argument 'out'" in text
