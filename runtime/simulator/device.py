@@ -356,7 +356,8 @@ class SimulatedDevice:
                 self._run_checked(*made, work)
             return
         for k in kernel.pointer_arguments if torch_xpu.has_maps() else ():
-            torch_xpu.mark_block(int(work.args[k]))
+            if k < len(work.args):
+                torch_xpu.mark_block(int(work.args[k]))
         if knobs.trace():
             self._launch_traced(kernel, work, knobs.trace())
             return

@@ -148,8 +148,10 @@ def test_fused_addition_rounds_once() -> None:
     [({"rows": 9}, "illegal DPAS"), ({"b": "bf16"}, "cannot multiply f16 by bf16")],
 )
 def test_illegal_dpas_is_refused(
-    run: Run, kernel: Text, change: dict[str, Any], message: str
+    run: Run, kernel: Text, change: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where torch's tensors are mapped, though the arguments are missing."""
+    monkeypatch.setattr("triton_xe.runtime.simulator.device.torch_xpu.has_maps", lambda: True)
     text = dpas_text(kernel, "f16", "f16", "f32", 8, 16)
     if "rows" in change:
         text = text.replace("i32 8, i32 8, i1", "i32 8, i32 9, i1")
