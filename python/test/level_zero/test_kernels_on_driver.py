@@ -364,7 +364,7 @@ out["held"] = held
 
 
 @pytest.mark.parametrize(("device", "warps", "size"), [
-    ("bmg", 1, 64), ("bmg", 4, 64), ("bmg", 8, 2048), ("pvc", 32, 64), ("lnl", 4, 64)])
+    ("bmg", 1, 64), ("bmg", 4, 64), ("bmg", 8, 1024), ("pvc", 32, 64), ("lnl", 4, 64)])
 def test_cooperative_launches(
     device: str, warps: int, size: int, on_driver: Any, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,3 +76,10 @@ def kernel() -> Callable[..., str]:
 @pytest.fixture
 def align() -> Callable[[Array], Array]:
     return aligned
+
+
+@pytest.fixture
+def without_visa(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Functions stay LLVM IR in SPIR-V, for what does not know vISA; other tests run that."""
+    monkeypatch.setattr("triton_xe.lowering.spirv.emit_spirv.use_visa", lambda module: False)
+    monkeypatch.setattr("triton.knobs.cache.dir", str(tmp_path / "cache"))

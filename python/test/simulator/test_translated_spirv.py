@@ -98,7 +98,9 @@ def _forget() -> None:
 
 
 @pytest.fixture
-def translated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def translated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_visa: None
+) -> Callable[[], list[str]]:
     """From its call on, devices load what the translator makes of a module; tells the kernels."""
     names: list[str] = []
     load = SimulatedDevice.load
