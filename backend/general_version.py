@@ -12,13 +12,12 @@ from typing import Any
 
 from triton.runtime.errors import OutOfResources
 
-from triton_xe import knobs
 from triton_xe.backend.source_hash import source_hash
 from triton_xe.backend.stage_errors import KernelNamer
 from triton_xe.collector import paused_collector
 from triton_xe.conditions import SHORT_ROWS
 from triton_xe.hardware.target import target
-from triton_xe.runtime import checked_files
+from triton_xe.runtime import code_cache
 from triton_xe.spirv import BUILD_FLAGS, GENERAL, attach, attached
 
 
@@ -34,16 +33,16 @@ def general_version(binary: bytes, failing: str) -> tuple[bytes, str]:
     """
     short = failing == SHORT_ROWS
     file = _file(binary, short)
-    made = checked_files.read(file)
+    made = code_cache.read(file)
     if made is None:
         made = _compiled(json.loads(attached(binary, GENERAL)), short)
-        checked_files.write(file, made)
+        code_cache.write(file, made)
     return made, attached(made, BUILD_FLAGS)
 
 
 def _file(binary: bytes, short: bool) -> Path:
     digest = hashlib.sha256(source_hash().encode() + binary).hexdigest()
-    return knobs.cache_dir() / "general" / f"{digest}{'-short' * short}.spv"
+    return code_cache.file("general", digest, f"{'-short' * short}.spv")
 
 
 @paused_collector()

@@ -5,6 +5,7 @@
 | `TRITON_XE_DEVICE` | `gpu`, `sim`, `sim:pvc`, `sim:bmg,pvc`; default: a GPU, else `sim:bmg` |
 | `TRITON_XE_DEBUG` | compiles anew and prints: 1 plans, 2 remarks, 3 xetile and xegpu, 4 LLVM IR |
 | `TRITON_XE_CACHE` | folder of the native and host code caches; default `~/.cache/triton-xe` |
+| `TRITON_XE_CACHE_LIMIT` | bytes on disk for each kind of code kept there; default 2 GiB |
 | `TRITON_XE_THREADS` | host threads of the simulator; default: all cores |
 | `TRITON_XE_NATIVE` | 0: launch in Python, without the parts of this package that are in C |
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
@@ -86,6 +87,10 @@ def _warn(sentence: str) -> None:
 def cache_dir() -> Path:
     text = _text("TRITON_XE_CACHE")
     return Path(text) if text else Path.home() / ".cache" / "triton-xe"
+
+
+def cache_limit() -> int:
+    return int(_number("TRITON_XE_CACHE_LIMIT", 2 << 30))
 
 
 def threads() -> int:

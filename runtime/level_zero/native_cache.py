@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triton_xe import knobs
-from triton_xe.runtime import checked_files
+from triton_xe.runtime import code_cache
 from triton_xe.runtime.spirv_reader import EntryPoint
 
 
@@ -38,7 +37,7 @@ def entry_key(spirv: bytes, *what_decides: str) -> str:
 
 def read(key: str) -> NativeEntry | None:
     """The entry, or None when there is none or it is damaged."""
-    head, _, binary = (checked_files.read(_path(key)) or b"").partition(b"\n")
+    head, _, binary = (code_cache.read(_path(key)) or b"").partition(b"\n")
     try:
         facts = json.loads(head)
         point: dict[str, Any] = {
@@ -53,7 +52,7 @@ def write(key: str, entry: NativeEntry) -> bool:
     """Store the entry; False when the folder cannot be written."""
     facts = asdict(entry)
     del facts["binary"]
-    return checked_files.write(_path(key), json.dumps(facts).encode() + b"\n" + entry.binary)
+    return code_cache.write(_path(key), json.dumps(facts).encode() + b"\n" + entry.binary)
 
 
 def remove(key: str) -> None:
@@ -63,4 +62,4 @@ def remove(key: str) -> None:
 
 
 def _path(key: str) -> Path:
-    return knobs.cache_dir() / "native" / key[:2] / f"{key}.native"
+    return code_cache.file("native", key, ".native")

@@ -1,7 +1,7 @@
 """Compile host modules with LLVM, keep the objects on disk, load them into the process.
 
-Object cache: `<cache>/simulator/<key>.o`; the key hashes the module text, the host CPU, llvmlite's
-version and the sources of this package and of the tables of devices and intrinsics.
+Objects are kept in `<cache>/simulator` (`code_cache`); the key hashes the module text, the host
+CPU, llvmlite's version and the sources of this package and of the tables of devices and intrinsics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 
 from triton_xe import hardware, intrinsics, knobs
 from triton_xe.errors import DeviceError
-from triton_xe.runtime import checked_files
+from triton_xe.runtime import checked_files, code_cache
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.names import is_symbol
@@ -73,12 +73,12 @@ def compile_object(text: str, kind: str) -> bytes:
 
 
 def _kept_object(known_by: str, kind: str, text: Callable[[], str]) -> bytes:
-    path = knobs.cache_dir() / "simulator" / f"{object_key(known_by, kind)}.o"
-    found = checked_files.read(path)
+    path = code_cache.file("simulator", object_key(known_by, kind), ".o")
+    found = code_cache.read(path)
     if found is not None:
         return found
     data = _compile(text(), kind)
-    checked_files.write(path, data)
+    code_cache.write(path, data)
     return data
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import Target
-from triton_xe.runtime import checked_files
+from triton_xe.runtime import code_cache
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
@@ -102,7 +101,7 @@ class KernelSource:
 
     def kept(self, how: str) -> HostKernel | None:
         """The host module of an unchecked part, if it was made before."""
-        found = checked_files.read(self._path(how))
+        found = code_cache.read(self._path(how))
         return None if found is None else _read(found)
 
     def translated(
@@ -119,12 +118,12 @@ class KernelSource:
             return found
         made = translate(self.module, self.name, self.target, part=part, shuffled=shuffled,
                          in_step=in_step)
-        checked_files.write(self._path(how), _written(made))
+        code_cache.write(self._path(how), _written(made))
         return made
 
     def _path(self, how: str) -> Path:
         key = object_key("\0".join([self.target.name, self.name, self.text]), how)
-        return knobs.cache_dir() / "simulator" / f"{key}.json"
+        return code_cache.file("simulator", key, ".json")
 
 
 def _written(host: HostKernel) -> bytes:
