@@ -16,6 +16,7 @@ from triton_xe.hardware.register_file import (
     CARRIED_LIMIT,
     MOST_CARRIED,
     MOST_FOR_PAIRS,
+    MOST_FOR_SMALL,
     SMALL,
     register_file,
 )
@@ -115,7 +116,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
                        "will spill; use smaller blocks or more warps")
     needed = _registers_needed(state)
-    crowded = carried >= CARRIED_LIMIT or (needed or 0) > SMALL
+    crowded = carried >= CARRIED_LIMIT or (needed or 0) > MOST_FOR_SMALL
     registers = register_file(options.grf_mode, crowded, state.num_warps, device)
     if not registers.automatic and (carried >= CARRIED_LIMIT or needed is not None):
         what = f"a loop keeps {carried} registers" if needed is None else (

@@ -1,8 +1,9 @@
 """How many bytes of registers a kernel needs at once, estimated from the code as it was written.
 
 Each value lives from where it is written to its last use, in a loop that it is carried into to
-the end of the loop; private memory counts like the values that are kept in it.  What all lanes
-share takes the room of one lane.  Intel's compiler moves instructions about, so this is a guess.
+the end of the loop; private memory counts like the values that are kept in it, and what a function
+that is called needs itself counts where it is called.  What all lanes share takes the room of one
+lane.  Intel's compiler moves instructions about, so this is a guess.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from triton_xe.lowering.emit.types import bits_of
 
 def pressure(function: ir.Function, lanes: int) -> int:
     """Most bytes of values that live at the same time."""
+    return _pressure(function, lanes, {})
+
+
+def _pressure(function: ir.Function, lanes: int, inside: dict[ir.Function, int]) -> int:
     order = [i for block in function.blocks for i in block.instructions]
     place = {i: n for n, i in enumerate(order)}
     first, last = _lives(order, place)
@@ -27,11 +32,17 @@ def pressure(function: ir.Function, lanes: int) -> int:
             if first[value] < start <= until < end:
                 last[value] = end
     change: defaultdict[int, int] = defaultdict(int)
-    varying = _varying(order)
+    varying = _varying(function, order)
     for value, until in last.items():
         size = _size(value) * (lanes if value in varying else 1)
         change[first[value]] += size
         change[until] -= size
+    for call, callee in _calls(order):
+        if callee not in inside:
+            inside[callee] = _pressure(callee, lanes, inside)
+        more = max(0, inside[callee] - _size(call) * lanes)
+        change[place[call]] += more
+        change[place[call] + 1] -= more
     return max(accumulate(change[n] for n in range(len(order))), default=0)
 
 
@@ -67,9 +78,16 @@ def _loops(order: list[Any], place: dict[Any, int]) -> Iterator[tuple[int, int]]
                 yield place[target.instructions[0]], n
 
 
-def _varying(order: list[Any]) -> set[Any]:
-    """The values that may differ between lanes."""
-    found: set[Any] = set()
+def _calls(order: list[Any]) -> Iterator[tuple[Any, ir.Function]]:
+    """Calls of functions of the module that become part of their callers."""
+    for i in order:
+        if i.opname == "call" and "alwaysinline" in getattr(i.callee, "attributes", ()):
+            yield i, i.callee
+
+
+def _varying(function: ir.Function, order: list[Any]) -> set[Any]:
+    """The values that may differ between lanes; so may what is given to what is called."""
+    found: set[Any] = set(function.args) if "alwaysinline" in function.attributes else set()
     for i in order:
         made = isinstance(i.type, ir.VectorType) and i.opname in ("load", "call")
         lane = i.opname == "call" and "sub_group_local_id" in i.callee.name

@@ -24,6 +24,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding
+from triton_xe.lowering.layouts.at_operand import is_unpacked
 from triton_xe.lowering.layouts.block_layouts import legalize_block_layouts
 from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
 from triton_xe.lowering.layouts.dpas_choice import (
@@ -83,8 +84,13 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
 
 
 def _chains(dots: list[DotOp]) -> dict[DotOp, str]:
-    """Dots whose result is an operand of another: the dimension that warps share first."""
-    first: dict[DotOp, str] = {}
+    """The dimension that warps share first.
+
+    Where the result of a dot is an operand of another it stays in its warp; weights that are
+    unpacked on their way are so once, and not by each of the warps that multiply by them.
+    """
+    first: dict[DotOp, str] = {
+        dot: "columns" for dot in dots if is_unpacked(before_conversions(dot.b))}
     for dot in dots:
         for user, index in _reached(dot):
             if user in dots:

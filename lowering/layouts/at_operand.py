@@ -26,7 +26,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
-from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
@@ -48,6 +48,8 @@ from triton_xe.lowering.rewriting import extend_for, last_of, locate, retyped, y
 from triton_xe.lowering.surfaces.affine import shape_of
 
 MOST_STEPS = 60
+MOST_COPIES = 4
+"""Warps that unpack the same weights, each for itself: it costs less than to meet and exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
 _Made = dict[tuple[SSAValue, Attribute], SSAValue]
 
@@ -55,19 +57,27 @@ _Made = dict[tuple[SSAValue, Attribute], SSAValue]
 def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     """The value of a conversion to a dot's operand, computed in its layout; None where it is not.
 
-    Only where something is loaded element by element, blocks come in any layout, and where no more
-    warps do the same work than do it now.
+    Only where something is loaded element by element, blocks come in any layout, and where few
+    warps do the same work, or no more than do it now.
     """
     encoding = layout_held(op.result)
     held = encoding.encoding
     if not isinstance(held, DotOperandEncoding) or not isinstance(held.parent, DpasEncoding):
         return None
-    if len(shape_of(op.src)) != 2 or _copies(op.result) > _copies(op.src):
+    if len(shape_of(op.src)) != 2 or _copies(op.result) > max(MOST_COPIES, _copies(op.src)):
         return None
     steps = _steps(op.src)
     if steps is None or not any(isinstance(v.owner, LoadOp) for v in steps):
         return None
     return _Again().value(op.src, encoding)
+
+
+def is_unpacked(value: SSAValue) -> bool:
+    """Whether an operand of a dot is computed from what is loaded element by element."""
+    steps = _steps(value) or [] if len(shape_of(value)) == 2 else []
+    loads = [v for v in steps if isinstance(v.owner, LoadOp) and 1 not in shape_of(v)]
+    return bool(loads) and any(
+        is_elementwise(v.owner) and type(v.owner) not in CASTS for v in steps)  # type: ignore[arg-type]
 
 
 def _copies(value: SSAValue) -> int:
@@ -269,4 +279,4 @@ def _put(op: Operation, at: InsertPoint) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["at_operand"]
+__all__ = ["at_operand", "is_unpacked"]

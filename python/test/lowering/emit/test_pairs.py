@@ -10,6 +10,8 @@ import pytest
 import triton
 import triton.language as tl
 
+from benchmarks import loops
+
 
 @triton.jit
 def weights(
@@ -113,3 +115,10 @@ def cases(count: int, seed: int) -> list[Any]:
 @pytest.mark.parametrize(("given", "warps", "seed"), cases(10, 7))
 def test_weights(given: dict[str, Any], warps: int, seed: int) -> None:
     check(given, warps, seed)
+
+
+@pytest.mark.parametrize("name", ["packed 16x128x64", "packed 64x128x64"])
+def test_warps_lie_side_by_side_where_weights_are_unpacked(name: str) -> None:
+    made = loops.compiled(name, "bmg")
+    assert made.metadata.shared == 0
+    assert "warpsPerCTA = [1, " in str(made.asm["xetile"])

@@ -47,6 +47,23 @@ def test_what_a_loop_reads_lives_as_long_as_the_loop():
     assert pressure(made, 16) == 5 * 8 * 4 * 16  # outside, the sum, three loads
 
 
+def test_what_a_called_function_needs_counts_where_it_is_called():
+    module = ir.Module()
+    inner = ir.Function(module, ir.FunctionType(FLOATS, [FLOATS]), "inner")
+    inner.attributes.add("alwaysinline")
+    b = ir.IRBuilder(inner.append_basic_block())
+    sums = [b.fadd(inner.args[0], inner.args[0]) for _ in range(4)]
+    for value in sums[1:]:
+        sums[0] = b.fadd(sums[0], value)
+    b.ret(sums[0])
+    outer = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType()]), "outer")
+    b = ir.IRBuilder(outer.append_basic_block())
+    loaded = b.load(outer.args[0], typ=FLOATS)
+    b.store(b.fadd(b.call(inner, [loaded]), loaded), outer.args[0])
+    b.ret_void()
+    assert pressure(outer, 16) == 5 * 8 * 4 * 16  # what is given, and four sums inside
+
+
 def test_pairs_of_a_compare_and_swap_have_a_size():
     made, b = function(ir.PointerType(), ir.IntType(32))
     pointer, value = made.args
@@ -58,7 +75,7 @@ def test_pairs_of_a_compare_and_swap_have_a_size():
 
 @pytest.mark.parametrize(("name", "large"), [
     ("gemm 64x128x64", True), ("gemm 64x64x32", True), ("softmax fp32", False), ("add", False),
-    ("layer norm", False),
+    ("layer norm", False), ("packed 16x128x64", True),
 ])
 def test_the_register_file_of_common_kernels(name, large):
     flags = loops.compiled(name, "bmg").metadata.build_flags
