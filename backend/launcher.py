@@ -22,6 +22,7 @@ from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.hardware.rounding import bf16_bits
 from triton_xe.runtime import arrays, surroundings
 from triton_xe.runtime.debug_buffer import DebugBuffer
+from triton_xe.runtime.native.arguments import make_direct_launcher
 
 Launch = Callable[..., None]
 
@@ -65,7 +66,7 @@ class XeLauncher:
         )
         takes_more = cooperative or reporting_sites(metadata) or any(
             scratch(metadata, kind)[0] for kind in ("global", "profile"))
-        as_is = on.is_simulated or takes_more or recorder is not None
+        as_is = sanitize or takes_more or recorder is not None
         return launch if as_is else make_direct(signature, launch)
 
 
@@ -81,16 +82,14 @@ def reporting_sites(metadata: Any) -> list[Any]:
 
 
 def make_direct(signature: tuple[Any, ...], general: Launch) -> Launch:
-    """One native call for Level Zero when all arguments are pointers and numbers, else `general`.
+    """One native call when all arguments are pointers and numbers, else `general`.
 
     The call leaves to `general` whatever is unusual about one launch: hooks, a new queue, an
-    argument that is refused.
+    argument that is refused, checks of the simulator.
     """
     types = [kind for kind in map(_native_type, signature) if kind is not None]
     if len(types) < len(signature):
         return general
-    from triton_xe.runtime.level_zero.launcher import make_direct_launcher
-
     return make_direct_launcher(types, general)
 
 
@@ -102,7 +101,7 @@ _NATIVE_TYPES = {
 
 
 def _native_type(kind: Any) -> str | None:
-    """The type that Level Zero's launch code knows; None for what becomes several values."""
+    """The type that native launch code knows; None for what becomes several values."""
     if not isinstance(kind, str):
         return None
     return "ptr" if kind.startswith("*") else _NATIVE_TYPES.get(kind)

@@ -1,9 +1,16 @@
-"""Who wants to surround launches on simulated devices: torch, for graphs and its profiler."""
+"""Who wants to surround launches on simulated devices: torch, for graphs and its profiler.
+
+And what else keeps launches there from compiled code, which knows nothing of it.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, Protocol
+
+from triton_xe.runtime import native
 
 
 class Surrounding(Protocol):
@@ -17,6 +24,33 @@ class Surrounding(Protocol):
 
 
 SURROUNDINGS: list[Surrounding] = []
+
+
+class Reason(IntEnum):
+    """Why a launch on a simulated device is not left to compiled code."""
+
+    WATCHED = 0
+    """Somebody is told of each."""
+    CAPTURED = 1
+    """It goes into a graph."""
+    MAPPED = 2
+    """What is written is followed."""
+    UNTIMED = 3
+    """Nobody would end it after the time limit."""
+
+
+REASONS = (ctypes.c_int * len(Reason))()
+"""1 for those that hold now."""
+REASONS[Reason.UNTIMED] = 1
+
+
+def leave_to_python(address: int, count: int) -> None:
+    """Leave launches to Python while any of the C integers at an address is not 0."""
+    if native.launch is not None:
+        native.launch.unless(address, count)
+
+
+leave_to_python(ctypes.addressof(REASONS), len(Reason))
 
 
 def wanted() -> Surrounding | None:

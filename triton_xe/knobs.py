@@ -114,12 +114,19 @@ def toolchain() -> Path:
     return Path(text) if text else cache_dir() / "toolchain"
 
 
-_UNUSUAL = frozenset(f"TRITON_XE_{name}".encode() for name in ("SANITIZE", "TRACE", "SHUFFLE"))
+_UNUSUAL = tuple(f"TRITON_XE_{name}".encode() for name in ("SANITIZE", "TRACE", "SHUFFLE"))
 
 
 def plain_launches() -> bool:
     """Whether simulated kernels just run, as far as variables tell; false where that is unknown."""
     return bool(_RAW) and _RAW.keys().isdisjoint(_UNUSUAL)
+
+
+def launch_limits() -> tuple[dict[bytes, bytes], tuple[bytes, ...], int, float]:
+    """For launches in compiled code: the variables as the process has them, of which those of the
+    two limits, then those that ask for more; the number of threads (0: cores) and of seconds."""
+    names = b"TRITON_XE_THREADS", b"TRITON_XE_TIME_LIMIT", *_UNUSUAL
+    return _RAW, names, int(_number("TRITON_XE_THREADS", 0, least=1)), time_limit()
 
 
 def sanitize() -> bool:

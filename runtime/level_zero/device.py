@@ -42,6 +42,7 @@ from triton_xe.runtime.level_zero.sycl_queue import (
 )
 from triton_xe.runtime.level_zero.targets import device_target, nearest_target
 from triton_xe.runtime.level_zero.zebin import is_zebin, kernel_facts, undefined_symbols
+from triton_xe.runtime.native.arguments import read_tensors
 from triton_xe.runtime.spirv_reader import EntryPoint, entry_point
 from triton_xe.runtime.versions import General, entry_name, versions_of
 from triton_xe.spirv import CONDITIONAL
@@ -377,7 +378,7 @@ class LevelZeroDevice:
 
     def _know_tensors(self, torch: Any, has_xpu: bool) -> None:
         """Tensors on torch's XPU device are trusted when its queue was found to be on this one."""
-        launcher.read_tensors(torch.Tensor, torch.nn.Parameter)
+        read_tensors(torch.Tensor, torch.nn.Parameter)
         is_same = any(isinstance(queue, SyclQueue) for queue in self._queues.values())
         if has_xpu and is_same and not self.state.dlpack_type:
             launcher.trust_device_of(self.state, torch.empty(1, device=f"xpu:{self.index}"))

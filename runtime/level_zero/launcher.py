@@ -2,7 +2,7 @@
 
 `make_launcher` gives `launch(list, x, y, z, *values)`: `list` is a command list handle or 0 for
 the device's own; a pointer is an int, None (null), or anything with `data_ptr()`.
-`make_direct_launcher` gives the same in the form in which Triton calls a launcher.
+`native.arguments.make_direct_launcher` gives the same in the form in which Triton calls a launcher.
 
 The compiled code is `runtime/native/launch.c`.  It does a launch or leaves it, with all of its
 arguments, to `_Launch`, which says what is wrong with it.  Where that code is missing, `_Launch`
@@ -15,7 +15,7 @@ import ctypes
 import operator
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -29,16 +29,9 @@ from triton_xe.runtime.level_zero import raw
 from triton_xe.runtime.level_zero.errors import LevelZeroError
 from triton_xe.runtime.level_zero.objects import describe_pointer
 from triton_xe.runtime.level_zero.raw import api
+from triton_xe.runtime.native.arguments import Launch, format_of
 from triton_xe.runtime.versions import Versions
 
-Launch = Callable[..., None]
-
-LETTERS = {
-    "constexpr": "x", "ptr": "P", "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-    "f16": "e", "bf16": "E", "f32": "f", "f64": "d", "slm": "s",
-}
-"""Types of the values that a launch is given, as letters of a format (see `launch.c`); `constexpr`
-is no argument of the kernel."""
 _CALLS = ("zeKernelSetArgumentValue", "zeCommandListAppendLaunchKernel", "zeMemGetAllocProperties",
           "zeMemGetAddressRange")
 _FLOATS = {"f32": ctypes.c_float, "f64": ctypes.c_double}
@@ -118,7 +111,7 @@ def device_state() -> DeviceState:
 
 def kernel_state(device: DeviceState, handle: int, types: Sequence[str]) -> KernelState:
     kind = KernelState if _is_plain(device) else native.launch.Kernel
-    state: KernelState = kind(device, handle, _format(types))
+    state: KernelState = kind(device, handle, format_of(types))
     return state
 
 
@@ -137,35 +130,11 @@ def make_launcher(
     `types`: of each value that it is given; bf16 travels as i16, constexpr is no argument at all.
     """
     general = _Launch(device, kernel, name, tuple(types))
-    letters = _format(types)
+    letters = format_of(types)
     if _is_plain(device) or len(letters) > native.launch.MOST_ARGUMENTS:
         return general
     made: Launch = native.launch.make_launcher(kernel, letters, general)
     return made
-
-
-def make_direct_launcher(types: Sequence[str], general: Launch) -> Launch:
-    """A launcher with the arguments that Triton gives one, in a single native call.
-
-    `(gx, gy, gz, stream, function, packed, launch_metadata, enter_hook, exit_hook, *values)`:
-    `function.launch_state` is a `KernelState`.  A launch with hooks, on a queue that is not known
-    yet, of a kernel with other parameter types, or with an argument that is refused is left to
-    `general`, which is called with the same arguments.
-    """
-    if native.launch is None or len(types) > native.launch.MOST_ARGUMENTS:
-        return general
-    made: Launch = native.launch.make_launcher(None, _format(types), general)
-    return made
-
-
-def read_tensors(tensor: type, parameter: type) -> None:
-    """Read torch's tensors through the C interface of DLPack, where this torch has it.
-
-    Other tensors, and all where it has not, are asked for `data_ptr()`.
-    """
-    exchange = getattr(tensor, "__dlpack_c_exchange_api__", None)
-    if native.launch is not None and exchange is not None:
-        native.launch.read_tensors(tensor, parameter, exchange)
 
 
 def trust_device_of(state: DeviceState, tensor: Any) -> None:
@@ -176,13 +145,6 @@ def trust_device_of(state: DeviceState, tensor: Any) -> None:
 
 def _is_plain(device: DeviceState) -> bool:
     return isinstance(device, DeviceState)
-
-
-def _format(types: Sequence[str]) -> bytes:
-    unknown = [each for each in types if each not in LETTERS]
-    if unknown:
-        raise DeviceError(f"cannot pass arguments of type {unknown[0]!r} to a kernel")
-    return "".join(LETTERS[each] for each in types).encode()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Parts in C, built where a compiler is; each has a slower equal in Python.
 
-- `launch.c`, an extension over Python's limited API: launches on Level Zero.
+- `launch.c`, an extension over Python's limited API: launches on Level Zero and the simulator.
 - `threads.c`, a library without Python: the simulator's threads, and its handler of wild accesses.
 
 `launch` and `threads` are None where they are missing: no compiler when the package was built from
@@ -47,7 +47,7 @@ threads: ctypes.CDLL | None = _threads() if knobs.native() else None
 
 
 def describe() -> str:
-    """One sentence: what does launches on a GPU, and runs the simulator's threads."""
-    parts = {"launches on a GPU": launch, "the simulator's threads": threads}
+    """One sentence: what does launches, and runs the simulator's threads."""
+    parts = {"launches": launch, "the simulator's threads": threads}
     how = [f"{what}: {'Python' if part is None else 'C'}" for what, part in parts.items()]
     return ", ".join(how)

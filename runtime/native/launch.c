@@ -1,9 +1,10 @@
-/* Launch kernels on Level Zero: read the Python arguments, check them, hand them to the driver.
+/* Launch kernels on Level Zero or the simulator: read the Python arguments, check them, hand them to
+   the driver or to the simulator's threads.
 
    Whatever is unusual about a launch, a wrong argument first of all, is left to a function in
-   Python (`level_zero/launcher.py`), which is called with the same arguments.  Python's lock is
-   held from the first argument that is set to the append: that makes both one step for every other
-   thread.
+   Python (`level_zero/launcher.py`, `backend/launcher.py`), which is called with the same arguments.
+   On Level Zero Python's lock is held from the first argument that is set to the append: that makes
+   both one step for every other thread.
 
    Only the limited API is used, so that one build serves every CPython from 3.11 on.
 
@@ -11,14 +12,17 @@
    for a pointer, 'E' for bfloat16, 's' for bytes of shared local memory, 'x' for what is no
    argument. */
 
+#define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 #include <structmember.h>
 
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <ze_api.h>
 
@@ -152,6 +156,7 @@ static void release(PyObject *self)
 }
 
 #define MEMBER(type, kind, name) {#name, kind, offsetof(type, name), 0, NULL}
+#define VERSION(type, name) {#name, T_OBJECT, offsetof(type, of.name), 0, NULL}
 
 static PyMemberDef device_members[] = {
     MEMBER(Device, T_ULONGLONG, list), MEMBER(Device, T_ULONGLONG, context),
@@ -361,6 +366,24 @@ static int failing(Conditions *c, const uint64_t *arguments, const uint64_t *gri
     return c->failing;
 }
 
+/* The versions of a kernel: which of them is for a launch. */
+typedef struct {
+    Conditions *conditions; /* NULL: the kernel runs for every launch */
+    PyObject *general;      /* the kernel for launches that do not satisfy them, once loaded */
+    PyObject *short_rows;   /* that for launches that fail the condition of this number first */
+    int short_condition;
+} Versions;
+
+/* The kernel for a launch: `own`, another one, or NULL where Python has to load that first. */
+static PyObject *chosen(const Versions *v, PyObject *own, const uint64_t *read, const uint64_t *grid)
+{
+    int failed = v->conditions ? failing(v->conditions, read, grid) : -1;
+    PyObject *other = failed == v->short_condition ? v->short_rows : v->general;
+    if (failed < 0)
+        return own;
+    return other && Py_IS_TYPE(other, Py_TYPE(own)) ? other : NULL;
+}
+
 /* The conditions of a packed table; NULL with an exception. */
 static Conditions *read_conditions(PyObject *packed)
 {
@@ -387,6 +410,20 @@ static Conditions *read_conditions(PyObject *packed)
     return c;
 }
 
+/* assume(packed table, number of a condition): launch this kernel only when the conditions hold. */
+static PyObject *assume(Versions *v, PyObject *args)
+{
+    PyObject *packed;
+    if (!PyArg_ParseTuple(args, "Si", &packed, &v->short_condition))
+        return NULL;
+    Conditions *c = read_conditions(packed);
+    if (!c)
+        return NULL;
+    PyMem_Free(v->conditions);
+    v->conditions = c;
+    Py_RETURN_NONE;
+}
+
 /* ---- Kernels ---- */
 
 #define MOST_ARGUMENTS 256
@@ -398,27 +435,15 @@ typedef struct {
     int is_busy;  /* Python is setting arguments */
     int has_last; /* the driver has the values in `last` */
     int is_cooperative; /* left to Python, which asks how many groups the device holds at once */
-    Conditions *conditions; /* NULL: it runs for every launch */
-    PyObject *versions;     /* for Python */
-    PyObject *general;      /* the kernel for launches that do not satisfy them, once loaded */
-    PyObject *short_rows;   /* that for launches that fail the condition of this number first */
-    int short_condition;
+    Versions of;
+    PyObject *versions; /* for Python */
     uint64_t last[MOST_ARGUMENTS];
     char types[MOST_ARGUMENTS + 1]; /* a format */
 } Kernel;
 
-/* assume(packed table, number of a condition): launch this kernel only when the conditions hold. */
 static PyObject *kernel_assume(PyObject *self, PyObject *args)
 {
-    PyObject *packed;
-    if (!PyArg_ParseTuple(args, "Si", &packed, &((Kernel *)self)->short_condition))
-        return NULL;
-    Conditions *c = read_conditions(packed);
-    if (!c)
-        return NULL;
-    PyMem_Free(((Kernel *)self)->conditions);
-    ((Kernel *)self)->conditions = c;
-    Py_RETURN_NONE;
+    return assume(&((Kernel *)self)->of, args);
 }
 
 /* Kernel(device, handle, format) */
@@ -443,9 +468,9 @@ static void kernel_release(PyObject *self)
     Kernel *k = (Kernel *)self;
     Py_XDECREF((PyObject *)k->device);
     Py_XDECREF(k->versions);
-    Py_XDECREF(k->general);
-    Py_XDECREF(k->short_rows);
-    PyMem_Free(k->conditions);
+    Py_XDECREF(k->of.general);
+    Py_XDECREF(k->of.short_rows);
+    PyMem_Free(k->of.conditions);
     release(self);
 }
 
@@ -453,8 +478,7 @@ static PyMemberDef kernel_members[] = {
     MEMBER(Kernel, T_ULONGLONG, handle), MEMBER(Kernel, T_INT, is_busy),
     MEMBER(Kernel, T_INT, is_cooperative),
     MEMBER(Kernel, T_INT, has_last), MEMBER(Kernel, T_OBJECT, versions),
-    MEMBER(Kernel, T_OBJECT, general), MEMBER(Kernel, T_OBJECT, short_rows),
-    {NULL},
+    VERSION(Kernel, general), VERSION(Kernel, short_rows), {NULL},
 };
 static PyMethodDef kernel_methods[] = {{"assume", kernel_assume, METH_VARARGS, NULL}, {NULL}};
 static PyType_Slot kernel_slots[] = {
@@ -590,10 +614,9 @@ static int read_pointer(Device *d, PyObject *o, uint64_t *to)
     return is_read && may_use(d, *to);
 }
 
-static int read_value(Device *d, PyObject *o, char type, uint64_t *to)
+static int read_number(PyObject *o, char type, uint64_t *to)
 {
     switch (type) {
-    case 'P': return read_pointer(d, o, to);
     case '?': return read_narrow(o, 1, to);
     case 'b': return read_narrow(o, 8, to);
     case 'h': return read_narrow(o, 16, to);
@@ -625,10 +648,10 @@ static int set_argument(Kernel *k, uint32_t index, char type, uint64_t value)
                                     type == 's' ? NULL : &value);
 }
 
-/* Whether a kernel has the parameters of a format; bfloat16 travels as a 16-bit integer. */
-static int fits(const Kernel *k, const char *format)
+/* Whether a kernel with parameters of these types has those of a format; bfloat16 travels as a
+   16-bit integer. */
+static int fits(const char *types, const char *format)
 {
-    const char *types = k->types;
     for (; *format; format++) {
         char type = *format == 'E' ? 'h' : *format;
         if (type != 'x' && type != (*types == 'E' ? 'h' : *types))
@@ -636,6 +659,15 @@ static int fits(const Kernel *k, const char *format)
         types += type != 'x';
     }
     return !*types;
+}
+
+/* The number of a program is a signed 32-bit integer. */
+static int read_grid(PyObject *const *sizes, uint64_t *grid)
+{
+    for (int n = 0; n < 3; n++)
+        if (!read_wide(sizes[n], &grid[n]) || grid[n] > INT32_MAX)
+            return 0;
+    return 1;
 }
 
 static int is_open(const Kernel *k) { return k->handle && k->device->list && !k->is_busy; }
@@ -646,23 +678,14 @@ static int run(Kernel *k, const char *format, const ze_command_list_handle_t *li
 {
     uint64_t grid[3], read[MOST_ARGUMENTS];
     uint32_t count = 0;
-    /* the number of a program is a signed 32-bit integer */
-    for (int n = 0; n < 3; n++)
-        if (!read_wide(sizes[n], &grid[n]) || grid[n] > INT32_MAX)
-            return 0;
-    if (k->is_cooperative || !fits(k, format))
+    if (!read_grid(sizes, grid) || k->is_cooperative || !fits(k->types, format))
         return 0;
     for (const char *type = format; *type; type++, values++)
-        if (*type != 'x' && !read_value(k->device, *values, *type, &read[count++]))
+        if (*type != 'x' && !(*type == 'P' ? read_pointer(k->device, *values, &read[count++])
+                                           : read_number(*values, *type, &read[count++])))
             return 0;
-    int failed = k->conditions ? failing(k->conditions, read, grid) : -1;
-    if (failed >= 0) {
-        PyObject *other = failed == k->short_condition ? k->short_rows : k->general;
-        if (!other || !Py_IS_TYPE(other, kernel_type) || !fits((Kernel *)other, format))
-            return 0;
-        k = (Kernel *)other;
-    }
-    if (!is_open(k)) /* asked last: reading a value can run Python code */
+    k = (Kernel *)chosen(&k->of, (PyObject *)k, read, grid);
+    if (!k || !fits(k->types, format) || !is_open(k)) /* asked last: reading a value can run Python code */
         return 0;
     count = 0;
     for (const char *type = format; *type; type++) {
@@ -677,6 +700,506 @@ static int run(Kernel *k, const char *format, const ze_command_list_handle_t *li
     return !grid[0] || !grid[1] || !grid[2] ||
            !k->device->append(*list, k->handle, &groups, NULL, 0, NULL);
 }
+
+/* ---- Launches on the simulator ---- */
+
+/* Words of a launch, as `simulator/context.py` has them: the runner reads them. */
+enum { GRID = 1, TOTAL = 4, CHUNK = 5, COLD = 9, ERROR_RECORD = 32, ARGUMENTS = 48 };
+#define CHUNKS_PER_THREAD 32
+#define ONE_API 14 /* kDLOneAPI of dlpack.h, which torch calls xpu */
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* What the whole process has for launches; Python's lock protects it. */
+static struct {
+    int (*run)(void *pool, int threads, const void *work, void *launch); /* of threads.c, or NULL */
+    void *pool;
+    struct { const int *first; int count; } reasons[4]; /* why launches are left to Python, if any */
+    PyObject *variables, *names; /* those of the process, and of which a launch asks: limits first */
+    PyObject *limits[2];         /* what the two limits were when these numbers were read */
+    int threads;
+    int64_t nanoseconds;
+    struct { int64_t *error, end; } running[64];
+} simulator;
+
+/* use_pool(address of xe_pool_run, pool): from now on; 0 for none. */
+static PyObject *use_pool(PyObject *self, PyObject *args)
+{
+    unsigned long long run, pool;
+    if (!PyArg_ParseTuple(args, "KK", &run, &pool))
+        return NULL;
+    simulator.run = (__typeof__(simulator.run))(uintptr_t)run;
+    simulator.pool = (void *)(uintptr_t)pool;
+    Py_RETURN_NONE;
+}
+
+/* unless(address, count): leave launches to Python while any of these integers is not 0. */
+static PyObject *unless(PyObject *self, PyObject *args)
+{
+    unsigned long long address;
+    int count;
+    if (!PyArg_ParseTuple(args, "Ki", &address, &count))
+        return NULL;
+    for (int n = 0; n < 4; n++)
+        if (!simulator.reasons[n].first) {
+            simulator.reasons[n].first = (const int *)(uintptr_t)address;
+            simulator.reasons[n].count = count;
+            Py_RETURN_NONE;
+        }
+    PyErr_SetString(PyExc_ValueError, "too many reasons");
+    return NULL;
+}
+
+/* read_limits(variables, names, threads, seconds): what the first two of these variables say now;
+   0 threads are one for each core.  While one of the others is set, launches are left to Python. */
+static PyObject *read_limits(PyObject *self, PyObject *args)
+{
+    PyObject *variables, *names;
+    double seconds;
+    if (!PyArg_ParseTuple(args, "O!O!id", &PyDict_Type, &variables, &PyTuple_Type, &names,
+                          &simulator.threads, &seconds))
+        return NULL;
+    Py_XDECREF(simulator.variables);
+    Py_XDECREF(simulator.names);
+    simulator.variables = Py_NewRef(variables);
+    simulator.names = Py_NewRef(names);
+    simulator.nanoseconds = (int64_t)(seconds * 1e9);
+    for (int n = 0; n < 2; n++) {
+        Py_XDECREF(simulator.limits[n]);
+        simulator.limits[n] = PyDict_GetItem(variables, PyTuple_GetItem(names, n));
+        Py_XINCREF(simulator.limits[n]);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Whether nobody wants to know of launches, and the limits are those that were read. */
+static int is_usual(void)
+{
+    if (!simulator.run || !simulator.names)
+        return 0;
+    for (int n = 0; n < 4; n++)
+        for (int k = 0; k < simulator.reasons[n].count; k++)
+            if (simulator.reasons[n].first[k])
+                return 0;
+    for (Py_ssize_t n = 0; n < PyTuple_Size(simulator.names); n++) {
+        PyObject *name = PyTuple_GetItem(simulator.names, n);
+        if (PyDict_GetItem(simulator.variables, name) != (n < 2 ? simulator.limits[n] : NULL))
+            return 0;
+    }
+    return 1;
+}
+
+/* end_overdue(code): note the error `code` in launches that run for too long. */
+static PyObject *end_overdue(PyObject *self, PyObject *code)
+{
+    int64_t time = now(), count = 0, value = PyLong_AsLongLong(code);
+    for (int n = 0; n < 64; n++) {
+        int64_t *error = simulator.running[n].error;
+        count += error != NULL;
+        if (error && time > simulator.running[n].end && !*error)
+            *error = value;
+    }
+    return PyLong_FromLongLong(count);
+}
+
+/* The place of a launch among those that run; -1 where there are too many. */
+static int watch(int64_t *error)
+{
+    for (int n = 0; n < 64; n++)
+        if (!simulator.running[n].error) {
+            simulator.running[n].error = error;
+            simulator.running[n].end =
+                simulator.nanoseconds ? now() + simulator.nanoseconds : INT64_MAX;
+            return n;
+        }
+    return -1;
+}
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *owner;   /* Python's kernel */
+    PyObject *rare;    /* rare(code, grid, arguments, cold, error): after an unusual launch */
+    PyObject *code;    /* what the launches run; NULL: they are left to Python */
+    PyObject *journal; /* notes its launches; or None */
+    int device;        /* number of its device */
+    Versions of;
+    int64_t spent, patience; /* nanoseconds on all threads, and how many until Python is asked */
+    Py_ssize_t sub_groups;   /* flags of a work-group that came to code left out; 0: none is */
+    int64_t work[7];         /* `struct work` of threads.c */
+    int64_t head[ARGUMENTS];
+    char types[MOST_ARGUMENTS + 1]; /* a format */
+} Simulated;
+static PyTypeObject *simulated_type;
+
+/* ---- Journals: what the clock of a device has not yet counted ---- */
+
+#define MOST_NOTED 256
+#define FEW_POINTERS 32
+
+typedef struct { Simulated *kernel; uint64_t hash, count, *words; } Note;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t count;
+    int is_dry; /* launches are noted only, by Python */
+    uint16_t places[2 * MOST_NOTED]; /* numbers of notes, from 1 on, by their hash */
+    Note notes[MOST_NOTED];
+} Journal;
+
+/* What is equal for launches that take equally long: of pointers it counts which are the same. */
+static uint64_t key_of(const char *types, size_t count, const uint64_t *read, uint64_t *key)
+{
+    uint64_t seen[FEW_POINTERS], hash = count;
+    size_t pointers = 0;
+    for (size_t n = 0; n < count; n++) {
+        key[n] = read[n];
+        if (types[n] == 'P' && pointers < FEW_POINTERS) {
+            size_t at = 0;
+            for (seen[pointers] = read[n]; seen[at] != read[n];)
+                at++;
+            pointers += at == pointers;
+            key[n] = at;
+        }
+        hash = (hash ^ key[n]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* Note a launch, unless memory is short. */
+static int note(Journal *j, Simulated *k, const uint64_t *grid, const uint64_t *read)
+{
+    uint64_t key[3 + MOST_ARGUMENTS];
+    size_t count = strlen(k->types), bytes = (3 + count) * sizeof *key;
+    memcpy(key, grid, 3 * sizeof *key);
+    uint64_t hash = key_of(k->types, count, read, key + 3) ^ (uintptr_t)k >> 4;
+    for (int n = 0; n < 3; n++)
+        hash = (hash ^ grid[n]) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = hash >> 32;
+    for (;; at++) {
+        uint16_t place = j->places[at %= 2 * MOST_NOTED];
+        if (!place)
+            break;
+        Note *old = &j->notes[place - 1];
+        if (old->kernel == k && old->hash == hash && !memcmp(old->words, key, bytes)) {
+            old->count++;
+            return 1;
+        }
+    }
+    uint64_t *words = PyMem_Malloc(bytes + count * sizeof *key);
+    if (!words)
+        return 0;
+    memcpy(words, key, bytes);
+    memcpy(words + 3 + count, read, count * sizeof *key);
+    j->notes[j->count] = (Note){(Simulated *)Py_NewRef((PyObject *)k), hash, 1, words};
+    j->places[at] = (uint16_t)++j->count;
+    return 1;
+}
+
+static PyObject *number(char type, uint64_t bits)
+{
+    double wide;
+    float narrow;
+    switch (type) {
+    case 'P': return PyLong_FromUnsignedLongLong(bits);
+    case 'd': memcpy(&wide, &bits, sizeof wide); return PyFloat_FromDouble(wide);
+    case 'f': memcpy(&narrow, &bits, sizeof narrow); return PyFloat_FromDouble(narrow);
+#ifdef __FLT16_MAX__
+    case 'e': {
+        _Float16 half;
+        memcpy(&half, &bits, sizeof half);
+        return PyFloat_FromDouble(half);
+    }
+#endif
+    default: return PyLong_FromLongLong((int64_t)bits);
+    }
+}
+
+/* The numbers of a launch again; bfloat16 as its bits. */
+static PyObject *numbers(const char *types, const uint64_t *read)
+{
+    PyObject *all = PyTuple_New((Py_ssize_t)strlen(types));
+    for (Py_ssize_t n = 0; all && types[n]; n++)
+        PyTuple_SetItem(all, n, number(types[n], read[n]));
+    return all;
+}
+
+static PyObject *of_grid(const uint64_t *grid)
+{
+    return Py_BuildValue("KKK", (unsigned long long)grid[0], (unsigned long long)grid[1],
+                         (unsigned long long)grid[2]);
+}
+
+/* take(): (kernel, grid, arguments, how often) of the launches since the last time. */
+static PyObject *journal_take(PyObject *self, PyObject *unused)
+{
+    Journal *j = (Journal *)self;
+    PyObject *all = PyList_New(0);
+    for (Py_ssize_t n = 0; n < j->count; n++) {
+        Simulated *k = j->notes[n].kernel;
+        const uint64_t *words = j->notes[n].words;
+        PyObject *each = all ? Py_BuildValue(
+            "ONNK", k->owner, of_grid(words), numbers(k->types, words + 3 + strlen(k->types)),
+            (unsigned long long)j->notes[n].count) : NULL;
+        if (each)
+            PyList_Append(all, each);
+        Py_XDECREF(each);
+        Py_DECREF((PyObject *)k);
+        PyMem_Free(j->notes[n].words);
+    }
+    j->count = 0;
+    memset(j->places, 0, sizeof j->places);
+    return all;
+}
+
+static void journal_release(PyObject *self)
+{
+    Py_XDECREF(journal_take(self, NULL));
+    release(self);
+}
+
+static PyMethodDef journal_methods[] = {{"take", journal_take, METH_NOARGS, NULL}, {NULL}};
+static PyMemberDef journal_members[] = {MEMBER(Journal, T_PYSSIZET, count),
+                                        MEMBER(Journal, T_INT, is_dry), {NULL}};
+static PyType_Slot journal_slots[] = {
+    {Py_tp_new, PyType_GenericNew}, {Py_tp_dealloc, journal_release},
+    {Py_tp_members, journal_members}, {Py_tp_methods, journal_methods}, {0, NULL},
+};
+static PyType_Spec journal_spec = {
+    "triton_xe.runtime.native.launch.Journal", sizeof(Journal), 0, Py_TPFLAGS_DEFAULT,
+    journal_slots,
+};
+static PyTypeObject *journal_type;
+
+/* ---- Simulated kernels ---- */
+
+/* Simulated(owner, rare, journal or None, device, format) */
+static PyObject *simulated_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *owner, *rare, *journal;
+    const char *types;
+    int device;
+    if (!PyArg_ParseTuple(args, "OOOiy", &owner, &rare, &journal, &device, &types))
+        return NULL;
+    if (!Py_IsNone(journal) && !Py_IS_TYPE(journal, journal_type)) {
+        PyErr_SetString(PyExc_TypeError, "not a journal");
+        return NULL;
+    }
+    Simulated *s = (Simulated *)PyType_GenericNew(type, args, keywords);
+    if (s) {
+        s->owner = Py_NewRef(owner);
+        s->rare = Py_NewRef(rare);
+        s->journal = Py_NewRef(journal);
+        s->device = device;
+        strncpy(s->types, types, MOST_ARGUMENTS);
+    }
+    return (PyObject *)s;
+}
+
+/* prepare(code, work, head, sub_groups, patience): launch this code; `patience` in nanoseconds. */
+static PyObject *simulated_prepare(PyObject *self, PyObject *args)
+{
+    Simulated *s = (Simulated *)self;
+    PyObject *code, *before = s->code;
+    const char *work, *head;
+    Py_ssize_t bytes[2];
+    long long patience;
+    if (!PyArg_ParseTuple(args, "Oy#y#nL", &code, &work, &bytes[0], &head, &bytes[1], &s->sub_groups,
+                          &patience))
+        return NULL;
+    if (bytes[0] != sizeof s->work || bytes[1] != sizeof s->head) {
+        PyErr_SetString(PyExc_ValueError, "not the words of a launch");
+        return NULL;
+    }
+    memcpy(s->work, work, sizeof s->work);
+    memcpy(s->head, head, sizeof s->head);
+    s->patience = patience;
+    s->code = Py_NewRef(code);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
+/* stop(): leave launches to Python until code is prepared again. */
+static PyObject *simulated_stop(PyObject *self, PyObject *unused)
+{
+    Py_CLEAR(((Simulated *)self)->code);
+    Py_RETURN_NONE;
+}
+
+static PyObject *simulated_assume(PyObject *self, PyObject *args)
+{
+    return assume(&((Simulated *)self)->of, args);
+}
+
+static int simulated_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Simulated *s = (Simulated *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(s->owner);
+    Py_VISIT(s->rare);
+    Py_VISIT(s->code);
+    Py_VISIT(s->of.general);
+    Py_VISIT(s->of.short_rows);
+    return 0;
+}
+
+static int simulated_clear(PyObject *self)
+{
+    Simulated *s = (Simulated *)self;
+    Py_CLEAR(s->owner);
+    Py_CLEAR(s->rare);
+    Py_CLEAR(s->code);
+    Py_CLEAR(s->of.general);
+    Py_CLEAR(s->of.short_rows);
+    return 0;
+}
+
+static void simulated_release(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    simulated_clear(self);
+    Py_XDECREF(((Simulated *)self)->journal);
+    PyMem_Free(((Simulated *)self)->of.conditions);
+    release(self);
+}
+
+static PyMemberDef simulated_members[] = {
+    MEMBER(Simulated, T_LONGLONG, spent), MEMBER(Simulated, T_OBJECT, code),
+    VERSION(Simulated, general), VERSION(Simulated, short_rows), {NULL},
+};
+static PyMethodDef simulated_methods[] = {
+    {"prepare", simulated_prepare, METH_VARARGS, NULL},
+    {"assume", simulated_assume, METH_VARARGS, NULL},
+    {"stop", simulated_stop, METH_NOARGS, NULL}, {NULL},
+};
+static PyType_Slot simulated_slots[] = {
+    {Py_tp_new, simulated_new}, {Py_tp_dealloc, simulated_release},
+    {Py_tp_traverse, simulated_traverse}, {Py_tp_clear, simulated_clear},
+    {Py_tp_members, simulated_members}, {Py_tp_methods, simulated_methods}, {0, NULL},
+};
+static PyType_Spec simulated_spec = {
+    "triton_xe.runtime.native.launch.Simulated", sizeof(Simulated), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, simulated_slots,
+};
+
+/* The address of a tensor on the kernel's device, a number, or null. */
+static int read_address(const Simulated *s, PyObject *o, uint64_t *to)
+{
+    DLTensor tensor;
+    *to = 0;
+    if (Py_IsNone(o))
+        return 1;
+    if (PyLong_CheckExact(o))
+        return read_wide(o, to);
+    if (!view(o, &tensor) || tensor.device.type != ONE_API || tensor.device.id != s->device)
+        return 0;
+    *to = (uintptr_t)tensor.data + tensor.byte_offset;
+    return 1;
+}
+
+/* As many threads as are wanted; 0 where the system does not tell how many cores there are. */
+static int64_t threads_for(int64_t total)
+{
+    cpu_set_t cores;
+    if (total == 1 || simulator.threads)
+        return least(total, most(simulator.threads, 1));
+    return sched_getaffinity(0, sizeof cores, &cores) ? 0 : least(total, CPU_COUNT(&cores));
+}
+
+/* Have Python deal with a trap, or with code that was left out; 1, or -1 with its exception. */
+static int end_rarely(Simulated *s, PyObject *code, const uint64_t *grid, const int64_t *words,
+                      PyObject *cold)
+{
+    PyObject *error = words[ERROR_RECORD]
+        ? PyBytes_FromStringAndSize((const char *)&words[ERROR_RECORD],
+                                    sizeof *words * (ARGUMENTS - ERROR_RECORD))
+        : Py_NewRef(Py_None);
+    PyObject *arguments = numbers(s->types, (const uint64_t *)&words[ARGUMENTS]);
+    PyObject *shape = of_grid(grid), *answer = NULL;
+    if (error && arguments && shape)
+        answer = PyObject_CallFunctionObjArgs(s->rare, code, shape, arguments,
+                                              cold ? cold : Py_None, error, NULL);
+    Py_XDECREF(error);
+    Py_XDECREF(arguments);
+    Py_XDECREF(shape);
+    Py_XDECREF(answer);
+    return answer ? 1 : -1;
+}
+
+/* Run a launch whose words are filled in but for its flags; 0 when nothing was done. */
+static int run_simulated(Simulated *s, int64_t threads, const uint64_t *grid, int64_t *words)
+{
+    int64_t work[7]; /* another thread may prepare other code meanwhile, or close the kernel */
+    PyObject *code = Py_NewRef(s->code);
+    size_t flags = (size_t)(s->sub_groups * words[TOTAL]);
+    PyObject *cold = flags ? PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)flags) : NULL;
+    char *first = cold ? PyByteArray_AsString(cold) : NULL;
+    int place = flags && !cold ? -1 : watch(&words[ERROR_RECORD]), answer = 0;
+    if (place >= 0) {
+        if (cold)
+            words[COLD] = (intptr_t)memset(first, 0, flags);
+        int failed;
+        int64_t begin = now();
+        memcpy(work, s->work, sizeof work);
+        Py_BEGIN_ALLOW_THREADS
+        failed = simulator.run(simulator.pool, (int)threads, work, words);
+        Py_END_ALLOW_THREADS
+        s->spent += threads * (now() - begin);
+        simulator.running[place].error = NULL;
+        answer = !failed;
+    }
+    if (answer && (words[ERROR_RECORD] || (cold && memchr(first, 1, flags))))
+        answer = end_rarely(s, code, grid, words, cold);
+    Py_XDECREF(cold);
+    Py_DECREF(code);
+    return answer;
+}
+
+/* 1: done, 0: left to Python, -1: an exception. */
+static int simulate(Simulated *s, const char *format, PyObject *const *sizes,
+                    PyObject *const *values)
+{
+    _Alignas(64) int64_t words[ARGUMENTS + MOST_ARGUMENTS];
+    uint64_t grid[3], *read = (uint64_t *)&words[ARGUMENTS];
+    int64_t total;
+    if (!is_usual() || !fits(s->types, format) || !read_grid(sizes, grid))
+        return 0;
+    if (!grid[0] || !grid[1] || !grid[2])
+        return 1;
+    for (const char *type = format; *type; type++, values++)
+        if (*type != 'x' && !(*type == 'P' ? read_address(s, *values, read++)
+                                           : read_number(*values, *type, read++)))
+            return 0;
+    read = (uint64_t *)&words[ARGUMENTS];
+    s = (Simulated *)chosen(&s->of, (PyObject *)s, read, grid);
+    Journal *journal = s && !Py_IsNone(s->journal) ? (Journal *)s->journal : NULL;
+    if (!s || !s->code || s->spent >= s->patience || !fits(s->types, format) ||
+        (journal && (journal->is_dry || journal->count == MOST_NOTED)) ||
+        __builtin_mul_overflow((int64_t)(grid[0] * grid[1]), (int64_t)grid[2], &total))
+        return 0;
+    int64_t threads = threads_for(total);
+    if (!threads)
+        return 0;
+    memcpy(words, s->head, sizeof s->head);
+    memcpy(&words[GRID], grid, sizeof grid);
+    words[TOTAL] = total;
+    words[CHUNK] = threads > 1 ? most(1, total / (threads * CHUNKS_PER_THREAD)) : total;
+    Py_INCREF((PyObject *)s);
+    int answer = run_simulated(s, threads, grid, words);
+    if (answer == 1 && journal && !note(journal, s, grid, read)) {
+        PyErr_NoMemory();
+        answer = -1;
+    }
+    Py_DECREF((PyObject *)s);
+    return answer;
+}
+
+/* ---- What Triton calls ---- */
 
 static int has_hooks(PyObject *chain)
 {
@@ -703,20 +1226,26 @@ static int is_recorded(const Device *d, uint64_t stream)
     return stream && d->queue_state && d->queue_state((const void *)(uintptr_t)stream);
 }
 
+static int launch_on_queue(Kernel *k, const char *format, uint64_t stream, PyObject *const *args)
+{
+    return (!stream || stream == k->device->stream) && !is_recorded(k->device, stream) &&
+           run(k, format, stream ? &k->device->stream_list : &k->device->list, args, args + 9);
+}
+
 /* (x, y, z, stream, function, packed, metadata, enter hook, exit hook, *values) */
 static int launch_direct(const char *format, PyObject *const *args)
 {
     uint64_t stream;
+    int answer = 0;
     if (has_hooks(args[7]) || has_hooks(args[8]) || !read_wide(args[3], &stream))
         return 0;
     PyObject *state = PyObject_GetAttr(args[4], state_name);
-    Kernel *k = (Kernel *)state;
-    int is_done =
-        state && Py_IS_TYPE(state, kernel_type) && (!stream || stream == k->device->stream) &&
-        !is_recorded(k->device, stream) &&
-        run(k, format, stream ? &k->device->stream_list : &k->device->list, args, args + 9);
+    if (state && Py_IS_TYPE(state, simulated_type))
+        answer = simulate((Simulated *)state, format, args, args + 9);
+    else if (state && Py_IS_TYPE(state, kernel_type))
+        answer = launch_on_queue((Kernel *)state, format, stream, args);
     Py_XDECREF(state);
-    return is_done;
+    return answer;
 }
 
 /* `self` is what `make_launcher` was given. */
@@ -724,10 +1253,14 @@ static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *kernel = PyTuple_GetItem(self, 0), *format = PyTuple_GetItem(self, 1);
     const char *letters = PyBytes_AsString(format);
-    int is_direct = Py_IsNone(kernel);
-    if (count == (is_direct ? 9 : 4) + PyBytes_Size(format) &&
-        (is_direct ? launch_direct(letters, args) : launch_bound((Kernel *)kernel, letters, args)))
+    int is_direct = Py_IsNone(kernel), done = 0;
+    if (count == (is_direct ? 9 : 4) + PyBytes_Size(format))
+        done = is_direct ? launch_direct(letters, args)
+                         : launch_bound((Kernel *)kernel, letters, args);
+    if (done > 0)
         Py_RETURN_NONE;
+    if (done < 0)
+        return NULL;
     PyErr_Clear();
     PyObject *all = PyTuple_New(count);
     for (Py_ssize_t n = 0; all && n < count; n++)
@@ -798,6 +1331,10 @@ static PyMethodDef functions[] = {
     {"read_tensors", read_tensors, METH_VARARGS, NULL},
     {"device_of", device_of, METH_O, NULL},
     {"release_shared", release_shared, METH_O, NULL},
+    {"use_pool", use_pool, METH_VARARGS, NULL},
+    {"unless", unless, METH_VARARGS, NULL},
+    {"read_limits", read_limits, METH_VARARGS, NULL},
+    {"end_overdue", end_overdue, METH_O, NULL},
     {NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "launch", NULL, -1, functions,
@@ -811,8 +1348,12 @@ PyMODINIT_FUNC PyInit_launch(void)
     state_name = PyUnicode_InternFromString("launch_state");
     device_type = (PyTypeObject *)PyType_FromSpec(&device_spec);
     kernel_type = (PyTypeObject *)PyType_FromSpec(&kernel_spec);
-    if (module && device_type && kernel_type) {
+    journal_type = (PyTypeObject *)PyType_FromSpec(&journal_spec);
+    simulated_type = (PyTypeObject *)PyType_FromSpec(&simulated_spec);
+    if (module && device_type && kernel_type && journal_type && simulated_type) {
         PyModule_AddObjectRef(module, "Device", (PyObject *)device_type);
+        PyModule_AddObjectRef(module, "Journal", (PyObject *)journal_type);
+        PyModule_AddObjectRef(module, "Simulated", (PyObject *)simulated_type);
         PyModule_AddObjectRef(module, "Kernel", (PyObject *)kernel_type);
         PyModule_AddIntMacro(module, MOST_ARGUMENTS);
         PyModule_AddStringConstant(module, "source", XE_SOURCE);

@@ -17,14 +17,17 @@ from triton_xe.hardware.target import Target
 from triton_xe.model.rates import PRODUCTS, Rates
 from triton_xe.model.time import Prediction, predict
 from triton_xe.model.work import Issue
+from triton_xe.runtime import native
 from triton_xe.runtime.estimate.launch_work import Kernel, sampled, work_of
 from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.operator_traffic import SOURCES, Traffic
+from triton_xe.runtime.surroundings import REASONS, Reason
 
 Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float], bool], None]
 NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
 WATCHERS: list[Watcher] = []
 """Told of each launch: kernel, grid, arguments, and whether it runs or is only timed."""
+
 _SMALLEST_MS = 1e-6
 _MOST_RECENT, _MOST_NOTED = 256, 4096
 
@@ -48,8 +51,9 @@ class DeviceClock:
     def __init__(self, target: Target, index: int = 0) -> None:
         self.index = index
         self.rates: Rates = PRODUCTS[target.product]
-        self.dry: Callable[[], bool] | None = None
-        """Asked by each launch whether it is to be noted only, and not run."""
+        self._journal = native.launch.Journal() if native.launch is not None else None
+        """Where compiled code notes launches."""
+        self._dry: Callable[[], bool] | None = None
         self.native: NativeIssue | None = None
         """What a subgroup issues by native code, where that is to be counted."""
         self._only_timing = False
@@ -68,6 +72,8 @@ class DeviceClock:
             watcher(kernel, grid, arguments, not self.is_dry())
         key = (kernel.serial, grid, *arguments)
         noted = self._recent.get(key)
+        if self._journal is not None and self._journal.count >= _MOST_RECENT:
+            self._count()
         if noted is None:
             if len(self._recent) >= _MOST_RECENT:
                 self._count()
@@ -79,11 +85,31 @@ class DeviceClock:
     def _count(self) -> None:
         """Bring launches together that take equally long."""
         recent, self._recent = self._recent, {}
-        for launch in recent.values():
+        journal = () if self._journal is None else self._journal.take()
+        for launch in (*recent.values(), *(_Noted(*each) for each in journal)):
             key = self._key(launch.kernel, launch.grid, launch.arguments)
             found = self._noted.setdefault(key, launch)
             if found is not launch:
                 found.count += launch.count
+
+    @property
+    def journal(self) -> Any:
+        """Where compiled code notes launches; None without it."""
+        return self._journal
+
+    @property
+    def dry(self) -> Callable[[], bool] | None:
+        """Asked by each launch whether it is to be noted only, and not run."""
+        return self._dry
+
+    @dry.setter
+    def dry(self, asked: Callable[[], bool] | None) -> None:
+        self._dry = asked
+        self._tell_journal()
+
+    def _tell_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.is_dry = self._only_timing or self._dry is not None
 
     def is_dry(self) -> bool:
         """Whether launches are noted only; over as soon as the one who asked for it is."""
@@ -134,7 +160,8 @@ class DeviceClock:
         with self.without_running():
             start = self.now_ms()
             call()
-            if self._recent or self._noted:
+            self._count()
+            if self._noted:
                 start = self.now_ms()
                 call()
             return self.now_ms() - start
@@ -152,10 +179,12 @@ class DeviceClock:
     def only_timing(self) -> Iterator[None]:
         """Run no kernel in this context, whoever asks for what."""
         self._only_timing = True
+        self._tell_journal()
         try:
             yield
         finally:
             self._only_timing = False
+            self._tell_journal()
 
     def _settle(self) -> None:
         source = SOURCES.get(self.index)
@@ -197,6 +226,12 @@ class DeviceClock:
         pointers = kernel.pointer_arguments
         scalars = tuple(v for k, v in enumerate(arguments) if k not in pointers)
         return (kernel.serial, grid, scalars, len({arguments[k] for k in pointers}))
+
+
+def tell(watcher: Watcher) -> None:
+    """Tell somebody of each launch from now on."""
+    WATCHERS.append(watcher)
+    REASONS[Reason.WATCHED] = 1
 
 
 @cache

@@ -8,12 +8,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import struct
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +28,10 @@ from triton_xe.hardware.residency import groups_held
 from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 from triton_xe.progress import progress
-from triton_xe.runtime import surroundings, torch_xpu
+from triton_xe.runtime import native, surroundings, torch_xpu
 from triton_xe.runtime.arguments import check_grid, check_held
 from triton_xe.runtime.device import MemoryBlock, triton_properties
+from triton_xe.runtime.native.arguments import format_of, read_tensors
 from triton_xe.runtime.once import once
 from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.clock import clock_of
@@ -36,6 +39,7 @@ from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
 from triton_xe.runtime.simulator.sanitizer import findings, shadow
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import Word
@@ -47,8 +51,10 @@ from triton_xe.runtime.versions import General, Versions, versions_of
 from triton_xe.spirv import CONDITIONAL, is_spirv
 
 _MOST_SEED = 1 << 62
-IN_STEP_AFTER = 1 << 13
-"""Programs after which it pays to compile a kernel again, for its subgroups to run in step."""
+_NEVER = 1 << 62
+IN_STEP_AFTER = 20_000_000
+"""Nanoseconds of all its launches after which it pays to compile a kernel again, for its subgroups
+to run in step."""
 
 
 class SimulatedBuffer:
@@ -90,7 +96,8 @@ class SimulatedKernel:
     n_registers: int = 128
     n_spills: int = 0
     max_threads: int = 1024
-    launch_state: None = None
+    launch_state: Any = None
+    """What compiled code launches, of a kernel that was loaded; None without such code."""
     module: bytes = b""
     """What it was loaded from."""
     build_flags: str = ""
@@ -103,8 +110,6 @@ class SimulatedKernel:
     """Tells which launches need a fallback."""
     checked: dict[tuple[object, Part], SimulatedKernel] = field(default_factory=dict)
     """The same kernel with the sanitizer's checks, or the trace's notes."""
-    programs: int = 0
-    """Those that ran, until they were many."""
     serial: int = field(default_factory=itertools.count().__next__)
     is_closed: bool = False
 
@@ -145,17 +150,44 @@ class SimulatedKernel:
     @once
     def in_step(self) -> SimulatedKernel | None:
         """The same kernel with all subgroups of a program in step, if it can run so."""
+        if not self.host.has_barrier:
+            return None
         made = SimulatedKernel(self.name, self.source, Part.WHOLE, max_threads=self.max_threads)
         with progress(f"translating kernel {self.name!r} for many programs"), paused_collector():
             made.host = self.source.translated(Part.WHOLE, in_step=True)
         return made if made.host.in_step else None
 
-    def fastest(self, programs: int) -> launcher.Prepared:
-        """What runs that many programs more: in step where there were many before."""
-        if self.programs < IN_STEP_AFTER or self.host.takes_turns:
-            self.programs += programs
+    def fastest(self) -> launcher.Prepared:
+        """What runs it: in step where it ran for long before."""
+        if self._patience() > 0:
             return self.prepared
         return (self.in_step or self).prepared
+
+    def _patience(self) -> int:
+        """Nanoseconds until it is tried in step."""
+        if self.host.takes_turns or not (self.host.is_whole and self.host.has_barrier):
+            return _NEVER
+        compiled = 0 if self.launch_state is None else self.launch_state.spent
+        return IN_STEP_AFTER - self.prepared.spent - compiled
+
+    def run_natively(self, made: launcher.Prepared, *, like: SimulatedKernel) -> None:
+        """Leave further launches of the kernel `like` to compiled code, if this version is theirs.
+
+        What `made` has run is what they run, until there may be something faster.
+        """
+        if (self.launch_state is None or like.launch_state is None or self.prefers_whole
+                or self.is_closed or 0 < knobs.time_limit() < LEAST_LIMIT):
+            return
+        if self.launch_state.code is not made:
+            patience = self._patience() if made is self.prepared else _NEVER
+            self.launch_state.prepare(made, *made.native(), self.launch_state.spent + patience)
+        if self is not like and like.versions is not None:
+            is_short = like.versions.loaded.get(True) is self
+            setattr(like.launch_state, "short_rows" if is_short else "general", self.launch_state)
+        native.launch.read_limits(*knobs.launch_limits())
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "nn"):
+            read_tensors(torch.Tensor, torch.nn.Parameter)
 
     @once
     def pointer_arguments(self) -> frozenset[int]:
@@ -170,6 +202,8 @@ class SimulatedKernel:
 
     def close(self) -> None:
         self.is_closed = True
+        if self.launch_state is not None:
+            self.launch_state.stop()
         for made in ("loaded", "prepared", "in_step"):
             self.__dict__.pop(made, None)
         self.whole = self.guards = None
@@ -260,7 +294,31 @@ class SimulatedDevice:
                 binary, kernel_name,
                 lambda module, flags: self.load(module, kernel_name, build_flags=flags), general,
             )
+        made.launch_state = self._native_state(made)
         return made
+
+    def _native_state(self, kernel: SimulatedKernel) -> Any:
+        """What compiled code knows of a kernel; None without such code."""
+        types = kernel.argument_types
+        if native.launch is None or len(types) > native.launch.MOST_ARGUMENTS:
+            return None
+        journal = None if self.clock is None else self.clock.journal
+        state = native.launch.Simulated(
+            kernel, partial(self._end_rarely, kernel), journal, self.index, format_of(types))
+        if kernel.versions is not None:
+            conditions = kernel.versions.conditions
+            state.assume(conditions.packed(), conditions.short_rows)
+        return state
+
+    def _end_rarely(
+        self, kernel: SimulatedKernel, made: launcher.Prepared, grid: tuple[int, int, int],
+        args: Sequence[int | float], cold: bytearray | None, error: bytes | None,
+    ) -> None:
+        """End what compiled code began: a launch that trapped, or that came to code left out."""
+        if error is not None:
+            made.trap(grid, list(struct.unpack("<16q", error)))
+        assert cold is not None
+        self._run_cold(kernel, _Work(grid, args), cold)
 
     def _compile(
         self, source: KernelSource, part: Part, sanitizer: Instrumentation | None = None, *,
@@ -292,9 +350,7 @@ class SimulatedDevice:
             raise DeviceError(f"kernel {kernel.name} was closed")
         check_grid(kernel.name, grid)
         plain = not (sanitize or cooperative or programs is not None)
-        if plain and self._is_plain(kernel, grid, args) and self._run_plainly(kernel, grid, args):
-            if self.clock is not None:
-                self.clock.note(kernel, grid, args)
+        if plain and self._is_plain() and self._run_plainly(kernel, grid, args):
             return
         work = _Work(grid, args, tensors, cooperative, programs)
         around = surroundings.wanted() if surroundings.SURROUNDINGS else None
@@ -303,30 +359,38 @@ class SimulatedDevice:
         else:
             around.run(self, kernel.name, partial(self._start, kernel, work, sanitize))
 
-    def _is_plain(
-        self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
-    ) -> bool:
-        """Whether a launch is to run the kernel itself, and nobody is to know more of it."""
-        return (knobs.plain_launches() and not kernel.prefers_whole and not self.is_dry
-                and surroundings.wanted() is None and not torch_xpu.has_maps()
-                and (kernel.versions is None or not kernel.versions.failing(args, grid)))
+    def _is_plain(self) -> bool:
+        """Whether a launch is to run a kernel, and nobody is to know more of it."""
+        return (knobs.plain_launches() and not self.is_dry and surroundings.wanted() is None
+                and not torch_xpu.has_maps())
 
     def _run_plainly(
         self, kernel: SimulatedKernel, grid: tuple[int, int, int], args: Sequence[int | float]
     ) -> bool:
-        """Run a kernel, if its arguments need no second look."""
-        if kernel.host.is_whole:
-            return kernel.fastest(math.prod(grid)).run(grid, args, None)
-        cold = bytearray(math.prod(grid) * kernel.host.sub_groups)
-        if not kernel.prepared.run(grid, args, cold):
+        """Run the version for these arguments, if they need no second look."""
+        version = kernel
+        failing = kernel.versions.failing(args, grid) if kernel.versions is not None else ""
+        if failing and kernel.versions is not None:
+            version = cast(SimulatedKernel, kernel.versions.general(failing))
+        if version.prefers_whole:
             return False
-        if 1 in cold:
-            self._run_cold(kernel, _Work(grid, args), cold)
+        made, cold = version.fastest(), None
+        version.run_natively(made, like=kernel)
+        if not version.host.is_whole:
+            cold = bytearray(math.prod(grid) * version.host.sub_groups)
+        if not made.run(grid, args, cold):
+            return False
+        if cold is not None and 1 in cold:
+            self._run_cold(version, _Work(grid, args), cold)
+        if self.clock is not None:
+            self.clock.note(version, grid, args)
         return True
 
     def _run_cold(self, kernel: SimulatedKernel, work: _Work, cold: bytearray) -> None:
         """Run again, in the whole kernel, what came to code that was left out."""
         kernel.prefers_whole = cold.count(1) * 4 > len(cold)
+        if kernel.prefers_whole and kernel.launch_state is not None:
+            kernel.launch_state.stop()
         launcher.run_again(self._launch(self._whole(kernel), work), cold)
 
     def _start(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:

@@ -118,6 +118,9 @@ def track_writes() -> None:
     library = loaded()
     if library is not None:
         _tracks = True
+        from triton_xe.runtime.surroundings import REASONS, Reason
+
+        REASONS[Reason.MAPPED] = 1
         library.functions.xe_track_writes()
 
 

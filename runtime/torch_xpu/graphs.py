@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from triton_xe.runtime.surroundings import REASONS, Reason, leave_to_python
 from triton_xe.runtime.torch_xpu.library import Library
 
 Pool = tuple[int, int]
@@ -28,6 +29,7 @@ class Launches:
         self.functions = library.functions
         self.graph: Captured | None = None
         self._profiling = ctypes.c_int.in_dll(library.functions, "xe_profiling")
+        leave_to_python(ctypes.addressof(self._profiling), 1)
         self._known = threading.local()
         """Whether the launch under way is surrounded already: what records it was."""
 
@@ -129,11 +131,15 @@ class Graphs:
         except RuntimeError:
             made.drop()
             raise
-        self.launches.graph = made
+        self._capture(made)
         return made
 
+    def _capture(self, graph: Captured | None) -> None:
+        self.launches.graph = graph
+        REASONS[Reason.CAPTURED] = graph is not None
+
     def end(self, captured: Captured) -> None:
-        self.launches.graph = None
+        self._capture(None)
         self.library.check(self.library.functions.xe_graph_end(captured.handle))
 
 

@@ -17,6 +17,7 @@ from triton_xe.runtime import native
 from triton_xe.runtime.level_zero import launcher, raw
 from triton_xe.runtime.level_zero.device import open_devices
 from triton_xe.runtime.level_zero.errors import LevelZeroError
+from triton_xe.runtime.native.arguments import make_direct_launcher, read_tensors
 from triton_xe.runtime.versions import Versions
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
@@ -294,7 +295,7 @@ class Direct:
         self.left: list[tuple[Any, ...]] = []
         self.handle = Handle(self.state)
         types = (self.types[0], "constexpr", self.types[1])
-        self.call = launcher.make_direct_launcher(types, lambda *given: self.left.append(given))
+        self.call = make_direct_launcher(types, lambda *given: self.left.append(given))
 
     def __call__(
         self, *values: Any, grid: Any = (2, 3, 4), stream: int = 0, hooks: Any = (None, None),
@@ -377,19 +378,19 @@ def test_direct_launches_follow_the_state(fake: Any) -> None:
 def test_torch_tensors_are_read_through_dlpack(fake: Any) -> None:
     direct = Launch("ptr")
     tensor, parameter = torch.zeros(8), torch.nn.Parameter(torch.zeros(8))
-    launcher.read_tensors(torch.Tensor, torch.nn.Parameter)
+    read_tensors(torch.Tensor, torch.nn.Parameter)
     complex_part = torch.zeros(8, dtype=torch.complex64).conj()
     for value in (tensor, tensor[3:], parameter, torch.zeros(0), complex_part):
         assert direct(value) == 0
         assert fake.arguments[0] == struct.pack("<Q", value.data_ptr())
-    launcher.read_tensors(Tensor, Tensor)
+    read_tensors(Tensor, Tensor)
 
 
 @needs_torch
 @pytest.mark.compiled
 def test_torch_tells_where_its_xpu_tensors_are(fake: Any) -> None:
     launch, here = Launch("ptr"), torch.zeros(8, device="xpu")
-    launcher.read_tensors(torch.Tensor, torch.nn.Parameter)
+    read_tensors(torch.Tensor, torch.nn.Parameter)
     fake.memory_type = lambda pointer: raw.UNKNOWN_MEMORY
     assert "plain host memory" in launch.why(here)
     asked(fake)

@@ -16,6 +16,7 @@ from triton_xe.runtime import native
 from triton_xe.runtime.level_zero import device as device_module
 from triton_xe.runtime.level_zero import launcher, sycl_queue
 from triton_xe.runtime.level_zero.device import open_devices
+from triton_xe.runtime.native.arguments import make_direct_launcher
 from triton_xe.tools.sample_kernel import to_spirv, vector_add
 
 needs_dpctl = pytest.mark.skipif(
@@ -76,7 +77,7 @@ def test_a_queue_that_keeps_order_is_not_waited_for(fake: Any, queues: dict[int,
     kernel, memory = device.load(SPIRV, "vector_add"), device.allocate(64)
     values = (memory.pointer,) * 3
     left: list[Any] = []
-    direct = launcher.make_direct_launcher(
+    direct = make_direct_launcher(
         kernel.argument_types, lambda *given: left.append(given)
     )
     fake.calls.clear()
@@ -153,7 +154,7 @@ def test_tensors_are_trusted_where_torchs_queue_was_found_on_the_device(
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(device_module, "sycl_queue", look)
-    monkeypatch.setattr(launcher, "read_tensors", lambda *values: given.append(values))
+    monkeypatch.setattr(device_module, "read_tensors", lambda *values: given.append(values))
     monkeypatch.setattr(launcher, "trust_device_of", lambda state, tensor: given.append(tensor))
     (device,) = open_devices()
     with warnings.catch_warnings():

@@ -11,8 +11,8 @@ from triton_xe.runtime import native
 def test_parts_built_from_another_source_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native._launch() is native.launch
     assert native._threads() is not None
-    assert native.describe() == "launches on a GPU: C, the simulator's threads: C"
+    assert native.describe() == "launches: C, the simulator's threads: C"
     monkeypatch.setattr(native, "_built_from", lambda name: "another")
     assert (native._launch(), native._threads()) == (None, None)
     monkeypatch.setattr(native, "launch", None)
-    assert native.describe() == "launches on a GPU: Python, the simulator's threads: C"
+    assert native.describe() == "launches: Python, the simulator's threads: C"

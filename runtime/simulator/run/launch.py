@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import time
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from typing import NamedTuple, NoReturn
@@ -128,6 +129,8 @@ class Prepared:
         self._rest = (0, 0, resident, 0, 0, 0)
         self._unused: list[ctypes.Array[ctypes.c_int64]] = []
         """Records of launches that have ended."""
+        self.spent = 0
+        """Nanoseconds that its launches took, on all their threads."""
 
     def run(
         self, grid: tuple[int, int, int], arguments: Sequence[int | float],
@@ -151,14 +154,26 @@ class Prepared:
         except (struct.error, OverflowError, TypeError):
             return False
         watch(record, _ERROR, knobs.time_limit(), _TIME)
+        begin = time.perf_counter_ns()
         try:
             pool().run(threads, self._job, ctypes.addressof(record))
         finally:
             unwatch(record)
+        self.spent += threads * (time.perf_counter_ns() - begin)
         if record[_ERROR]:
-            _raise_trap(Launch(self.kernel, self.host, self.address, b"", grid), record)
+            self.trap(grid, record[_ERROR : Record.ARGUMENTS])
         self._unused.append(record)
         return True
+
+    def trap(self, grid: tuple[int, int, int], error: list[int]) -> NoReturn:
+        """Raise what the error record of a launch says."""
+        _raise_trap(Launch(self.kernel, self.host, self.address, b"", grid), error)
+
+    def native(self) -> tuple[bytes, bytes, int]:
+        """For compiled code: the job, what precedes the arguments of each launch, and the flags of
+        a work-group for code that was left out."""
+        head = _HEAD.pack(*(0,) * 6, *self._shared, 0, *self._rest) + _REST
+        return bytes(self._job), head, 0 if self.host.is_whole else self.host.sub_groups
 
 
 class Launch(NamedTuple):
@@ -249,12 +264,12 @@ def _run_groups(
             use(None)
         unwatch(record)
     if record[Record.ERROR_RECORD]:
-        _raise_trap(launch, record)
+        _raise_trap(launch, record[Record.ERROR_RECORD : Record.ARGUMENTS])
 
 
-def _raise_trap(launch: Launch, record: ctypes.Array[ctypes.c_int64]) -> NoReturn:
-    trap = _trap(launch, record[Record.ERROR_RECORD : Record.ARGUMENTS])
-    trap.what = trap.what or f"trap {record[Record.ERROR_RECORD]}"
+def _raise_trap(launch: Launch, error: list[int]) -> NoReturn:
+    trap = _trap(launch, error)
+    trap.what = trap.what or f"trap {error[0]}"
     raise trap
 
 

@@ -58,6 +58,9 @@ class NativePool:
         self._run.argtypes = [word, ctypes.c_int, ctypes.POINTER(Job), word]
         self._end.argtypes, self._end.restype = [word], None
         self._pool = library.xe_pool_new()
+        if native.launch is not None:
+            run = ctypes.cast(self._run, word).value
+            native.launch.use_pool(run, self._pool)
 
     def run(self, threads: int, job: Job, launch: int) -> None:
         failed = self._run(self._pool, threads, job, launch)
@@ -132,6 +135,8 @@ def _after_fork() -> None:
     """A forked process has none of its parent's threads."""
     global _pool
     _pool = None
+    if native.launch is not None:
+        native.launch.use_pool(0, 0)
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,7 @@
-"""Ends launches that run for too long: a report instead of a hang."""
+"""Ends launches that run for too long: a report instead of a hang.
+
+Launches in compiled code only note when they begin; `launch.c` tells which take too long.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ import os
 import threading
 import time
 
+from triton_xe.runtime import native, surroundings
+from triton_xe.runtime.simulator.sanitizer.state import Code
+
 Words = ctypes.Array[ctypes.c_int64]
 _lock = threading.Lock()
 _waiting: dict[int, tuple[float, Words, int, int]] = {}
@@ -14,6 +20,10 @@ _waiting: dict[int, tuple[float, Words, int, int]] = {}
 _wake = threading.Event()
 _thread: threading.Thread | None = None
 TICK = 0.05
+SLEEP = 10.0
+"""Seconds between two looks at launches in compiled code, which wake nobody."""
+LEAST_LIMIT = 3 * SLEEP
+"""That a launch may have in compiled code, where it ends up to SLEEP late."""
 
 
 def watch(words: Words, error: int, seconds: float, code: int) -> None:
@@ -41,6 +51,7 @@ def _start() -> None:
         if _thread is None or not _thread.is_alive():
             _thread = threading.Thread(target=_watch, name="xe-sim-watchdog", daemon=True)
             _thread.start()
+            surroundings.REASONS[surroundings.Reason.UNTIMED] = 0
 
 
 def _after_fork() -> None:
@@ -48,6 +59,7 @@ def _after_fork() -> None:
     global _thread
     _thread = None
     _waiting.clear()
+    surroundings.REASONS[surroundings.Reason.UNTIMED] = 1
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -61,8 +73,9 @@ def _watch() -> None:
         for deadline, words, error, code in watched:
             if now > deadline and words[error] == 0:
                 words[error] = code
-        if not watched:
-            _wake.wait(10.0)
+        running = native.launch.end_overdue(Code.TIME) if native.launch is not None else 0
+        if not watched and not running:
+            _wake.wait(SLEEP)
         else:
-            nearest = min(deadline for deadline, *_ in watched)
-            time.sleep(max(TICK, min(nearest - now, 1.0)))
+            nearest = min((deadline - now for deadline, *_ in watched), default=1.0)
+            time.sleep(max(TICK, min(nearest, 1.0)))

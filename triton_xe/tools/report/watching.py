@@ -122,7 +122,7 @@ def watch(out: Path, script: Sequence[str]) -> None:
         if is_run or key not in seen:
             seen[key] = found
 
-    clock.WATCHERS.append(note)
+    clock.tell(note)
     sys.argv = list(script)
     sys.path.insert(0, str(Path(script[0]).resolve().parent))
     error = ""
