@@ -73,13 +73,10 @@ def activate(chosen: Selection, path: Path) -> None:
     global _loaded, _targets
     if _loaded is not None:
         return
-    _check_not_too_late()
     from triton_xe.runtime.torch_xpu.bindings import Bindings
     from triton_xe.runtime.torch_xpu.properties import properties_of, without_uuid
 
     made = load(path)
-    if not made.functions.xe_hooks_active():
-        raise DeviceError(_TOO_LATE)
     chosen_targets = tuple(target(name) for name in chosen.targets)
     made.start([each.memory_bytes for each in chosen_targets])
     properties = tuple(properties_of(each, i) for i, each in enumerate(chosen_targets))
@@ -90,16 +87,6 @@ def activate(chosen: Selection, path: Path) -> None:
     SURROUNDINGS.append(bindings.launches)
     _extend_torch(bindings.names())
     settle_at_exit()
-
-
-_TOO_LATE = (
-    "the simulated xpu device was built after this program had asked torch for its accelerator: "
-    "it is ready now, start the program again")
-
-
-def _check_not_too_late() -> None:
-    if "torch._dynamo.device_interface" in sys.modules:
-        raise DeviceError(_TOO_LATE)
 
 
 def _extend_torch(names: dict[str, Any]) -> None:
@@ -120,6 +107,7 @@ def _extend_torch(names: dict[str, Any]) -> None:
     from triton_xe.runtime.torch_xpu import inductor
 
     inductor.adjust_when_imported()
+    inductor.forget_what_was_asked()
 
 
 def _has_2d_block_array(device: int = -1) -> bool:

@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 import copyreg
+import importlib
 import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import _lru_cache_wrapper, partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -275,3 +276,13 @@ def adjust_when_imported() -> None:
             adjust(sys.modules[name])
     if not any(isinstance(finder, _Adjuster) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Adjuster())
+
+
+def forget_what_was_asked() -> None:
+    """Let torch's compilers ask again what accelerators there are, if they did before."""
+    for name in ("torch.utils._triton", "torch._inductor.utils"):
+        for value in vars(sys.modules.get(name, object)).values():
+            if isinstance(value, _lru_cache_wrapper):
+                value.cache_clear()
+    if interfaces := sys.modules.get("torch._dynamo.device_interface"):
+        importlib.reload(interfaces)

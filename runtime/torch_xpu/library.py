@@ -15,7 +15,6 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_start": (c_int, (c_int, POINTER(c_uint64))),
     "xe_register_operators": (c_int, ()),
     "xe_last_error": (c_char_p, ()),
-    "xe_hooks_active": (c_int, ()),
     "xe_get_device": (c_int, ()),
     "xe_set_device": (None, (c_int,)),
     "xe_get_stream": (c_int64, (c_int,)),

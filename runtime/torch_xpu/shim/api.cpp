@@ -63,7 +63,9 @@ extern "C" {
 int xe_start(int count, const std::uint64_t* capacities) {
   return attempt([&] {
     triton_xe::retire_idle_cuda();
+    triton_xe::replace_hooks();
     start(count, capacities);
+    triton_xe::start_missing_backward_threads();
   });
 }
 
@@ -74,12 +76,6 @@ int xe_register_operators() {
 
 const char* xe_last_error() {
   return last_error.c_str();
-}
-
-// Whether torch uses our hooks: it looks once, and whoever asked before the library was loaded
-// made "no XPU" the answer for the rest of the process.
-int xe_hooks_active() {
-  return triton_xe::hooks_active();
 }
 
 void* xe_graph_new() {

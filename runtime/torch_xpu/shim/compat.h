@@ -39,6 +39,7 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
 // Before 2.13 torch makes the hooks from an argument, which holds nothing.
 struct Hooks : at::XPUHooksInterface {
 #if TORCH_VERSION_MINOR < 13
+  Hooks() = default;
   explicit Hooks(at::XPUHooksArgs) {}
 #endif
 };

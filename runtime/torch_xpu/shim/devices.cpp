@@ -10,6 +10,7 @@
 #include <new>
 
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <torch/csrc/autograd/engine.h>
 
 namespace triton_xe {
 namespace {
@@ -225,8 +226,33 @@ REGISTER_XPU_HOOKS(XPUHooks)
 
 namespace triton_xe {
 
-bool hooks_active() {
-  return dynamic_cast<const XPUHooks*>(&at::detail::getXPUHooks()) != nullptr;
+// torch looks for hooks once, and asked before the library was loaded it made some without XPU; it
+// holds that object by reference, so ours is made in its place.
+void replace_hooks() {
+  const at::XPUHooksInterface& hooks = at::detail::getXPUHooks();
+  if (dynamic_cast<const XPUHooks*>(&hooks) != nullptr) {
+    return;
+  }
+  static_assert(sizeof(XPUHooks) == sizeof(at::XPUHooksInterface));
+  auto* place = const_cast<at::XPUHooksInterface*>(&hooks);
+  place->~XPUHooksInterface();
+  new (place) XPUHooks();
+}
+
+namespace {
+struct Engine : torch::autograd::Engine {
+  static void start_missing_threads(torch::autograd::Engine& engine) {
+    bool started = (engine.*&Engine::thread_pool_shared_) != nullptr;
+    if (started && (engine.*&Engine::device_ready_queues_).empty()) {
+      (engine.*&Engine::start_device_threads)();
+    }
+  }
+};
+}  // namespace
+
+// torch starts a thread for each device at its first backward pass, which may have been before.
+void start_missing_backward_threads() {
+  Engine::start_missing_threads(torch::autograd::Engine::get_default_engine());
 }
 
 namespace {

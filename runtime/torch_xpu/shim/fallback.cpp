@@ -535,8 +535,27 @@ void capture(const c10::OperatorHandle& op, Stack* stack) {
   });
 }
 
+// Whether its lists hold tensors of several devices; a GPU, too, then takes one at a time.
+bool takes_one_at_a_time(const c10::OperatorHandle& op, const Stack& stack) {
+  std::optional<at::Device> seen;
+  bool several = false;
+  bool is_foreach = starts_with(op.operator_name().name, "aten::_foreach_");
+  for (auto i = stack.size() - op.schema().arguments().size(); is_foreach && i < stack.size(); ++i) {
+    if (!stack[i].isTensorList()) {
+      continue;
+    }
+    for (const at::Tensor& each : stack[i].toTensorVector()) {
+      several = several || (seen && *seen != each.device());
+      seen = each.device();
+    }
+  }
+  return several;
+}
+
 void fallback(const c10::OperatorHandle& op, Stack* stack) {
-  if (capturing()) {
+  if (takes_one_at_a_time(op, *stack)) {
+    op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
+  } else if (capturing()) {
     capture(op, stack);
   } else {
     Call(op, stack).run();

@@ -62,8 +62,9 @@ struct Traffic {
 void count_traffic(c10::DeviceIndex index, const Traffic& more);
 Traffic take_traffic(c10::DeviceIndex index);
 
-// Whether torch found the hooks; asking decides it for the rest of the process.
-bool hooks_active();
+// Where a program asked torch for accelerators, or ran a backward pass, before there were any.
+void replace_hooks();
+void start_missing_backward_threads();
 // In a CUDA build on a machine without a CUDA device: let torch take XPU for its one accelerator.
 void retire_idle_cuda();
 
