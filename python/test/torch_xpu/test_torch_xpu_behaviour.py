@@ -65,6 +65,18 @@ def test_mixed_devices_are_refused() -> None:
     assert y.copy_(x * 3).tolist() == [3.0, 3.0]
 
 
+def test_lists_of_several_devices_are_taken_one_at_a_time() -> None:
+    host, device = torch.arange(3.0), torch.arange(4.0, device="xpu")
+    for sums in (torch._foreach_add([host, device], [host, device]),
+                 torch._foreach_mul([host, device], 2.0)):
+        assert [each.device.type for each in sums] == ["cpu", "xpu"]
+        assert [each.tolist() for each in sums] == [[0, 2, 4], [0, 2, 4, 6]]
+    torch._foreach_copy_([device, host], [-torch.arange(4.0), -host])
+    assert device.tolist() == [0, -1, -2, -3]
+    with pytest.raises(RuntimeError, match="at least two devices"):
+        torch._foreach_add([host, device], [device[:3], device])
+
+
 def test_default_device() -> None:
     with torch.device("xpu"):
         assert torch.ones(2).device.type == "xpu"
