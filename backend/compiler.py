@@ -113,6 +113,8 @@ class XeBackend(BaseBackend):
     def get_codegen_implementation(self, options: XeOptions) -> dict[str, Any]:
         from triton_xe.backend import fp8e4b15
 
+        refusals.install_in_front_end()
+        long_expressions.install_in_front_end()
         return {"min_dot_size": min_dot_size, "convert_custom_types": fp8e4b15.convert}
 
     def get_module_map(self) -> dict[str, ModuleType]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import DependenciesFinder
 
 from triton_xe.deep_calls import room_for
+
+if TYPE_CHECKING:
+    from triton.compiler.code_generator import CodeGenerator
 
 _SHORT = 20
 """Chains of fewer operations are left to Triton."""
@@ -25,15 +27,22 @@ MOST_FUNCTIONS = 300
 
 
 def install() -> None:
-    """Visit long chains of operations from their first operand on, and of branches with room."""
+    """Hash long chains of operations from their first operand on, and branches with room."""
+    if not hasattr(DependenciesFinder._update_hash, "__wrapped__"):
+        DependenciesFinder._update_hash = _with_room_to_call(DependenciesFinder._update_hash)
+        DependenciesFinder.visit_BinOp = _visit_operands
+        DependenciesFinder.visit_If = _with_room(DependenciesFinder.generic_visit)
+
+
+def install_in_front_end() -> None:
+    """Likewise where a kernel is compiled; one that is cached needs no front end."""
+    from triton.compiler.code_generator import CodeGenerator
+
     if not hasattr(CodeGenerator.visit_BinOp, "__wrapped__"):
         CodeGenerator.visit_Visited = lambda generator, node: node.value
         CodeGenerator.visit_BinOp = _from_the_first(CodeGenerator.visit_BinOp)
         CodeGenerator.visit_If = _with_room(CodeGenerator.visit_If)
         CodeGenerator.call_JitFunction = _with_room_to_call(CodeGenerator.call_JitFunction)
-        DependenciesFinder._update_hash = _with_room_to_call(DependenciesFinder._update_hash)
-        DependenciesFinder.visit_BinOp = _visit_operands
-        DependenciesFinder.visit_If = _with_room(DependenciesFinder.generic_visit)
 
 
 def _with_room(original: Any) -> Any:

@@ -8,20 +8,29 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triton import knobs
-from triton.compiler.code_generator import CodeGenerator
 from triton.compiler.compiler import CompiledKernel
 from triton.compiler.errors import CompilationError
 
 from triton_xe.backend.options import XeOptions
 
+if TYPE_CHECKING:
+    from triton.compiler.code_generator import CodeGenerator
+
 
 def install() -> None:
-    """Refuse both from now on, in kernels for xpu."""
+    """Refuse the fourth dimension from now on, in kernels for xpu."""
     if not hasattr(CompiledKernel.__init__, "__wrapped__"):
         CompiledKernel.__init__ = _making(CompiledKernel.__init__)
+
+
+def install_in_front_end() -> None:
+    """Refuse recursion; a kernel that is cached needs no front end."""
+    from triton.compiler.code_generator import CodeGenerator
+
+    if not hasattr(CodeGenerator.call_JitFunction, "__wrapped__"):
         CodeGenerator.call_JitFunction = _calling(CodeGenerator.call_JitFunction)
 
 
