@@ -18,6 +18,8 @@ Module = Any
 """libtriton's `ir.module`, which carries no types."""
 LONG = 100
 """Accesses from which on layouts are found in linear time: libtriton's pass is cubic."""
+MANY = 1000
+"""Operations from which on it takes several times as long as ours, as of a sort."""
 
 
 def target_text(options: XeOptions) -> str:
@@ -125,7 +127,8 @@ def _is_elementwise(has: Counter[str]) -> bool:
 
 def _is_long(has: Counter[str]) -> bool:
     accesses = sum(has[name] for name in ("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas"))
-    return accesses > LONG and triton_versions.installed() is triton_versions.NEWEST
+    is_long = accesses > LONG or has.total() > MANY
+    return is_long and triton_versions.installed() is triton_versions.NEWEST
 
 
 def _coalesced(module: Module) -> Module:

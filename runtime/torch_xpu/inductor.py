@@ -3,7 +3,7 @@
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock; on the simulator one launch must do, by the device's clock.
 - The static launcher neither names nor checks arguments.
-- Products that can only spill are not tried when Inductor tunes one.
+- Products that can only spill are not tried when Inductor tunes one, and sorts neither.
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
 - Digests of Triton and torch are kept (see `toolkit_keys`).
 - Torch 2.8 was made for Triton 3.4.
@@ -11,9 +11,11 @@
 
 from __future__ import annotations
 
+import ast
 import copyreg
 import importlib
 import logging
+import math
 import sys
 import threading
 import time
@@ -128,6 +130,41 @@ def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
     return 4 * elements < MOST_CARRIED * num_warps * device.grf_bytes
 
 
+PER_LANE = 8
+"""Elements of a sort that a lane holds, each with its index: with more it is no faster, spills, and
+takes Intel's compiler ten times as long."""
+
+
+def _adjust_sorts(module: Any) -> None:
+    """A sort has one configuration: the smallest block, on as many warps as it fills."""
+    make = module.CachingAutotuner.__init__
+
+    def made(self: Any, fn: Any, triton_meta: Any, configs: list[Any], *given: Any,
+             size_hints: dict[str, int] | None = None, **named: Any) -> None:
+        if _sorts(fn) and size_hints and "x" in size_hints:
+            row = math.prod(size for name, size in size_hints.items() if name.startswith("r"))
+            configs = [for_sort(configs, row, _current_target().subgroup_size)]
+        make(self, fn, triton_meta, configs, *given, size_hints=size_hints, **named)
+
+    module.CachingAutotuner.__init__ = made
+
+
+def _sorts(fn: Any) -> bool:
+    """Whether a kernel calls Inductor's sort."""
+    return any(isinstance(node, ast.Attribute) and node.attr == "sort_with_index"
+               for node in ast.walk(fn.parse()))
+
+
+def for_sort(configs: Sequence[Any], row: int, lanes: int) -> Any:
+    """The smallest of these that fills a warp, with the warps that it fills."""
+    full = PER_LANE * lanes
+    sizes = {row * config.kwargs["XBLOCK"]: config for config in configs}
+    size = min((n for n in sizes if n >= full), default=max(sizes))
+    chosen = sizes[size]
+    chosen.num_warps = min(32, max(1, size // full))
+    return chosen
+
+
 def _current_target() -> Target:
     import torch
 
@@ -227,6 +264,7 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.runtime.cache": toolkit_keys.keep_triton_key,
     "torch._inductor.codecache": toolkit_keys.keep_torch_key,
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
+    "torch._inductor.runtime.triton_heuristics": _adjust_sorts,
     "torch._inductor.config": _adjust_config,
     "torch._inductor.cpp_builder": _adjust_builder,
     "torch._inductor.template_heuristics.triton": _adjust_products,

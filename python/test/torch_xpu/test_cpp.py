@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("torch")
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.torch_xpu import compilation, cpp
-from triton_xe.runtime.torch_xpu.inductor import sums_fit
+from triton_xe.runtime.torch_xpu.inductor import for_sort, sums_fit
 
 
 def test_each_function_of_an_operator_is_declared_and_defined_once() -> None:
@@ -37,6 +38,16 @@ def test_numbers_of_16_bits_are_refused(kind: str) -> None:
     kernel.name, kernel.types = "scaled", ("ptr", kind)
     with pytest.raises(UnsupportedError, match="'scaled' takes a number of 16 bits"):
         kernel.launch_addressed((1, 1, 1), [0, 0], 0)
+
+
+@pytest.mark.parametrize(("row", "blocks", "chosen"), [
+    (128, (1, 8, 32), (1, 1)), (16, (1, 8, 32), (8, 1)), (512, (1,), (1, 4)),
+    (512, (8,), (8, 32)), (4, (1, 8), (8, 1)),
+])
+def test_a_sort_has_few_elements_in_a_lane(row, blocks, chosen) -> None:
+    configs = [SimpleNamespace(kwargs={"XBLOCK": block}, num_warps=2) for block in blocks]
+    found = for_sort(configs, row, 16)
+    assert (found.kwargs["XBLOCK"], found.num_warps) == chosen
 
 
 def test_products_whose_sums_fill_the_registers_are_known() -> None:

@@ -24,6 +24,7 @@ from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
+from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import joined_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
@@ -34,7 +35,7 @@ from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import SYNC
-from triton_xe.runtime.simulator.widen.function import FunctionWriter
+from triton_xe.runtime.simulator.widen.function import ENTRY, FunctionWriter
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
 from triton_xe.runtime.simulator.widen.lane_helpers import lane_helper
 from triton_xe.runtime.simulator.widen.widener import (
@@ -163,6 +164,8 @@ def translate(
         writers[name].written() if name in writers else _lane_helper(context, f)
         for name, f in functions.items()
     ]
+    if kernel.name in context.barriers or context.takes_turns:
+        bodies = [kept_across_barriers(f) if f.name == ENTRY else f for f in bodies]
     tables = writers[kernel.name].w.arrays.tables
     made = [*context.definitions.values(), *bodies]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}

@@ -44,12 +44,13 @@ def test_accesses_are_laid_out_as_libtriton_does(case, monkeypatch):
     assert made() == theirs
 
 
-def test_a_long_kernel_is_right(tmp_path, monkeypatch):
+@pytest.mark.parametrize("limit", ["LONG", "MANY"])
+def test_a_long_kernel_is_right(limit, tmp_path, monkeypatch):
     """Its accesses laid out here, and its instructions written once."""
     asked, coalesced = [], front_passes._coalesced
     monkeypatch.setattr(front_passes, "_coalesced", lambda m: asked.append(1) or coalesced(m))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(front_passes, "LONG", 8)
+    monkeypatch.setattr(front_passes, limit, 8)
     monkeypatch.setattr(instructions, "LONG", 50)
     steps, n, size = 5, 300, 512
     path = tmp_path / "long.py"

@@ -1,0 +1,141 @@
+"""What a subgroup computes before a barrier and needs behind it is kept in its frame.
+
+LLVM computes it again behind every barrier, from what that was computed from, and that again: the
+code of many barriers in a row, as of a sort, grows with the square of their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from triton_xe.runtime.simulator.ir import (
+    I8,
+    I64,
+    PTR,
+    VOID,
+    Block,
+    Function,
+    Instruction,
+    Operand,
+    array,
+    constant,
+)
+from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+
+Made = Mapping[str, tuple[Instruction, str]]
+"""The instruction of each value, and the label of its block."""
+_MADE_AGAIN = BINARY | CASTS | {"icmp", "fcmp", "select", "getelementptr"}
+"""What LLVM's coroutines rather make again than keep."""
+_LINE = 64
+_SLOTS = "%kept"
+_IN_MEMORY = 'asm sideeffect "", "r,~{memory}"'
+"""Keeps LLVM from taking the slots apart: somebody else has their address."""
+
+
+def kept_across_barriers(function: Function) -> Function:
+    """The host function, a coroutine, with such vectors stored where they are made."""
+    behind = {b.label: function.reachable(_behind(function, b)) for b in function.blocks}
+    made = {i.result: (i, b.label) for b in function.blocks for i in b.instructions
+            if i.result and _is_worth_keeping(i)}
+    places: dict[str, int] = {}
+    size = 0
+    for name, label in _uses(function):
+        if name in made and name not in places and label in behind[made[name][1]]:
+            places[name] = size
+            size += -(-made[name][0].type.size // _LINE) * _LINE
+    if not places:
+        return function
+    entry, first, *others = _blocks(function, places, made)
+    slots = Operand(PTR, _SLOTS)
+    alloca = Instruction("alloca", PTR, [], _SLOTS, element=array(size, I8), align=_LINE)
+    seen = Instruction("call", VOID, [slots], callee=_IN_MEMORY)
+    return replace(function, blocks=[
+        Block(entry.label, [alloca, *entry.instructions]),
+        Block(first.label, [*first.phis, seen, *first.instructions[len(first.phis):]]), *others])
+
+
+def _blocks(function: Function, places: Mapping[str, int], made: Made) -> list[Block]:
+    readers = {b.label: _Reader(b, places, made) for b in function.blocks}
+    at_end: dict[str, list[Operand]] = {label: [] for label in readers}
+    phis = [i for b in function.blocks for i in b.phis]
+    for i in phis:
+        for x, label in zip(i.operands, i.labels, strict=True):
+            at_end[label].append(x)
+    found = [readers[b.label].rewritten(at_end[b.label]) for b in function.blocks]
+    for i in phis:
+        i.operands = [readers[label].read.get(x.text, x)
+                      for x, label in zip(i.operands, i.labels, strict=True)]
+    return found
+
+
+def _is_worth_keeping(i: Instruction) -> bool:
+    """Whether making it again takes more than reading it: it is not made of one other value."""
+    return i.opcode in _MADE_AGAIN and i.type.kind == "vec" and len(set(i.locals())) > 1
+
+
+def _behind(function: Function, block: Block) -> list[str]:
+    """Where other subgroups may have run since the end of the block."""
+    following = function.reachable([block.label])
+    return [label for b in function.blocks if b.label in following and _suspends(b)
+            for label in b.successors]
+
+
+def _suspends(block: Block) -> bool:
+    return any(i.callee == "llvm.coro.suspend" for i in block.instructions)
+
+
+def _uses(function: Function) -> Iterator[tuple[str, str]]:
+    """Values, and the blocks at whose places they are used: a phi's at the ends of others."""
+    for block in function.blocks:
+        for i in block.instructions:
+            for k, operand in enumerate(i.operands):
+                if operand.local is not None:
+                    yield operand.local, i.labels[k] if i.opcode == "phi" else block.label
+
+
+class _Reader:
+    """Writes a block with what it makes stored, and what others made read at its first use."""
+
+    def __init__(self, block: Block, places: Mapping[str, int], made: Made) -> None:
+        self.block, self.places, self.made = block, places, made
+        self.read: dict[str, Operand] = {}
+        self.written: list[Instruction] = []
+
+    def rewritten(self, at_end: Sequence[Operand]) -> Block:
+        """The block; phis of others take the operands `at_end` from it."""
+        *body, last = self.block.instructions
+        for i in body:
+            self._append(i)
+            if i.result in self.places:
+                store = Instruction("store", VOID, [i.value, self._slot(i.value)], align=_LINE)
+                self.written.append(store)
+        for operand in at_end:
+            self._here(operand)
+        self._append(last)
+        return Block(self.block.label, self.written)
+
+    def _append(self, i: Instruction) -> None:
+        if i.opcode != "phi" and any(map(self._comes_from_elsewhere, i.operands)):
+            i = replace(i, operands=[self._here(x) for x in i.operands])
+        self.written.append(i)
+
+    def _comes_from_elsewhere(self, x: Operand) -> bool:
+        return x.text in self.places and self.made[x.text][1] != self.block.label
+
+    def _here(self, x: Operand) -> Operand:
+        if not self._comes_from_elsewhere(x):
+            return x
+        if x.text not in self.read:
+            name = f"{x.text}.{self.block.label[1:]}"
+            slot = self._slot(x)
+            self.written.append(Instruction("load", x.type, [slot], name, align=_LINE))
+            self.read[x.text] = Operand(x.type, name)
+        return self.read[x.text]
+
+    def _slot(self, x: Operand) -> Operand:
+        name = f"{_SLOTS}.{self.block.label[1:]}.{len(self.written)}"
+        self.written.append(Instruction(
+            "getelementptr", PTR, [Operand(PTR, _SLOTS), constant(I64, self.places[x.text])],
+            name, element=I8))
+        return Operand(PTR, name)
