@@ -196,6 +196,10 @@ def _memref(
             lower_access(op, address, kind, scope)
             continue
         else:
+            if any(isinstance(value.type, MemRefType) for value in op.results):
+                raise UnsupportedError(
+                    f"{op.name} of {kind}: parts of memrefs are made by memref.subview; give other"
+                    " views as an address, sizes and strides")
             continue
         made.properties = op.properties | made.properties
         made.attributes.update(op.attributes)

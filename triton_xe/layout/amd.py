@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout import tiling
-from triton_xe.layout.attribute_text import Fields
+from triton_xe.layout.attribute_text import Fields, Item
 from triton_xe.layout.encodings import (
     DistributedEncoding,
     Ints,
@@ -32,7 +32,8 @@ WMMA_TILE = 16
 class AmdMfmaEncoding(DistributedEncoding):
     """The result of an MFMA product.  `instr_shape` is [M, N, K] or [M, N]; version 1-4 is gfx908,
     90a, 942, 950; `tiles_per_warp` neighbouring tiles belong to one warp.  `elementType`, of older
-    texts, is read and ignored, as libtriton does: `elementBitWidth` counts.
+    texts, is read and ignored, as libtriton does: `elementBitWidth` counts.  The names of the
+    dialect's definition, `MDim` and `NDim`, are read as the shape.
 
     4x4 instructions, whose result every 16 lanes share, are read although triton 3.9 has no
     kernels with them.
@@ -56,6 +57,10 @@ class AmdMfmaEncoding(DistributedEncoding):
     @classmethod
     def read(cls, entries: Fields) -> Self:
         entries.used.add("elementType")
+        if entries.has("MDim") and not entries.has("instrShape"):
+            size = [Item(entries.integer(name), entries.item(name).column)
+                    for name in ("MDim", "NDim")]
+            entries.entries["instrShape"] = Item(size, size[0].column)
         return super().read(entries)
 
     def check(self) -> None:

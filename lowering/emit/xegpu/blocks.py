@@ -7,7 +7,7 @@ bounds do: outside of the base tensor, loads give zero and stores are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,6 +80,7 @@ def create_block(em: Emitter, op: CreateNdTdescOp) -> Block:
     """The block that an op describes."""
     kind = op.desc_type
     check_lanes(em, op.name, kind)
+    check_bytes(op, kind, (op.offsets[-1], *op.shape[-1:], *op.strides[:-1]))
     local = kind.memory_scope == "slm"
     base = slm_base(em, op, op.base) if local else em.address(em.get(op.base))
     if kind.rank == 1:
@@ -104,6 +105,16 @@ def check_lanes(em: Emitter, name: str, kind: TensorDescType) -> None:
         reason = lanes_reason(kind.lane_map, em.target)
         if reason is not None:
             raise LegalityError(f"{name}: {reason}")
+
+
+def check_bytes(op: Operation, kind: TensorDescType, amounts: Iterable[SSAValue | int]) -> None:
+    """Refuse offsets, widths and strides that end within a byte."""
+    per = 8 // kind.element_bits
+    odd = next((a for a in amounts if per > 1 and isinstance(a, int) and a % per), None)
+    if odd is not None:
+        raise LegalityError(
+            f"{op.name} of {kind}: {odd} elements of {kind.element_bits} bits end within a byte;"
+            " offsets, widths and strides are even")
 
 
 def known_illegal(op: CreateNdTdescOp) -> bool:
@@ -195,12 +206,19 @@ def access_of(kind: TensorDescType, value: Attribute, op: LoadNdOp | None) -> Ac
 
 
 def _in_units(em: Emitter, block: Block, access: Access) -> Block:
-    """A block whose sizes count what the access moves, bytes of 4-bit elements."""
+    """A block whose sizes count what the access moves, bytes of 4-bit elements.
+
+    What begins within a byte is at address 0, which faults.
+    """
     if access.ratio == 1:
         return block
     names = [n for n in ("x", "width", "pitch") if getattr(block, n) is not None]
     shift = I32(access.ratio.bit_length() - 1)
-    return replace(block, **{n: em.b.ashr(getattr(block, n), shift) for n in names})
+    made = replace(block, **{n: em.b.ashr(getattr(block, n), shift) for n in names})
+    if isinstance(block.x, ir.Constant):
+        return made
+    is_odd = em.b.trunc(block.x, ir.IntType(1))
+    return replace(made, base=em.b.select(is_odd, ir.Constant(block.base.type, None), block.base))
 
 
 def _byte_spread(kind: TensorDescType, spread: Spread) -> Spread:
@@ -247,7 +265,7 @@ def _message_load(
 ) -> Registers:
     count = choice.shape.result_bytes * 8 // (choice.register_bits * em.state.lanes)
     kind = vector_of(ir.IntType(choice.register_bits), count)
-    value = block_read(em, op, block, choice.shape, access.desc.element_bits, kind)()
+    value = block_read(em, op, block, choice.shape, op.desc_type.element_bits, kind)()
     memory = em.alloca(ir.IntType(choice.register_bits), count)
     em.b.store(value, memory).align = 64
     total = count * choice.register_bits // bits_of(held)
@@ -263,7 +281,10 @@ def _message_load(
 def message(
     em: Emitter, block: Block | Payload, shape: BlockShape, bits: int, cache: int
 ) -> list[ir.Value]:
-    """The operands of a 2D block message: thirteen, or ten of a payload's."""
+    """The operands of a 2D block message: thirteen, or ten of a payload's.
+
+    With 4-bit elements, an x within a byte makes the message illegal.
+    """
     form = [I32(shape.element_bits), I32(shape.width), I32(shape.height), I32(shape.blocks),
             I1(shape.transpose), I1(shape.vnni), I32(cache)]
     if isinstance(block, Payload):
@@ -273,7 +294,9 @@ def message(
     if block.misalignment is not None:
         x = em.b.add(x, block.misalignment)
     if shape.element_bits != bits:
-        x = em.b.ashr(x, I32((shape.element_bits // bits).bit_length() - 1))
+        moved = em.b.ashr(x, I32((shape.element_bits // bits).bit_length() - 1))
+        inside = bits < 8 and not isinstance(x, ir.Constant)
+        x = em.b.or_(moved, em.b.and_(x, I32(1))) if inside else moved
     base, width, height, pitch = block.encoded
     return [base, width, height, pitch, x, block.y, *form]
 
@@ -568,7 +591,7 @@ def store_registers(
         )
     source = _in_order(em, held, choice, 8 * choice.shape.result_bytes // (bits * em.state.lanes))
     raw = packed(em, source, choice.register_bits, 0, source.count)
-    block_write(em, op, block, choice.shape, bits, raw)
+    block_write(em, op, block, choice.shape, op.desc_type.element_bits, raw)
 
 
 def _in_order(em: Emitter, held: Registers, choice: Choice, count: int) -> Registers:

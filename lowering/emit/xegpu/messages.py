@@ -40,6 +40,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     access_of,
     block_read,
     block_write,
+    check_bytes,
     create_block,
     index_value,
     load_block,
@@ -148,6 +149,7 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
 @lowers(UpdateNdOffsetOp)
 def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
     held = em.get(op.desc)
+    check_bytes(op, op.desc_type, op.offsets[-1:])
     if isinstance(held, Stack):
         em.bind(op.moved, held.at(em, op.offsets))
         return

@@ -257,6 +257,10 @@ def test_mfma_of_older_texts():
     encoding = parse_encoding(text % ", elementType = f32")
     assert encoding == parse_encoding(text % "") == AmdMfmaEncoding(3, (2, 2), (32, 32), False)
     assert str(encoding) == text % ""
+    assert parse_encoding((text % "").replace(
+        "instrShape = [32, 32]", "MDim = 32, NDim = 32")) == encoding
+    with pytest.raises(LayoutError, match="column 15: expected NDim"):
+        parse_encoding((text % "").replace("instrShape = [32, 32]", "MDim = 32"))
 
 
 def test_mfma_4x4_is_held_by_16_lanes():

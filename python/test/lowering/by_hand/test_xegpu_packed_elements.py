@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from triton_xe.errors import UnsupportedError
+from triton_xe.errors import LegalityError, SimulatorTrap, UnsupportedError
 from triton_xe.tools.commands.run import run_program
 
 RANDOM = np.random.default_rng(5)
@@ -160,3 +160,38 @@ func.func @k(%a: memref<16x64x{small}>, %o: memref<16x64x{wide}>) {{
     o = np.zeros((16, 64), f"int{wide[1:]}")
     run_program(text, [a, o], target=target)
     np.testing.assert_array_equal(o[:8, :8], a[:8, :columns].copy().view(o.dtype))
+
+
+COPY = """
+func.func @k(%a: memref<16x128xi4>, %o: memref<16x128xi4>, %c: index) {{
+  %t = xegpu.create_nd_tdesc %a, 0, {} -> !xegpu.tensor_desc<8x32xi4>
+  %v = xegpu.load_nd %t : !xegpu.tensor_desc<8x32xi4> -> vector<8x32xi4>
+  %s = xegpu.create_nd_tdesc %o, 4, {} -> !xegpu.tensor_desc<8x32xi4>
+  %m = xegpu.update_nd_offset %s, 0, 8
+      : !xegpu.tensor_desc<8x32xi4> -> !xegpu.tensor_desc<8x32xi4>
+  xegpu.store_nd %v, %m : vector<8x32xi4>, !xegpu.tensor_desc<8x32xi4>
+  func.return
+}}"""
+KNOWN, ASKED = "{} : memref<16x128xi4>", "%c : memref<16x128xi4>, index"
+
+
+@pytest.mark.parametrize("target", ["bmg", "pvc", "dg2"])
+@pytest.mark.parametrize(("source", "into"), [
+    (KNOWN.format(48), KNOWN.format(16)), (ASKED, KNOWN.format(0)), (KNOWN.format(8), ASKED)])
+def test_columns_count_elements_of_4_bits(source, into, target):
+    a, o = (RANDOM.integers(-128, 128, (16, 64)).astype(np.int8) for _ in range(2))
+    at = [40 if where == ASKED else int(where.split()[0]) for where in (source, into)]
+    expected = nibbles(o)
+    expected[4:12, at[1] + 8 : at[1] + 40] = nibbles(a)[:8, at[0] : at[0] + 32]
+    run_program(COPY.format(source, into), [a, o, 40], target=target)
+    np.testing.assert_array_equal(nibbles(o), expected)
+
+
+@pytest.mark.parametrize("target", ["bmg", "dg2"])
+def test_a_block_that_begins_within_a_byte_is_refused(target):
+    a, o = np.zeros((16, 64), np.int8), np.zeros((16, 64), np.int8)
+    with pytest.raises(LegalityError, match="5 elements of 4 bits end within a byte"):
+        run_program(COPY.format(KNOWN.format(5), KNOWN.format(0)), [a, o, 0], target=target)
+    for column in (1, 13):
+        with pytest.raises(SimulatorTrap, match="not a multiple of 4 bytes|no memory"):
+            run_program(COPY.format(ASKED, KNOWN.format(0)), [a, o, column], target=target)
