@@ -31,7 +31,8 @@ class XpuDeviceProperties(SimpleNamespace):
 
     `name` starts with the product and ends with the target's name; `architecture` packs the IP
     version the way the compute runtime does: release in the high bits, then the version.
-    Names of CUDA's properties are missing, as in torch's XPU build.
+    Names of CUDA's properties are missing, as in torch's XPU build, whose stub in `torch._C` lists
+    its own; `target_name`, which tells the simulated device, is the only addition.
     """
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -66,7 +67,6 @@ def properties_of(target: Target, index: int) -> XpuDeviceProperties:
         memory_clock_rate=target.memory_clock_mhz,
         memory_bus_width=target.memory_bus_bits,
         sub_group_sizes=list(target.subgroup_sizes),
-        warp_size=target.subgroup_size,
         local_mem_size=target.max_slm_bytes,
         last_level_cache_size=target.last_level_cache_bytes,
         has_fp16=True,

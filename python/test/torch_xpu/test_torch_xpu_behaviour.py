@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import ctypes
 import io
@@ -522,6 +523,20 @@ def test_properties_that_torch_has_for_cuda_only() -> None:
         assert str(properties.uuid).count("-") == 4
     else:
         assert torch.__version__ < "2.9"
+
+
+def test_properties_are_those_of_torchs_class() -> None:
+    """Torch's own stub lists them, also where torch has no XPU."""
+    stub = ast.parse((Path(torch.__file__).parent / "_C" / "__init__.pyi").read_text())
+    (theirs,) = (node for node in stub.body
+                 if isinstance(node, ast.ClassDef) and node.name == "_XpuDeviceProperties")
+    names = {node.target.id for node in theirs.body
+             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    ours = set(vars(torch.xpu.get_device_properties())) - {"target_name"}
+    assert names <= ours
+    assert "multi_processor_count" not in names
+    if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13):  # older ones list fewer
+        assert ours == names
 
 
 def test_target_table_is_the_source(tmp_path: Path) -> None:

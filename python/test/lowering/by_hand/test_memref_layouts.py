@@ -123,7 +123,7 @@ def test_what_is_refused(what):
 def test_other_views_of_memrefs_are_refused(body):
     view = "memref<8x16xf32, strided<[16, 1], offset: ?>>"
     text = BODIES[body].replace("VIEW", view).replace("Y", "0").replace("X", "0")
-    with pytest.raises(UnsupportedError, match="memref.reinterpret_cast of .*memref.subview"):
+    with pytest.raises(UnsupportedError, match=r"memref.reinterpret_cast of .*memref.subview"):
         compile_text(f"""func.func @k(%a: memref<256xf32>, %o: {OUT}, %n: index) {{
   %v = memref.reinterpret_cast %a to offset: [%n], sizes: [8, 16], strides: [16, 1]
       : memref<256xf32> to {view}{text}

@@ -193,5 +193,5 @@ def test_a_block_that_begins_within_a_byte_is_refused(target):
     with pytest.raises(LegalityError, match="5 elements of 4 bits end within a byte"):
         run_program(COPY.format(KNOWN.format(5), KNOWN.format(0)), [a, o, 0], target=target)
     for column in (1, 13):
-        with pytest.raises(SimulatorTrap, match="not a multiple of 4 bytes|no memory"):
+        with pytest.raises(SimulatorTrap, match=r"not a multiple of 4 bytes|no memory"):
             run_program(COPY.format(ASKED, KNOWN.format(0)), [a, o, column], target=target)
