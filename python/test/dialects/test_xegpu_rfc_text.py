@@ -290,6 +290,7 @@ REFUSED = [
     ("XeGPU.prefetch_nd %t: tensor_desc<8x16xbf16, #gone>", "names #gone but does not define it"),
     ("XeGPU.load_nd %t, %u: tensor_desc<8x16xbf16> into vector<8x16xbf16>", "2 operands but 1"),
     ("XeTile.update_tile_offset %tile", "operands or types are missing: XeTile.update_tile"),
+    ("XeGPU.prefetch_nd %t:99999999999: tensor_desc<8x16xf16>", "%t:99999999999: a value has at"),
     ("total = 4", "not an op of XeTile or XeGPU: total = 4"),
     (
         "%at = XeGPU.load_2D %block_a VNNI_AXIS = 0 tile<8x16xbf16> into vector<8x16xbf16>",

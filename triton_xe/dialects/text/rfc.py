@@ -184,7 +184,13 @@ def _take_dictionary(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _expand(member: str, match: re.Match[str]) -> str:
+    if int(match[2]) > MOST_PARTS:
+        raise UnsupportedError(f"{match[0]}: a value has at most {MOST_PARTS} parts here")
     return ", ".join(f"{match[1]}{member}{i}" for i in range(int(match[2])))
+
+
+MOST_PARTS = 64
+"""Numbers that `%name:n` stands for; a block has a few dimensions."""
 
 
 def _take_kind(text: str) -> tuple[str | None, str]:
