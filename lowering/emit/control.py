@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from triton_xe.dialects import llvm_ext, ttg
@@ -27,6 +27,7 @@ from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 
+_DIVISIONS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 PEELING = 1.5
 """How many zeros for each instruction of a loop are worth a first pass of its own."""
 
@@ -102,12 +103,14 @@ def _close(held: list[list[Any]], ends: Sequence[Flat], latch: ir.Block) -> None
             phi.add_incoming(part, latch)
 
 
-def _straight(em: Emitter, block: Block) -> Operation:
+def _straight(
+    em: Emitter, block: Block, written: Collection[Operation] = frozenset()
+) -> Operation:
     """Write what stands before a block's terminator, and return that."""
     last = block.last_op
     assert isinstance(last, scf.YieldOp | scf.ConditionOp)
     for op in block.ops:
-        if op is not last:
+        if op is not last and op not in written:
             em.operation(op)
     return last
 
@@ -127,12 +130,15 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
         em.b.branch(body)
     else:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
+    entry, invariant = before, [] if peeled else _invariant_divisions(op)
+    if invariant:
+        entry = _written_once(em, invariant, body)
     em.b.position_at_end(body)
     counter = em.b.phi(low.type)
-    counter.add_incoming(low, before)
-    phis = _carried(em, op.body.block.args[1:], starts, before)
+    counter.add_incoming(low, entry)
+    phis = _carried(em, op.body.block.args[1:], starts, entry)
     em.loop_depth += 1
-    ends = _pass(em, op, counter)
+    ends = _pass(em, op, counter, invariant)
     _note_carried(em, [part for parts, _ in ends for part in parts])
     em.loop_depth -= 1
     latch = em.b.block
@@ -156,13 +162,41 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
         em.bind(result, value)
 
 
-def _pass(em: Emitter, op: scf.ForOp, counter: ir.Value) -> list[Flat]:
+def _pass(
+    em: Emitter, op: scf.ForOp, counter: ir.Value, written: Collection[Operation] = ()
+) -> list[Flat]:
     """Write the body of a loop for one number; what it carries on."""
     em.bind(op.body.block.args[0], counter)
     outer = em.enter()
-    ends = _flat(em, _straight(em, op.body.block).operands)
+    ends = _flat(em, _straight(em, op.body.block, written).operands)
     em.leave(outer)
     return ends
+
+
+def _invariant_divisions(op: scf.ForOp) -> list[Operation]:
+    """Divisions of scalars in a loop that are the same in every pass.
+
+    Intel's compiler branches around them, and so leaves them where they are.
+    """
+    body = op.body.block
+    return [inside for inside in body.ops if isinstance(inside, _DIVISIONS) and not any(
+        isinstance(v.type, TensorType) or _block_of(v) is body for v in inside.operands)]
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    return value.owner if isinstance(value.owner, Block) else value.owner.parent
+
+
+def _written_once(em: Emitter, invariant: Sequence[Operation], body: ir.Block) -> ir.Block:
+    """Write operations between the test before a loop, so that it runs, and its body."""
+    branch = em.b.block.terminator
+    entry = em.function.append_basic_block("entry")
+    branch.operands = [entry if target is body else target for target in branch.operands]
+    em.b.position_at_end(entry)
+    for inside in invariant:
+        em.operation(inside)
+    em.b.branch(body)
+    return entry
 
 
 def _first_pass(

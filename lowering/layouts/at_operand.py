@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -39,13 +39,15 @@ from triton_xe.lowering.layouts.rematerialize import (
 )
 from triton_xe.lowering.layouts.repeats import (
     TIMES,
+    joined,
     repeats_of,
     shrunk,
     shrunk_type,
     words_layout,
 )
+from triton_xe.lowering.layouts.sums_of_bits import summed, sums_of_bits
 from triton_xe.lowering.rewriting import extend_for, last_of, locate, retyped, yield_more
-from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 
 MOST_STEPS = 60
 MOST_COPIES = 4
@@ -91,8 +93,8 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
     work, seen = [value], dict[SSAValue, None]()
     while work:
         here = work.pop()
-        op = here.owner
-        if here in seen or not isinstance(here.type, TensorType) or is_cheap(here):
+        op, few = here.owner, joined(here)
+        if here in seen or not isinstance(here.type, TensorType) or _is_regular(here):
             continue
         seen[here] = None
         if len(seen) > MOST_STEPS or isinstance(op, Block):
@@ -100,6 +102,8 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
         if isinstance(op, LoadOp):
             if not _may_load_again(op):
                 return None
+        elif few is not None:
+            work.append(few)
         elif isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp) or is_elementwise(op):
             work += op.operands
         elif not isinstance(op, BlockLoadOp):
@@ -109,7 +113,7 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
 
 def _may_load_again(load: LoadOp) -> bool:
     """Whether a load can bring what another layout wants, with messages as wide or fewer."""
-    if is_volatile(load) or not all(is_cheap(v) for v in load.operands[1:]):
+    if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
         return False
     pointer = load.ptr if is_cheap(load.ptr) else _start(load.ptr)
     if pointer is None or not is_cheap(pointer):
@@ -134,18 +138,32 @@ def _is_packed(pointer: SSAValue) -> bool:
     return False
 
 
-def _carried(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue] | None:
-    """The loop that carries pointers, their number in it and the scalar it moves all of them by."""
+def _is_regular(value: SSAValue) -> bool:
+    """Whether a tensor is made of scalars, known numbers, and numbers that a loop counts up."""
+    if not isinstance(value.type, TensorType) or is_cheap(value) or sums_of_bits(value):
+        return True
+    op = value.owner
+    if isinstance(op, Block):
+        found = _carried(value)
+        return found is not None and is_cheap(found[0].iter_args[found[1]]) and (
+            isinstance(value.type.element_type, IntegerType))
+    known = isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp) or is_elementwise(op)
+    return known and all(map(_is_regular, op.operands))
+
+
+def _carried(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
+    """The loop that carries a tensor, its number in it, and what it adds to all elements."""
     if not isinstance(pointer, BlockArgument) or pointer.index == 0:
         return None
     loop, index = pointer.block.parent_op(), pointer.index - 1
     if not isinstance(loop, scf.ForOp):
         return None
     moved = last_of(pointer.block).operands[index].owner
-    if not isinstance(moved, AddPtrOp) or moved.ptr is not pointer:
+    if not isinstance(moved, AddPtrOp | arith.AddiOp) or moved.operands[0] is not pointer:
         return None
-    step = moved.offset.owner
-    return (loop, index, step.src) if isinstance(step, SplatOp) else None
+    step = moved.operands[1]
+    known = step.owner.src if isinstance(step.owner, SplatOp) else constant_of(step)
+    return None if known is None else (loop, index, known)
 
 
 def _start(pointer: SSAValue) -> SSAValue | None:
@@ -188,10 +206,15 @@ class _Again:
 
     def _again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
-        assert isinstance(op, Operation)
-        at = InsertPoint.after(op)
+        if isinstance(op, Block):
+            return self._counted(value, encoding)
+        if sums_of_bits(value):
+            return summed(value, encoding, InsertPoint.after(op))
+        at, few = InsertPoint.after(op), joined(value)
         if isinstance(op, ConvertLayoutOp):
             return self.value(op.src, encoding)
+        if few is not None:
+            return self._times(value, few, encoding, at)
         if isinstance(op, BlockLoadOp):
             return converted(value, encoding, at)
         axis = repeats_of(op) if isinstance(op, LoadOp) else None
@@ -204,6 +227,29 @@ class _Again:
             inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
             operands = [self.value(v, inner) for v in op.operands]
         return with_encoding(op, encoding, at, operands).results[0]
+
+    def _counted(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        """Numbers that a loop counts up: what they are at first, and how far it has come."""
+        found = _carried(value)
+        assert found is not None
+        assert isinstance(value.type, TensorType)
+        loop, index, step = found
+        first, body = self.value(loop.iter_args[index], encoding), loop.body.block
+        if value not in self.bases:
+            self.bases[value] = _gone(loop, step, value.type.element_type)
+        assert body.first_op is not None
+        at = InsertPoint.before(body.first_op)
+        by = _put(SplatOp(operands=[self.bases[value]], result_types=[first.type]), at)
+        return _put(arith.AddiOp(first, by), at)
+
+    def _times(
+        self, value: SSAValue, few: SSAValue, encoding: Attribute, at: InsertPoint
+    ) -> SSAValue:
+        """A tensor of which every eight elements along the last dimension are the same."""
+        kind, axis = retyped(value.type, encoding), len(shape_of(value)) - 1
+        words = layout_attr(words_layout(layout_of(kind), axis))
+        return _put(RepeatOp(source=self.value(few, words), axis=axis, times=TIMES,
+                             result_type=kind), at)
 
     def _repeated(self, load: LoadOp, encoding: Attribute, axis: int) -> SSAValue:
         """What a load brings, of which every eight elements along a dimension are the same."""
@@ -260,18 +306,27 @@ class _Again:
         return with_encoding(op, encoding, at, [first, *others]).results[0]
 
 
-def _moved_base(loop: scf.ForOp, base: SSAValue, step: SSAValue) -> SSAValue:
+def _moved_base(loop: scf.ForOp, base: SSAValue, step: SSAValue | int) -> SSAValue:
     """`base`, moved by `step` elements after each iteration of a loop."""
+    gone = _gone(loop, step, i64)
+    assert isinstance(gone.owner, Block)
+    assert gone.owner.first_op is not None
+    return _put(AddPtrOp(operands=[base, gone], result_types=[base.type]),
+                InsertPoint.before(gone.owner.first_op))
+
+
+def _gone(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:
+    """The sum of the steps that a loop has made, of an integer type."""
+    assert isinstance(kind, IntegerType)
     before, body = InsertPoint.before(loop), loop.body.block
-    zero = _put(arith.ConstantOp(IntegerAttr(0, i64)), before)
+    zero = _put(arith.ConstantOp(IntegerAttr(0, kind)), before)
+    if isinstance(step, int):
+        step = _put(arith.ConstantOp(IntegerAttr(step, kind)), before)
     loop, (gone,) = extend_for(loop, [zero])
     end = InsertPoint.before(last_of(body))
-    wide = step if step.type == i64 else _put(ExtSIOp(step, i64), end)
-    moved = _put(arith.AddiOp(gone, wide), end)
-    yield_more(loop, [moved])
-    assert body.first_op is not None
-    return _put(AddPtrOp(operands=[base, gone], result_types=[base.type]),
-                InsertPoint.before(body.first_op))
+    wide = step if step.type == kind else _put(ExtSIOp(step, kind), end)
+    yield_more(loop, [_put(arith.AddiOp(gone, wide), end)])
+    return gone
 
 
 def _put(op: Operation, at: InsertPoint) -> SSAValue:

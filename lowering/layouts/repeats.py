@@ -18,13 +18,16 @@ from triton_xe.dialects.tt.ops import (
     AddPtrOp,
     BroadcastOp,
     ExpandDimsOp,
+    JoinOp,
     MakeRangeOp,
+    ReshapeOp,
     SplatOp,
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import LinearEncoding, LinearLayout
 from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import locate
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
@@ -32,6 +35,21 @@ from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 TIMES = 8
 """Fields of four bits in a word of 32."""
 LANES, COLUMN_BITS = 16, 3
+
+
+def joined(value: SSAValue) -> SSAValue | None:
+    """What a tensor has eight times in a row along its last dimension, joined with itself."""
+    for _ in range(TIMES.bit_length() - 1):
+        shaped = before_conversions(value).owner
+        pair = before_conversions(shaped.src).owner if isinstance(shaped, ReshapeOp) else None
+        if not isinstance(shaped, ReshapeOp) or not isinstance(pair, JoinOp):
+            return None
+        *outer, last = shape_of(pair.lhs)
+        if pair.lhs is not pair.rhs or shaped.allow_reorder is not None or (
+                shape_of(shaped.result) != (*outer, 2 * last)):
+            return None
+        value = pair.lhs
+    return before_conversions(value)
 
 
 def repeats_of(load: LoadOp) -> int | None:

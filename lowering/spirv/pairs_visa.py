@@ -8,17 +8,22 @@ Four registers of 64 bytes hold 128 halves: of each lane two in a dword.
 | plus | four dwords | and a known number |
 | bits | eight words, and by how much they are rotated | the last bits, in fp16's 1024 |
 | rows | words of eight rows in lanes, and as above | as above |
+| in_order, in_turns | the same, and by how much halves of words are moved | as above |
 | nibbles | a word | its eight, in fp16's 1024 |
 """
 
 from __future__ import annotations
 
 FOUR, ONE = "<4 x i32>", "i32"
+_MOVED = (".decl T v_type=G type=UD num_elts=64 align=GRF",
+          ".decl V v_type=G type=UW num_elts=128 alias=<T,0>")
 
 
 def arguments_of(name: str) -> tuple[str, ...]:
     """The types of a function's arguments."""
     kind, _, how = name.partition(".")
+    if kind in ("in_order", "in_turns"):
+        return ONE, ONE
     if kind in ("bits", "rows"):
         return (FOUR, FOUR, FOUR) if kind == "bits" else (ONE, FOUR)
     if kind in ("plus", "nibbles"):
@@ -29,7 +34,8 @@ def arguments_of(name: str) -> tuple[str, ...]:
 def body_of(name: str) -> str:
     """The vISA of a function."""
     kind, _, how = name.partition(".")
-    lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles}.get(
+    lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles,
+             "in_order": _in_order, "in_turns": _in_turns}.get(
         kind, _arithmetic)(kind, how)
     return "\n".join(lines) + "\n"
 
@@ -79,6 +85,32 @@ def _bits(kind: str, how: str) -> list[str]:
             f"mov (M1_NM, 16) V({2 * r},1)<2> V({2 * r + 1},1)<2;1,0>",
             _masked(r, int(how), f"V({2 * r},0)")]
     return lines
+
+
+def _in_order(kind: str, how: str) -> list[str]:
+    """As `rows`, where lanes 0 to 3 of 8 have fields of the lower half, and 4 to 7 of the upper.
+
+    The halves of two rows are put side by side, so that both fields of a lane are had by one move.
+    """
+    lines = [_WORDS, _given("A", "UW", 32, 1), _given("S", "UD", 16, 2),
+             ".decl D v_type=G type=UW num_elts=32 align=GRF",
+             ".decl E v_type=G type=UD num_elts=16 alias=<D,0>", *_MOVED]
+    lines += [f"mov (M1_NM, 16) D(0,{p})<2> A(0,{4 * p})<8;4,1>" for p in (0, 1)]
+    lines += [f"shr (M1_NM, 32) T({r},0)<1> E(0,{4 * r})<1;4,0> S(0,0)<0;4,1>" for r in (0, 2)]
+    return lines + [_masked(r, int(how), f"V({r},0)") for r in range(4)]
+
+
+def _in_turns(kind: str, how: str) -> list[str]:
+    """As `rows`, where even lanes have fields of the lower half, and odd ones of the upper.
+
+    Moving a word brings those of two lanes, for one row.
+    """
+    lines = [_WORDS, _given("A", "UD", 16, 1), _given("S", "UD", 16, 2), *_MOVED]
+    lines += [f"shr (M1_NM, 32) T({r},0)<1> A(0,{4 * r})<1;4,0> S(0,0)<0;4,2>" for r in (0, 2)]
+    mask = (1 << int(how)) - 1
+    return lines + [
+        f"bfn.xf8 (M1_NM, 16) U({r},{p})<2> 0x{mask:x}:uw V({r},{16 * p})<1;1,0> 0x6400:uw"
+        for r in range(4) for p in (0, 1)]
 
 
 def _nibbles(kind: str, how: str) -> list[str]:

@@ -19,6 +19,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
 DEPTH = 16
@@ -30,8 +31,14 @@ _ARITHMETIC: dict[type[Operation], Callable[[Elements, Elements], Elements]] = {
 }
 
 
-def known_elements(value: SSAValue, depth: int = DEPTH) -> Elements | None:
-    """The elements, none of which is negative or needs more than 31 bits; None if not known."""
+def known_elements(
+    value: SSAValue, depth: int = DEPTH, *, as_shifts: bool = False
+) -> Elements | None:
+    """The elements, none of which is negative or needs more than 31 bits; None if not known.
+
+    `as_shifts` remainders of what is only known up to a multiple count as never negative: by a
+    negative number nothing can be shifted.
+    """
     op, shape = value.owner, shape_of(value)
     known = constant_of(value)
     if known is not None:
@@ -40,11 +47,32 @@ def known_elements(value: SSAValue, depth: int = DEPTH) -> Elements | None:
         return np.arange(op.start.value.data, op.end.value.data)
     if not isinstance(op, Operation) or type(op) not in (*_SHAPES, *_ARITHMETIC) or not depth:
         return None
-    sides = [known_elements(v, depth - 1) for v in op.operands]
+    if as_shifts and isinstance(op, arith.RemSIOp | arith.RemUIOp):
+        by = constant_of(op.rhs)
+        return None if by is None or by <= 0 or by & (by - 1) else _remainders(op.lhs, by, depth)
+    sides = [known_elements(v, depth - 1, as_shifts=as_shifts) for v in op.operands]
     if any(side is None for side in sides):
         return None
     made = _made(op, *sides)
     return made if made is not None and 0 <= made.min() and made.max() < 1 << 31 else None
+
+
+def _remainders(value: SSAValue, by: int, depth: int) -> Elements | None:
+    """The elements modulo a power of two."""
+    op = value.owner
+    known = known_elements(value, depth)
+    if known is not None:
+        return known % by
+    if isinstance(op, SplatOp):
+        facts = AxisAnalysis(trusting=False).info(op.src)
+        return None if facts.divisibility[0] % by else np.zeros(shape_of(value), np.int64)
+    if not isinstance(op, arith.AddiOp | BroadcastOp | ExpandDimsOp | ConvertLayoutOp) or not depth:
+        return None
+    sides = [_remainders(v, by, depth - 1) for v in op.operands]
+    if any(side is None for side in sides):
+        return None
+    made = _made(op, *sides)
+    return None if made is None else made % by
 
 
 def _made(op: Operation, one: Any, other: Any = None) -> Elements | None:

@@ -35,6 +35,8 @@ FOUR, EIGHT = vector_of(I32, CHUNK // 2), vector_of(HALF, CHUNK)
 MAGIC, BIAS = 0x6400, 1024
 """The bits of fp16's 1024, whose last 10 bits count by ones; beyond 2048 fp16 counts by twos."""
 BOTH = 0x10001
+LANES_OF_HALF = {"in_order": 2, "in_turns": 0}
+"""The bit of a lane's number that says in which half of a word its four bits are."""
 _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
 }
@@ -183,7 +185,7 @@ def _beyond(value: SSAValue, bias: int) -> bool:
 def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
     """fp16 of integers, in pairs where it is made of fields, and how much too large it is."""
     op, field = value.owner, _field_of(value)
-    if _bias(value) is None:
+    if _bias(value) is None or (field is not None and _is_single(em, field)):
         return mapped(em, HALF, [em.registers(value)], lambda v: Term(em, v).to_float(
             FLOAT).resized(HALF).value), 0
     if field is not None:
@@ -200,11 +202,18 @@ def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
     return arithmetic(em, "add" if is_sum else "sub", left, right), bias
 
 
+def _is_single(em: Emitter, field: _Field) -> bool:
+    """Whether all registers of a chunk hold the same bits of the same word."""
+    parts = [em.registers(v) for v in (field.words, field.shift) if v is not None]
+    return all(part.single(i) for part in parts for i in range(part.chunks))
+
+
 def _of_field(em: Emitter, field: _Field) -> Registers:
     """1024 and the bits of words, as fp16."""
     words = em.registers(field.words)
     shift = None if field.shift is None else em.registers(field.shift)
     known, fits = _known_shifts(em, field), _stays_inside(em, field)
+    half = _which_half(em, field)
 
     def is_word(i: int) -> bool:
         mine = known[CHUNK * i : CHUNK * (i + 1)]
@@ -217,6 +226,9 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
         one, by = words.single(i), place(i)
         if is_word(i) and one is not None:
             return _called(em, "nibbles", [one()], _nibbles)
+        if by is not None and half and isinstance(words, RowsInLanes):
+            return _called(em, f"{half}.4", [words.packed(i), _inside_half(em, by())],
+                           partial(_bits_of_halves, half))
         if by is not None and isinstance(words, RowsInLanes):
             return _called(em, f"rows.{field.bits}", [words.packed(i), _rotations(em, by())],
                            partial(_bits_of_rows, field.mask))
@@ -234,6 +246,19 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
         return words.parts(i) if shift is None else [*words.parts(i), *shift.parts(i)]
 
     return _halves(em, words.count, make, needs)
+
+
+def _which_half(em: Emitter, field: _Field) -> str:
+    """In which order lanes have fields of four bits from the halves of words; "" if not known."""
+    numbers = None if field.shift is None else known_elements(field.shift, as_shifts=True)
+    if numbers is None or field.bits != 4 or numbers.shape[1] % 16:
+        return ""
+    assert field.shift is not None
+    if em.view(field.shift).lanes != ((0, 1), (0, 2), (0, 4), (0, 8)):
+        return ""
+    lane, size = np.arange(16), (numbers.shape[0], numbers.shape[1] // 16)
+    orders = {"in_order": lane % 8 * 4, "in_turns": lane % 2 * 16 + lane % 8 // 2 * 4}
+    return next((k for k, v in orders.items() if np.array_equal(np.tile(v, size), numbers)), "")
 
 
 def _stays_inside(em: Emitter, field: _Field) -> bool:
@@ -280,6 +305,17 @@ def _bits(
     parts = [inner.shuffle(first, last, list(range(at, 8, 2))) for at in (0, 1)]
     low, high = (Term(inner, inner.b.lshr(part, moved)) & mask for part in parts)
     return (low | high << 16 | MAGIC * BOTH).value
+
+
+def _bits_of_halves(half: str, inner: Writer, word: ir.Value, by: ir.Value) -> ir.Value:
+    upper = inner.b.and_(inner.b.lshr(inner.lane_id(), I32(LANES_OF_HALF[half])), I32(1))
+    whole = inner.b.add(by, inner.b.shl(upper, I32(4)))
+    return _bits_of_rows(15, inner, word, inner.splat(whole, FOUR.count))
+
+
+def _inside_half(em: Emitter, by: ir.Value) -> ir.Value:
+    """By how much the half of a word is moved in which a lane's bits are."""
+    return em.remember(("inside", by), lambda: em.b.and_(by, I32(15)))
 
 
 def _bits_of_rows(mask: int, inner: Writer, word: ir.Value, by: ir.Value) -> ir.Value:

@@ -16,13 +16,15 @@ OPERAND = re.compile(r"(\(-\))?([A-Z]\d?)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+
 REGISTER = 64
 OPERATIONS: dict[str, Any] = {
     "add": np.add, "mul": np.multiply, "shl": np.left_shift, "asr": np.right_shift,
-    "and": np.bitwise_and, "mov": np.positive,
+    "and": np.bitwise_and, "mov": np.positive, "shr": lambda a, b: a >> (b & 31),
     "ror": lambda a, b: a >> (b & 31) | a << (-b & 31) & 0xFFFFFFFF}
 
 
 def run(body: str, *given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, Any]:
     """The four registers of the result, as bytes; of the arguments the last has what is left."""
-    memory = {"0": np.zeros(4 * REGISTER, np.uint8), "T": np.zeros(8 * REGISTER, np.uint8)}
+    memory = {"0": np.zeros(4 * REGISTER, np.uint8)}
+    memory |= {name: np.zeros(8 * REGISTER, np.uint8) for name, _, _, alias in
+               DECLARED.findall(body) if not alias}
     memory |= {str(n + 1): argument for n, argument in enumerate(given)}
     views = {name: memory[alias or name].view(TYPES[kind])
              for name, kind, _, alias in DECLARED.findall(body)}

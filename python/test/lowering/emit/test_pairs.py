@@ -117,6 +117,64 @@ def test_weights(given: dict[str, Any], warps: int, seed: int) -> None:
     check(given, warps, seed)
 
 
+@triton.jit
+def in_turns(
+    a_ptr, b_ptr, zeros_ptr, scales_ptr, c_ptr, K, N, group, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """A times weights whose columns are in turns in the halves of words, spread by interleaving."""
+    order = ((tl.arange(0, 2) * 4)[None, :] + tl.arange(0, 4)[:, None]).reshape(8) * 4
+    shifts = tl.broadcast_to(order[None, :], (BLOCK_K * (BLOCK_N // 8), 8))
+    shifts = tl.reshape(shifts, (BLOCK_K, BLOCK_N))
+    words = tl.program_id(0) * (BLOCK_N // 8) + tl.arange(0, BLOCK_N // 8)
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    rows, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * K + k[None, :]
+    b_ptrs = b_ptr + k[:, None] * (N // 8) + words[None, :]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for i in range(0, tl.cdiv(K, BLOCK_K)):
+        a = tl.load(a_ptrs, mask=(k < K)[None, :], other=0.0)
+        q = tl.load(b_ptrs, mask=(k < K)[:, None] & (words < N // 8)[None, :], other=0)
+        q = tl.interleave(q, q)
+        q = tl.interleave(q, q)
+        q = tl.interleave(q, q)
+        at = (i * BLOCK_K) // group + tl.arange(0, 1)
+        inside = (at < K // group)[:, None] & (words < N // 8)[None, :]
+        z = tl.load(zeros_ptr + at[:, None] * (N // 8) + words[None, :], mask=inside)
+        z = tl.interleave(z, z)
+        z = tl.interleave(z, z)
+        z = tl.broadcast_to(tl.interleave(z, z), (BLOCK_K, BLOCK_N))
+        scales = tl.load(scales_ptr + at[:, None] * N + columns[None, :])
+        b = ((q >> shifts) & 15) - ((z >> shifts) & 15)
+        acc = tl.dot(a, (b * tl.broadcast_to(scales, (BLOCK_K, BLOCK_N))).to(tl.float16), acc)
+        k += BLOCK_K
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * (N // 8)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
+
+
+@pytest.mark.parametrize(("size", "warps"), [((16, 32, 32), 4), ((32, 64, 32), 2)])
+def test_columns_in_the_halves_of_words_in_turns(size: tuple[int, int, int], warps: int) -> None:
+    m, n, k = size
+    rng, blocks, rows = np.random.default_rng(n), 2, 2 * k - 8
+    words, zeros = (rng.integers(-1 << 31, 1 << 31, (count, blocks * n // 8), dtype=np.int64)
+                    .astype(np.int32) for count in (2 * k, 2))
+    scales = (rng.standard_normal((2, blocks * n)) * 0.01).astype(np.float16)
+    order = np.array([0, 16, 4, 20, 8, 24, 12, 28])
+    q, z = ((w.view(np.uint32)[..., None] >> order & 15).reshape(len(w), -1).astype(np.int64)
+            for w in (words, zeros))
+    group = np.arange(2 * k) // k
+    wanted = ((q - z[group]) * scales.astype(np.float64)[group]).astype(np.float16)
+    for first in range(0, 2 * k, m):
+        a, c = np.zeros((m, rows), np.float16), np.zeros((m, blocks * n), np.float32)
+        inside = np.arange(first, min(first + m, rows))
+        a[inside - first, inside] = 1
+        made = in_turns[(blocks,)](a, words, zeros, scales, c, rows, blocks * n, k - 4, BLOCK_M=m,
+                                   BLOCK_N=n, BLOCK_K=k, num_warps=warps)
+        assert made.metadata.shared == 0
+        assert np.array_equal(c[: len(inside)], wanted[inside].astype(np.float32))
+
+
 @pytest.mark.parametrize("name", ["packed 16x128x64", "packed 64x128x64"])
 def test_warps_lie_side_by_side_where_weights_are_unpacked(name: str) -> None:
     made = loops.compiled(name, "bmg")

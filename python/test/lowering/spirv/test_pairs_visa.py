@@ -60,6 +60,16 @@ def test_bits(kind: str, bits: int) -> None:
     assert np.array_equal(image(f"{kind}.{bits}", *given), wanted.astype(np.float16))
 
 
+@pytest.mark.parametrize(("kind", "shifts"), [
+    ("in_order", range(0, 32, 4)), ("in_turns", [0, 16, 4, 20, 8, 24, 12, 28])])
+def test_bits_of_halves(kind: str, shifts: list[int]) -> None:
+    packed = np.random.default_rng(6).integers(0, 1 << 32, LANES, dtype=np.uint32)
+    shift = np.array(2 * list(shifts), np.uint32)
+    wanted = 1024 + (np.repeat(packed.reshape(8, 2), 8, axis=1) >> shift & 15)
+    assert arguments_of(f"{kind}.4") == ("i32", "i32")
+    assert np.array_equal(image(f"{kind}.4", packed, shift & 15), wanted.astype(np.float16))
+
+
 def test_nibbles() -> None:
     words = np.random.default_rng(5).integers(0, 1 << 32, LANES, dtype=np.uint32)
     wanted = 1024 + (words >> (4 * np.arange(8))[:, None].astype(np.uint32) & 15)

@@ -1,0 +1,126 @@
+"""Known numbers of a tensor, written again in another layout as index arithmetic.
+
+    reshape (broadcast [0, 16, 4, 20, 8, 24, 12, 28])  ->  (i & 1) * 16 + (i >> 1 & 3) * 4
+
+Each bit of an index adds a number of its own, so nothing has to move between lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp
+from triton_xe.layout import SliceEncoding
+from triton_xe.lowering.surfaces.known_elements import known_elements
+
+Runs = list[tuple[int, int, int]]
+"""(first bit, bits, what the first adds): each bit adds twice as much as the one before."""
+
+
+def sums_of_bits(value: SSAValue) -> list[Runs]:
+    """What bits of the two indices add up to in a tensor of known numbers; none if they do not.
+
+    Only of numbers that were reshaped: others are index arithmetic as they stand.
+    """
+    kind = value.type
+    if not isinstance(value.owner, Operation) or not isinstance(kind, TensorType):
+        return []
+    if kind.element_type != i32 or len(kind.get_shape()) != 2 or not _is_reshaped(value):
+        return []
+    numbers = known_elements(value)
+    return [] if numbers is None else decomposed(numbers)
+
+
+def decomposed(numbers: np.ndarray[Any, Any]) -> list[Runs]:
+    """The runs of bits of the rows and of the columns whose sums are the numbers, if they are.
+
+    >>> decomposed(np.array([[0, 4, 1, 5]]))
+    [[], [(0, 1, 4), (1, 1, 1)]]
+    """
+    found, total = [], np.zeros(numbers.shape, np.int64)
+    for axis, size in enumerate(numbers.shape):
+        weights = [int(numbers.take(1 << b, axis).flat[0]) for b in range(size.bit_length() - 1)]
+        index = np.arange(size)
+        sums = sum(((index >> b & 1) * w for b, w in enumerate(weights)), np.zeros(size, np.int64))
+        total = total + (sums[:, None] if axis == 0 else sums)
+        found.append(_runs(weights))
+    return found if np.array_equal(total, numbers) else []
+
+
+def _runs(weights: list[int]) -> Runs:
+    runs: Runs = []
+    for bit, weight in enumerate(weights):
+        if runs and bit == sum(runs[-1][:2]) and weight == 2 * weights[bit - 1]:
+            first, count, least = runs[-1]
+            runs[-1] = first, count + 1, least
+        elif weight:
+            runs.append((bit, 1, weight))
+    return runs
+
+
+def _is_reshaped(value: SSAValue) -> bool:
+    """Whether a reshape that does more than to add a dimension lies behind a value."""
+    work, seen = [value], set[SSAValue]()
+    while work:
+        op = work.pop().owner
+        if not isinstance(op, Operation):
+            continue
+        if isinstance(op, ReshapeOp):
+            return True
+        fresh = [v for v in op.operands if v not in seen and isinstance(v.type, TensorType)]
+        seen |= set(fresh)
+        work += fresh
+    return False
+
+
+def summed(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
+    """The known numbers of a tensor, computed in a layout."""
+    assert isinstance(value.type, TensorType)
+    shape = tuple(value.type.get_shape())
+    parts = [_along(axis, runs, shape, encoding, at)
+             for axis, runs in enumerate(sums_of_bits(value)) if runs]
+    total = parts[0] if parts else _put(_filled(TensorType(i32, shape, encoding), 0), at)
+    for part in parts[1:]:
+        total = _put(arith.AddiOp(total, part), at)
+    return total
+
+
+def _along(
+    axis: int, runs: Runs, shape: tuple[int, ...], encoding: Attribute, at: InsertPoint
+) -> SSAValue:
+    """What the index along one dimension adds."""
+    inner = layout_attr(SliceEncoding(1 - axis, encoding.encoding))  # type: ignore[attr-defined]
+    kind = TensorType(i32, [shape[axis]], inner)
+    index = _put(MakeRangeOp(start=0, end=shape[axis], result_type=kind), at)
+    parts = [_run(index, run, at) for run in runs]
+    total = parts[0]
+    for part in parts[1:]:
+        total = _put(arith.AddiOp(total, part), at)
+    wide = [1, shape[1]] if axis == 1 else [shape[0], 1]
+    column = ExpandDimsOp(operands=[total], result_types=[TensorType(i32, wide, encoding)],
+                          properties={"axis": arith.IntegerAttr(1 - axis, i32)})
+    whole = TensorType(i32, shape, encoding)
+    return _put(BroadcastOp(operands=[_put(column, at)], result_types=[whole]), at)
+
+
+def _run(index: SSAValue, run: tuple[int, int, int], at: InsertPoint) -> SSAValue:
+    first, count, weight = run
+    numbers = [_put(_filled(index.type, n), at) for n in (1 << first, (1 << count) - 1, weight)]
+    moved = _put(arith.DivUIOp(index, numbers[0]), at)
+    return _put(arith.MuliOp(_put(arith.AndIOp(moved, numbers[1]), at), numbers[2]), at)
+
+
+def _filled(kind: Any, number: int) -> arith.ConstantOp:
+    return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [number]), kind)
+
+
+def _put(op: Operation, at: InsertPoint) -> SSAValue:
+    Rewriter.insert_op(op, at)
+    return op.results[0]
