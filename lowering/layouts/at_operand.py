@@ -4,8 +4,8 @@
  -> %w' = tt.load %p' : #dot_op ; f(%w', ...) : #dot_op
 
 So for weights of few bits, that are unpacked and scaled on their way: nothing is exchanged through
-shared local memory, and what several rows or columns share is loaded once.  A tensor of pointers
-that the loop only moves becomes a scalar that the loop carries.
+shared local memory, and what several rows or columns share is loaded once.  Pointers and
+indices that a loop only moves become a scalar that it carries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from triton_xe.dialects.arith_ext import ExtSIOp
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, SplatOp
-from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
@@ -115,8 +114,9 @@ def _may_load_again(load: LoadOp) -> bool:
     """Whether a load can bring what another layout wants, with messages as wide or fewer."""
     if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
         return False
-    pointer = load.ptr if is_cheap(load.ptr) else _start(load.ptr)
-    if pointer is None or not is_cheap(pointer):
+    found = _carried(load.ptr)
+    pointer = load.ptr if found is None else found[0].iter_args[found[1]]
+    if not is_cheap(pointer):
         return False
     if len(shape_of(load.result)) < 2 or 1 in shape_of(load.result):
         return True
@@ -166,32 +166,12 @@ def _carried(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
     return None if known is None else (loop, index, known)
 
 
-def _start(pointer: SSAValue) -> SSAValue | None:
-    """What pointers that a loop moves are at first, if they lead back to one base."""
-    found = _carried(pointer)
-    if found is None:
-        return None
-    loop, index, _ = found
-    start = loop.iter_args[index]
-    return start if _base(start) is not None else None
-
-
-def _base(pointers: SSAValue) -> SSAValue | None:
-    """The scalar that a tensor of pointers counts from."""
-    while isinstance(pointers.type, TensorType):
-        op = pointers.owner
-        if not isinstance(op, AddPtrOp | BroadcastOp | ExpandDimsOp | SplatOp | ConvertLayoutOp):
-            return None
-        pointers = op.operands[0]
-    return pointers if isinstance(pointers.type, PointerType) else None
-
-
 @dataclass
 class _Again:
     """Writes values again, each next to the original."""
 
     made: _Made = field(default_factory=dict)
-    bases: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    gone: dict[SSAValue, SSAValue] = field(default_factory=dict)
     shrunk: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
 
     def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
@@ -235,11 +215,11 @@ class _Again:
         assert isinstance(value.type, TensorType)
         loop, index, step = found
         first, body = self.value(loop.iter_args[index], encoding), loop.body.block
-        if value not in self.bases:
-            self.bases[value] = _gone(loop, step, value.type.element_type)
+        if value not in self.gone:
+            self.gone[value] = _gone(loop, step, value.type.element_type)
         assert body.first_op is not None
         at = InsertPoint.before(body.first_op)
-        by = _put(SplatOp(operands=[self.bases[value]], result_types=[first.type]), at)
+        by = _put(SplatOp(operands=[self.gone[value]], result_types=[first.type]), at)
         return _put(arith.AddiOp(first, by), at)
 
     def _times(
@@ -267,52 +247,22 @@ class _Again:
         return repeated.result
 
     def _pointers(self, load: LoadOp, encoding: Attribute, axis: int | None = None) -> SSAValue:
-        """The pointers of a load, from the scalar that their loop moves where there is one.
+        """The pointers of a load; where a loop moves them, what they are at first, moved so far.
 
         With `axis` every eighth of them along it.
         """
-        start = _start(load.ptr)
-        first = load.ptr if start is None else start
-        few = first if axis is None else shrunk(first, axis, self.shrunk)
-        if start is None:
-            return self.value(few, encoding)
-        base = self._moving_base(load.ptr, start)
-        return self._from(few, base, encoding, InsertPoint.before(load))
-
-    def _moving_base(self, pointers: SSAValue, start: SSAValue) -> SSAValue:
-        """The base of pointers in an iteration of the loop that moves them."""
-        if pointers not in self.bases:
-            found = _carried(pointers)
-            assert found is not None
-            loop, _, step = found
-            base = _base(start)
-            assert base is not None
-            self.bases[pointers] = _moved_base(loop, base, step)
-        return self.bases[pointers]
-
-    def _from(
-        self, value: SSAValue, base: SSAValue, encoding: Attribute, at: InsertPoint
-    ) -> SSAValue:
-        """Pointers written again, in a layout, from another base."""
-        if not isinstance(value.type, TensorType):
-            return base
-        op = value.owner
-        assert isinstance(op, Operation)
-        if isinstance(op, ConvertLayoutOp):
-            return self._from(op.src, base, encoding, at)
-        inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
-        first = self._from(op.operands[0], base, inner, at)
-        others = [self.value(v, inner) for v in op.operands[1:]]
-        return with_encoding(op, encoding, at, [first, *others]).results[0]
-
-
-def _moved_base(loop: scf.ForOp, base: SSAValue, step: SSAValue | int) -> SSAValue:
-    """`base`, moved by `step` elements after each iteration of a loop."""
-    gone = _gone(loop, step, i64)
-    assert isinstance(gone.owner, Block)
-    assert gone.owner.first_op is not None
-    return _put(AddPtrOp(operands=[base, gone], result_types=[base.type]),
-                InsertPoint.before(gone.owner.first_op))
+        found = _carried(load.ptr)
+        first = load.ptr if found is None else found[0].iter_args[found[1]]
+        few = self.value(first if axis is None else shrunk(first, axis, self.shrunk), encoding)
+        if found is None:
+            return few
+        loop, _, step = found
+        if load.ptr not in self.gone:
+            self.gone[load.ptr] = _gone(loop, step, i64)
+        kind, at = retyped(few.type, encoding), InsertPoint.before(load)
+        far = TensorType(i64, kind.get_shape(), kind.encoding)
+        by = _put(SplatOp(operands=[self.gone[load.ptr]], result_types=[far]), at)
+        return _put(AddPtrOp(operands=[few, by], result_types=[kind]), at)
 
 
 def _gone(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -29,7 +29,7 @@ from triton_xe.layout import LinearEncoding, LinearLayout
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import locate
-from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 
 TIMES = 8
@@ -107,6 +107,10 @@ def _shrunk(op: Operation, axis: int, made: dict[tuple[SSAValue, int], SSAValue]
         last = arith.AddiOp(scaled.result, first.result)
         Rewriter.insert_op([numbers, by, scaled, first, last], at)
         return last.result
+    if isinstance(op, arith.DivSIOp | arith.DivUIOp) and constant_of(op.rhs) == TIMES:
+        exact = _eighth(shrunk(op.lhs, axis, made), at)
+        if exact is not None:
+            return exact
     properties = dict(op.properties)
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, DenseIntOrFPElementsAttr)
@@ -118,6 +122,42 @@ def _shrunk(op: Operation, axis: int, made: dict[tuple[SSAValue, int], SSAValue]
     locate(op, copy)
     Rewriter.insert_op(copy, at)
     return copy.results[0]
+
+
+def _eighth(value: SSAValue, at: InsertPoint) -> SSAValue | None:
+    """The eighth of numbers whose parts are all multiples of eight; None where that is not known.
+
+    What is a sum of the same known numbers in all lanes then stays one.
+    """
+    op, new = value.owner, None
+    known = constant_of(value)
+    if known is not None:
+        new = _splat(value.type, known // TIMES) if known % TIMES == 0 else None
+    elif isinstance(op, SplatOp) and AxisAnalysis(trusting=False).info(
+            op.src).divisibility[0] % TIMES == 0:
+        return _eighth_of_scalar(op, at)
+    elif isinstance(op, arith.MuliOp) and constant_of(op.rhs) == TIMES:
+        return op.lhs
+    elif isinstance(op, arith.AddiOp):
+        sides = [_eighth(v, at) for v in op.operands]
+        if None not in sides:
+            new = arith.AddiOp(*sides)
+    elif isinstance(op, ExpandDimsOp | BroadcastOp | ConvertLayoutOp):
+        inner = _eighth(op.operands[0], at)
+        new = None if inner is None else type(op).create(
+            operands=[inner], result_types=[value.type], properties=dict(op.properties))
+    if new is None:
+        return None
+    Rewriter.insert_op(new, at)
+    return new.results[0]
+
+
+def _eighth_of_scalar(op: SplatOp, at: InsertPoint) -> SSAValue:
+    by = arith.ConstantOp(IntegerAttr(TIMES, op.src.type))  # type: ignore[arg-type]
+    divided = arith.DivSIOp(op.src, by.result)
+    spread = SplatOp(operands=[divided.result], result_types=[op.result.type])
+    Rewriter.insert_op([by, divided, spread], at)
+    return spread.result
 
 
 def _splat(kind: Any, number: int) -> arith.ConstantOp:
