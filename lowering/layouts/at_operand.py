@@ -38,6 +38,7 @@ from triton_xe.lowering.layouts.rematerialize import (
 )
 from triton_xe.lowering.layouts.repeats import (
     TIMES,
+    Runs,
     joined,
     repeats_of,
     shrunk,
@@ -49,6 +50,8 @@ from triton_xe.lowering.rewriting import extend_for, last_of, locate, retyped, y
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 
 MOST_STEPS = 60
+PAIRED = 16
+"""Lanes of a DPAS where two of an operand's elements are computed at once."""
 MOST_COPIES = 4
 """Warps that unpack the same weights, each for itself: it costs less than to meet and exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
@@ -65,7 +68,8 @@ def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     held = encoding.encoding
     if not isinstance(held, DotOperandEncoding) or not isinstance(held.parent, DpasEncoding):
         return None
-    if len(shape_of(op.src)) != 2 or _copies(op.result) > max(MOST_COPIES, _copies(op.src)):
+    few = MOST_COPIES if held.parent.execution_size == PAIRED else 1
+    if len(shape_of(op.src)) != 2 or _copies(op.result) > max(few, _copies(op.src)):
         return None
     steps = _steps(op.src)
     if steps is None or not any(isinstance(v.owner, LoadOp) for v in steps):
@@ -172,7 +176,7 @@ class _Again:
 
     made: _Made = field(default_factory=dict)
     gone: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    shrunk: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
+    shrunk: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
 
     def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         kind = value.type
@@ -197,9 +201,9 @@ class _Again:
             return self._times(value, few, encoding, at)
         if isinstance(op, BlockLoadOp):
             return converted(value, encoding, at)
-        axis = repeats_of(op) if isinstance(op, LoadOp) else None
-        if isinstance(op, LoadOp) and axis is not None:
-            return self._repeated(op, encoding, axis)
+        runs = repeats_of(op) if isinstance(op, LoadOp) else None
+        if isinstance(op, LoadOp) and runs is not None:
+            return self._repeated(op, encoding, runs)
         if isinstance(op, LoadOp):
             operands = [self._pointers(op, encoding),
                         *(self.value(v, encoding) for v in op.operands[1:])]
@@ -226,34 +230,35 @@ class _Again:
         self, value: SSAValue, few: SSAValue, encoding: Attribute, at: InsertPoint
     ) -> SSAValue:
         """A tensor of which every eight elements along the last dimension are the same."""
-        kind, axis = retyped(value.type, encoding), len(shape_of(value)) - 1
-        words = layout_attr(words_layout(layout_of(kind), axis))
-        return _put(RepeatOp(source=self.value(few, words), axis=axis, times=TIMES,
+        kind, runs = retyped(value.type, encoding), Runs(len(shape_of(value)) - 1, TIMES[32])
+        words = layout_attr(words_layout(layout_of(kind), runs))
+        return _put(RepeatOp(source=self.value(few, words), axis=runs.axis, times=runs.times,
                              result_type=kind), at)
 
-    def _repeated(self, load: LoadOp, encoding: Attribute, axis: int) -> SSAValue:
-        """What a load brings, of which every eight elements along a dimension are the same."""
+    def _repeated(self, load: LoadOp, encoding: Attribute, runs: Runs) -> SSAValue:
+        """What a load brings, of which runs along a dimension are the same."""
         kind = retyped(load.result.type, encoding)
-        words = layout_attr(words_layout(layout_of(kind), axis))
-        few = retyped(shrunk_type(kind, axis), words)
-        mask = [self.value(shrunk(v, axis, self.shrunk), words) for v in load.operands[1:]]
+        words = layout_attr(words_layout(layout_of(kind), runs))
+        few = retyped(shrunk_type(kind, runs), words)
+        mask = [self.value(shrunk(v, runs, self.shrunk), words) for v in load.operands[1:]]
         loaded = LoadOp.create(
-            operands=[self._pointers(load, words, axis), *mask], result_types=[few],
+            operands=[self._pointers(load, words, runs), *mask], result_types=[few],
             properties=dict(load.properties), attributes=dict(load.attributes))
-        repeated = RepeatOp(source=loaded.result, axis=axis, times=TIMES, result_type=kind)
+        repeated = RepeatOp(
+            source=loaded.result, axis=runs.axis, times=runs.times, result_type=kind)
         for op in (loaded, repeated):
             locate(load, op)
             Rewriter.insert_op(op, InsertPoint.before(load))
         return repeated.result
 
-    def _pointers(self, load: LoadOp, encoding: Attribute, axis: int | None = None) -> SSAValue:
+    def _pointers(self, load: LoadOp, encoding: Attribute, runs: Runs | None = None) -> SSAValue:
         """The pointers of a load; where a loop moves them, what they are at first, moved so far.
 
-        With `axis` every eighth of them along it.
+        With `runs` the first of each.
         """
         found = _carried(load.ptr)
         first = load.ptr if found is None else found[0].iter_args[found[1]]
-        few = self.value(first if axis is None else shrunk(first, axis, self.shrunk), encoding)
+        few = self.value(first if runs is None else shrunk(first, runs, self.shrunk), encoding)
         if found is None:
             return few
         loop, _, step = found
@@ -284,4 +289,4 @@ def _put(op: Operation, at: InsertPoint) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["at_operand", "is_unpacked"]
+__all__ = ["PAIRED", "at_operand", "is_unpacked"]

@@ -1,15 +1,18 @@
 """Tensors of which several elements in a row are the same: fewer of them, and what repeats them.
 
     load p  ->  xe.repeat (load p')      p' is every eighth pointer along a dimension
+
+Eight fields of four bits are in a word, two in a byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -32,14 +35,26 @@ from triton_xe.lowering.rewriting import locate
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 
-TIMES = 8
-"""Fields of four bits in a word of 32."""
+TIMES = {32: 8, 8: 2}
+"""Fields of four bits in a word, and in a byte."""
 LANES, COLUMN_BITS = 16, 3
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Along a dimension every `times` elements in a row are the same."""
+
+    axis: int
+    times: int
+
+    def before(self, op: ExpandDimsOp) -> Runs:
+        """The same of the operand of an operation that inserts another dimension."""
+        return replace(self, axis=self.axis - (op.axis.value.data < self.axis))
 
 
 def joined(value: SSAValue) -> SSAValue | None:
     """What a tensor has eight times in a row along its last dimension, joined with itself."""
-    for _ in range(TIMES.bit_length() - 1):
+    for _ in range(TIMES[32].bit_length() - 1):
         shaped = before_conversions(value).owner
         pair = before_conversions(shaped.src).owner if isinstance(shaped, ReshapeOp) else None
         if not isinstance(shaped, ReshapeOp) or not isinstance(pair, JoinOp):
@@ -52,70 +67,69 @@ def joined(value: SSAValue) -> SSAValue | None:
     return before_conversions(value)
 
 
-def repeats_of(load: LoadOp) -> int | None:
-    """The dimension along which every eight elements of a load of words are the same."""
+def repeats_of(load: LoadOp) -> Runs | None:
+    """Along what a load brings the same words, or bytes, as often as they have fields."""
     kind = load.result.type
-    if not isinstance(kind, TensorType) or bit_width(kind.element_type) != 32:
-        return None
-    if len(shape_of(load.result)) != 2 or load.other is not None:
+    times = TIMES.get(bit_width(kind.element_type), 0) if isinstance(kind, TensorType) else 0
+    if not times or len(shape_of(load.result)) != 2 or load.other is not None:
         return None
     facts = AxisAnalysis(trusting=False)
     infos = [facts.info(v) for v in (load.ptr, load.mask) if v is not None]
-    for axis in (1, 0):
-        same = all(i.constancy[axis] >= TIMES for i in infos)
-        if same and all(_can_shrink(v, axis) for v in load.operands[1:]):
-            return axis
+    for runs in (Runs(1, times), Runs(0, times)):
+        same = all(i.constancy[runs.axis] >= times for i in infos)
+        if same and all(_can_shrink(v, runs) for v in load.operands[1:]):
+            return runs
     return None
 
 
-def _can_shrink(value: SSAValue, axis: int) -> bool:
+def _can_shrink(value: SSAValue, runs: Runs) -> bool:
     """Whether `shrunk` knows how a value is made."""
     op = value.owner
-    if not isinstance(value.type, TensorType) or shape_of(value)[axis] == 1:
+    if not isinstance(value.type, TensorType) or shape_of(value)[runs.axis] == 1:
         return True
-    if not isinstance(op, Operation) or shape_of(value)[axis] % TIMES:
+    if not isinstance(op, Operation) or shape_of(value)[runs.axis] % runs.times:
         return False
     if isinstance(op, arith.ConstantOp):
         return isinstance(op.value, DenseIntOrFPElementsAttr) and op.value.is_splat()
     if isinstance(op, MakeRangeOp | SplatOp):
         return True
     if isinstance(op, ExpandDimsOp):
-        return _can_shrink(op.src, axis - (op.axis.value.data < axis))
+        return _can_shrink(op.src, runs.before(op))
     known = isinstance(op, BroadcastOp | AddPtrOp | ConvertLayoutOp) or is_elementwise(op)
-    return known and all(_can_shrink(v, axis) for v in op.operands)
+    return known and all(_can_shrink(v, runs) for v in op.operands)
 
 
-def shrunk(value: SSAValue, axis: int, made: dict[tuple[SSAValue, int], SSAValue]) -> SSAValue:
-    """Every eighth element of a tensor along a dimension, in the encoding that it has."""
-    if not isinstance(value.type, TensorType) or shape_of(value)[axis] == 1:
+def shrunk(value: SSAValue, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
+    """The first element of each run of a tensor, in the encoding that it has."""
+    if not isinstance(value.type, TensorType) or shape_of(value)[runs.axis] == 1:
         return value
-    if (value, axis) not in made:
+    if (value, runs) not in made:
         op = value.owner
         assert isinstance(op, Operation)
-        made[value, axis] = _shrunk(op, axis, made)
-    return made[value, axis]
+        made[value, runs] = _shrunk(op, runs, made)
+    return made[value, runs]
 
 
-def _shrunk(op: Operation, axis: int, made: dict[tuple[SSAValue, int], SSAValue]) -> SSAValue:
+def _shrunk(op: Operation, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:
     (result,), at = op.results, InsertPoint.after(op)
-    kind: Any = shrunk_type(result.type, axis)
+    kind: Any = shrunk_type(result.type, runs)
     if isinstance(op, MakeRangeOp):
         start, end = op.start.value.data, op.end.value.data
-        numbers = MakeRangeOp(start=0, end=(end - start) // TIMES, result_type=kind)
-        by, first = (_splat(kind, n) for n in (TIMES, start))
+        numbers = MakeRangeOp(start=0, end=(end - start) // runs.times, result_type=kind)
+        by, first = (_splat(kind, n) for n in (runs.times, start))
         scaled = arith.MuliOp(numbers.result, by.result)
         last = arith.AddiOp(scaled.result, first.result)
         Rewriter.insert_op([numbers, by, scaled, first, last], at)
         return last.result
-    if isinstance(op, arith.DivSIOp | arith.DivUIOp) and constant_of(op.rhs) == TIMES:
-        exact = _eighth(shrunk(op.lhs, axis, made), at)
+    if isinstance(op, arith.DivSIOp | arith.DivUIOp) and constant_of(op.rhs) == runs.times:
+        exact = _divided(shrunk(op.lhs, runs, made), runs.times, at)
         if exact is not None:
             return exact
     properties = dict(op.properties)
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, DenseIntOrFPElementsAttr)
         properties["value"] = DenseIntOrFPElementsAttr.from_list(kind, [op.value.get_values()[0]])
-    inner = axis - (op.axis.value.data < axis) if isinstance(op, ExpandDimsOp) else axis
+    inner = runs.before(op) if isinstance(op, ExpandDimsOp) else runs
     copy = type(op).create(
         operands=[shrunk(v, inner, made) for v in op.operands], result_types=[kind],
         properties=properties, attributes=dict(op.attributes))
@@ -124,26 +138,25 @@ def _shrunk(op: Operation, axis: int, made: dict[tuple[SSAValue, int], SSAValue]
     return copy.results[0]
 
 
-def _eighth(value: SSAValue, at: InsertPoint) -> SSAValue | None:
-    """The eighth of numbers whose parts are all multiples of eight; None where that is not known.
+def _divided(value: SSAValue, by: int, at: InsertPoint) -> SSAValue | None:
+    """The quotient of numbers whose parts are all multiples; None where that is not known.
 
-    What is a sum of the same known numbers in all lanes then stays one.
+    What is a sum with the same known numbers in all lanes then stays one.
     """
-    op, new = value.owner, None
-    known = constant_of(value)
+    op, known = value.owner, constant_of(value)
+    new: Operation | None = None
     if known is not None:
-        new = _splat(value.type, known // TIMES) if known % TIMES == 0 else None
+        new = None if known % by else _splat(value.type, known // by)
     elif isinstance(op, SplatOp) and AxisAnalysis(trusting=False).info(
-            op.src).divisibility[0] % TIMES == 0:
-        return _eighth_of_scalar(op, at)
-    elif isinstance(op, arith.MuliOp) and constant_of(op.rhs) == TIMES:
+            op.src).divisibility[0] % by == 0:
+        return _divided_scalar(op, by, at)
+    elif isinstance(op, arith.MuliOp) and constant_of(op.rhs) == by:
         return op.lhs
     elif isinstance(op, arith.AddiOp):
-        sides = [_eighth(v, at) for v in op.operands]
-        if None not in sides:
-            new = arith.AddiOp(*sides)
+        left, right = (_divided(v, by, at) for v in op.operands)
+        new = None if left is None or right is None else arith.AddiOp(left, right)
     elif isinstance(op, ExpandDimsOp | BroadcastOp | ConvertLayoutOp):
-        inner = _eighth(op.operands[0], at)
+        inner = _divided(op.operands[0], by, at)
         new = None if inner is None else type(op).create(
             operands=[inner], result_types=[value.type], properties=dict(op.properties))
     if new is None:
@@ -152,11 +165,11 @@ def _eighth(value: SSAValue, at: InsertPoint) -> SSAValue | None:
     return new.results[0]
 
 
-def _eighth_of_scalar(op: SplatOp, at: InsertPoint) -> SSAValue:
-    by = arith.ConstantOp(IntegerAttr(TIMES, op.src.type))  # type: ignore[arg-type]
-    divided = arith.DivSIOp(op.src, by.result)
+def _divided_scalar(op: SplatOp, by: int, at: InsertPoint) -> SSAValue:
+    number = arith.ConstantOp.from_int_and_width(by, op.src.type)  # type: ignore[arg-type]
+    divided = arith.DivSIOp(op.src, number.result)
     spread = SplatOp(operands=[divided.result], result_types=[op.result.type])
-    Rewriter.insert_op([by, divided, spread], at)
+    Rewriter.insert_op([number, divided, spread], at)
     return spread.result
 
 
@@ -164,20 +177,20 @@ def _splat(kind: Any, number: int) -> arith.ConstantOp:
     return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [number]), kind)
 
 
-def shrunk_type(kind: Attribute, axis: int) -> TensorType[Attribute]:
-    """The type of every eighth element along a dimension."""
+def shrunk_type(kind: Attribute, runs: Runs) -> TensorType[Attribute]:
+    """The type of the first elements of runs."""
     assert isinstance(kind, TensorType)
-    shape = [s // TIMES if d == axis else s for d, s in enumerate(kind.get_shape())]
+    shape = [s // runs.times if d == runs.axis else s for d, s in enumerate(kind.get_shape())]
     return TensorType(kind.element_type, shape, kind.encoding)
 
 
-def words_layout(result: LinearLayout, axis: int) -> LinearEncoding:
+def words_layout(result: LinearLayout, runs: Runs) -> LinearEncoding:
     """The layout of words that are to be repeated along a dimension.
 
     Where lanes would hold the same words, they have those of different rows instead.
     """
     def divided(basis: Sequence[int]) -> tuple[int, ...]:
-        return tuple(x // TIMES if d == axis else x for d, x in enumerate(basis))
+        return tuple(x // runs.times if d == runs.axis else x for d, x in enumerate(basis))
 
     bases = {name: list(map(divided, held)) for name, held in result.bases.items()}
     lanes, registers = bases["lane"], bases["register"]
@@ -187,6 +200,6 @@ def words_layout(result: LinearLayout, axis: int) -> LinearEncoding:
         bases["lane"] = [*lanes[COLUMN_BITS:], *registers[:COLUMN_BITS]]
         bases["register"] = registers[COLUMN_BITS:]
     bases["register"] = [b for b in bases["register"] if any(b)]
-    sizes = {name: size // (TIMES if d == axis else 1)
+    sizes = {name: size // (runs.times if d == runs.axis else 1)
              for d, (name, size) in enumerate(result.out_dims.items())}
     return LinearEncoding(LinearLayout(bases, sizes))

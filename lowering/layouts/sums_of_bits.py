@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, i32
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -105,7 +105,7 @@ def _along(
         total = _put(arith.AddiOp(total, part), at)
     wide = [1, shape[1]] if axis == 1 else [shape[0], 1]
     column = ExpandDimsOp(operands=[total], result_types=[TensorType(i32, wide, encoding)],
-                          properties={"axis": arith.IntegerAttr(1 - axis, i32)})
+                          properties={"axis": IntegerAttr(1 - axis, i32)})
     whole = TensorType(i32, shape, encoding)
     return _put(BroadcastOp(operands=[_put(column, at)], result_types=[whole]), at)
 

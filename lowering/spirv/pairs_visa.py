@@ -8,7 +8,7 @@ Four registers of 64 bytes hold 128 halves: of each lane two in a dword.
 | plus | four dwords | and a known number |
 | bits | eight words, and by how much they are rotated | the last bits, in fp16's 1024 |
 | rows | words of eight rows in lanes, and as above | as above |
-| in_order, in_turns | the same, and by how much halves of words are moved | as above |
+| in_order, in_turns | the same, and by how much words are moved to the right | as above |
 | nibbles | a word | its eight, in fp16's 1024 |
 """
 
@@ -90,7 +90,8 @@ def _bits(kind: str, how: str) -> list[str]:
 def _in_order(kind: str, how: str) -> list[str]:
     """As `rows`, where lanes 0 to 3 of 8 have fields of the lower half, and 4 to 7 of the upper.
 
-    The halves of two rows are put side by side, so that both fields of a lane are had by one move.
+    The halves of two rows are put side by side, so that both fields of a lane are had by one move,
+    which is as far for the upper halves as for the lower ones.
     """
     lines = [_WORDS, _given("A", "UW", 32, 1), _given("S", "UD", 16, 2),
              ".decl D v_type=G type=UW num_elts=32 align=GRF",

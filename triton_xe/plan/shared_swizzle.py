@@ -89,6 +89,36 @@ def plan_plain_trip(source: LinearLayout, result: LinearLayout, element_bits: in
     return _trip(source, result, basis, size, 1, 1 << len(vectors))
 
 
+def plan_block_trip(
+    source: LinearLayout, result: LinearLayout, element_bits: int
+) -> SharedTrip | None:
+    """A trip whose memory is in the order of the result's registers; None where writes are narrow.
+
+    What the lanes of a warp have in a register lies side by side, and one register behind the
+    other, so that a block read brings many at once.
+    """
+    check_slots(source, result)
+    size, want = element_bits // 8, columns_by_dim(result)
+    basis = [*want["lane"], *want["register"]]
+    if f2.extend([], basis) != basis:
+        return None
+    basis += f2.extend(basis, f2.unit_vectors(source.out_bits))
+    stored = 1
+    while stored * size < MAX_LANE_BYTES and _in_registers(
+            source, basis[: stored.bit_length()], basis):
+        stored *= 2
+    return None if stored * size < SLM_BANK_BYTES else _trip(source, result, basis, size, stored, 1)
+
+
+def _in_registers(source: LinearLayout, first: list[int], basis: list[int]) -> bool:
+    """Whether only registers move along the first bits of memory, each by one of them."""
+    flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << source.out_bits})
+    columns = columns_by_dim(source.compose(flat.reshape_outs(source.out_dims).invert()))
+    low = (1 << len(first)) - 1
+    moved = [c & low for name in ("lane", "warp", "block") for c in columns[name]]
+    return not any(moved) and {1 << i for i in range(len(first))} <= set(columns["register"])
+
+
 def _trip(
     source: LinearLayout, result: LinearLayout, basis: list[int], size: int, stored: int,
     loaded: int,

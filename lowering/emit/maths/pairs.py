@@ -20,13 +20,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths.halves import function_of, in_pairs, suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, mapped
-from triton_xe.lowering.emit.tensors.repeat import RowsInLanes, rows_of
-from triton_xe.lowering.emit.types import FLOAT, HALF, I32, scalar_type, vector_of
+from triton_xe.lowering.emit.tensors.repeat import Repeated, RowsInLanes, rows_of
+from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I32, scalar_type, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.known_elements import known_elements
@@ -35,8 +36,6 @@ FOUR, EIGHT = vector_of(I32, CHUNK // 2), vector_of(HALF, CHUNK)
 MAGIC, BIAS = 0x6400, 1024
 """The bits of fp16's 1024, whose last 10 bits count by ones; beyond 2048 fp16 counts by twos."""
 BOTH = 0x10001
-LANES_OF_HALF = {"in_order": 2, "in_turns": 0}
-"""The bit of a lane's number that says in which half of a word its four bits are."""
 _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
 }
@@ -126,6 +125,13 @@ class _Field:
     signed: bool = False
 
     @property
+    def bytes(self) -> SSAValue | None:
+        """The bytes that the words were, whose bits are all that is wanted."""
+        op = self.words.owner
+        is_byte = isinstance(op, ExtSIOp | ExtUIOp) and scalar_type(op.input.type) == I8
+        return op.input if is_byte and self.bits == 4 else None  # type: ignore[union-attr]
+
+    @property
     def bits(self) -> int:
         return self.mask.bit_length()
 
@@ -212,6 +218,7 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
     """1024 and the bits of words, as fp16."""
     words = em.registers(field.words)
     shift = None if field.shift is None else em.registers(field.shift)
+    packed = None if field.bytes is None else em.registers(field.bytes)
     known, fits = _known_shifts(em, field), _stays_inside(em, field)
     half = _which_half(em, field)
 
@@ -219,16 +226,24 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
         mine = known[CHUNK * i : CHUNK * (i + 1)]
         return bool(words.single(i)) and field.bits == 4 and mine == tuple(range(0, 32, 4))
 
+    def four(i: int) -> int | None:
+        by_bytes = known[CHUNK * i : CHUNK * (i + 1)] == (0, 4) * (CHUNK // 2)
+        return packed.four(i) if by_bytes and isinstance(packed, Repeated) else None
+
     def place(i: int) -> Callable[[], ir.Value] | None:
         return shift.single(i) if shift is not None and fits else None
 
     def make(i: int) -> ir.Value:
-        one, by = words.single(i), place(i)
+        one, by, first = words.single(i), place(i), four(i)
+        if first is not None:
+            assert isinstance(packed, Repeated)
+            return _called(em, "nibbles", [packed.source.words(em, first, 4)], _nibbles)
         if is_word(i) and one is not None:
             return _called(em, "nibbles", [one()], _nibbles)
         if by is not None and half and isinstance(words, RowsInLanes):
-            return _called(em, f"{half}.4", [words.packed(i), _inside_half(em, by())],
-                           partial(_bits_of_halves, half))
+            return _called(em, f"{half}.4", [words.packed(i), _within(em, by())],
+                           lambda inner, word, by: _bits_of_rows(
+                               15, inner, word, inner.splat(by, FOUR.count)))
         if by is not None and isinstance(words, RowsInLanes):
             return _called(em, f"rows.{field.bits}", [words.packed(i), _rotations(em, by())],
                            partial(_bits_of_rows, field.mask))
@@ -239,6 +254,10 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
         return _fields(em, moved, None, field)
 
     def needs(i: int) -> Iterable[Part]:
+        first = four(i)
+        if first is not None:
+            assert isinstance(packed, Repeated)
+            return packed.source.parts_of_words(first, 4)
         if is_word(i):
             return []
         if place(i) is not None:
@@ -251,7 +270,7 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
 def _which_half(em: Emitter, field: _Field) -> str:
     """In which order lanes have fields of four bits from the halves of words; "" if not known."""
     numbers = None if field.shift is None else known_elements(field.shift, as_shifts=True)
-    if numbers is None or field.bits != 4 or numbers.shape[1] % 16:
+    if numbers is None or field.bits != 4 or numbers.ndim != 2 or numbers.shape[1] % 16:
         return ""
     assert field.shift is not None
     if em.view(field.shift).lanes != ((0, 1), (0, 2), (0, 4), (0, 8)):
@@ -305,17 +324,6 @@ def _bits(
     parts = [inner.shuffle(first, last, list(range(at, 8, 2))) for at in (0, 1)]
     low, high = (Term(inner, inner.b.lshr(part, moved)) & mask for part in parts)
     return (low | high << 16 | MAGIC * BOTH).value
-
-
-def _bits_of_halves(half: str, inner: Writer, word: ir.Value, by: ir.Value) -> ir.Value:
-    upper = inner.b.and_(inner.b.lshr(inner.lane_id(), I32(LANES_OF_HALF[half])), I32(1))
-    whole = inner.b.add(by, inner.b.shl(upper, I32(4)))
-    return _bits_of_rows(15, inner, word, inner.splat(whole, FOUR.count))
-
-
-def _inside_half(em: Emitter, by: ir.Value) -> ir.Value:
-    """By how much the half of a word is moved in which a lane's bits are."""
-    return em.remember(("inside", by), lambda: em.b.and_(by, I32(15)))
 
 
 def _bits_of_rows(mask: int, inner: Writer, word: ir.Value, by: ir.Value) -> ir.Value:

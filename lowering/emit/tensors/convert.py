@@ -13,6 +13,7 @@ from triton_xe.layout import LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes, through_slm
 from triton_xe.lowering.emit.tensors.registers import (
+    CHUNK,
     Part,
     Registers,
     Splat,
@@ -23,7 +24,7 @@ from triton_xe.lowering.emit.tensors.registers import (
 )
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
-from triton_xe.lowering.emit.types import I32, bits_of, vector_of
+from triton_xe.lowering.emit.types import I16, I32, bits_of, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
@@ -34,7 +35,12 @@ from triton_xe.plan.lane_shuffles import (
     find_route,
     plan_lane_shuffle,
 )
-from triton_xe.plan.shared_swizzle import Access, SharedTrip, plan_plain_trip
+from triton_xe.plan.shared_swizzle import (
+    Access,
+    SharedTrip,
+    plan_block_trip,
+    plan_plain_trip,
+)
 from triton_xe.plan.turns import Turns
 
 Scalars = list[ir.Value]
@@ -60,6 +66,9 @@ def relaid(em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout)
     trip, turns = plan.shared, plan.turns
     if turns is not None:
         return _in_turns(em, source, trip, turns)
+    blocks = _by_blocks(em, source, old, new, trip)
+    if blocks is not None:
+        return blocks
     if em.loop_depth and _many_addresses(trip):
         trip = plan_plain_trip(old, new, max(8, bits_of(source.kind)))
     return _by_plan(em, source, trip)
@@ -182,7 +191,26 @@ def _needs_xor(access: Access) -> int:
     return sum(bool(f2.apply(columns["register"], g[0]) & used) for g in access.groups)
 
 
+def _by_blocks(
+    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, usual: SharedTrip
+) -> Registers | None:
+    """A trip that ends in block reads of eight registers, where that takes fewer messages."""
+    count = 1 << len(new.bases["register"])
+    if bits_of(source.kind) != 16 or em.state.lanes != 16 or count % CHUNK:
+        return None
+    trip = plan_block_trip(old, new, 16)
+    if trip is None or len(trip.store.groups) + count // CHUNK >= len(usual.store.groups) + len(
+            usual.load.groups):
+        return None
+    return BlocksAtUse(em, _written(em, source, trip), trip, source.kind)
+
+
 def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
+    return ReadAtUse(em, _written(em, source, trip), trip, source.kind)
+
+
+def _written(em: Emitter, source: Registers, trip: SharedTrip) -> Exchange:
+    """The exchange, written by all."""
     size = element_bytes(source.kind)
     exchange = Exchange(em, trip.bytes)
     addresses = _Addresses(em, exchange, trip.store, size)
@@ -192,7 +220,7 @@ def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
             em, source, list(group))
         exchange.write_at(addresses.of(group), value, size * len(group))
     exchange.meet()
-    return ReadAtUse(em, exchange, trip, source.kind)
+    return exchange
 
 
 def _in_turns(em: Emitter, source: Registers, trip: SharedTrip, turns: Turns) -> Registers:
@@ -312,6 +340,37 @@ class ReadAtUse(Registers):
         first = index * self.width
         scalars = [self.register(self._em, r) for r in range(first, first + self.width)]
         return self._em.pack(self.kind, scalars)
+
+
+class BlocksAtUse(Registers):
+    """Registers of which a block read brings eight when they are first asked for."""
+
+    def __init__(
+        self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type
+    ) -> None:
+        super().__init__(1 << len(trip.load.offsets.bases["register"]), kind, self._read)
+        self.region = exchange.region
+        self._em, self._exchange, self._columns = em, exchange, columns_by_dim(trip.load.offsets)
+        self._block, self._location = em.b.block, em.b.location
+        self._held: dict[int, ir.Value] = {}
+        em.open_reads.append(self)
+
+    def finish(self) -> None:
+        """Read what has not been read."""
+        for index in range(self.chunks):
+            self._read(index)
+
+    def _read(self, index: int) -> ir.Value:
+        if index in self._held:
+            return self._held[index]
+        em, first = self._em, f2.apply(self._columns["register"], index * self.width)
+        assert em.b.block is self._block, "shared local memory is read in another block"
+        with em.b.from_location(self._location):
+            mine = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
+            at = I32(first) if mine is None else em.b.add(mine, I32(first))
+            read = self._exchange.read_block(at, vector_of(I16, self.width))
+            self._held[index] = em.b.bitcast(read, vector_of(self.kind, self.width))
+        return self._held[index]
 
 
 def _itself(value: ir.Value) -> ir.Value:

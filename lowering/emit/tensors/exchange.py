@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError, out_of_resources
-from triton_xe.intrinsics import spirv
+from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
@@ -113,6 +113,14 @@ class Exchange:
         """Load `count` elements."""
         self._reads()
         return read_vector(self.em, pointer, kind, count, align)
+
+
+    def read_block(self, place: ir.Value, kind: ir.VectorType) -> ir.Value:
+        """Load a vector for each lane: from element `place`, which they share, a row per register.
+        """
+        self._reads()
+        pointer = self.pointer(place, element_bytes(kind.element))
+        return self.em.call(genisa.SIMD_BLOCK_READ, [pointer], kind)
 
 
 def write_vector(em: Emitter, pointer: ir.Value, value: ir.Value, align: int) -> None:

@@ -22,6 +22,7 @@ from triton_xe.lowering.emit.maths.wide import same_bits, words_of_halves
 from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
+    Bytes,
     Halves,
     Registers,
     Shifted,
@@ -203,6 +204,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
+    in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
     hidden = mask is not None and is_hidden(op.result, mask)
     loaded = []
     for start in range(0, len(view.registers), width):
@@ -210,6 +212,8 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         condition = None if conditions is None else conditions.register(em, start)
         if by_words:
             kinds = vector_of(I32, width // 2)
+        if in_fours:
+            kinds = vector_of(I32, width // 4)
         passthrough = _unspecified(em, pointer, kinds) if hidden else None
         if passthrough is None and fill is not None:
             passthrough = fill.slice(em, start, width)
@@ -222,6 +226,8 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     if by_words and not tested:
         pairs = regrouped(em, eager(I32, loaded, width // 2), CHUNK // 2)
         em.bind(op.result, Halves(em, kind, pairs))
+    elif in_fours:
+        em.bind(op.result, Bytes(em, regrouped(em, eager(I32, loaded, width // 4), CHUNK // 4)))
     else:
         em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
 

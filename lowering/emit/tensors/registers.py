@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import I16, I32, bits_of, filled, number, vector_of
+from triton_xe.lowering.emit.types import I8, I16, I32, bits_of, filled, number, vector_of
 from triton_xe.lowering.emit.writer import Writer, identity
 
 CHUNK = 8
@@ -213,6 +213,28 @@ class Halves(Registers):
         if count == 1:
             return em.pack(I32, [low, high])
         return em.shuffle(low, high, [half * count + i for i in range(count) for half in (0, 1)])
+
+
+class Bytes(Registers):
+    """Registers of bytes, four of them in each word, in order."""
+
+    def __init__(self, em: Writer, held: Registers) -> None:
+        super().__init__(4 * held.count, I8, self._cut, 4 * held.width,
+                         needs=lambda i: held.parts(i))
+        self.em, self.held = em, held
+
+    def _cut(self, index: int) -> ir.Value:
+        return self.em.b.bitcast(self.held.chunk(self.em, index), vector_of(I8, self.width))
+
+    def words(self, em: Writer, start: int, length: int) -> ir.Value:
+        if start % 4 or length % 4:
+            return super().words(em, start, length)
+        return self.held.slice(em, start // 4, length // 4)
+
+    def parts_of_words(self, start: int, length: int) -> list[Part]:
+        if start % 4 or length % 4:
+            return super().parts_of_words(start, length)
+        return self.held.parts_of(range(start // 4, (start + length) // 4))
 
 
 def eager(kind: ir.Type, chunks: Sequence[ir.Value], width: int) -> Registers:

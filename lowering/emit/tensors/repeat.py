@@ -9,10 +9,10 @@ from llvmlite import ir
 from triton_xe.dialects.xe import RepeatOp
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers
+from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, permuted
 from triton_xe.lowering.emit.tensors.shape import rearranged
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
-from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.types import I8, I32
 from triton_xe.lowering.emit.writer import Writer
 
 
@@ -24,10 +24,14 @@ def lower_repeat(em: Emitter, op: RepeatOp) -> None:
         return tuple(x // times if d == axis else x for d, x in enumerate(c))
 
     old, new, source = em.view(op.source), em.view(op.result), em.registers(op.source)
-    order = _rows_in_lanes(old, View(
-        old.shape, *(tuple(map(origin, part)) for part in (new.registers, new.lanes, new.warps))))
+    wanted = View(
+        old.shape, *(tuple(map(origin, part)) for part in (new.registers, new.lanes, new.warps)))
+    order = _rows_in_lanes(old, wanted)
     if order and source.kind == I32:
         em.bind(op.result, RowsInLanes(em, source, order))
+    elif (wanted.lanes, wanted.warps) == (old.lanes, old.warps) and all(
+            c in old.index for c in wanted.registers):
+        em.bind(op.result, Repeated(em, source, [old.index[c] for c in wanted.registers]))
     else:
         rearranged(em, op.source, op.result, origin)
 
@@ -54,6 +58,22 @@ def _rows_in_lanes(old: View, wanted: View) -> list[int]:
 
 def _moved(one: Coordinates, other: Coordinates) -> Coordinates:
     return tuple(a ^ b for a, b in zip(one, other, strict=True))
+
+
+class Repeated(Registers):
+    """Registers of which several in a row are the same one of the source."""
+
+    def __init__(self, em: Emitter, source: Registers, order: Sequence[int]) -> None:
+        same = permuted(em, source, order)
+        super().__init__(len(order), source.kind, lambda i: same.chunk(em, i),
+                         needs=lambda i: same.parts(i), single=same.single)
+        self.source, self.order = source, tuple(order)
+
+    def four(self, index: int) -> int | None:
+        """The first of four bytes in a word that a chunk has twice each, in order."""
+        mine = self.order[index * self.width : (index + 1) * self.width]
+        wanted = tuple(mine[0] + i // 2 for i in range(CHUNK))
+        return mine[0] if self.source.kind == I8 and mine[0] % 4 == 0 and mine == wanted else None
 
 
 class RowsInLanes(Registers):

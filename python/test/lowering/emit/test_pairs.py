@@ -180,3 +180,61 @@ def test_warps_lie_side_by_side_where_weights_are_unpacked(name: str) -> None:
     made = loops.compiled(name, "bmg")
     assert made.metadata.shared == 0
     assert "warpsPerCTA = [1, " in str(made.asm["xetile"])
+
+
+@triton.jit
+def experts(
+    a_ptr, b_ptr, zeros_ptr, scales_ptr, token_ptr, c_ptr, K, N, tokens, stride_bn, stride_sn,
+    stride_zn, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr, ZEROS: tl.constexpr,
+):
+    """Rows of A by their numbers, times weights of two fields to a byte, scaled in fp32."""
+    token = tl.load(token_ptr + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = (tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)) % N
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + token[:, None] * K + k[None, :]
+    b_ptrs = b_ptr + (k[:, None] // 2) + columns[None, :] * stride_bn
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for i in range(0, tl.cdiv(K, BLOCK_K)):
+        a = tl.load(a_ptrs, mask=(token < tokens)[:, None] & (k[None, :] < K - i * BLOCK_K),
+                    other=0.0)
+        q = (tl.load(b_ptrs) >> ((k[:, None] % 2) * 4)) & 15
+        at = (k[:, None] + BLOCK_K * i) // GROUP
+        scales = tl.load(scales_ptr + columns[None, :] * stride_sn + at).to(tl.float32)
+        if ZEROS:
+            z = tl.load(zeros_ptr + (columns[None, :] // 2) * stride_zn + at)
+            z = ((z >> ((columns[None, :] % 2) * 4)) & 15).to(tl.float32)
+            b = ((q.to(tl.float32) - z) * scales).to(tl.float16)
+        else:
+            b = ((q.to(tl.float32) - 8) * scales).to(tl.float16)
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K // 2
+    at = tl.arange(0, BLOCK_M)[:, None] * N + columns[None, :]
+    tl.store(c_ptr + at, acc, mask=(token < tokens)[:, None])
+
+
+@pytest.mark.parametrize(("size", "warps", "zeros"), [
+    ((64, 64, 32), 4, False), ((16, 64, 64), 4, True), ((32, 32, 32), 8, True),
+    ((16, 128, 64), 2, False)])
+def test_experts(size: tuple[int, int, int], warps: int, zeros: bool) -> None:
+    m, n, block = size
+    depth, rng = 2 * block, np.random.default_rng(m + n)
+    words, packed = (rng.integers(0, 256, shape, dtype=np.uint8)
+                     for shape in ((n, block), (n // 2, 2)))
+    scales = (rng.standard_normal((n, 2)) * 0.01).astype(np.float16)
+    scales[:3, 0] = [6e-8, 3.1e-5, 100]
+    q = np.stack([words & 15, words >> 4], 2).reshape(n, depth).astype(np.int64)
+    z = np.stack([packed & 15, packed >> 4], 1).reshape(n, 2).astype(np.int64)
+    group = np.arange(depth) // block
+    exact = (q - (z[:, group] if zeros else 8)) * scales.astype(np.float64)[:, group]
+    wanted = exact.astype(np.float16).T
+    a = np.eye(depth, dtype=np.float16)
+    for first in range(0, depth, m):
+        token = (first + rng.permutation(m)).astype(np.int32)
+        token[0] = depth  # none
+        c = np.zeros((m, n), np.float32)
+        experts[(1,)](a, words, packed, scales, token, c, depth, n, depth, block, 2, 2, BLOCK_M=m,
+                      BLOCK_N=n, BLOCK_K=block, GROUP=block, ZEROS=zeros, num_warps=warps)
+        assert np.array_equal(c[1:], np.where(
+            token[1:, None] < depth, wanted[np.minimum(token[1:], depth - 1)], 0))

@@ -1,0 +1,161 @@
+"""Products of small integers and fp16, computed in fp32 and rounded, are products of fp16.
+
+    truncf (mulf (sitofp %q - 8.0), (extf %s)) : f16  ->  mulf (sitofp (%q - 8) : f16), %s
+
+The integers are exact in fp16, and their products with eleven bits in fp32, so that both round
+once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    TensorType,
+    f16,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import (
+    ExtFOp,
+    ExtSIOp,
+    ExtUIOp,
+    SIToFPOp,
+    TruncFOp,
+    TruncIOp,
+    UIToFPOp,
+)
+from triton_xe.dialects.tt.ops import BroadcastOp
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.lowering.emit.integer_range import integer_range
+from triton_xe.lowering.rewriting import all_of, locate
+
+EXACT = 2048
+"""fp16 holds all integers up to here."""
+
+
+def narrow_products(function: Operation) -> None:
+    """Compute such products in fp16."""
+    for op in all_of(function, TruncFOp):
+        factors = _factors(op)
+        if factors is not None:
+            _narrow(op, *factors)
+
+
+def _factors(op: TruncFOp) -> tuple[SSAValue, SSAValue] | None:
+    """The integer in fp32 and the fp16 in fp32 whose product is rounded."""
+    product, kind = op.input.owner, op.result.type
+    if not isinstance(product, arith.MulfOp) or op.rounding_mode is not None:
+        return None
+    if not isinstance(kind, TensorType) or not isinstance(kind.element_type, Float16Type):
+        return None
+    for number, half in (product.operands, reversed(product.operands)):
+        low, high = _range(number) or (-EXACT - 1, 0)
+        if -EXACT <= low and high <= EXACT and _is_half(half):
+            return number, half
+    return None
+
+
+def _is_half(value: SSAValue) -> bool:
+    """Whether fp32 was fp16."""
+    op = value.owner
+    if isinstance(op, BroadcastOp):
+        return _is_half(op.src)
+    return isinstance(op, ExtFOp) and _element(op.input) == f16
+
+
+def _element(value: SSAValue) -> Attribute:
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def _range(value: SSAValue) -> tuple[int, int] | None:
+    """Between what fp32 lies that is made of integers alone; None for others."""
+    op = value.owner
+    if isinstance(op, BroadcastOp):
+        return _range(op.src)
+    if isinstance(op, SIToFPOp | UIToFPOp):
+        low, high = integer_range(op.input)
+        return (low, high) if low >= 0 or isinstance(op, SIToFPOp) else None
+    known = _number(value)
+    if known is not None:
+        return known, known
+    if not isinstance(op, arith.AddfOp | arith.SubfOp):
+        return None
+    left, right = _range(op.lhs), _range(op.rhs)
+    if left is None or right is None:
+        return None
+    least, most = right if isinstance(op, arith.AddfOp) else (-right[1], -right[0])
+    return left[0] + least, left[1] + most
+
+
+def _number(value: SSAValue) -> int | None:
+    """The integer that all elements of a constant are, but not -0."""
+    held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    if not isinstance(held, DenseIntOrFPElementsAttr) or not held.is_splat():
+        return None
+    number = float(held.get_values()[0])
+    whole = number.is_integer() and abs(number) <= EXACT and str(number) != "-0.0"
+    return int(number) if whole and isinstance(_element(value), Float32Type) else None
+
+
+def _narrow(op: TruncFOp, number: SSAValue, half: SSAValue) -> None:
+    at = InsertPoint.before(op)
+    whole = _integer(number, at)
+    cast = SIToFPOp(whole, op.result.type)
+    product = arith.MulfOp(cast.result, _half(half, at))
+    for made in (cast, product):
+        locate(op, made)
+        Rewriter.insert_op(made, at)
+    op.result.replace_all_uses_with(product.result)
+
+
+def _like(value: SSAValue, element: Attribute) -> TensorType[Attribute]:
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    return TensorType(element, kind.get_shape(), kind.encoding)
+
+
+def _half(value: SSAValue, at: InsertPoint) -> SSAValue:
+    op = value.owner
+    if isinstance(op, ExtFOp):
+        return op.input
+    assert isinstance(op, BroadcastOp)
+    return _put(BroadcastOp(
+        operands=[_half(op.src, at)], result_types=[_like(value, f16)]), at)
+
+
+def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
+    """The integers that fp32 is made of."""
+    op, kind = value.owner, _like(value, IntegerType(32))
+    if isinstance(op, SIToFPOp | UIToFPOp):
+        return _of_32_bits(op, kind, at)
+    if isinstance(op, BroadcastOp):
+        return _put(BroadcastOp(operands=[_integer(op.src, at)], result_types=[kind]), at)
+    known = _number(value)
+    if known is not None:
+        held: Any = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [known])
+        return _put(arith.ConstantOp(held, kind), at)
+    assert isinstance(op, arith.AddfOp | arith.SubfOp)
+    made = arith.AddiOp if isinstance(op, arith.AddfOp) else arith.SubiOp
+    return _put(made(_integer(op.lhs, at), _integer(op.rhs, at)), at)
+
+
+def _of_32_bits(
+    op: SIToFPOp | UIToFPOp, kind: TensorType[Attribute], at: InsertPoint
+) -> SSAValue:
+    bits = bit_width(_element(op.input))
+    if bits == 32:
+        return op.input
+    widen = ExtSIOp if isinstance(op, SIToFPOp) else ExtUIOp
+    return _put((TruncIOp if bits > 32 else widen)(op.input, kind), at)
+
+
+def _put(op: Operation, at: InsertPoint) -> SSAValue:
+    Rewriter.insert_op(op, at)
+    return op.results[0]
