@@ -96,6 +96,35 @@ def attention_backward(
 
 
 @triton.jit
+def masked_attention(
+    q_ptr, k_ptr, v_ptr, bias_ptr, o_ptr, length, stride_m, stride_b, stride_h, stride_bh, scale,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DEPTH: tl.constexpr,
+):
+    """Attention of a head of a batch with a matrix added to the scores, rows and columns masked."""
+    i, j = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    depth, at = tl.arange(0, DEPTH), tl.program_id(1) * stride_h
+    q_ptrs = q_ptr + at + i[:, None] * stride_m + depth[None, :]
+    k_ptrs = k_ptr + at + j[:, None] * stride_m + depth[None, :]
+    v_ptrs = v_ptr + at + j[:, None] * stride_m + depth[None, :]
+    bias_ptrs = bias_ptr + tl.program_id(1) * stride_bh + i[:, None] * stride_b + j[None, :]
+    q = tl.load(q_ptrs, mask=i[:, None] < length, other=0.0)
+    top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total, out = tl.zeros((BLOCK_M,), tl.float32), tl.zeros((BLOCK_M, DEPTH), tl.float32)
+    for n in range(0, length, BLOCK_N):
+        inside = (n + j < length)[None, :]
+        k = tl.load(k_ptrs + n * stride_m, mask=(n + j < length)[:, None], other=0.0)
+        bias = tl.load(bias_ptrs + n, mask=(i[:, None] < length) & inside, other=0.0)
+        s = tl.where(inside, tl.dot(q, k.T) * scale + bias.to(tl.float32), float("-inf"))
+        higher = tl.maximum(top, tl.max(s, 1))
+        p, less = tl.exp(s - higher[:, None]), tl.exp(top - higher)
+        v = tl.load(v_ptrs + n * stride_m, mask=(n + j < length)[:, None], other=0.0)
+        total, top = total * less + tl.sum(p, 1), higher
+        out = tl.dot(p.to(v.dtype), v, out * less[:, None])
+    o_ptrs = o_ptr + at + i[:, None] * stride_m + depth[None, :]
+    tl.store(o_ptrs, (out / total[:, None]).to(v_ptr.dtype.element_ty), mask=i[:, None] < length)
+
+
+@triton.jit
 def softmax(x_ptr, y_ptr, stride, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
     inside = tl.arange(0, BLOCK) < n

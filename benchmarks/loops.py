@@ -144,6 +144,10 @@ ROWS: dict[str, Row] = {
     "attention backward": Row(
         kernels.attention_backward, {"DEPTH": 64, "BLOCK_M": 32, "BLOCK_N": 128}, 8,
         types={"log_ptr": "fp32", "delta_ptr": "fp32"}, grid=(32, 1, 1), sizes={"stride_n": 64}),
+    "attention masked": Row(
+        kernels.masked_attention, {"BLOCK_M": 128, "BLOCK_N": 64, "DEPTH": 64}, 8,
+        grid=(SIZE // 128, 32, 1),
+        sizes={"stride_m": 64, "stride_h": SIZE * 64, "stride_bh": SIZE * SIZE}),
     "softmax fp32": _rows(kernels.softmax, 4096, 16, "fp32"),
     "softmax fp16": _rows(kernels.softmax, 4096, 16, "fp16"),
     "rms norm bf16": _rows(kernels.rms_norm, 4096, 8, "bf16"),

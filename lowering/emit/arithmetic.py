@@ -33,7 +33,15 @@ from triton_xe.lowering.emit.maths.conversions import (
 )
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import floats_of
-from triton_xe.lowering.emit.tensors.registers import Halves, Registers, Shifted, Splat, mapped
+from triton_xe.lowering.emit.tensors.registers import (
+    Below,
+    Halves,
+    Picked,
+    Registers,
+    Shifted,
+    Splat,
+    mapped,
+)
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -142,6 +150,12 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
         if isinstance(one, Shifted) and isinstance(other, Splat):
             em.bind(op.result, one.plus(other.scalar))
             return
+    if isinstance(op, arith.AndIOp) and scalar_type(op.result.type) == I1:
+        held = [em.get(v) for v in op.operands]
+        for limited, condition in (held, held[::-1]):
+            if isinstance(limited, Below) and isinstance(condition, Below | Picked | Splat):
+                em.bind(op.result, limited.where(em, condition))
+                return
     elementwise(em, op, lambda a, b: getattr(em.b, on_bits if is_bit(a) else name)(a, b))
 
 
@@ -227,6 +241,9 @@ def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
     places = em.get(op.lhs) if isinstance(op.lhs.type, TensorType) else None
     if isinstance(places, Shifted) and sign in ("==", "!=") and _stays(op.rhs, op):
         em.bind(op.result, _at(em, sign, places, em.registers(op.rhs)))
+        return
+    if sign == "<" and isinstance(op.lhs.type, TensorType) and scalar_type(op.lhs.type) == I32:
+        em.bind(op.result, Below(em, signed, *(spread(em, v, op.lhs.type) for v in op.operands)))
         return
     elementwise(em, op, lambda a, b: compare(em, sign, signed, a, b))
 

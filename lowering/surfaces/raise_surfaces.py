@@ -11,7 +11,7 @@ is part of both versions, so that accumulators never meet again.  Refusals are k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -33,7 +33,7 @@ from triton_xe.dialects.arith_ext import (
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.hardware.block_2d import Guard
+from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.module_facts import module_lanes, module_warps, remark
@@ -118,12 +118,13 @@ class RaiseSurfacesPass(TargetedPass):
         for function in functions(op):
             affine = Affine()
             copies = Copies(target, module_warps(op), affine)
-            loads = (
-                [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
-                if self.keeps_layouts
-                else [*_dot_loads(function, target), *_copied(function, copies)]
-            )
-            for sites in _joined(_sites(list(dict.fromkeys(loads)), affine)):
+            met: list[LoadOp] = []
+            if self.keeps_layouts:
+                loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
+            else:
+                loads, met = _dot_loads(function, target)
+                loads = [*loads, *met, *_copied(function, copies)]
+            for sites in _joined(_sites(list(dict.fromkeys(loads)), affine, met)):
                 if _stays_inside(sites[0].anchor):
                     _version(sites)
                 else:
@@ -144,18 +145,20 @@ def _by_dpas(op: Operation | Block, target: Target) -> bool:
     return isinstance(op, DotOp) and not isinstance(instruction_of(op, target), str)
 
 
-def _dot_loads(function: Operation, target: Target) -> list[LoadOp]:
-    """The loads whose values meet a dot for the matrix unit: operands, and what its result meets.
+def _dot_loads(function: Operation, target: Target) -> tuple[list[LoadOp], list[LoadOp]]:
+    """The loads of operands of dots for the matrix unit, and those that meet a dot's result.
 
-    Of the latter those that are stored with the dot's result, element by element.
+    The latter are stored with it, or become an operand of another dot, element by element.
     """
     dots = [op for op in all_of(function, DotOp) if _by_dpas(op, target)]
-    sources = [_source(value) for dot in dots for value in (dot.a, dot.b)]
-    for store in all_of(function, StoreOp):
-        if stores_dot(store.value, target):
-            sources += [op for op in _combined(store.value) if isinstance(op, LoadOp)
-                        and len(shape_of(op.result)) == 2]
-    return list(dict.fromkeys(op for op in sources if isinstance(op, LoadOp)))
+    operands = [value for dot in dots for value in (dot.a, dot.b)]
+    sources = [op for op in map(_source, operands) if isinstance(op, LoadOp)]
+    met = []
+    for value in (*operands, *(store.value for store in all_of(function, StoreOp))):
+        if stores_dot(value, target):
+            met += [op for op in _combined(value) if isinstance(op, LoadOp)
+                    and len(shape_of(op.result)) == 2 and op not in sources]
+    return list(dict.fromkeys(sources)), list(dict.fromkeys(met))
 
 
 def _copied(function: Operation, copies: Copies) -> list[LoadOp]:
@@ -214,7 +217,7 @@ def values_of(amount: object) -> set[SSAValue]:
     return set()
 
 
-def _sites(loads: list[LoadOp], affine: Affine) -> list[Site]:
+def _sites(loads: list[LoadOp], affine: Affine, met: Collection[LoadOp]) -> list[Site]:
     """The loads that can be raised, by the block they stand in."""
     groups: dict[Block, list[LoadOp]] = {}
     for load in loads:
@@ -227,12 +230,25 @@ def _sites(loads: list[LoadOp], affine: Affine) -> list[Site]:
         found = {}
         for load in members:
             try:
-                found[load] = _access(load, affine, loop)
+                access = _access(load, affine, loop)
+                if loop is not None and load in met:
+                    _keep_others_raised(load, access[0])
+                found[load] = access
             except Unknown as reason:
                 remark(load, f"stays a gather: {reason}")
         if found:
             sites.append(Site(loop or _first(list(found)), loop, found))
     return sites
+
+
+def _keep_others_raised(load: LoadOp, surface: Surface) -> None:
+    """`Unknown` where a test of what meets a dot in a loop would decide over the dot's operands.
+
+    Hosts that test alignments before a launch have another version for those that fail.
+    """
+    aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
+    if aligned and tested_in_kernel(aligned, load):
+        raise Unknown(f"the loop's other loads do not ask whether {aligned[0].what}")
 
 
 def _joined(sites: list[Site]) -> list[list[Site]]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import I8, I16, I32, bits_of, filled, number, vector_of
+from triton_xe.lowering.emit.types import I1, I8, I16, I32, bits_of, filled, number, vector_of
 from triton_xe.lowering.emit.writer import Writer, identity
 
 CHUNK = 8
@@ -175,6 +175,64 @@ class Shifted(Registers):
         return Shifted(self._em, self._em.b.add(scalar, self.base), self.offsets)
 
 
+class Picked(Registers):
+    """Registers of which register r is register order[r] of a source."""
+
+    def __init__(self, em: Writer, source: Registers, order: Sequence[int]) -> None:
+        super().__init__(len(order), source.kind, lambda i: join(em, source, self.picked(i)),
+                         needs=lambda i: source.parts_of(self.picked(i)), single=self._only)
+        self.em, self.source, self.order = em, source, tuple(order)
+
+    def picked(self, index: int) -> list[int]:
+        """Which registers chunk `index` has."""
+        return list(self.order[index * self.width : (index + 1) * self.width])
+
+    def _only(self, index: int) -> Callable[[], ir.Value] | None:
+        first, *rest = self.picked(index)
+        return None if any(r != first for r in rest) else (
+            lambda: self.source.register(self.em, first))
+
+
+class Below(Registers):
+    """Registers of i1: whether integers are below limits."""
+
+    def __init__(self, em: Writer, signed: bool, integers: Registers, limits: Registers) -> None:
+        test = em.b.icmp_signed if signed else em.b.icmp_unsigned
+        whole = mapped(em, I1, [integers, limits], lambda a, b: test("<", a, b))
+        super().__init__(whole.count, I1, lambda i: whole.chunk(em, i), needs=whole.needs,
+                         single=whole.single)
+        self.signed, self.integers, self.limits = signed, integers, limits
+        self.origin: Registers = self
+
+    def picked(self, em: Writer, order: Sequence[int]) -> Below:
+        made = Below(em, self.signed, *(
+            permuted(em, side, order) for side in (self.integers, self.limits)))
+        made.origin = Picked(em, self, order)
+        return made
+
+    def where(self, em: Writer, condition: Registers) -> Below:
+        """Whether a condition holds too: where it does not, nothing is below the limit.
+
+        Intel's compiler joins conditions of lanes by two selections, a logic operation and moves of
+        flags; this is one comparison, and a selection for as much as the condition differs.
+        """
+        least = -(1 << (bits_of(self.limits.kind) - 1)) if self.signed else 0
+
+        def chosen(holds: ir.Value, limit: ir.Value) -> ir.Value:
+            return em.b.select(holds, limit, filled(limit.type, least))
+
+        if isinstance(condition, Below):
+            condition = condition.origin
+        if isinstance(condition, Picked) and isinstance(self.limits, Splat):
+            source = condition.source
+            every = Splat(source.count, self.limits.scalar)
+            limits = permuted(
+                em, mapped(em, every.kind, [source, every], chosen), condition.order)
+        else:
+            limits = mapped(em, self.limits.kind, [condition, self.limits], chosen)
+        return Below(em, self.signed, self.integers, limits)
+
+
 class Halves(Registers):
     """Registers of a type of 16 bits, two of them in each register of `pairs`, in order."""
 
@@ -259,17 +317,9 @@ def permuted(em: Writer, source: Registers, order: Sequence[int]) -> Registers:
         return Splat(len(order), source.scalar)
     if list(order) == list(range(source.count)):
         return source
-    width = min(len(order), CHUNK)
-
-    def picked(i: int) -> list[int]:
-        return list(order[i * width : (i + 1) * width])
-
-    def single(i: int) -> Callable[[], ir.Value] | None:
-        first, *rest = picked(i)
-        return None if any(r != first for r in rest) else lambda: source.register(em, first)
-
-    return Registers(len(order), source.kind, lambda i: join(em, source, picked(i)),
-                     needs=lambda i: source.parts_of(picked(i)), single=single)
+    if isinstance(source, Below):
+        return source.picked(em, order)
+    return Picked(em, source, order)
 
 
 def join(em: Writer, source: Registers, registers: list[int]) -> ir.Value:

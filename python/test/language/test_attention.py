@@ -7,6 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
+from benchmarks import loop_kernels
 from examples.attention import launch, reference
 
 
@@ -46,6 +47,24 @@ def test_q_that_does_not_fit_beside_the_rest_is_read_in_the_loop():
     assert rest.index("scf.yield") > rest.index("xegpu.load_nd")
     runs = re.findall(r"(?:D)+", "".join({"xegpu.dpas": "D"}.get(op, " ") for op in rest))
     assert {len(run) for run in runs[-8:]} == {8}
+
+
+@pytest.mark.parametrize("length", [64, 100, 93])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int8])
+def test_a_bias_comes_by_blocks(length, dtype):
+    """Where its pitch allows; where not, the loads of K and V stay block loads."""
+    torch.manual_seed(length)
+    heads, depth, pitch = 2, 32, length + (4 if length == 100 else 0)
+    q, k, v = (torch.randn(heads, length, depth).half() for _ in range(3))
+    bias = (torch.randn(heads, length, pitch) * 4).to(dtype)
+    out = torch.full((heads, length, depth), 7.0).half().to("xpu")
+    kernel = loop_kernels.masked_attention[(-(-length // 32), heads)](
+        *(t.to("xpu") for t in (q, k, v, bias)), out, length, depth, pitch, length * depth,
+        length * pitch, depth**-0.5, BLOCK_M=32, BLOCK_N=32, DEPTH=depth, num_warps=2)
+    scores = q.float() @ k.float().mT * depth**-0.5 + bias[:, :, :length].float()
+    wanted = scores.softmax(-1) @ v.float()
+    assert (out.cpu().float() - wanted).abs().max() < 4e-3
+    assert sum("2D block load" in line for line in kernel.metadata.remarks) == 4
 
 
 @triton.jit

@@ -1,0 +1,58 @@
+"""Conditions of accesses that are joined: rows, columns and programs, signed and unsigned."""
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+FULL = 7.0
+
+
+@triton.jit
+def fill(y_ptr, stride, rows, columns, low, KIND: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    i, j = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, N)
+    if KIND == "rows first":
+        inside = (i[:, None] < rows) & (j[None, :] < columns)
+    elif KIND == "columns first":
+        inside = (j < columns)[None, :] & (i < rows)[:, None]
+    elif KIND == "unsigned":
+        inside = (i.to(tl.uint32)[:, None] < rows.to(tl.uint32)) & (
+            j.to(tl.uint32)[None, :] < columns.to(tl.uint32))
+    elif KIND == "three":
+        inside = (i[:, None] < rows) & (j[None, :] < columns) & (j[None, :] + i[:, None] >= low)
+    elif KIND == "program":
+        inside = (tl.program_id(0) * M < rows) & ((i[:, None] < rows) & (j[None, :] < columns))
+    elif KIND == "loaded":
+        bounds = tl.load(y_ptr - 1 + i * 0).to(tl.int32)
+        inside = (j[None, :] + low * i[:, None] < columns) & (i < bounds)[:, None]
+    else:
+        inside = ((i < rows) & (i >= low))[:, None] & (j[None, :] < columns)
+    tl.store(y_ptr + i[:, None] * stride + j[None, :], (i[:, None] * N + j[None, :]).to(tl.float32),
+             mask=inside)
+
+
+WANTED = {
+    "rows first": lambda i, j, rows, columns, low: (i < rows) & (j < columns),
+    "columns first": lambda i, j, rows, columns, low: (i < rows) & (j < columns),
+    "unsigned": lambda i, j, rows, columns, low: (
+        (i < rows % 2**32) & (j < columns % 2**32)),
+    "three": lambda i, j, rows, columns, low: (i < rows) & (j < columns) & (i + j >= low),
+    "program": lambda i, j, rows, columns, low: (i // 16 * 16 < rows) & (i < rows) & (j < columns),
+    "loaded": lambda i, j, rows, columns, low: (j + low * i < columns) & (i < rows),
+    "window": lambda i, j, rows, columns, low: (i < rows) & (i >= low) & (j < columns),
+}
+
+
+@pytest.mark.parametrize("kind", WANTED)
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(27, 29), (0, 32), (-3, 40), (40, -(2**31)), (31, 5)])
+def test_conditions_are_joined(kind, rows, columns):
+    size, stride, low = 32, 37, 3
+    y = torch.full((1 + size * stride,), FULL, device="xpu")
+    y[0] = rows
+    fill[(2,)](y[1:], stride, rows, columns, low, kind, 16, size, num_warps=2)
+    i, j = np.indices((size, stride))
+    inside = WANTED[kind](i, j, rows, columns, low) & (j < size)
+    wanted = np.where(inside, i * size + j, FULL)
+    assert np.array_equal(y[1:].cpu().numpy().reshape(size, stride), wanted)
