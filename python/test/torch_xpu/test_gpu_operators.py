@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,19 @@ def test_operators_of_halves(
     assert got.dtype == x.grad.dtype == dtype
     torch.testing.assert_close(got.cpu(), want.to(dtype))
     torch.testing.assert_close(x.grad.cpu(), wide.grad.to(dtype), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16])
+@pytest.mark.parametrize("operator", [torch.rrelu, torch.rrelu_])
+def test_leaky_slopes_of_halves_are_random_and_those_of_the_gradient(
+        operator: Callable[..., torch.Tensor], dtype: torch.dtype) -> None:
+    x = torch.linspace(-4, 3, 70, device="xpu").to(dtype).requires_grad_()
+    y = operator(x * 1, 0.25, 0.5, True)
+    y.sum().backward()
+    slopes = (y / x).detach().float().cpu()
+    below = x.cpu() < 0
+    assert y.dtype == x.grad.dtype == dtype
+    assert ((slopes >= 0.24) & (slopes <= 0.51))[below].all()
+    assert len(slopes[below].unique()) > 20
+    assert (slopes[~below] == 1).all()
+    torch.testing.assert_close(x.grad.float().cpu(), slopes, rtol=2e-2, atol=0)

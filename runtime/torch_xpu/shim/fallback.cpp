@@ -41,9 +41,9 @@ constexpr int kAddingProducts = 3;
 
 // The CPU has these for numbers of 32 bits and more.
 constexpr std::string_view kTransforms = "aten::_fft_";
-constexpr std::array<std::string_view, 5> kWidened = {
+constexpr std::array<std::string_view, 6> kWidened = {
     kTransforms, "aten::avg_pool3d", "aten::_upsample_bilinear2d_aa", "aten::multi_margin_loss",
-    "aten::multilabel_margin_loss"};
+    "aten::multilabel_margin_loss", "aten::rrelu_with_noise"};
 
 // What the CPU's kernels for nested tensors do in terms of other operators, whatever the device, or
 // answer from sizes, which are the CPU's.
@@ -272,23 +272,40 @@ class Call {
       auto& value = (*stack_)[i];
       auto type = value.isTensor() ? value.toTensor().scalar_type() : at::kFloat;
       if (type == at::kHalf || (type == at::kBFloat16 && !starts_with(name, kTransforms))) {
-        value = value.toTensor().to(at::kFloat);
         narrow_ = type;
       } else if (type == at::kComplexHalf) {
-        value = value.toTensor().to(at::kComplexFloat);
         narrow_ = at::kHalf;
+      } else {
+        continue;
+      }
+      auto narrow = value.toTensor();
+      value = narrow.to(type == at::kComplexHalf ? at::kComplexFloat : at::kFloat);
+      if (writes(op_.schema().arguments()[i - first_])) {
+        written_.emplace_back(narrow, value.toTensor());
       }
     }
   }
 
   void narrow_results() {
+    for (auto& [narrow, wide] : written_) {
+      narrow.copy_(wide);
+    }
     for (auto i = op_.schema().returns().size(); narrow_ && i > 0; --i) {
-      auto& value = (*stack_)[stack_->size() - i];
-      if (value.toTensor().is_complex()) {
-        value = value.toTensor().to(at::kComplexHalf);
-      } else if (value.toTensor().is_floating_point()) {
-        value = value.toTensor().to(*narrow_);
+      narrow_result((*stack_)[stack_->size() - i]);
+    }
+  }
+
+  void narrow_result(IValue& value) {
+    for (auto& [narrow, wide] : written_) {
+      if (wide.is_same(value.toTensor())) {
+        value = narrow;
+        return;
       }
+    }
+    if (value.toTensor().is_complex()) {
+      value = value.toTensor().to(at::kComplexHalf);
+    } else if (value.toTensor().is_floating_point()) {
+      value = value.toTensor().to(*narrow_);
     }
   }
 
@@ -474,6 +491,7 @@ class Call {
   bool has_generator_ = false;
   bool writes_ = false;
   std::optional<at::ScalarType> narrow_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> written_;
   DispatchKey key_ = DispatchKey::CPU;
   c10::SmallVector<Twin, 4> twins_;
   c10::SmallVector<TwinStorage, 4> storages_;
