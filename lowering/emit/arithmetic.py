@@ -20,7 +20,7 @@ from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.fusion import MARK
+from triton_xe.lowering.emit.fusion import MARK, ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths import halves, pairs
 from triton_xe.lowering.emit.maths.conversions import (
@@ -207,12 +207,14 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
         em.bind(result, pairs.arithmetic(em, name[1:], *sides))
         return
     write = getattr(em.b, name)
-    flags = (MARK,) if em.state.contract else ()
+    flags = (MARK,) if em.state.contract and ROUNDED not in op.attributes else ()
     elementwise(em, op, in_float(em, op.results[0].type, lambda a, b: write(a, b, flags=flags)))
 
 
 def _may_fuse(em: Emitter, op: Operation) -> bool:
     """Whether a product and a sum may become one operation."""
+    if ROUNDED in op.attributes:
+        return False
     if isinstance(op, arith.MulfOp):
         near: list[Any] = [use.operation for use in op.result.uses]
         others: tuple[type[Operation], ...] = (arith.AddfOp, arith.SubfOp)

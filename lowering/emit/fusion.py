@@ -20,6 +20,8 @@ from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.writer import ModuleState
 
 MARK = "contract"
+ROUNDED = "xe.rounded"
+"""Attribute of a product that is rounded before it is added to: its program said so."""
 
 
 def fuse_products(state: ModuleState) -> None:

@@ -3,7 +3,7 @@
     truncf (mulf (sitofp %q - 8.0), (extf %s)) : f16  ->  mulf (sitofp (%q - 8) : f16), %s
 
 The integers are exact in fp16, and their products with eleven bits in fp32, so that both round
-once.
+once; no sum takes the rounded product in.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
     IntegerType,
     TensorType,
+    UnitAttr,
     f16,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -33,6 +34,7 @@ from triton_xe.dialects.arith_ext import (
 )
 from triton_xe.dialects.tt.ops import BroadcastOp
 from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.lowering.emit.fusion import ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.rewriting import all_of, locate
 
@@ -109,6 +111,7 @@ def _narrow(op: TruncFOp, number: SSAValue, half: SSAValue) -> None:
     whole = _integer(number, at)
     cast = SIToFPOp(whole, op.result.type)
     product = arith.MulfOp(cast.result, _half(half, at))
+    product.attributes[ROUNDED] = UnitAttr()
     for made in (cast, product):
         locate(op, made)
         Rewriter.insert_op(made, at)

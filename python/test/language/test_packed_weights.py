@@ -70,3 +70,23 @@ def test_small_integers_become_half_exactly(mask, added):
     y = torch.empty(4096, dtype=torch.half, device="xpu")
     to_half[(1,)](x.to("xpu"), y, mask, added, 4096)
     assert torch.equal(y.cpu(), ((x & mask) + added).half())
+
+
+@triton.jit
+def shifted(x_ptr, q_ptr, scales_ptr, bias_ptr, out_ptr, size: tl.constexpr):
+    at = tl.arange(0, size)[:, None] * size + tl.arange(0, size)[None, :]
+    scaled = (tl.load(q_ptr + at).to(tl.float32) - 8.0) * tl.load(scales_ptr + at).to(tl.float32)
+    b = scaled.to(tl.float16) + tl.load(bias_ptr + at)
+    tl.store(out_ptr + at, tl.dot(tl.load(x_ptr + at), b))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32])
+def test_a_product_that_was_rounded_is_rounded_before_a_sum(dtype):
+    size = 64
+    q = torch.randint(0, 16, (size, size), dtype=dtype)
+    scales, bias = (torch.randn(size, size).half() for _ in range(2))
+    one = torch.eye(size)
+    out = torch.empty(size, size, device="xpu")
+    shifted[(1,)](*(t.to("xpu") for t in (one.half(), q, scales, bias)), out, size)
+    wanted = ((q.float() - 8) * scales.float()).half() + bias
+    assert torch.equal(out.cpu(), wanted.float())
