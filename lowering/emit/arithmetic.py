@@ -202,25 +202,30 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
     """Marked as fusible; `triton_xe.lowering.emit.fusion` fuses."""
     name, (result,) = _FLOAT_BINARY[type(op)], op.results
     kind = result.type
-    if isinstance(kind, TensorType) and pairs.serves(em, kind) and not _may_fuse(em, op):
+    if isinstance(kind, TensorType) and pairs.serves(em, kind):
         sides = [spread(em, v, kind) for v in op.operands]
-        em.bind(result, pairs.arithmetic(em, name[1:], *sides))
+        fused = _fused_in_pairs(em, op, kind)
+        em.bind(result, pairs.arithmetic(em, name[1:], *sides) if fused is None else fused)
         return
     write = getattr(em.b, name)
     flags = (MARK,) if em.state.contract and ROUNDED not in op.attributes else ()
     elementwise(em, op, in_float(em, op.results[0].type, lambda a, b: write(a, b, flags=flags)))
 
 
-def _may_fuse(em: Emitter, op: Operation) -> bool:
-    """Whether a product and a sum may become one operation."""
-    if ROUNDED in op.attributes:
-        return False
-    if isinstance(op, arith.MulfOp):
-        near: list[Any] = [use.operation for use in op.result.uses]
-        others: tuple[type[Operation], ...] = (arith.AddfOp, arith.SubfOp)
-    else:
-        near, others = [v.owner for v in op.operands], (arith.MulfOp,)
-    return em.state.contract and any(isinstance(o, others) for o in near)
+def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Registers | None:
+    """A sum and the product that becomes part of it, as `fusion` has it; None for others."""
+    if isinstance(op, arith.MulfOp) or not em.state.contract:
+        return None
+    place = next((i for i, v in enumerate(op.operands) if isinstance(v.owner, arith.MulfOp)
+                  and v.owner.parent is op.parent and v.has_one_use()
+                  and ROUNDED not in v.owner.attributes), None)
+    if place is None:
+        return None
+    product, other = op.operands[place].owner, op.operands[1 - place]
+    assert isinstance(product, arith.MulfOp)
+    how = "plus" if isinstance(op, arith.AddfOp) else "from" if place else "less"
+    factors = (spread(em, v, kind) for v in product.operands)
+    return pairs.fused(em, how, *factors, spread(em, other, kind))
 
 
 @lowers(arith.NegfOp)

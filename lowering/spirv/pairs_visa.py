@@ -6,6 +6,7 @@ Four registers of 64 bytes hold 128 halves: of each lane two in a dword.
 |---|---|---|
 | add, sub, mul | four dwords, and four or one | of each half |
 | plus | four dwords | and a known number |
+| plus, less, from | four dwords, and twice four or one | a product, and the third as it says |
 | bits | eight words, and by how much they are rotated | the last bits, in fp16's 1024 |
 | rows | words of eight rows in lanes, and as above | as above |
 | in_order, in_turns | the same, and by how much words are moved to the right | as above |
@@ -22,6 +23,8 @@ _MOVED = (".decl T v_type=G type=UD num_elts=64 align=GRF",
 def arguments_of(name: str) -> tuple[str, ...]:
     """The types of a function's arguments."""
     kind, _, how = name.partition(".")
+    if how.count("_") == 2:
+        return FOUR, *(ONE if given == "one" else FOUR for given in how.split("_")[1:])
     if kind in ("in_order", "in_turns"):
         return ONE, ONE
     if kind in ("bits", "rows"):
@@ -34,6 +37,8 @@ def arguments_of(name: str) -> tuple[str, ...]:
 def body_of(name: str) -> str:
     """The vISA of a function."""
     kind, _, how = name.partition(".")
+    if how.count("_") == 2:
+        return "\n".join(_fused(kind, *how.split("_")[1:])) + "\n"
     lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles,
              "in_order": _in_order, "in_turns": _in_turns}.get(
         kind, _arithmetic)(kind, how)
@@ -55,6 +60,17 @@ def _arithmetic(kind: str, how: str) -> list[str]:
         _HALVES, _given("A", "HF", 128, 1), _given("B", "HF", 32 if one else 128, 2),
         *(f"{opcode} (M1_NM, 32) H({r},0)<1> A({r},0)<1;1,0> {sign}B({0 if one else r},0)<1;1,0>"
           for r in range(4))]
+
+
+def _fused(kind: str, second: str, third: str) -> list[str]:
+    first, last = {"less": ("", "(-)"), "from": ("(-)", "")}.get(kind, ("", ""))
+    sizes = [32 if given == "one" else 128 for given in (second, third)]
+    steps = [size // 128 for size in sizes]
+    return [
+        _HALVES, _given("A", "HF", 128, 1),
+        *(_given(name, "HF", size, n) for name, size, n in zip("BC", sizes, (2, 3), strict=True)),
+        *(f"mad (M1_NM, 32) H({r},0)<1> {first}A({r},0)<1;1,0>"
+          f" B({r * steps[0]},0)<1;1,0> {last}C({r * steps[1]},0)<1;1,0>" for r in range(4))]
 
 
 def _plus(kind: str, how: str) -> list[str]:

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp
+from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths.halves import function_of, in_pairs, suits
@@ -56,15 +57,45 @@ def arithmetic(em: Emitter, name: str, left: Registers, right: Registers) -> Reg
         left, right = right, left
 
     def make(i: int) -> ir.Value:
-        one = right.single(i)
-        other = _words(em, right, i) if one is None else _twice(em, one())
-        return _operation(em, name, _words(em, left, i), other)
+        return _operation(em, name, _words(em, left, i), _one_or_words(em, right, i))
 
     def needs(i: int) -> list[Part]:
         some = left.parts_of_words(CHUNK * i, CHUNK)
         return some if right.single(i) else [*some, *right.parts_of_words(CHUNK * i, CHUNK)]
 
     return _halves(em, left.count, make, needs)
+
+
+def fused(
+    em: Emitter, name: str, left: Registers, right: Registers, other: Registers
+) -> Registers:
+    """left * right "plus" other, "less" other, or taken "from" it, rounded once."""
+    if left.single(0):
+        left, right = right, left
+
+    def make(i: int) -> ir.Value:
+        values = [_words(em, left, i), *(_one_or_words(em, v, i) for v in (right, other))]
+        how = "_".join("one" if v.type == I32 else "pairs" for v in values[1:])
+        return _called(em, f"{name}.by_{how}", values, partial(_fused, name))
+
+    def needs(i: int) -> list[Part]:
+        return [part for v in (left, right, other) if v is left or not v.single(i)
+                for part in v.parts_of_words(CHUNK * i, CHUNK)]
+
+    return _halves(em, left.count, make, needs)
+
+
+def _one_or_words(em: Emitter, source: Registers, index: int) -> ir.Value:
+    one = source.single(index)
+    return _words(em, source, index) if one is None else _twice(em, one())
+
+
+def _fused(name: str, inner: Writer, *given: ir.Value) -> ir.Value:
+    a, b, c = (inner.b.bitcast(inner.splat(v, FOUR.count) if v.type == I32 else v, EIGHT)
+               for v in given)
+    a, c = inner.b.fneg(a) if name == "from" else a, inner.b.fneg(c) if name == "less" else c
+    function = inner.state.declare(llvm.named("fma"), [EIGHT] * 3)
+    return inner.b.bitcast(inner.b.call(function, [a, b, c]), FOUR)
 
 
 def _halves(

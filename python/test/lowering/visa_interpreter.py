@@ -17,6 +17,7 @@ REGISTER = 64
 OPERATIONS: dict[str, Any] = {
     "add": np.add, "mul": np.multiply, "shl": np.left_shift, "asr": np.right_shift,
     "and": np.bitwise_and, "mov": np.positive, "shr": lambda a, b: a >> (b & 31),
+    "mad": lambda a, b, c: a.astype(np.float64) * b + c,
     "ror": lambda a, b: a >> (b & 31) | a << (-b & 31) & 0xFFFFFFFF}
 
 

@@ -45,6 +45,10 @@ def weights(
         scales = tl.load(scales_ptr + at * N + columns)
         if FORM == "halves":
             b = q.to(tl.float16) * scales[None, :]
+        elif FORM == "fused":
+            b = q * scales[None, :] - scales[None, :]
+        elif FORM == "taken":
+            b = scales[None, :] - q * scales[None, :]
         elif FORM == "integers":
             b = (q * scales[None, :]).to(tl.float16)
         else:
@@ -74,7 +78,10 @@ def expected(
         numbers = numbers - (unpacked(zeros, 1) + 1)[rows]
     elif given["ZEROS"] == "number":
         numbers = numbers - 2 * bits
-    return (numbers.astype(np.float64) * scales.astype(np.float64)[rows]).astype(np.float16)
+    wide = scales.astype(np.float64)[rows]
+    exact = numbers.astype(np.float64) * wide
+    more = {"fused": exact - wide, "taken": wide - exact}
+    return more.get(given["FORM"], exact).astype(np.float16)
 
 
 def check(given: dict[str, Any], warps: int, seed: int) -> None:
@@ -106,7 +113,7 @@ def cases(count: int, seed: int) -> list[Any]:
             "BLOCK_M": choose.choice([16, 32, 64]), "BLOCK_N": choose.choice([32, 64, 128]),
             "BLOCK_K": choose.choice([32, 64]), "BITS": choose.choice([2, 4, 4, 4, 8]),
             "ALONG": choose.choice("nk"), "ZEROS": choose.choice(["", "number", "columns"]),
-            "FORM": choose.choice(["halves", "integers", "floats"]),
+            "FORM": choose.choice(["halves", "integers", "floats", "fused", "taken"]),
         }
         made.append(pytest.param(given, choose.choice([1, 2, 4, 8]), seed + i, id=str(i)))
     return made

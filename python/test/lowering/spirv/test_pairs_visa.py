@@ -38,6 +38,17 @@ def test_arithmetic(name: str, how: str) -> None:
     assert np.array_equal(image(f"{name}.{how}", a, b), elements(made))
 
 
+@pytest.mark.parametrize("name", ["plus", "less", "from"])
+@pytest.mark.parametrize("how", ["pairs_pairs", "one_pairs", "pairs_one", "one_one"])
+def test_fused(name: str, how: str) -> None:
+    given = [halves(1), *(halves(n + 2, 1 if h == "one" else 4)
+                          for n, h in enumerate(how.split("_")))]
+    assert len(arguments_of(f"{name}.by_{how}")) == 3
+    a, b, c = (np.broadcast_to(g, given[0].shape).astype(np.float64) for g in given)
+    made = {"plus": a * b + c, "less": a * b - c, "from": c - a * b}[name]
+    assert np.array_equal(image(f"{name}.by_{how}", *given), elements(made.astype(np.float16)))
+
+
 def test_plus_a_number() -> None:
     a = halves(3)
     assert np.array_equal(image("plus.e408", a), elements(a - np.float16(1032)))
