@@ -21,6 +21,7 @@ from triton_xe.dialects.arith_ext import ExtSIOp
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, SplatOp
+from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
@@ -120,7 +121,7 @@ def _may_load_again(load: LoadOp) -> bool:
         return False
     found = _carried(load.ptr)
     pointer = load.ptr if found is None else found[0].iter_args[found[1]]
-    if not is_cheap(pointer):
+    if not is_cheap(pointer) or (found is not None and not _has_base(pointer)):
         return False
     if len(shape_of(load.result)) < 2 or 1 in shape_of(load.result):
         return True
@@ -168,6 +169,16 @@ def _carried(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
     step = moved.operands[1]
     known = step.owner.src if isinstance(step.owner, SplatOp) else constant_of(step)
     return None if known is None else (loop, index, known)
+
+
+def _has_base(pointers: SSAValue) -> bool:
+    """Whether a tensor of pointers counts from one scalar."""
+    while isinstance(pointers.type, TensorType):
+        op = pointers.owner
+        if not isinstance(op, AddPtrOp | BroadcastOp | ExpandDimsOp | SplatOp | ConvertLayoutOp):
+            return False
+        pointers = op.operands[0]
+    return isinstance(pointers.type, PointerType)
 
 
 @dataclass
@@ -252,22 +263,33 @@ class _Again:
         return repeated.result
 
     def _pointers(self, load: LoadOp, encoding: Attribute, runs: Runs | None = None) -> SSAValue:
-        """The pointers of a load; where a loop moves them, what they are at first, moved so far.
+        """The pointers of a load, from the scalar that their loop moves where there is one.
 
         With `runs` the first of each.
         """
         found = _carried(load.ptr)
         first = load.ptr if found is None else found[0].iter_args[found[1]]
-        few = self.value(first if runs is None else shrunk(first, runs, self.shrunk), encoding)
+        few = first if runs is None else shrunk(first, runs, self.shrunk)
         if found is None:
-            return few
-        loop, _, step = found
+            return self.value(few, encoding)
         if load.ptr not in self.gone:
-            self.gone[load.ptr] = _gone(loop, step, i64)
-        kind, at = retyped(few.type, encoding), InsertPoint.before(load)
-        far = TensorType(i64, kind.get_shape(), kind.encoding)
-        by = _put(SplatOp(operands=[self.gone[load.ptr]], result_types=[far]), at)
-        return _put(AddPtrOp(operands=[few, by], result_types=[kind]), at)
+            self.gone[load.ptr] = _gone(found[0], found[2], i64)
+        return self._from(few, self.gone[load.ptr], encoding, InsertPoint.before(load))
+
+    def _from(
+        self, value: SSAValue, gone: SSAValue, encoding: Attribute, at: InsertPoint
+    ) -> SSAValue:
+        """Pointers written again, in a layout, from a base that is so far behind theirs."""
+        if not isinstance(value.type, TensorType):
+            return _put(AddPtrOp(operands=[value, gone], result_types=[value.type]), at)
+        op = value.owner
+        assert isinstance(op, Operation)
+        if isinstance(op, ConvertLayoutOp):
+            return self._from(op.src, gone, encoding, at)
+        inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
+        first = self._from(op.operands[0], gone, inner, at)
+        others = [self.value(v, inner) for v in op.operands[1:]]
+        return with_encoding(op, encoding, at, [first, *others]).results[0]
 
 
 def _gone(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:

@@ -80,11 +80,6 @@ class Addresses(Registers):
         places = _in_bytes(self._em, self.places.chunk(self._em, index), self.size)
         return self._em.b.add(self.base.chunk(self._em, index), places)
 
-    def moved(self, by: ir.Value) -> Addresses:
-        """The addresses so many bytes further on, which all lanes share."""
-        base = Splat(self.count, self._em.b.add(self.base.scalar, by))
-        return Addresses(self._em, base, self.places, self.size)
-
     def near(self, register: int) -> ir.Value:
         """An address as a number of bytes from the first one.
 
@@ -118,9 +113,6 @@ def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
         base, places = operands = [em.registers(v) for v in op.operands]
         if isinstance(base, Splat) and isinstance(places, Shifted):
             em.bind(op.result, Addresses(em, base, places, size))
-            return
-        if isinstance(base, Addresses) and isinstance(places, Splat):
-            em.bind(op.result, base.moved(_in_bytes(em, places.scalar, size)))
             return
         em.bind(op.result, mapped(
             em, I64, operands, lambda a, b: em.b.add(a, _in_bytes(em, b, size))))
