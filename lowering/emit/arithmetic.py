@@ -224,8 +224,8 @@ def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Regist
     product, other = op.operands[place].owner, op.operands[1 - place]
     assert isinstance(product, arith.MulfOp)
     how = "plus" if isinstance(op, arith.AddfOp) else "from" if place else "less"
-    factors = (spread(em, v, kind) for v in product.operands)
-    return pairs.fused(em, how, *factors, spread(em, other, kind))
+    left, right, third = (spread(em, v, kind) for v in (*product.operands, other))
+    return pairs.fused(em, how, left, right, third)
 
 
 @lowers(arith.NegfOp)
