@@ -17,7 +17,7 @@ from itertools import product
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import (
@@ -232,7 +232,7 @@ class RowEnds:
     def _folds_away(self, op: ReduceOp) -> bool:
         """Whether one element of all those behind the end does."""
         if len(op.srcs) > 1:
-            return self._first_is_taken(op)
+            return self._first_is_taken(op) or self._stays_the_same(op)
         combining, tail = list(op.combine.block.ops), self._of(op.srcs[0])
         kind = combining[0]
         if tail is None or len(combining) != 2 or set(kind.operands) != set(op.combine.block.args):
@@ -262,6 +262,14 @@ class RowEnds:
             _same(_combined(op.combine.block, (*first, *second)), first)
             and _same(_combined(op.combine.block, (*second, *first)), first)
             for first, second in (zip(*chosen, strict=True) for chosen in product(*pairs)))
+
+    def _stays_the_same(self, op: ReduceOp) -> bool:
+        """Whether what is behind the end, combined with itself, is that again: as in a mean and
+        its deviations, whose elements have a weight."""
+        tails = [self._of(value) for value in op.srcs]
+        return all(tail and tail <= UNCHANGED for tail in tails) and all(
+            _same(_combined(op.combine.block, (*one, *one), exact=True), one)
+            for one in product(*(tail or () for tail in tails)))
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -322,6 +330,10 @@ def _yielded(block: Block) -> Sequence[SSAValue]:
 _ARITHMETIC: dict[type[Operation], Callable[[float, float], float]] = {
     arith.AddfOp: operator.add, arith.SubfOp: operator.sub, arith.MulfOp: operator.mul,
 }
+_EXACT: dict[type[Operation], Callable[..., float]] = {
+    **_ARITHMETIC, arith.AddiOp: operator.add, arith.SubiOp: operator.sub,
+    arith.MuliOp: operator.mul, ExtFOp: float, TruncFOp: float, SIToFPOp: float, UIToFPOp: float,
+}
 _CHOICES = (*_SAME_AGAIN[:-2], SelectOp)
 """The result is one of the last two operands."""
 
@@ -379,17 +391,50 @@ _LOGIC: dict[type[Operation], Callable[[bool, bool], bool]] = {
 }
 
 
-def _combined(block: Block, values: Sequence[float]) -> list[float] | None:
-    """What a region that only compares and chooses makes of values; None of other regions."""
+def _combined(
+    block: Block, values: Sequence[float], *, exact: bool = False
+) -> list[float] | None:
+    """What a region makes of values; None of regions that it cannot follow.
+
+    Without `exact` the values stand for others, and the region may only compare and choose.
+    """
     known: dict[SSAValue, float] = dict(zip(block.args, values, strict=True))
     for op in block.ops:
+        known |= {value: number for value in op.operands if value not in known
+                  and (number := _number_of(value)) is not None}
+        if not known.keys() >= set(op.operands):
+            return None
         if isinstance(op, ReduceReturnOp):
             return [known[value] for value in op.operands]
-        found = _chosen(op, known, len(block.args) // 2)
+        found = _evaluated(op, known) if exact else None
+        if found is None:
+            found = _chosen(op, known, len(block.args) // 2)
         if found is None:
             return None
         known[op.results[0]] = found
     return None
+
+
+def _number_of(value: SSAValue) -> float | None:
+    """The number that a constant is."""
+    held = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    return float(held.value.data) if isinstance(held, FloatAttr) else constant_of(value)
+
+
+def _evaluated(op: Operation, known: dict[SSAValue, float]) -> float | None:
+    given = [known[value] for value in op.operands]
+    if isinstance(op, CmpiOp | CmpfOp):
+        return _compared(op, *given)
+    if isinstance(op, _QUOTIENTS):
+        return _quotient(*given)
+    compute = _EXACT.get(type(op))
+    return None if compute is None else _number(compute(*given))
+
+
+def _quotient(one: float, other: float) -> float:
+    if other:
+        return _number(one / other)
+    return _NAN if not one or math.isnan(one) else math.copysign(math.inf, one)
 
 
 def _chosen(op: Operation, known: dict[SSAValue, float], sources: int) -> float | None:
@@ -402,7 +447,7 @@ def _chosen(op: Operation, known: dict[SSAValue, float], sources: int) -> float 
         case SelectOp():
             return known[op.lhs] if known[op.cond] else known[op.rhs]
         case arith.ConstantOp():
-            return constant_of(op.result)
+            return _number_of(op.result)
     logic = _LOGIC.get(type(op))
     return None if logic is None else logic(*(bool(known[value]) for value in op.operands))
 

@@ -190,6 +190,33 @@ def positions_of(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + row * n + 1, (where + 1000 * low + 1000000 * (where - again)).to(tl.float32))
 
 
+@triton.jit
+def merged(mean, squares, weight, mean_2, squares_2, weight_2):
+    delta, total = mean_2 - mean, weight + weight_2
+    share = tl.where(total == 0.0, 0.0, weight_2 / total)
+    return mean + delta * share, squares + squares_2 + delta * delta * weight * share, total
+
+
+@triton.jit
+def welford(x, out, n, BLOCK: tl.constexpr):
+    """Mean and deviations in one reduction; what is behind the end weighs nothing."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 0.0)
+    mean, squares, weight = tl.reduce(
+        (v, tl.zeros([BLOCK], tl.float32), (at < n).to(tl.float32)), 0, merged)
+    tl.store(out + row * n + at, (v - mean) * tl.rsqrt(squares / weight + 1e-5), at < n)
+
+
+@triton.jit
+def all_weigh_one(x, out, n, BLOCK: tl.constexpr):
+    """What is behind the end weighs as much as the row."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, at < n, 0.0)
+    mean, squares, weight = tl.reduce(
+        (v, tl.zeros([BLOCK], tl.float32), tl.full([BLOCK], 1.0, tl.float32)), 0, merged)
+    tl.store(out + row * n, mean + squares + weight)
+
+
 HAVE = {
     softmax: lambda x: np.exp(x - x.max(1, keepdims=True))
     / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True),
@@ -198,7 +225,7 @@ HAVE = {
     logsumexp: lambda x: np.log(np.exp(x).sum(1, keepdims=True)),
 }
 HAVE |= {in_passes: HAVE[normalize], online: HAVE[logsumexp], rows_of_a_loop: HAVE[softmax],
-         several_rows: HAVE[softmax]}
+         several_rows: HAVE[softmax], welford: HAVE[normalize]}
 
 
 def run(kernel, x, **options):
@@ -249,7 +276,7 @@ def test_positions_of_extremes_are_those_of_the_whole_block(needed):
 
 @pytest.mark.parametrize("kernel", [
     sum_of_ones, sum_of_differences, whole_block, positions, twice_as_long, running,
-    last_position, two_steps, carried])
+    last_position, two_steps, carried, all_weigh_one])
 def test_others_have_one_version_for_all_rows(kernel, needed):
     x = np.zeros((1, 100), np.float32)
     room = np.zeros((1, BLOCK), np.float32)
