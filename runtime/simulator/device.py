@@ -165,7 +165,8 @@ class SimulatedKernel:
 
     def _patience(self) -> int:
         """Nanoseconds until it is tried in step."""
-        if self.host.takes_turns or not (self.host.is_whole and self.host.has_barrier):
+        never = self.host.takes_turns or not (self.host.is_whole and self.host.has_barrier)
+        if never or self.__dict__.get("in_step", self) is None:
             return _NEVER
         compiled = 0 if self.launch_state is None else self.launch_state.spent
         return IN_STEP_AFTER - self.prepared.spent - compiled

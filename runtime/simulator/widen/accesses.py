@@ -16,6 +16,7 @@ from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.ahead import ask_ahead
 from triton_xe.runtime.simulator.widen.values import (
     Pieces,
+    Runs,
     Uniform,
     Value,
     Wide,
@@ -48,12 +49,11 @@ def load_value(
     start = contiguous_start(pointer, t.size)
     if start is not None:
         where = w.at(*start)
-        if address is not None:
-            ask_ahead(w, address, t, where, write=False)
+        ask_ahead(w, address, where, [(0, t.size * w.lanes)], write=False)
         return _contiguous_load(w, where, t, mask, fallback)
     if mask is not None and mask.type.lanes > 1:
         return _elements_loaded(w, pointer, t, mask, fallback)
-    parts_of_memory = _runs_loaded(w, pointer, t) if mask is None else None
+    parts_of_memory = _runs_loaded(w, pointer, t, address) if mask is None else None
     if parts_of_memory is not None:
         return parts_of_memory
     addresses = w.wide(pointer)
@@ -90,7 +90,9 @@ def _has_gathers(t: Type) -> bool:
     return t.lanes == 1 and t.size >= 4
 
 
-def _runs_loaded(w: Widener, pointer: Value, t: Type) -> Value | None:
+def _runs_loaded(
+    w: Widener, pointer: Value, t: Type, address: Operand | None
+) -> Value | None:
     """Load each run of lanes, or each lane, at once; None where a gather does better."""
     n, runs = t.lanes, runs_of(pointer, t.size)
     if _has_gathers(t) and (runs is None or runs.count == 1):
@@ -100,13 +102,16 @@ def _runs_loaded(w: Widener, pointer: Value, t: Type) -> Value | None:
         starts = [w.b.extract(addresses, lane) for lane in places]
     else:
         places, width = runs.places, runs.count * n
+        _ask_for_runs(w, address, runs, t, write=False)
         starts = [w.at(runs.base, start) for start in runs.starts]
     parts = [w.b.load(vector(width, t.scalar), start, align=t.scalar.size) for start in starts]
     order = [place * n + e for place in places for e in range(n)]
     return Wide(w.b.shuffle(w.joined(parts, t.scalar, width), None, order), t, n)
 
 
-def _runs_stored(w: Widener, pointer: Value, value: Value) -> bool:
+def _runs_stored(
+    w: Widener, pointer: Value, value: Value, address: Operand | None
+) -> bool:
     """Store each run of lanes, or each lane, at once, if a scatter does no better."""
     t, runs = value.type, runs_of(pointer, value.type.size)
     n = t.lanes
@@ -116,6 +121,7 @@ def _runs_stored(w: Widener, pointer: Value, value: Value) -> bool:
         addresses, count, lanes = w.wide(pointer), 1, list(range(w.lanes))
         starts = [w.b.extract(addresses, lane) for lane in lanes]
     else:
+        _ask_for_runs(w, address, runs, t, write=True)
         starts = [w.at(runs.base, start) for start in runs.starts]
         count, lanes = runs.count, sorted(range(w.lanes), key=runs.places.__getitem__)
     x = w.ordered(value, n)
@@ -124,6 +130,13 @@ def _runs_stored(w: Widener, pointer: Value, value: Value) -> bool:
         part = w.b.shuffle(x, None, [lane * n + e for lane in own for e in range(n)])
         w.b.store(part, start, align=t.scalar.size)
     return True
+
+
+def _ask_for_runs(
+    w: Widener, address: Operand | None, runs: Runs, t: Type, *, write: bool
+) -> None:
+    parts = [(start, runs.count * t.size) for start in runs.starts]
+    ask_ahead(w, address, runs.base, parts, write=write)
 
 
 def _uniform_load(
@@ -260,13 +273,12 @@ def store_value(
             store_value(w, p, w.element(value, e), w.element(mask, e))
         return
     if start is None:
-        if mask is not None or not _runs_stored(w, pointer, value):
+        if mask is not None or not _runs_stored(w, pointer, value, address):
             _scattered_store(w, w.wide(pointer), value, mask)
         return
     n, align, x = t.lanes, t.scalar.size, w.ordered(value, t.lanes)
     where = w.at(*start)
-    if address is not None:
-        ask_ahead(w, address, t, where, write=True)
+    ask_ahead(w, address, where, [(0, t.size * w.lanes)], write=True)
 
     def whole() -> Operand:
         w.b.store(x, where, align=align)

@@ -8,12 +8,14 @@ than in sums and products, there is none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import ids
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir.records import CASTS, Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I8, I32, I64, VOID, Type
+from triton_xe.runtime.simulator.ir.types import I8, I32, I64, VOID
 from triton_xe.runtime.simulator.widen.values import Uniform
 from triton_xe.runtime.simulator.widen.widener import Widener
 
@@ -30,9 +32,16 @@ class NoStep(Exception):
     """The program's number comes in otherwise than in sums and products."""
 
 
-def ask_ahead(w: Widener, address: Operand, t: Type, start: Operand, *, write: bool) -> None:
-    """Ask for what the next program accesses, where this one accesses a `t` per lane at `start`."""
-    if w.context.sanitizer is not None:
+def ask_ahead(
+    w: Widener, address: Operand | None, start: Operand, parts: Iterable[tuple[int, int]], *,
+    write: bool,
+) -> None:
+    """Ask for what the next program accesses, where this one accesses parts of memory.
+
+    `parts`: of each, where it begins after `start`, and how many bytes it has.  `address` is the
+    pointer in the kernel; None where reading ahead does not pay.
+    """
+    if address is None or w.context.sanitizer is not None:
         return
     try:
         _check_short(w, address)
@@ -42,10 +51,12 @@ def ask_ahead(w: Widener, address: Operand, t: Type, start: Operand, *, write: b
     if step is None:
         return
     there = w.b.gep(I8, start, step)
-    for line in range(0, t.size * w.lanes, CACHE_LINE_BYTES):
+    lines = {byte // CACHE_LINE_BYTES for first, size in parts
+             for byte in (*range(first, first + size, CACHE_LINE_BYTES), first + size - 1)}
+    for line in sorted(lines):
         w.b.call("llvm.prefetch.p0", VOID, [
-            w.at(there, line), constant(I32, int(write)), constant(I32, _SECOND_LEVEL),
-            constant(I32, 1)])
+            w.at(there, line * CACHE_LINE_BYTES), constant(I32, int(write)),
+            constant(I32, _SECOND_LEVEL), constant(I32, 1)])
 
 
 def _check_short(w: Widener, address: Operand) -> None:
