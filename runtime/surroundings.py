@@ -6,11 +6,10 @@ And what else keeps launches there from compiled code, which knows nothing of it
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol
-
-from triton_xe.runtime import native
 
 
 class Surrounding(Protocol):
@@ -44,13 +43,21 @@ REASONS = (ctypes.c_int * len(Reason))()
 REASONS[Reason.UNTIMED] = 1
 
 
+_INTEGERS: list[tuple[int, int]] = [(ctypes.addressof(REASONS), len(Reason))]
+
+
 def leave_to_python(address: int, count: int) -> None:
     """Leave launches to Python while any of the C integers at an address is not 0."""
-    if native.launch is not None:
-        native.launch.unless(address, count)
+    _INTEGERS.append((address, count))
+    native = sys.modules.get("triton_xe.runtime.native")
+    if native is not None:
+        tell(native.launch)
 
 
-leave_to_python(ctypes.addressof(REASONS), len(Reason))
+def tell(launch: Any) -> None:
+    """Let compiled code know of these integers: `import torch` does not wait until it is loaded."""
+    while _INTEGERS and launch is not None:
+        launch.unless(*_INTEGERS.pop())
 
 
 def wanted() -> Surrounding | None:

@@ -185,6 +185,7 @@ class SimulatedKernel:
         if self is not like and like.versions is not None:
             is_short = like.versions.loaded.get(True) is self
             setattr(like.launch_state, "short_rows" if is_short else "general", self.launch_state)
+        surroundings.tell(native.launch)
         native.launch.read_limits(*knobs.launch_limits())
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "nn"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir import Instruction, Operand
@@ -293,6 +295,11 @@ def shufflevector(w: Widener, i: Instruction) -> None:
         parts = _lazy_parts(w, left) + _lazy_parts(w, right)
         w.define_parts(i, [parts[max(0, k)] for k in i.indices])
         return
+    is_free = isinstance(left, Lazy) and max(i.indices) < n
+    taken = _taken(w, left, i.indices) if is_free else None
+    if taken is not None:
+        w.define(i, taken)
+        return
     first = i.indices[0]
     if isinstance(left, Slot) and list(i.indices) == list(range(first, first + len(i.indices))):
         if first + len(i.indices) <= n:
@@ -305,6 +312,29 @@ def shufflevector(w: Widener, i: Instruction) -> None:
                 i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, own)]
     x = w.b.shuffle(w.ordered(left, group), w.ordered(right, group), mask)
     w.define(i, Wide(x, i.type, own))
+
+
+def _taken(w: Widener, value: Value, indices: Sequence[int]) -> Value | None:
+    """Some elements of a vector, still no flat vector and so in any order; None of one that is."""
+    if not isinstance(value, Uniform | Tabled | Lazy) or min(indices) < 0:
+        return None
+    t = ir.vector(len(indices), value.type.scalar)
+    if isinstance(value, Lazy):
+        operands = tuple(_taken(w, v, indices) for v in value.operands
+                         if v.type.lanes == value.type.lanes)
+        found = tuple(v for v in operands if v is not None)
+        is_whole = len(found) == len(value.operands)
+        return Lazy(value.instruction, found, t, value.size) if is_whole else None
+    if isinstance(value, Uniform):
+        return Uniform(w.b.shuffle(value.value, None, indices), t)
+    rows = np.broadcast_to(value.table, (value.type.lanes, w.lanes))[list(indices)]
+    if value.base is None:
+        return Tabled(None, rows, t)
+    base = w.b.shuffle(value.base, None, indices)
+    if value.base.text in w.sums:
+        number, terms = w.sums[value.base.text]
+        w.sums[base.text] = number, tuple(terms[k] for k in indices)
+    return Tabled(base, rows, t)
 
 
 def _orders(indices: Sequence[int], group: int, count: int) -> tuple[int, int]:
