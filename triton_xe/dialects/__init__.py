@@ -23,7 +23,7 @@ _SHARED = {
     "arith": ("triton_xe.dialects.arith_ext", "Arith"),
     "cf": ("xdsl.dialects.cf", "Cf"),
     "func": ("xdsl.dialects.func", "Func"),
-    "gpu": ("xdsl.dialects.gpu", "GPU"),
+    "gpu": ("triton_xe.dialects.gpu_ext", "GPU"),
     "llvm": ("triton_xe.dialects.llvm_ext", "LLVM"),
     "math": ("xdsl.dialects.math", "Math"),
     "memref": ("xdsl.dialects.memref", "MemRef"),

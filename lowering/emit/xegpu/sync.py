@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects import gpu
 from xdsl.ir import SSAValue
 
 from triton_xe.dialects import xe
+from triton_xe.dialects.gpu_ext import BarrierOp
 from triton_xe.dialects.xegpu.sync import (
     AllocNbarrierOp,
     FenceOp,
@@ -145,8 +145,8 @@ def lower_fence(em: Emitter, op: FenceOp) -> None:
             [I32(DEVICE if wide else WORK_GROUP), I32(SLM_FENCE if shared else GLOBAL_FENCE)])
 
 
-@lowers(gpu.BarrierOp)
-def lower_barrier(em: Emitter, op: gpu.BarrierOp) -> None:
+@lowers(BarrierOp)
+def lower_barrier(em: Emitter, op: BarrierOp) -> None:
     """All subgroups meet; shared local and global memory written before is visible after."""
     em.call(spirv.CONTROL_BARRIER,
             [I32(WORK_GROUP), I32(WORK_GROUP), I32(SLM_FENCE | GLOBAL_FENCE)])

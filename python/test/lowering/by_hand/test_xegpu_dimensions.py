@@ -164,7 +164,7 @@ func.func @k(%a: {memory}, %o: {memory}) attributes {{xe.subgroups = 2 : i32}} {
   %d = xegpu.create_nd_tdesc %m, %y{zeros[:-1]}16 : {kept}, index -> {local}
   xegpu.store_nd %v, %d : {value}, {local}
   xegpu.fence {{scope = "workgroup", memory_kind = "shared"}}
-  "gpu.barrier"() : () -> ()
+  gpu.barrier
   %other = arith.subi %one, %id : index
   %z = arith.muli %other, %two : index
   %e = xegpu.create_nd_tdesc %m, %z{zeros[:-1]}24 : {kept}, index -> {local}
