@@ -141,7 +141,7 @@ def _adjust_sorts(module: Any) -> None:
 
     def made(self: Any, fn: Any, triton_meta: Any, configs: list[Any], *given: Any,
              size_hints: dict[str, int] | None = None, **named: Any) -> None:
-        if _sorts(fn) and size_hints and "x" in size_hints:
+        if triton_meta["device"].type == "xpu" and size_hints and "x" in size_hints and _sorts(fn):
             row = math.prod(size for name, size in size_hints.items() if name.startswith("r"))
             configs = [for_sort(configs, row, _current_target().subgroup_size)]
         make(self, fn, triton_meta, configs, *given, size_hints=size_hints, **named)
@@ -150,9 +150,10 @@ def _adjust_sorts(module: Any) -> None:
 
 
 def _sorts(fn: Any) -> bool:
-    """Whether a kernel calls Inductor's sort."""
-    return any(isinstance(node, ast.Attribute) and node.attr == "sort_with_index"
-               for node in ast.walk(fn.parse()))
+    """Whether a kernel calls Inductor's sort; one that Triton interprets has nothing to compile."""
+    return hasattr(fn, "parse") and any(
+        isinstance(node, ast.Attribute) and node.attr == "sort_with_index"
+        for node in ast.walk(fn.parse()))
 
 
 def for_sort(configs: Sequence[Any], row: int, lanes: int) -> Any:
