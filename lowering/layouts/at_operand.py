@@ -249,14 +249,15 @@ class _Again:
     def _repeated(self, load: LoadOp, encoding: Attribute, runs: Runs) -> SSAValue:
         """What a load brings, of which runs along a dimension are the same."""
         kind = retyped(load.result.type, encoding)
-        words = layout_attr(words_layout(layout_of(kind), runs))
+        is_row = runs.times == shape_of(load.result)[runs.axis]
+        words = encoding if is_row else layout_attr(words_layout(layout_of(kind), runs))
         few = retyped(shrunk_type(kind, runs), words)
         mask = [self.value(shrunk(v, runs, self.shrunk), words) for v in load.operands[1:]]
         loaded = LoadOp.create(
             operands=[self._pointers(load, words, runs), *mask], result_types=[few],
             properties=dict(load.properties), attributes=dict(load.attributes))
-        repeated = RepeatOp(
-            source=loaded.result, axis=runs.axis, times=runs.times, result_type=kind)
+        repeated = BroadcastOp(operands=[loaded.result], result_types=[kind]) if is_row else (
+            RepeatOp(source=loaded.result, axis=runs.axis, times=runs.times, result_type=kind))
         for op in (loaded, repeated):
             locate(load, op)
             Rewriter.insert_op(op, InsertPoint.before(load))

@@ -68,15 +68,15 @@ def joined(value: SSAValue) -> SSAValue | None:
 
 
 def repeats_of(load: LoadOp) -> Runs | None:
-    """Along what a load brings the same words, or bytes, as often as they have fields."""
+    """Along what a load brings the same: in all rows, or words and bytes once for each field."""
     kind = load.result.type
-    times = TIMES.get(bit_width(kind.element_type), 0) if isinstance(kind, TensorType) else 0
-    if not times or len(shape_of(load.result)) != 2 or load.other is not None:
+    if not isinstance(kind, TensorType) or len(shape_of(load.result)) != 2:
         return None
+    rows, times = shape_of(load.result)[0], TIMES.get(bit_width(kind.element_type), 1)
     facts = AxisAnalysis(trusting=False)
-    infos = [facts.info(v) for v in (load.ptr, load.mask) if v is not None]
-    for runs in (Runs(1, times), Runs(0, times)):
-        same = all(i.constancy[runs.axis] >= times for i in infos)
+    infos = [facts.info(v) for v in load.operands]
+    for runs in (Runs(0, rows), Runs(1, times), Runs(0, times)):
+        same = runs.times > 1 and all(i.constancy[runs.axis] >= runs.times for i in infos)
         if same and all(_can_shrink(v, runs) for v in load.operands[1:]):
             return runs
     return None
