@@ -24,7 +24,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding
-from triton_xe.lowering.layouts.at_operand import PAIRED, is_unpacked
+from triton_xe.lowering.layouts.at_operand import is_unpacked
 from triton_xe.lowering.layouts.block_layouts import legalize_block_layouts
 from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
 from triton_xe.lowering.layouts.dpas_choice import (
@@ -72,7 +72,7 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
     if made:
         narrow_products(function)
-    first = _chains(made)
+    first = _chains(list(made))
     for dot, dpas in dots.items():
         if isinstance(dpas, Dpas):
             parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""))
@@ -86,15 +86,14 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
         propagate(function, target)
 
 
-def _chains(dots: dict[DotOp, Dpas]) -> dict[DotOp, str]:
+def _chains(dots: list[DotOp]) -> dict[DotOp, str]:
     """The dimension that warps share first.
 
     Where the result of a dot is an operand of another it stays in its warp; weights that are
     unpacked on their way are so once, and not by each of the warps that multiply by them.
     """
     first: dict[DotOp, str] = {
-        dot: "columns" for dot, dpas in dots.items()
-        if dpas.execution_size == PAIRED and is_unpacked(before_conversions(dot.b))}
+        dot: "columns" for dot in dots if is_unpacked(before_conversions(dot.b))}
     for dot in dots:
         for user, index in _reached(dot):
             if user in dots:

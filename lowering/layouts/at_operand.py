@@ -51,8 +51,6 @@ from triton_xe.lowering.rewriting import extend_for, last_of, locate, retyped, y
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 
 MOST_STEPS = 60
-PAIRED = 16
-"""Lanes of a DPAS where two of an operand's elements are computed at once."""
 MOST_COPIES = 4
 """Warps that unpack the same weights, each for itself: it costs less than to meet and exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
@@ -69,8 +67,7 @@ def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     held = encoding.encoding
     if not isinstance(held, DotOperandEncoding) or not isinstance(held.parent, DpasEncoding):
         return None
-    few = MOST_COPIES if held.parent.execution_size == PAIRED else 1
-    if len(shape_of(op.src)) != 2 or _copies(op.result) > max(few, _copies(op.src)):
+    if len(shape_of(op.src)) != 2 or _copies(op.result) > max(MOST_COPIES, _copies(op.src)):
         return None
     steps = _steps(op.src)
     if steps is None or not any(isinstance(v.owner, LoadOp) for v in steps):
@@ -312,4 +309,4 @@ def _put(op: Operation, at: InsertPoint) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["PAIRED", "at_operand", "is_unpacked"]
+__all__ = ["at_operand", "is_unpacked"]

@@ -107,7 +107,11 @@ def plan_block_trip(
     while stored * size < MAX_LANE_BYTES and _in_registers(
             source, basis[: stored.bit_length()], basis):
         stored *= 2
-    return None if stored * size < SLM_BANK_BYTES else _trip(source, result, basis, size, stored, 1)
+    trip = _trip(source, result, basis, size, stored, 1)
+    mine = (1 << len(want["lane"]) + len(want["register"])) - 1
+    elsewhere = columns_by_dim(trip.load.offsets)
+    apart = not any(c & mine for name in ("warp", "block") for c in elsewhere[name])
+    return trip if apart and stored * size >= SLM_BANK_BYTES else None
 
 
 def _in_registers(source: LinearLayout, first: list[int], basis: list[int]) -> bool:

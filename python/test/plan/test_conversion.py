@@ -16,7 +16,7 @@ from triton_xe.layout import (
     to_linear_layout,
 )
 from triton_xe.plan.conversion import ConversionKind, plan_conversion
-from triton_xe.plan.shared_swizzle import plan_plain_trip, plan_shared_trip
+from triton_xe.plan.shared_swizzle import plan_block_trip, plan_plain_trip, plan_shared_trip
 from triton_xe.plan.turns import split
 
 BMG = target("bmg")
@@ -248,6 +248,28 @@ def test_plain_trips_deliver_and_read_wide():
         for (column,) in columns[name]:
             moved |= column
     assert not any(column & moved for (column,) in columns["register"])
+
+
+def test_block_trips_put_registers_in_a_row_and_write_wide():
+    operand = DotOperandEncoding(0, DpasEncoding(8, 8, 16, 2, 16, (1, 4), (8, 2)), 1)
+    source, result = layouts(blocked((1, 8), (4, 4), (4, 1)), operand, shape=(64, 32))
+    trip = plan_block_trip(source, result, 16)
+    np.testing.assert_array_equal(run_shared(trip, source, result), slots(result))
+    assert {len(group) for group in trip.store.groups} == {8}
+    columns = trip.load.offsets.flatten_outs().bases
+    assert [c for (c,) in columns["lane"]] == [1, 2, 4, 8]
+    assert [c for (c,) in columns["register"]] == [
+        16 << i for i in range(len(columns["register"]))]
+    narrow, _ = layouts(blocked((8, 1), (4, 4), (1, 4)), operand, shape=(64, 32))
+    assert plan_block_trip(narrow, result, 16) is None  # writes of single elements
+    rng = random.Random(8)
+    for _ in range(40):
+        source, result = (random_layout(rng, 9, 4, 2) for _ in range(2))
+        trip = plan_block_trip(source, result, rng.choice((16, 32)))
+        if trip is not None:
+            np.testing.assert_array_equal(run_shared(trip, source, result), slots(result))
+            columns = trip.load.offsets.flatten_outs().bases
+            assert not any(c & 127 for (c,) in columns["warp"])  # sums with those of registers
 
 
 def test_wide_messages_where_registers_allow():
