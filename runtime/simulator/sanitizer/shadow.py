@@ -24,6 +24,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
     FIELDS,
     JOINED_KEPT,
+    LIST_PAGE_BITS,
     MOST_VALUES,
     Entry,
     Joined,
@@ -74,8 +75,10 @@ def _aligned(memory: NDArray[Scalar]) -> NDArray[Scalar]:
 
 
 def _untouched(count: int) -> NDArray[np.int32]:
-    """That many zeros, in pages that are made when they are used; few of these are."""
-    return np.frombuffer(mmap.mmap(-1, 4 * count), np.int32)
+    """That many zeros or more, in pages that are made when they are used; few of these are."""
+    nbytes = -(-4 * count >> LIST_PAGE_BITS) << LIST_PAGE_BITS
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return np.frombuffer(mmap.mmap(-1, nbytes, private), np.int32)
 
 
 _values = np.zeros(MOST_VALUES + 4, np.uint8)
@@ -167,8 +170,8 @@ class LaunchState:
         self._shadows: dict[Block, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._maps: dict[Block, int] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._lists: list[NDArray[np.int32]] = []
-        """What is published in each block, dword by dword."""
+        self._lists: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
+        """What is published in each block, dword by dword, in pages; which of them have anything."""
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
         found = {k: memory.find(pointer) for k, pointer in self.pointers.items()}
@@ -276,8 +279,9 @@ class LaunchState:
         clock[:Clock.FIRST] = live - 1, live + 1, live, 0
         clock[Clock.FIRST + live] = min(last, EPOCHS.most) << EPOCHS.first | PHASES.full | (
             warps & WARPS.most) if last else 0
-        for lists in self._lists:
-            lists[lists != 0] = all_
+        for lists, pages in self._lists:
+            some = lists[pages != 0]
+            lists[pages != 0] = np.where(some == 0, 0, all_)
         own = self._releases[0].copy()
         self._releases[0] = 0
         self._known[:, [Known.CLOCK, Known.READ, Known.ENDED]] = 0
@@ -297,7 +301,8 @@ class LaunchState:
         used = np.zeros(self._count, bool)
         lives = self._known[:, Known.ENDED] == 0
         releases = self._releases[lives][..., [Release.NODE, Release.ACQUIRED]]
-        for some in (*self._lists, self._known[lives][:, [Known.CLOCK, Known.READ]],
+        lists = (lists[pages != 0] for lists, pages in self._lists)
+        for some in (*lists, self._known[lives][:, [Known.CLOCK, Known.READ]],
                      np.maximum(releases, 0)):
             used[some[some != 0]] = True
         self._made[:] = 0
@@ -342,14 +347,16 @@ class LaunchState:
         """
         nbytes, first = block.high - block.low, block.low >> CHUNK_BITS
         chunks = (nbytes >> CHUNK_BITS) + 2
-        releases = 0
+        releases = published = 0
         if self.plan.synchronises:
-            self._lists.append(_untouched(nbytes // 4 + 8))
-            releases = _address(self._lists[-1])
+            lists = _untouched(nbytes // 4 + 8).reshape(-1, 1 << LIST_PAGE_BITS - 2)
+            pages, releases = self._kept(len(lists), np.uint8), _address(lists)
+            self._lists.append((lists, pages))
+            published = _address(pages) - (releases >> LIST_PAGE_BITS)
         lines = (at - size * first for at, size in zip(
             self._cells(4 * chunks, 8), CELL_BYTES, strict=False))
         return ((*self._cells(nbytes, (1 << CHUNK_BITS) // 4), releases),
-                (*lines, self._array(chunks + 64, np.uint8) - first))
+                (*lines, self._array(chunks + 64, np.uint8) - first, published))
 
     def close(self) -> None:
         """Give the shadow memory back for the next launch."""
@@ -376,7 +383,7 @@ class LaunchState:
             starts = (at and at + size * first
                       for at, size in zip(cells, CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
-            self.table[row, Entry.LINE_WRITES:Entry.TOUCHED + 1] = lines
+            self.table[row, Entry.LINE_WRITES:Entry.PUBLISHED + 1] = lines
             self.table[row, Entry.UNREAD] = not (
                 self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
                 or block in self._read)

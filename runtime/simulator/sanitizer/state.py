@@ -156,7 +156,13 @@ class Entry(IntEnum):
     TOUCHED = 13
     """What to add to the number of a chunk for the address of its flags, `BEGUN_OF` and `ALIKE`:
     which of its cells are there."""
-    WORDS = 14
+    PUBLISHED = 14
+    """What to add to the number of a page of lists (see `SYNC`) for the address of its flag: whether
+    anything was published there."""
+    WORDS = 15
+
+
+LIST_PAGE_BITS = 12
 
 
 MOST_BYTES = 64

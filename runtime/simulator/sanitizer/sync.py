@@ -94,7 +94,7 @@ def sync(
             w.call(s.SYNC_ROW, ctx, address)
         block = w.block(w.state[Word.SYNC_ROW])
         with w.when(block[Entry.SYNC] != 0):
-            _synchronise(w, _list_at(w, block, address))
+            _synchronise(w, block, _list_at(w, block, address))
 
 
 def sync_row(w: Checks, ctx: Value, address: Value) -> None:
@@ -108,7 +108,7 @@ def _list_at(w: Checks, block: Memory, address: Value) -> Memory:
     return Memory(w, (block[Entry.SYNC] + (dword << 2)).pointer(), I32)
 
 
-def _synchronise(w: Checks, at: Memory) -> None:
+def _synchronise(w: Checks, block: Memory, at: Memory) -> None:
     listed, what = at[0], w["what"]
     reads, writes = what.has(READS), what.has(WRITES)
     with w.when(reads & w.acquires() & (listed != 0)):
@@ -123,7 +123,14 @@ def _synchronise(w: Checks, at: Memory) -> None:
             node.value = _fenced_node(w)
     after = w.call(s.PUBLISH, w["ctx"], listed, node.value, what, ~w.acquires())
     with w.when(writes):
-        at[0] = after
+        _put(w, block, at, after)
+
+
+def _put(w: Checks, block: Memory, at: Memory, listed: Value) -> None:
+    """Have a list at a location from now on."""
+    at[0] = listed
+    page = at.base.integer() >> s.LIST_PAGE_BITS
+    Memory(w, (page + block[Entry.PUBLISHED]).pointer(), I8)[0] = 1
 
 
 def syncs(
@@ -147,7 +154,7 @@ def syncs(
     quiet = ~released & unlisted
     alike = inside & released & (did == READS | WRITES) & w.clean() & w.in_order() & ~w.clocked()
     with w.when(alike & ~knows_all(w, w.release(sg.to(I64))[Release.FLOOR])):
-        _publish_all(w, listed_all, lists)
+        _publish_all(w, Memory(w, row.value), listed_all, lists)
         w.ret()
     with w.chain(w.select(w.clean() & w.in_order() & ~quiet, mask.bits, 0)) as (rest, slot):
         k = rest.lowest()
@@ -171,10 +178,10 @@ def syncs(
                     s.PUBLISH, ctx, listed, w.select(writes, node.value, 0), does, 1)
                 last.value, last_did.value = listed, does
             with w.when(writes & affects):
-                at[0] = made.value
+                _put(w, block, at, made.value)
 
 
-def _publish_all(w: Checks, listed: Value, lists: Value) -> None:
+def _publish_all(w: Checks, block: Memory, listed: Value, lists: Value) -> None:
     """What `PUBLISH` does, for all active lanes at once: each has an entry of its own, and those
     of locations where nothing was published share one.  A location of several lanes has the last.
     """
@@ -193,6 +200,9 @@ def _publish_all(w: Checks, listed: Value, lists: Value) -> None:
         state[Word.READ_END] = first + lanes + 1
     steps = Value(w, integers(I32, range(1, lanes + 1)))
     w.scatter(w.select(older, steps, 0) + first, lists, mask)
+    with w.when(state[Word.CLOCKS] != 0):
+        pages = (lists.integer() >> s.LIST_PAGE_BITS) + block[Entry.PUBLISHED]
+        w.scatter(w.spread(w.term(1, I8), lanes), pages.pointer(), mask)
 
 
 def _in_block(w: Checks, block: Memory) -> tuple[Value, Value, Value]:
