@@ -27,6 +27,7 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.state import (
     NEW_GROUP,
     OF_A_GROUP,
+    SETTLE,
     TURNS,
     Code,
     Entry,
@@ -134,6 +135,8 @@ def _switch() -> list[Function]:
     with w.when(same | (w.error[0] != 0)):
         w.ret()
     state = w.launch.follow(Launch.STATE)
+    with w.when((old.base != 0) & (state[Word.SLM_LOGGED] != 0)):
+        w.call(SETTLE, old.base)
     for kept, word in enumerate(OF_A_GROUP, Context.CHECKS):
         with w.when(old.base != 0):
             old[kept] = state[word]

@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, integers, poison, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
-from triton_xe.runtime.simulator.sanitizer import cells, clocks
+from triton_xe.runtime.simulator.sanitizer import cells, clocks, phases
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
 from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, BYTES, EPOCH, GROUP, PHASE, WARP
@@ -235,6 +235,8 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
     last_writes, last_reads = entry.follow(Entry.WRITES), entry.follow(Entry.READS)
     write_sites, read_sites = (
         entry.follow(word, I32) for word in (Entry.WRITE_SITES, Entry.READ_SITES))
+    with w.when(slm):
+        phases.ask_cells(w)
     _first_use(w, slm, writes, result)
     last = address + size - 1 >> s.CHUNK_BITS
     with w.when(~slm), w.range(address >> s.CHUNK_BITS, last + 1) as chunk:
@@ -254,6 +256,8 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
         several = after_write & slm & writes
         same = _stores_the_same(w, old_write, new, d, after_write)
         mixes = several & (was_mixed | ~same)
+        with w.when(mixes):
+            w.state[Word.SLM_MIXED] = 1
         after_write = after_write & ~several & ~same | mixed & ~writes
         after_read, reader = _conflicts(
             w, old_read, new, slm, 0, reads=yes, asked=writes)
@@ -362,9 +366,10 @@ def _first_use(w: Checks, slm: Value, writes: Value, result: Variable) -> None:
         known = w.state.follow(Word.SLM_KNOWN, I8)
         first = w["address"] - Memory(w, w["block"])[Entry.LOW]
         with w.range(first, first + w["size"]) as k:
+            bit = w.term(1, I8) << (k & 7).to(I8)
             with w.when(writes):
-                known[k] = 1
-            with w.otherwise(), w.when((known[k] == 0) & result.value):
+                known[k >> 3] = known[k >> 3] | bit
+            with w.otherwise(), w.when((known[k >> 3] & bit == 0) & result.value):
                 result.value = _report(w, Code.UNINITIALISED, -1, k, 0, 0)
 
 
@@ -395,7 +400,10 @@ def barrier(w: Checks, ctx: Value, sg: Value, semantics: Value) -> None:
     passed = w.ctx[Context.PASSED]
     w.ctx[Context.PASSED] = w.select(passed + 1 == state[Word.SUBGROUPS], 0, passed + 1)
     with w.when(passed == 0):
-        state[Word.SLM_PHASE] += fences(Order.SLM, Word.FENCED_SLM).to(I64)
+        ordered = fences(Order.SLM, Word.FENCED_SLM)
+        state[Word.SLM_PHASE] += ordered.to(I64)
+        with w.when(ordered):
+            phases.begin_phase(w)
         state[Word.GLOBAL_PHASE] += 1
         visible = fences(Order.GLOBAL, Word.FENCED_GLOBAL)
         state[Word.SINCE] = w.select(visible, 0, state[Word.SINCE] + 1)
@@ -415,9 +423,7 @@ def group(w: Checks, ctx: Value) -> None:
     nbytes = state[Word.SLM_BYTES]
     entry[Entry.LOW] = low
     entry[Entry.HIGH] = low + nbytes
-    known = state.follow(Word.SLM_KNOWN)
-    with w.range(0, nbytes + 7 >> 3) as k:
-        known[k] = 0
+    phases.begin_group(w)
 
 
 def non_finite(w: Checks, ctx: Value, sg: Value, site: Value, bad: Value) -> None:

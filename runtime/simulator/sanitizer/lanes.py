@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, Type, integers, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
+from triton_xe.runtime.simulator.sanitizer import phases
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
@@ -63,7 +64,14 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
         block = w.block(row.value)
         good.value = _inside(w, block)
         with w.when(good.value & (block[Entry.WRITES] != 0) & ~w.flag(Kind.UNSEEN)):
-            _record(w, block, slm, good)
+            with w.when(slm):
+                good.value = phases.is_noted(w, block, owner_of(w, slm))
+                with w.when(~good.value):
+                    phases.ask_cells(w)
+                    good.value = 1
+                    _record(w, block, slm, good)
+            with w.otherwise():
+                _record(w, block, slm, good)
         fresh = (block[Entry.UNWRITTEN] != 0) & w["kind"].has(Kind.WRITE | Kind.NEEDS)
         with w.when(w.unlikely(good.value & fresh)):
             with w.when(_is_run(w) & ~w.flag(Kind.NEEDS)):
@@ -73,6 +81,14 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
                 w.store(addresses, space)
                 good.value = w.call(s.NOTE_LANES, w["ctx"], block.base, space, mask.to(I64),
                                     w["size"], w["kind"])
+    return good.value
+
+
+def replay(w: Checks, *arguments: Value) -> Value:
+    """Record in the cells an access of shared memory that is known to be right."""
+    slm, good = w.flag(Kind.SLM), w.variable(1, I1)
+    block = w.block(w.state[Word.SLM_ENTRY])
+    _record_scattered(w, block, owner_of(w, slm), slm, good)
     return good.value
 
 
@@ -121,6 +137,11 @@ class _Scattered(_Dwords):
     def __init__(self, w: Checks, cells: Value, active: Value) -> None:
         self.w, self.cells, self.active = w, cells, active
 
+    @property
+    def index(self) -> Value:
+        """Their numbers."""
+        return self.cells
+
     def _at(self, base: Value, size: int) -> Value:
         return (self.cells * size + base).pointer()
 
@@ -150,6 +171,10 @@ class _Run(_Dwords):
     def __init__(self, w: Checks, first: Value, lanes: int) -> None:
         self.w, self.first, self.lanes = w, first, lanes
         self.active = w.term(1, vector(lanes, I1))
+
+    @property
+    def index(self) -> Value:
+        return Value(self.w, integers(I64, range(self.lanes))) + self.first
 
     def _at(self, base: Value, size: int) -> Value:
         return (base + self.first * size).pointer()
@@ -380,19 +405,17 @@ def _look_closer(
 def _first_use(w: Checks, cells: _Cells, new: Value, fresh: Value) -> Value:
     """Shared memory whose bytes are not all known to be written: record which are; whether all
     that are read were."""
-    known, writes = w.state[Word.SLM_KNOWN], w.flag(Kind.WRITE)
-    bytes_ = (new.to(I32) & BYTES.full) * (1 | 1 << 7 | 1 << 14 | 1 << 21) & 0x01010101
-    here = w.spread(bytes_, cells.active.type.count)
-    result = w.variable(1, I1)
-    whole = writes & (new & BYTES.full == BYTES.full)
-    with w.when(fresh & whole):
-        cells.store(here, known)
-    with w.when(fresh & ~whole):
-        old = cells.load(known, I32)
-        with w.when(writes):
-            cells.store(old | here, known)
-        with w.otherwise():
-            result.value = ((old & here == here) | ~cells.active).every()
+    result, active = w.variable(1, I1), cells.active
+    here = w.spread(new.to(I32) & BYTES.full, active.type.count) << (cells.index.to(I32) & 1) * 4
+    places = ((cells.index >> 1) + w.state[Word.SLM_KNOWN]).pointer()
+    with w.chain(w.select(fresh & w.flag(Kind.WRITE), active.bits, 0)) as (rest, slot):
+        k = rest.lowest()
+        byte = Memory(w, places[k], I8)
+        byte[0] = byte[0] | here[k].to(I8)
+        slot.value = rest & rest - 1
+    with w.when(fresh & ~w.flag(Kind.WRITE)):
+        old = w.gather(I32, places, active)
+        result.value = ((old & here == here) | ~active).every()
     return result.value
 
 

@@ -25,7 +25,10 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     FIELDS,
     JOINED_KEPT,
     LIST_PAGE_BITS,
+    LOG_WORDS,
+    LOGGED_LANES,
     MOST_VALUES,
+    Chunk,
     Entry,
     Joined,
     Known,
@@ -83,6 +86,10 @@ def _untouched(count: int) -> NDArray[np.int32]:
 
 _values = np.zeros(MOST_VALUES + 4, np.uint8)
 """`Word.VALUES` of one launch after another."""
+
+
+_log = np.empty(LOG_WORDS + LOGGED_LANES, np.int64)
+"""`Word.SLM_LOG` of one launch after another."""
 
 
 def _take(nbytes: int) -> NDArray[np.uint8]:
@@ -208,7 +215,10 @@ class LaunchState:
         if self.plan.undefined.origins:
             shadow = checks.slm_shadow_bytes(slm_bytes) + 256
             w[Word.SLM_SHADOW] = self._array(shadow, np.uint8)
-        w[Word.SLM_KNOWN] = self._array(slm_bytes + 64, np.uint8)
+        chunks = (slm_bytes >> CHUNK_BITS) + 1
+        w[Word.SLM_KNOWN] = self._array(chunks + 1, np.int64)
+        w[Word.SLM_CHUNKS] = self._array(chunks * Chunk.WORDS, np.int64)
+        w[Word.SLM_LOG] = _address(_log)
         self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
 
     def _origins(self, lanes: int) -> NDArray[np.int64]:

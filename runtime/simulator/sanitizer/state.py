@@ -122,12 +122,23 @@ class Word(IntEnum):
     """The largest number + 1 of those that have begun."""
     CLOCKED = 75
     """Whether programs take turns, and clocks tell what they know."""
-    COUNT = 80
+    SLM_CHUNKS = 76
+    """What this phase has done with each chunk of shared memory, `Chunk`."""
+    SLM_LOG = 77
+    """Its accesses, see `phases`."""
+    SLM_LOGGED = 78
+    """Words of these."""
+    SLM_EXACT = 79
+    """Whether the cells tell of its accesses, and are asked."""
+    SLM_MIXED = 80
+    """Whether there are bytes that several subgroups have stored different values to."""
+    COUNT = 88
 
 
 OF_A_GROUP = (
     Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM, Word.EPOCH,
-    Word.ACCESSED, Word.GROUP, Word.ACQUIRED, Word.RELEASING, Word.SLM_KNOWN, Word.SLM_SHADOW)
+    Word.ACCESSED, Word.GROUP, Word.ACQUIRED, Word.RELEASING, Word.SLM_KNOWN, Word.SLM_SHADOW,
+    Word.SLM_EXACT, Word.SLM_MIXED)
 """Words that each work-group has for itself, where several run together."""
 
 
@@ -180,6 +191,20 @@ ALIKE = 4
 def line_of(word: Entry) -> Entry:
     """Of what `word` is of dwords, the word for whole chunks."""
     return Entry(word + Entry.LINE_WRITES - Entry.WRITES)
+
+
+class Chunk(IntEnum):
+    """Words of what was done in a phase with a chunk of shared memory."""
+
+    OWNER = 0
+    """Group, phase and subgroup, as a cell has them: what follows is of these."""
+    WRITTEN = 1
+    """A bit for each byte."""
+    READ = 2
+    WORDS = 4
+
+
+LOG_WORDS, LOGGED_LANES = 1 << 15, 32
 
 
 class Release(IntEnum):
@@ -372,6 +397,9 @@ _SITE = {"sg": I32, "site": I32}
 _TAIL = {"address": I64, "size": I64, "kind": I64}
 _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
+SETTLE = routine("settle", VOID)
+REPLAY = routine("replay", I1, **_SITE, row=I64, addresses=vector(LOGGED_LANES, I64), size=I64,
+                 kind=I64, mask=vector(LOGGED_LANES, I1))
 TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL)
 FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
