@@ -137,6 +137,7 @@ def _switch() -> list[Function]:
     state = w.launch.follow(Launch.STATE)
     with w.when((old.base != 0) & (state[Word.SLM_LOGGED] != 0)):
         w.call(SETTLE, old.base)
+        state[Word.SLM_EXACT] = 1
     for kept, word in enumerate(OF_A_GROUP, Context.CHECKS):
         with w.when(old.base != 0):
             old[kept] = state[word]

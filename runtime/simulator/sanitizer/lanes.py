@@ -65,7 +65,7 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
         good.value = _inside(w, block)
         with w.when(good.value & (block[Entry.WRITES] != 0) & ~w.flag(Kind.UNSEEN)):
             with w.when(slm):
-                good.value = phases.is_noted(w, block, owner_of(w, slm))
+                good.value = phases.is_logged(w, block, owner_of(w, slm))
                 with w.when(~good.value):
                     phases.ask_cells(w)
                     good.value = 1

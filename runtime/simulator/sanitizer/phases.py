@@ -8,6 +8,8 @@ the phase, as they say which access was where.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 from triton_xe.runtime.simulator.ir import I1, I32, I64, vector
@@ -26,6 +28,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 
 _MOST = 1 << CHUNK_BITS
+_MOST_GATHERED = 16
+"""Bytes of a lane whose bits are in 32 from a whole byte on."""
 
 
 class Logged(IntEnum):
@@ -40,15 +44,53 @@ class Logged(IntEnum):
     ADDRESSES = 8
 
 
-def is_noted(w: Checks, block: Memory, owner: Value) -> Value:
+def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
     """Whether an access of shared memory meets nothing it may clash with; it is logged, then."""
     nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
     if nbytes is None or kind is None or kind & Kind.ATOMIC or nbytes > _MOST:
         return w.term(0, I1)
-    mask, places = w["mask"], w["addresses"] - block[Entry.LOW]
-    inner, chunks = places & _MOST - 1, places >> CHUNK_BITS
-    bytes_ = w.spread(w.term((1 << nbytes) - 1, I64), mask.type.count) << inner
-    fine = w.variable(((inner <= _MOST - nbytes) | ~mask).every() & (w.state[Word.SLM_EXACT] == 0))
+    places, state = w["addresses"] - block[Entry.LOW], w.state
+    exact = state[Word.SLM_EXACT] != 0
+    fine, asks = w.variable(0, I1), w.variable(~exact)
+    if not kind & Kind.WRITE and nbytes <= _MOST_GATHERED:
+        with w.when(~exact & (state[Word.SLM_WRITTEN] == 0)):
+            fine.value = _are_known(w, places, nbytes)
+            asks.value = 0
+    with w.when(asks.value):
+        with w.when(w.unlikely(state[Word.SLM_NOTED] != state[Word.SLM_LOGGED])):
+            w.call(s.NOTE_READS, w["ctx"])
+        state[Word.SLM_WRITTEN] |= kind & Kind.WRITE
+        fine.value = _note(w, places, w["mask"], owner)
+    with w.when(fine.value):
+        _log(w)
+        with w.when(asks.value):
+            state[Word.SLM_NOTED] = state[Word.SLM_LOGGED]
+    return fine.value
+
+
+def _are_known(w: Checks, places: Value, nbytes: int) -> Value:
+    """Whether this work-group has written all that the lanes read."""
+    mask, known = w["mask"], w.state[Word.SLM_KNOWN]
+    found = w.gather(I32, ((places >> 3) + known).pointer(), mask) >> (places & 7).to(I32)
+    return (((found ^ -1) & (1 << nbytes) - 1 == 0) | ~mask).every()
+
+
+def note_reads(w: Checks, ctx: Value) -> None:
+    """Let chunks tell of those reads in the log that they do not tell of yet."""
+    low, phase = w.block(w.state[Word.SLM_ENTRY])[Entry.LOW], w.state[Word.SLM_PHASE]
+    group = w.group << GROUP.first | (phase & PHASE.most) << PHASE.first
+    w.arguments["kind"] = w.term(int(Kind.SLM), I64)
+    with _logged(w, w.state[Word.SLM_NOTED]) as (entry, addresses, mask):
+        w.arguments["size"] = entry[Logged.SIZE]
+        _note(w, addresses - low, mask, group | entry[Logged.SUBGROUP] << WARP.first)
+    w.state[Word.SLM_NOTED] = w.state[Word.SLM_LOGGED]
+
+
+def _note(w: Checks, places: Value, mask: Value, owner: Value) -> Value:
+    """Let chunks tell of an access; whether it is alone there, and what it reads is known."""
+    inner, chunks, size = places & _MOST - 1, places >> CHUNK_BITS, w["size"]
+    bytes_ = w.spread(w.term(-1, I64) >> w.term(_MOST, I64) - size, mask.type.count) << inner
+    fine = w.variable(((inner + size <= _MOST) | ~mask).every())
     numbers = w.space(chunks.type)
     w.store(chunks, numbers)
     mine = owner & (GROUP.full | PHASE.full | WARP.full)
@@ -57,8 +99,6 @@ def is_noted(w: Checks, block: Memory, owner: Value) -> Value:
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
         fine.value &= _is_alone(w, chunk, _any(w, w.select(here, bytes_, 0)), mine)
-    with w.when(fine.value):
-        _log(w)
     return fine.value
 
 
@@ -73,7 +113,7 @@ def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> Value:
     entry = w.state.follow(Word.SLM_CHUNKS).row(chunk, Chunk.WORDS)
     known = w.state.follow(Word.SLM_KNOWN)
     owner = entry[Chunk.OWNER]
-    new = (owner ^ mine).has(GROUP.full | PHASE.full)
+    new = (owner ^ mine) & (GROUP.full | PHASE.full) != 0
     alone = new | (owner == mine)
     written, read = (w.select(new, 0, entry[k]) for k in (Chunk.WRITTEN, Chunk.READ))
     meets = bytes_.has(w.select(writes, written | read, written)) & ~alone
@@ -88,6 +128,7 @@ def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> Value:
 def _log(w: Checks) -> None:
     lanes = w["mask"].type.count
     with w.when(w.unlikely(w.state[Word.SLM_LOGGED] + (Logged.ADDRESSES + lanes) > LOG_WORDS)):
+        w.call(s.NOTE_READS, w["ctx"])
         w.call(s.SETTLE, w["ctx"])
     used = w.state[Word.SLM_LOGGED]
     entry = Memory(w, w.state.follow(Word.SLM_LOG).address(used))
@@ -99,17 +140,24 @@ def _log(w: Checks) -> None:
     w.state[Word.SLM_LOGGED] = used + (Logged.ADDRESSES + lanes)
 
 
-def settle(w: Checks, ctx: Value) -> None:
-    """Let the cells tell of the accesses in the log, and empty it."""
-    lanes, at = vector(LOGGED_LANES, I64), w.variable(0)
+@contextmanager
+def _logged(w: Checks, first: Value) -> Iterator[tuple[Memory, Value, Value]]:
+    """Each access in the log from a word on: its entry, addresses, mask."""
+    at = w.variable(first)
     with w.loop(lambda: at.value < w.state[Word.SLM_LOGGED]):
         entry = Memory(w, w.state.follow(Word.SLM_LOG).address(at.value))
-        sg, site = (entry[word].to(I32) for word in (Logged.SUBGROUP, Logged.SITE))
-        addresses = w.load(lanes, entry.address(Logged.ADDRESSES), align=8)
-        mask = Value(w, w.b.bitcast(entry[Logged.MASK].to(I32).operand, vector(LOGGED_LANES, I1)))
-        w.call(s.REPLAY, ctx, sg, site, -1, addresses, entry[Logged.SIZE], entry[Logged.KIND], mask)
+        mask = w.b.bitcast(entry[Logged.MASK].to(I32).operand, vector(LOGGED_LANES, I1))
+        yield entry, w.load(vector(LOGGED_LANES, I64), entry.address(Logged.ADDRESSES),
+                            align=8), Value(w, mask)
         at.value += entry[Logged.LANES] + Logged.ADDRESSES
-    w.state[Word.SLM_LOGGED] = 0
+
+
+def settle(w: Checks, ctx: Value) -> None:
+    """Let the cells tell of the accesses in the log, and empty it."""
+    with _logged(w, w.term(0, I64)) as (entry, addresses, mask):
+        sg, site = (entry[word].to(I32) for word in (Logged.SUBGROUP, Logged.SITE))
+        w.call(s.REPLAY, ctx, sg, site, -1, addresses, entry[Logged.SIZE], entry[Logged.KIND], mask)
+    w.state[Word.SLM_LOGGED] = w.state[Word.SLM_NOTED] = 0
 
 
 def ask_cells(w: Checks) -> None:
@@ -121,12 +169,13 @@ def ask_cells(w: Checks) -> None:
 
 def begin_phase(w: Checks) -> None:
     """All before a barrier is ordered; bytes that several subgroups left are still asked for."""
-    w.state[Word.SLM_LOGGED] = 0
+    for word in (Word.SLM_LOGGED, Word.SLM_NOTED, Word.SLM_WRITTEN):
+        w.state[word] = 0
     w.state[Word.SLM_EXACT] = w.state[Word.SLM_MIXED]
 
 
 def begin_group(w: Checks) -> None:
     """Nothing of a work-group's shared memory is known."""
-    for word in (Word.SLM_LOGGED, Word.SLM_EXACT, Word.SLM_MIXED):
-        w.state[word] = 0
+    w.state[Word.SLM_MIXED] = 0
+    begin_phase(w)
     w.fill(w.state[Word.SLM_KNOWN].pointer(), 0, (w.state[Word.SLM_BYTES] >> CHUNK_BITS << 3) + 8)

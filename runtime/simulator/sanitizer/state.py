@@ -132,13 +132,17 @@ class Word(IntEnum):
     """Whether the cells tell of its accesses, and are asked."""
     SLM_MIXED = 80
     """Whether there are bytes that several subgroups have stored different values to."""
+    SLM_NOTED = 81
+    """Words of those in the log that chunks tell of: all, once this phase has written."""
+    SLM_WRITTEN = 82
+    """Whether it has."""
     COUNT = 88
 
 
 OF_A_GROUP = (
     Word.GLOBAL_PHASE, Word.SLM_PHASE, Word.SINCE, Word.FENCED_GLOBAL, Word.FENCED_SLM, Word.EPOCH,
     Word.ACCESSED, Word.GROUP, Word.ACQUIRED, Word.RELEASING, Word.SLM_KNOWN, Word.SLM_SHADOW,
-    Word.SLM_EXACT, Word.SLM_MIXED)
+    Word.SLM_EXACT, Word.SLM_MIXED, Word.SLM_WRITTEN)
 """Words that each work-group has for itself, where several run together."""
 
 
@@ -398,6 +402,7 @@ _TAIL = {"address": I64, "size": I64, "kind": I64}
 _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
 SETTLE = routine("settle", VOID)
+NOTE_READS = routine("note_reads", VOID)
 REPLAY = routine("replay", I1, **_SITE, row=I64, addresses=vector(LOGGED_LANES, I64), size=I64,
                  kind=I64, mask=vector(LOGGED_LANES, I1))
 TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL)
