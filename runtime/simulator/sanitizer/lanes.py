@@ -199,16 +199,25 @@ class _Run(_Dwords):
         return some
 
 
-class _Lines(_Scattered):
-    """The cells of whole chunks, anywhere, all of whose dwords have the same."""
+class _Lines(_Dwords):
+    """The cells of so many whole chunks in a row, all of whose dwords have the same."""
 
-    def __init__(self, w: Checks, block: Memory, addresses: Value, active: Value) -> None:
-        super().__init__(w, addresses >> CHUNK_BITS, active)
-        self.block = block
-        self.flags = w.select(active, w.gather(I32, self._flags(), active), 0).to(I8)
+    def __init__(self, w: Checks, block: Memory, address: Value, count: int) -> None:
+        self.w, self.block, self.count = w, block, count
+        self.first = address >> CHUNK_BITS
+        self.index = w.spread(self.first, count)
+        self.active = w.term(1, vector(count, I1))
+        self._flags = (block[Entry.TOUCHED] + self.first).pointer()
+        self.flags = w.load(vector(count, I8), self._flags, align=1)
 
-    def _flags(self) -> Value:
-        return self._at(self.block[Entry.TOUCHED], 1)
+    def _at(self, base: Value, size: int) -> Value:
+        return (base + self.first * size).pointer()
+
+    def load(self, base: Value, t: Type) -> Value:
+        return self.w.load(vector(self.count, t), self._at(base, t.size), align=4)
+
+    def store(self, value: Value, base: Value) -> None:
+        self.w.store(value, self._at(base, value.type.scalar.size), align=4)
 
     def place(self, block: Memory, word: Entry) -> Value:
         return block[s.line_of(word)]
@@ -226,13 +235,10 @@ class _Lines(_Scattered):
 
     def note(self, mine: Value) -> None:
         """From now on they have cells of that kind."""
-        w, wanted = self.w, mine * ALIKE
-        missing = ~self.flags.has(wanted) & self.active
-        with w.when(missing.bits != 0):
-            w.scatter(self.flags | wanted, self._flags(), missing)
+        self.w.store(self.flags | mine * ALIKE, self._flags, align=1)
 
 
-_Cells = _Scattered | _Run
+_Cells = _Scattered | _Run | _Lines
 
 
 def _either(kind: Value) -> Value:
@@ -267,24 +273,41 @@ def _record_groups(
     done.value = (in_a_row & mask & begun | ~(mask | begun)).every()
     starts, active = (x.shuffled(None, heads[::per]) for x in (addresses, mask))
     rest = w.variable(w.select(done.value, active.bits.to(I64), 0))
-    known, others = w["kind"].operand.integer_value(), w.variable(1, I1)
-    if per * nbytes == 1 << CHUNK_BITS and known is not None and not known & Kind.SLM:
-        even = (starts & (1 << CHUNK_BITS) - 1 == 0) | ~active
-        with w.when(done.value & even.every()):
-            lines = _Lines(w, block, starts, active)
-            with w.when(lines.are_alike()):
+    known, count = w["kind"].operand.integer_value(), len(heads) // per
+    lined = per * nbytes == 1 << CHUNK_BITS and known is not None and not known & Kind.SLM
+    if lined and count > 1:
+        row = Value(w, integers(I64, range(0, count << CHUNK_BITS, 1 << CHUNK_BITS))) + starts[0]
+        even = starts[0] & (1 << CHUNK_BITS) - 1 == 0
+        with w.when(done.value & even & ((starts == row) & active).every()):
+            with w.when(_are_recorded(w, block, starts[0], count, owner, slm, good)):
                 rest.value = 0
-                others.value = lines.have(mine ^ BEGUN)
-                _compare_and_record(w, block, lines, owner | 15, owner, slm, good, others)
-                with w.when(good.value):
-                    lines.note(mine)
+    places, others = w.space(starts.type), w.variable(1, I1)
+    w.store(starts, places)
     with w.chain(rest.value) as (left, slot):
         slot.value = left & left - 1
-        offset = starts[left.lowest()] - (block[Entry.LOW] & -4)
-        cells = _Run(w, offset >> 2, per * nbytes // 4)
-        with w.when(~slm):
-            others.value = cells.begin(block, mine)
-        _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
+        address, fine = Memory(w, places)[left.lowest()], w.variable(0, I1)
+        if lined:
+            with w.when(address & (1 << CHUNK_BITS) - 1 == 0):
+                fine.value = _are_recorded(w, block, address, 1, owner, slm, good)
+        with w.when(~fine.value):
+            cells = _Run(w, address - (block[Entry.LOW] & -4) >> 2, per * nbytes // 4)
+            with w.when(~slm):
+                others.value = cells.begin(block, mine)
+            _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
+
+
+def _are_recorded(
+    w: Checks, block: Memory, address: Value, count: int, owner: Value, slm: Value, good: Variable
+) -> Value:
+    """Compare and record accesses of so many chunks in a row, if all of their dwords are alike."""
+    mine, lines = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), _Lines(w, block, address, count)
+    alike = lines.are_alike()
+    with w.when(alike):
+        others = w.variable(lines.have(mine ^ BEGUN))
+        _compare_and_record(w, block, lines, owner | 15, owner, slm, good, others)
+        with w.when(good.value):
+            lines.note(mine)
+    return alike
 
 
 def _record_scattered(w: Checks, block: Memory, owner: Value, slm: Value, good: Variable) -> None:
