@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
-import numpy as np
-
 from triton_xe.intrinsics import Effect, Family, find, genisa
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
@@ -24,6 +22,7 @@ from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
 from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_VALUES,
     READS,
+    SCRATCH_BYTES,
     WRITES,
     Entry,
     Kind,
@@ -38,7 +37,6 @@ from triton_xe.runtime.simulator.widen.values import (
     Uniform,
     Value,
     Wide,
-    contiguous_start,
     slice_mask,
     uniform,
 )
@@ -194,10 +192,11 @@ def _checked(
     wide = w.wide(pointer)
     fine = b.invoke(checks.check_lanes(w.lanes, t.size, kind), *site(i), entry, b.ptrtoint(wide),
                     t.size, kind, lanes)
-    start = contiguous_start(pointer, t.size)
-    if start is not None:
-        row = np.arange(w.lanes, dtype=np.int64)[None, :] * t.size
-        return fine, Tabled(b.select(fine, w.at(*start), scratch(w)), row, pointer.type)
+    if isinstance(pointer, Tabled) and pointer.base is not None:
+        low, high = int(pointer.table.min()), int(pointer.table.max())
+        if high - low + t.size <= SCRATCH_BYTES:
+            base = b.select(fine, w.at(pointer.base, low), scratch(w))
+            return fine, Tabled(base, pointer.table - low, pointer.type)
     spread = w.broadcast(uniform(scratch(w)))
     return fine, Wide(b.select(fine, wide, spread), pointer.type)
 

@@ -28,6 +28,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     LOG_WORDS,
     LOGGED_LANES,
     MOST_VALUES,
+    SCRATCH_BYTES,
     Chunk,
     Entry,
     Joined,
@@ -44,7 +45,6 @@ CELL_BYTES = 8, 8, 4, 4, 4
 NEAR = 1 << 16
 """Bytes from a block within which an address that no argument gave is taken as meant for it."""
 SPARE_BYTES = 1 << 29
-SCRATCH_BYTES = 1 << 16
 MOST_SEARCHED = 4096
 RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
 """Records of releases that a launch begins with, and may have: 1 GiB."""

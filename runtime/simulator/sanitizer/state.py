@@ -182,6 +182,8 @@ LIST_PAGE_BITS = 12
 
 MOST_BYTES = 64
 """Of an access of a lane."""
+SCRATCH_BYTES = 1 << 16
+"""Of the page where refused accesses go."""
 MOST_VALUES = 4096
 """Bytes of all lanes' values of one store."""
 CHUNK_BITS = 6
