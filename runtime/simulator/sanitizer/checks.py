@@ -209,18 +209,37 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
     entry, dwords = Memory(w, block), (1 << s.CHUNK_BITS) // 4
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
     first = (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
-    for bit, cells_of, sites in ((s.BEGUN_OF[0], Entry.WRITES, Entry.WRITE_SITES),
-                                 (s.BEGUN_OF[1], Entry.READS, Entry.READ_SITES)):
-        at = (entry[cells_of] + (first << 1)).pointer()
+    for kind, bit in enumerate(s.BEGUN_OF):
+        at = (entry[Entry.WRITES + kind] + (first << 1)).pointer()
         begins, alike = wanted.has(bit) & ~flags[chunk].has(bit), flags[chunk].has(s.ALIKE * bit)
         with w.when(begins & alike):
-            one, site = (w.load(t, (entry[s.line_of(word)] + chunk * t.size).pointer())
-                         for word, t in ((cells_of, I64), (sites, I32)))
-            w.store(w.spread(one, dwords), at, align=8)
-            w.store(w.spread(site, dwords), (entry[sites] + first).pointer(), align=4)
+            told = w.variable(_cells_of(w, entry, chunk, kind, 0)[0])
+            site = w.variable(_cells_of(w, entry, chunk, kind, 0)[1])
+            with w.when(flags[chunk].has(s.SECOND * bit)):
+                more, place = _cells_of(w, entry, chunk, kind, 1)
+                site.value = w.select(told.value == 0, place, site.value)
+                told.value |= more
+            w.store(told.value, at, align=8)
+            w.store(site.value, (entry[Entry.WRITE_SITES + kind] + first).pointer(), align=4)
         with w.when(begins & ~alike):
             w.fill(at, 0, 2 << s.CHUNK_BITS)
     flags[chunk] = flags[chunk] | wanted.to(I8)
+
+
+def _cells_of(
+    w: Checks, entry: Memory, chunk: Value, kind: int, second: int
+) -> tuple[Value, Value]:
+    """The cells and sites of all dwords that one cell of their chunk tells of; 0 of the others."""
+    dwords = (1 << s.CHUNK_BITS) // 4
+    cell, site, bytes_ = (
+        w.load(t, (entry[word + kind + second * s.LINE_WORDS] + chunk * t.size).pointer())
+        for word, t in ((Entry.LINE_WRITES, I64), (Entry.LINE_WRITE_SITES, I32),
+                        (Entry.LINE_WRITE_BYTES, I64)))
+    steps = Value(w, integers(I64, range(0, 4 * dwords, 4)))
+    kept = w.spread(bytes_, dwords) >> steps & BYTES.full
+    none = (kept == 0) | (cell == 0)
+    return (w.select(none, 0, w.spread(cell & ~BYTES.full, dwords) | kept),
+            w.spread(site, dwords))
 
 
 def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Value,

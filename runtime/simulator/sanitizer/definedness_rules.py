@@ -43,7 +43,7 @@ def _number(i: Instruction) -> int:
 
 def _report(w: Widener, i: Instruction, bad: Operand, at: Operand | int = 0) -> None:
     w.note_location(i)
-    w.b.invoke(checks.UNDEFINED, *site(i), bad, _number(i), at)
+    w.b.invoke(checks.UNDEFINED, *site(w, i), bad, _number(i), at)
 
 
 def use(w: Widener, i: Instruction) -> None:

@@ -30,13 +30,14 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Word,
 )
 from triton_xe.runtime.simulator.trace.messages import traced_access
-from triton_xe.runtime.simulator.widen.accesses import lane_major
+from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
 from triton_xe.runtime.simulator.widen.values import (
     Tabled,
     Uniform,
     Value,
     Wide,
+    contiguous_start,
     slice_mask,
     uniform,
 )
@@ -125,7 +126,7 @@ def _is_store(i: Instruction) -> bool:
 def _note_store(
     w: Widener, i: Instruction, at: int, address: Value, fine: Operand, mask: Value | None
 ) -> None:
-    """Keep a store until all of the tensor is stored; see `collisions`."""
+    """Keep a store until all of the tensor is stored; see `read_back`."""
     if not _is_store(i):
         return
     value = w.value(i.operands[1 - at])
@@ -159,9 +160,15 @@ def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
     return Uniform(moved.operand, pointer.type) if alone else Wide(moved.operand, pointer.type)
 
 
-def site(i: Instruction) -> tuple[Operand, Operand, int]:
-    """The first arguments of a check: context, subgroup, line of the LLVM module."""
-    return CTX, SG, i.line
+def site(w: Widener, i: Instruction) -> tuple[Operand, Operand, int]:
+    """The first arguments of a check: context, subgroup, line of the LLVM module.
+
+    That is the first line of those that one place of the kernel's source became.
+    """
+    plan = w.context.sanitizer
+    if plan is None or i.debug is None:
+        return CTX, SG, i.line
+    return CTX, SG, plan.lines.setdefault(i.debug, i.line)
 
 
 def state_word(w: Widener, word: Word) -> Operand:
@@ -185,12 +192,12 @@ def _checked(
         if mask is not None:
             active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
         address = b.ptrtoint(pointer.value)
-        fine = b.invoke(checks.check_one(t.size, kind), *site(i), -1, entry, address, t.size, kind,
+        fine = b.invoke(checks.check_one(t.size, kind), *site(w, i), -1, entry, address, t.size, kind,
                         active)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
     lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
     wide = w.wide(pointer)
-    fine = b.invoke(checks.check_lanes(w.lanes, t.size, kind), *site(i), entry, b.ptrtoint(wide),
+    fine = b.invoke(checks.check_lanes(w.lanes, t.size, kind), *site(w, i), entry, b.ptrtoint(wide),
                     t.size, kind, lanes)
     if isinstance(pointer, Tabled) and pointer.base is not None:
         low, high = int(pointer.table.min()), int(pointer.table.max())
@@ -222,7 +229,7 @@ def guarded_surface(
     if i.shadow:
         return _surface_in_map(w, arguments, entry, row_bytes)
     described = _with_unseen(w, i, kind | 1 << 8)
-    fine = b.invoke(checks.check_block(described), *site(i), entry, *arguments.surface, row_bytes,
+    fine = b.invoke(checks.check_block(described), *site(w, i), entry, *arguments.surface, row_bytes,
                     arguments.tile_height, element, described)
     at = state_word(w, Word.SUBGROUP)
     clean = b.icmp("eq", b.load(I64, ERROR), 0)
@@ -343,7 +350,7 @@ def finite_result(w: Widener, i: Instruction) -> None:
         if operand.type.scalar.kind == "float" and not operand.is_undefined:
             bad = w.b.and_(bad, w.b.not_(_not_finite(w, w.value(operand))))
     w.note_location(i)
-    w.b.invoke(checks.NON_FINITE, *site(i), bad)
+    w.b.invoke(checks.NON_FINITE, *site(w, i), bad)
 
 
 def _not_finite(w: Widener, value: Value) -> Operand:
@@ -371,6 +378,47 @@ def first_address(w: Widener, bad: Operand, pointer: Value, odd: Operand, t: Typ
         offsets = b.select(flags, constant(wide, e * t.scalar.size), offsets)
     lane = b.and_(b.intrinsic("cttz", bad, ir.FALSE), s - 1)
     return b.extract(b.add(at, offsets), lane)
+
+
+# --- elements of one store that go to one address -------------------------------------------------
+#
+# Which of them stays is not defined, where they differ.  Elements of different warps race; those of
+# one warp are read back when all are stored: what is not there any more, another one overwrote.
+
+
+def _is_of_stored(w: Widener, i: Instruction) -> bool:
+    """Whether an instruction leaves what was stored as it is, or is of the same tensor."""
+    first = w.stored[0].instruction
+    if i.opcode == "store" or find(i.callee) is genisa.PREDICATED_STORE:
+        return first.first and not i.first and i.debug == first.debug
+    return i.is_pure or i.shadow or find(i.callee).family is Family.SHADOW
+
+
+def read_back(w: Widener, following: Instruction) -> None:
+    """Compare what was stored with what is there, before an instruction that is no part of it."""
+    if not w.stored or _is_of_stored(w, following):
+        return
+    stored, w.stored = w.stored, []
+    alone = len(stored) == 1
+    for s in stored:
+        t = s.value.type
+        if not (alone and contiguous_start(s.address, t.size) is not None):
+            _compare_stored(w, s)
+
+
+def _compare_stored(w: Widener, s: Stored) -> None:
+    b, t = w.b, s.value.type
+    found = w.wide(load_value(w, s.address, t, s.mask, s.value))
+    bits = ir.like(t.lanes * w.lanes, ir.integer(8 * t.scalar.size))
+    odd = b.icmp("ne", b.bitcast(found, bits), b.bitcast(w.wide(s.value), bits))
+    bad = lane_flags(w, odd, t.lanes)
+    if s.mask is not None:
+        bad = b.and_(bad, lane_flags(w, w.mask(s.mask), 1))
+    bad = b.select(s.fine, bad, 0)
+    at = first_address(w, bad, s.address, odd, t)
+    w.note_location(s.instruction)
+    b.invoke(checks.COLLISION, CTX, SG, s.instruction.line, bad, at,
+             t.scalar.size)
 
 
 # --- helper functions that run lane by lane -------------------------------------------------------

@@ -18,12 +18,14 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
+from triton_xe.runtime.simulator.sanitizer.phases import any_of
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     ALIKE,
     BEGUN,
     BEGUN_OF,
     CHUNK_BITS,
+    SECOND,
     Entry,
     Kind,
     Word,
@@ -88,7 +90,7 @@ def replay(w: Checks, *arguments: Value) -> Value:
     """Record in the cells an access of shared memory that is known to be right."""
     slm, good = w.flag(Kind.SLM), w.variable(1, I1)
     block = w.block(w.state[Word.SLM_ENTRY])
-    _record_scattered(w, block, owner_of(w, slm), slm, good)
+    _record_scattered(w, block, owner_of(w, slm), slm, good, w["mask"])
     return good.value
 
 
@@ -226,8 +228,12 @@ class _Lines(_Dwords):
         return self.w.select(self.flags.has(of * ALIKE), cells, 0)
 
     def are_alike(self) -> Value:
-        """Whether no dword of them has a cell of its own."""
-        return ~(self.flags.has(BEGUN).bits != 0)
+        """Whether no dword of them has a cell of its own, or none."""
+        alike = ~self.flags.has(BEGUN * (1 + SECOND))
+        for kind, of in enumerate(BEGUN_OF):
+            bytes_ = self.load(self.block[Entry.LINE_WRITE_BYTES + kind], I64)
+            alike &= (bytes_ == -1) | ~self.flags.has(of * ALIKE)
+        return alike.every()
 
     def have(self, of: Value) -> Value:
         """Whether some of them have cells of that kind."""
@@ -235,7 +241,9 @@ class _Lines(_Dwords):
 
     def note(self, mine: Value) -> None:
         """From now on they have cells of that kind."""
-        self.w.store(self.flags | mine * ALIKE, self._flags, align=1)
+        w, of = self.w, (self.block[Entry.LINE_WRITE_BYTES + k] for k in (0, 1))
+        w.store(self.flags | mine * ALIKE, self._flags, align=1)
+        self.store(w.term(-1, vector(self.count, I64)), w.select(w.flag(Kind.WRITE), *of))
 
 
 _Cells = _Scattered | _Run | _Lines
@@ -253,7 +261,12 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     if nbytes is not None and nbytes.bit_count() == 1 and nbytes <= 1 << CHUNK_BITS:
         _record_groups(w, block, nbytes, owner, slm, good, done)
     with w.when(~done.value):
-        _record_scattered(w, block, owner, slm, good)
+        rest = w.variable(w["mask"].bits)
+        if _has_parts(w):
+            _record_parts(w, block, owner, rest)
+        with w.when(rest.value != 0):
+            mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
+            _record_scattered(w, block, owner, slm, good, mask)
 
 
 def _record_groups(
@@ -289,6 +302,9 @@ def _record_groups(
         if lined:
             with w.when(address & (1 << CHUNK_BITS) - 1 == 0):
                 fine.value = _are_recorded(w, block, address, 1, owner, slm, good)
+        if _has_parts(w):
+            with w.when(~fine.value):
+                fine.value = _is_run_recorded(w, block, address, per * nbytes, owner)
         with w.when(~fine.value):
             cells = _Run(w, address - (block[Entry.LOW] & -4) >> 2, per * nbytes // 4)
             with w.when(~slm):
@@ -310,8 +326,152 @@ def _are_recorded(
     return alike
 
 
-def _record_scattered(w: Checks, block: Memory, owner: Value, slm: Value, good: Variable) -> None:
-    size, mask = w["size"], w["mask"]
+def _has_parts(w: Checks) -> bool:
+    """Whether cells of whole chunks may tell of accesses of parts of them: plain ones of a size."""
+    nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
+    return bool(nbytes) and kind is not None and not kind & (Kind.SLM | Kind.ATOMIC)
+
+
+def _record_parts(w: Checks, block: Memory, owner: Value, rest: Variable) -> None:
+    """Record what can be in the cells of whole chunks; the lanes that are left."""
+    addresses, mask, whole = w["addresses"], w["mask"], 1 << CHUNK_BITS
+    inner, chunks = addresses & whole - 1, addresses >> CHUNK_BITS
+    ones = w.spread(w.term(-1, I64) >> w.term(whole, I64) - w["size"], mask.type.count)
+    bytes_, numbers = ones << inner, w.space(chunks.type)
+    w.store(chunks, numbers)
+    flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
+    fits = ((inner + w["size"] <= whole) | ~mask).every()
+    first = Memory(w, numbers)[mask.bits.lowest()]
+    several = w.intrinsic("ctpop", ((chunks == first) & mask).bits) > 2
+    left = w.variable(w.select(fits & several & ~flags[first].has(BEGUN), 0, mask.bits))
+    with w.chain(mask.bits ^ left.value) as (lanes, slot):
+        chunk = Memory(w, numbers)[lanes.lowest()]
+        here = (chunks == chunk) & mask
+        slot.value = lanes & ~here.bits
+        told = _is_part_recorded(w, block, chunk, any_of(w, w.select(here, bytes_, 0)), owner)
+        left.value |= w.select(told, 0, here.bits)
+    rest.value = left.value
+
+
+def _is_run_recorded(
+    w: Checks, block: Memory, address: Value, nbytes: int, owner: Value
+) -> Value:
+    """Record so many bytes in a row in the cells of the one or two chunks; whether they can be."""
+    inner, most = address & (1 << CHUNK_BITS) - 1, (1 << CHUNK_BITS) - 1
+    ones, told = w.term((1 << nbytes) - 1, I64), w.variable(1, I1)
+    rest = w.variable(ones << inner)
+    chunk = w.variable(address >> CHUNK_BITS)
+    with w.loop(lambda: told.value & (rest.value != 0)):
+        told.value = _is_part_recorded(w, block, chunk.value, rest.value, owner)
+        is_first = chunk.value == address >> CHUNK_BITS
+        rest.value = w.select(is_first, ones >> 1 >> w.term(most, I64) - inner, 0)
+        chunk.value += 1
+    return told.value
+
+
+def _is_part_recorded(
+    w: Checks, block: Memory, chunk: Value, bytes_: Value, owner: Value
+) -> Value:
+    """Record an access of bytes of a chunk in the cells of all of it; whether these can tell.
+
+    They tell of the last store and the last load, each of some bytes by one program at one place of
+    the source.  What clashes, or would be one more, is left to the cells of dwords.
+    """
+    writes = bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
+    flags, told = Memory(w, block[Entry.TOUCHED].pointer(), I8), w.variable(0, I1)
+    with w.when(~flags[chunk].has(BEGUN)):
+        written, read = ([_Part(w, block, chunk, kind, k) for k in (0, 1)] for kind in (0, 1))
+        no, yes = w.term(0, I1), w.term(1, I1)
+        since, clear = unfenced_barriers(w, no), w.variable(1, I1)
+        for part in written:
+            ordered = _ordered(w, part.cell, owner, no, since, yes)
+            clear.value &= ordered | ~part.bytes.has(bytes_)
+        for part in read:
+            part.replaced = _ordered(w, part.cell, owner, no, w.term(0, I64), yes)
+            if writes:
+                clear.value &= part.replaced | ~part.bytes.has(bytes_)
+            else:
+                part.replaced |= _earlier(part.cell, owner)
+        with w.when(clear.value):
+            told.value = _is_told(w, written if writes else read, bytes_, owner)
+        with w.when(told.value):
+            for part in read if writes else ():
+                with w.when(part.bytes.has(bytes_)):
+                    part.keep(part.bytes & ~bytes_)
+    return told.value
+
+
+def _is_told(w: Checks, parts: Sequence[_Part], bytes_: Value, owner: Value) -> Value:
+    """Let one of two cells tell of an access of their kind; whether one can.
+
+    It goes on with what it tells of the same place, or the same readers; or has nothing else to
+    tell, as the access takes the place of what it told of.
+    """
+    new, told = owner | BYTES.full, w.variable(0, I1)
+    whole = bytes_ & bytes_ >> 1 & bytes_ >> 2 & bytes_ >> 3 & 0x1111111111111111
+    apart = whole * BYTES.full == bytes_
+    for part, other in zip(parts, reversed(parts), strict=True):
+        clear = (part.replaced & other.replaced) | ~(part.bytes | other.bytes).has(bytes_)
+        shares = other.left(bytes_) == 0
+        shares |= apart | (other.cell == new)
+        same, empty = part.is_of(new), (part.left(bytes_) == 0) & shares
+        merged = _merged_read(w, part.cell, new, owner, part.replaced)
+        known = (part.bytes == bytes_) | (merged == part.cell) & (bytes_ & ~part.bytes == 0)
+        own = (part.block[Entry.SYNC] == 0) | _of_group(part.cell, owner)
+        joins = known & ~part.replaced & own & ~other.bytes.has(bytes_)
+        with w.when(~told.value & (clear & (same | empty) | joins)):
+            kept = w.select(joins, part.bytes, w.select(same, part.bytes | bytes_, bytes_))
+            part.tell(w.select(joins, merged, new), kept)
+            with w.when(other.bytes.has(bytes_)):
+                other.keep(other.left(bytes_))
+            told.value = 1
+    return told.value
+
+
+class _Part:
+    """Of a chunk, the first or second cell of its stores (0) or loads (1), and its bytes."""
+
+    def __init__(self, w: Checks, block: Memory, chunk: Value, kind: int, second: int) -> None:
+        self.w, self.block, self.chunk = w, block, chunk
+        self._words = kind + second * s.LINE_WORDS
+        self._flag = (SECOND if second else ALIKE) * BEGUN_OF[kind]
+        self._flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
+        cell, bytes_ = w.variable(0), w.variable(0)
+        with w.when(self._flags[chunk].has(self._flag)):
+            cell.value = w.load(I64, self._at(Entry.LINE_WRITES, 8))
+            bytes_.value = w.select(
+                cell.value == 0, 0, w.load(I64, self._at(Entry.LINE_WRITE_BYTES, 8)))
+        self.cell, self.bytes = cell.value, bytes_.value
+        self.replaced = w.term(1, I1)
+        """Whether an access of bytes that it tells of takes their place."""
+
+    def _at(self, word: Entry, size: int) -> Value:
+        return (self.block[word + self._words] + self.chunk * size).pointer()
+
+    def is_of(self, new: Value) -> Value:
+        """Whether it tells of the same accesses as a cell, of this place in the source."""
+        site = self.w.load(I32, self._at(Entry.LINE_WRITE_SITES, 4))
+        return (self.cell == new) & (site == self.w["site"])
+
+    def left(self, bytes_: Value) -> Value:
+        return self.bytes & ~bytes_
+
+    def keep(self, bytes_: Value) -> None:
+        """From now on it tells of these bytes."""
+        self.w.store(bytes_, self._at(Entry.LINE_WRITE_BYTES, 8))
+
+    def tell(self, cell: Value, bytes_: Value) -> None:
+        """From now on it tells of this access, of these bytes."""
+        self.w.store(cell, self._at(Entry.LINE_WRITES, 8))
+        self.w.store(self.w["site"], self._at(Entry.LINE_WRITE_SITES, 4))
+        self.keep(bytes_)
+        self._flags[self.chunk] = self._flags[self.chunk] | self._flag
+
+
+def _record_scattered(
+    w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
+) -> None:
+    size = w["size"]
     whole = size >= 4
     offsets = w["addresses"] - (block[Entry.LOW] & -4)
     inner, index = offsets & 3, offsets >> 2

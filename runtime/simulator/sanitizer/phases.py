@@ -98,11 +98,12 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> Value:
         chunk = Memory(w, numbers)[rest.lowest()]
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
-        fine.value &= _is_alone(w, chunk, _any(w, w.select(here, bytes_, 0)), mine)
+        fine.value &= _is_alone(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
     return fine.value
 
 
-def _any(w: Checks, bits: Value) -> Value:
+def any_of(w: Checks, bits: Value) -> Value:
+    """What any element of a vector has."""
     count = bits.type.count
     return bits[0] if count == 1 else w.call(f"llvm.vector.reduce.or.v{count}i64", bits, result=I64)
 

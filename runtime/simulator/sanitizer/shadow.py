@@ -351,7 +351,7 @@ class LaunchState:
                 start + 16 * count + 4 * spare, start + 20 * count + 4 * spare)
 
     def _shadow_of(self, block: Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The words of a block's entry from `WRITES` and from `LINE_WRITES` on.
+        """The words of a block's entry from `WRITES` and from `TOUCHED` on.
 
         Its cells begin when they are touched, chunk by chunk.
         """
@@ -363,10 +363,11 @@ class LaunchState:
             pages, releases = self._kept(len(lists), np.uint8), _address(lists)
             self._lists.append((lists, pages))
             published = _address(pages) - (releases >> LIST_PAGE_BITS)
-        lines = (at - size * first for at, size in zip(
-            self._cells(4 * chunks, 8), CELL_BYTES, strict=False))
+        lines = [at - size * first for _ in range(2)
+                 for some in (self._cells(4 * chunks, 8), self._cells(4 * chunks, 8)[:2])
+                 for at, size in zip(some, CELL_BYTES, strict=False)]
         return ((*self._cells(nbytes, (1 << CHUNK_BITS) // 4), releases),
-                (*lines, self._array(chunks + 64, np.uint8) - first, published))
+                (self._array(chunks + 64, np.uint8) - first, published, *lines))
 
     def close(self) -> None:
         """Give the shadow memory back for the next launch."""
@@ -393,7 +394,7 @@ class LaunchState:
             starts = (at and at + size * first
                       for at, size in zip(cells, CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
-            self.table[row, Entry.LINE_WRITES:Entry.PUBLISHED + 1] = lines
+            self.table[row, Entry.TOUCHED:Entry.WORDS] = lines
             self.table[row, Entry.UNREAD] = not (
                 self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
                 or block in self._read)

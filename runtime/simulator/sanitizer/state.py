@@ -162,21 +162,27 @@ class Entry(IntEnum):
     where all is written."""
     UNREAD = 8
     """Whether the launch only stores there, so that no store of the same value changes anything."""
-    LINE_WRITES = 9
-    """The cells of whole chunks, see `ALIKE`: what to add to the number of a chunk of global memory
-    (its address over its size) times the size of a cell; reads and sites in the order above."""
-    LINE_READS = 10
-    LINE_WRITE_SITES = 11
-    LINE_READ_SITES = 12
-    TOUCHED = 13
-    """What to add to the number of a chunk for the address of its flags, `BEGUN_OF` and `ALIKE`:
-    which of its cells are there."""
-    PUBLISHED = 14
+    TOUCHED = 9
+    """What to add to the number of a chunk of global memory (its address over its size) for the
+    address of its flags, `BEGUN_OF`, `ALIKE` and `SECOND`: which of its cells are there."""
+    PUBLISHED = 10
     """What to add to the number of a page of lists (see `SYNC`) for the address of its flag: whether
     anything was published there."""
-    WORDS = 15
+    LINE_WRITES = 11
+    """The cells of whole chunks, see `ALIKE`: what to add to the number of a chunk times the size of
+    a cell; reads and sites in the order above."""
+    LINE_READS = 12
+    LINE_WRITE_SITES = 13
+    LINE_READ_SITES = 14
+    LINE_WRITE_BYTES = 15
+    """Which bytes of the chunk they tell of, a bit for each."""
+    LINE_READ_BYTES = 16
+    SECOND = 17
+    """From here on, the same six of one more such cell."""
+    WORDS = 23
 
 
+LINE_WORDS = Entry.SECOND - Entry.LINE_WRITES
 LIST_PAGE_BITS = 12
 
 
@@ -191,7 +197,9 @@ BEGUN_OF = 1, 2
 """Of writes, of reads: each dword of a chunk has a cell of its own."""
 BEGUN = sum(BEGUN_OF)
 ALIKE = 4
-"""Times these: as long as they have not begun, one cell tells of all dwords."""
+"""Times these: as long as they have not begun, one cell tells of all dwords, or of some bytes."""
+SECOND = 16
+"""Times these: and one more of others."""
 
 
 def line_of(word: Entry) -> Entry:

@@ -14,8 +14,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
-from triton_xe.runtime.simulator.sanitizer.collisions import read_back
-from triton_xe.runtime.simulator.sanitizer.instrument import finite_result
+from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, read_back
 from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
 from triton_xe.runtime.simulator.widen.direct import direct_arrays

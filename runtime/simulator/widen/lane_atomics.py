@@ -89,7 +89,7 @@ def tried(w: Widener, i: Instruction, atomic: LaneAtomic) -> Operand:
     if atomic.swaps and plan.releases:
         w.b.store(ir.zero(ir.vector(s, ir.I8)), state_word(w, Word.DID))
     kind = atomic.kind | atomic.size << 8
-    return w.b.invoke(checks.try_lanes(s, atomic.size, kind), *site(i), entry, addresses,
+    return w.b.invoke(checks.try_lanes(s, atomic.size, kind), *site(w, i), entry, addresses,
                       atomic.size, kind, lanes)
 
 
