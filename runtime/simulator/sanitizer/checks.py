@@ -200,13 +200,18 @@ def clash(w: Checks, ctx: Value, old: Value, new: Value, kind: Value, read: Valu
 
 def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Value) -> Value:
     """The cell of the readers of a dword of global memory after one more."""
-    unordered = _conflict(w, old, new, w.term(0, I1), 0, reads=w.term(1, I1))
-    return _merged_read(w, old, new, unordered)
+    return _merged_read(w, old, new, _is_other_read(w, old, new, w.term(0, I1)))
+
+
+def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
+    """Whether an earlier read, of any bytes of a dword, is not ordered before a new one."""
+    same = (cell | BYTES.full for cell in (old, new))
+    return (old != 0) & _conflict(w, *same, slm, 0, reads=w.term(1, I1))
 
 
 def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
     """Begin with cells of a chunk of global memory, those that are `wanted` and not there."""
-    entry, dwords = Memory(w, block), (1 << s.CHUNK_BITS) // 4
+    entry = Memory(w, block)
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
     first = (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
     for kind, bit in enumerate(s.BEGUN_OF):
@@ -293,7 +298,7 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
             last_reads[d] = 0
             write_sites[d] = site
         with w.otherwise():
-            last_reads[d] = _merged_read(w, old_read, new, after_read)
+            last_reads[d] = _merged_read(w, old_read, new, _is_other_read(w, old_read, new, slm))
             read_sites[d] = site
     return result.value
 
@@ -374,7 +379,8 @@ def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
     across = unordered & ~group
     with w.when(across):
         kept.value = (old | new) & BYTES.full | cells.SEVERAL_OWNERS
-    with w.when(across & (Memory(w, w["block"])[Entry.SYNC] != 0)):
+    followed = (Memory(w, w["block"])[Entry.SYNC] != 0) | (old ^ new).has(BYTES.full)
+    with w.when(across & followed):
         kept.value = w.call(s.JOIN, w["ctx"], old, new, 0)
     return w.select(group & (warp | scalar) | unordered, kept.value, new)
 

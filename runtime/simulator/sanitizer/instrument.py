@@ -192,8 +192,8 @@ def _checked(
         if mask is not None:
             active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
         address = b.ptrtoint(pointer.value)
-        fine = b.invoke(checks.check_one(t.size, kind), *site(w, i), -1, entry, address, t.size, kind,
-                        active)
+        fine = b.invoke(checks.check_one(t.size, kind), *site(w, i), -1, entry, address, t.size,
+                        kind, active)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
     lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
     wide = w.wide(pointer)
@@ -229,8 +229,8 @@ def guarded_surface(
     if i.shadow:
         return _surface_in_map(w, arguments, entry, row_bytes)
     described = _with_unseen(w, i, kind | 1 << 8)
-    fine = b.invoke(checks.check_block(described), *site(w, i), entry, *arguments.surface, row_bytes,
-                    arguments.tile_height, element, described)
+    fine = b.invoke(checks.check_block(described), *site(w, i), entry, *arguments.surface,
+                    row_bytes, arguments.tile_height, element, described)
     at = state_word(w, Word.SUBGROUP)
     clean = b.icmp("eq", b.load(I64, ERROR), 0)
     first = b.load(I64, at)

@@ -241,9 +241,10 @@ class _Lines(_Dwords):
 
     def note(self, mine: Value) -> None:
         """From now on they have cells of that kind."""
-        w, of = self.w, (self.block[Entry.LINE_WRITE_BYTES + k] for k in (0, 1))
+        w, reads = self.w, self.block[Entry.LINE_READ_BYTES]
         w.store(self.flags | mine * ALIKE, self._flags, align=1)
-        self.store(w.term(-1, vector(self.count, I64)), w.select(w.flag(Kind.WRITE), *of))
+        at = w.select(w.flag(Kind.WRITE), self.block[Entry.LINE_WRITE_BYTES], reads)
+        self.store(w.term(-1, vector(self.count, I64)), at)
 
 
 _Cells = _Scattered | _Run | _Lines
@@ -557,8 +558,9 @@ def _compare(
         with w.otherwise():
             before = after_read | _earlier(old_read, owner)
             kept = w.variable(_merged_read(w, old_read, new, owner, before))
-            with w.when(published):
-                joins = _crossing(old_read, owner, after_read) & cells.active
+            joins = _crossing(old_read, owner, after_read) & cells.active
+            joins &= published | (old_read ^ new).has(BYTES.full)
+            with w.when(joins.bits != 0):
                 with _distinct(w, old_read, joins) as (reader, alike):
                     one = w.call(s.MERGE, w["ctx"], block.base, reader, new, w["kind"])
                     kept.value = w.select(alike, one, kept.value)

@@ -178,7 +178,7 @@ class LaunchState:
         self._maps: dict[Block, int] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self._lists: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
-        """What is published in each block, dword by dword, in pages; which of them have anything."""
+        """What is published in each block, dword by dword, in pages; which of these have any."""
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
         found = {k: memory.find(pointer) for k, pointer in self.pointers.items()}

@@ -166,11 +166,11 @@ class Entry(IntEnum):
     """What to add to the number of a chunk of global memory (its address over its size) for the
     address of its flags, `BEGUN_OF`, `ALIKE` and `SECOND`: which of its cells are there."""
     PUBLISHED = 10
-    """What to add to the number of a page of lists (see `SYNC`) for the address of its flag: whether
-    anything was published there."""
+    """What to add to the number of a page of lists (see `SYNC`) for the address of its flag:
+    whether anything was published there."""
     LINE_WRITES = 11
-    """The cells of whole chunks, see `ALIKE`: what to add to the number of a chunk times the size of
-    a cell; reads and sites in the order above."""
+    """The cells of whole chunks, see `ALIKE`: what to add to the number of a chunk times the size
+    of a cell; reads and sites in the order above."""
     LINE_READS = 12
     LINE_WRITE_SITES = 13
     LINE_READ_SITES = 14

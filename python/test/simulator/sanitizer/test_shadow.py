@@ -98,3 +98,44 @@ def test_races_of_lines_and_of_their_parts(N: int, monkeypatch: Any) -> None:
         else:
             some_accesses[(count,)](x, out, *given, N, num_warps=1)
     assert min(seen) > 20
+
+
+@triton.jit
+def strided_accesses(x, out, table, N: tl.constexpr, STEPS: tl.constexpr):
+    """Programs load and store at places and steps of a table, one after another."""
+    p, i = tl.program_id(0), tl.arange(0, N)
+    for k in range(STEPS):
+        row = table + (p * STEPS + k) * 3
+        at = x + tl.load(row + 1) + i * tl.load(row + 2)
+        if tl.load(row) == 0:
+            tl.store(out + p * N + i, tl.load(at))
+        elif tl.load(row) == 1:
+            tl.store(at, (p + k).to(x.dtype.element_ty))
+        else:
+            tl.store(at, tl.load(at) + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64])
+def test_races_of_strided_accesses(dtype: torch.dtype, monkeypatch: Any) -> None:
+    """What programs do to every k-th element, again and again, races where they meet, only there."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    N, steps, random, seen = 32, 4, np.random.default_rng(5), [0, 0]
+    x, out = torch.zeros(4096, dtype=dtype, device="xpu"), torch.zeros(160, device="xpu")
+    for _ in range(80):
+        count, step = int(random.integers(2, 5)), int(random.integers(1, 6))
+        table = np.zeros((count, steps, 3), np.int32)
+        table[..., 0] = random.integers(0, 3, (count, steps)) * random.choice([0, 1], (count, 1))
+        apart = random.permutation(count) * int(random.choice([1, N * 5, 64]))
+        table[..., 1] = apart[:, None] + random.choice([0, 0, 40], (count, steps)) * step
+        table[..., 2] = step
+        stores, all_ = ([{a + s * j for kind, a, s in program if kind or of for j in range(N)}
+                         for program in table.tolist()] for of in (0, 1))
+        races = any(stores[a] & all_[b] for a in range(count) for b in range(count) if a != b)
+        seen[races] += 1
+        given = torch.from_numpy(table.reshape(-1)).to("xpu")
+        if races:
+            with pytest.raises(SimulatorTrap, match="data race: .*'x'"):
+                strided_accesses[(count,)](x, out, given, N, steps, num_warps=1)
+        else:
+            strided_accesses[(count,)](x, out, given, N, steps, num_warps=1)
+    assert min(seen) > 10
