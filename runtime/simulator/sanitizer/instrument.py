@@ -18,7 +18,7 @@ from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operan
 from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
-from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED
+from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_VALUES,
     READS,
@@ -43,6 +43,8 @@ from triton_xe.runtime.simulator.widen.values import (
 )
 from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, LANE, SG, Widener
 
+MOST_STEPS = 64
+"""From an address to what it was read from."""
 DEVICE_SCOPE, WORK_GROUP_SCOPE = 1, 2
 """Of SPIR-V; lower ones are wider."""
 
@@ -72,6 +74,8 @@ def guarded(
         if isinstance(pointer, Uniform) and kind == 0:
             kind = Kind.SCALAR
         entry = plan.entry(w.function, operand, **_does(kind))
+        if entry == SEARCHED:
+            plan.through[site(w, i)[2]] = _table_of(w, plan, operand)
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
@@ -80,6 +84,18 @@ def guarded(
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
+
+
+def _table_of(w: Widener, plan: Instrumentation, address: Operand) -> int:
+    """The argument whose memory an address was read from; `SEARCHED` where that is not known."""
+    for _ in range(MOST_STEPS):
+        i = w.definitions.get(address.local or "")
+        if i is None or not i.operands:
+            break
+        address = i.operands[0]
+        if i.opcode == "load":
+            return plan.entry(w.function, address)
+    return SEARCHED
 
 
 def _does(kind: int) -> dict[str, bool]:

@@ -90,6 +90,9 @@ class Instrumentation:
     """Note the messages instead of checking them; see `tracing`."""
     sites: dict[int, Site] = field(default_factory=dict)
     """What was recorded, by line of the LLVM module."""
+    through: dict[int, int] = field(default_factory=dict)
+    """By line of an access to memory that no argument gives, the one that it read the address from.
+    """
     lines: dict[int, int] = field(default_factory=dict)
     """The first line of the LLVM module of each place in the kernel's source."""
     roots: dict[str, dict[str, Roots]] = field(default_factory=dict)

@@ -71,8 +71,11 @@ class _Report:
         tensor = self.state.tensors.get(-1 if self.argument is None else self.argument)
         if tensor is not None:
             text = f"{text}; {tensor.describe(self.address)}"
+        table = self.state.tensors.get(self.state.plan.through.get(f.site, -1))
+        if tensor is None and table is not None:
+            text = f"{text}; the address was read from argument {table.name!r}"
         return Finding(kind, kernel, location, f"kernel {kernel}, {location}, {who}: {text}",
-                       "" if tensor is None else tensor.name,
+                       next((t.name for t in (tensor, table) if t is not None), ""),
                        "" if tensor is None else tensor.element(self.address))
 
     def programs(self) -> tuple[int, ...]:
