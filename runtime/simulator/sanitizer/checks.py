@@ -205,8 +205,8 @@ def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Val
 
 def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
     """Whether an earlier read, of any bytes of a dword, is not ordered before a new one."""
-    same = (cell | BYTES.full for cell in (old, new))
-    return (old != 0) & _conflict(w, *same, slm, 0, reads=w.term(1, I1))
+    clash = _conflict(w, old | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1))
+    return (old != 0) & clash
 
 
 def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
