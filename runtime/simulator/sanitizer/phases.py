@@ -51,6 +51,9 @@ def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
         return w.term(0, I1)
     places, state = w["addresses"] - block[Entry.LOW], w.state
     exact = state[Word.SLM_EXACT] != 0
+    if w["mask"].type.count == 1:
+        # what programs that take turns tell each other: the log would not last
+        exact |= w.clocked()
     fine, asks = w.variable(0, I1), w.variable(~exact)
     if not kind & Kind.WRITE and nbytes <= _MOST_GATHERED:
         with w.when(~exact & (state[Word.SLM_WRITTEN] == 0)):
