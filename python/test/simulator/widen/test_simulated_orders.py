@@ -206,6 +206,59 @@ def test_programs_ask_for_what_the_next_one_accesses(
     assert host_text(text).count("call void @llvm.prefetch") == (2 if asked else 0)
 
 
+def test_runs_of_lanes_ask_for_each_line_of_the_next_program(run: Run, kernel: Text) -> None:
+    """Of 8 numbers each lane reads the first 4 and writes the last: eight lines each."""
+    body = LANE + GROUP + f"""
+  %row = mul i32 %g, 128
+  %own = mul i32 %lane, 8
+  %i = add i32 %row, %own
+  %pa = getelementptr float, {P} %a, i32 %i
+  %j = add i32 %i, 4
+  %pb = getelementptr float, {P} %b, i32 %j
+  %x = load <4 x float>, {P} %pa, align 16
+  store <4 x float> %x, {P} %pb, align 16"""
+    text = kernel(f"{P} %a, {P} %b", body)
+    made = host_text(text)
+    assert made.count("i32 0, i32 2, i32 1)") == made.count("i32 1, i32 2, i32 1)") == 8
+    a = np.arange(256, dtype=np.float32)
+    b = np.zeros_like(a)
+    run(text, a, b, grid=(2, 1, 1))
+    np.testing.assert_array_equal(b.reshape(-1, 2, 4)[:, 1], a.reshape(-1, 2, 4)[:, 0])
+    assert not b.reshape(-1, 2, 4)[:, 0].any()
+
+
+def test_parts_of_a_mask_are_made_in_the_order_of_memory(run: Run, kernel: Text) -> None:
+    """One comparison for 8 elements of a lane, which masks two accesses of 4."""
+    eight = "".join(f"  %m{k} = extractelement <8 x i1> %m, i32 {k}\n" for k in range(8))
+    callee, declaration = masked_load("float", "f32")
+    loads = "".join(f"""  %p{k} = getelementptr i8, {P} %pa, i64 {4 * k % 16 + 256 * (k // 4)}
+  %x{k} = call float @{callee}({P} %p{k}, i64 4, i1 %m{k}, float 0.0)
+""" for k in range(8))
+    stores = "".join(f"""  %q{k} = getelementptr i8, {P} %pb, i64 {4 * k % 16 + 256 * (k // 4)}
+  store float %x{k}, {P} %q{k}
+""" for k in range(8))
+    ones = ", ".join(f"i32 {k % 4 + 64 * (k // 4)}" for k in range(8))
+    body = LANE + f"""
+  %i = mul i32 %lane, 4
+  %pa = getelementptr float, {P} %a, i32 %i
+  %pb = getelementptr float, {P} %b, i32 %i
+  %one = insertelement <8 x i32> poison, i32 %i, i32 0
+  %all = shufflevector <8 x i32> %one, <8 x i32> %one, <8 x i32> zeroinitializer
+  %at = add <8 x i32> %all, <{ones}>
+  %end = insertelement <8 x i32> poison, i32 %n, i32 0
+  %ends = shufflevector <8 x i32> %end, <8 x i32> %end, <8 x i32> zeroinitializer
+  %m = icmp slt <8 x i32> %at, %ends
+{eight}{loads}{stores}"""
+    text = kernel(f"{P} %a, {P} %b, i32 %n", body, other=declaration)
+    shuffles = [line for line in host_text(text).splitlines() if "shufflevector" in line]
+    assert not any("x i1>" in line for line in shuffles)
+    a = np.arange(1, 129, dtype=np.float32)
+    for n in (0, 3, 66, 101, 128):
+        b = np.full_like(a, -1)
+        run(text, a, b, n, grid=(1, 1, 1))
+        np.testing.assert_array_equal(b, np.where(np.arange(128) < n, a, 0))
+
+
 def test_nothing_is_asked_for_at_addresses_of_loops_and_of_long_sums(kernel: Text) -> None:
     steps = "".join(f"  %s{k + 1} = add i32 %s{k}, %g\n" for k in range(2000))
     body = LANE + GROUP + f"""
