@@ -3,8 +3,9 @@
     python -m benchmarks.start_time [--repeat 15] [--device bmg]
 
 Imports: `import triton` and `import torch` with the plugin against without it, milliseconds of
-processor time of whole processes in turns, and the median of the differences.  Without means that
-this package's entry points are not seen.
+processor time of whole processes in turns of changing order: the difference of the medians, and of
+the fastest; `noise` is the same for two halves of the processes without.  Without means that this
+package's entry points are not seen.
 
 First launch: processor time of the first `kernel[grid](...)` of a new process whose kernel is in
 Triton's cache, until its result is there, on the simulator, and on Intel's driver with its
@@ -61,15 +62,18 @@ def compiled_modules(folder: str) -> dict[str, str]:
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{folder}/pyc"}
 
 
-def import_cost(module: str, repeat: int) -> tuple[float, float]:
-    """Median cost of an import without the plugin, and what the plugin adds."""
-    scripts = [f"SEES = {sees}\n{WITHOUT}import {module}" for sees in (False, True)]
+def import_cost(module: str, repeat: int) -> dict[str, list[float]]:
+    """What imports cost: without the plugin, with it, and without it once more."""
+    sees = {"without": False, "with": True, "again": False}
+    scripts = {name: f"SEES = {seen}\n{WITHOUT}import {module}" for name, seen in sees.items()}
+    found: dict[str, list[float]] = {name: [] for name in scripts}
     with tempfile.TemporaryDirectory() as folder:
         extra = compiled_modules(folder)
-        rounds = [[processor_ms([sys.executable, "-c", script], extra) for script in scripts]
-                  for _ in range(repeat + 1)][1:]
-    without = statistics.median(one for one, _ in rounds)
-    return without, statistics.median(with_it - one for one, with_it in rounds)
+        for k in range(repeat + 1):
+            for name in list(scripts)[:: 1 if k % 2 else -1]:
+                cost = processor_ms([sys.executable, "-c", scripts[name]], extra)
+                found[name] += [cost] if k else []
+    return found
 
 
 def first_launch() -> None:
@@ -146,9 +150,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 def report_imports(repeat: int) -> None:
     for module in ("triton", "torch"):
-        without, more = import_cost(module, repeat)
-        print(f"import {module:9}{without:8.1f} ms without the plugin, {more:+6.1f} with it "
-              f"(bar {IMPORT_BAR_MS:+})", flush=True)
+        costs = import_cost(module, repeat)
+        without, with_it, again = (statistics.median(costs[k]) for k in costs)
+        fastest = min(costs["with"]) - min(costs["without"] + costs["again"])
+        print(f"import {module:9}{without:8.1f} ms without the plugin, "
+              f"{with_it - (without + again) / 2:+6.1f} with it (bar {IMPORT_BAR_MS:+}, fastest "
+              f"{fastest:+.1f}, noise {abs(without - again):.1f})", flush=True)
 
 
 def report_launches(repeat: int, device: str) -> None:

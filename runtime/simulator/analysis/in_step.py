@@ -19,7 +19,8 @@ MOST_IN_LOOPS = 24
 """Vectors that loops hand from pass to pass; more do not fit into registers, pass by pass."""
 _FAMILIES = frozenset({
     Family.ID, Family.MATHS, Family.CONVERSION, Family.SHUFFLE, Family.REDUCTION, Family.VOTE,
-    Family.MASKED, Family.BARRIER, Family.FENCE, Family.HINT})
+    Family.MASKED, Family.BLOCK_1D, Family.BARRIER, Family.FENCE, Family.HINT})
+_STORES = (Family.MASKED, Family.BLOCK_1D)
 _OWN_IDS = frozenset({opencl.SUB_GROUP_ID, opencl.LOCAL_ID, opencl.GLOBAL_ID})
 _OPCODES = frozenset({
     *BINARY, *CASTS, *"""icmp fcmp fneg select freeze phi getelementptr extractelement insertelement
@@ -65,7 +66,7 @@ def _is_fit(i: Instruction, functions: Mapping[str, Function]) -> bool:
         return True
     known = find(i.callee)
     return i.callee not in functions and known.known and known.family in _FAMILIES and not (
-        known.effects & Effect.WRITES and known.family is not Family.MASKED)
+        known.effects & Effect.WRITES and known.family not in _STORES)
 
 
 def _own(instructions: list[Instruction]) -> set[str]:

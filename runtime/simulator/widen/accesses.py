@@ -181,7 +181,7 @@ def _contiguous_load(
 
     def some() -> Operand:
         return w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
-                        [pointer, _for_elements(w, lanes, n), other], aligns=(align, 0, 0))
+                        [pointer, _for_elements(w, mask, lanes, n), other], aligns=(align, 0, 0))
 
     return Wide(_as_masked(w, lanes, whole, some, flat), t, n)
 
@@ -191,8 +191,15 @@ def _lanes(w: Widener, mask: Value) -> Operand:
     return w.mask(mask, mask.type.lanes, mask.type.lanes)
 
 
-def _for_elements(w: Widener, lanes: Operand, count: int) -> Operand:
-    return lanes if lanes.type.count == count * w.lanes else w.repeat(lanes, count, count)
+def _for_elements(w: Widener, mask: Value, lanes: Operand, count: int) -> Operand:
+    """A mask of lanes for each element, in the order of memory.
+
+    To compare numbers once more takes a host with mask registers less time than to spread bits.
+    """
+    if lanes.type.count == count * w.lanes:
+        return lanes
+    again = w.repeated(mask, count) if host_cpu().vector_bytes == 64 else None
+    return w.repeat(lanes, count, count) if again is None else w.ordered(again, count)
 
 
 def _as_masked(
@@ -291,7 +298,7 @@ def store_value(
 
     def some() -> Operand:
         return w.b.call(f"llvm.masked.store.{x.type.mangled}.p0", VOID,
-                        [x, where, _for_elements(w, lanes, n)], aligns=(0, align, 0))
+                        [x, where, _for_elements(w, mask, lanes, n)], aligns=(0, align, 0))
 
     _as_masked(w, lanes, whole, some, VOID)
 

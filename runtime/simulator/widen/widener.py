@@ -483,6 +483,25 @@ class Widener:
         x = self.wide(value)
         return x if count == 1 else self.repeat(x, count, group)
 
+    def repeated(self, value: Value, count: int) -> Value | None:
+        """A cheap operation on numbers of a lane for each of `count` elements, in any order; else
+        None."""
+        t = vector(count, value.type.scalar)
+        if isinstance(value, Lazy) and value.size <= 2:
+            operands = tuple(self.repeated(v, count) for v in value.operands)
+            found = tuple(v for v in operands if v is not None)
+            same = len(found) == len(operands)
+            return Lazy(value.instruction, found, t, value.size) if same else None
+        known = value.value if isinstance(value, Uniform) else (
+            value.base if isinstance(value, Tabled) else None)
+        if known is None or known.is_constant or t.kind == "ptr":
+            return None
+        base = self.b.broadcast(known, count)
+        self.sums[base.text] = known, (0,) * count
+        if isinstance(value, Tabled):
+            return Tabled(base, np.repeat(value.table, count, axis=0), t)
+        return Uniform(base, t)
+
     def lane_bits(self, mask: Operand) -> Operand:
         """A lane mask as an integer."""
         return self.b.bitcast(mask, ir.integer(mask.type.count))
