@@ -42,6 +42,7 @@ _BODIES: dict[Routine, Body] = {
     state.NOTE_READS: phases.note_reads,
     state.PUBLISH: sync.publish,
     state.REPLAY: lanes.replay,
+    state.REPLAY_ONE: lanes.replay,
     state.REPORT: checks.report,
     state.SETTLE: phases.settle,
     state.STAMP: clocks.stamp,

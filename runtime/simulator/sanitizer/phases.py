@@ -160,7 +160,13 @@ def settle(w: Checks, ctx: Value) -> None:
     """Let the cells tell of the accesses in the log, and empty it."""
     with _logged(w, w.term(0, I64)) as (entry, addresses, mask):
         sg, site = (entry[word].to(I32) for word in (Logged.SUBGROUP, Logged.SITE))
-        w.call(s.REPLAY, ctx, sg, site, -1, addresses, entry[Logged.SIZE], entry[Logged.KIND], mask)
+        access = ctx, sg, site, -1
+        what = entry[Logged.SIZE], entry[Logged.KIND]
+        with w.when(entry[Logged.LANES] == 1):
+            first = w.load(vector(1, I64), entry.address(Logged.ADDRESSES), align=8)
+            w.call(s.REPLAY_ONE, *access, first, *what, w.term(1, vector(1, I1)))
+        with w.otherwise():
+            w.call(s.REPLAY, *access, addresses, *what, mask)
     w.state[Word.SLM_LOGGED] = w.state[Word.SLM_NOTED] = 0
 
 

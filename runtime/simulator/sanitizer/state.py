@@ -413,8 +413,10 @@ _ACCESS = {**_SITE, "lane": I32, "row": I64, **_TAIL}
 
 SETTLE = routine("settle", VOID)
 NOTE_READS = routine("note_reads", VOID)
-REPLAY = routine("replay", I1, **_SITE, row=I64, addresses=vector(LOGGED_LANES, I64), size=I64,
-                 kind=I64, mask=vector(LOGGED_LANES, I1))
+REPLAY, REPLAY_ONE = (
+    routine(name, I1, **_SITE, row=I64, addresses=vector(lanes, I64), size=I64, kind=I64,
+            mask=vector(lanes, I1))
+    for name, lanes in (("replay", LOGGED_LANES), ("replay_one", 1)))
 TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL)
 FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
