@@ -53,7 +53,7 @@ def converted(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue
 def with_encoding(
     op: Operation, encoding: Attribute, at: InsertPoint, operands: list[SSAValue] | None = None
 ) -> Operation:
-    """A copy of an operation, its results in a layout, with other operands."""
+    """A copy of an operation from the same place, its results in a layout, with other operands."""
     kinds = [retyped(r.type, encoding) for r in op.results]
     properties = dict(op.properties)
     held = properties.get("value")
@@ -64,6 +64,7 @@ def with_encoding(
         properties=properties, attributes=dict(op.attributes),
         regions=[region.clone() for region in op.regions],
     )
+    locate(op, copy)
     Rewriter.insert_op(copy, at)
     return copy
 

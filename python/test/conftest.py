@@ -1,15 +1,10 @@
 """Options of the whole suite, and tests that need a newer Triton than the installed one."""
 
-import hypothesis
 import pytest
 
 from triton_xe import triton_versions
 from triton_xe.runtime.versions import Versions
 from triton_xe.tools import intel
-
-hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("any machine")
 
 
 def pytest_addoption(parser):

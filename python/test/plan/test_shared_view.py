@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triton_xe.layout import parse_encoding
@@ -67,6 +67,7 @@ def test_partitions_lie_one_after_the_other():
     assert np.array_equal(at // (rows * columns // 2), np.repeat(piece[:, None], columns, 1))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.permutations([1, 2, 4, 8, 16, 32]), st.integers(0, 5), st.sampled_from([1, 2, 4, 8]),
        st.sampled_from([1 << 30, 2, 4]))
 def test_messages_move_each_register_once_in_memory_order(bases, lanes, size, unpadded):
