@@ -3,6 +3,7 @@
 import pytest
 
 from triton_xe import triton_versions
+from triton_xe.runtime.surroundings import REASONS, Reason
 from triton_xe.runtime.versions import Versions
 from triton_xe.tools import intel
 
@@ -32,7 +33,10 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def needed(monkeypatch):
-    """Which conditions launches fail, one entry for each that takes another version."""
+    """Which conditions launches fail, one entry for each that takes another version.
+
+    Launches are left to Python, which is asked here.
+    """
     found, general = [], Versions.general
 
     def noted(self, failing):
@@ -40,4 +44,6 @@ def needed(monkeypatch):
         return general(self, failing)
 
     monkeypatch.setattr(Versions, "general", noted)
-    return found
+    before, REASONS[Reason.MAPPED] = REASONS[Reason.MAPPED], 1
+    yield found
+    REASONS[Reason.MAPPED] = before
