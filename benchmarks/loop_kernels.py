@@ -66,6 +66,61 @@ def packed_gemm(
 
 
 @triton.jit
+def packed_pairs_gemm(
+    a_ptr, b_ptr, zeros_ptr, scales_ptr, c_ptr, M, N, K, stride_am, stride_bk, stride_bn,
+    stride_zk, stride_zn, stride_sk, stride_sn, stride_cm,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
+):
+    """4-bit weights, two to a byte along K, with a scale and a zero point per group of K."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :]
+    b_ptrs = b_ptr + (k[:, None] // 2) * stride_bk + columns[None, :] * stride_bn
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for step in range(tl.cdiv(K, BLOCK_K)):
+        a = tl.load(a_ptrs, mask=rows[:, None] < M, other=0.0)
+        b = (tl.load(b_ptrs) >> ((k[:, None] % 2) * 4)) & 15
+        at = (k[:, None] + BLOCK_K * step) // GROUP
+        zeros = tl.load(zeros_ptr + at * stride_zk + columns[None, :] // 2 * stride_zn)
+        zeros = (zeros >> ((columns[None, :] % 2) * 4)) & 15
+        scales = tl.load(scales_ptr + at * stride_sk + columns[None, :] * stride_sn)
+        b = (b.to(tl.float32) - zeros.to(tl.float32)) * scales.to(tl.float32)
+        acc = tl.dot(a, b.to(tl.float16), acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K // 2 * stride_bk
+    c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :]
+    tl.store(c_ptrs, acc.to(tl.float16), mask=(rows[:, None] < M) & (columns[None, :] < N))
+
+
+@triton.jit
+def block_scaled_gemm(
+    a_ptr, b_ptr, sa_ptr, sb_ptr, c_ptr, M, N, K, stride_am, stride_bk, stride_sa, stride_sb,
+    stride_cm,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
+):
+    """fp8, with scales of the rows of A and of square blocks of B for each step along K."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k, held_rows, held_columns = tl.arange(0, BLOCK_K), rows % M, columns % N
+    a_ptrs = a_ptr + held_rows[:, None] * stride_am + k[None, :]
+    b_ptrs = b_ptr + k[:, None] * stride_bk + held_columns[None, :]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for step in range(0, tl.cdiv(K, BLOCK_K)):
+        left = K - step * BLOCK_K
+        a = tl.load(a_ptrs, mask=k[None, :] < left, other=0.0)
+        b = tl.load(b_ptrs, mask=k[:, None] < left, other=0.0)
+        at = step * BLOCK_K // GROUP
+        sa = tl.load(sa_ptr + held_rows * stride_sa + at)
+        sb = tl.load(sb_ptr + at * stride_sb + held_columns // GROUP)
+        acc += tl.dot(a, b) * sa[:, None] * sb[None, :]
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * stride_bk
+    c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :]
+    tl.store(c_ptrs, acc.to(tl.float16), mask=(rows[:, None] < M) & (columns[None, :] < N))
+
+
+@triton.jit
 def attention_backward(
     q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, log_ptr, delta_ptr, length, stride_n, scale,
     DEPTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,

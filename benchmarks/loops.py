@@ -135,6 +135,14 @@ ROWS: dict[str, Row] = {
     "gemm add int8": _gemm(256, 256, 64, 32, "i8", c="i32", EPILOGUE="add"),
     "packed 16x128x64": _packed(16, 128, 64, 4),
     "packed 64x128x64": _packed(64, 128, 64, 8),
+    "packed pairs 16x128x64": Row(
+        kernels.packed_pairs_gemm, {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 128}, 4,
+        types={"b_ptr": "u8", "zeros_ptr": "u8"}, ones=("stride_bk", "stride_zk", "stride_sk"),
+        grid=_tiles(16, 128)),
+    "block-scaled fp8e4nv": Row(
+        kernels.block_scaled_gemm, {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP": 128},
+        8, "fp8e4nv", {"sa_ptr": "fp32", "sb_ptr": "fp32", "c_ptr": "fp16"},
+        grid=_tiles(128, 128), sizes={"stride_sa": SIZE // 128, "stride_sb": SIZE // 128}),
     "scaled e4m3": _scaled(128, 128, 64, "e4m3"),
     "scaled e2m1": _scaled(128, 128, 64, "e2m1"),
     "attention 64": _attention(128, 64, 64),

@@ -17,6 +17,7 @@ from triton_xe.hardware.register_file import (
     MOST_CARRIED,
     MOST_FOR_PAIRS,
     MOST_FOR_SMALL,
+    MOST_STRAIGHT,
     SMALL,
     register_file,
 )
@@ -83,15 +84,15 @@ def _most_registers(state: ModuleState) -> int:
 
 
 def _registers_needed(state: ModuleState) -> int | None:
-    """The registers that a loop or a product needs at once, as far as that is counted.
-
-    Other code is in the small file even where it spills a little: it waits for memory, and more
-    threads hide that.
-    """
+    """The registers that are needed at once, where loops do not say it by what they carry."""
     limit = CARRIED_LIMIT * state.target.grf_bytes
-    if state.carried_bytes >= limit or not (state.carried_bytes or state.dpas):
-        return None
-    return _most_registers(state)
+    return None if state.carried_bytes >= limit else _most_registers(state)
+
+
+def _most_for_small(state: ModuleState) -> int:
+    """Estimated registers that the small file has room for."""
+    straight = not (state.carried_bytes or state.dpas)
+    return MOST_STRAIGHT[state.target.grf_bytes] if straight else MOST_FOR_SMALL
 
 
 def _rename_kernels(module: ModuleOp) -> None:
@@ -116,9 +117,10 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
                        "will spill; use smaller blocks or more warps")
     needed = _registers_needed(state)
-    crowded = carried >= CARRIED_LIMIT or (needed or 0) > MOST_FOR_SMALL
+    crowded = carried >= CARRIED_LIMIT or (needed or 0) > _most_for_small(state)
     registers = register_file(options.grf_mode, crowded, state.num_warps, device)
-    if not registers.automatic and (carried >= CARRIED_LIMIT or needed is not None):
+    counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded
+    if counts and not registers.automatic:
         what = f"a loop keeps {carried} registers" if needed is None else (
             f"about {needed} registers are needed at once")
         remark(module, f"{what}: built for {registers.registers or SMALL}")

@@ -45,6 +45,7 @@ from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
+from triton_xe.lowering.surfaces.quick_divisions import QuickDivisionsPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
 from triton_xe.lowering.surfaces.shorten_rows import ShortenRowsPass
 from triton_xe.lowering.surfaces.split_inside import SplitInsidePass
@@ -80,6 +81,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         ScatterInPlacePass,
         AllocateBuffersPass,
         InsertBarriersPass,
+        QuickDivisionsPass,
         ConvertToXeTilePass,
         SplitBarriersPass,
     )),

@@ -140,27 +140,27 @@ class Scalars:
 
     def all_hold(self, guards: Iterable[Guard]) -> SSAValue | None:
         """One i1 that says whether all guards hold; None when there are none."""
-        fails: SSAValue | None = None
+        holds: SSAValue | None = None
         for guard in guards:
-            test = self._fails(guard)
-            fails = test if fails is None else self.insert(arith.OrIOp(fails, test))
-        if fails is None:
-            return None
-        return self.insert(arith.XOrIOp(fails, self.constant(1, i1)))
+            test = self._holds(guard)
+            holds = test if holds is None else self.insert(arith.AndIOp(holds, test))
+        return holds
 
-    def _fails(self, guard: Guard) -> SSAValue:
-        """One i1 that says whether a guard does not hold."""
+    def _holds(self, guard: Guard) -> SSAValue:
+        """One i1 that says whether a guard holds."""
         amount, bound = guard.amount, guard.bound
         if guard.relation is Relation.FALSE:
-            return cast(SSAValue, amount)
+            return self.insert(arith.XOrIOp(cast(SSAValue, amount), self.constant(1, i1)))
         if isinstance(bound, Misalignment):
             low = self._rest(self.address(bound.base), block_2d.BASE_ALIGNMENT)
-            return self.insert(CmpiOp(self.poly(amount), low, "slt"))
+            return self.insert(CmpiOp(self.poly(amount), low, "sge"))
         if guard.relation is Relation.AT_LEAST:
+            if bound.as_constant is not None and amount not in self._known:
+                amount, bound = amount - amount.constant_part, bound - amount.constant_part
             left, right = self.poly(amount), self.poly(bound)
-            return self.insert(CmpiOp(left, right, "slt"))
+            return self.insert(CmpiOp(left, right, "sge"))
         value = self.address(amount) if isinstance(amount, SSAValue) else self.poly(amount)
-        return self.insert(CmpiOp(self._rest(value, bound), self.constant(0), "ne"))
+        return self.insert(CmpiOp(self._rest(value, bound), self.constant(0), "eq"))
 
     def _rest(self, value: SSAValue, power_of_2: int) -> SSAValue:
         return self.insert(arith.AndIOp(value, self.constant(power_of_2 - 1)))

@@ -20,8 +20,9 @@ from triton_xe.errors import DeviceError
 MAGIC = 0x07230203
 HEADER_WORDS = 5
 MARK = "triton-xe "
-HALVES, WIDE = "xe.half.", "xe.wide."
-"""Begin the names of functions whose body in SPIR-V is vISA, of the same meaning."""
+HALVES, WIDE, QUOTIENT = "xe.half.", "xe.wide.", "xe.quotient."
+"""Begin the names of functions whose body in SPIR-V is another one of the same meaning: in vISA, or
+for quotients in LLVM IR."""
 LLVM_IR = "llvm-ir"
 CONDITIONS = "launch-conditions"
 """What launches must satisfy (`triton_xe.conditions`); a module without them takes any."""
@@ -56,8 +57,8 @@ _BEFORE_PROCESSED = frozenset({17, 10, 11, 14, 15, 16, 331, 7, 2, 3, 4, 5, 6, OP
 
 
 def has_visa(function: str) -> bool:
-    """Whether the body of a function of a module is vISA in SPIR-V."""
-    return function.startswith((HALVES, WIDE))
+    """Whether the body of a function of a module is another in SPIR-V, mostly vISA."""
+    return function.startswith((HALVES, WIDE, QUOTIENT))
 
 
 def is_spirv(binary: bytes) -> bool:

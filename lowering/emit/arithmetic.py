@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    StringAttr,
     TensorType,
     VectorType,
 )
@@ -31,6 +32,7 @@ from triton_xe.lowering.emit.maths.conversions import (
     widened,
     widest,
 )
+from triton_xe.lowering.emit.maths.reciprocals import QUICK, small_quotient
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import floats_of
 from triton_xe.lowering.emit.tensors.registers import (
@@ -161,10 +163,26 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
 
 @lowers(*_DIVISIONS)
 def lower_division(em: Emitter, op: Operation) -> None:
-    name = _DIVISIONS[type(op)]
+    name, known = _DIVISIONS[type(op)], em.divisors.get(op)
+    if known is not None:
+        divided = known.quotient if name.endswith("div") else known.remainder
+        em.bind(op.results[0], divided(em, em.scalar(op.operands[0])))
+        return
+    how = op.attributes.get(QUICK)
+    if how is not None and not isinstance(op.results[0].type, TensorType):
+        em.bind(op.results[0], _quick_division(em, op, name, how))
+        return
     write = getattr(em.b, name)
     elementwise(em, op, lambda a, b: through_i8(em, write, name[0] == "s", a, b) if is_bit(a)
                 else write(a, b))
+
+
+def _quick_division(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Value:
+    """A division by a positive number of one that is not negative."""
+    a, b = (em.scalar(v) for v in op.operands)
+    name = f"u{name[1:]}"
+    return getattr(em.b, name)(a, b) if how == StringAttr("unsigned") else small_quotient(
+        em, name, a, b)
 
 
 @lowers(*_SHIFTS)

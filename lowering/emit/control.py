@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, VectorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from triton_xe.dialects import llvm_ext, ttg
@@ -19,17 +19,28 @@ from triton_xe.dialects.xe import FragmentOp, FromFragmentsOp, RoundTf32Op, ToFr
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from triton_xe.hardware.block_2d import has_offsets
+from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
+from triton_xe.lowering.emit.maths import wide
+from triton_xe.lowering.emit.maths.divisors import Divisor, pays
+from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
+from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.types import I32, bits_of
+from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat
+from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, filled, vector_of
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 
-_DIVISIONS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
+_SIGNED = (arith.DivSIOp, arith.RemSIOp)
+_DIVISIONS = (*_SIGNED, arith.DivUIOp, arith.RemUIOp)
+MOST_EARLY = 64
+"""Registers of a tensor that a loop may keep so that it need not divide."""
 PEELING = 1.5
 """How many zeros for each instruction of a loop are worth a first pass of its own."""
+FEWEST_BY_PRODUCTS = 4
+"""Sums of eight registers that are worth the ten instructions of their products' operands."""
 
 
 class LoopId(ir.MDValue):
@@ -124,6 +135,9 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     peeled = runs and _gains_by_peeling(em, op)
     if peeled:
         starts, low = _first_pass(em, op, starts, low), em.b.add(low, step)
+    elif runs:
+        starts = _zeros_by_products(em, op, starts)
+    _write_quotients(em, op)
     before = em.b.block
     body, after = (em.function.append_basic_block(name) for name in ("loop", "after"))
     if runs and not peeled:
@@ -131,8 +145,10 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     else:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
     entry, invariant = before, [] if peeled else _invariant_divisions(op)
-    if invariant:
-        entry = _written_once(em, invariant, body)
+    divided = [] if peeled or not pays(em.target) else _divided_by_invariants(op, invariant)
+    outside = em.enter()  # what is written at the entry is not visible behind the loop
+    if invariant or divided:
+        entry = _written_once(em, invariant, divided, body)
     em.b.position_at_end(body)
     counter = em.b.phi(low.type)
     counter.add_incoming(low, entry)
@@ -141,6 +157,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     ends = _pass(em, op, counter, invariant)
     _note_carried(em, [part for parts, _ in ends for part in parts])
     em.loop_depth -= 1
+    em.leave(outside)
     latch = em.b.block
     found = _induction(phis, ends) if runs and not op.body.block.args[0].first_use else None
     if found is not None:
@@ -168,9 +185,23 @@ def _pass(
     """Write the body of a loop for one number; what it carries on."""
     em.bind(op.body.block.args[0], counter)
     outer = em.enter()
-    ends = _flat(em, _straight(em, op.body.block, written).operands)
+    last = _straight(em, op.body.block, written)
+    if any(isinstance(read, BlocksAtUse) and read.again for read in em.open_reads):
+        _write_by_columns(em, last.operands)
+    ends = _flat(em, last.operands)
     em.leave(outer)
     return ends
+
+
+def _write_by_columns(em: Emitter, values: Iterable[SSAValue]) -> None:
+    """Write results of products column by column, for which columns of B are kept."""
+    for value in values:
+        held = em.get(value)
+        if not isinstance(held, Registers) or value.type.get_num_dims() != 2:  # type: ignore[attr-defined]
+            continue
+        places = em.view(value).registers[:: held.width]
+        for i in sorted(range(held.chunks), key=lambda i: places[i][::-1]):
+            held.chunk(em, i)
 
 
 def _invariant_divisions(op: scf.ForOp) -> list[Operation]:
@@ -187,14 +218,62 @@ def _block_of(value: SSAValue) -> Block | None:
     return value.owner if isinstance(value.owner, Block) else value.owner.parent
 
 
-def _written_once(em: Emitter, invariant: Sequence[Operation], body: ir.Block) -> ir.Block:
-    """Write operations between the test before a loop, so that it runs, and its body."""
+def _write_quotients(em: Emitter, op: scf.ForOp) -> None:
+    """Write what a loop uses that is computed by divisions outside of it.
+
+    What is first used in a loop is written there, and Intel's compiler moves no divisions.
+    """
+    used = dict.fromkeys(value for inner in op.walk() for value in inner.operands
+                         if isinstance(value.type, TensorType) and value not in op.iter_args)
+    divided: dict[SSAValue, bool] = {}
+    for value in used:
+        held = em.values.get(value)
+        if (isinstance(held, Registers) and not isinstance(held, Splat | Shifted)
+                and held.count <= MOST_EARLY and _is_divided(value, divided)):
+            held.all_chunks(em)
+
+
+def _is_divided(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
+    """Whether a tensor is made by dividing a tensor by what is not known."""
+    if value not in known:
+        op, known[value] = value.owner, False
+        known[value] = isinstance(op, Operation) and not op.regions and isinstance(
+            value.type, TensorType) and (
+                (isinstance(op, _DIVISIONS) and constant_of(op.rhs) is None)
+                or any(_is_divided(v, known) for v in op.operands))
+    return known[value]
+
+
+def _divided_by_invariants(op: scf.ForOp, invariant: Sequence[Operation]) -> list[Operation]:
+    """The other divisions of 32-bit scalars in a loop whose divisor is the same in every pass."""
+    body = op.body.block
+    return [inside for inside in body.ops if isinstance(inside, _DIVISIONS)
+            and inside not in invariant and inside.results[0].type == i32
+            and (_block_of(inside.operands[1]) is not body or inside.operands[1].owner in invariant)
+            and constant_of(inside.operands[1]) is None]
+
+
+def _written_once(
+    em: Emitter, invariant: Sequence[Operation], divided: Sequence[Operation], body: ir.Block
+) -> ir.Block:
+    """Write operations, and what other divisions need, between the test before a loop and its body.
+
+    So they run only where the loop does.
+    """
     branch = em.b.block.terminator
     entry = em.function.append_basic_block("entry")
     branch.operands = [entry if target is body else target for target in branch.operands]
     em.b.position_at_end(entry)
     for inside in invariant:
         em.operation(inside)
+    made: dict[tuple[SSAValue, bool], Divisor] = {}
+    for inside in divided:
+        key = divisor, is_signed = inside.operands[1], type(inside) in _SIGNED
+        if key not in made:
+            outer = em.b.at(inside)
+            made[key] = Divisor.of(em, em.scalar(divisor), is_signed)
+            em.b.back(outer)
+        em.divisors[inside] = made[key]
     em.b.branch(body)
     return entry
 
@@ -226,6 +305,44 @@ def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
         if _is_zero(start) and all(isinstance(use.operation, DpasOp) for use in arg.uses)]
     zeros = sum(prod(kind.get_shape()) for kind in sums if isinstance(kind, VectorType))
     return None not in costs and zeros > PEELING * sum(c or 0 for c in costs)
+
+
+def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[Flat]:
+    """A loop's sums that begin at zero begin as products of zeros, if these are many.
+
+    A product writes eight registers in one instruction.  Where messages have no offsets it takes
+    as long as eight instructions (8 clocks on Xe-HPC); elsewhere a first pass does better.  In
+    loops that compute with products Intel's compiler (2.40) would copy what they have written.
+    """
+    if has_offsets(em.target) or not em.target.has_tf32_dpas or not _only_sums(op):
+        return starts
+    args = op.body.block.args[1:]
+    sums = [(n, place) for n, (parts, _) in enumerate(starts) for place, part in enumerate(parts)
+            if _is_zero_sum(part) and all(isinstance(u.operation, DpasOp) for u in args[n].uses)]
+    if len(sums) < FEWEST_BY_PRODUCTS:
+        return starts
+    made = [(list(parts), rebuild) for parts, rebuild in starts]
+    rows = wide.constant(em, filled(vector_of(I32, wide.AT_ONCE), 0))
+    columns = em.shuffle(rows, rows, [*range(wide.AT_ONCE)] * 2)
+    none = Dpas("tf32", "tf32", "f32")
+    for n, place in sums:
+        parts, count = made[n][0], em.state.dpas
+        zeros = multiply(em, none, filled(vector_of(FLOAT, 8), 0.0), rows, columns)
+        parts[place], em.state.dpas = em.b.bitcast(zeros, parts[place].type), count
+    return made
+
+
+def _only_sums(op: scf.ForOp) -> bool:
+    """Whether the products of a loop are added up, and nothing else is done with them."""
+    return all(isinstance(use.operation, DpasOp | scf.YieldOp)
+               for inside in op.body.block.ops if isinstance(inside, DpasOp)
+               for use in inside.result.uses)
+
+
+def _is_zero_sum(part: ir.Value) -> bool:
+    """Whether a constant is eight registers of zeros."""
+    kind = part.type
+    return wide.same_bits(part) == 0 and kind.count == 8 and bits_of(kind.element) == 32
 
 
 def _instructions(em: Emitter, op: Operation) -> int | None:

@@ -14,6 +14,7 @@ from triton_xe.errors import UnsupportedError, XeError
 from triton_xe.intrinsics import llvm
 from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.allocate_slm import Region
+from triton_xe.lowering.emit.maths.divisors import Divisor
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import scalar_type, vector_of
@@ -64,6 +65,8 @@ class Emitter(Writer):
         self.values: dict[SSAValue, Any] = {}
         self.axis, self.proven = AxisAnalysis(), AxisAnalysis(trusting=False)
         self.loop_depth = 0
+        self.divisors: dict[Operation, Divisor] = {}
+        """Of divisions in loops that do not change what they divide by."""
         self.has_arrived = False
         """Between `xe.barrier_arrive` and `xe.barrier_wait`, where no other barrier may stand."""
         self.frames: list[Any] = []

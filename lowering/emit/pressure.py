@@ -90,8 +90,9 @@ def _varying(function: ir.Function, order: list[Any]) -> set[Any]:
     found: set[Any] = set(function.args) if "alwaysinline" in function.attributes else set()
     for i in order:
         made = isinstance(i.type, ir.VectorType) and i.opname in ("load", "call")
-        lane = i.opname == "call" and "sub_group_local_id" in i.callee.name
-        if made or lane or i.opname == "alloca" or any(v in found for v in i.operands):
+        own = i.opname == "call" and (  # assembly may ask for the lane, too
+            isinstance(i.callee, ir.InlineAsm) or "sub_group_local_id" in i.callee.name)
+        if made or own or i.opname == "alloca" or any(v in found for v in i.operands):
             found.add(i)
     return found
 

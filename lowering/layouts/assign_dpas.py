@@ -37,6 +37,7 @@ from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.narrow_products import narrow_products
 from triton_xe.lowering.layouts.propagate_layouts import propagate
 from triton_xe.lowering.layouts.rematerialize import before_conversions, converted
+from triton_xe.lowering.layouts.share_conversions import share_conversions
 from triton_xe.lowering.module_facts import module_warps, remark
 from triton_xe.lowering.rewriting import (
     all_of,
@@ -82,6 +83,8 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
             remark(dot, f"multiplied by FMA: {dpas}")
     if made:
         propagate(function, target)
+    if made:
+        share_conversions(function, target)
     if legalize_block_layouts(function, target, num_warps):
         propagate(function, target)
 

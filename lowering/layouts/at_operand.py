@@ -75,6 +75,14 @@ def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     return _Again().value(op.src, encoding)
 
 
+def loaded_as(value: SSAValue, encoding: Attribute) -> SSAValue:
+    """What a load brings, loaded in another layout; the value itself where that cannot be."""
+    load = value.owner
+    if not isinstance(load, LoadOp) or not _has_addresses(load):
+        return value
+    return _Again().value(value, encoding)
+
+
 def is_unpacked(value: SSAValue) -> bool:
     """Whether an operand of a dot is computed from what is loaded element by element."""
     steps = _steps(value) or [] if len(shape_of(value)) == 2 else []
@@ -114,16 +122,23 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
 
 def _may_load_again(load: LoadOp) -> bool:
     """Whether a load can bring what another layout wants, with messages as wide or fewer."""
-    if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
+    if not _has_addresses(load):
         return False
     found = _carried(load.ptr)
     pointer = load.ptr if found is None else found[0].iter_args[found[1]]
-    if not is_cheap(pointer) or (found is not None and not _has_base(pointer)):
-        return False
     if len(shape_of(load.result)) < 2 or 1 in shape_of(load.result):
         return True
     is_word = bit_width(load.result.type.element_type) >= 32  # type: ignore[attr-defined]
     return is_word or _is_packed(pointer)
+
+
+def _has_addresses(load: LoadOp) -> bool:
+    """Whether the pointers and mask of a load can be had in any layout."""
+    if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
+        return False
+    found = _carried(load.ptr)
+    pointer = load.ptr if found is None else found[0].iter_args[found[1]]
+    return is_cheap(pointer) and (found is None or _has_base(pointer))
 
 
 def _is_packed(pointer: SSAValue) -> bool:
@@ -309,4 +324,4 @@ def _put(op: Operation, at: InsertPoint) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["at_operand", "is_unpacked"]
+__all__ = ["at_operand", "is_unpacked", "loaded_as"]

@@ -51,6 +51,7 @@ from triton_xe.layout import (
     SliceEncoding,
 )
 from triton_xe.layout.encodings import DistributedEncoding
+from triton_xe.lowering.layouts.at_operand import loaded_as
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
     converted,
@@ -91,7 +92,10 @@ class _Decomposition:
         parent = encoding_of(op.c.type)
         assert isinstance(parent, DistributedEncoding)
         for index, (value, scale) in enumerate(((op.a, op.a_scale), (op.b, op.b_scale))):
-            wide = self._widened(before_conversions(value), index)
+            held = before_conversions(value)
+            if index == 1 and self._wants_pairs(held):
+                held = loaded_as(held, layout_attr(_with_pairs(layout_of(held.type))))
+            wide = self._widened(held, index)
             if scale is not None:
                 wide = self._scaled(wide, before_conversions(scale), index)
             encoding = layout_attr(DotOperandEncoding(index, parent, 0))
@@ -120,12 +124,19 @@ class _Decomposition:
 
     def _unpacked(self, value: SSAValue, index: int) -> SSAValue:
         """Pairs of 4-bit floats as numbers, neighbours along K unless packed along the rest."""
-        packs_k = (self.op.lhs_k_pack, self.op.rhs_k_pack)[index]
-        along_k = packs_k is None or bool(packs_k.value.data)
-        axis = self.batches + (1 - index if along_k else index)
+        axis = self.batches + (1 - index if self._packs_k(index) else index)
         shape = [size * (1 + (d == axis)) for d, size in enumerate(shape_of(value))]
         kind = TensorType(self.kind, shape, layout_attr(_doubled(value, axis)))
         return self._insert(Fp4ToFpOp(src=value, axis=axis, result_type=kind))
+
+    def _wants_pairs(self, value: SSAValue) -> bool:
+        """Whether what is loaded for B alone is not had in pairs along K anyway."""
+        return self.batches == 0 and value.has_one_use() and not self._packs_k(1)
+
+    def _packs_k(self, index: int) -> bool:
+        """Whether neighbours along K share a byte."""
+        packs_k = (self.op.lhs_k_pack, self.op.rhs_k_pack)[index]
+        return self.formats[index] == "e2m1" and (packs_k is None or bool(packs_k.value.data))
 
     def _scaled(self, value: SSAValue, scale: SSAValue, index: int) -> SSAValue:
         numbers = self._scale_values(scale)
@@ -192,6 +203,21 @@ class _Decomposition:
 def minor_first(rank: int) -> list[str]:
     """The dimensions of a tensor, the last one first."""
     return [f"dim{d}" for d in reversed(range(rank))]
+
+
+def _with_pairs(layout: LinearLayout) -> LinearEncoding:
+    """The layout of a B with neighbours along K in a lane, which share a dword in DPAS.
+
+    The lanes or warps that had them get what the last register had.
+    """
+    bases = {name: list(held) for name, held in layout.bases.items()}
+    registers = bases["register"]
+    for name in ("lane", "warp"):
+        if (1, 0) in bases[name] and any(map(any, registers)):
+            last = max(i for i, basis in enumerate(registers) if any(basis))
+            bases[name][bases[name].index((1, 0))] = registers[last]
+            registers[last] = (1, 0)
+    return LinearEncoding(LinearLayout(bases, layout.out_dims))
 
 
 def _doubled(value: SSAValue, axis: int) -> LinearEncoding:

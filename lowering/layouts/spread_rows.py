@@ -24,7 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
-from triton_xe.dialects.tt.ops import AddPtrOp
+from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import DpasEncoding, LinearEncoding
@@ -32,6 +32,7 @@ from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
     is_cheap,
+    is_volatile,
     layout_held,
     layout_of,
     rematerialize,
@@ -56,7 +57,7 @@ class SpreadRowsPass(TargetedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            for old, new in dict(_reduced_rows(function)).items():
+            for old, new in dict([*_loaded_rows(function), *_reduced_rows(function)]).items():
                 _retype_all(function, old, new)
 
 
@@ -69,6 +70,28 @@ def _reduced_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
         plan = plan_lane_reduction(layout_of(kind), op.axis.value.data)
         if plan.spreads and plan.rows >= FEWEST_ROWS:
             yield layout_held(op.res[0]), layout_attr(LinearEncoding(plan.layout))
+
+
+def _loaded_rows(function: Operation) -> Iterator[tuple[Attribute, Attribute]]:
+    """The same of what a loop loads for the rows of DPAS results, as scales of these."""
+    for op in all_of(function, BroadcastOp):
+        kind, column = op.results[0].type, op.operands[0].owner
+        if not (isinstance(column, ExpandDimsOp) and column.axis.value.data == 1
+                and isinstance(kind, TensorType) and len(kind.get_shape()) == 2
+                and isinstance(encoding_of(kind), DpasEncoding) and _is_loaded_in_loop(column.src)):
+            continue
+        plan = plan_lane_reduction(layout_of(kind), 1)
+        if plan.spreads and plan.rows >= FEWEST_ROWS:
+            yield layout_held(column.src), layout_attr(LinearEncoding(plan.layout))
+
+
+def _is_loaded_in_loop(value: SSAValue) -> bool:
+    """Whether a tensor is made, element by element, of what the same loop loads."""
+    op = value.owner
+    if isinstance(op, LoadOp):
+        return isinstance(op.parent_op(), scf.ForOp) and not is_volatile(op)
+    return isinstance(op, Operation) and is_elementwise(op) and any(
+        map(_is_loaded_in_loop, op.operands))
 
 
 def _retype_all(function: Operation, old: Attribute, new: Attribute) -> None:

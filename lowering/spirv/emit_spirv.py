@@ -13,10 +13,18 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from triton_xe.errors import UnsupportedError
-from triton_xe.lowering.spirv import halves_visa, spirv_target, wide_visa
+from triton_xe.lowering.spirv import halves_visa, quotients, spirv_target, wide_visa
 from triton_xe.lowering.spirv.legality import check_parsed
 from triton_xe.lowering.spirv.spirv_target import verified
-from triton_xe.spirv import HALVES, LLVM_IR, attach, has_visa, ids_are_sound, with_new_labels
+from triton_xe.spirv import (
+    HALVES,
+    LLVM_IR,
+    QUOTIENT,
+    attach,
+    has_visa,
+    ids_are_sound,
+    with_new_labels,
+)
 
 TRIES = 3
 """How often a module is written in this process before a new one writes it."""
@@ -43,6 +51,8 @@ def use_visa(module: Any) -> bool:
     for name in names:
         module.get_function(name).linkage = "linkonce_odr"  # gives way to another definition
     header = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
+    if any(name.startswith(QUOTIENT) for name in names):
+        header += quotients.DECLARED
     module.link_in(llvm.parse_assembly(header + "\n".join(map(_in_visa, names))))
     for name in names:
         module.get_function(name).linkage = "internal"
@@ -50,6 +60,8 @@ def use_visa(module: Any) -> bool:
 
 
 def _in_visa(symbol: str) -> str:
+    if symbol.startswith(QUOTIENT):
+        return quotients.definition(symbol)
     made = halves_visa if symbol.startswith(HALVES) else wide_visa
     return made.definition(symbol)
 

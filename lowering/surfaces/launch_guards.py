@@ -67,6 +67,11 @@ def assume(guards: Iterable[Guard], at: Operation) -> None:
         module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
 
 
+def value_of(value: SSAValue, table: Table) -> int:
+    """The step of a table that computes a scalar, which is added if there is none; `Unknown`."""
+    return _Steps(table).value(value)
+
+
 def _is_known(guard: Guard) -> bool:
     try:
         _require(Table(), guard)

@@ -38,13 +38,22 @@ from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import xe, xegpu
 from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_volatile, layout_of
-from triton_xe.lowering.rewriting import all_of, below, detach, erase_dead, functions, orders_memory
+from triton_xe.lowering.rewriting import (
+    all_of,
+    below,
+    detach,
+    erase_dead,
+    functions,
+    is_pure,
+    orders_memory,
+)
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 
@@ -82,6 +91,10 @@ class SinkLoadsPass(TargetedPass):
                     _sink(block, target)
                     if loops.get(block, 0) > CROWDED * target.grf_bytes:
                         _multiply_by_message(block, target)
+                read = sum(_bytes(o.results[0], target) for o in loads)
+                if block in products and _carried(block, target) + read > (
+                        FULL_OF_SEVERAL * target.grf_bytes):
+                    _load_by_operand(block, target)
                 _multiply_at_use(block, target)
                 _combine_by_message(block, target)
 
@@ -228,6 +241,47 @@ def _sink_to_conversion(load: LoadOp, target: Target) -> None:
         _move(load, users)
 
 
+def _carried(body: Block, target: Target) -> int:
+    """Bytes that a loop carries, addresses aside."""
+    return sum(_bytes(v, target) for v in body.args
+               if not isinstance(get_element_type_or_self(v.type), PointerType))
+
+
+def _load_by_operand(block: Block, target: Target) -> None:
+    """Load what is exchanged through shared local memory when what is before it is written there.
+
+    As in `_sink_to_conversion` there is a barrier behind the reads.
+    """
+    for op in list(block.ops):
+        if not _changes_in_shared_memory(op, target):
+            continue
+        alone, between = _made_for(op)
+        if not any(orders_memory(o) and not isinstance(o, LoadOp) for o in between):
+            for inner in alone:
+                detach(inner)
+                Rewriter.insert_op(inner, InsertPoint.before(op))
+
+
+def _made_for(op: Operation) -> tuple[list[Operation], list[Operation]]:
+    """What only an operation needs, in order, and what else there is between these and it."""
+    alone: dict[Operation, None] = {op: None}
+    between: list[Operation] = []
+    others: list[Operation] = []
+    before = op.prev_op
+    while before is not None:
+        users = {use.operation for result in before.results for use in result.uses}
+        may_move = (isinstance(before, LoadOp) and not is_volatile(before)) or (
+            is_pure(before) and not before.regions)
+        if may_move and users and users <= alone.keys():
+            alone[before] = None
+            between += others
+            others = []
+        else:
+            others.append(before)
+        before = before.prev_op
+    return [*alone][:0:-1], between
+
+
 def _multiply_at_use(block: Block, target: Target) -> None:
     """Mark products that fill the registers, where their operands leave room.
 
@@ -236,9 +290,14 @@ def _multiply_at_use(block: Block, target: Target) -> None:
     products = [op for op in block.ops if type(op) is xegpu.DpasOp]
     chains = {op: _chain(op) for op in products if not _continues(op)}
     factors = {value for op in products for value in (op.a, op.b)}
+    again = target.has_block_2d and all(_is_read_again(value, target) for value in factors)
     room = HELD * target.grf_bytes
     made = sum(_bytes(op.results[0], target) for op in chains)
-    if made <= room or sum(_bytes(value, target) for value in factors) > room:
+    if again:
+        fits = made + _carried(block, target) <= FULL_OF_SEVERAL * target.grf_bytes
+    else:
+        fits = made <= room or sum(_bytes(value, target) for value in factors) > room
+    if fits:
         return
     ends = {op for op in chains if all(use.operation is not block.last_op
                                        for use in op.results[0].uses)}
@@ -246,6 +305,13 @@ def _multiply_at_use(block: Block, target: Target) -> None:
         if len(chains[op]) <= LONGEST_CHAIN:
             for part in chains[op]:
                 part.at_use = UnitAttr()
+
+
+def _is_read_again(value: SSAValue, target: Target) -> bool:
+    """Whether an operand of products is read from shared local memory where these are computed."""
+    op = value.owner
+    return isinstance(op, xe.ToFragmentsOp) and isinstance(
+        op.tensor.owner, Operation) and _changes_in_shared_memory(op.tensor.owner, target)
 
 
 def _combine_by_message(block: Block, target: Target) -> None:

@@ -12,6 +12,11 @@ MOST_FOR_SMALL = 112
 """Estimated registers; beyond them the small file spills: the compiler moves loads to where they
 overlap, and needs some for headers and addresses (with 119 packed weights spilled 384 bytes, with
 116 they computed addresses anew: 474 instructions in place of 374)."""
+MOST_STRAIGHT = {64: 112, 32: 200}
+"""The same for code that neither loops over values nor multiplies matrices, by the bytes of a
+register.  It waits for memory, and more threads hide that: it is in the small file where it can be.
+Of registers of 64 bytes 115 (rotary embeddings) and 131 (layer norm's gradient) spilled 640 bytes;
+of 32 bytes 168 (a transposition) did not, 226 did."""
 MAX_LANE_ELEMENTS = 2048
 """Elements of one tensor that a lane may hold: 128 KiB of fp32 per thread of 16 lanes, half of the
 scratch space that a thread has.  Copies of 4096 spilled 254,528 bytes and took Intel's compiler

@@ -90,16 +90,18 @@ def plan_plain_trip(source: LinearLayout, result: LinearLayout, element_bits: in
 
 
 def plan_block_trip(
-    source: LinearLayout, result: LinearLayout, element_bits: int
+    source: LinearLayout, result: LinearLayout, element_bits: int, *, pairs: bool = False
 ) -> SharedTrip | None:
     """A trip whose memory is in the order of the result's registers; None where writes are narrow.
 
     What the lanes of a warp have in a register lies side by side, and one register behind the
-    other, so that a block read brings many at once.
+    other, so that a block read brings many at once.  With `pairs` that is so of every two
+    registers, whose elements of a lane share a dword.
     """
     check_slots(source, result)
     size, want = element_bits // 8, columns_by_dim(result)
-    basis = [*want["lane"], *want["register"]]
+    first = 1 if pairs else 0
+    basis = [*want["register"][:first], *want["lane"], *want["register"][first:]]
     if f2.extend([], basis) != basis:
         return None
     basis += f2.extend(basis, f2.unit_vectors(source.out_bits))
@@ -112,6 +114,30 @@ def plan_block_trip(
     elsewhere = columns_by_dim(trip.load.offsets)
     apart = not any(c & mine for name in ("warp", "block") for c in elsewhere[name])
     return trip if apart and stored * size >= SLM_BANK_BYTES else None
+
+
+def plan_rows_trip(
+    source: LinearLayout, result: LinearLayout, element_bits: int, at_once: int, *,
+    pairs: bool = False,
+) -> SharedTrip | None:
+    """`plan_block_trip` where block writes of `at_once` registers serve too; None where not.
+
+    So where lanes, and the first registers, hold the same on both sides.
+    """
+    check_slots(source, result)
+    have, want = columns_by_dim(source), columns_by_dim(result)
+    alike, first = at_once.bit_length() - 1, 1 if pairs else 0
+    basis = [*want["register"][:first], *want["lane"], *want["register"][first:]]
+    if (have["lane"] != want["lane"] or have["register"][:alike] != want["register"][:alike]
+            or len(want["register"]) < alike or f2.extend([], basis) != basis):
+        return None
+    basis += f2.extend(basis, f2.unit_vectors(source.out_bits))
+    trip = _trip(source, result, basis, element_bits // 8, 1, 1)
+    block = (1 << len(want["lane"]) + alike) - 1
+    moved = [c for side in (trip.store, trip.load) for name, columns in columns_by_dim(
+        side.offsets).items() for c in (columns[alike:] if name == "register" else columns)
+        if name != "lane"]
+    return None if any(c & block for c in moved) else trip
 
 
 def _in_registers(source: LinearLayout, first: list[int], basis: list[int]) -> bool:

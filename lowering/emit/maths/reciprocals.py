@@ -1,7 +1,9 @@
-"""Which divisors have reciprocals that fp32 holds with all its bits, or are 0, infinite or NaN."""
+"""Which divisors have reciprocals that fp32 holds with all its bits, or are 0, infinite or NaN;
+quotients of whole numbers by reciprocals."""
 
 from __future__ import annotations
 
+from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects import math as maths
 from xdsl.dialects.builtin import Float16Type, FloatAttr
@@ -12,6 +14,9 @@ from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.writer import Writer
+from triton_xe.spirv import QUOTIENT
 
 _SPREAD = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, ConvertLayoutOp)
 _SAFE = (arith_ext.SIToFPOp, arith_ext.UIToFPOp, maths.SqrtOp, tt.PreciseSqrtOp)
@@ -55,3 +60,26 @@ def _combines(op: ReduceOp, *kinds: type[Operation]) -> bool:
     first, *rest = op.combine.block.ops
     return len(op.srcs) == 1 and len(rest) == 1 and isinstance(first, kinds) and (
         set(first.operands) == set(op.combine.block.args))
+
+
+QUICK = "xe.quick"
+"""Of a division of scalars by a positive number: how it may be written, "unsigned" or "small"."""
+MOST_DIVIDED = 1 << 20
+"""Dividends below it have quotients that one correction makes exact."""
+
+
+def small_quotient(em: Writer, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The "udiv" or "urem" of an i32 from 0 to MOST_DIVIDED - 1 by a positive one.
+
+    A function of the module, as in `wide`: it says a division, of which
+    `triton_xe.lowering.spirv.quotients` makes a product with the reciprocal.
+    """
+    symbol = f"{QUOTIENT}{name}"
+    function = em.state.llvm.globals.get(symbol)
+    if function is None:
+        function = ir.Function(em.state.llvm, ir.FunctionType(I32, [I32, I32]), symbol)
+        function.linkage, function.calling_convention = "internal", "spir_func"
+        function.attributes.add("alwaysinline")
+        inner = Writer(em.state, function.append_basic_block("entry"))
+        inner.b.ret(getattr(inner.b, name)(*function.args))
+    return em.b.call(function, [a, b])

@@ -4,14 +4,26 @@ selects, shuffles between lanes, or a trip through shared local memory."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 from llvmlite import ir
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
 
-from triton_xe.dialects import ttg
-from triton_xe.layout import LinearLayout, f2
+from triton_xe.dialects import ttg, xe
+from triton_xe.dialects.layouts import encoding_of
+from triton_xe.dialects.xegpu.dpas import DpasOp
+from triton_xe.layout import DotOperandEncoding, LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.tensors.exchange import Exchange, element_bytes, through_slm
+from triton_xe.lowering.emit.maths.halves import in_pairs
+from triton_xe.lowering.emit.tensors.exchange import (
+    Exchange,
+    element_bytes,
+    through_slm,
+    write_block,
+)
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
     Part,
@@ -26,6 +38,7 @@ from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import I16, I32, bits_of, vector_of
 from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.plan.conversion import plan_conversion
 from triton_xe.plan.lane_shuffles import (
     LaneShuffle,
@@ -40,6 +53,7 @@ from triton_xe.plan.shared_swizzle import (
     SharedTrip,
     plan_block_trip,
     plan_plain_trip,
+    plan_rows_trip,
 )
 from triton_xe.plan.turns import Turns
 
@@ -49,11 +63,51 @@ Scalars = list[ir.Value]
 @lowers(ttg.ConvertLayoutOp)
 def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
     old, new = em.layout(op.src.type), em.layout(op.result.type)
-    em.bind(op.result, relaid(em, em.registers(op.src), old, new))
+    made = relaid(em, em.registers(op.src), old, new, pairs=in_pairs(op.result.type),
+                  again=_again(op))
+    em.bind(op.result, made)
 
 
-def relaid(em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout) -> Registers:
-    """The same tensor in another layout."""
+@dataclass(frozen=True)
+class Again:
+    """Registers that are read again: of how many reads the last are kept, and how many uses."""
+
+    kept: int
+    uses: int
+
+
+def _again(op: ttg.ConvertLayoutOp) -> Again | None:
+    """How an operand is read whose products are computed at their use; None for others.
+
+    These go through the rows of A for each column of B.
+    """
+    users = [use.operation for use in op.result.uses]
+    fragments = [result for user in users if isinstance(user, xe.ToFragmentsOp)
+                 for result in user.fragments]
+    products = [use.operation for result in fragments for use in result.uses]
+    if not products or not all(isinstance(user, xe.ToFragmentsOp) for user in users) or not all(
+            isinstance(p, DpasOp) and p.at_use is not None for p in products):
+        return None
+    uses = sum(_chunks(result.type) * result.uses.get_length() for result in fragments)
+    held = encoding_of(op.result.type)
+    is_b = isinstance(held, DotOperandEncoding) and held.op_idx == 1
+    return Again(shape_of(op.result)[0] // CHUNK if is_b else 0, uses)
+
+
+def _chunks(kind: Attribute) -> int:
+    """Chunks that a fragment is made of."""
+    assert isinstance(kind, VectorType)
+    return -(-prod(kind.get_shape()) // CHUNK)
+
+
+def relaid(
+    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, *, pairs: bool = False,
+    again: Again | None = None,
+) -> Registers:
+    """The same tensor in another layout; `pairs` as `halves.in_pairs` says.
+
+    With `again` block reads are repeated.
+    """
     if isinstance(source, Splat):
         return Splat(len(view_of(new).registers), source.scalar)
     old, new = without_copies(old), without_copies(new)
@@ -66,7 +120,7 @@ def relaid(em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout)
     trip, turns = plan.shared, plan.turns
     if turns is not None:
         return _in_turns(em, source, trip, turns)
-    blocks = _by_blocks(em, source, old, new, trip)
+    blocks = _by_blocks(em, source, old, new, trip, pairs=pairs, again=again)
     if blocks is not None:
         return blocks
     if em.loop_depth and _many_addresses(trip):
@@ -192,17 +246,24 @@ def _needs_xor(access: Access) -> int:
 
 
 def _by_blocks(
-    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, usual: SharedTrip
+    em: Emitter, source: Registers, old: LinearLayout, new: LinearLayout, usual: SharedTrip,
+    *, pairs: bool, again: Again | None,
 ) -> Registers | None:
     """A trip that ends in block reads of eight registers, where that takes fewer messages."""
     count = 1 << len(new.bases["register"])
     if bits_of(source.kind) != 16 or em.state.lanes != 16 or count % CHUNK:
         return None
-    trip = plan_block_trip(old, new, 16)
-    if trip is None or len(trip.store.groups) + count // CHUNK >= len(usual.store.groups) + len(
+    rows = plan_rows_trip(old, new, 16, CHUNK, pairs=pairs)
+    if rows is not None:
+        written = _written_by_blocks(em, source, rows, pairs=pairs)
+        return BlocksAtUse(em, written, rows, source.kind, pairs=pairs, again=again)
+    paired = plan_block_trip(old, new, 16, pairs=True) if pairs else None
+    trip = plan_block_trip(old, new, 16) if paired is None else paired
+    if trip is None or len(trip.store.groups) + count // CHUNK > len(usual.store.groups) + len(
             usual.load.groups):
         return None
-    return BlocksAtUse(em, _written(em, source, trip), trip, source.kind)
+    return BlocksAtUse(
+        em, _written(em, source, trip), trip, source.kind, pairs=paired is not None, again=again)
 
 
 def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
@@ -219,6 +280,23 @@ def _written(em: Emitter, source: Registers, trip: SharedTrip) -> Exchange:
         value = source.words(em, group[0], len(group)) if in_words else join(
             em, source, list(group))
         exchange.write_at(addresses.of(group), value, size * len(group))
+    exchange.meet()
+    return exchange
+
+
+def _written_by_blocks(
+    em: Emitter, source: Registers, trip: SharedTrip, *, pairs: bool
+) -> Exchange:
+    """The exchange, written by all, eight registers at a time."""
+    exchange, size = Exchange(em, trip.bytes), element_bytes(source.kind)
+    columns = columns_by_dim(trip.store.offsets)
+    mine = em.bits_to_coordinate(em.warp_id(), columns["warp"], "warp")
+    for i in range(source.chunks):
+        place: ir.Value = I32(f2.apply(columns["register"], i * CHUNK))
+        place = place if mine is None else em.b.add(mine, place)
+        value = source.words(em, i * CHUNK, CHUNK) if pairs else em.b.bitcast(
+            source.chunk(em, i), vector_of(I16, CHUNK))
+        write_block(em, exchange.pointer(place, size), value)
     exchange.meet()
     return exchange
 
@@ -343,22 +421,41 @@ class ReadAtUse(Registers):
 
 
 class BlocksAtUse(Registers):
-    """Registers of which a block read brings eight when they are first asked for."""
+    """Registers of which a block read brings eight when they are first asked for.
+
+    With `again` they are read for each use until `finish`, but for the last reads.
+    """
 
     def __init__(
-        self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type
+        self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type, *, pairs: bool,
+        again: Again | None,
     ) -> None:
         super().__init__(1 << len(trip.load.offsets.bases["register"]), kind, self._read)
+        self._row = vector_of(I32, self.width // 2) if pairs else vector_of(I16, self.width)
         self.region = exchange.region
         self._em, self._exchange, self._columns = em, exchange, columns_by_dim(trip.load.offsets)
         self._block, self._location = em.b.block, em.b.location
         self._held: dict[int, ir.Value] = {}
+        self.again, self._uses = again, 0
         em.open_reads.append(self)
 
+    def chunk(self, em: Writer, index: int) -> ir.Value:
+        if self.again is None:
+            return super().chunk(em, index)
+        self._uses += 1
+        if index not in self._held and len(self._held) >= self.again.kept > 0:
+            self._held.pop(next(iter(self._held)))
+        value = self._read(index)
+        if not self.again.kept:
+            self._held.clear()
+        return value
+
     def finish(self) -> None:
-        """Read what has not been read."""
-        for index in range(self.chunks):
-            self._read(index)
+        """Read what has not been read, or is to be read again."""
+        again, self.again = self.again, None
+        if again is None or self._uses < again.uses:
+            for index in range(self.chunks):
+                self._read(index)
 
     def _read(self, index: int) -> ir.Value:
         if index in self._held:
@@ -368,7 +465,7 @@ class BlocksAtUse(Registers):
         with em.b.from_location(self._location):
             mine = em.bits_to_coordinate(em.warp_id(), self._columns["warp"], "warp")
             at = I32(first) if mine is None else em.b.add(mine, I32(first))
-            read = self._exchange.read_block(at, vector_of(I16, self.width))
+            read = self._exchange.read_block(at, self._row, element_bytes(self.kind))
             self._held[index] = em.b.bitcast(read, vector_of(self.kind, self.width))
         return self._held[index]
 

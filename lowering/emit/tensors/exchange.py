@@ -9,7 +9,7 @@ from llvmlite import ir
 from triton_xe.errors import UnsupportedError, out_of_resources
 from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
-from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.emitter import Emitter, OpenRead
 from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
 
 WORK_GROUP = 2
@@ -72,14 +72,17 @@ class Exchange:
         """Finish reads until the regions that are still to be read and the new one fit.
 
         Other subgroups may write to global memory behind the barriers of an exchange, so nothing
-        is read from there later than the program says.
+        is read from there later than the program says.  Small ones are first: they fill the fewest
+        registers.
         """
         self.em.finish_reads(shared=False)
         waiting = self.em.open_reads
         state = self.em.state
         room = min(OPEN_BYTES, (state.target.max_slm_bytes - state.slm_kept) // 2)
-        while sum(r.region.nbytes for r in waiting if r.region) + nbytes > room and waiting:
-            waiting.pop(0).finish()
+        while waiting and sum(map(_region_bytes, waiting)) + nbytes > room:
+            smallest = min(waiting, key=_region_bytes)
+            waiting.remove(smallest)
+            smallest.finish()
 
     def pointer(self, place: ir.Value, size: int, offset: int = 0) -> ir.Value:
         """The address of element `place` of those of `size` bytes that begin at byte `offset`."""
@@ -115,12 +118,23 @@ class Exchange:
         return read_vector(self.em, pointer, kind, count, align)
 
 
-    def read_block(self, place: ir.Value, kind: ir.VectorType) -> ir.Value:
-        """Load a vector for each lane: from element `place`, which they share, a row per register.
+    def read_block(self, place: ir.Value, kind: ir.VectorType, size: int) -> ir.Value:
+        """Load a vector for each lane, a row per register, from what they share.
+
+        That is element `place` of those of `size` bytes.
         """
         self._reads()
-        pointer = self.pointer(place, element_bytes(kind.element))
+        pointer = self.pointer(place, size)
         return self.em.call(genisa.SIMD_BLOCK_READ, [pointer], kind)
+
+
+def write_block(em: Emitter, pointer: ir.Value, value: ir.Value) -> None:
+    """Store a vector of each lane, a row per register, from an address that they share."""
+    em.call(genisa.SIMD_BLOCK_WRITE, [pointer, value])
+
+
+def _region_bytes(read: OpenRead) -> int:
+    return read.region.nbytes if read.region else 0
 
 
 def write_vector(em: Emitter, pointer: ir.Value, value: ir.Value, align: int) -> None:

@@ -87,10 +87,15 @@ class Addresses(Registers):
         """
         em, offsets = self._em, self.places.offsets
         first = em.remember((self, "first"), lambda: em.b.inttoptr(em.b.add(
-            self.base.scalar, _in_bytes(
-                em, em.b.add(self.places.base, I32(offsets[0])), self.size)), POINTER))
+            self.base.scalar, self._to_first()), POINTER))
         apart = (offsets[register] - offsets[0]) * self.size
         return em.b.gep(first, [I64(apart)], source_etype=I8) if apart else first
+
+    def _to_first(self) -> ir.Value:
+        """Bytes from the base to the first element, which other bases share."""
+        em, base, offset = self._em, self.places.base, self.places.offsets[0]
+        return em.remember((base, offset, self.size, "bytes"), lambda: _in_bytes(
+            em, em.b.add(base, I32(offset)) if offset else base, self.size))
 
 
 def _in_bytes(em: Emitter, offset: ir.Value, size: int) -> ir.Value:
@@ -146,7 +151,7 @@ def vector_width(
     best, divisor = 1, size
     for dim in range(len(view.shape)):
         run = 1
-        while run * 2 <= len(view.registers) and run * 2 * size <= MAX_LANE_BYTES and run < 8:
+        while run * 2 <= min(len(view.registers), MAX_LANE_BYTES // size):
             if not _consecutive(view, dim, run * 2):
                 break
             run *= 2

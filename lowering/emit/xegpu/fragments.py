@@ -70,6 +70,18 @@ class LazyFragment(FragmentValue):
             return em.remember((self, index), self._make)
 
 
+class MomentaryFragment(LazyFragment):
+    """A fragment that is put together anew by each that uses it."""
+
+    @property
+    def value(self) -> ir.Value:
+        return self._make()
+
+    @property
+    def parts(self) -> list[Part]:
+        return []
+
+
 def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:
     """A fragment as one vector with an element for each value."""
     assert isinstance(kind, VectorType)

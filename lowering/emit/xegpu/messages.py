@@ -32,6 +32,7 @@ from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Registers, eager, regrouped
 from triton_xe.lowering.emit.types import I1, I8, I32, bits_of, scalar_type, vector_of
@@ -56,6 +57,7 @@ from triton_xe.lowering.emit.xegpu.fragments import (
     MAX_VECTOR,
     FragmentValue,
     LazyFragment,
+    MomentaryFragment,
     as_integers,
 )
 from triton_xe.lowering.emit.xegpu.mapping import Spread
@@ -443,7 +445,10 @@ def lower_to_fragments(em: Emitter, op: xe.ToFragmentsOp) -> None:
         assert isinstance(kind, VectorType)
         elements, parts = kind.get_shape()
         size = elements * parts
-        if by_words and parts > 1 and parts * bits_of(source.kind) == 32:
+        if isinstance(source, BlocksAtUse) and source.again is not None:
+            made: LazyFragment = MomentaryFragment(
+                em, partial(_from_registers, em, source, start, elements, parts))
+        elif by_words and parts > 1 and parts * bits_of(source.kind) == 32:
             made = LazyFragment(em, partial(source.words, em, start, size),
                                 source.parts_of_words(start, size))
         else:

@@ -5,8 +5,15 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 BLOCK, DEPTH = 64, 32
+
+
+def operands(steps):
+    k, rng = steps * DEPTH, np.random.default_rng(steps)
+    return [rng.integers(-4, 5, shape).astype(np.float16) for shape in ((BLOCK, k), (k, BLOCK))]
 
 
 @triton.jit
@@ -23,8 +30,7 @@ def product(a_ptr, b_ptr, c_ptr, k, BLOCK: tl.constexpr, DEPTH: tl.constexpr):
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 6])
 def test_any_number_of_steps(steps):
-    k, rng = steps * DEPTH, np.random.default_rng(steps)
-    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((BLOCK, k), (k, BLOCK)))
+    k, (a, b) = steps * DEPTH, operands(steps)
     c = torch.full((BLOCK, BLOCK), 7.0, device="xpu")
     padded = (np.append(x.ravel(), np.zeros(64, np.float16)) for x in (a, b))
     made = product[(1,)](*(torch.from_numpy(x).to("xpu") for x in padded), c, k, BLOCK, DEPTH,
@@ -33,3 +39,16 @@ def test_any_number_of_steps(steps):
     if steps > 1:
         before = made.asm["llir"].split("\nloop")[0]
         assert before.count("sub.group.dpas") > 8
+
+
+def test_sums_begin_as_products_of_zeros_where_messages_have_no_offsets():
+    """There a first pass would cost in every other one."""
+    types = {"a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp32", "k": "i32",
+             "BLOCK": "constexpr", "DEPTH": "constexpr"}
+    made = triton.compile(
+        ASTSource(product, types, {"BLOCK": 256, "DEPTH": 32},
+                  {(i,): [["tt.divisibility", 16]] for i in range(4)}),
+        target=GPUTarget("xpu", "pvc", 16), options={"num_warps": 32})
+    before = made.asm["llir"].split("\nloop")[0]
+    assert before.count("sub.group.dpas.v8f32.v8f32.v4i32.v8i32") == 16
+    assert made.metadata.n_dpas == 32

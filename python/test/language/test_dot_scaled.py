@@ -5,6 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+from triton_xe.lowering.emit.tensors import exchange
+
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
@@ -127,3 +129,169 @@ def test_batches(a_format, b_format):
     )
     assert kernel.metadata.n_dpas > 0
     torch.testing.assert_close(c.cpu().double(), wanted, rtol=1e-4, atol=1e-4)
+
+
+@triton.jit
+def product_of_scaled(
+    a_ptr, a_scale, b_ptr, b_scale, c_ptr, K, stride_ak, stride_am, stride_bk, stride_bn,
+    SIZE: tl.constexpr, DEPTH: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    PER_A: tl.constexpr = 2 if A == "e2m1" else 1
+    PER_B: tl.constexpr = 2 if B == "e2m1" else 1
+    rows, columns = tl.arange(0, SIZE), tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    ka, kb = tl.arange(0, DEPTH // PER_A), tl.arange(0, DEPTH // PER_B)
+    g = tl.arange(0, DEPTH // 32)
+    a_ptrs = a_ptr + rows[:, None] * stride_am + ka[None, :] * stride_ak
+    b_ptrs = b_ptr + kb[:, None] * stride_bk + columns[None, :] * stride_bn
+    a_scales = a_scale + rows[:, None] * (K // 32) + g[None, :]
+    b_scales = b_scale + columns[:, None] * (K // 32) + g[None, :]
+    acc = tl.zeros((SIZE, SIZE), tl.float32)
+    for k in range(0, K, DEPTH):
+        if MASKED:
+            inside = g[None, :] < (K - k) // 32
+            a = tl.load(a_ptrs, ka[None, :] < (K - k) // PER_A, 0)
+            b = tl.load(b_ptrs, kb[:, None] < (K - k) // PER_B, 0)
+            sa, sb = tl.load(a_scales, inside, 0), tl.load(b_scales, inside, 0)
+        else:
+            a, b = tl.load(a_ptrs), tl.load(b_ptrs)
+            sa, sb = tl.load(a_scales), tl.load(b_scales)
+        acc = tl.dot_scaled(a, sa, A, b, sb, B, acc)
+        a_ptrs += DEPTH // PER_A * stride_ak
+        b_ptrs += DEPTH // PER_B * stride_bk
+        a_scales += DEPTH // 32
+        b_scales += DEPTH // 32
+    tl.store(c_ptr + rows[:, None] * SIZE + columns[None, :], acc)
+
+
+@pytest.mark.parametrize(("a_format", "b_format", "size", "depth", "k", "transposed"), [
+    ("e4m3", "e4m3", 128, 64, 128, False), ("e5m2", "e4m3", 128, 128, 256, False),
+    ("e4m3", "e2m1", 128, 128, 128, False), ("e2m1", "e5m2", 64, 64, 96, False),
+    ("e4m3", "e5m2", 64, 32, 96, True), ("bf16", "e4m3", 32, 64, 160, False)])
+def test_products_in_a_loop(a_format, b_format, size, depth, k, transposed):
+    torch.manual_seed(0)
+    (a, x), (b, y) = operand(a_format, size, k, 1), operand(b_format, k, size, 0)
+    if transposed:
+        a, b = a.mT.contiguous().mT, b.mT.contiguous().mT
+    scales = [torch.randint(120, 134, (size, k // 32), dtype=torch.uint8) for _ in range(2)]
+    left, right = (torch.exp2(s.double() - 127).repeat_interleave(32, 1) for s in scales)
+    on_device = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="xpu").copy_(t)
+                 for t in (a, b)]
+    c = torch.empty(size, size, device="xpu")
+    kernel = product_of_scaled[(1,)](
+        on_device[0], scales[0].to("xpu"), on_device[1], scales[1].to("xpu"), c, k,
+        a.stride(1), a.stride(0), b.stride(0), b.stride(1), size, depth, a_format, b_format,
+        k % depth > 0, num_warps=8)
+    wanted = (x.double() * left) @ (y.double() * right.T)
+    assert kernel.metadata.n_dpas > 0
+    torch.testing.assert_close(c.cpu().double(), wanted, rtol=1e-4, atol=1e-3)
+
+
+def compiled(depth):
+    x = torch.zeros(128 * 128, dtype=torch.uint8, device="xpu")
+    c = torch.zeros(128 * 128, device="xpu")
+    return product_of_scaled.warmup(
+        x, x, x, x, c, 128, 1, 128, 128, 1, 128, depth, "e4m3", "e4m3", False, grid=(1,),
+        num_warps=8)
+
+
+@pytest.mark.parametrize(("depth", "late"), [(64, False), (128, True)])
+def test_b_is_loaded_behind_the_exchange_of_a_where_both_do_not_fit(depth, late):
+    lines = compiled(depth).asm["xegpu"].splitlines()
+    exchange = next(i for i, line in enumerate(lines)
+                    if "ttg.convert_layout" in line and "dot_op<{opIdx = 0" in line)
+    last = max(i for i, line in enumerate(lines) if "tt.load" in line)
+    assert (last > exchange) == late
+
+
+def test_operand_b_goes_through_shared_memory_in_wide_words():
+    kernel = compiled(64)
+    stores = [line for line in kernel.asm["llir"].splitlines()
+              if " store " in line and "addrspace(3)" in line]
+    scales = 2 * 128 * 2 // (8 * 16)
+    assert sum("store i16" in line for line in stores) <= scales
+    assert sum("store <8 x i16>" in line or "store <4 x i32>" in line for line in stores) == 16
+
+
+@triton.jit
+def product_scaled_by_blocks(
+    a_ptr, b_ptr, c_ptr, a_scales, b_scales, M, N, K, stride_bk, stride_bn, group,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DEPTH: tl.constexpr,
+):
+    rows = (tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)) % M
+    columns = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)) % N
+    k = tl.arange(0, DEPTH)
+    a_ptrs = a_ptr + rows[:, None] * K + k[None, :]
+    b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] * stride_bn
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    blocks = tl.cdiv(K, DEPTH)
+    for i in range(blocks):
+        a = tl.load(a_ptrs, k[None, :] < K - i * DEPTH, 0.0)
+        b = tl.load(b_ptrs, k[:, None] < K - i * DEPTH, 0.0)
+        by_row = tl.load(a_scales + rows * blocks + i)
+        by_column = tl.load(b_scales + columns // group * blocks + i)
+        acc += tl.dot(a, b) * by_row[:, None] * by_column[None, :]
+        a_ptrs += DEPTH
+        b_ptrs += DEPTH * stride_bk
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc,
+             (rows[:, None] < M) & (columns[None, :] < N))
+
+
+@pytest.mark.parametrize(("m", "n", "k", "warps", "block_m", "name", "transposed", "shared"), [
+    (128, 128, 256, 8, 128, "e4m3", True, True), (100, 160, 208, 8, 128, "e4m3", False, True),
+    (64, 128, 160, 4, 64, "e5m2", True, True), (128, 128, 128, 16, 128, "e4m3", True, False),
+    (128, 72, 128, 8, 128, "e5m2", False, True)])
+def test_products_scaled_by_blocks(m, n, k, warps, block_m, name, transposed, shared):
+    torch.manual_seed(0)
+    a, b = torch.randn(m, k).to(FP8[name]), torch.randn(k, n).to(FP8[name])
+    blocks, group = -(-k // 128), 64
+    by_row, by_column = torch.rand(m, blocks) + 0.5, torch.rand(-(-n // group), blocks) + 0.5
+    left = a.double() * by_row.double().repeat_interleave(128, 1)[:, :k]
+    right = b.double() * by_column.T.double().repeat_interleave(128, 0)[:k].repeat_interleave(
+        group, 1)[:, :n]
+    c = torch.empty(m, n, device="xpu")
+    bits = b.view(torch.uint8)
+    stored = bits.T.contiguous() if transposed else bits
+    strides = (1, k) if transposed else (n, 1)
+    kernel = product_scaled_by_blocks[(-(-m // block_m), -(-n // 128))](
+        a.view(torch.uint8).to("xpu").view(FP8[name]), stored.to("xpu").view(FP8[name]), c,
+        by_row.to("xpu"), by_column.to("xpu"), m, n, k, *strides, group, block_m, 128, 128,
+        num_warps=warps)
+    torch.testing.assert_close(c.cpu().double(), left @ right, rtol=1e-4, atol=1e-4)
+    assert (kernel.metadata.shared > 0) == shared
+    loads = [line for line in kernel.asm["xetile"].splitlines() if " tt.load " in line]
+    assert any(f"tensor<{block_m}x!tt.ptr<f32>, #linear" in line for line in loads), loads
+
+
+def test_operands_whose_place_is_needed_are_read_before(monkeypatch):
+    monkeypatch.setattr(exchange, "OPEN_BYTES", 16 << 10)
+    m, n, k = 128, 128, 128
+    a, b = torch.randn(m, k).to(FP8["e5m2"]), torch.randn(k, n).to(FP8["e5m2"])
+    c, one = torch.empty(m, n, device="xpu"), torch.ones(m, 2)
+    product_scaled_by_blocks[(1, 1)](
+        *(x.view(torch.uint8).to("xpu").view(FP8["e5m2"]) for x in (a, b)), c, one.to("xpu"),
+        one.to("xpu"), m, n, k, n, 1, 1, 128, 128, 64, num_warps=8)
+    torch.testing.assert_close(c.cpu(), a.float() @ b.float(), rtol=1e-4, atol=1e-3)
+
+
+@triton.jit
+def rows_that_wrap(x_ptr, y_ptr, M, K, stride, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    rows, k = tl.arange(0, BLOCK_M) % M, tl.arange(0, BLOCK_K)
+    acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)
+    for i in range(0, K, BLOCK_K):
+        acc += tl.load(x_ptr + (rows // 2 * stride)[:, None] + i + k[None, :])
+    tl.store(y_ptr + tl.arange(0, BLOCK_M)[:, None] * BLOCK_K + k[None, :], acc)
+
+
+def test_quotients_are_made_before_the_loop_that_needs_them():
+    x = torch.randn(8, 64)
+    y = torch.empty(16, 16, device="xpu")
+    kernel = rows_that_wrap[(1,)](x.to("xpu"), y, 12, 64, 64, 16, 16)
+    wanted = x.reshape(8, 4, 16).sum(1)[torch.arange(16) % 12 // 2]
+    torch.testing.assert_close(y.cpu(), wanted)
+    before, _, loop = kernel.asm["llir"].partition("\nloop")
+    assert "rem" in before
+    assert "rem " not in loop
+    assert "div " not in loop

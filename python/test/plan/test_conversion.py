@@ -272,6 +272,17 @@ def test_block_trips_put_registers_in_a_row_and_write_wide():
             assert not any(c & 127 for (c,) in columns["warp"])  # sums with those of registers
 
 
+def test_block_trips_of_pairs_put_two_registers_in_each_word():
+    operand = DotOperandEncoding(1, DPAS)
+    source, result = layouts(blocked((2, 8), (2, 8), (4, 2)), operand, shape=(64, 64))
+    trip = plan_block_trip(source, result, 16, pairs=True)
+    np.testing.assert_array_equal(run_shared(trip, source, result), slots(result))
+    assert {len(group) for group in trip.store.groups} == {8}
+    columns = trip.load.offsets.flatten_outs().bases
+    assert [c for (c,) in columns["lane"]] == [2, 4, 8, 16]
+    assert columns["register"][:2] == ((1,), (32,))
+
+
 def test_wide_messages_where_registers_allow():
     source, result = layouts(
         blocked((1, 8), (2, 8), (4, 1)), blocked((1, 8), (16, 1), (1, 4)), shape=(64, 64)

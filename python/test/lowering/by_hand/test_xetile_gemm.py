@@ -17,7 +17,7 @@ INT8 = (
     ("dense<0.0>", "dense<0>"), (", 0, 32 :", ", 0, 64 :"), (", 32, 0 :", ", 64, 0 :"),
     (", 0, 32\n", ", 0, 64\n"), (", 32, 0\n", ", 64, 0\n"), ("step %c32", "step %c64"),
 )
-LOOP_LIMIT = {"bmg": 48, "pvc": 56}
+LOOP_LIMIT = {"bmg": 48, "pvc": 57}
 
 
 def source_for(kind):

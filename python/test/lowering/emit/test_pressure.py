@@ -1,7 +1,11 @@
 """The estimate of registers, and the register file that it leads to."""
 
 import pytest
+import triton
+import triton.language as tl
 from llvmlite import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from benchmarks import loops
 from triton_xe.lowering.emit.pressure import pressure
@@ -80,6 +84,30 @@ def test_pairs_of_a_compare_and_swap_have_a_size():
 def test_the_register_file_of_common_kernels(name, large):
     flags = loops.compiled(name, "bmg").metadata.build_flags
     assert ("large-register-file" in flags) == large
+
+
+@triton.jit
+def norm_gradient(x_ptr, dy_ptr, w_ptr, dx_ptr, partial_ptr, n, BLOCK: tl.constexpr):
+    """All of a row is needed again behind its sums."""
+    i = tl.arange(0, BLOCK)
+    x, dy = (tl.load(x_ptr + i, i < n, 0.0).to(tl.float32), tl.load(dy_ptr + i, i < n, 0.0))
+    dy = dy.to(tl.float32)
+    wdy = tl.load(w_ptr + i, i < n, 0.0).to(tl.float32) * dy
+    dx = wdy - x * (tl.sum(x * wdy, 0) / n) - tl.sum(wdy, 0) / n
+    tl.store(dx_ptr + i, dx, i < n)
+    tl.store(partial_ptr + i, dy * x, i < n)
+
+
+@pytest.mark.parametrize(("device", "warps", "large"), [
+    ("bmg", 8, True), ("bmg", 16, False), ("dg2", 8, True)])
+def test_straight_code_gets_the_large_file_where_it_would_spill(device, warps, large):
+    names = norm_gradient.arg_names
+    types = {n: "*fp16" if n.endswith("_ptr") else "i32" for n in names} | {"BLOCK": "constexpr"}
+    made = triton.compile(
+        ASTSource(norm_gradient, types, {"BLOCK": 4096},
+                  {(i,): [["tt.divisibility", 16]] for i in range(6)}),
+        target=GPUTarget("xpu", device, 16), options={"num_warps": warps})
+    assert ("large-register-file" in made.metadata.build_flags) == large
 
 
 def test_a_loop_that_cannot_fit_is_told_with_the_remedy():

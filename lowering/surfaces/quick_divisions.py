@@ -1,0 +1,140 @@
+"""Pass quick-divisions: divisions whose operands a launch vouches for take fewer instructions.
+
+    %group = arith.divsi %program, %size          xe.quick = "small"
+    %tiles = arith.divsi %length, 256             xe.quick = "unsigned"
+
+The conditions of a launch hold only where every divisor among their steps is positive, so a
+division that is one of them has a positive divisor.  With a dividend that is not negative it is
+unsigned; with one below 2^20 its quotient has room in a float.  Then the quotient is a product with
+the reciprocal and one correction (`triton_xe.lowering.spirv.quotients`): 12 instructions in place
+of 36.  That there are few enough programs becomes one more condition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp, StringAttr, i32
+from xdsl.ir import Operation
+
+from triton_xe.conditions import Step, Table
+from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED, QUICK
+from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of
+from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.lowering.surfaces.affine import Unknown
+from triton_xe.lowering.surfaces.launch_guards import value_of
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+DIVISIONS = ("divide", "remainder")
+UNKNOWN = -(1 << 63)
+
+
+@dataclass(frozen=True)
+class QuickDivisionsPass(TargetedPass):
+    """Divisions whose operands a launch vouches for take fewer instructions."""
+
+    name: ClassVar = "quick-divisions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        text = launch_conditions_of(op)
+        if not text:
+            return
+        table = Table.read(text)
+        facts = Facts(table)
+        for function in functions(op):
+            for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
+                how = _how(division, facts) if division.result.type == i32 else ""
+                if how:
+                    division.attributes[QUICK] = StringAttr(how)
+        op.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
+
+
+class Facts:
+    """What is known of the steps of a table where all of its conditions hold.
+
+    >>> table = Table()
+    >>> size, tile = table.step("argument", 1, 0, 32), table.step("program", 0)
+    >>> group = table.step("divide", tile, size, 32)
+    >>> table.require("at_least", size, table.constant(7), what="long enough")
+    >>> facts = Facts(table)
+    >>> facts.least(size), facts.least(group), facts.program_of(group) == tile
+    (7, 0, True)
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.count = table, len(table.steps)
+        self._bounds: dict[int, int] = {}
+        for step in table.steps:
+            if step.op == "at_least" and table.steps[step.b].op == "constant":
+                self._note(step.a, table.steps[step.b].a)
+
+    def _note(self, number: int, bound: int) -> None:
+        """A step is at least `bound`, and so is what it is a positive multiple of."""
+        self._bounds[number] = max(bound, self._bounds.get(number, UNKNOWN))
+        step = self.table.steps[number]
+        if step.op == "multiply":
+            for one, other in ((step.a, step.b), (step.b, step.a)):
+                by = self.table.steps[other]
+                if by.op == "constant" and by.a > 0:
+                    self._note(one, -(-bound // by.a))
+
+    def least(self, number: int) -> int:
+        """A number that a step is never below."""
+        step = self.table.steps[number]
+        return max(self._bounds.get(number, UNKNOWN), self._least(step))
+
+    def _least(self, step: Step) -> int:
+        if step.op == "constant":
+            return step.a
+        if step.op in ("program", "programs"):
+            return 0
+        if step.op in ("add", "multiply", "minimum", "maximum", *DIVISIONS):
+            a, b = self.least(step.a), self.least(step.b)
+            if step.op == "maximum":
+                return max(a, b)
+            if step.op == "minimum":
+                return min(a, b)
+            if step.op in DIVISIONS:
+                return 0 if a >= 0 else UNKNOWN
+            if a >= 0 and b >= 0:
+                return a + b if step.op == "add" else a * b
+        return UNKNOWN
+
+    def program_of(self, number: int) -> int | None:
+        """The program id that a step, which is not negative, does not exceed."""
+        step = self.table.steps[number]
+        if step.op == "program":
+            return number
+        if step.op in DIVISIONS:
+            return self.program_of(step.a)
+        return None
+
+    def divides(self, a: int, b: int) -> bool:
+        """Whether a launch has made sure that `b` is positive, for it divides `a`."""
+        made = (Step(op, a, b, 32) for op in DIVISIONS)
+        return any(step in self.table.steps for step in made)
+
+
+def _how(op: Operation, facts: Facts) -> str:
+    """How a division may be written: "small", "unsigned", or in no other way."""
+    scratch = Table.read(facts.table.text())
+    try:
+        a, b = (value_of(v, scratch) for v in op.operands)
+    except Unknown:
+        return ""
+    if max(a, b) >= facts.count or facts.least(a) < 0:
+        return ""
+    divisor = facts.table.steps[b]
+    if divisor.op == "constant":
+        return "unsigned" if divisor.a > 0 else ""
+    if not facts.divides(a, b):
+        return ""
+    program = facts.program_of(a)
+    if program is None:
+        return "unsigned"
+    most = facts.table.constant(MOST_DIVIDED - 1)
+    facts.table.require("at_least", most, program, what="there are few enough programs")
+    return "small"
