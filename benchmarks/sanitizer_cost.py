@@ -86,6 +86,47 @@ def split_k_kernel(a, b, c, K, BLOCK: tl.constexpr, STEP: tl.constexpr, PARTS: t
     tl.atomic_add(c + m[:, None] * N + n[None, :], total)
 
 
+@triton.jit
+def adam_kernel(weights, grads, means, squares, rate, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < N
+    grad = tl.load(grads + i, inside)
+    mean = tl.load(means + i, inside) * 0.9 + grad * 0.1
+    square = tl.load(squares + i, inside) * 0.999 + grad * grad * 0.001
+    weight = tl.load(weights + i, inside) - rate * mean / (tl.sqrt(square) + 1e-8)
+    tl.store(means + i, mean, inside)
+    tl.store(squares + i, square, inside)
+    tl.store(weights + i, weight, inside)
+
+
+@triton.jit
+def rotary_kernel(x, y, cosines, sines, HEADS: tl.constexpr, SIZE: tl.constexpr):
+    """Pairs of neighbours, for each token."""
+    head, k = tl.arange(0, HEADS), tl.arange(0, SIZE // 2)
+    place = tl.program_id(0) * SIZE // 2 + k
+    cosine, sine = tl.load(cosines + place)[None, :], tl.load(sines + place)[None, :]
+    at = (tl.program_id(0) * HEADS + head[:, None]) * SIZE + 2 * k[None, :]
+    first = tl.load(x + at)
+    second = tl.load(x + at + 1)
+    tl.store(y + at, first * cosine - second * sine)
+    tl.store(y + at + 1, first * sine + second * cosine)
+
+
+def in_parts() -> dict[str, Callable[[], object]]:
+    """Kernels whose accesses do not fill the lines of memory, or whose blocks do not divide."""
+    odd = (1 << 20) - 7
+    states = [torch.rand(odd, device="xpu") for _ in range(4)]
+    rows = torch.randn(500, 1000, device="xpu")
+    q, turned = (torch.randn(512, 16, 64, device="xpu") for _ in range(2))
+    angles = torch.randn(512, 32, device="xpu")
+    return {
+        "softmax 500 x 1000 fp32": lambda: softmax.softmax(rows),
+        "Adam 1M - 7 fp32": lambda: adam_kernel[(1024,)](*states, 1e-3, odd, 1024),
+        "rotary pairs 512 x 16 x 64": lambda: rotary_kernel[(512,)](
+            q, turned, angles, angles, 16, 64),
+    }
+
+
 def atomics() -> dict[str, Callable[[], object]]:
     """Kernels that are little else than atomics, acquiring and releasing unless relaxed."""
     programs, block = 4096, 256
@@ -133,6 +174,7 @@ def works() -> dict[str, Callable[[], object]]:
         "softmax 512 x 1024 fp32": lambda: softmax.softmax(x),
         "layer norm 512 x 1024 fp32": lambda: layer_norm(x, weight, bias),
         "vector add 1M fp32": lambda: vector_add.add(long, long),
+        **in_parts(),
         **atomics(),
     }
 

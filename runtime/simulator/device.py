@@ -11,7 +11,7 @@ import math
 import struct
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,11 +39,11 @@ from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
+from triton_xe.runtime.simulator.run.tensors import Given, Tensor, tensors_of
 from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
 from triton_xe.runtime.simulator.sanitizer import findings, shadow
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import Word
-from triton_xe.runtime.simulator.sanitizer.tensors import Given, tensors_of
 from triton_xe.runtime.simulator.trace import tracing
 from triton_xe.runtime.simulator.widen.function import ENTRY
 from triton_xe.runtime.simulator.widen.host import HostKernel
@@ -152,9 +152,9 @@ class SimulatedKernel:
         """The same kernel with all subgroups of a program in step, if it can run so."""
         if not self.host.has_barrier:
             return None
-        made = SimulatedKernel(self.name, self.source, Part.WHOLE, max_threads=self.max_threads)
+        made = SimulatedKernel(self.name, self.source, self.part, max_threads=self.max_threads)
         with progress(f"translating kernel {self.name!r} for many programs"), paused_collector():
-            made.host = self.source.translated(Part.WHOLE, in_step=True)
+            made.host = self.source.translated(self.part, in_step=True)
         return made if made.host.in_step else None
 
     def fastest(self) -> launcher.Prepared:
@@ -165,7 +165,7 @@ class SimulatedKernel:
 
     def _patience(self) -> int:
         """Nanoseconds until it is tried in step."""
-        never = self.host.takes_turns or not (self.host.is_whole and self.host.has_barrier)
+        never = self.host.takes_turns or not self.host.has_barrier
         if never or self.__dict__.get("in_step", self) is None:
             return _NEVER
         compiled = 0 if self.launch_state is None else self.launch_state.spent
@@ -379,7 +379,7 @@ class SimulatedDevice:
         made, cold = version.fastest(), None
         version.run_natively(made, like=kernel)
         if not version.host.is_whole:
-            cold = bytearray(math.prod(grid) * version.host.sub_groups)
+            cold = bytearray(math.prod(grid) * made.host.sub_groups)
         if not made.run(grid, args, cold):
             return False
         if cold is not None and 1 in cold:
@@ -393,7 +393,9 @@ class SimulatedDevice:
         kernel.prefers_whole = cold.count(1) * 4 > len(cold)
         if kernel.prefers_whole and kernel.launch_state is not None:
             kernel.launch_state.stop()
-        launcher.run_again(self._launch(self._whole(kernel), work), cold)
+        launch = self._launch(self._whole(kernel), work)
+        each = work.groups * launch.host.sub_groups // len(cold)
+        launcher.run_again(launch, bytearray(np.repeat(np.frombuffer(cold, np.uint8), each)))
 
     def _start(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         """Run the version for these arguments."""
@@ -414,11 +416,12 @@ class SimulatedDevice:
 
     def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
+            tensors = tensors_of(work.tensors)
             plan = Instrumentation(
                 knobs.sanitize_finite(), knobs.strict_barriers(),
                 suspects=self._suspects(kernel, work),
-                integers={k: t.integer_bytes for k, t in tensors_of(work.tensors).items()})
-            with self._checked(kernel, plan, work) as made:
+                integers={k: t.integer_bytes for k, t in tensors.items()})
+            with self._checked(kernel, plan, work, tensors) as made:
                 self._run_checked(*made, work)
             return
         for k in kernel.pointer_arguments if torch_xpu.has_maps() else ():
@@ -470,7 +473,8 @@ class SimulatedDevice:
 
     @contextmanager
     def _checked(
-        self, kernel: SimulatedKernel, plan: Instrumentation, work: _Work
+        self, kernel: SimulatedKernel, plan: Instrumentation, work: _Work,
+        tensors: Mapping[int, Tensor] | None = None,
     ) -> Iterator[tuple[SimulatedKernel, shadow.LaunchState]]:
         """The variant of a kernel for `plan` and this launch, compiled once, and its state."""
         with shadow.lock:
@@ -487,7 +491,8 @@ class SimulatedDevice:
             assert host.sanitizer is not None
             state = shadow.LaunchState(
                 self._blocks, host.sanitizer, host.argument_types, work.args, work.groups,
-                host.slm_bytes, host.sub_groups, host.lanes, tensors_of(work.tensors),
+                host.slm_bytes, host.sub_groups, host.lanes,
+                tensors_of(work.tensors) if tensors is None else tensors,
                 takes_turns=host.takes_turns, is_eager=host.is_eager(work.groups) or shuffled)
             try:
                 yield found, state

@@ -220,10 +220,11 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
         with w.when(begins & alike):
             told = w.variable(_cells_of(w, entry, chunk, kind, 0)[0])
             site = w.variable(_cells_of(w, entry, chunk, kind, 0)[1])
-            with w.when(flags[chunk].has(s.SECOND * bit)):
-                more, place = _cells_of(w, entry, chunk, kind, 1)
-                site.value = w.select(told.value == 0, place, site.value)
-                told.value |= more
+            for number in range(1, s.PARTS):
+                with w.when(flags[chunk].has(s.PART_FLAGS[number] * bit)):
+                    more, place = _cells_of(w, entry, chunk, kind, number)
+                    site.value = w.select(told.value == 0, place, site.value)
+                    told.value |= more
             w.store(told.value, at, align=8)
             w.store(site.value, (entry[Entry.WRITE_SITES + kind] + first).pointer(), align=4)
         with w.when(begins & ~alike):
@@ -232,12 +233,12 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
 
 
 def _cells_of(
-    w: Checks, entry: Memory, chunk: Value, kind: int, second: int
+    w: Checks, entry: Memory, chunk: Value, kind: int, number: int
 ) -> tuple[Value, Value]:
     """The cells and sites of all dwords that one cell of their chunk tells of; 0 of the others."""
     dwords = (1 << s.CHUNK_BITS) // 4
     cell, site, bytes_ = (
-        w.load(t, (entry[word + kind + second * s.LINE_WORDS] + chunk * t.size).pointer())
+        w.load(t, (entry[word + kind + number * s.LINE_WORDS] + chunk * t.size).pointer())
         for word, t in ((Entry.LINE_WRITES, I64), (Entry.LINE_WRITE_SITES, I32),
                         (Entry.LINE_WRITE_BYTES, I64)))
     steps = Value(w, integers(I64, range(0, 4 * dwords, 4)))

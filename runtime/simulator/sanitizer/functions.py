@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from triton_xe.runtime.simulator.ir import I64, Function, Operand
 from triton_xe.runtime.simulator.ir.builder import Routine
@@ -13,6 +14,7 @@ from triton_xe.runtime.simulator.sanitizer import (
     checks,
     clocks,
     lanes,
+    parts,
     phases,
     records,
     state,
@@ -73,6 +75,12 @@ def function(host: HostCpu, name: str, *numbers: int) -> list[Function]:
         return write(state.sync_lanes(*numbers), sync.syncs)
     if name == "one":
         return write(state.check_one(*numbers) if numbers else state.CHECK_ONE, checks.one, numbers)
+    if name == "elements":
+        width, count, *known = numbers
+        return write(state.check_elements(width, count, *(known or (_ANY, _ANY))),
+                     partial(lanes.check_elements, count=count), known)
+    if name == "parts":
+        return write(state.record_parts(*numbers), partial(parts.record, writes=bool(numbers[1])))
     if name == "block":
         return write(state.check_block(*(numbers[1:] or (_ANY,))), checks.block, numbers)
     if name in _OF_LANES:

@@ -76,6 +76,9 @@ def guarded(
         entry = plan.entry(w.function, operand, **_does(kind))
         if entry == SEARCHED:
             plan.through[site(w, i)[2]] = _table_of(w, plan, operand)
+    if isinstance(pointer, Uniform) and kind & Kind.WRITE and mask is not None and (
+            mask.type.lanes > 1):
+        pointer = Wide(w.wide(pointer), pointer.type)
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
@@ -152,10 +155,13 @@ def _note_store(
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
-    """The instruction with another address."""
+    """The instruction with another address, which grows from program to program like its own."""
     name = f"%xe.safe{len(w.values)}"
     w.values[name] = address
     operands = list(i.operands)
+    made = w.definitions.get(operands[position].local or "")
+    if made is not None:
+        w.definitions[name] = made
     operands[position] = Operand(operands[position].type, name)
     return replace(i, operands=operands)
 
@@ -204,17 +210,26 @@ def _checked(
     """Whether an access may happen, and an address for it that is safe."""
     b = w.b
     if isinstance(pointer, Uniform):
-        active = ir.TRUE
-        if mask is not None:
-            active = mask.value if isinstance(mask, Uniform) else w.any_lane(w.mask(mask))
-        address = b.ptrtoint(pointer.value)
-        fine = b.invoke(checks.check_one(t.size, kind), *site(w, i), -1, entry, address, t.size,
-                        kind, active)
+        fine, elements = ir.TRUE, 1 if mask is None else mask.type.lanes
+        size = t.size // elements
+        for e in range(elements):
+            active = ir.TRUE
+            if mask is not None:
+                own = mask if elements == 1 else w.element(mask, e)
+                active = own.value if isinstance(own, Uniform) else w.any_lane(w.mask(own))
+            address = b.add(b.ptrtoint(pointer.value), e * size)
+            one = b.invoke(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
+                           kind, active)
+            fine = one if elements == 1 else b.and_(fine, one)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
-    lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
-    wide = w.wide(pointer)
-    fine = b.invoke(checks.check_lanes(w.lanes, t.size, kind), *site(w, i), entry, b.ptrtoint(wide),
-                    t.size, kind, lanes)
+    wide, count = w.wide(pointer), 1 if mask is None else mask.type.lanes
+    if mask is not None and count > 1:
+        size = t.scalar.size
+        check, lanes = checks.check_elements(w.lanes, count, size, kind), w.mask(mask, count)
+    else:
+        size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
+        lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
+    fine = b.invoke(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
     if isinstance(pointer, Tabled) and pointer.base is not None:
         low, high = int(pointer.table.min()), int(pointer.table.max())
         if high - low + t.size <= SCRATCH_BYTES:
@@ -427,9 +442,9 @@ def _compare_stored(w: Widener, s: Stored) -> None:
     found = w.wide(load_value(w, s.address, t, s.mask, s.value))
     bits = ir.like(t.lanes * w.lanes, ir.integer(8 * t.scalar.size))
     odd = b.icmp("ne", b.bitcast(found, bits), b.bitcast(w.wide(s.value), bits))
-    bad = lane_flags(w, odd, t.lanes)
     if s.mask is not None:
-        bad = b.and_(bad, lane_flags(w, w.mask(s.mask), 1))
+        odd = b.and_(odd, w.mask(s.mask, t.lanes))
+    bad = lane_flags(w, odd, t.lanes)
     bad = b.select(s.fine, bad, 0)
     at = first_address(w, bad, s.address, odd, t)
     w.note_location(s.instruction)

@@ -5,27 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, Type, integers, vector
+from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, Type, array, integers, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import phases
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
-    GROUP,
-    PHASE,
-    SEVERAL_OWNERS,
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
-from triton_xe.runtime.simulator.sanitizer.phases import any_of
+from triton_xe.runtime.simulator.sanitizer.parts import (
+    can_tell,
+    earlier,
+    left_over,
+    merged_read,
+    of_group,
+    ordered,
+)
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     ALIKE,
     BEGUN,
     BEGUN_OF,
     CHUNK_BITS,
-    SECOND,
+    MOST_VALUES,
+    PART_FLAGS,
+    WINDOW,
     Entry,
     Kind,
     Word,
@@ -51,6 +57,40 @@ def check_lanes(w: Checks, *arguments: Value) -> Value:
             fine = w.call(s.CHECK_ONE, w["ctx"], w["sg"], w["site"], k.to(I32), w["row"],
                           memory[k], w["size"], w["kind"], active)
             result.value &= fine
+    return result.value
+
+
+def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
+    """True when no active element of a lane's is at fault.
+
+    Where each lane's are all active or none, they are one access; what is not plainly right is left
+    to the checks of each element.
+    """
+    addresses, size, kind = w["addresses"], w["size"], w["kind"]
+    lanes, result = addresses.type.count, w.variable(1, I1)
+    masks = [w["mask"].shuffled(None, range(e * lanes, (e + 1) * lanes)) for e in range(count)]
+    site = [w[name] for name in ("ctx", "sg", "site", "row")]
+    every, some = masks[0], masks[0]
+    for mask in masks[1:]:
+        every, some = every & mask, some | mask
+    whole = size * count
+    nbytes = size.operand.integer_value()
+    if nbytes is not None:
+        whole = w.term(nbytes * count, I64)
+    with w.when((every ^ some).bits == 0):
+        tried = s.try_lanes(lanes, whole.operand, kind.operand)
+        with w.when(w.call(tried, *site, addresses, whole, kind, every)):
+            w.state[Word.CHECKED] += w.intrinsic("ctpop", every.bits).to(I64) * count
+            w.ret(1)
+    values = Memory(w, w.state[Word.VALUES].pointer(), I8)
+    kept = w.space(array(MOST_VALUES, I8))
+    w.copy(kept, values.base, whole * lanes)
+    for e, mask in enumerate(masks):
+        with w.range(0, lanes) as k, w.when(w.flag(Kind.KEPT)):
+            w.copy(values.address(k * size), kept + (k * whole + size * e), size)
+        fine = w.call(s.check_lanes(lanes, size.operand, kind.operand), *site,
+                      addresses + size * e, size, kind, mask)
+        result.value &= fine
     return result.value
 
 
@@ -229,7 +269,7 @@ class _Lines(_Dwords):
 
     def are_alike(self) -> Value:
         """Whether no dword of them has a cell of its own, or none."""
-        alike = ~self.flags.has(BEGUN * (1 + SECOND))
+        alike = ~self.flags.has(BEGUN * (1 + PART_FLAGS[1]))
         for kind, of in enumerate(BEGUN_OF):
             bytes_ = self.load(self.block[Entry.LINE_WRITE_BYTES + kind], I64)
             alike &= (bytes_ == -1) | ~self.flags.has(of * ALIKE)
@@ -263,8 +303,9 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
         _record_groups(w, block, nbytes, owner, slm, good, done)
     with w.when(~done.value):
         rest = w.variable(w["mask"].bits)
-        if _has_parts(w):
-            _record_parts(w, block, owner, rest)
+        if can_tell(w):
+            rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes or 0, owner, least=3,
+                                   crosses=_crosses(w, nbytes or 0))
         with w.when(rest.value != 0):
             mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
             _record_scattered(w, block, owner, slm, good, mask)
@@ -289,28 +330,50 @@ def _record_groups(
     rest = w.variable(w.select(done.value, active.bits.to(I64), 0))
     known, count = w["kind"].operand.integer_value(), len(heads) // per
     lined = per * nbytes == 1 << CHUNK_BITS and known is not None and not known & Kind.SLM
-    if lined and count > 1:
-        row = Value(w, integers(I64, range(0, count << CHUNK_BITS, 1 << CHUNK_BITS))) + starts[0]
-        even = starts[0] & (1 << CHUNK_BITS) - 1 == 0
-        with w.when(done.value & even & ((starts == row) & active).every()):
-            with w.when(_are_recorded(w, block, starts[0], count, owner, slm, good)):
+    even = ((starts & (1 << CHUNK_BITS) - 1 == 0) | ~active).every()
+    for side in (count, 2) if lined and count > 2 else (count,) if lined and count > 1 else ():
+        firsts = starts.shuffled(None, [k - k % side for k in range(count)])
+        steps = Value(w, integers(I64, [k % side << CHUNK_BITS for k in range(count)]))
+        with w.when((rest.value != 0) & even & ((starts == firsts + steps) & active).every()):
+            fine = w.variable(1, I1)
+            for k in range(0, count, side):
+                fine.value &= _are_recorded(w, block, starts[k], side, owner, slm, good)
+            with w.when(fine.value):
                 rest.value = 0
+    total = per * nbytes
+    if can_tell(w):
+        window = starts + total - 1 - starts[0] < WINDOW << CHUNK_BITS
+        near = (window | ~active).every() & ~(even & w.term(int(lined), I1))
+        with w.when((rest.value != 0) & near):
+            rest.value = left_over(w, block, starts, active, total, owner, least=1,
+                                   crosses=_crosses(w, total)).to(I64)
     places, others = w.space(starts.type), w.variable(1, I1)
     w.store(starts, places)
     with w.chain(rest.value) as (left, slot):
         slot.value = left & left - 1
-        address, fine = Memory(w, places)[left.lowest()], w.variable(0, I1)
+        index, fine = left.lowest(), w.variable(0, I1)
+        address = Memory(w, places)[index]
         if lined:
             with w.when(address & (1 << CHUNK_BITS) - 1 == 0):
                 fine.value = _are_recorded(w, block, address, 1, owner, slm, good)
-        if _has_parts(w):
+        if can_tell(w):
             with w.when(~fine.value):
-                fine.value = _is_run_recorded(w, block, address, per * nbytes, owner)
+                one = Value(w, w.b.broadcast(address.operand, 1))
+                every = w.term(1, vector(1, I1))
+                left_one = left_over(w, block, one, every, total, owner, least=1,
+                                     crosses=_crosses(w, total))
+                fine.value = left_one == 0
         with w.when(~fine.value):
-            cells = _Run(w, address - (block[Entry.LOW] & -4) >> 2, per * nbytes // 4)
+            cells = _Run(w, address - (block[Entry.LOW] & -4) >> 2, total // 4)
             with w.when(~slm):
                 others.value = cells.begin(block, mine)
             _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
+
+
+def _crosses(w: Checks, nbytes: int) -> bool:
+    """Whether so many bytes may go over the end of a chunk."""
+    align = (w["kind"].operand.integer_value() or 0) >> 8
+    return nbytes.bit_count() != 1 or align < nbytes
 
 
 def _are_recorded(
@@ -325,148 +388,6 @@ def _are_recorded(
         with w.when(good.value):
             lines.note(mine)
     return alike
-
-
-def _has_parts(w: Checks) -> bool:
-    """Whether cells of whole chunks may tell of accesses of parts of them: plain ones of a size."""
-    nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
-    return bool(nbytes) and kind is not None and not kind & (Kind.SLM | Kind.ATOMIC)
-
-
-def _record_parts(w: Checks, block: Memory, owner: Value, rest: Variable) -> None:
-    """Record what can be in the cells of whole chunks; the lanes that are left."""
-    addresses, mask, whole = w["addresses"], w["mask"], 1 << CHUNK_BITS
-    inner, chunks = addresses & whole - 1, addresses >> CHUNK_BITS
-    ones = w.spread(w.term(-1, I64) >> w.term(whole, I64) - w["size"], mask.type.count)
-    bytes_, numbers = ones << inner, w.space(chunks.type)
-    w.store(chunks, numbers)
-    flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
-    fits = ((inner + w["size"] <= whole) | ~mask).every()
-    first = Memory(w, numbers)[mask.bits.lowest()]
-    several = w.intrinsic("ctpop", ((chunks == first) & mask).bits) > 2
-    left = w.variable(w.select(fits & several & ~flags[first].has(BEGUN), 0, mask.bits))
-    with w.chain(mask.bits ^ left.value) as (lanes, slot):
-        chunk = Memory(w, numbers)[lanes.lowest()]
-        here = (chunks == chunk) & mask
-        slot.value = lanes & ~here.bits
-        told = _is_part_recorded(w, block, chunk, any_of(w, w.select(here, bytes_, 0)), owner)
-        left.value |= w.select(told, 0, here.bits)
-    rest.value = left.value
-
-
-def _is_run_recorded(
-    w: Checks, block: Memory, address: Value, nbytes: int, owner: Value
-) -> Value:
-    """Record so many bytes in a row in the cells of the one or two chunks; whether they can be."""
-    inner, most = address & (1 << CHUNK_BITS) - 1, (1 << CHUNK_BITS) - 1
-    ones, told = w.term((1 << nbytes) - 1, I64), w.variable(1, I1)
-    rest = w.variable(ones << inner)
-    chunk = w.variable(address >> CHUNK_BITS)
-    with w.loop(lambda: told.value & (rest.value != 0)):
-        told.value = _is_part_recorded(w, block, chunk.value, rest.value, owner)
-        is_first = chunk.value == address >> CHUNK_BITS
-        rest.value = w.select(is_first, ones >> 1 >> w.term(most, I64) - inner, 0)
-        chunk.value += 1
-    return told.value
-
-
-def _is_part_recorded(
-    w: Checks, block: Memory, chunk: Value, bytes_: Value, owner: Value
-) -> Value:
-    """Record an access of bytes of a chunk in the cells of all of it; whether these can tell.
-
-    They tell of the last store and the last load, each of some bytes by one program at one place of
-    the source.  What clashes, or would be one more, is left to the cells of dwords.
-    """
-    writes = bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
-    flags, told = Memory(w, block[Entry.TOUCHED].pointer(), I8), w.variable(0, I1)
-    with w.when(~flags[chunk].has(BEGUN)):
-        written, read = ([_Part(w, block, chunk, kind, k) for k in (0, 1)] for kind in (0, 1))
-        no, yes = w.term(0, I1), w.term(1, I1)
-        since, clear = unfenced_barriers(w, no), w.variable(1, I1)
-        for part in written:
-            ordered = _ordered(w, part.cell, owner, no, since, yes)
-            clear.value &= ordered | ~part.bytes.has(bytes_)
-        for part in read:
-            part.replaced = _ordered(w, part.cell, owner, no, w.term(0, I64), yes)
-            if writes:
-                clear.value &= part.replaced | ~part.bytes.has(bytes_)
-            else:
-                part.replaced |= _earlier(part.cell, owner)
-        with w.when(clear.value):
-            told.value = _is_told(w, written if writes else read, bytes_, owner)
-        with w.when(told.value):
-            for part in read if writes else ():
-                with w.when(part.bytes.has(bytes_)):
-                    part.keep(part.bytes & ~bytes_)
-    return told.value
-
-
-def _is_told(w: Checks, parts: Sequence[_Part], bytes_: Value, owner: Value) -> Value:
-    """Let one of two cells tell of an access of their kind; whether one can.
-
-    It goes on with what it tells of the same place, or the same readers; or has nothing else to
-    tell, as the access takes the place of what it told of.
-    """
-    new, told = owner | BYTES.full, w.variable(0, I1)
-    whole = bytes_ & bytes_ >> 1 & bytes_ >> 2 & bytes_ >> 3 & 0x1111111111111111
-    apart = whole * BYTES.full == bytes_
-    for part, other in zip(parts, reversed(parts), strict=True):
-        clear = (part.replaced & other.replaced) | ~(part.bytes | other.bytes).has(bytes_)
-        shares = other.left(bytes_) == 0
-        shares |= apart | (other.cell == new)
-        same, empty = part.is_of(new), (part.left(bytes_) == 0) & shares
-        merged = _merged_read(w, part.cell, new, owner, part.replaced)
-        known = (part.bytes == bytes_) | (merged == part.cell) & (bytes_ & ~part.bytes == 0)
-        own = (part.block[Entry.SYNC] == 0) | _of_group(part.cell, owner)
-        joins = known & ~part.replaced & own & ~other.bytes.has(bytes_)
-        with w.when(~told.value & (clear & (same | empty) | joins)):
-            kept = w.select(joins, part.bytes, w.select(same, part.bytes | bytes_, bytes_))
-            part.tell(w.select(joins, merged, new), kept)
-            with w.when(other.bytes.has(bytes_)):
-                other.keep(other.left(bytes_))
-            told.value = 1
-    return told.value
-
-
-class _Part:
-    """Of a chunk, the first or second cell of its stores (0) or loads (1), and its bytes."""
-
-    def __init__(self, w: Checks, block: Memory, chunk: Value, kind: int, second: int) -> None:
-        self.w, self.block, self.chunk = w, block, chunk
-        self._words = kind + second * s.LINE_WORDS
-        self._flag = (SECOND if second else ALIKE) * BEGUN_OF[kind]
-        self._flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
-        cell, bytes_ = w.variable(0), w.variable(0)
-        with w.when(self._flags[chunk].has(self._flag)):
-            cell.value = w.load(I64, self._at(Entry.LINE_WRITES, 8))
-            bytes_.value = w.select(
-                cell.value == 0, 0, w.load(I64, self._at(Entry.LINE_WRITE_BYTES, 8)))
-        self.cell, self.bytes = cell.value, bytes_.value
-        self.replaced = w.term(1, I1)
-        """Whether an access of bytes that it tells of takes their place."""
-
-    def _at(self, word: Entry, size: int) -> Value:
-        return (self.block[word + self._words] + self.chunk * size).pointer()
-
-    def is_of(self, new: Value) -> Value:
-        """Whether it tells of the same accesses as a cell, of this place in the source."""
-        site = self.w.load(I32, self._at(Entry.LINE_WRITE_SITES, 4))
-        return (self.cell == new) & (site == self.w["site"])
-
-    def left(self, bytes_: Value) -> Value:
-        return self.bytes & ~bytes_
-
-    def keep(self, bytes_: Value) -> None:
-        """From now on it tells of these bytes."""
-        self.w.store(bytes_, self._at(Entry.LINE_WRITE_BYTES, 8))
-
-    def tell(self, cell: Value, bytes_: Value) -> None:
-        """From now on it tells of this access, of these bytes."""
-        self.w.store(cell, self._at(Entry.LINE_WRITES, 8))
-        self.w.store(self.w["site"], self._at(Entry.LINE_WRITE_SITES, 4))
-        self.keep(bytes_)
-        self._flags[self.chunk] = self._flags[self.chunk] | self._flag
 
 
 def _record_scattered(
@@ -531,19 +452,19 @@ def _compare(
     writes, idle = w.flag(Kind.WRITE), ~cells.active
     published, (old_write, old_read) = block[Entry.SYNC] != 0, old
     mixed = old_write & WARP.full == WARP.full
-    after_write = _ordered(w, old_write, owner, slm, unfenced_barriers(w, slm), ~mixed)
+    after_write = ordered(w, old_write, owner, slm, unfenced_barriers(w, slm), ~mixed)
     after_write |= _apart(old_write, new, slm)
-    after_read = _ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
+    after_read = ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
     written_after = after_read | _apart(old_read, new, slm)
     # cells after whose write an atomic still finds what is published there
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
     with w.when(~plain & slm & writes & w.flag(Kind.KEPT)):
-        copies = _of_group(old_write, owner) & ~mixed & _changes_nothing(w)
+        copies = of_group(old_write, owner) & ~mixed & _changes_nothing(w)
         good.value &= ((after_write | copies) & written_after | idle).every()
     with w.when(~plain & ~(slm & writes & w.flag(Kind.KEPT))):
         _look_closer(w, cells, old, (after_write, written_after), new, goes_on | ~published, good)
-    filled = _of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
+    filled = of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
     fresh = slm & ~(filled | idle).every()
     fine = good.value & _first_use(w, cells, new, fresh)
     good.value = fine
@@ -552,12 +473,12 @@ def _compare(
             mine = (old_write ^ owner) & -16 == 0
             cells.store(w.select(mine, old_write | new, new), cells.place(block, Entry.WRITES))
             # in shared memory, what other work-groups left there tells nothing
-            gone = (old_read == 0) | ~_of_group(old_read, owner) & slm
+            gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
                 cells.store(w.term(0, old_read.type), cells.place(block, Entry.READS))
         with w.otherwise():
-            before = after_read | _earlier(old_read, owner)
-            kept = w.variable(_merged_read(w, old_read, new, owner, before))
+            before = after_read | earlier(old_read, owner)
+            kept = w.variable(merged_read(w, old_read, new, owner, before))
             joins = _crossing(old_read, owner, after_read) & cells.active
             joins &= published | (old_read ^ new).has(BYTES.full)
             with w.when(joins.bits != 0):
@@ -607,30 +528,9 @@ def _first_use(w: Checks, cells: _Cells, new: Value, fresh: Value) -> Value:
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
 
-def _of_group(old: Value, owner: Value) -> Value:
-    """Cells of the running work-group."""
-    return old ^ owner < 1 << GROUP.first
-
-
-def _of_subgroup(old: Value, owner: Value) -> Value:
-    return (old ^ owner) & -1 << WARP.first == 0
-
-
-def _ordered(
-    w: Checks, old: Value, owner: Value, slm: Value, since: Value, phased: Value
-) -> Value:
-    """Cells that cannot clash: unused, atomic like the new access, of this subgroup, or, if they
-    are `phased`, before one more barrier."""
-    group = _of_group(old, owner)
-    phase = (_age(old, owner) > since) & phased
-    atomic = (old & owner).has(ATOMIC.full) & (group | ~w.flag(Kind.LOCAL))
-    free = (old == 0) | _of_subgroup(old, owner) | atomic
-    return free | group & phase | ~group & slm
-
-
 def _apart(old: Value, new: Value, slm: Value) -> Value:
     """Cells of this work-group's accesses of other bytes."""
-    return (old & new & BYTES.full == 0) & (_of_group(old, new) | slm)
+    return (old & new & BYTES.full == 0) & (of_group(old, new) | slm)
 
 
 def _changes_nothing(w: Checks) -> Value:
@@ -645,27 +545,9 @@ def _changes_nothing(w: Checks) -> Value:
     return result.value
 
 
-def _age(old: Value, owner: Value) -> Value:
-    """Barriers since an access."""
-    return (owner >> PHASE.first) - (old >> PHASE.first) & PHASE.most
-
-
-def _earlier(old: Value, owner: Value) -> Value:
-    """Cells of this work-group's reads before the last barrier, or of scalars."""
-    return _of_group(old, owner) & (_age(old, owner) > 0)
-
-
 def _crossing(old: Value, owner: Value, ordered: Value) -> Value:
     """Cells of other programs, which may clash."""
-    return ~(ordered | _of_group(old, owner))
-
-
-def _merged_read(w: Checks, old: Value, new: Value, owner: Value, ordered: Value) -> Value:
-    mine, read = _of_subgroup(old, owner), old & BYTES.full
-    several = read | new | WARP.full
-    groups = (old | new) & BYTES.full | SEVERAL_OWNERS
-    joined = w.select(_of_group(old, owner), several, groups)
-    return w.select(ordered | mine, w.select(mine, read | new, new), joined)
+    return ~(ordered | of_group(old, owner))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
+from triton_xe.runtime.simulator.run.tensors import Tensor
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.clocks import EPOCHS, PHASES, SPARE, WARPS, Clock
@@ -28,6 +29,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     LOG_WORDS,
     LOGGED_LANES,
     MOST_VALUES,
+    PARTS,
     SCRATCH_BYTES,
     Chunk,
     Entry,
@@ -36,12 +38,15 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Release,
     Word,
 )
-from triton_xe.runtime.simulator.sanitizer.tensors import Tensor
 from triton_xe.runtime.simulator.trace.library import RECORD_WORDS
 from triton_xe.runtime.simulator.trace.tracing import MOST_RECORDS
 
 CELL_BYTES = 8, 8, 4, 4, 4
 """Of what is kept of each dword: `Entry.WRITES` to `Entry.SYNC`."""
+LINE_BYTES = 8, 8, 4, 4, 8, 8
+"""Of each of a chunk's parts: `Entry.LINE_WRITES` and what follows."""
+SPARE_CHUNKS = 8
+"""Before and after those of a block, which may be read with them."""
 NEAR = 1 << 16
 """Bytes from a block within which an address that no argument gave is taken as meant for it."""
 SPARE_BYTES = 1 << 29
@@ -85,11 +90,10 @@ def _untouched(count: int) -> NDArray[np.int32]:
 
 
 _values = np.zeros(MOST_VALUES + 4, np.uint8)
-"""`Word.VALUES` of one launch after another."""
-
-
 _log = np.empty(LOG_WORDS + LOGGED_LANES, np.int64)
-"""`Word.SLM_LOG` of one launch after another."""
+_no_origins = np.zeros((0, 1, 8), np.int64)
+_VALUES_AT, _LOG_AT = _address(_values), _address(_log)
+"""`Word.VALUES`, `Word.SLM_LOG` of one launch after another."""
 
 
 def _take(nbytes: int) -> NDArray[np.uint8]:
@@ -115,22 +119,37 @@ class _Arena:
 
     def __init__(self) -> None:
         self.table: Words = np.zeros((1 << 13, Entry.WORDS), np.int64)
-        self._memory = _aligned(np.empty(ARENA_BYTES + 64, np.uint8))[:ARENA_BYTES]
+        self._memory = _aligned(np.zeros(ARENA_BYTES + 64, np.uint8))[:ARENA_BYTES]
+        self._address = _address(self._memory)
+        self.table_at = _address(self.table)
         self._used = 0
+        self._larger: list[NDArray[np.uint8]] = []
 
-    def take(self, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
-        """That many zeros, from a cache line on."""
-        begin, end = self._used, self._used + (count + 64) * np.dtype(dtype).itemsize
+    def take(self, nbytes: int) -> int:
+        """The address of that many zeros, from a cache line on."""
+        begin, end = self._used, self._used + nbytes + 64
         if end > ARENA_BYTES:
-            return _aligned(np.zeros(count + 65, dtype))[:count]
+            self._larger.append(_aligned(np.zeros(nbytes + 64, np.uint8)))
+            return _address(self._larger[-1])
         self._used = end + 63 & -64
-        self._memory[begin:end] = 0
-        return self._memory[begin:end].view(dtype)[:count]
+        return self._address + begin
+
+    def begin(self) -> _Arena:
+        """Itself, with nothing in use."""
+        self._memory[: self._used] = 0
+        self._used = 0
+        self._larger.clear()
+        return self
 
     def clear(self, rows: int) -> None:
-        """Take it all back; of the table so many rows are in use."""
-        self._used = 0
+        """Zeros in the table, of which so many rows were in use."""
         self.table[:rows] = 0
+
+
+def _array_at(address: int, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
+    """What is at an address, as long as others hold its memory."""
+    nbytes = count * np.dtype(dtype).itemsize
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)).view(dtype)
 
 
 _arenas: list[_Arena] = []
@@ -168,8 +187,8 @@ class LaunchState:
         self.track = groups <= MOST_GROUPS
         self.plan = plan
         self.count = len(kinds)
-        self.words: Words = np.zeros(Word.COUNT, np.int64)
-        self._arena = _arenas.pop() if _arenas else _Arena()
+        self._whole_storage = knobs.whole_storage()
+        self._arena = _arenas.pop().begin() if _arenas else _Arena()
         self.table: Words = self._arena.table[: self.count + 2 + MOST_SEARCHED]
         self.blocks: dict[int, Block] = {}
         self._keep: list[NDArray[np.generic]] = []
@@ -186,47 +205,51 @@ class LaunchState:
             {b for k in some if (b := found.get(k)) is not None}
             for some in (plan.written, plan.read))
         for k, pointer in self.pointers.items():
-            block = found[k] or memory.find(pointer - 1)
+            block = found[k] if found[k] is not None else memory.find(pointer - 1)
             if block is not None:
                 self._enter(k, block, tracked=plan.writes_anywhere or block in written)
         self.sub_groups = sub_groups
-        self._fill_words(groups, slm_bytes)
+        self.words: Words = self._first_words(groups, slm_bytes)
+        self.address = _address(self.words)
+        """What the context's state word holds."""
+        self.make_room()
         if takes_turns and groups <= MOST_CLOCKED:
             self._begin_clocks(groups)
             self.words[Word.CLOCKED] = is_eager
         self.origins = self._origins(lanes)
 
-    def _fill_words(self, groups: int, slm_bytes: int) -> None:
-        w = self.words
-        w[Word.TABLE] = _address(self.table)
-        w[Word.FIRST_SEARCHED] = w[Word.SEARCH_END] = self.count + 1
-        w[Word.SCRATCH] = self._array(SCRATCH_BYTES, np.uint8)
-        w[Word.VALUES] = _address(_values)
-        w[Word.RELEASED] = self._array(Known.WORDS * (min(groups, MOST_GROUPS) + 2), np.int64)
-        w[Word.RELEASABLE] = self._array(Release.WORDS * (self.sub_groups + 1), np.int64)
-        w[Word.JOINED] = self._array(Joined.WORDS * JOINED_KEPT, np.int64)
-        w[Word.SUBGROUPS] = self.sub_groups
-        w[Word.SYNC_ROW] = self.count
-        w[Word.SEARCHED_ROW] = w[Word.EMPTY_ROW] = len(self.table) - 1
-        w[Word.RECORDS_USED] = 1
-        self.make_room()
-        w[Word.SLM_ENTRY] = self.count
-        w[Word.SLM_BYTES] = slm_bytes
-        if self.plan.undefined.origins:
-            shadow = checks.slm_shadow_bytes(slm_bytes) + 256
-            w[Word.SLM_SHADOW] = self._array(shadow, np.uint8)
+    def _first_words(self, groups: int, slm_bytes: int) -> Words:
         chunks = (slm_bytes >> CHUNK_BITS) + 1
-        w[Word.SLM_KNOWN] = self._array(chunks + 1, np.int64)
-        w[Word.SLM_CHUNKS] = self._array(chunks * Chunk.WORDS, np.int64)
-        w[Word.SLM_LOG] = _address(_log)
-        self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
+        known = {
+            Word.TABLE: self._arena.table_at, Word.FIRST_SEARCHED: self.count + 1,
+            Word.SEARCH_END: self.count + 1, Word.SCRATCH: self._array(SCRATCH_BYTES),
+            Word.VALUES: _VALUES_AT, Word.SLM_LOG: _LOG_AT,
+            Word.RELEASED: self._array(8 * Known.WORDS * (min(groups, MOST_GROUPS) + 2)),
+            Word.RELEASABLE: self._array(8 * Release.WORDS * (self.sub_groups + 1)),
+            Word.JOINED: self._array(8 * Joined.WORDS * JOINED_KEPT),
+            Word.SUBGROUPS: self.sub_groups, Word.SYNC_ROW: self.count,
+            Word.SEARCHED_ROW: len(self.table) - 1, Word.EMPTY_ROW: len(self.table) - 1,
+            Word.RECORDS_USED: 1, Word.SLM_ENTRY: self.count, Word.SLM_BYTES: slm_bytes,
+            Word.SLM_KNOWN: self._array(8 * (chunks + 1)),
+            Word.SLM_CHUNKS: self._array(8 * chunks * Chunk.WORDS),
+        }
+        if self.plan.undefined.origins:
+            known[Word.SLM_SHADOW] = self._array(checks.slm_shadow_bytes(slm_bytes) + 256)
+        if slm_bytes:
+            self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
+        words = [0] * Word.COUNT
+        for word, value in known.items():
+            words[word] = value
+        return np.array(words, np.int64)
 
     def _origins(self, lanes: int) -> NDArray[np.int64]:
         """Room for what masked loads record, by load, subgroup and `origin_words`."""
         shape = len(self.plan.undefined.origins), self.sub_groups, checks.origin_words(lanes)
-        memory = self._kept(math.prod(shape), np.int64)
-        self.words[Word.ORIGINS] = _address(memory)
-        return memory.reshape(shape)
+        if not shape[0]:
+            return _no_origins
+        at = self._array(8 * math.prod(shape))
+        self.words[Word.ORIGINS] = at
+        return _array_at(at, math.prod(shape), np.int64).reshape(shape)
 
     def trace(self) -> NDArray[np.int64]:
         """Make room for a trace; returns the records, filled by the launch."""
@@ -236,28 +259,22 @@ class LaunchState:
         self.words[Word.TRACE_MOST] = MOST_RECORDS
         return records
 
-    @property
-    def address(self) -> int:
-        return _address(self.words)
+    def _array(self, nbytes: int) -> int:
+        """The address of that many bytes of zeros."""
+        return self._arena.take(nbytes)
 
-    def _kept(self, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
-        """That many zeros, from a cache line on."""
-        made = self._arena.take(count, dtype)
-        self._keep.append(made)
-        return made
-
-    def _array(self, count: int, dtype: type[np.generic]) -> int:
-        """The address of that many zeros."""
-        return _address(self._kept(count, dtype))
+    def _kept(self, count: int) -> Words:
+        """That many words of zeros."""
+        return _array_at(self._array(8 * count), count, np.int64)
 
     def _begin_clocks(self, groups: int) -> None:
         """Have clocks, of which all but the one that knows nothing are free."""
         words = self.words
-        self._known = self._kept(Known.WORDS * (groups + 2), np.int64).reshape(-1, Known.WORDS)
+        self._known = self._kept(Known.WORDS * (groups + 2)).reshape(-1, Known.WORDS)
         per_group = self.sub_groups + 1
-        self._releases = self._kept(Release.WORDS * per_group * (groups + 2), np.int64).reshape(
+        self._releases = self._kept(Release.WORDS * per_group * (groups + 2)).reshape(
             -1, per_group, Release.WORDS)
-        self._made = self._kept(Joined.WORDS * JOINED_KEPT, np.int64)
+        self._made = self._kept(Joined.WORDS * JOINED_KEPT)
         width = groups + 2 + Clock.FIRST + 7 & -8
         self._clocks = (_spare_clocks.pop() if _spare_clocks
                         else _aligned(np.empty(MOST_CLOCK_BYTES // 8, np.int64)))
@@ -336,19 +353,18 @@ class LaunchState:
         self.words[Word.RECORDS] = _address(self._records)
         self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
 
-    def _cells(self, nbytes: int, spare: int = 0) -> tuple[int, ...]:
-        """Addresses of so many bytes' cells and sites: writes, reads, their sites.
-
-        Those of shared memory, without `spare` cells before and after, begin as zeros.
-        """
-        count = -(-(nbytes // 4 + 2 + 2 * spare) // 8) * 8
-        memory = _take(24 * count + 64)
+    def _borrow(self, nbytes: int) -> int:
+        """The address of that much memory until the launch ends, with what is there."""
+        memory = _take(nbytes + 64)
         self._borrowed.append(memory)
-        start = _address(_aligned(memory))
-        if not spare:
-            ctypes.memset(start, 0, 16 * count)
-        return (start + 8 * spare, start + 8 * (count + spare),
-                start + 16 * count + 4 * spare, start + 20 * count + 4 * spare)
+        return _address(memory) + 63 & -64
+
+    def _cells(self, slm_bytes: int) -> tuple[int, ...]:
+        """Addresses of the cells and sites of shared memory: writes, reads, their sites; zeros."""
+        count = -(-(slm_bytes // 4 + 2) // 8) * 8
+        start = self._borrow(24 * count)
+        ctypes.memset(start, 0, 16 * count)
+        return tuple(start + at * count for at in (0, 8, 16, 20))
 
     def _shadow_of(self, block: Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The words of a block's entry from `WRITES` and from `TOUCHED` on.
@@ -360,14 +376,21 @@ class LaunchState:
         releases = published = 0
         if self.plan.synchronises:
             lists = _untouched(nbytes // 4 + 8).reshape(-1, 1 << LIST_PAGE_BITS - 2)
-            pages, releases = self._kept(len(lists), np.uint8), _address(lists)
+            pages = _array_at(self._array(len(lists)), len(lists), np.uint8)
             self._lists.append((lists, pages))
+            releases = _address(lists)
             published = _address(pages) - (releases >> LIST_PAGE_BITS)
-        lines = [at - size * first for _ in range(2)
-                 for some in (self._cells(4 * chunks, 8), self._cells(4 * chunks, 8)[:2])
-                 for at, size in zip(some, CELL_BYTES, strict=False)]
-        return ((*self._cells(nbytes, (1 << CHUNK_BITS) // 4), releases),
-                (self._array(chunks + 64, np.uint8) - first, published, *lines))
+        spare = (1 << CHUNK_BITS) // 4
+        dwords, alike = nbytes // 4 + 2 + 2 * spare + 7 & -8, chunks + 2 * SPARE_CHUNKS + 7 & -8
+        start = self._borrow(24 * dwords + PARTS * sum(LINE_BYTES) * alike)
+        cells = tuple(start + at * dwords + size * spare
+                      for at, size in zip((0, 8, 16, 20), CELL_BYTES, strict=False))
+        lines, at = [], start + 24 * dwords
+        for size in PARTS * LINE_BYTES:
+            lines.append(at + size * (SPARE_CHUNKS - first))
+            at += size * alike
+        touched = self._array(chunks + 64) - first
+        return (*cells, releases), (touched, published, *lines)
 
     def close(self) -> None:
         """Give the shadow memory back for the next launch."""
@@ -416,7 +439,7 @@ class LaunchState:
     def _part(self, row: int, block: Block) -> Block:
         """What of a block the accesses through an argument may use: the view that was given."""
         extent = self.tensors[row].extent if row in self.tensors else None
-        return block if extent is None or knobs.whole_storage() else block.view(*extent)
+        return block if extent is None or self._whole_storage else block.view(*extent)
 
     def number(self, group: int) -> int:
         """Of a work-group that the checks know by its place in the order."""

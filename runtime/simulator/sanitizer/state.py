@@ -164,7 +164,7 @@ class Entry(IntEnum):
     """Whether the launch only stores there, so that no store of the same value changes anything."""
     TOUCHED = 9
     """What to add to the number of a chunk of global memory (its address over its size) for the
-    address of its flags, `BEGUN_OF`, `ALIKE` and `SECOND`: which of its cells are there."""
+    address of its flags, `BEGUN_OF` and `PART_FLAGS`: which of its cells are there."""
     PUBLISHED = 10
     """What to add to the number of a page of lists (see `SYNC`) for the address of its flag:
     whether anything was published there."""
@@ -177,12 +177,13 @@ class Entry(IntEnum):
     LINE_WRITE_BYTES = 15
     """Which bytes of the chunk they tell of, a bit for each."""
     LINE_READ_BYTES = 16
-    SECOND = 17
-    """From here on, the same six of one more such cell."""
-    WORDS = 23
+    WORDS = 35
+    """After the six words of the first such cells come those of `PARTS` - 1 more."""
 
 
-LINE_WORDS = Entry.SECOND - Entry.LINE_WRITES
+PARTS, LINE_WORDS = 4, 6
+"""Cells of a chunk that may each tell of some of its bytes, for each kind of access; their words in
+an entry."""
 LIST_PAGE_BITS = 12
 
 
@@ -198,8 +199,10 @@ BEGUN_OF = 1, 2
 BEGUN = sum(BEGUN_OF)
 ALIKE = 4
 """Times these: as long as they have not begun, one cell tells of all dwords, or of some bytes."""
-SECOND = 16
-"""Times these: and one more of others."""
+PART_FLAGS = ALIKE, 16, 64, 64
+"""Times these: which of the cells that tell of parts of a chunk are there."""
+WINDOW = 8
+"""Chunks in a row that are looked at together."""
 
 
 def line_of(word: Entry) -> Entry:
@@ -443,6 +446,19 @@ FULL = routine("full", VOID)
 NEW_GROUP = routine("group", VOID)
 NON_FINITE = routine("non_finite", VOID, **_SITE, bad=I64)
 UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
+
+
+def record_parts(count: int, writes: int) -> Routine:
+    """Records a store, or load, of some bytes of each of so many chunks in a row."""
+    return routine("parts", I64, count, int(writes), site=I32, block=PTR, first=I64,
+                   bytes=vector(count, I64), owner=I64)
+
+
+def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Routine:
+    """Checks so many elements of each lane, side by side, each with a mask of its own."""
+    return routine("elements", I1, lanes, count, *known(size, kind), **_SITE, row=I64,
+                   addresses=vector(lanes, I64), size=I64, kind=I64, mask=vector(lanes * count, I1))
+
 
 COLLISION = routine("collision", VOID, **_SITE, bad=I64, at=I64, nbytes=I64)
 

@@ -175,3 +175,43 @@ def test_kernel_for_32_bits_that_is_given_64() -> None:
     index, x, out = torch.arange(64), torch.rand(64, device="xpu"), torch.zeros(64, device="xpu")
     made = pick[(1,)](x, device(index.to(I32)), out, 1, 64)
     expect(True, lambda: made[(1, 1, 1)](x, device(index), out, 1, 64), "upper part", "'index'")
+
+
+@triton.jit
+def odd_rows(x, out, n, ends, begins, BLOCK: tl.constexpr):
+    """Rows of a length that no vector divides, so that each element of a lane has its mask."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + at, at < tl.load(ends + row))
+    tl.store(out + row * n + at, value * 2, (at >= tl.load(begins + row)) & (at < n))
+
+
+@TWINS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8])
+@pytest.mark.parametrize("what", ["store", "load", "race", "undefined"])
+def test_one_element_of_an_odd_row(bug: bool, what: str, dtype: torch.dtype) -> None:
+    n, rows, block = 333, 4, 512
+    x, out = (device(torch.ones(rows * n, dtype=dtype)) for _ in range(2))
+    ends, begins = (device(torch.full((rows,), v, dtype=I32)) for v in (n, 0))
+    if what == "store":
+        out = out[: rows * n - bug]
+        words = ("out-of-bounds store", "'out'", f"element ({rows * n - 1},)", "program (3, 0, 0)")
+    elif what == "load":
+        x = x[: rows * n - bug]
+        words = ("out-of-bounds load", "'x'", f"element ({rows * n - 1},)", "program (3, 0, 0)")
+    elif what == "race":
+        begins[2] -= int(bug)
+        expect(bug, lambda: odd_row_starts[(rows,)](x, out, n, begins, block),
+               "data race", "'out'", f"element ({2 * n - 1},)", "(2, 0, 0)")
+        return
+    else:
+        ends[1] -= int(bug)
+        words = ("masked off", "'x'", f"element ({2 * n - 1},)")
+    expect(bug, lambda: odd_rows[(rows,)](x, out, n, ends, begins, block), *words)
+    assert bug or (out.cpu() == 2).all()
+
+
+@triton.jit
+def odd_row_starts(x, out, n, starts, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK) + tl.load(starts + tl.program_id(0))
+    value = tl.load(x + row * n + at, at < n)
+    tl.store(out + row * n + at, value + row, at < n)

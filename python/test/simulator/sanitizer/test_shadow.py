@@ -18,10 +18,9 @@ from triton_xe.runtime.simulator.sanitizer import shadow
 def test_memory_of_a_launch_is_zeros_again_for_the_next() -> None:
     arena = shadow._Arena()
     for _ in range(2):
-        taken = [arena.take(1000, np.int64), arena.take(3, np.uint8), arena.take(77, np.int32)]
-        taken.append(arena.take(shadow.ARENA_BYTES, np.uint8))
-        starts = [shadow._address(memory) for memory in taken]
-        assert [len(memory) for memory in taken] == [1000, 3, 77, shadow.ARENA_BYTES]
+        sizes = [8000, 3, 308, shadow.ARENA_BYTES]
+        starts = [arena.take(nbytes) for nbytes in sizes]
+        taken = [shadow._array_at(at, n, np.uint8) for at, n in zip(starts, sizes, strict=True)]
         assert all(start % 64 == 0 for start in starts)
         assert not any(memory.any() for memory in (*taken, arena.table))
         assert min(b - a for a, b in pairwise(starts[:3])) >= 64
@@ -29,6 +28,7 @@ def test_memory_of_a_launch_is_zeros_again_for_the_next() -> None:
             memory[:] = 0x55
         arena.table[:9] = 5
         arena.clear(9)
+        assert arena.begin() is arena
 
 
 @triton.jit
@@ -139,3 +139,48 @@ def test_races_of_strided_accesses(dtype: torch.dtype, monkeypatch: Any) -> None
         else:
             strided_accesses[(count,)](x, out, given, N, steps, num_warps=1)
     assert min(seen) > 10
+
+
+@triton.jit
+def records(x, shift, N: tl.constexpr, FIELDS: tl.constexpr, BUG: tl.constexpr):
+    """Each program reads and writes records of some fields; a store of program 1 may be off."""
+    p = tl.program_id(0)
+    at = x + (p * N + tl.arange(0, N)) * FIELDS
+    a = tl.load(at)
+    b = tl.load(at + 1)
+    c = tl.load(at + FIELDS - 1)
+    tl.store(at, b + 1.0)
+    tl.store(at + 1, c + 2.0)
+    tl.store(at + FIELDS - 1, a + 3.0)
+    if BUG:
+        tl.store(x + (p == 1) * (shift + 1) - 1 + (p != 1) * (p * N + 1) * FIELDS, 1.0)
+
+
+STORES = [next(k for k, line in enumerate(records.src.splitlines()) if f" + {n}.0)" in line)
+          for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("fields", [2, 3, 4, 5])
+@pytest.mark.parametrize("bug", [True, False])
+def test_earlier_store_of_a_field_is_named_by_its_line(
+    fields: int, bug: bool, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    N, begin = 32, records.starting_line_number + 1  # behind the decorator
+    x = torch.zeros(4 * N * fields, device="xpu")
+    if not bug:
+        records[(4,)](x, 0, N, fields, bug, num_warps=1)
+        rows = x.view(-1, fields).cpu()
+        last = torch.tensor(3.0 if fields > 2 else 2.0)
+        assert (rows[:, 0] == 1).all()
+        assert (rows[:, fields - 1] >= last).all()
+        return
+    for field, store in ((0, 0), (1, 1 if fields > 2 else 2), (fields - 1, 2)):
+        for record in (1, 13, 31):
+            with pytest.raises(SimulatorTrap) as caught:
+                records[(4,)](x, record * fields + field, N, fields, bug, num_warps=1)
+            text = str(caught.value)
+            assert "data race" in text
+            assert f"element ({record * fields + field},)" in text
+            earlier = text.split("the earlier store at ", 1)[1].split(" (program")[0]
+            assert f"test_shadow.py:{begin + STORES[store]}:" in earlier

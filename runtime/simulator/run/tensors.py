@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 Given = tuple[tuple[tuple[int, str], ...], tuple[Any, ...]]
@@ -25,18 +25,21 @@ class Tensor:
     name: str
     value: Any
 
-    @cached_property
+    @property
     def _has_elements(self) -> bool:
-        return all(hasattr(self.value, n) for n in ("data_ptr", "element_size", "dtype"))
+        kind = type(self.value)
+        if kind not in _HAS_ELEMENTS:
+            _HAS_ELEMENTS[kind] = all(hasattr(kind, name) for name in _ELEMENTS)
+        return _HAS_ELEMENTS[kind] or all(hasattr(self.value, name) for name in _ELEMENTS)
 
-    @cached_property
+    @property
     def _shape(self) -> tuple[int, ...] | None:
         """None of what is no tensor with strides."""
         if not self._has_elements or not hasattr(self.value, "stride"):
             return None
         return tuple(self.value.shape)
 
-    @cached_property
+    @property
     def extent(self) -> tuple[int, int] | None:
         """The first address, and the one past the last, of its elements; None if not known."""
         shape = self._shape
@@ -50,7 +53,7 @@ class Tensor:
     @property
     def integer_bytes(self) -> int:
         """The size of an element of more than a byte, where it is an integer; else 0."""
-        if self._shape is None or "int" not in str(self.value.dtype):
+        if self._shape is None or not _is_integer(self.value.dtype):
             return 0
         return int(self.value.element_size())
 
@@ -72,6 +75,16 @@ class Tensor:
         if self._shape is None:
             return f"element offset {offset}" + f", byte {rest} of it" * bool(rest)
         return _element(offset, self._shape, tuple(self.value.stride()))
+
+
+_ELEMENTS = "data_ptr", "element_size", "dtype"
+_HAS_ELEMENTS: dict[type, bool] = {}
+"""Of classes: whether all of their objects have these."""
+
+
+@cache
+def _is_integer(dtype: object) -> bool:
+    return "int" in str(dtype)
 
 
 def _element(offset: int, shape: tuple[int, ...], strides: Sequence[int]) -> str:

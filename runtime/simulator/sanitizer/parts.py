@@ -1,0 +1,349 @@
+"""Cells of whole chunks of global memory, each of which tells of some of the chunk's bytes.
+
+A chunk has up to `PARTS` of them for its stores, and for its loads: what one program did at one
+place of the source.  An access of all lanes meets a few chunks in a row, its *window*, and all of
+these are looked at together.  What clashes, or would be one more, is left to the cells of dwords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triton_xe.runtime.simulator.ir import (
+    I1,
+    I8,
+    I32,
+    I64,
+    VOID,
+    Type,
+    integers,
+    vector,
+)
+from triton_xe.runtime.simulator.ir.values import Memory, Value
+from triton_xe.runtime.simulator.sanitizer import state as s
+from triton_xe.runtime.simulator.sanitizer.cells import (
+    ATOMIC,
+    BYTES,
+    GROUP,
+    PHASE,
+    SEVERAL_OWNERS,
+    WARP,
+)
+from triton_xe.runtime.simulator.sanitizer.checks import unfenced_barriers
+from triton_xe.runtime.simulator.sanitizer.records import Checks
+from triton_xe.runtime.simulator.sanitizer.state import (
+    BEGUN,
+    CHUNK_BITS,
+    PART_FLAGS,
+    PARTS,
+    WINDOW,
+    Entry,
+    Kind,
+)
+
+# --- vector forms of the arithmetic of `checks` ---------------------------------------------------
+
+
+def of_group(old: Value, owner: Value) -> Value:
+    """Cells of the running work-group."""
+    return old ^ owner < 1 << GROUP.first
+
+
+def of_subgroup(old: Value, owner: Value) -> Value:
+    return (old ^ owner) & -1 << WARP.first == 0
+
+
+def ordered(
+    w: Checks, old: Value, owner: Value, slm: Value, since: Value, phased: Value
+) -> Value:
+    """Cells that cannot clash: unused, atomic like the new access, of this subgroup, or, if they
+    are `phased`, before one more barrier."""
+    group = of_group(old, owner)
+    phase = (_age(old, owner) > since) & phased
+    atomic = (old & owner).has(ATOMIC.full) & (group | ~w.flag(Kind.LOCAL))
+    free = (old == 0) | of_subgroup(old, owner) | atomic
+    return free | group & phase | ~group & slm
+
+
+def _age(old: Value, owner: Value) -> Value:
+    """Barriers since an access."""
+    return (owner >> PHASE.first) - (old >> PHASE.first) & PHASE.most
+
+
+def earlier(old: Value, owner: Value) -> Value:
+    """Cells of this work-group's reads before the last barrier, or of scalars."""
+    return of_group(old, owner) & (_age(old, owner) > 0)
+
+
+def merged_read(w: Checks, old: Value, new: Value, owner: Value, before: Value) -> Value:
+    mine, read = of_subgroup(old, owner), old & BYTES.full
+    several = read | new | WARP.full
+    groups = (old | new) & BYTES.full | SEVERAL_OWNERS
+    joined = w.select(of_group(old, owner), several, groups)
+    return w.select(before | mine, w.select(mine, read | new, new), joined)
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def can_tell(w: Checks) -> bool:
+    """Whether cells of whole chunks may tell of accesses of parts of them: plain ones of a size."""
+    nbytes, kind = (w[name].operand.integer_value() for name in ("size", "kind"))
+    some = nbytes is not None and 0 < nbytes <= 1 << CHUNK_BITS
+    return some and kind is not None and not kind & (Kind.SLM | Kind.ATOMIC)
+
+
+def left_over(
+    w: Checks, block: Memory, starts: Value, active: Value, nbytes: int, owner: Value, *,
+    least: int, crosses: bool,
+) -> Value:
+    """Record accesses of so many bytes each, window by window; those that are left, as bits.
+
+    A window of fewer than `least` is left, with all behind it.  `crosses`: one may go over the end
+    of its chunk.
+    """
+    whole = 1 << CHUNK_BITS
+    chunks, inner = starts >> CHUNK_BITS, starts & whole - 1
+    count = starts.type.count
+    ones = w.spread(w.term(-1, I64) >> w.term(whole - nbytes, I64), count)
+    width = min(WINDOW, (1 + crosses) * count)
+    parts, over = [ones << inner], inner + nbytes > whole
+    if crosses:
+        parts.append(w.select(over, ones >> ((inner ^ -1) + 1 & whole - 1), 0))
+    todo, left = w.variable(active.bits), w.variable(0, active.bits.type)
+    with w.loop(lambda: todo.value != 0):
+        mask = Value(w, w.b.bitcast(todo.value.operand, active.type))
+        first = _smallest(w, w.select(mask, chunks, -1))
+        places = chunks - first
+        here = mask & (places + over.to(I64) < width)
+        todo.value &= ~here.bits
+        told = w.variable(0)
+        several = w.intrinsic("ctpop", here.bits).to(I32) >= least
+        with w.when(~several):
+            left.value |= todo.value
+            todo.value = 0
+        with w.when(several):
+            bytes_ = _spread_over(w, places, [w.select(here, x, 0) for x in parts], width)
+            told.value = w.call(s.record_parts(width, _writes(w)), w["ctx"], w["site"], block.base,
+                                first, bytes_, owner)
+        found = w.spread(told.value, count) >> (places & whole - 1)
+        fine = found.has(1) & (found.has(2) | ~over) & here
+        left.value |= here.bits & ~fine.bits
+    return left.value
+
+
+def _spread_over(w: Checks, places: Value, parts: Sequence[Value], width: int) -> Value:
+    """The bytes of each chunk of a window: of one place, and of the next, for each access."""
+    steps = Value(w, integers(I64, range(width)))
+    found = w.term(0, vector(width, I64))
+    for k in range(places.type.count):
+        for further, bytes_ in enumerate(parts):
+            at = w.spread(places[k] + further, width)
+            found |= w.select(steps == at, w.spread(bytes_[k], width), 0)
+    return found
+
+
+def _writes(w: Checks) -> bool:
+    return bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
+
+
+def _smallest(w: Checks, x: Value) -> Value:
+    if x.type.count == 1:
+        return x[0]
+    return w.call(f"llvm.vector.reduce.umin.v{x.type.count}i64", x, result=I64)
+
+
+class _Part:
+    """Of the chunks of a window, the cells of that number of stores (0) or loads (1)."""
+
+    def __init__(
+        self, w: Checks, block: Memory, first: Value, flags: Value, kind: int, number: int
+    ) -> None:
+        self.w, self.block, self.first = w, block, first
+        self.count = flags.type.count
+        self.words = Entry.LINE_WRITES + kind + number * s.LINE_WORDS
+        self.flag = PART_FLAGS[number] << kind
+        self.is_there = flags.has(self.flag)
+        self.cell = self.bytes = w.term(0, vector(self.count, I64))
+        self.site = w.term(0, vector(self.count, I32))
+        self.replaced = w.term(1, vector(self.count, I1))
+        """Whether an access of bytes that it tells of takes their place."""
+        self.is_new = w.term(0, vector(self.count, I1))
+        """Whether it tells of the access under way."""
+
+    def load(self) -> _Part:
+        """What it tells of; its cell is 0 where it is not there."""
+        w, cell = self.w, self._load(Entry.LINE_WRITES, I64)
+        there = self.is_there & (cell != 0)
+        self.cell = w.select(there, cell, 0)
+        self.bytes = w.select(there, self._load(Entry.LINE_WRITE_BYTES, I64), 0)
+        return self
+
+    def load_site(self) -> None:
+        self.site = self._load(Entry.LINE_WRITE_SITES, I32)
+
+    def has(self, bytes_: Value) -> Value:
+        return self.bytes.has(bytes_)
+
+    def drop(self, where: Value, bytes_: Value) -> None:
+        """Tell no more of some bytes."""
+        self.bytes = self.w.select(where, self.bytes & ~bytes_, self.bytes)
+
+    def tell(self, where: Value, cell: Value, bytes_: Value) -> None:
+        """Tell of this access, by this cell and of these bytes, from now on."""
+        w = self.w
+        self.cell = w.select(where, cell, self.cell)
+        self.bytes = w.select(where, bytes_, self.bytes)
+        self.site = w.select(where, w["site"], self.site)
+        self.is_new |= where
+
+    def put_bytes(self) -> None:
+        self.w.store(self.bytes, self._at(Entry.LINE_WRITE_BYTES, I64), align=8)
+
+    def put(self) -> None:
+        self.w.store(self.cell, self._at(Entry.LINE_WRITES, I64), align=8)
+        self.w.store(self.site, self._at(Entry.LINE_WRITE_SITES, I32), align=4)
+        self.put_bytes()
+
+    def begin(self, where: Value) -> None:
+        """Put it where it was not loaded."""
+        for value, word in ((self.cell, Entry.LINE_WRITES), (self.site, Entry.LINE_WRITE_SITES),
+                            (self.bytes, Entry.LINE_WRITE_BYTES)):
+            t = value.type.scalar
+            name = f"llvm.masked.store.{value.type.mangled}.p0"
+            self.w.b.call(name, VOID, [value.operand, self._at(word, t).operand, where.operand],
+                          aligns=(0, t.size, 0))
+
+    def _at(self, word: Entry, t: Type) -> Value:
+        place = self.words + word - Entry.LINE_WRITES
+        return (self.block[place] + self.first * t.size).pointer()
+
+    def _load(self, word: Entry, t: Type) -> Value:
+        return self.w.load(vector(self.count, t), self._at(word, t), align=t.size)
+
+
+def record(
+    w: Checks, ctx: Value, site: Value, block: Value, first: Value, bytes: Value, owner: Value,
+    writes: bool,
+) -> Value:
+    """Record an access of some bytes of each chunk of a window; of which chunks it is recorded."""
+    entry, count = Memory(w, block), bytes.type.count
+    w.arguments["kind"] = w.term(int(writes), I64)
+    at = (entry[Entry.TOUCHED] + first).pointer()
+    flags = w.load(vector(count, I8), at, align=1)
+    here = (bytes != 0) & ~flags.has(BEGUN)
+    told, some = w.variable(0), w.select(here, flags, 0)
+    more = some.has(3 * PART_FLAGS[2]).bits != 0
+    several = some.has(3 * PART_FLAGS[1]).bits != 0
+    for present, which in ((1, ~several & ~more), (2, several & ~more), (PARTS, more)):
+        with w.when(which & (here.bits != 0)):
+            window = _Window(w, entry, first, flags, present, writes)
+            told.value = window.record(here, bytes, w.spread(owner, count), at)
+    return told.value
+
+
+class _Window:
+    """Some chunks in a row, each with so many cells of each kind at most."""
+
+    def __init__(
+        self, w: Checks, block: Memory, first: Value, flags: Value, present: int, writes: bool
+    ) -> None:
+        self.w, self.flags, self.writes = w, flags, writes
+        own = 0 if writes else 1
+        self.synchronises = block[Entry.SYNC] != 0
+        self.stores, self.loads = ([_Part(w, block, first, flags, kind, k).load()
+                                    for k in range(present)] for kind in (0, 1))
+        self.own = self.stores if writes else self.loads
+        for part in self.own:
+            part.load_site()
+        self.unused = [_Part(w, block, first, flags, own, k) for k in range(present, PARTS)]
+
+    def record(self, here: Value, bytes_: Value, owner: Value, at: Value) -> Value:
+        w, no, yes = self.w, self.w.term(0, I1), self.w.term(1, here.type)
+        since, clear = unfenced_barriers(w, no), here
+        for part in self.stores:
+            clear &= ordered(w, part.cell, owner, no, since, yes) | ~part.has(bytes_)
+        for part in self.loads:
+            part.replaced = ordered(w, part.cell, owner, no, w.term(0, I64), yes)
+            if self.writes:
+                clear &= part.replaced | ~part.has(bytes_)
+            else:
+                part.replaced |= earlier(part.cell, owner)
+        told = self._tell(clear, bytes_, owner)
+        self._put(told, bytes_, at)
+        return told.bits.to(I64)
+
+    def _tell(self, clear: Value, bytes_: Value, owner: Value) -> Value:
+        """Let one of the cells tell of the access; of which chunks one can.
+
+        It goes on with what it tells of the same place, or the same readers; or has nothing else to
+        tell, as the access takes the place of what it told of.
+        """
+        w, new = self.w, owner | BYTES.full
+        cells = [*self.own, *self.unused[:1]]
+        free, dwords = clear, _whole_dwords(bytes_)
+        for part in cells:
+            free &= part.replaced | ~part.has(bytes_)
+        # no dword has bytes in cells that differ
+        shares = [(part.cell == new) | (part.bytes & ~bytes_ & dwords == 0) for part in cells]
+        told = clear & ~clear
+
+        def take(k: int, where: Value, cell: Value, kept: Value) -> None:
+            nonlocal told
+            where = where & ~told
+            cells[k].tell(where, cell, kept)
+            for j, other in enumerate(cells):
+                if j != k:
+                    other.drop(where, bytes_)
+            told |= where
+
+        apart = [_all(free, [x for j, x in enumerate(shares) if j != k]) for k in range(len(cells))]
+        for k, part in enumerate(self.own):
+            same = (part.cell == new) & (part.site == w["site"])
+            take(k, apart[k] & same, new, part.bytes | bytes_)
+        for k, part in enumerate(cells):
+            if not self.writes and part in self.own:
+                merged = merged_read(w, part.cell, new, owner, part.replaced)
+                known = (part.bytes == bytes_) | (
+                    merged == part.cell) & (bytes_ & ~part.bytes == 0)
+                own = ~self.synchronises | of_group(part.cell, owner)
+                alone = [~other.has(bytes_) for other in cells if other is not part]
+                joins = clear & known & ~part.replaced & own
+                take(k, _all(joins, alone), merged, part.bytes)
+            take(k, apart[k] & (part.bytes & ~bytes_ == 0), new, bytes_)
+        return told
+
+    def _put(self, told: Value, bytes_: Value, at: Value) -> None:
+        """Put what has changed where it was."""
+        w, flags = self.w, self.flags
+        changed = told.bits != 0
+        with w.when(changed):
+            for part in self.own:
+                part.put()
+            if self.writes:
+                for part in self.loads:
+                    gone = told & part.has(bytes_)
+                    with w.when(gone.bits != 0):
+                        part.drop(gone, bytes_)
+                        part.put_bytes()
+            for part in self.unused[:1]:
+                with w.when(part.is_new.bits != 0):
+                    for one in self.unused:
+                        if one.flag == part.flag:  # they begin together, the others empty
+                            one.begin(part.is_new)
+            for part in [*self.own, *self.unused[:1]]:
+                flags = w.select(part.is_new, flags | part.flag, flags)
+            with w.when((flags != self.flags).bits != 0):
+                w.store(flags, at, align=1)
+
+
+def _all(first: Value, others: Sequence[Value]) -> Value:
+    for other in others:
+        first &= other
+    return first
+
+
+def _whole_dwords(bytes_: Value) -> Value:
+    """All bytes of the dwords of some bytes."""
+    some = (bytes_ | bytes_ >> 1 | bytes_ >> 2 | bytes_ >> 3) & 0x1111111111111111
+    return some * BYTES.full
