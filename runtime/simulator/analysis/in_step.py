@@ -24,7 +24,7 @@ _STORES = (Family.MASKED, Family.BLOCK_1D)
 _OWN_IDS = frozenset({opencl.SUB_GROUP_ID, opencl.LOCAL_ID, opencl.GLOBAL_ID})
 _OPCODES = frozenset({
     *BINARY, *CASTS, *"""icmp fcmp fneg select freeze phi getelementptr extractelement insertelement
-    shufflevector extractvalue insertvalue br ret load store call unreachable""".split()})
+    shufflevector extractvalue insertvalue br ret load store call unreachable cold""".split()})
 _MEMORY = (1, 3)
 
 

@@ -86,11 +86,12 @@ def tabled(table: Table, bits: int, t: Type) -> Shape:
 
 
 class ShapeAnalysis:
-    """Shapes of every value of every function of a module."""
+    """Shapes of every value of every function of a module; of one subgroup, if that is given."""
 
-    def __init__(self, module: Module, lanes: int) -> None:
+    def __init__(self, module: Module, lanes: int, sub_group: int | None = None) -> None:
         self.module = module
         self.lanes = lanes
+        self.sub_group = sub_group
         self.values: dict[str, dict[str, Shape]] = {name: {} for name in module.functions}
         self.arguments: dict[str, list[Shape | None]] = {
             name: [UNIFORM if f.is_kernel else None] * len(f.parameters)
@@ -208,6 +209,8 @@ class ShapeAnalysis:
             return Shape(False, np.arange(self.lanes, dtype=np.int64)[None, :], 0)
         if known is opencl.LOCAL_ID:
             return self._local_id(i)
+        if known is opencl.SUB_GROUP_ID and self.sub_group is not None:
+            return Shape(False, np.full((1, self.lanes), self.sub_group, np.int64), 0)
         if known in _BITS:
             return Shape(True, None, _BITS[known])
         if known.uniformity in (Uniformity.GROUP, Uniformity.SUBGROUP):
@@ -223,6 +226,9 @@ class ShapeAnalysis:
     def _local_id(self, i: Instruction) -> Shape:
         if i.operands[0].integer_value() != 0:
             return UNIFORM
+        if self.sub_group is not None:
+            first = self.sub_group * self.lanes
+            return Shape(False, first + np.arange(self.lanes, dtype=np.int64)[None, :], 0)
         base = 0xFFFF & ~(self.lanes - 1)
         return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
 

@@ -1,8 +1,8 @@
 """Vectorised elementary functions.
 
-fp32 exp, exp2, exp10, log, log2, log10 are polynomials written here (within 2 ulp; the log kernel
-is the classic one of argument s = f / (2 + f), as in FreeBSD's msun, e_logf.c); the others come
-from glibc's vector library (libmvec, 4 ulp), else from the C library lane by lane.
+fp32 exp, exp2, exp10, log, log2, log10 and erf are polynomials written here (within 2 ulp; the log
+kernel is the classic one of argument s = f / (2 + f), as in FreeBSD's msun, e_logf.c); the others
+come from glibc's vector library (libmvec, 4 ulp), else from the C library lane by lane.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_xe.runtime.simulator.ir.values import Term, Value, Writer
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, vector_math_symbol
 
-SHORT = frozenset("exp exp2 exp10 log log2 log10".split())
+SHORT = frozenset("exp exp2 exp10 log log2 log10 erf".split())
 """Of fp32 these are short enough to stand where they are called."""
 
 
@@ -32,6 +32,8 @@ def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
         return w.finish(_exponential(w["x0"], name))
     if kind == "f32" and name in ("log", "log2", "log10"):
         return w.finish(_logarithm(w["x0"], name))
+    if kind == "f32" and name == "erf":
+        return w.finish(_error_function(w["x0"]))
     return w.finish(_from_library(host, w, name, scalar.bits, lanes))
 
 
@@ -113,6 +115,25 @@ def _combined(name: str, parts: tuple[Value, Value, Value, Value]) -> Value:
     main = _fma(head, scale_high, big)
     lost = _fma(head, scale_high, -(main - big))
     return main + (lost + total)
+
+
+_ERF = [0.12837916573229297, -0.37612625839605895, 0.11283585269687743, -0.02685381603214687,
+        0.005188334439545889, -0.0008010247163328654, 7.854024815161231e-05]
+"""erf(x) / x - 1 in powers of x*x, for |x| < 1: least largest error of erf."""
+_ERFC = [0.003778620109921541, 1.6123868332751234, 0.9438686434971929, 0.12811108678632976,
+         -0.021397886478257577, 0.0016695245108888646]
+"""-log2(erfc(x)) in powers of x, for 1 <= x <= 4: least largest error of erf, which is 1 behind."""
+
+
+def _error_function(x: Value) -> Value:
+    w, large = x.w, x.w.intrinsic("fabs", x)
+    near = _fma(_horner(x * x, _ERF), x, x)
+    exponent = _horner(w.intrinsic("minnum", large, 4.0), _ERFC)
+    n = w.intrinsic("roundeven", exponent)
+    power = _horner(n - exponent, [log(2) ** k / factorial(k) for k in range(7)])
+    scale = ((n * -1.0).converted("fptosi", I32) + 127 << 23).as_bits(F32)
+    far = w.intrinsic("copysign", w.term(1.0, x.type) - power * scale, x)
+    return w.select(~(large >= 1.0), near, far)
 
 
 def _from_library(host: HostCpu, w: Writer, name: str, bits: int, lanes: int) -> Value:

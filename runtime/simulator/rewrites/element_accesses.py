@@ -7,6 +7,7 @@
 
 A device needs a message for each where not all elements of a lane are inside, or where nobody knows
 that they are aligned; a host does not.  Only here masks of one access differ between elements.
+Accesses without masks may be of vectors: no message of a device takes more than 16 bytes of a lane.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from triton_xe.intrinsics import find
+from triton_xe.intrinsics import Family, find
 from triton_xe.intrinsics.genisa import PREDICATED_LOAD, PREDICATED_STORE
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, Type
@@ -51,10 +52,15 @@ class _Access:
         return self.i.result is not None
 
 
-def joined_accesses(function: Function) -> Function:
-    """The function with such accesses joined; the function itself stays as it is."""
-    joiner = _Joiner(function)
-    runs = [run for block in function.blocks for run in joiner.runs(block) if len(run) > 1]
+def joined_accesses(function: Function, *, most: int = 0) -> Function:
+    """The function with such accesses joined; the function itself stays as it is.
+
+    With `most`, only masked ones of one place in the source, of so many bytes at most, and across
+    what notes which values are undefined.
+    """
+    joiner = _Joiner(function, most)
+    runs = [part for block in function.blocks for run in joiner.runs(block)
+            for part in _parted(run) if len(part) > 1]
     if not runs:
         return function
     places = {a.i: (run, k) for run in runs for k, a in enumerate(run)}
@@ -63,9 +69,18 @@ def joined_accesses(function: Function) -> Function:
         for b in function.blocks])
 
 
+_WHOLE = "%xe.whole."
+
+
+def is_joined(i: Instruction) -> bool:
+    """Whether an instruction is a load that was made of several."""
+    return i.result is not None and i.result.startswith(_WHOLE)
+
+
 class _Joiner:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, most: int) -> None:
         self.defined = {i.result: i for i in function.instructions() if i.result is not None}
+        self.most = most
         self.known: dict[str, _Offsets] = {}
         self.count = 0
 
@@ -78,23 +93,31 @@ class _Joiner:
         for i in block.instructions:
             access = self._access(i)
             if access is not None:
-                if is_open and self._follows(found[-1][-1], access):
+                if is_open and self._fits(found[-1], access) and (
+                        self._follows(found[-1][-1], access)):
                     found[-1].append(access)
                 else:
                     found.append([access])
                 is_open = True
-            elif not i.is_pure:
+            elif not i.is_pure and not (self.most and i.opcode == "call"
+                                        and find(i.callee).family is Family.SHADOW):
                 is_open = False
         return found
 
+    def _fits(self, run: Sequence[_Access], access: _Access) -> bool:
+        """Whether one more may be joined, as far as the checks are concerned."""
+        size = _element(access.i).size * (len(run) + 1)
+        return not self.most or (
+            size <= self.most and access.mask is not None and access.i.debug == run[0].i.debug)
+
     def _access(self, i: Instruction) -> _Access | None:
         parts = _parts(i)
-        if parts is None:
+        if parts is None or i.shadow:
             return None
         pointer, t, mask, other = parts
         address = self._place(self._cast(pointer))
         lanes = None if mask is None else self._place(mask)
-        if t.lanes > 1 or t.kind == "ptr" or not other.is_constant:
+        if t.scalar.kind == "ptr" or not other.is_constant or (t.lanes > 1 and mask is not None):
             return None
         if mask is not None and lanes is None:
             return None
@@ -184,21 +207,26 @@ class _Joiner:
         elif run[0].is_load:
             if k == 0:
                 yield from self._load(run)
-            whole = Operand(ir.vector(len(run), i.type), f"%xe.whole.{run[0].i.result}")
-            yield replace(i, opcode="extractelement", callee="", align=0, unfilled=False,
-                          operands=[whole, ir.constant(ir.I32, k)])
+            n = i.type.lanes
+            whole = Operand(_whole(run), f"{_WHOLE}{run[0].i.result}")
+            moved = replace(i, callee="", align=0, unfilled=False)
+            if i.type.kind == "vec":
+                yield replace(moved, opcode="shufflevector", operands=[whole, whole],
+                              indices=tuple(range(k * n, k * n + n)))
+            else:
+                yield replace(moved, opcode="extractelement",
+                              operands=[whole, ir.constant(ir.I32, k)])
         elif k == len(run) - 1:
             yield from self._store(run)
 
     def _load(self, run: list[_Access]) -> Iterator[Instruction]:
-        i, n = run[0].i, len(run)
+        i, t = run[0].i, _whole(run)
         operands = list(i.operands)
         if run[0].mask is not None:
             lanes, made = self._taken([a.mask for a in run if a.mask is not None], i)
             yield from made
-            operands[2:] = [lanes, ir.constant(ir.vector(n, i.type), run[0].other)]
-        yield replace(i, type=ir.vector(n, i.type), operands=operands,
-                      result=f"%xe.whole.{i.result}")
+            operands[2:] = [lanes, ir.constant(t, run[0].other)]
+        yield replace(i, type=t, operands=operands, result=f"{_WHOLE}{i.result}")
 
     def _store(self, run: list[_Access]) -> Iterator[Instruction]:
         last, operands = run[-1].i, list(run[0].i.operands)
@@ -209,12 +237,14 @@ class _Joiner:
         if run[0].mask is not None:
             operands[3], made = self._taken([a.mask for a in run if a.mask is not None], last)
             yield from made
-        yield replace(last, operands=operands)
+        yield replace(last, operands=operands, first=run[0].i.first)
 
     def _together(
         self, values: Sequence[Operand], at: Instruction
     ) -> tuple[Operand, list[Instruction]]:
         """These values as a vector, and what makes it."""
+        if values[0].type.kind == "vec":
+            return self._joined(list(values), at)
         found = [p for p in map(self._place, values) if p is not None]
         if len(found) == len(values) and all(
                 a.precedes(b) for a, b in pairwise(found)):
@@ -225,6 +255,21 @@ class _Joiner:
             made.append(self._new("insertelement", x.type, [x, value, ir.constant(ir.I32, k)], at))
             x = made[-1].value
         return x, made
+
+    def _joined(
+        self, values: list[Operand], at: Instruction
+    ) -> tuple[Operand, list[Instruction]]:
+        """Vectors, as many as a power of two, one behind the other."""
+        made: list[Instruction] = []
+        while len(values) > 1:
+            n = 2 * values[0].type.lanes
+            t, found = ir.vector(n, values[0].type.scalar), []
+            for x, y in zip(values[::2], values[1::2], strict=True):
+                made.append(self._new("shufflevector", t, [x, y], at))
+                made[-1].indices = tuple(range(n))
+                found.append(made[-1].value)
+            values = found
+        return values[0], made
 
     def _taken(
         self, found: Sequence[_Place], at: Instruction
@@ -241,6 +286,28 @@ class _Joiner:
     def _new(self, opcode: str, t: Type, operands: list[Operand], at: Instruction) -> Instruction:
         self.count += 1
         return Instruction(opcode, t, operands, f"%xe.j{self.count}", line=at.line, debug=at.debug)
+
+
+_MOST_BYTES = 64
+"""Of a lane, in one access to vectors."""
+
+
+def _parted(run: list[_Access]) -> Iterator[list[_Access]]:
+    """A run in parts that are one access: of vectors as many as a power of two."""
+    t = _element(run[0].i)
+    if t.kind != "vec":
+        yield run
+        return
+    while run:
+        count = 1 << min(len(run), max(1, _MOST_BYTES // t.size)).bit_length() - 1
+        yield run[:count]
+        run = run[count:]
+
+
+def _whole(run: list[_Access]) -> Type:
+    """The type of all that a run accesses."""
+    t = _element(run[0].i)
+    return ir.vector(len(run) * t.lanes, t.scalar)
 
 
 def _parts(i: Instruction) -> tuple[Operand, Type, Operand | None, Operand] | None:

@@ -8,6 +8,9 @@
     a vector of elements of others,          ->    the others, one behind the other
     inserted one by one
 
+    a vector of halves of elements,          ->    %x = bitcast <4 x i32> %v to <8 x i16>
+    shifted and truncated one by one
+
 Reductions over the elements of a lane come this way, and what was loaded element by element.  A
 host takes even and odd elements apart more cheaply than each by itself, and whole vectors keep the
 order in which they were loaded.
@@ -120,7 +123,15 @@ class _Rewrite:
 
     def _joined(self, i: Instruction) -> list[Instruction]:
         """The last insertion of an element, as vectors one behind the other if it is that."""
-        parts = self._parts(i) if i.opcode == "insertelement" else None
+        if i.opcode != "insertelement":
+            return [i]
+        items = self._items(i)
+        source = self._cut(items, i.type) if len(items) == i.type.lanes else None
+        if source is not None:
+            cast = replace(i, opcode="bitcast", operands=[source])
+            self.defined[i.result or ""] = cast
+            return [cast]
+        parts = self._parts(items, i.type)
         if parts is None:
             return [i]
         made: list[Instruction] = []
@@ -134,24 +145,56 @@ class _Rewrite:
         self.defined[i.result or ""] = made[-1]
         return made
 
-    def _parts(self, i: Instruction) -> list[Operand] | None:
-        """Two whole vectors, or four and so on, whose elements a vector has in their order."""
-        n, items = i.type.lanes, dict[int, _Taken]()
+    def _items(self, i: Instruction) -> dict[int, Operand]:
+        """What was inserted into a vector last, by index; nothing where an index is not known."""
+        items: dict[int, Operand] = {}
         step: Instruction | None = i
         while step is not None and step.opcode == "insertelement":
-            index, taken = step.operands[2].integer_value(), self._taken(step.operands[1])
-            if index is None or taken is None:
-                return None
-            items.setdefault(index, taken)
+            index = step.operands[2].integer_value()
+            if index is None:
+                return {}
+            items.setdefault(index, step.operands[1])
             step = self.defined.get(step.operands[0].local or "")
-        if len(items) < n or n < 2:
+        return items
+
+    def _parts(self, items: dict[int, Operand], t: ir.Type) -> list[Operand] | None:
+        """Two whole vectors, or four and so on, whose elements a vector has in their order."""
+        n, found = t.lanes, [self._taken(items[k]) for k in range(t.lanes) if k in items]
+        taken = [x for x in found if x is not None]
+        if len(taken) < n or n < 2:
             return None
-        width = items[0][0].type.lanes
-        parts = [items[k][0] for k in range(0, n, width)]
+        width = taken[0][0].type.lanes
+        parts = [taken[k][0] for k in range(0, n, width)]
         fits = 1 < width < n and n % width == 0 and (n // width).bit_count() == 1 and all(
-            items[k][0].text == parts[k // width].text and items[k][1] == k % width
-            for k in range(n))
+            x.text == parts[k // width].text and at == k % width
+            for k, (x, at) in enumerate(taken))
         return parts if fits and all(p.type.lanes == width for p in parts) else None
+
+    def _cut(self, items: dict[int, Operand], t: ir.Type) -> Operand | None:
+        """The vector whose elements, cut into parts of equal size, a vector has in their order."""
+        found = [self._piece(items[k], t.scalar.bits) for k in range(t.lanes)]
+        first = found[0]
+        if first is None or t.scalar.kind != "int":
+            return None
+        source, per = first[0], first[0].type.scalar.bits // t.scalar.bits
+        whole = source.type.lanes * per == t.lanes and per > 1 and all(
+            x is not None and x[0].text == source.text and x[1:] == (k // per, k % per)
+            for k, x in enumerate(found))
+        return source if whole else None
+
+    def _piece(self, x: Operand, bits: int) -> tuple[Operand, int, int] | None:
+        """The vector, element, and part of `bits` bits of it that a number is."""
+        made = self.defined.get(x.local or "")
+        if made is None or made.opcode != "trunc":
+            return None
+        word, shift = made.operands[0], 0
+        shifted = self.defined.get(word.local or "")
+        if shifted is not None and shifted.opcode == "lshr":
+            word, shift = shifted.operands[0], shifted.operands[1].integer_value() or -1
+        taken = self._taken(word)
+        if taken is None or shift % bits:
+            return None
+        return *taken, shift // bits
 
 
 def _is_elementwise(i: Instruction) -> bool:

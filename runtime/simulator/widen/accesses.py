@@ -15,12 +15,14 @@ from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.ahead import ask_ahead
 from triton_xe.runtime.simulator.widen.values import (
+    Moved,
     Pieces,
     Runs,
     Uniform,
     Value,
     Wide,
     contiguous_start,
+    recast,
     runs_of,
 )
 from triton_xe.runtime.simulator.widen.widener import Widener
@@ -229,6 +231,8 @@ def _retype(w: Widener, value: Value, scalar: Type) -> Value:
     t = ir.like(value.type.lanes, scalar)
     if isinstance(value, Uniform) and value.value.is_zero:
         return Uniform(zero(t), t)
+    if isinstance(value, Moved):
+        return recast(value, t)
     (x, group), target = w.as_is(value), w.type_of(t)
     if x.is_undefined or x.is_zero:
         return Wide(Operand(target, x.text), t, group)

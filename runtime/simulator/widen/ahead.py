@@ -41,7 +41,8 @@ def ask_ahead(
     `parts`: of each, where it begins after `start`, and how many bytes it has.  `address` is the
     pointer in the kernel; None where reading ahead does not pay.
     """
-    if address is None or w.context.sanitizer is not None:
+    plan = w.context.sanitizer
+    if address is None or (plan is not None and plan.trace):
         return
     try:
         _check_short(w, address)

@@ -10,9 +10,11 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+from triton_xe.runtime.simulator.widen.parts import Shared
 from triton_xe.runtime.simulator.widen.values import (
     Aggregate,
     Lazy,
+    Moved,
     Pieces,
     Private,
     Slot,
@@ -20,8 +22,11 @@ from triton_xe.runtime.simulator.widen.values import (
     Uniform,
     Value,
     Wide,
+    can_move,
     index_of,
     places,
+    recast,
+    selected,
 )
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener, known
 
@@ -80,7 +85,9 @@ def _delayed(w: Widener, i: Instruction) -> bool:
     values, group = tuple(w.value(o) for o in i.operands), w.group(i)
     size = 1 + sum(v.size for v in values if isinstance(v, Lazy))
     small = i.opcode in _CHEAP and group == 1
-    kinds = Uniform | Tabled | Lazy | Wide if i.result in w.inner else Uniform | Tabled | Lazy
+    kinds = Uniform | Tabled | Lazy
+    if i.result in w.inner:
+        kinds |= Wide | Moved
     if (i.result in w.matrices.roles or i.opcode in _DIVISIONS or size > _DELAYED
             or i.type.scalar.kind == "ptr"
             or not (small or i.result in w.inner)
@@ -164,8 +171,11 @@ def _retyped(value: Value, t: ir.Type) -> Value:
 
 def rebit(w: Widener, value: Value, target: ir.Type) -> Value:
     """Reinterpret each work-item's bits as elements of another width."""
-    source, s, x = value.type, w.lanes, w.wide(value)
-    wide, narrow = source.scalar.bits, target.scalar.bits
+    source, s = value.type, w.lanes
+    moved = w.moved(value) if can_move(target) else None
+    if moved is not None:
+        return recast(moved, target)
+    x, wide, narrow = w.wide(value), source.scalar.bits, target.scalar.bits
     if wide > narrow:
         k = wide // narrow
         split = w.b.bitcast(x, ir.vector(source.lanes * s * k, target.scalar))
@@ -203,7 +213,7 @@ def select(w: Widener, i: Instruction) -> None:
 
 def freeze(w: Widener, i: Instruction) -> None:
     value = w.value(i.operands[0])
-    if isinstance(value, Wide | Lazy):
+    if isinstance(value, Wide | Lazy | Moved):
         group = w.group(i)
         value = Wide(w.b.freeze(w.ordered(value, group)), i.type, group)
     elif isinstance(value, Uniform):
@@ -221,12 +231,26 @@ def getelementptr(w: Widener, i: Instruction) -> None:
     if not w.result_shape(i).wide:
         exact = all(isinstance(v, Uniform) for v in values)
         flags = tuple(f for f in i.flags if f != "inreg") if exact else ()
-        define_base(w, i, w.b.gep(i.element, *(w.base(o) for o in i.operands), flags=flags))
+        bases = [w.base(o) for o in i.operands]
+        made = w.b.gep(i.element, *bases, flags=flags)
+        if w.shared is not None and bases[0].text in w.shared.offsets:
+            _note_offset(w.shared, i, bases, made)
+        define_base(w, i, made)
         return
     if any(o.type.lanes != 1 for o in i.operands):
         w.fail("a vector of pointers in one work-item")
     parts = [v.value if isinstance(v, Uniform) else w.wide(v) for v in values]
     w.define_wide(i, w.b.gep(i.element, *parts))
+
+
+def _note_offset(shared: Shared, i: Instruction, bases: list[Operand], made: Operand) -> None:
+    """Remember where in shared memory a pointer points, if all that is added to one is known."""
+    total, scales = gep_steps(i)
+    steps = [(bases[k].integer_value(), scale) for k, scale in scales]
+    known = [(value, scale) for value, scale in steps if value is not None]
+    if len(known) == len(steps):
+        shared.offsets[made.text] = shared.offsets[bases[0].text] + total + sum(
+            value * scale for value, scale in known)
 
 
 def constant_offset(w: Widener, i: Instruction) -> int:
@@ -273,7 +297,9 @@ def insertelement(w: Widener, i: Instruction) -> None:
     else:
         parts = _lazy_parts(w, w.value(vector))
     parts[index] = w.value(item)
-    w.define(i, Pieces(tuple(parts), i.type))
+    moved = [p for p in parts if isinstance(p, Moved)]
+    w.define(i, selected(moved, range(len(moved)), i.type) if len(moved) == len(parts)
+             else Pieces(tuple(parts), i.type))
 
 
 def _lazy_parts(w: Widener, value: Value) -> list[Value]:
@@ -291,6 +317,10 @@ def shufflevector(w: Widener, i: Instruction) -> None:
         define_base(w, i, made)
         return
     left, right = w.value(a), w.value(b)
+    moved = _moved(w, i, left, right)
+    if moved is not None:
+        w.define(i, moved)
+        return
     if isinstance(left, Pieces) or isinstance(right, Pieces):
         parts = _lazy_parts(w, left) + _lazy_parts(w, right)
         w.define_parts(i, [parts[max(0, k)] for k in i.indices])
@@ -312,6 +342,15 @@ def shufflevector(w: Widener, i: Instruction) -> None:
                 i.indices[e] % n, lane, s, group) for e, lane in places(i.type.lanes, s, own)]
     x = w.b.shuffle(w.ordered(left, group), w.ordered(right, group), mask)
     w.define(i, Wide(x, i.type, own))
+
+
+def _moved(w: Widener, i: Instruction, left: Value, right: Value) -> Moved | None:
+    """Elements of vectors that lie in the order of memory, or have moved before."""
+    values = [left, right] if max(i.indices) >= left.type.lanes else [left]
+    if not any(isinstance(v, Moved) or (isinstance(v, Wide) and v.group > 1) for v in values):
+        return None
+    found = [v for v in map(w.moved, values) if v is not None]
+    return selected(found, i.indices, i.type) if len(found) == len(values) else None
 
 
 def _taken(w: Widener, value: Value, indices: Sequence[int]) -> Value | None:

@@ -9,6 +9,7 @@ from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_dpas
 from triton_xe.runtime.simulator.analysis.orders import memory_orders
 from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
 from triton_xe.runtime.simulator.analysis.shapes import Shape
+from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables, tiles_offset
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction, Operand, constant
@@ -21,7 +22,7 @@ from triton_xe.runtime.simulator.widen.direct import direct_arrays
 from triton_xe.runtime.simulator.widen.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.widen.lane_helpers import host_name
 from triton_xe.runtime.simulator.widen.matrix import assign_slots, operand_roles, prepare_roles
-from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices
+from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Shared
 from triton_xe.runtime.simulator.widen.values import Aggregate, Slot, Tabled, Uniform, Value, Wide
 from triton_xe.runtime.simulator.widen.widener import (
     ARGS,
@@ -56,6 +57,8 @@ class FunctionWriter:
         self.w = Widener(context, function, Arrays(), matrices, prepare_roles,
                          *([constant(I32, 0)] if in_step else []))
         self.w.arrays = self._arrays()
+        if in_step:
+            self.w.shared = Shared(SharedImage(context.slm_bytes))
         self.team = [self.w]
         """Of each subgroup that the function runs."""
         self.by_label = {b.label: b for b in function.blocks}
@@ -135,7 +138,20 @@ class FunctionWriter:
         b.br(self._label(self.order[0].label))
         if self.is_coroutine:
             self._epilogue()
+        if not self.needs_shared_memory:
+            self._without_stores_to_shared_memory()
         return b.function
+
+    @property
+    def needs_shared_memory(self) -> bool:
+        """Whether anything reads what others stored there."""
+        return self.w.shared is None or self.w.shared.is_read
+
+    def _without_stores_to_shared_memory(self) -> None:
+        assert self.w.shared is not None
+        stores = set(self.w.shared.stores)
+        for block in self.w.b.function.blocks:
+            block.instructions = [i for i in block.instructions if i not in stores]
 
     def _label(self, label: str) -> str:
         """The host block where a source block begins."""
@@ -227,6 +243,8 @@ class FunctionWriter:
         w.source_label, w.resumed = block.label, block.label in self.after_barriers
         b.start(self._label(block.label))
         w.inner = self._inner(block)
+        if w.shared is not None:
+            w.shared.image.forget()
         first = len(b.function.blocks) - 1
         w.in_loop = block.label in self.function.reachable(block.successors)
         w.matrices.in_loop = w.in_loop and any(map(is_dpas, block.instructions))
@@ -317,6 +335,10 @@ class FunctionWriter:
     def _instruction(self, w: Widener, i: Instruction) -> None:
         if self.takes_turns:
             turns.before(w, i)
+        if w.shared is not None and i.opcode == "call" and any(
+                o.type.space == memory.SHARED for o in i.operands):
+            w.shared.image.forget()
+            w.shared.is_read = True
         if i.opcode == "call":
             call(w, i)
         else:

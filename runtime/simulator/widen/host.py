@@ -25,7 +25,7 @@ from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers
-from triton_xe.runtime.simulator.rewrites.element_accesses import joined_accesses
+from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
@@ -34,7 +34,7 @@ from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.sanitizer.state import SYNC
+from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
 from triton_xe.runtime.simulator.widen.function import ENTRY, FunctionWriter
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
 from triton_xe.runtime.simulator.widen.lane_helpers import lane_helper
@@ -129,7 +129,10 @@ def translate(
     given = functions
     if sanitizer is not None and is_checked:
         sanitizer.releases = any(map(releases, functions.values()))
-        functions = _with_shadows(functions, sanitizer)
+        functions = {
+            name: f if is_lane_helper(name) else whole_vectors(joined_accesses(f, most=MOST_BYTES))
+            for name, f in _with_shadows(functions, sanitizer).items()
+        }
     module = ir.Module(functions, module.globals, module.metadata)
     lanes, work_group = sizes(module, kernel, target)
     context = ModuleContext(module, target, lanes, ShapeAnalysis(module, lanes))
@@ -146,7 +149,9 @@ def translate(
     context.work_group = work_group
     context.sub_groups = -(-math.prod(work_group) // lanes)
     if sanitizer is not None and not sanitizer.trace and context.sub_groups > 1:
-        sanitizer.observers[kernel.name] = observers(given[kernel.name], context.sub_groups)
+        seen = observers(given[kernel.name], context.sub_groups)
+        sanitizer.observers[kernel.name] = _with_joined(
+            functions[kernel.name], seen, (1 << context.sub_groups) - 1)
     check_slm(module, kernel_name, target)
     context.slm_offsets, context.slm_bytes = slm_places(module)
     context.barriers = {name for name, f in functions.items()
@@ -171,7 +176,8 @@ def translate(
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
     return HostKernel(kernel_name, print_module(made, _globals(module)), argument_types(kernel),
                       tuple(sorted(helpers)), lanes, work_group,
-                      context.slm_bytes, kernel.name in context.barriers,
+                      context.slm_bytes if writers[kernel.name].needs_shared_memory else 0,
+                      kernel.name in context.barriers,
                       context.takes_turns, _most_eager(context), left_out is None,
                       context.locations, sanitizer, context.shared is not None, tables.head_bytes,
                       tables.nbytes)
@@ -211,6 +217,17 @@ def _with_shadows(functions: dict[str, Function], plan: Instrumentation) -> dict
             found[name] = instrument(
                 function, plan.undefined, helpers=functions, entry=partial(plan.entry, function))
     return found
+
+
+def _with_joined(function: Function, seen: dict[str, int], every: int) -> dict[str, int]:
+    """What is known of loads, and of those that were made of several: what is of any of these."""
+    wholes = {i.result: 0 for i in function.instructions() if i.result and is_joined(i)}
+    for i in function.instructions():
+        for name in i.locals():
+            if name in wholes:
+                taken = i.opcode == "extractelement" and i.result in seen
+                wholes[name] |= seen[str(i.result)] if taken else every
+    return {**seen, **wholes}
 
 
 def _begins(i: ir.Instruction) -> bool:

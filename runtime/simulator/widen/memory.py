@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_dpas
-from triton_xe.runtime.simulator.ir import Instruction, Operand, constant
+from triton_xe.runtime.simulator.analysis.shapes import Table
+from triton_xe.runtime.simulator.analysis.shared_image import STEP
+from triton_xe.runtime.simulator.ir import Instruction, Operand, Type, constant
 from triton_xe.runtime.simulator.sanitizer.instrument import (
     checking,
     guarded,
@@ -15,9 +19,23 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind
 from triton_xe.runtime.simulator.widen.accesses import load_value, store_value
 from triton_xe.runtime.simulator.widen.elementwise import rebit, scalarise
+from triton_xe.runtime.simulator.widen.parts import Shared
 from triton_xe.runtime.simulator.widen.turns import count_atomic
-from triton_xe.runtime.simulator.widen.values import Private, Slot, Value, Wide
+from triton_xe.runtime.simulator.widen.values import (
+    Moved,
+    Private,
+    Slot,
+    Tabled,
+    Uniform,
+    Value,
+    Wide,
+    can_move,
+    used,
+)
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
+
+SHARED = 3
+"""The address space of shared local memory."""
 
 
 def alloca(w: Widener, i: Instruction) -> None:
@@ -48,7 +66,11 @@ def load(w: Widener, i: Instruction) -> None:
     elif i.type.scalar is ir.I1:
         w.fail("a load of i1")
     else:
-        w.define(i, load_value(w, pointer, i.type, None, None, i.operands[0]))
+        shared = w.shared if i.operands[0].type.space == SHARED else None
+        found = _followed(w, shared, pointer, i.type) if shared is not None else None
+        if found is None:
+            found = load_value(w, pointer, i.type, None, None, i.operands[0])
+        w.define(i, found)
 
 
 def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
@@ -91,7 +113,11 @@ def store(w: Widener, i: Instruction) -> None:
     elif item.type.scalar is ir.I1:
         w.fail("a store of i1")
     else:
+        block, first = w.b.block, len(w.b.block.instructions)
         store_value(w, pointer, value, None, address)
+        if w.shared is not None and address.type.space == SHARED:
+            w.shared.stores += [x for x in block.instructions[first:] if x.type is ir.VOID]
+            _follow(w, w.shared, pointer, value)
 
 
 def _private_store(w: Widener, value: Value, pointer: Private) -> None:
@@ -101,6 +127,95 @@ def _private_store(w: Widener, value: Value, pointer: Private) -> None:
     if t.scalar.size != granule:
         value = rebit(w, value, ir.like(t.size // granule, ir.integer(granule * 8)))
     w.store_image(value, address)
+
+
+# --- shared memory that is followed -----------------------------------------------------------
+
+
+def _addresses(
+    w: Widener, shared: Shared, pointer: Value, count: int, size: int
+) -> Table | None:
+    """Where `count` pieces of each lane lie, of one lane where it is the same for all."""
+    base = pointer.value if isinstance(pointer, Uniform) else (
+        pointer.base if isinstance(pointer, Tabled) else None)
+    if base is None or base.text not in shared.offsets:
+        return None
+    rows = pointer.table if isinstance(pointer, Tabled) else np.zeros((1, 1), np.int64)
+    return shared.offsets[base.text] + rows[:1] + size * np.arange(count)[:, None]
+
+
+def _follow(w: Widener, shared: Shared, pointer: Value, value: Value) -> None:
+    """Note what a store leaves where."""
+    t = value.type
+    size, sources, places = t.scalar.size, list[Operand](), np.full((t.lanes, w.lanes), -1)
+    if isinstance(pointer, Uniform):
+        places = places[:, :1]
+        if isinstance(value, Uniform) and can_move(t) and not value.value.is_undefined:
+            sources, places = [w.made_here(value.value)], np.arange(t.lanes)[:, None]
+    elif can_move(t):
+        known = Wide(w.ordered(value, t.lanes), t, t.lanes) if isinstance(
+            value, Uniform | Tabled) else value
+        moved = w.moved(known)
+        if moved is not None:
+            size, sources = moved.size, list(moved.sources)
+            places = _far_apart(moved)
+    addresses = _addresses(w, shared, pointer, len(places), size)
+    if addresses is None:
+        shared.image.forget()
+    else:
+        shared.image.store(addresses, size, sources, places)
+
+
+def _far_apart(value: Moved) -> Table:
+    """Its places as shared memory is told of them."""
+    starts = np.cumsum([0, *map(value.held, value.sources)])
+    which = np.searchsorted(starts, value.places, "right") - 1
+    return np.where(value.places < 0, -1,
+                    which * STEP + value.places - starts[np.maximum(which, 0)])
+
+
+def _followed(w: Widener, shared: Shared, pointer: Value, t: Type) -> Value | None:
+    """What is loaded, as long as that is known."""
+    found, size = None, t.scalar.size
+    while can_move(t) and found is None and size:
+        addresses = _addresses(w, shared, pointer, t.size // size, size)
+        found = shared.image.load(addresses, size) if addresses is not None else None
+        size //= 2 if found is None else 1
+    value = None
+    if found is not None:
+        sources, places = found
+        value = (_same_in_lanes if isinstance(pointer, Uniform) else _brought)(
+            w, sources, places, size, t)
+    shared.is_read |= value is None
+    return value
+
+
+def _same_in_lanes(
+    w: Widener, sources: list[Operand], places: Table, size: int, t: Type
+) -> Value | None:
+    if size != t.scalar.size or any(x.type.scalar.size != size for x in sources):
+        return None
+    elements = []
+    for place in map(int, places[:, 0]):
+        x = sources[place // STEP]
+        one = w.b.extract(x, place % STEP) if x.type.kind == "vec" else x
+        elements.append(w.b.bitcast(one, t.scalar))
+    return Uniform(elements[0] if t.lanes == 1 else w.b.pack(t, elements), t)
+
+
+def _brought(
+    w: Widener, sources: list[Operand], places: Table, size: int, t: Type
+) -> Value | None:
+    scalars = [x for x in sources if x.type.kind != "vec"]
+    if scalars and (len(scalars) < len(sources) or any(x.type.size != size for x in scalars)):
+        return None
+    if scalars:
+        word = ir.integer(8 * size)
+        all_scalars = w.b.pack(ir.vector(len(scalars), word),
+                               [w.b.bitcast(x, word) for x in scalars])
+        return used(Moved((all_scalars,), places // STEP, size, t))
+    starts = np.cumsum([0, *(x.type.size // size for x in sources)])
+    return used(Moved(tuple(sources), starts[places // STEP] + places % STEP, size, t))
 
 
 # --- atomics on the lanes of a subgroup -------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from triton_xe.hardware import dpas
+from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
 from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.library.names import Preparation
@@ -72,6 +73,18 @@ class Matrices:
     """Where block reads will read next, by the instruction that works it out."""
     in_loop: bool = False
     """Whether the current block is part of a loop."""
+
+
+@dataclass
+class Shared:
+    """Shared local memory, where one function runs all that stores to it, one after another."""
+
+    image: SharedImage[Operand]
+    offsets: dict[str, int] = field(default_factory=dict)
+    """Of pointers that are the same in all lanes, by name."""
+    is_read: bool = False
+    """Whether anything is read from memory, because nobody knows what it is."""
+    stores: list[Instruction] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

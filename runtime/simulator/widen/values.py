@@ -9,7 +9,8 @@ are loaded and stored, and what works element by element leaves them so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,6 +69,29 @@ class Pieces:
     type: Type
 
 
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Elements of flat host vectors that are brought together only where they are used.
+
+    A lane's elements are cut into pieces of `size` bytes; `places` (pieces x lanes) says which of
+    those of the `sources`, one behind the other, each of them is; -1 is any.
+    """
+
+    sources: tuple[Operand, ...]
+    places: Table
+    size: int
+    type: Type
+
+    @property
+    def pieces(self) -> int:
+        """Of each element."""
+        return len(self.places) // self.type.lanes
+
+    def held(self, source: Operand) -> int:
+        """Pieces of a source."""
+        return source.type.size // self.size
+
+
 @dataclass(frozen=True)
 class Slot:
     """A flat host vector in memory at `pointer`, valid as long as the value is live."""
@@ -93,7 +117,7 @@ class Aggregate:
     type: Type
 
 
-Value = Uniform | Tabled | Wide | Lazy | Pieces | Slot | Private | Aggregate
+Value = Uniform | Tabled | Wide | Lazy | Moved | Pieces | Slot | Private | Aggregate
 
 
 def uniform(value: Operand) -> Uniform:
@@ -164,3 +188,90 @@ def places(count: int, lanes: int, group: int) -> list[tuple[int, int]]:
 
 def slice_mask(first: int, count: int) -> range:
     return range(first, first + count)
+
+
+# --- elements that move -------------------------------------------------------------------------
+
+REGISTER_BYTES = 64
+
+
+def as_moved(value: Moved | Wide, lanes: int) -> Moved:
+    """A flat vector by its elements."""
+    if isinstance(value, Moved):
+        return value
+    e, lane = np.arange(value.type.lanes)[:, None], np.arange(lanes)[None, :]
+    places = (e // value.group * lanes + lane) * value.group + e % value.group
+    return Moved((value.value,), places, value.type.scalar.size, value.type)
+
+
+def can_move(t: Type) -> bool:
+    """Whether elements of the type can be told by their bytes."""
+    return t.scalar.kind in ("int", "float") and t.scalar.bits % 8 == 0
+
+
+def cut(value: Moved, size: int) -> Moved:
+    """The same in pieces of at most so many bytes."""
+    k = value.size // size
+    if k <= 1:
+        return value
+    rows = value.places[:, None, :]
+    rows = np.where(rows < 0, -1, rows * k + np.arange(k)[None, :, None])
+    return replace(value, places=rows.reshape(-1, rows.shape[-1]), size=size)
+
+
+def recast(value: Moved, t: Type) -> Moved:
+    """The same bits as elements of another size."""
+    return replace(cut(value, t.scalar.size), type=t)
+
+
+def selected(values: Sequence[Moved], indices: Sequence[int], t: Type) -> Moved:
+    """Elements of several values one behind the other, by number; -1 is any."""
+    size = min(v.size for v in values)
+    sources: list[Operand] = []
+    rows, end = [], 0
+    for v in (cut(v, size) for v in values):
+        rows.append(np.where(v.places < 0, -1, v.places + end).reshape(v.type.lanes, v.pieces, -1))
+        sources += v.sources
+        end += sum(map(v.held, v.sources))
+    every = np.concatenate(rows)
+    found = every[list(indices)]
+    found[np.array(indices) < 0] = -1
+    return used(Moved(tuple(sources), found.reshape(-1, found.shape[-1]), size, t))
+
+
+def used(value: Moved) -> Moved:
+    """The same without sources that nothing is taken from, and each once."""
+    kept: dict[Operand, int] = {}
+    places, start, end = np.full_like(value.places, -1), 0, 0
+    for x in value.sources:
+        own = (value.places >= start) & (value.places < start + value.held(x))
+        if own.any():
+            if x not in kept:
+                kept[x] = end
+                end += value.held(x)
+            places[own] = value.places[own] - start + kept[x]
+        start += value.held(x)
+    return replace(value, sources=tuple(kept), places=places)
+
+
+def in_order(value: Moved, group: int) -> Table:
+    """Its pieces as they lie in a flat vector of that order."""
+    rows = value.places.reshape(value.type.lanes // group, group, value.pieces, -1)
+    return rows.transpose(0, 3, 1, 2).reshape(-1)
+
+
+def effort(value: Moved, group: int) -> int:
+    """How many registers are read for those of a flat vector of that order, and then moves."""
+    per, flat = max(1, REGISTER_BYTES // value.size), in_order(value, group)
+    moves = int((np.diff(flat) != 1).sum())
+    if len(flat) % per:
+        return moves
+    registers = np.sort((flat // per).reshape(-1, per), axis=1)
+    return int((np.diff(registers, axis=1) != 0).sum()) * len(flat) + moves
+
+
+def best_order(values: Sequence[Moved], count: int) -> int:
+    """The order of `count` elements in which these are brought together most easily."""
+    groups = [g for g in (1, 2, 4, 8, 16, 32) if count % g == 0]
+    efforts = {g: sum(effort(v, g) for v in values) for g in groups}
+    return min(groups, key=efforts.__getitem__)

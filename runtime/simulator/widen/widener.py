@@ -16,16 +16,18 @@ import numpy as np
 from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, normalise
+from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, Table, normalise
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, poison
 from triton_xe.runtime.simulator.ir.types import I8, I32, I64, PTR, VOID, Type, vector
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Stored
+from triton_xe.runtime.simulator.widen.parts import Arrays, Matrices, Shared, Stored
 from triton_xe.runtime.simulator.widen.values import (
+    REGISTER_BYTES,
     Aggregate,
     Lazy,
+    Moved,
     Pieces,
     Private,
     Slot,
@@ -33,8 +35,13 @@ from triton_xe.runtime.simulator.widen.values import (
     Uniform,
     Value,
     Wide,
+    as_moved,
+    best_order,
+    can_move,
+    in_order,
     index_of,
     places,
+    selected,
     slice_mask,
     wide_type,
 )
@@ -85,6 +92,12 @@ class ModuleContext:
         """Whether programs run together."""
         return self.shuffled or bool(self.waits or self.takes)
 
+    def shapes_of(self, sub_group: int | None) -> ShapeAnalysis:
+        """The shapes of values, of one subgroup where it is known which."""
+        if sub_group is None:
+            return self.shapes
+        return ShapeAnalysis(self.module, self.lanes, sub_group)
+
     def find(self, callee: str) -> Function | None:
         return self.module.functions.get(callee)
 
@@ -104,6 +117,7 @@ class Widener:
         self.lanes = context.lanes
         self.sg = sg
         """The number of the subgroup."""
+        self.shapes = context.shapes_of(sg.integer_value())
         self.b = ir.Builder(Function("", VOID, [], [ir.Block("%entry")]))
         self.frame: list[Instruction] = []
         """What the entry does before all else: memory in the frame."""
@@ -111,6 +125,8 @@ class Widener:
         self.matrices = matrices
         self.prepare = prepare
         self.values: dict[str, Value] = {}
+        self.shared: Shared | None = None
+        """What is known of shared local memory, where that is followed."""
         self.current: Instruction | None = None
         self.stored: list[Stored] = []
         """Stores since the first of a tensor, for the checks."""
@@ -146,6 +162,7 @@ class Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
         made.sg, made.values, made.steps = constant(I32, number), {}, {}
+        made.shapes = self.context.shapes_of(number)
         return made
 
     def fail(self, why: str) -> NoReturn:
@@ -188,10 +205,10 @@ class Widener:
     # --- values -----------------------------------------------------------------------------
 
     def shape(self, operand: Operand) -> Shape:
-        return self.context.shapes.of(self.function, operand)
+        return self.shapes.of(self.function, operand)
 
     def result_shape(self, i: Instruction) -> Shape:
-        return self.context.shapes.values[self.function.name].get(i.result or "", Shape(False))
+        return self.shapes.values[self.function.name].get(i.result or "", Shape(False))
 
     def value(self, operand: Operand) -> Value:
         if operand.local is not None:
@@ -211,7 +228,10 @@ class Widener:
             self.fail(f"unknown global {operand.text}")
         if variable.space == 3:
             offset = self.context.slm_offsets[operand.text]
-            return Uniform(self.at(SLM, offset), operand.type)
+            pointer = self.at(SLM, offset)
+            if self.shared is not None:
+                self.shared.offsets[pointer.text] = offset
+            return Uniform(pointer, operand.type)
         return Uniform(operand, operand.type)
 
     def _constant_expression(self, operand: Operand) -> Value:
@@ -261,8 +281,12 @@ class Widener:
 
     def group(self, i: Instruction) -> int:
         """The order of an operation on each element: that of an operand that has one."""
-        values = (self.value(o) for o in i.operands)
-        return next((v.group for v in values if isinstance(v, Wide | Lazy) and v.group > 1), 1)
+        values = [self.value(o) for o in i.operands]
+        flat = [v for v in values if isinstance(v, Wide | Lazy) and v.group > 1]
+        moved = [v for v in values if isinstance(v, Moved) and v.type.lanes > 1]
+        if flat or not moved or any(isinstance(v, Wide | Pieces) for v in values):
+            return flat[0].group if flat else 1
+        return best_order(moved, moved[0].type.lanes)
 
     def uniform(self, operand: Operand) -> Operand:
         """Host value of an operand that must be the same in all lanes."""
@@ -312,6 +336,8 @@ class Widener:
             return self.broadcast(value, group)
         if isinstance(value, Tabled):
             return self._tabled(value, group)
+        if isinstance(value, Moved):
+            return self._cached("moved", (value, group), lambda: self._together(value, group))
         own = value.group if isinstance(value, Wide | Lazy) else 1
         if isinstance(value, Lazy):
             kept = own if own > 1 else group
@@ -326,9 +352,57 @@ class Widener:
         return self._cached("order", (x.text, group), lambda: self.b.shuffle(x, None, mask))
 
     def as_is(self, value: Value) -> tuple[Operand, int]:
-        """The flat host vector of a value, and its order, whichever it has."""
+        """The flat host vector of a value, and its order, whichever it has or is best."""
         group = value.group if isinstance(value, Wide | Lazy) else 1
+        if isinstance(value, Moved):
+            group = best_order([value], value.type.lanes)
         return self.ordered(value, group), group
+
+    def _together(self, value: Moved, group: int) -> Operand:
+        """Elements that have moved, as a flat vector."""
+        t, flat = wide_type(value.type, self.lanes), in_order(value, group)
+        scalar = t.scalar if t.scalar.size == value.size else ir.integer(8 * value.size)
+        sources = [self._recast(x, vector(value.held(x), scalar)) for x in value.sources]
+        if not sources:
+            return poison(t)
+        if len(sources) == 1:
+            return self._recast(self._picked(sources, flat), t)
+        per = max(1, REGISTER_BYTES // value.size)
+        per = per if len(flat) % per == 0 else len(flat)
+        parts = [self._picked(sources, flat[k : k + per]) for k in range(0, len(flat), per)]
+        return self._recast(self.joined(parts, scalar, per), t)
+
+    def _recast(self, x: Operand, t: Type) -> Operand:
+        return self._cached("recast", (x.text, t), lambda: self.b.bitcast(x, t))
+
+    def _picked(self, sources: Sequence[Operand], flat: Table) -> Operand:
+        """Elements of several vectors, by number."""
+        made, start, places = None, 0, np.arange(len(flat))
+        for x in sources:
+            own = (flat >= start) & (flat < start + x.type.count)
+            if own.any():
+                mask = np.where(own, flat - start, -1)
+                whole = len(flat) == x.type.count and (mask == places).all()
+                part = x if whole else self.b.shuffle(x, None, mask.tolist())
+                made = part if made is None else self.b.shuffle(
+                    made, part, np.where(own, places + len(flat), places).tolist())
+            start += x.type.count
+        return poison(vector(len(flat), sources[0].type.scalar)) if made is None else made
+
+    def moved(self, value: Value) -> Moved | None:
+        """A value by its elements, if these can move."""
+        if not can_move(value.type):
+            return None
+        if isinstance(value, Moved):
+            return value
+        if isinstance(value, Pieces):
+            parts = [self.moved(p) for p in value.parts]
+            found = [p for p in parts if p is not None]
+            return selected(found, range(len(found)), value.type) if found == parts else None
+        if isinstance(value, Uniform | Tabled):
+            return None
+        x, group = self.as_is(value)
+        return as_moved(Wide(x, value.type, group), self.lanes)
 
     def _operation(self, value: Lazy, group: int) -> Operand:
         i = value.instruction
@@ -382,11 +456,14 @@ class Widener:
     def _here(self, x: Operand) -> Operand:
         """A scalar, such that what is made of it here is made here: nothing that was made of it
         before a barrier can take its place, and has to be kept until then."""
+        return self._cached("here", x.text, lambda: self.made_here(x)) if self.resumed else x
+
+    def made_here(self, x: Operand) -> Operand:
+        """A scalar that LLVM computes here, neither later nor again."""
         bank = {"int": "r", "float": host_cpu().float_bank}.get(x.type.kind)
-        if not self.resumed or bank is None or x.type.bits < 32 or x.is_constant:
+        if bank is None or x.type.bits < 32 or x.is_constant:
             return x
-        made = f'asm sideeffect "", "={bank},0"'
-        return self._cached("here", x.text, lambda: self.b.call(made, x.type, [x]))
+        return self.b.call(f'asm sideeffect "", "={bank},0"', x.type, [x])
 
     def _tabled(self, value: Tabled, group: int) -> Operand:
         t, s = value.type, self.lanes
@@ -456,6 +533,9 @@ class Widener:
             return Wide(self.b.load(vector(s, t), pointer, align=8), t)
         if value.type.lanes == 1:
             return value
+        if isinstance(value, Moved) or (
+                isinstance(value, Wide) and value.group > 1 and can_move(t)):
+            return selected([as_moved(value, s)], [index], t)
         if isinstance(value, Lazy) and not any(isinstance(v, Wide) for v in value.operands):
             operands = tuple(self.element(v, index) for v in value.operands)
             return Lazy(value.instruction, operands, t, value.size)
@@ -487,15 +567,19 @@ class Widener:
         """A cheap operation on numbers of a lane for each of `count` elements, in any order; else
         None."""
         t = vector(count, value.type.scalar)
-        if isinstance(value, Lazy) and value.size <= 2:
+        if isinstance(value, Lazy) and value.size <= 4:
             operands = tuple(self.repeated(v, count) for v in value.operands)
             found = tuple(v for v in operands if v is not None)
             same = len(found) == len(operands)
             return Lazy(value.instruction, found, t, value.size) if same else None
+        if isinstance(value, Tabled) and value.base is None:
+            return Tabled(None, np.repeat(value.table, count, axis=0), t)
         known = value.value if isinstance(value, Uniform) else (
             value.base if isinstance(value, Tabled) else None)
-        if known is None or known.is_constant or t.kind == "ptr":
+        if known is None or t.kind == "ptr":
             return None
+        if known.is_constant:
+            return Uniform(constant(t, known.text), t) if isinstance(value, Uniform) else None
         base = self.b.broadcast(known, count)
         self.sums[base.text] = known, (0,) * count
         if isinstance(value, Tabled):

@@ -60,9 +60,29 @@ def rows(x_ptr, y_ptr, N: tl.constexpr, ROWS: tl.constexpr):
     tl.store(y_ptr + tl.program_id(0) * ROWS * N + place, product)
 
 
+@triton.jit
+def convert(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, x.to(y_ptr.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def turned(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    """A transposed block, its columns less their largest."""
+    row, column = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN)
+    inside = (row < M)[:, None] & (column < N)[None, :]
+    x = tl.load(x_ptr + row[:, None] * N + column[None, :], mask=inside, other=-100)
+    x = tl.trans(x - tl.max(x, axis=0)[None, :])
+    tl.store(y_ptr + column[:, None] * M + row[None, :], x, mask=tl.trans(inside))
+
+
 def both(monkeypatch: pytest.MonkeyPatch, launch: Callable[[np.ndarray[Any, Any]], object],
-         y: np.ndarray[Any, Any]) -> None:
-    """Launch one subgroup after another, then in step, which must have been possible."""
+         y: np.ndarray[Any, Any], *, again: bool = False) -> None:
+    """Launch one subgroup after another, then in step, which must have been possible.
+
+    `again`: the kernel has run in step before.
+    """
     made: list[object] = []
     translated = simulated.KernelSource.translated
 
@@ -78,7 +98,7 @@ def both(monkeypatch: pytest.MonkeyPatch, launch: Callable[[np.ndarray[Any, Any]
         y[...] = 0
         launch(y)
         results.append(y.copy())
-    assert made[-1] is True
+    assert again or made[-1] is True
     np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
 
 
@@ -108,6 +128,90 @@ def test_sums_along_rows_and_layouts_in_step(monkeypatch: pytest.MonkeyPatch, dt
     blocks = x.reshape(2, 8, 64)
     expected = (blocks * blocks.sum(2)[:, :, None]).transpose(0, 2, 1)
     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("num_warps", [2, 4])
+@pytest.mark.parametrize(("source", "to"), [
+    (np.int8, np.float32), (np.float16, np.float32), (np.uint8, np.float16),
+    (np.int16, np.int64), (np.int8, np.int32),
+])
+def test_layouts_change_between_types_in_step(
+    monkeypatch: pytest.MonkeyPatch, source: Any, to: Any, num_warps: int
+) -> None:
+    """Whole programs, and one that comes to the code that was left out."""
+    for n in (4096, 4000, 3001):
+        x = np.random.default_rng(n).integers(0, 100, n).astype(source)
+        y = np.empty(n, to)
+        grid = (triton.cdiv(n, 1024),)
+
+        def launch(y: np.ndarray[Any, Any], x: Any = x, n: int = n, grid: Any = grid) -> object:
+            return convert[grid](x, y, n, BLOCK=1024, num_warps=num_warps)
+
+        both(monkeypatch, launch, y, again=n != 4096)
+        np.testing.assert_array_equal(y, x.astype(to))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+@pytest.mark.parametrize(
+    ("M", "N", "BM", "BN"), [(32, 64, 32, 32), (30, 61, 32, 16), (8, 128, 8, 64)])
+def test_blocks_are_turned_in_step(
+    monkeypatch: pytest.MonkeyPatch, dtype: Any, M: int, N: int, BM: int, BN: int
+) -> None:
+    x = np.random.default_rng(M).integers(-9, 9, (M, N)).astype(dtype)
+    y = np.empty((N, M), dtype)
+    both(monkeypatch, lambda y: turned[(triton.cdiv(N, BN),)](x, y, M, N, BM=BM, BN=BN), y)
+    np.testing.assert_array_equal(y, (x - x.max(0)).T)
+
+
+SLM = "@slm = internal addrspace(3) global [1024 x i8] undef, align 64\n"
+OWN = f"""  %byte = shl i32 %at, 3
+  %own = getelementptr i8, {S} @slm, i32 %byte
+  %there = xor i32 %byte, 48
+  %other = getelementptr i8, {S} @slm, i32 %there
+  %to = getelementptr i64, {P} %a, i32 %at
+  %long = zext i32 %at to i64
+"""
+WORDS = f"""  %pair = bitcast i64 %long to <2 x i32>
+  store <2 x i32> %pair, {S} %own
+"""
+LATER = f"  %r = load i64, {S} %other\n  store i64 %r, {P} %to\n"
+
+
+@pytest.mark.parametrize("body", [
+    f"  store i64 %long, {S} %own\n{BARRIER}{LATER}",
+    f"{WORDS}{BARRIER}{LATER}",
+    f"{BARRIER}{LATER}",
+    f"  store i64 %long, {S} %own\n{BARRIER}  %n = call i64 @_Z12get_group_idj(i32 0)\n"
+    f"  %c = icmp eq i64 %n, 0\n  br i1 %c, label %x, label %y\nx:\n{LATER}  br label %y\ny:\n",
+    f"  store i64 %long, {S} %own\n{BARRIER}  store i16 7, {S} @slm\n{BARRIER}{LATER}",
+    f"  store i64 %long, {S} %own\n{BARRIER}  %n = call i64 @_Z12get_group_idj(i32 0)\n"
+    f"  %q = getelementptr i8, {S} @slm, i64 %n\n  store i8 7, {S} %q\n{BARRIER}{LATER}",
+    f"{WORDS}{BARRIER}  %v = load <4 x i16>, {S} %other\n"
+    "  %w = shufflevector <4 x i16> %v, <4 x i16> %v, <4 x i32> <i32 2, i32 3, i32 0, i32 1>\n"
+    f"  store <4 x i16> %w, {P} %to\n",
+    f"  %p = getelementptr i64, {S} @slm, i32 %sg\n  %n = zext i32 %sg to i64\n"
+    f"  store i64 %n, {S} %p\n{BARRIER}  %l = and i32 %lane, 3\n"
+    f"  %q = getelementptr i64, {S} @slm, i32 %l\n  %r = load i64, {S} %q\n"
+    f"  store i64 %r, {P} %to\n",
+    f"  %p = getelementptr i64, {S} @slm, i32 %sg\n  %n = zext i32 %sg to i64\n"
+    f"  store i64 %n, {S} %p\n{BARRIER}  %q = getelementptr i64, {S} @slm, i32 1\n"
+    f"  %v = load <2 x i64>, {S} %q\n  %x = extractelement <2 x i64> %v, i32 0\n"
+    f"  %y = extractelement <2 x i64> %v, i32 1\n  %r = add i64 %x, %y\n  store i64 %r, {P} %to\n",
+    f"  %h = lshr i32 %byte, 1\n  %p = getelementptr i8, {S} @slm, i32 %h\n"
+    f"  store i64 %long, {S} %p\n{BARRIER}{LATER}",
+], ids=["elements", "words", "nothing stored", "another block", "part written over",
+        "an unknown address", "halves", "of subgroups", "of all", "overlaps"])
+def test_shared_memory_holds_what_was_stored(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[..., None], kernel: Text, body: str
+) -> None:
+    results = []
+    for after in (1 << 60, 0):
+        monkeypatch.setattr(simulated, "IN_STEP_AFTER", after)
+        a = np.zeros(64, np.int64)
+        run(kernel(f"{P} %a", IDS + OWN + body, warps=4, other=SLM), a, grid=(1, 1, 1))
+        results.append(a)
+    np.testing.assert_array_equal(*results)
+    assert results[0].any()
 
 
 @pytest.mark.parametrize(("body", "is_fit"), [

@@ -174,3 +174,32 @@ def test_constants_meet_tables_and_not_their_bases(
     run(text, a, b)
     i = np.arange(32)
     np.testing.assert_array_equal(b, a[i ^ constant if opcode == "xor" else i | constant])
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 8])
+@pytest.mark.parametrize(("t", "dtype"), [("float", np.float32), ("i16", np.int16)])
+def test_vectors_side_by_side_are_one_access(
+    run: Callable[..., None], kernel: Callable[..., str], t: str, dtype: type, count: int
+) -> None:
+    """Parts of a lane's row, the last one stored first in the next row."""
+    n, size = 4, np.dtype(dtype).itemsize
+    row = count * n
+    text = (f"  %lane = call i32 @_Z22get_sub_group_local_idv()\n  %i = mul i32 %lane, {row}\n"
+            f"  %pa = getelementptr {t}, {P} %a, i32 %i\n"
+            f"  %pb = getelementptr {t}, {P} %b, i32 %i\n")
+    for k in range(count):
+        text += f"  %pa{k} = getelementptr i8, {P} %pa, i64 {k * n * size}\n"
+        text += f"  %x{k} = load <{n} x {t}>, {P} %pa{k}\n"
+    add = "fadd" if t == "float" else "add"
+    for k in range(count):
+        text += f"  %pb{k} = getelementptr i8, {P} %pb, i64 {k * n * size}\n"
+        text += f"  %y{k} = {add} <{n} x {t}> %x{k}, %x{(k + 1) % count}\n"
+        text += f"  store <{n} x {t}> %y{k}, {P} %pb{k}\n"
+    text = kernel(f"{P} %a, {P} %b", text)
+    (function,) = parse_module(text).kernels()
+    loads = [i.type.lanes for i in joined_accesses(function).instructions() if i.opcode == "load"]
+    assert loads[0] == n * {2: 2, 3: 2, 4: 4, 8: min(8, 64 // (n * size))}[count]
+    a = np.random.default_rng(2).integers(-99, 99, (16, count, n)).astype(dtype)
+    b = np.zeros_like(a)
+    run(text, a, b)
+    np.testing.assert_array_equal(b, a + np.roll(a, -1, 1))

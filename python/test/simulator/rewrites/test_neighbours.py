@@ -125,3 +125,33 @@ def test_masked_loads_that_are_the_same_in_all_lanes_are_vectors(
     run(text, a, b)
     expected = np.where(np.arange(8) < n, 2 * a, 14)
     np.testing.assert_array_equal(b.reshape(16, 8), np.tile(expected, (16, 1)))
+
+
+@pytest.mark.parametrize(("shifts", "opcode"), [
+    ((0, 16, 0, 16), "bitcast"), ((16, 0, 16, 0), "insertelement"), ((0, 8, 0, 8), "insertelement"),
+], ids=["halves", "turned", "other bits"])
+def test_halves_of_words_are_a_cast(
+    run: Callable[..., None], kernel: Callable[..., str], shifts: tuple[int, ...], opcode: str
+) -> None:
+    body, x = LANE + f"""
+  %i = mul i32 %lane, 2
+  %pa = getelementptr i32, {P} %a, i32 %i
+  %v = load <2 x i32>, {P} %pa
+  %pb = getelementptr i32, {P} %b, i32 %i
+""", "poison"
+    for k, shift in enumerate(shifts):
+        body += f"  %e{k} = extractelement <2 x i32> %v, i32 {k // 2}\n"
+        body += f"  %s{k} = lshr i32 %e{k}, {shift}\n" if shift else ""
+        body += f"  %t{k} = trunc i32 %{'s' if shift else 'e'}{k} to i16\n"
+        body += f"  %x{k} = insertelement <4 x i16> {x}, i16 %t{k}, i32 {k}\n"
+        x = f"%x{k}"
+    text = kernel(f"{P} %a, {P} %b", f"{body}  store <4 x i16> {x}, {P} %pb")
+    (function,) = parse_module(text).kernels()
+    made = {i.result: i.opcode for i in whole_vectors(function).instructions()}
+    assert made[x] == opcode
+    a = np.random.default_rng(1).integers(0, 1 << 32, 32, np.uint32)
+    b = np.zeros(64, np.uint16)
+    run(text, a, b)
+    np.testing.assert_array_equal(
+        b.reshape(-1, 4), np.stack([a.reshape(-1, 2)[:, k // 2] >> shift & 0xFFFF
+                                    for k, shift in enumerate(shifts)], 1))

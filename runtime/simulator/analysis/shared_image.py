@@ -1,0 +1,80 @@
+"""What the bytes of shared local memory hold, followed from store to store.
+
+Where the writer of a kernel's code knows which element of which vector goes to which byte, it knows
+what a load brings, and needs no memory for it.  A byte of which nobody knows what it holds, because
+nothing known was stored or several elements at once, makes a load of it unknown.
+
+>>> image = SharedImage[str](64)
+>>> image.store(np.arange(0, 64, 4)[None, :], 4, ["x"], np.arange(16)[None, :])
+>>> image.load(np.array([[8, 4]]), 4)
+(['x'], array([[2, 1]]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from triton_xe.runtime.simulator.analysis.shapes import Table
+
+T = TypeVar("T")
+_UNKNOWN = -1
+
+
+class SharedImage(Generic[T]):
+    """`nbytes` of shared memory, of which nothing is known at first; `T` names vectors."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._source = np.full(nbytes, _UNKNOWN, np.int64)
+        """Number of the vector, by byte."""
+        self._byte = np.zeros(nbytes, np.int64)
+        """Where it lies in the vector."""
+        self._sources: list[T] = []
+
+    def forget(self) -> None:
+        """Anything may be anywhere."""
+        self._source[:] = _UNKNOWN
+
+    def store(self, addresses: Table, size: int, sources: Sequence[T], places: Table) -> None:
+        """Elements of `size` bytes go to `addresses`: those at these places of the vectors, one
+        behind the other as if each had `STEP` of them; -1 is any."""
+        at = _bytes(addresses, size)
+        if not self._holds(at):
+            self.forget()
+            return
+        known = np.repeat((places >= 0).reshape(-1), size)
+        self._source[at] = np.where(
+            known, np.repeat(places.reshape(-1) // STEP, size) + len(self._sources), _UNKNOWN)
+        self._byte[at] = _bytes(places % STEP * size, size)
+        self._sources += sources
+        found, counts = np.unique(at, return_counts=True)
+        self._source[found[counts > 1]] = _UNKNOWN
+
+    def load(self, addresses: Table, size: int) -> tuple[list[T], Table] | None:
+        """Vectors, and which of their elements lie at these addresses, told as for `store`; None
+        where that is not known."""
+        at = _bytes(addresses, size)
+        if not self._holds(at):
+            return None
+        source, byte = (x[at].reshape(*addresses.shape, size) for x in (self._source, self._byte))
+        first, whole = source[..., 0], byte[..., 0]
+        if (first == _UNKNOWN).any() or (source != first[..., None]).any() or (
+                byte != whole[..., None] + np.arange(size)).any() or (whole % size).any():
+            return None
+        numbers, which = np.unique(first, return_inverse=True)
+        return ([self._sources[k] for k in numbers],
+                which.reshape(first.shape) * STEP + whole // size)
+
+    def _holds(self, at: Table) -> bool:
+        return bool((at >= 0).all() and (at < len(self._source)).all())
+
+
+STEP = 1 << 32
+"""Places of a vector, of which it has fewer."""
+
+
+def _bytes(starts: Table, size: int) -> Table:
+    """Of elements that begin there, in their order."""
+    return (np.asarray(starts)[..., None] + np.arange(size)).reshape(-1)
