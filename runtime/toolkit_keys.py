@@ -17,6 +17,8 @@ from triton_xe.runtime import checked_files
 
 def keep_triton_key(module: Any) -> None:
     """Of `triton.runtime.cache`."""
+    if _is_kept(module, "triton_key"):
+        return
     root = Path(module.__file__).parents[1]
     _keep(module, "triton_key", [root / name for name in ("compiler", "backends", "language")],
           sorted((root / "_C").glob("libtriton.*")))
@@ -24,16 +26,22 @@ def keep_triton_key(module: Any) -> None:
 
 def keep_torch_key(module: Any) -> None:
     """Of `torch._inductor.codecache`; it is bytes."""
+    if _is_kept(module, "torch_key"):
+        return
     root = Path(module.__file__).parents[1]
     _keep(module, "torch_key", [root], [
         *sorted(root.glob("*.so")), root / "_inductor/script.ld",
         root / "_inductor/codegen/aoti_runtime/interface.cpp"])
 
 
+def _is_kept(module: Any, name: str) -> bool:
+    """Whether nothing is to be done, as there is no such digest or it is kept."""
+    made = getattr(module, name, None)
+    return made is None or hasattr(made, "is_kept")
+
+
 def _keep(module: Any, name: str, folders: list[Path], others: list[Path]) -> None:
-    made: Callable[[], str | bytes] | None = getattr(module, name, None)
-    if made is None or hasattr(made, "is_kept"):
-        return
+    made: Callable[[], str | bytes] = getattr(module, name)
 
     def text() -> str:
         key = made()

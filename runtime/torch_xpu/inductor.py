@@ -6,6 +6,8 @@
 - Products that can only spill are not tried when Inductor tunes one, and sorts neither.
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
 - Digests of Triton and torch are kept (see `toolkit_keys`).
+- Worker processes start when something has to be compiled (see `compile_workers`), and importing
+  the compiler, which makes hardly any garbage, is not stopped again and again to look for it.
 - Torch 2.8 was made for Triton 3.4.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import copyreg
+import gc
 import importlib
 import logging
 import math
@@ -28,10 +31,11 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
+from triton_xe.collector import paused_collector
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime import toolkit_keys
-from triton_xe.runtime.torch_xpu import distributed
+from triton_xe.runtime.torch_xpu import compile_workers, distributed
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.clock import DeviceClock
@@ -151,7 +155,7 @@ def _adjust_sorts(module: Any) -> None:
 
 def _sorts(fn: Any) -> bool:
     """Whether a kernel calls Inductor's sort; one that Triton interprets has nothing to compile."""
-    return hasattr(fn, "parse") and any(
+    return "sort_with_index" in getattr(fn, "src", "") and hasattr(fn, "parse") and any(
         isinstance(node, ast.Attribute) and node.attr == "sort_with_index"
         for node in ast.walk(fn.parse()))
 
@@ -264,6 +268,9 @@ def _adjust_compiler(module: Any) -> None:
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.runtime.cache": toolkit_keys.keep_triton_key,
     "torch._inductor.codecache": toolkit_keys.keep_torch_key,
+    "torch._inductor.async_compile": compile_workers.put_off,
+    "torch._functorch._aot_autograd.autograd_cache": compile_workers.start_for_new_graphs,
+    "torch._inductor.compile_fx": compile_workers.start_for_code,
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.runtime.triton_heuristics": _adjust_sorts,
     "torch._inductor.config": _adjust_config,
@@ -280,6 +287,8 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.compiler.compiler": _adjust_compiler,
     "torch.distributed.distributed_c10d": distributed.adjust,
 }
+LARGE = ("torch._dynamo", "torch._inductor.compile_fx")
+"""Importing these makes a million objects that stay."""
 
 
 class _Adjuster(MetaPathFinder):
@@ -288,22 +297,34 @@ class _Adjuster(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, like: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in ADJUSTMENTS:
+        if fullname not in ADJUSTMENTS and fullname not in LARGE:
             return None
         spec = PathFinder.find_spec(fullname, path, like)
         if spec is not None and spec.loader is not None:
-            _run_after(spec.loader, ADJUSTMENTS[fullname])
+            _run_after(spec.loader, fullname)
         return spec
 
 
-def _run_after(loader: Loader, adjust: Callable[[Any], None]) -> None:
+def _run_after(loader: Loader, name: str) -> None:
     execute = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
-        execute(module)
-        adjust(module)
+        if name in LARGE:
+            _import_at_once(execute, module)
+        else:
+            execute(module)
+        ADJUSTMENTS.get(name, lambda _: None)(module)
 
     loader.exec_module = exec_module  # type: ignore[method-assign]
+
+
+def _import_at_once(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+    """Import without looking for garbage: a third of the time.  What was made counts as old."""
+    with paused_collector():
+        execute(module)
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
 
 
 def adjust_when_imported() -> None:

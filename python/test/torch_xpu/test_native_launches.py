@@ -107,17 +107,18 @@ def test_the_second_launch_is_compiled_code(seen: Seen) -> None:
     assert torch.equal(doubled(parameter).cpu()[:512], x[8:520].cpu() * 2)
 
 
-@pytest.mark.parametrize("threads", ["", "1", "3"])
+@pytest.mark.parametrize("threads", [0, 1, 3])
 def test_every_program_runs_once(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch, threads: str
+    seen: Seen, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
+    wide = 2 + threads  # a kernel that no other case has launched
     if threads:
-        monkeypatch.setenv("TRITON_XE_THREADS", threads)
+        monkeypatch.setenv("TRITON_XE_THREADS", str(threads))
     x = torch.zeros(7 * 5 * 11, dtype=torch.int32, device="xpu")
     for _ in range(3):
-        counted[(7, 5, 11)](x, WIDE=1)
-    counted[(0, 5, 11)](x, WIDE=1)
-    assert x.tolist() == [3] * x.numel()
+        counted[(7, 5, 11)](x, WIDE=wide)
+    counted[(0, 5, 11)](x, WIDE=wide)
+    assert x.tolist() == [3 * wide] * x.numel()
     assert seen.grids == [(7, 5, 11)]
 
 

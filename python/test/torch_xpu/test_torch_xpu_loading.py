@@ -345,6 +345,7 @@ def test_first_use_may_be_late(xpu: None, tmp_path: Path) -> None:
     text = output(FIRST_USE + textwrap.dedent("""
         from torch.utils._triton import has_triton
         assert not torch.accelerator.is_available() and not has_triton()
+        assert not torch.xpu.is_available(), "it is not built because a program asks"
         torch.ones(2, requires_grad=True).sum().backward()
         torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(2))
         x = torch.ones(2, device="xpu", requires_grad=True)

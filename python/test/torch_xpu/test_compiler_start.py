@@ -1,0 +1,77 @@
+"""What a program pays before its first compiled function runs: imports, and worker processes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from triton_xe.runtime.torch_xpu import inductor
+
+torch = pytest.importorskip("torch")
+
+PROGRAM = textwrap.dedent("""
+    import torch
+    from torch._inductor import async_compile
+
+    def doubled(x):
+        return x * 2 + 1
+
+    def tripled(x):
+        return (x * 3).sum(-1)
+
+    x = torch.arange(64.0, device="xpu").reshape(8, 8).requires_grad_()
+    for function in (doubled, tripled):
+        result = torch.compile(function)(x)
+        result.sum().backward()
+        assert torch.equal(result.cpu(), function(x.cpu()))
+        print(len(async_compile._pool_set), end=" ")
+        if {only_first}:
+            break
+""")
+
+
+def pools(folder: Path, *, only_first: bool) -> list[int]:
+    """How many pools of workers there are after each of the functions."""
+    environment = os.environ | {
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_XE_DEVICE": "sim",
+        "TRITON_CACHE_DIR": str(folder / "triton"), "TORCHINDUCTOR_COMPILE_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(only_first=only_first)], env=environment,
+        capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [int(each) for each in done.stdout.split()]
+
+
+def test_workers_start_when_something_must_be_compiled(xpu: None, tmp_path: Path) -> None:
+    assert pools(tmp_path, only_first=True) == [1]
+    assert pools(tmp_path, only_first=False) == [0, 1], "known, then unknown"
+
+
+def test_what_an_import_makes_counts_as_old() -> None:
+    made: list[list[object]] = []
+
+    def execute(module: ModuleType) -> None:
+        assert not gc.isenabled()
+        made.extend([] for _ in range(10))
+
+    assert gc.isenabled()
+    inductor._import_at_once(execute, ModuleType("large"))
+    assert gc.isenabled()
+    old = {id(each) for each in gc.get_objects(generation=2)}
+    assert all(id(each) in old for each in made)
+
+
+def test_an_import_that_fails_leaves_the_collector_on() -> None:
+    def execute(module: ModuleType) -> None:
+        raise ImportError("half")
+
+    with pytest.raises(ImportError, match="half"):
+        inductor._import_at_once(execute, ModuleType("large"))
+    assert gc.isenabled()
