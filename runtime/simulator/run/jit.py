@@ -7,6 +7,7 @@ CPU, llvmlite's version and the sources of this package and of the tables of dev
 from __future__ import annotations
 
 import hashlib
+import mmap
 import struct
 import threading
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.names import is_symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
+from triton_xe.runtime.simulator.run.near import near_each_other
 
 _lock = threading.RLock()
 
@@ -117,8 +119,9 @@ class NativeCode:
         self.engine = llvm.create_mcjit_compiler(empty, _fresh_machine())
         loaded = llvm.object_file.ObjectFileRef.from_data(data)
         _provide(undefined_names(loaded))
-        self.engine.add_object_file(loaded)
-        self.engine.finalize_object()
+        with near_each_other(sum(s.size() + 2 * mmap.PAGESIZE for s in loaded.sections())):
+            self.engine.add_object_file(loaded)
+            self.engine.finalize_object()
 
     def address(self, symbol: str) -> int:
         found = int(self.engine.get_function_address(symbol))
