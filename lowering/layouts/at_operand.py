@@ -25,6 +25,7 @@ from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
@@ -47,10 +48,13 @@ from triton_xe.lowering.layouts.repeats import (
     words_layout,
 )
 from triton_xe.lowering.layouts.sums_of_bits import summed, sums_of_bits
-from triton_xe.lowering.rewriting import extend_for, last_of, locate, retyped, yield_more
+from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, retyped, yield_more
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 
 MOST_STEPS = 60
+MANY_POINTERS = 64
+"""In each lane: with 64 bits each they fill half of the largest register file."""
 MOST_COPIES = 4
 """Warps that unpack the same weights, each for itself: it costs less than to meet and exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
@@ -81,6 +85,45 @@ def loaded_as(value: SSAValue, encoding: Attribute) -> SSAValue:
     if not isinstance(load, LoadOp) or not _has_addresses(load):
         return value
     return _Again().value(value, encoding)
+
+
+def rebuild_pointers(function: Operation) -> None:
+    """Have loops carry scalars where their tensors of pointers fill half of the registers.
+
+    What is added to the scalars stays the same, and half as large.
+    """
+    facts = AxisAnalysis(trusting=False)
+    for loop in all_of(function, scf.ForOp):
+        loads = [load for pointer in loop.body.block.args[1:] for load in _only_loads(pointer)]
+        if sum(_addresses(p, facts) for p in {load.ptr for load in loads}) >= MANY_POINTERS:
+            again = _Again()
+            for load in loads:
+                again.in_place(load)
+
+
+def _only_loads(pointer: SSAValue) -> list[LoadOp]:
+    """The loads through pointers that a loop moves and that nothing else needs."""
+    if not isinstance(pointer.type, TensorType) or not isinstance(
+            pointer.type.element_type, PointerType):
+        return []
+    found = _carried(pointer)
+    if found is None or found[0].results[found[1]].first_use is not None:
+        return []
+    first = found[0].iter_args[found[1]]
+    moved = last_of(found[0].body.block).operands[found[1]].owner
+    users = [use.operation for use in pointer.uses if use.operation is not moved]
+    loads = [user for user in users if isinstance(user, LoadOp) and user.ptr is pointer]
+    alone = len(loads) == len(users) and all(r.has_one_use() for r in moved.results)  # type: ignore[union-attr]
+    return loads if alone and is_cheap(first) and _has_base(first) else []
+
+
+def _addresses(pointers: SSAValue, facts: AxisAnalysis) -> int:
+    """How many addresses a lane needs: one for each message that is known to be aligned."""
+    info, size = facts.info(pointers), pointee_bytes(pointers)
+    run = max(min(run, max(divisor // size, 1))
+              for run, divisor in zip(info.contiguity, info.divisibility, strict=True))
+    held = layout_of(pointers.type).in_dims["register"]
+    return max(held // min(run, max(MAX_LANE_BYTES // size, 1)), 1)
 
 
 def is_unpacked(value: SSAValue) -> bool:
@@ -211,6 +254,14 @@ class _Again:
             self.made[value, encoding] = self._again(value, encoding)
         return self.made[value, encoding]
 
+    def in_place(self, load: LoadOp) -> None:
+        """A load whose pointers are written again."""
+        encoding = layout_held(load.result)
+        operands = [self._pointers(load, encoding), *load.operands[1:]]
+        made = with_encoding(load, encoding, InsertPoint.before(load), operands)
+        load.result.replace_all_uses_with(made.results[0])
+        Rewriter.erase_op(load)
+
     def _again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
         if isinstance(op, Block):
@@ -324,4 +375,4 @@ def _put(op: Operation, at: InsertPoint) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["at_operand", "is_unpacked", "loaded_as"]
+__all__ = ["at_operand", "is_unpacked", "loaded_as", "rebuild_pointers"]
