@@ -140,11 +140,13 @@ def dpas(
     together = _rows_in_registers(host, rows, columns)
     units = k if kind == "f32" else k // 2
     shape = _Shape(together, units, columns, accumulator)
+    held = _units_in_registers(host, group, shape)
     multiply_add = _fused_product if kind == "f32" else _pair_products(host, columns)
     if together == rows:
-        return [_Accumulate(Writer(group.routine(name), WIDE), group, shape, multiply_add).write()]
+        return [_Accumulate(
+            Writer(group.routine(name), WIDE), group, shape, held, multiply_add).write()]
     part = Writer(group.routine(f"{name}.rows"), f"noinline {WIDE}", internal=True)
-    return [_Accumulate(part, group, shape, multiply_add).write(),
+    return [_Accumulate(part, group, shape, held, multiply_add).write(),
             _in_parts(name, group, shape, rows)]
 
 
@@ -152,6 +154,16 @@ def _rows_in_registers(host: HostCpu, rows: int, n: int) -> int:
     """How many rows go through all of K together: their sums take half of the registers."""
     fitting = max(1, host.vector_registers // 2 * host.vector_bytes // (4 * n))
     return max(r for r in range(1, min(rows, fitting) + 1) if rows % r == 0)
+
+
+def _units_in_registers(host: HostCpu, group: _Group, shape: _Shape) -> int:
+    """Units of K of a pass whose B fits beside the sums, A spread, and conversions of sums."""
+    per_row = max(1, 4 * shape.n // host.vector_bytes)
+    others = group.tiles * shape.rows + (1 if shape.size == 4 else 3)
+    b = 2 if group.form == "wide" else 1
+    fitting = (host.vector_registers // per_row - others) // b
+    return max((k for k in range(1, shape.unrolled + 1)
+                if shape.unrolled % k == 0 and k <= fitting), default=1)
 
 
 def _in_parts(name: str, group: _Group, shape: _Shape, rows: int) -> Function:
@@ -213,13 +225,16 @@ class _Accumulate:
 
     The first and the last pass stand outside the loops: accumulators are loaded just before
     their first product and stored just after their last one, so that the host can begin a call
-    while the one before it ends.
+    while the one before it ends.  A row goes through all units of K whose B is held in registers
+    before the next row does: stores of neighbouring rows that come one after the other, with
+    nothing between, cost a Xeon a tenth of its speed.
     """
 
     def __init__(
-        self, w: Writer, group: _Group, shape: _Shape, multiply_add: _MultiplyAdd
+        self, w: Writer, group: _Group, shape: _Shape, held: int, multiply_add: _MultiplyAdd
     ) -> None:
         self.w, self.group, self.s, self.multiply_add = w, group, shape, multiply_add
+        self.held = held
         if group.ahead:
             self.ahead = w["start"].pointer()
 
@@ -273,20 +288,22 @@ class _Accumulate:
                 for x in dict.fromkeys(group.b(step, j) for j in tiles)}
         if group.ahead:
             self._read_ahead(index, step * (s.units // DPAS_UNROLLED))
-        for k in range(s.unrolled):
-            right = {name: w.load(s.row, at + k * s.n * 4, align=s.n * 4)
-                     for name, at in b_at.items()}
+        for first in range(0, s.unrolled, self.held):
+            units = range(first, first + self.held)
+            right = [{name: w.load(s.row, at + k * s.n * 4, align=s.n * 4)
+                      for name, at in b_at.items()} for k in units]
             for row in range(s.rows):
-                offset = (row * s.units + k) * 4
-                left = {name: w.spread(w.load(s.scalar, at + offset, align=4), s.n)
-                        for name, at in a_at.items()}
-                for j in tiles:
-                    if loads and k == 0:
-                        sums[j, row] = self._load(j, row)
-                    sums[j, row] = self.multiply_add(
-                        left[group.a(step, j)], right[group.b(step, j)], sums[j, row])
-                    if stores and k == s.unrolled - 1:
-                        self._store(j, row, sums[j, row])
+                for k, b in zip(units, right, strict=True):
+                    offset = (row * s.units + k) * 4
+                    left = {name: w.spread(w.load(s.scalar, at + offset, align=4), s.n)
+                            for name, at in a_at.items()}
+                    for j in tiles:
+                        if loads and k == 0:
+                            sums[j, row] = self._load(j, row)
+                        sums[j, row] = self.multiply_add(
+                            left[group.a(step, j)], b[group.b(step, j)], sums[j, row])
+                        if stores and k == s.unrolled - 1:
+                            self._store(j, row, sums[j, row])
 
     def _read_ahead(self, index: Value, passes: int) -> None:
         """The rows of one pass; `passes` went before this loop."""
