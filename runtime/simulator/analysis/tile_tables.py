@@ -10,11 +10,12 @@ work-groups store is no matter: without atomics they have no order with this one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from triton_xe.intrinsics import Effect, find
-from triton_xe.intrinsics.genisa import LSC_2D_BLOCK_READ
+from triton_xe.intrinsics.definitions.block_2d import block_read
+from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
 from triton_xe.runtime.simulator.context import HEAD_BYTES, WINDOW
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
@@ -79,13 +80,22 @@ def tile_tables(
     readers: dict[tuple[str, ...], list[Instruction]] = {}
     for block in function.blocks:
         for position, i in enumerate(block.instructions):
-            if find(i.callee) is not LSC_2D_BLOCK_READ or block.label in late:
+            if find(i.callee).definition is not block_read or block.label in late:
                 continue
             array = _filled_alone(function, block, position, pointers, uses)
             if array in direct and block.label in function.reachable(block.successors):
-                form = (o.text for o in (i.operands[0], *i.operands[6:13]))
-                readers.setdefault((direct[array], *form), []).append(i)
+                readers.setdefault((direct[array], *_form(i)), []).append(i)
     return _placed(list(readers.values()), lanes)
+
+
+_SHAPE = ("bits", "tile_width", "tile_height", "blocks", "transpose", "vnni")
+
+
+def _form(read: Instruction) -> Iterator[str]:
+    """What tells the matrix, and the shape of the tiles."""
+    yield read.operands[0].text
+    for name in _SHAPE:
+        yield argument(read, name).text
 
 
 def _placed(readers: list[list[Instruction]], lanes: int) -> TileTables:

@@ -115,7 +115,8 @@ def block_read(
 ) -> list[Function]:
     """Read a tile into the register image; outside the surface is zero.
 
-    Mode `rows_<kind>` writes fp32 rows, block after block: prepared operands (see `direct`).
+    Mode `rows_<kind>` writes fp32 rows, block after block, and `columns_<kind>` columns of pairs:
+    prepared operands (see `direct`).
     """
     tile = Tile(bits // 8, width, height, blocks)
     name = symbol("block_read", bits, width, height, blocks, mode)
@@ -154,15 +155,16 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
     parameters = (("to", PTR, "noalias"), ("from", PTR, "noalias"), ("pitch", I64))
     w = Writer(Routine(name, VOID, parameters), f"noinline {WIDE}", internal=True)
     target, source, pitch = w.arguments.values()
-    widened = mode.startswith("rows_")
-    unit = 4 if widened else tile.element
+    form, _, kind = mode.partition("_")
+    transposed = form in ("transpose", "columns")
+    unit = 4 if kind else tile.element
     size = tile.element * tile.width * tile.height
-    stride = tile.width * tile.height * 4 if widened else -(-size // 64) * 64
-    if not widened and stride != size:  # padding is zero
+    stride = _widened_bytes(tile, form) if kind else -(-size // 64) * 64
+    if not kind and stride != size:  # padding is zero
         for block in range(tile.blocks):
             padding = w.term(0, vector(stride - size, I8))
             w.store(padding, target + (block * stride + size), align=1)
-    copy = _widened(mode.removeprefix("rows_")) if widened else _COPIES[mode]
+    copy = _WIDENED[form](kind) if kind else _COPIES[mode]
 
     def some(count: int, first: Value, to: Value) -> Value:
         """Copy rows from `first` on; returns the address of the last one."""
@@ -174,7 +176,7 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
             copy(at, tile, to + block * stride)
         return rows[-1]
 
-    if mode == "transpose" or tile.height <= ROWS_PER_PASS or tile.height % ROWS_PER_PASS:
+    if transposed or tile.height <= ROWS_PER_PASS or tile.height % ROWS_PER_PASS:
         some(tile.height, source, target)
     else:
         row = w.variable(source)
@@ -188,13 +190,44 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
 _Copy = Callable[[list[Value], Tile, Value], None]
 
 
-def _widened(kind: str) -> _Copy:
+def _widened_bytes(tile: Tile, form: str) -> int:
+    return 4 * tile.width * tile.height * (2 if form == "columns" else 1)
+
+
+def _rows(kind: str) -> _Copy:
+    """Each row as fp32."""
+
     def copy(rows: list[Value], tile: Tile, to: Value) -> None:
         for y, row in enumerate(rows):
             words = row.w.load(vector(tile.width, I16), row, align=1)
             row.w.store(to_float(words, kind), to + y * tile.width * 4, align=64)
 
     return copy
+
+
+def _columns(kind: str) -> _Copy:
+    """Columns of pairs of elements as two rows of fp32 each."""
+
+    def copy(rows: list[Value], tile: Tile, to: Value) -> None:
+        pairs = [part for whole in _transposed(rows, tile)
+                 for part in _in_parts(whole, tile.height)]
+        for column, x in enumerate(pairs):
+            for half, words in enumerate((x.to(I16), (x >> 16).to(I16))):
+                at = to + (2 * column + half) * 4 * tile.height
+                to.w.store(to_float(words, kind), at, align=64)
+
+    return copy
+
+
+def _in_parts(x: Value, count: int) -> list[Value]:
+    """Vectors of `count` neighbouring elements."""
+    if x.type.count == count:
+        return [x]
+    return [x.shuffled(None, range(first, first + count))
+            for first in range(0, x.type.count, count)]
+
+
+_WIDENED = {"rows": _rows, "columns": _columns}
 
 
 def _row(tile: Tile, address: Value) -> Value:
@@ -223,7 +256,12 @@ def _vnni(rows: list[Value], tile: Tile, to: Value) -> None:
 
 
 def _transpose(rows: list[Value], tile: Tile, to: Value) -> None:
-    """Perfect shuffles of rows h/2 apart; vectors are kept at 64 bytes or less."""
+    for k, part in enumerate(_transposed(rows, tile)):
+        to.w.store(part, to + k * part.type.count * tile.element, align=1)
+
+
+def _transposed(rows: list[Value], tile: Tile) -> list[Value]:
+    """Column after column: perfect shuffles of rows h/2 apart, in 64 bytes or less."""
     widest = 64 // tile.element
     data = [[_row(tile, row)] for row in rows]
     while len(data) > 1:
@@ -233,8 +271,7 @@ def _transpose(rows: list[Value], tile: Tile, to: Value) -> None:
              for part in _merged(x, y, widest)]
             for k in range(half)
         ]
-    for k, part in enumerate(data[0]):
-        to.w.store(part, to + k * part.type.count * tile.element, align=1)
+    return data[0]
 
 
 def _merged(x: Value, y: Value, widest: int) -> list[Value]:

@@ -50,7 +50,7 @@ def tile(
     A tile for which the table has no place goes to the image, as does one that is not all inside.
     """
     shape = Tile(bits // 8, width, height, blocks)
-    nbytes = 4 * width * height * blocks
+    nbytes = bits // 4 * width * height * blocks
     name = symbol("tile", bits, width, height, blocks, mode)
     w = Surface(Routine(name, PTR, (*SURFACE, *_TABLE)), shape)
     w.enter(w["image"])
@@ -77,7 +77,7 @@ def _place(routine: Routine, nbytes: int) -> Function:
     """Where a tile goes that is not in the table.
 
     A full table begins anew once per work-group, unless it gave each of its tiles back less than
-    twice: then it is not used any more.
+    twice: then it is emptied and not used any more, so that its tiles leave the host's caches.
     """
     w = Writer(routine, "nounwind noinline", internal=True)
     t = _Table(w, nbytes)
@@ -91,11 +91,11 @@ def _place(routine: Routine, nbytes: int) -> Function:
     number = w.variable(used)
     with w.when((used >= w["capacity"]) | (t[context.PITCH] != w["pitch"])):
         give_up_if(t[context.GROUP] == w["group"])
+        places = (w.term(1, I64) << w["key_bits"]) + context.WINDOW
+        w.fill(t.all_keys.base, 0, places << 3)
         with w.when(t[context.FOUND] < used << 1):
             t[context.OFF] = 1
             w.ret(w["image"])
-        places = (w.term(1, I64) << w["key_bits"]) + context.WINDOW
-        w.fill(t.all_keys.base, 0, places << 3)
         t[context.PITCH], t[context.FOUND], t[context.GROUP] = w["pitch"], 0, w["group"]
         number.value = 0
     free, at = t.first_equal(w["home"], w.term(0, I64))

@@ -1,8 +1,9 @@
 """Block reads that go straight to prepared matrix operands.
 
-A private array filled only by 16-bit block reads, and read only as A (plain tiles 16 wide) or B
-(VNNI tiles 16 wide) of DPAS, needs no register image: the read widens its rows to fp32, which is
-what both preparations would make of it.  Bytes double, so the image at byte x is at 2x.
+A private array filled only by block reads, and read only as A (plain 16-bit tiles 16 wide) or B
+(VNNI 16-bit tiles 16 wide, or transposed tiles of 16 rows of pairs) of DPAS, needs no register
+image: the read widens its rows or columns to fp32, which is what both preparations would make of
+it.  Bytes double, so the image at byte x is at 2x.
 """
 
 from __future__ import annotations
@@ -128,14 +129,16 @@ def stored_at_once(
 
 
 def _tile(i: Instruction) -> str | None:
-    """a for a plain, b for a VNNI read of 16-bit tiles 16 wide."""
+    """a for a plain, b for a VNNI read of 16-bit tiles 16 wide or a transposed one 16 high."""
     if find(i.callee).definition is not block_read:
         return None
     bits, width, height, transpose, vnni = (
         argument(i, name).integer_value()
         for name in ("bits", "tile_width", "tile_height", "transpose", "vnni")
     )
-    if bits != 16 or width != 16 or transpose or height is None:
+    if transpose:
+        return "b" if (bits, height, vnni) == (32, 16, 0) else None
+    if bits != 16 or width != 16 or height is None:
         return None
     if not vnni:
         return "a" if height % 2 == 0 else None

@@ -124,9 +124,9 @@ def note_tile(w: Widener, head: Operand, tile: Operand, tile_bytes: int) -> None
     was = reads.pop(next(i for i in reversed(w.b.block.instructions) if i in reads))
     now = w.b.icmp("ne", w.b.load(I64, w.at(head, READ_NOW)), 0)
     next_tile = w.b.add(w.b.ptrtoint(tile), tile_bytes)
-    pitch = w.b.select(now, was.pitch, CACHE_LINE_BYTES)
+    pitch = w.b.select(now, was.pitch, max(CACHE_LINE_BYTES, tile_bytes // was.rows))
     start = w.b.select(now, was.start, next_tile)
-    reads[_last(w)] = Ahead(start, pitch, max(was.rows, tile_bytes // CACHE_LINE_BYTES))
+    reads[_last(w)] = Ahead(start, pitch, was.rows)
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:

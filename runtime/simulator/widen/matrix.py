@@ -157,7 +157,7 @@ def _message(action: str) -> Rule:
 def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Operand]) -> None:
     assert i.result is not None
     target, kind = _redirect(w, i)
-    mode = f"rows_{kind}" if kind else arguments.mode
+    mode = _widening(arguments, kind) if kind else arguments.mode
     name = symbol("block_read", arguments.bits, arguments.tile_width, arguments.tile_height,
                            arguments.blocks, mode)
     pointer = target if target is not None else w.temporary(i.type.size * w.lanes)
@@ -178,7 +178,7 @@ def _tile(
     (store,) = w.uses[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]
     name = symbol("tile", arguments.bits, arguments.tile_width, arguments.tile_height,
-                     arguments.blocks, f"rows_{w.arrays.direct_kinds[array]}")
+                     arguments.blocks, _widening(arguments, w.arrays.direct_kinds[array]))
     group = w.context_word(Context.GROUP, I64)
     head = w.at(TILES, table.head)
     numbers = [constant(I64, n) for n in (table.capacity, table.key_bits, table.slots)]
@@ -187,6 +187,11 @@ def _tile(
                                      w.b.add(group, 1)])
     w.arrays.direct[w.arrays.memory[array]] = tile
     note_tile(w, head, tile, table.tile_bytes)
+
+
+def _widening(arguments: BlockArguments, kind: str) -> str:
+    """The mode of a read that prepares operands."""
+    return f"{'columns' if arguments.transpose else 'rows'}_{kind}"
 
 
 def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from python.test.simulator.widen.test_simulated_matmul import P, matmul_text
+from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P, matmul_text
 from triton_xe.runtime.simulator.analysis import tile_tables
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
 
@@ -38,6 +38,74 @@ class Matmul:
 
 def text_of(kernel: Text) -> str:
     return matmul_text(kernel, HALF, late_store=False, warps=4)
+
+
+def with_payloads(text: str) -> str:
+    """The kernel with surfaces that are made before the loop, and offsets in them."""
+    create, read = f"{G}LSC2DBlockCreateAddrPayload.p0i32", f"{G}LSC2DBlockReadAddrPayload"
+    made = f"""  %pa = call ptr @{create}(i64 %ai, i32 %aw, i32 %ah, i32 %aw, i32 0, i32 %m, i32 16, i32 16, i32 2)
+  %pb = call ptr @{create}(i64 %bi, i32 %bw, i32 %bh, i32 %bw, i32 %n, i32 0, i32 16, i32 32, i32 2)
+"""  # noqa: E501
+    for old, new in (
+        (f"{G}LSC2DBlockRead.a(i64 %ai, i32 %aw, i32 %ah, i32 %aw, i32 %k, i32 %m,",
+         f"{read}.v32i16.p0i32(ptr %pa, i32 %k, i32 0,"),
+        (f"{G}LSC2DBlockRead.b(i64 %bi, i32 %bw, i32 %bh, i32 %bw, i32 %n, i32 %k,",
+         f"{read}.v32i32.p0i32(ptr %pb, i32 0, i32 %k,"),
+        (BEFORE_LOOP, made + BEFORE_LOOP),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    shape = "i32, i32, i32, i32, i32, i32, i1, i1, i32"
+    return text + f"""
+declare ptr @{create}(i64, i32, i32, i32, i32, i32, i32, i32, i32)
+declare <32 x i16> @{read}.v32i16.p0i32(ptr, {shape})
+declare <32 x i32> @{read}.v32i32.p0i32(ptr, {shape})
+"""
+
+
+def with_transposed_reads(text: str) -> str:
+    """The kernel for B that lies in memory as columns: 16 of them, 16 numbers of K, per read."""
+    numbers = [(j, k) for j in range(2) for k in range(2)]
+    arrays = "".join(f"  %tb{j}{k} = alloca <8 x i32>, align 64\n" for j, k in numbers)
+    reads = "  %kd0 = lshr i32 %k, 1\n  %kd1 = add i32 %kd0, 8\n  %n0 = add i32 %n, 0\n"
+    reads += "  %n1 = add i32 %n, 16\n  %th = sub i32 %N, 1\n"
+    for j, k in numbers:
+        reads += (
+            f"  %rb{j}{k} = call <8 x i32> @{G}LSC2DBlockRead.t(i64 %bi, i32 %aw, i32 %th, "
+            f"i32 %aw, i32 %kd{k}, i32 %n{j}, i32 32, i32 8, i32 16, i32 1, i1 true, i1 false, "
+            f"i32 0)\n  store <8 x i32> %rb{j}{k}, ptr %tb{j}{k}, align 64\n")
+    kept = []
+    for line in text.splitlines():
+        if line.startswith("  %rb_ ="):
+            kept.append(reads)
+        elif "ptr %tb" not in line and "%tb = " not in line:
+            kept.append(line)
+    text = "\n".join(kept)
+    for j, k in numbers:
+        text = text.replace(f"ptr %pb{j}{k},", f"ptr %tb{j}{k},")
+    return text.replace("entry:\n", "entry:\n" + arrays) + f"""
+declare <8 x i32> @{G}LSC2DBlockRead.t({SURFACE})
+"""
+
+
+@pytest.mark.parametrize("form", [with_payloads, with_transposed_reads])
+def test_every_form_of_a_read_shares_its_tiles(
+    device: SimulatedDevice, kernel: Text, align: Any, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, form: Callable[[str], str],
+) -> None:
+    work, plain = Matmul(device, align), device.load(text_of(kernel).encode(), "k")
+    expected = work.run(plain)
+    if form is with_transposed_reads:
+        work.b = align(work.b.T)
+    text = form(text_of(kernel)).encode()
+    for nbytes in (0, 8 * TILE_B, tile_tables.ALL_BYTES):
+        monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
+        monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / str(nbytes)))
+        loaded = device.load(text, "k")
+        assert loaded.host.text.count("call ptr @xe.tile.") == (2 if form is with_payloads else 5
+                                                            ) * (nbytes > 0)
+        assert "prepare_" not in loaded.host.text
+        np.testing.assert_array_equal(work.run(loaded), expected)
 
 
 @pytest.mark.parametrize("tiles", [1, 3, 7, 40], ids=lambda n: f"{n} tiles")
