@@ -61,7 +61,7 @@ def tile(
     with w.when(found & (t[context.PITCH] == w.pitch) & (w.near != 0)):
         number = t.slots[at].to(I64)
         t[context.FOUND] = t[context.FOUND] + 1
-        t[context.READ_NOW] = 0
+        t[context.GROUP], t[context.READ_NOW] = w["group"], 0
         w.ret(t.tiles.address(number))
     t[context.READ_NOW] = 1
     place = Routine(f"{name}.place", PTR, tuple(_PLACE))
@@ -76,8 +76,9 @@ def tile(
 def _place(routine: Routine, nbytes: int) -> Function:
     """Where a tile goes that is not in the table.
 
-    A full table begins anew once per work-group, unless it gave each of its tiles back less than
-    twice: then it is emptied and not used any more, so that its tiles leave the host's caches.
+    A full table begins anew where the work-group has no tile of it yet, which products may be
+    waiting for, unless it gave each of its tiles back less than twice: then it is emptied and not
+    used any more, so that its tiles leave the host's caches.
     """
     w = Writer(routine, "nounwind noinline", internal=True)
     t = _Table(w, nbytes)
@@ -96,13 +97,13 @@ def _place(routine: Routine, nbytes: int) -> Function:
         with w.when(t[context.FOUND] < used << 1):
             t[context.OFF] = 1
             w.ret(w["image"])
-        t[context.PITCH], t[context.FOUND], t[context.GROUP] = w["pitch"], 0, w["group"]
+        t[context.PITCH], t[context.FOUND] = w["pitch"], 0
         number.value = 0
     free, at = t.first_equal(w["home"], w.term(0, I64))
     t[context.USED] = number.value
     give_up_if(~free)
     t.all_keys[at] = w["key"]
     t.slots[at] = number.value.to(I32)
-    t[context.USED] = number.value + 1
+    t[context.USED], t[context.GROUP] = number.value + 1, w["group"]
     w.ret(t.tiles.address(number.value))
     return w.function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from python.test.simulator.conftest import aligned
 from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P, matmul_text
 from triton_xe.runtime.simulator.analysis import tile_tables
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
+from triton_xe.runtime.simulator.run import jit
 
 Text = Callable[..., str]
 M, N, K = 128, 96, 320
@@ -129,6 +132,35 @@ def test_any_size_gives_the_same_bits(
     np.testing.assert_array_equal(*results)
     exact = work.a.astype(np.float64) @ work.b
     np.testing.assert_allclose(results[1], exact, rtol=0, atol=2e-5 * k)
+
+
+def test_what_a_work_group_was_given_stays_while_it_runs() -> None:
+    """Also where a full table would begin anew with the next tile that it does not have."""
+    read = ctypes.CFUNCTYPE(
+        ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_int32] * 5, ctypes.c_void_p,
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4,
+    )(jit.helper_address("xe.tile.16.16.8.1.rows_f16"))
+    table = tile_tables.TileTable(0, 0, capacity=2, tile_bytes=16 * 8 * 4)
+    matrix = np.arange(64 * 64, dtype=np.float16).reshape(64, 64)
+    source, head, tiles, image, error = (aligned(x) for x in (
+        matrix, np.zeros(table.nbytes, np.uint8), np.zeros(2 * 128, np.float32),
+        np.zeros(128, np.float32), np.zeros(16, np.int64)))
+
+    def tile(row: int, group: int) -> Any:
+        at = read(image.ctypes.data, source.ctypes.data, 127, 63, 127, 0, row, error.ctypes.data, 0,
+                  head.ctypes.data, tiles.ctypes.data, 2, table.key_bits, table.slots, group)
+        return np.frombuffer((ctypes.c_float * 128).from_address(at), np.float32)
+
+    for _ in range(4):
+        tile(0, 1), tile(8, 1)
+    given = tile(0, 2)
+    for row in (16, 24, 32):
+        np.testing.assert_array_equal(tile(row, 2), matrix[row : row + 8, :16].ravel())
+    np.testing.assert_array_equal(given, matrix[:8, :16].ravel())
+    kept = [tile(row, 3) for row in (16, 24)]
+    for x, row in zip(kept, (16, 24), strict=True):
+        np.testing.assert_array_equal(x, matrix[row : row + 8, :16].ravel())
+        assert x.ctypes.data != image.ctypes.data
 
 
 def test_each_matrix_has_its_table(device: SimulatedDevice, kernel: Text) -> None:
