@@ -28,6 +28,9 @@ from triton_xe.spirv import (
 
 TRIES = 3
 """How often a module is written in this process before a new one writes it."""
+SHORT = 22_000
+"""Characters of a module below which LLVM's own optimisations find nothing, and take a third of the
+time: kernels of a few loads and stores."""
 
 
 def emit_spirv(text: str, parsed: Any = None) -> bytes:
@@ -73,21 +76,27 @@ def written(text: str, parsed: Any = None) -> bytes:
     gives those of another function at the same address the same ids, whatever else has them by now.
     The labels then get new ids; where they cannot be told apart, the module is written again.
     """
+    effort = _effort(text)
     kept = []  # what lives keeps its address
     for _ in range(TRIES):
         kept.append(verified(text) if parsed is None else parsed)
-        binary, parsed = spirv_target.write(kept[-1]), None
+        binary, parsed = spirv_target.write(kept[-1], effort), None
         binary = binary if ids_are_sound(binary) else with_new_labels(binary)
         if ids_are_sound(binary):
             return binary
     return _from_new_process(text)
 
 
+def _effort(text: str) -> int:
+    """With which LLVM optimises a module."""
+    return 0 if len(text) < SHORT else 2
+
+
 def _from_new_process(text: str) -> bytes:
     """The module as a process writes it that has written no other."""
     path = f"import runpy, sys; sys.path[:] = {sys.path!r}; "
     run = path + "runpy.run_path(sys.argv[1], run_name='__main__')"
-    command = [sys.executable, "-c", run, spirv_target.__file__]
+    command = [sys.executable, "-c", run, spirv_target.__file__, str(_effort(text))]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode or not ids_are_sound(done.stdout):
         raise UnsupportedError(f"LLVM cannot write SPIR-V: {done.stderr.decode()[-500:]}")

@@ -1,7 +1,7 @@
 """LLVM's SPIR-V target, as far as llvmlite reaches it.
 
 This file imports nothing of its own package, so that a new process can run it by its name:
-LLVM IR from standard input, SPIR-V to standard output.
+LLVM IR from standard input, SPIR-V to standard output; the effort is the second argument.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def _initialize() -> None:
     llvm.set_option("triton-xe", "-spirv-ext=" + ",".join(f"+{e}" for e in EXTENSIONS))
 
 
-def _machine() -> Any:
+def _machine(effort: int) -> Any:
     """A machine for one module: LLVM's SPIR-V target keeps what it learned of the last one."""
     _initialize()
-    return llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine()
+    return llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine(opt=effort)
 
 
 def verified(text: str) -> Any:
@@ -45,11 +45,11 @@ def verified(text: str) -> Any:
     return module
 
 
-def write(module: Any) -> bytes:
-    """SPIR-V of a verified module, which is used up."""
+def write(module: Any, effort: int = 2) -> bytes:
+    """SPIR-V of a verified module, which is used up; LLVM optimises with that effort, of 0 to 3."""
     module.triple = "spirv64-unknown-unknown"
-    return bytes(_machine().emit_object(module))
+    return bytes(_machine(effort).emit_object(module))
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(write(verified(sys.stdin.read())))
+    sys.stdout.buffer.write(write(verified(sys.stdin.read()), *map(int, sys.argv[2:])))

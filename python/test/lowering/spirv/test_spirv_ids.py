@@ -100,7 +100,7 @@ def test_an_unsound_module_is_written_by_a_new_process(monkeypatch, tmp_path):
             number = id_of_void(binary)
             return with_label(with_label(binary, number), number, 1)
 
-    monkeypatch.setattr(spirv_target, "_machine", Machine)
+    monkeypatch.setattr(spirv_target, "_machine", lambda effort: Machine())
     binary = emit_spirv.emit_spirv(TEXT)
     assert ids_are_sound(binary)
     assert attached_llvm_ir(binary) == TEXT
