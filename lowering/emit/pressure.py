@@ -8,7 +8,6 @@ lane.  Intel's compiler moves instructions about, so this is a guess.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -25,75 +24,78 @@ def pressure(function: ir.Function, lanes: int) -> int:
 
 def _pressure(function: ir.Function, lanes: int, inside: dict[ir.Function, int]) -> int:
     order = [i for block in function.blocks for i in block.instructions]
-    place = {i: n for n, i in enumerate(order)}
+    place = {id(i): n for n, i in enumerate(order)}  # constants are compared by their texts
     first, last = _lives(order, place)
     for start, end in sorted(_loops(order, place), reverse=True):
-        for value, until in last.items():
-            if first[value] < start <= until < end:
-                last[value] = end
-    change: defaultdict[int, int] = defaultdict(int)
+        for made, until in last.items():
+            if first[made] < start <= until < end:
+                last[made] = end
+    change = [0] * (len(order) + 1)
     varying = _varying(function, order)
-    for value, until in last.items():
-        size = _size(value) * (lanes if value in varying else 1)
-        change[first[value]] += size
+    for made, until in last.items():
+        value = order[made]
+        size = _size(value) * (lanes if id(value) in varying else 1)
+        change[first[made]] += size
         change[until] -= size
-    for call, callee in _calls(order):
+    for n, call, callee in _calls(order):
         if callee not in inside:
             inside[callee] = _pressure(callee, lanes, inside)
         more = max(0, inside[callee] - _size(call) * lanes)
-        change[place[call]] += more
-        change[place[call] + 1] -= more
-    return max(accumulate(change[n] for n in range(len(order))), default=0)
+        change[n] += more
+        change[n + 1] -= more
+    return max(accumulate(change[:-1]), default=0)
 
 
-def _lives(order: list[Any], place: dict[Any, int]) -> tuple[dict[Any, int], dict[Any, int]]:
-    """Where each value begins and ends to live, loops aside."""
-    first = {i: n for i, n in place.items() if i.opname != "alloca"}
+def _lives(order: list[Any], place: dict[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+    """Where the value of each instruction, by number, begins and ends to live, loops aside."""
+    first = {n: n for n, i in enumerate(order) if i.opname != "alloca"}
     last = dict(first)
-    for user in order:
-        for value, n in _used(user, place):
-            if value in place:
-                first.setdefault(value, n)
-                last[value] = max(last.get(value, n), n)
+    for n, user in enumerate(order):
+        for value, at in _used(n, user, place):
+            made = place.get(id(value))
+            if made is not None:
+                first.setdefault(made, at)
+                last[made] = max(last.get(made, at), at)
     return first, last
 
 
-def _used(user: Any, place: dict[Any, int]) -> Iterator[tuple[Any, int]]:
+def _used(n: int, user: Any, place: dict[int, int]) -> Iterator[tuple[Any, int]]:
     """The values that an instruction reads, and where; addresses stand for their memory too."""
     if isinstance(user, ir.PhiInstr):
         for value, block in user.incomings:
-            yield value, place[block.terminator]
+            yield value, place[id(block.terminator)]
         return
     for value in user.operands:
-        yield value, place[user]
+        yield value, n
         if getattr(value, "opname", "") == "getelementptr":
-            yield value.operands[0], place[user]
+            yield value.operands[0], n
 
 
-def _loops(order: list[Any], place: dict[Any, int]) -> Iterator[tuple[int, int]]:
+def _loops(order: list[Any], place: dict[int, int]) -> Iterator[tuple[int, int]]:
     """The first and last instruction of each loop."""
     for n, instruction in enumerate(order):
         for target in instruction.operands if instruction.opname == "br" else ():
-            if isinstance(target, ir.Block) and place[target.instructions[0]] <= n:
-                yield place[target.instructions[0]], n
+            if isinstance(target, ir.Block) and place[id(target.instructions[0])] <= n:
+                yield place[id(target.instructions[0])], n
 
 
-def _calls(order: list[Any]) -> Iterator[tuple[Any, ir.Function]]:
-    """Calls of functions of the module that become part of their callers."""
-    for i in order:
+def _calls(order: list[Any]) -> Iterator[tuple[int, Any, ir.Function]]:
+    """Calls, with their numbers, of functions of the module that become part of their callers."""
+    for n, i in enumerate(order):
         if i.opname == "call" and "alwaysinline" in getattr(i.callee, "attributes", ()):
-            yield i, i.callee
+            yield n, i, i.callee
 
 
-def _varying(function: ir.Function, order: list[Any]) -> set[Any]:
+def _varying(function: ir.Function, order: list[Any]) -> set[int]:
     """The values that may differ between lanes; so may what is given to what is called."""
-    found: set[Any] = set(function.args) if "alwaysinline" in function.attributes else set()
+    given = function.args if "alwaysinline" in function.attributes else ()
+    found = {id(value) for value in given}
     for i in order:
         made = isinstance(i.type, ir.VectorType) and i.opname in ("load", "call")
         own = i.opname == "call" and (  # assembly may ask for the lane, too
             isinstance(i.callee, ir.InlineAsm) or "sub_group_local_id" in i.callee.name)
-        if made or own or i.opname == "alloca" or any(v in found for v in i.operands):
-            found.add(i)
+        if made or own or i.opname == "alloca" or any(id(v) in found for v in i.operands):
+            found.add(id(i))
     return found
 
 
