@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from triton_xe.runtime.simulator.ir import I64, Function, Operand
+from triton_xe.runtime.simulator.ir import I64, Function
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Value
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
@@ -18,6 +18,7 @@ from triton_xe.runtime.simulator.sanitizer import (
     phases,
     records,
     state,
+    steps,
     sync,
     written,
 )
@@ -61,31 +62,44 @@ _OF_LANES: dict[str, tuple[Callable[..., Routine], Body]] = {
     "lanes": (state.check_lanes, lanes.check_lanes),
     "try": (state.try_lanes, lanes.try_lanes),
 }
-_ANY = Operand(I64, "%any")
-"""In place of a size or kind that is not known."""
 
 
-def function(host: HostCpu, name: str, *numbers: int) -> list[Function]:
+def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     """The function `name` of the sanitizer.
 
     `numbers` are how many lanes it is for, where it is one of lanes, and the size and kind of the
     accesses that call it, where they are constants.
     """
+    if name == "steps":
+        return _steps(*numbers)
+    return _function(name, *(int(number) for number in numbers))
+
+
+def _steps(
+    lanes: int, count: int, size: int, kind: int, masked: int, strides: str
+) -> list[Function]:
+    known = state.numbers(strides)
+    body = partial(steps.check_steps, steps=steps.Steps(known, count, size), masked=bool(masked))
+    return write(state.check_steps(lanes, count, size, kind, known, masked=bool(masked)), body,
+                 (size, kind))
+
+
+def _function(name: str, *numbers: int) -> list[Function]:
     if name == "syncs":
         return write(state.sync_lanes(*numbers), sync.syncs)
     if name == "one":
         return write(state.check_one(*numbers) if numbers else state.CHECK_ONE, checks.one, numbers)
     if name == "elements":
         width, count, *known = numbers
-        return write(state.check_elements(width, count, *(known or (_ANY, _ANY))),
+        return write(state.check_elements(width, count, *(known or (state.ANY, state.ANY))),
                      partial(lanes.check_elements, count=count), known)
     if name == "parts":
         return write(state.record_parts(*numbers), partial(parts.record, writes=bool(numbers[1])))
     if name == "block":
-        return write(state.check_block(*(numbers[1:] or (_ANY,))), checks.block, numbers)
+        return write(state.check_block(*(numbers[1:] or (state.ANY,))), checks.block, numbers)
     if name in _OF_LANES:
         (declare, body), (width, *known) = _OF_LANES[name], numbers
-        return write(declare(width, *(known or (_ANY, _ANY))), body, known)
+        return write(declare(width, *(known or (state.ANY, state.ANY))), body, known)
     return write(_BY_NAME[name], _BODIES[_BY_NAME[name]])
 
 

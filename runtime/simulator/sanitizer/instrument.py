@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
+import numpy as np
+
 from triton_xe.intrinsics import Effect, Family, find, genisa
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
@@ -20,6 +22,7 @@ from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
+    MOST_BYTES,
     MOST_VALUES,
     READS,
     SCRATCH_BYTES,
@@ -29,6 +32,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Order,
     Word,
 )
+from triton_xe.runtime.simulator.sanitizer.steps import Steps
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
@@ -83,7 +87,7 @@ def guarded(
     kind |= (align or t.scalar.size) << 8
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
         kind |= _keep_values(w, i, position, pointer, mask)
-    fine, safe = _checked(w, i, pointer, entry, t, mask, _with_unseen(w, i, kind))
+    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
@@ -107,16 +111,20 @@ def _does(kind: int) -> dict[str, bool]:
             "reads": not kind & Kind.WRITE or bool(kind & Kind.ATOMIC)}
 
 
-def _with_unseen(w: Widener, i: Instruction, kind: int) -> Operand | int:
-    """The kind of a load of global memory, with `UNSEEN` where a subgroup's copy matters not."""
+def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
+    """Whether a subgroup's copy of what global memory has matters; None where each one's does."""
     plan, every = w.context.sanitizer, (1 << w.context.sub_groups) - 1
     if plan is None or kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM):
-        return kind
+        return None
     seen = plan.observers.get(w.function.name, {}).get(i.result or "", every)
     if seen == every:
-        return kind
-    here = w.b.cast("trunc", w.b.lshr(constant(I64, seen), w.b.zext(SG, I64)), I1)
-    return w.b.select(here, constant(I64, kind), kind | Kind.UNSEEN)
+        return None
+    return w.b.cast("trunc", w.b.lshr(constant(I64, seen), w.b.zext(SG, I64)), I1)
+
+
+def _described(w: Widener, kind: int, seen: Operand | None) -> Operand | int:
+    """The kind, with `UNSEEN` where a subgroup's copy does not matter."""
+    return kind if seen is None else w.b.select(seen, constant(I64, kind), kind | Kind.UNSEEN)
 
 
 def _keep_values(w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None) -> int:
@@ -205,10 +213,15 @@ def scratch(w: Widener) -> Operand:
 
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    kind: Operand | int,
+    flags: int, seen: Operand | None,
 ) -> tuple[Operand, Value]:
     """Whether an access may happen, and an address for it that is safe."""
     b = w.b
+    if isinstance(pointer, Tabled):
+        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen)
+        if fine is not None:
+            return fine, _moved_where(w, pointer, t, fine)
+    kind = _described(w, flags, seen)
     if isinstance(pointer, Uniform):
         fine, elements = ir.TRUE, 1 if mask is None else mask.type.lanes
         size = t.size // elements
@@ -230,13 +243,46 @@ def _checked(
         size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
         lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
     fine = b.invoke(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
+    return fine, _moved_where(w, pointer, t, fine)
+
+
+def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
+    """The addresses of lanes; where they are not fine, others."""
+    b = w.b
     if isinstance(pointer, Tabled) and pointer.base is not None:
         low, high = int(pointer.table.min()), int(pointer.table.max())
         if high - low + t.size <= SCRATCH_BYTES:
             base = b.select(fine, w.at(pointer.base, low), scratch(w))
-            return fine, Tabled(base, pointer.table - low, pointer.type)
+            return Tabled(base, pointer.table - low, pointer.type)
     spread = w.broadcast(uniform(scratch(w)))
-    return fine, Wide(b.select(fine, wide, spread), pointer.type)
+    return Wide(b.select(fine, w.wide(pointer), spread), pointer.type)
+
+
+def _checked_steps(
+    w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
+    kind: int, seen: Operand | None,
+) -> Operand | None:
+    """Whether an access may happen whose addresses are known but for a base; None for others."""
+    count = 1 if mask is None else mask.type.lanes
+    size, align = t.size // count, kind >> 8
+    steps = None if kind & (Kind.SLM | Kind.ATOMIC) else _steps_of(w, pointer, count, size)
+    if steps is None or pointer.base is None or any(k % align for k in steps.offsets):
+        return None
+    check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
+    base = w.b.ptrtoint(w.at(pointer.base, int(pointer.table.flat[0])))
+    flags = [] if mask is None else [w.mask(mask, count)]
+    return w.b.invoke(check, *site(w, i), entry, base, ir.TRUE if seen is None else seen, *flags)
+
+
+def _steps_of(w: Widener, pointer: Tabled, count: int, size: int) -> Steps | None:
+    """Where the elements are, if the bits of lane numbers say so and they are close together."""
+    if pointer.table.shape[0] != 1 or size > MOST_BYTES:
+        return None
+    row = np.broadcast_to(pointer.table, (1, w.lanes))[0]
+    strides = tuple(int(row[1 << k] - row[0]) for k in range(w.lanes.bit_length() - 1))
+    steps = Steps(strides, count, size)
+    known = all(int(x - row[0]) == at for x, at in zip(row, steps.offsets, strict=False))
+    return steps if known and steps.is_told else None
 
 
 def guarded_range(
@@ -259,7 +305,7 @@ def guarded_surface(
     row_bytes = element * arguments.tile_width * arguments.blocks
     if i.shadow:
         return _surface_in_map(w, arguments, entry, row_bytes)
-    described = _with_unseen(w, i, kind | 1 << 8)
+    described = _described(w, kind | 1 << 8, _seen(w, i, kind))
     fine = b.invoke(checks.check_block(described), *site(w, i), entry, *arguments.surface,
                     row_bytes, arguments.tile_height, element, described)
     at = state_word(w, Word.SUBGROUP)

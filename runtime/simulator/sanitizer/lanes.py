@@ -102,7 +102,7 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
         slm = w.flag(Kind.SLM)
         row = w.variable(w.select(slm, w.state[Word.SLM_ENTRY], w["row"]))
         with w.when(w["row"].compare("slt", 0) & ~slm):
-            row.value = _searched(w, mask)
+            row.value = searched(w, addresses[mask.lowest()])
         block = w.block(row.value)
         good.value = _inside(w, block)
         with w.when(good.value & (block[Entry.WRITES] != 0) & ~w.flag(Kind.UNSEEN)):
@@ -141,9 +141,8 @@ def _is_run(w: Checks) -> Value:
     return ((addresses == steps + addresses[0]) & mask).every()
 
 
-def _searched(w: Checks, mask: Value) -> Value:
-    """The row of the block that the first active lane's address is in; an empty one if none."""
-    address = w["addresses"][mask.lowest()]
+def searched(w: Checks, address: Value) -> Value:
+    """The row of the block that an address is in; an empty one if none."""
     block = w.block(w.state[Word.SEARCHED_ROW])
     with w.when(~w.holds(block, address)):
         w.look_up(Word.SEARCHED_ROW, address)
@@ -337,7 +336,7 @@ def _record_groups(
         with w.when((rest.value != 0) & even & ((starts == firsts + steps) & active).every()):
             fine = w.variable(1, I1)
             for k in range(0, count, side):
-                fine.value &= _are_recorded(w, block, starts[k], side, owner, slm, good)
+                fine.value &= are_recorded(w, block, starts[k], side, owner, slm, good)
             with w.when(fine.value):
                 rest.value = 0
     total = per * nbytes
@@ -355,7 +354,7 @@ def _record_groups(
         address = Memory(w, places)[index]
         if lined:
             with w.when(address & (1 << CHUNK_BITS) - 1 == 0):
-                fine.value = _are_recorded(w, block, address, 1, owner, slm, good)
+                fine.value = are_recorded(w, block, address, 1, owner, slm, good)
         if can_tell(w):
             with w.when(~fine.value):
                 one = Value(w, w.b.broadcast(address.operand, 1))
@@ -376,7 +375,7 @@ def _crosses(w: Checks, nbytes: int) -> bool:
     return nbytes.bit_count() != 1 or align < nbytes
 
 
-def _are_recorded(
+def are_recorded(
     w: Checks, block: Memory, address: Value, count: int, owner: Value, slm: Value, good: Variable
 ) -> Value:
     """Compare and record accesses of so many chunks in a row, if all of their dwords are alike."""

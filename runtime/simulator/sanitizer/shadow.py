@@ -389,7 +389,7 @@ class LaunchState:
         for size in PARTS * LINE_BYTES:
             lines.append(at + size * (SPARE_CHUNKS - first))
             at += size * alike
-        touched = self._array(chunks + 64) - first
+        touched = self._array(chunks + 2 * 64) + 64 - first
         return (*cells, releases), (touched, published, *lines)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ words, or (`cells`) `Bits` for the fields of a cell.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -405,7 +406,7 @@ def origin_words(lanes: int) -> int:
 # --- functions ------------------------------------------------------------------------------------
 
 
-def routine(name: str, result: Type, *lanes: int, **parameters: Type) -> Routine:
+def routine(name: str, result: Type, *lanes: int | str, **parameters: Type) -> Routine:
     """The function `name` of the sanitizer; the first parameter is the work-group's context."""
     return Routine(symbol("san", name, *lanes), result, (("ctx", PTR), *parameters.items()))
 
@@ -460,6 +461,27 @@ def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Ro
                    addresses=vector(lanes, I64), size=I64, kind=I64, mask=vector(lanes * count, I1))
 
 
+def check_steps(
+    lanes: int, count: int, size: int, kind: int, strides: Sequence[int], *, masked: bool
+) -> Routine:
+    """Checks so many elements of each lane, of addresses known but for a base, see `steps`."""
+    mask = {"mask": vector(lanes * count, I1)} if masked else {}
+    return routine("steps", I1, lanes, count, size, kind, int(masked), spelled(strides), **_SITE,
+                   row=I64, base=I64, seen=I1, **mask)
+
+
+def spelled(strides: Sequence[int]) -> str:
+    """Numbers as a part of a name."""
+    return "s" + "_".join(str(k).replace("-", "n") for k in strides)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """What `spelled` was given."""
+    return tuple(int(word.replace("n", "-")) for word in text.removeprefix("s").split("_"))
+
+
+ANY = Operand(I64, "%any")
+"""In place of a size or kind that is not known."""
 COLLISION = routine("collision", VOID, **_SITE, bad=I64, at=I64, nbytes=I64)
 
 MISS = Routine("xe_san_miss", I64, (("address", I64),))

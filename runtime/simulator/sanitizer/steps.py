@@ -1,0 +1,182 @@
+"""The sanitizer's check of one access of all lanes whose addresses are known but for a base.
+
+Which bytes it accesses is known, too, but for masks and for where in a line of memory the base is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
+
+from triton_xe.runtime.simulator.ir import I1, I8, I64, VOID, constant, integers, vector
+from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
+from triton_xe.runtime.simulator.sanitizer import state as s
+from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.sanitizer.checks import owner_of
+from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched
+from triton_xe.runtime.simulator.sanitizer.records import Checks
+from triton_xe.runtime.simulator.sanitizer.state import CHUNK_BITS, WINDOW, Entry, Kind, Word
+
+_CHUNK = 1 << CHUNK_BITS
+_MOST_SHARED = 4
+"""Elements that may be at one address."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Where elements of `size` bytes are: bit k of a lane's number moves it by `strides[k]`.
+
+    A lane has `count` of them, side by side.
+    """
+
+    strides: tuple[int, ...]
+    count: int
+    size: int
+
+    @property
+    def lanes(self) -> int:
+        return 1 << len(self.strides)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Of each element, from that of lane 0; those of all lanes side by side."""
+        return tuple(e * self.size + sum(stride for k, stride in enumerate(self.strides)
+                                         if lane >> k & 1)
+                     for e in range(self.count) for lane in range(self.lanes))
+
+    @property
+    def low(self) -> int:
+        return min(self.offsets)
+
+    @property
+    def span(self) -> int:
+        """Bytes from the first to behind the last."""
+        return max(self.offsets) + self.size - self.low
+
+    @property
+    def is_run(self) -> bool:
+        """Whether they fill their span."""
+        return len({*self.offsets}) * self.size == self.span
+
+    @property
+    def is_told(self) -> bool:
+        """Whether one window has all of them, and none lies across another."""
+        places = sorted({*self.offsets})
+        apart = all(b - a >= self.size for a, b in zip(places, places[1:], strict=False))
+        few = len(self.offsets) <= _MOST_SHARED * len(places)
+        return apart and few and self.span <= WINDOW << CHUNK_BITS and self.chunks(1) <= WINDOW
+
+    def chunks(self, align: int) -> int:
+        """Into how many lines of memory they may fall."""
+        return (self.span + _CHUNK - min(align, _CHUNK) - 1 >> CHUNK_BITS) + 1
+
+    def bytes_of(self, mask: Value) -> list[Value]:
+        """Flags of the bytes of active elements, line by line as if the first one began a line."""
+        w, none = mask.w, mask.w.term(0, mask.type)
+        at: dict[int, list[int]] = {}
+        for k, offset in enumerate(self.offsets):
+            for byte in range(offset - self.low, offset - self.low + self.size):
+                at.setdefault(byte, []).append(k)
+        most = max(map(len, at.values()))
+        nobody = [len(self.offsets)] * most
+        lines = []
+        for first in range(0, self.span, _CHUNK):
+            elements = [(at.get(byte, nobody) * most)[:most]
+                        for byte in range(first, first + _CHUNK)]
+            lines.append(reduce(or_, (
+                mask.shuffled(none, [who[k] for who in elements]) for k in range(most))))
+        del w
+        return lines
+
+
+def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
+    """True when no active element's access is at fault; see `lanes.check_lanes`."""
+    kind = int(w["kind"].operand.integer_value() or 0)
+    flags = vector(len(steps.offsets), I1)
+    mask = w.arguments.setdefault("mask", w.term(1, flags))
+    w.arguments["size"] = w.term(steps.size, I64)
+    w.arguments["addresses"] = Value(w, integers(I64, steps.offsets)) + w["base"]
+    if masked:
+        with w.when(mask.bits == 0):
+            w.ret(1)
+    with w.when(_try(w, steps, kind, masked)):
+        w.state[Word.CHECKED] += w.intrinsic("ctpop", mask.bits).to(I64) if masked else len(
+            steps.offsets)
+        w.ret(1)
+    lanes = Value(w, integers(I64, steps.offsets[: steps.lanes])) + w["base"]
+    access = *(w[name] for name in ("ctx", "sg", "site", "row")), lanes
+    with w.when(~w["seen"]):
+        w.ret(w.call(_checked_by(steps, None), *access, steps.size, kind | Kind.UNSEEN, mask))
+    return w.call(_checked_by(steps, kind), *access, steps.size, kind, mask)
+
+
+def _checked_by(steps: Steps, kind: int | None) -> Routine:
+    """The check of the same access that says what is wrong; for any kind without one."""
+    known = s.ANY if kind is None else kind
+    if steps.count > 1:
+        return s.check_elements(steps.lanes, steps.count, steps.size, known)
+    return s.check_lanes(steps.lanes, steps.size, known)
+
+
+def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
+    """Whether all is plainly well; it is recorded, then."""
+    first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
+    row = w.variable(w["row"])
+    with w.when(w["row"].compare("slt", 0)):
+        active = Memory(w, _kept(w, w["addresses"]))[mask.bits.lowest()]
+        row.value = searched(w, active)
+    block = w.block(row.value)
+    fits = (first >= block[Entry.LOW]) & (first + steps.span <= block[Entry.HIGH])
+    good = w.variable((first & align - 1 == 0) & (fits | w.term(int(masked), I1)))
+    if masked:
+        with w.when(good.value & ~fits):
+            addresses = w["addresses"]
+            inside = (addresses >= block[Entry.LOW]) & (
+                addresses + steps.size <= block[Entry.HIGH])
+            good.value = (inside | ~mask).every()
+    lines = steps.bytes_of(mask)
+    with w.when(good.value & (block[Entry.WRITES] != 0) & w["seen"]):
+        _record(w, steps, block, first, lines, good, masked, align)
+    if kind & Kind.WRITE:
+        with w.when(w.unlikely(good.value & (block[Entry.UNWRITTEN] != 0))):
+            _mark(w, first + block[Entry.UNWRITTEN], lines)
+    return good.value
+
+
+def _kept(w: Checks, x: Value) -> Value:
+    at = w.space(x.type)
+    w.store(x, at)
+    return at
+
+
+def _mark(w: Checks, at: Value, lines: Sequence[Value]) -> None:
+    """Let the map of what is unwritten, from `at` on, know of bytes that are."""
+    none = constant(vector(_CHUNK, I8), 0)
+    for k, line in enumerate(lines):
+        w.b.call(f"llvm.masked.store.v{_CHUNK}i8.p0", VOID,
+                 [none, (at + k * _CHUNK).pointer().operand, line.operand], aligns=(0, 1, 0))
+
+
+def _record(
+    w: Checks, steps: Steps, block: Memory, first: Value, lines: Sequence[Value], good: Variable,
+    masked: bool, align: int,
+) -> None:
+    """Compare with the cells of the lines, and record the access; or say that this cannot be."""
+    no, mask = w.term(0, I1), w["mask"]
+    owner, done = owner_of(w, no), w.variable(0, I1)
+    inner = first & _CHUNK - 1
+    if steps.is_run and steps.span % _CHUNK == 0:
+        whole = inner == 0
+        with w.when(whole & mask.every() if masked else whole):
+            done.value = are_recorded(w, block, first, steps.span >> CHUNK_BITS, owner, no, good)
+    with w.when(~done.value & good.value):
+        width = 1 << (steps.chunks(align) - 1).bit_length()
+        t = vector(width, I64)
+        bits = [line.bits for line in lines] + [w.term(0, I64)] * (width - len(lines))
+        here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
+        bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
+        told = w.call(s.record_parts(width, bool(w["kind"].operand.integer_value() & Kind.WRITE)),
+                      w["ctx"], w["site"], block.base, first >> CHUNK_BITS, bytes_, owner)
+        good.value = told == (bytes_ != 0).bits.to(I64)
