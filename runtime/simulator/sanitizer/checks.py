@@ -224,12 +224,31 @@ def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> N
                 with w.when(flags[chunk].has(s.PART_FLAGS[number] * bit)):
                     more, place = _cells_of(w, entry, chunk, kind, number)
                     site.value = w.select(told.value == 0, place, site.value)
-                    told.value |= more
+                    _join_cells(w, told, more, kind)
             w.store(told.value, at, align=8)
             w.store(site.value, (entry[Entry.WRITE_SITES + kind] + first).pointer(), align=4)
         with w.when(begins & ~alike):
             w.fill(at, 0, 2 << s.CHUNK_BITS)
     flags[chunk] = flags[chunk] | wanted.to(I8)
+
+
+def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
+    """Let the cells of dwords tell of others, too, which are of other bytes."""
+    both = (told.value != 0) & (more != 0) & ((told.value ^ more) & ~BYTES.full != 0)
+    with w.when(w.unlikely(both.bits != 0)):
+        ones, others, joined = (w.space(more.type) for _ in range(3))
+        w.store(told.value, ones)
+        w.store(more, others)
+        w.store(told.value, joined)
+        with w.chain(both.bits) as (rest, slot):
+            slot.value, k = rest & rest - 1, rest.lowest()
+            pair = Memory(w, ones)[k], Memory(w, others)[k]
+            # the later one of a program tells for both when it was
+            turned = PHASE.of(pair[0]) > PHASE.of(pair[1])
+            old, new = w.select(turned, pair[1], pair[0]), w.select(turned, pair[0], pair[1])
+            Memory(w, joined)[k] = w.call(s.JOIN, w["ctx"], old, new, int(kind == 0))
+        told.value = w.load(more.type, joined)
+    told.value |= w.select(both, 0, more)
 
 
 def _cells_of(

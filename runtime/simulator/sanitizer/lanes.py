@@ -389,6 +389,27 @@ def are_recorded(
     return alike
 
 
+def record_cells(w: Checks, *arguments: Value) -> Value:
+    """Compare a good access of global memory with the cells of its dwords, and record it there."""
+    good = w.variable(1, I1)
+    no = w.term(0, I1)
+    _record_scattered(w, Memory(w, w["block"]), w["owner"], no, good, w["mask"])
+    return good.value
+
+
+def record_run(w: Checks, *arguments: Value, count: int) -> Value:
+    """The same of so many dwords in a row."""
+    block, no = Memory(w, w["block"]), w.term(0, I1)
+    good, others = w.variable(1, I1), w.variable(1, I1)
+    cells = _Run(w, w["address"] - (block[Entry.LOW] & -4) >> 2, count)
+    w.arguments.update(addresses=(cells.index << 2) + block[Entry.LOW], mask=cells.active,
+                       size=w.term(4, I64))
+    others.value = cells.begin(block, w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8))
+    owner = w["owner"]
+    _compare_and_record(w, block, cells, owner | 15, owner, no, good, others)
+    return good.value
+
+
 def _record_scattered(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
 ) -> None:

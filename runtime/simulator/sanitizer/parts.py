@@ -8,6 +8,7 @@ these are looked at together.  What clashes, or would be one more, is left to th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from triton_xe.runtime.simulator.ir import (
     I1,
@@ -166,16 +167,16 @@ class _Part:
         self.is_there = flags.has(self.flag)
         self.cell = self.bytes = w.term(0, vector(self.count, I64))
         self.site = w.term(0, vector(self.count, I32))
-        self.replaced = w.term(1, vector(self.count, I1))
-        """Whether an access of bytes that it tells of takes their place."""
+        self.in_order = w.term(1, vector(self.count, I1))
+        """Whether what it tells of is ordered before the access under way."""
         self.is_new = w.term(0, vector(self.count, I1))
-        """Whether it tells of the access under way."""
+        """Whether it tells of that access."""
 
     def load(self) -> _Part:
-        """What it tells of; its cell is 0 where it is not there."""
-        w, cell = self.w, self._load(Entry.LINE_WRITES, I64)
-        there = self.is_there & (cell != 0)
-        self.cell = w.select(there, cell, 0)
+        """What it tells of: of no bytes, where it is not there."""
+        w = self.w
+        self.cell = self._load(Entry.LINE_WRITES, I64)
+        there = self.is_there & (self.cell != 0)
         self.bytes = w.select(there, self._load(Entry.LINE_WRITE_BYTES, I64), 0)
         return self
 
@@ -185,17 +186,32 @@ class _Part:
     def has(self, bytes_: Value) -> Value:
         return self.bytes.has(bytes_)
 
+    def compare(self, owner: Value, since: Value) -> None:
+        """See whether it is of this subgroup, or of this program and before one more barrier."""
+        w = self.w
+        most = w.select(_age(self.cell, owner) > since, 1 << WARP.count, 1)
+        self.in_order = (self.cell ^ owner) >> WARP.first < most
+
+    def is_same(self, cell: Value) -> Value:
+        """Whether it tells of what the same place of the source did."""
+        return (self.cell == cell) & (self.site == self.w["site"])
+
+    def tell(self, told: Value, cell: Value, bytes_: Value) -> None:
+        """Tell of the access under way, or, where another one tells of it, not of its bytes."""
+        w = self.w
+        self.cell = w.select(self.is_new, cell, self.cell)
+        self.site = w.select(self.is_new, w["site"], self.site)
+        self.drop(told, bytes_)
+        self.bytes = w.select(self.is_new, self.bytes | bytes_, self.bytes)
+
     def drop(self, where: Value, bytes_: Value) -> None:
         """Tell no more of some bytes."""
         self.bytes = self.w.select(where, self.bytes & ~bytes_, self.bytes)
 
-    def tell(self, where: Value, cell: Value, bytes_: Value) -> None:
-        """Tell of this access, by this cell and of these bytes, from now on."""
-        w = self.w
-        self.cell = w.select(where, cell, self.cell)
-        self.bytes = w.select(where, bytes_, self.bytes)
-        self.site = w.select(where, w["site"], self.site)
-        self.is_new |= where
+    def join(self, where: Value, cell: Value) -> None:
+        """Tell of one more reader."""
+        self.cell = self.w.select(where, cell, self.cell)
+        self.site = self.w.select(where, self.w["site"], self.site)
 
     def put_bytes(self) -> None:
         self.w.store(self.bytes, self._at(Entry.LINE_WRITE_BYTES, I64), align=8)
@@ -259,73 +275,74 @@ class _Window:
         self.unused = [_Part(w, block, first, flags, own, k) for k in range(present, PARTS)]
 
     def record(self, here: Value, bytes_: Value, owner: Value, at: Value) -> Value:
-        w, no, yes = self.w, self.w.term(0, I1), self.w.term(1, here.type)
-        since, clear = unfenced_barriers(w, no), here
+        w, clear = self.w, here
         for part in self.stores:
-            clear &= ordered(w, part.cell, owner, no, since, yes) | ~part.has(bytes_)
+            part.compare(owner, unfenced_barriers(w, w.term(0, I1)))
+            clear &= part.in_order | ~part.has(bytes_)
+        free = clear
         for part in self.loads:
-            part.replaced = ordered(w, part.cell, owner, no, w.term(0, I64), yes)
-            if self.writes:
-                clear &= part.replaced | ~part.has(bytes_)
-            else:
-                part.replaced |= earlier(part.cell, owner)
-        told = self._tell(clear, bytes_, owner)
-        self._put(told, bytes_, at)
-        return told.bits.to(I64)
+            part.compare(owner, w.term(0, I64))
+            free &= part.in_order | ~part.has(bytes_)
+        result = w.variable(0)
+        if not self.writes:
+            window = self._copied()
+            with w.when((clear & ~free).bits != 0):
+                told = window.tell(free, bytes_, owner)
+                told |= window.join(clear & ~free, bytes_, owner)
+                result.value = window.put(told, bytes_, at)
+                w.ret(result.value)
+        result.value = self.put(self.tell(free, bytes_, owner), bytes_, at)
+        return result.value
 
-    def _tell(self, clear: Value, bytes_: Value, owner: Value) -> Value:
+    def _copied(self) -> _Window:
+        """The same, whose cells change apart from these."""
+        made = copy(self)
+        made.own, made.unused = ([copy(part) for part in some] for some in (self.own, self.unused))
+        return made
+
+    def tell(self, free: Value, bytes_: Value, owner: Value) -> Value:
         """Let one of the cells tell of the access; of which chunks one can.
 
-        It goes on with what it tells of the same place, or the same readers; or has nothing else to
-        tell, as the access takes the place of what it told of.
+        It goes on with what it tells of the same place; or has nothing else to tell, as the access
+        takes the place of what it told of.
         """
-        w, new = self.w, owner | BYTES.full
-        cells = [*self.own, *self.unused[:1]]
-        free, dwords = clear, _whole_dwords(bytes_)
+        cells, new, told = [*self.own, *self.unused[:1]], owner | BYTES.full, free & ~free
+        for part in self.own:
+            part.is_new = free & part.is_same(new) & ~told
+            told |= part.is_new
         for part in cells:
-            free &= part.replaced | ~part.has(bytes_)
-        # no dword has bytes in cells that differ
-        shares = [(part.cell == new) | (part.bytes & ~bytes_ & dwords == 0) for part in cells]
-        told = clear & ~clear
-
-        def take(k: int, where: Value, cell: Value, kept: Value) -> None:
-            nonlocal told
-            where = where & ~told
-            cells[k].tell(where, cell, kept)
-            for j, other in enumerate(cells):
-                if j != k:
-                    other.drop(where, bytes_)
-            told |= where
-
-        apart = [_all(free, [x for j, x in enumerate(shares) if j != k]) for k in range(len(cells))]
-        for k, part in enumerate(self.own):
-            same = (part.cell == new) & (part.site == w["site"])
-            take(k, apart[k] & same, new, part.bytes | bytes_)
-        for k, part in enumerate(cells):
-            if not self.writes and part in self.own:
-                merged = merged_read(w, part.cell, new, owner, part.replaced)
-                known = (part.bytes == bytes_) | (
-                    merged == part.cell) & (bytes_ & ~part.bytes == 0)
-                own = ~self.synchronises | of_group(part.cell, owner)
-                alone = [~other.has(bytes_) for other in cells if other is not part]
-                joins = clear & known & ~part.replaced & own
-                take(k, _all(joins, alone), merged, part.bytes)
-            take(k, apart[k] & (part.bytes & ~bytes_ == 0), new, bytes_)
+            only = free & (part.bytes & ~bytes_ == 0) & ~told
+            part.is_new |= only
+            told |= only
+        for part in cells:
+            part.tell(told, new, bytes_)
         return told
 
-    def _put(self, told: Value, bytes_: Value, at: Value) -> None:
-        """Put what has changed where it was."""
+    def join(self, shared: Value, bytes_: Value, owner: Value) -> Value:
+        """Let one of the cells tell of one more reader of its bytes; of which chunks one can."""
+        w, new, told = self.w, owner | BYTES.full, shared & ~shared
+        for part in self.own:
+            merged = merged_read(w, part.cell, new, owner, part.in_order)
+            known = (part.bytes == bytes_) | (merged == part.cell) & (bytes_ & ~part.bytes == 0)
+            joins = shared & ~told & known & ~part.in_order
+            joins &= ~self.synchronises | of_group(part.cell, owner)
+            for other in self.own:
+                joins &= ~other.has(bytes_) if other is not part else shared
+            part.join(joins, merged)
+            told |= joins
+        return told
+
+    def put(self, told: Value, bytes_: Value, at: Value) -> Value:
+        """Put what has changed where it was; of which chunks, as bits."""
         w, flags = self.w, self.flags
-        changed = told.bits != 0
-        with w.when(changed):
+        with w.when(told.bits != 0):
             for part in self.own:
                 part.put()
-            if self.writes:
-                for part in self.loads:
-                    gone = told & part.has(bytes_)
-                    with w.when(gone.bits != 0):
-                        part.drop(gone, bytes_)
-                        part.put_bytes()
+            for part in self.loads if self.writes else ():
+                gone = told & part.has(bytes_)
+                with w.when(gone.bits != 0):
+                    part.drop(gone, bytes_)
+                    part.put_bytes()
             for part in self.unused[:1]:
                 with w.when(part.is_new.bits != 0):
                     for one in self.unused:
@@ -335,15 +352,4 @@ class _Window:
                 flags = w.select(part.is_new, flags | part.flag, flags)
             with w.when((flags != self.flags).bits != 0):
                 w.store(flags, at, align=1)
-
-
-def _all(first: Value, others: Sequence[Value]) -> Value:
-    for other in others:
-        first &= other
-    return first
-
-
-def _whole_dwords(bytes_: Value) -> Value:
-    """All bytes of the dwords of some bytes."""
-    some = (bytes_ | bytes_ >> 1 | bytes_ >> 2 | bytes_ >> 3) & 0x1111111111111111
-    return some * BYTES.full
+        return told.bits.to(I64)

@@ -455,6 +455,17 @@ def record_parts(count: int, writes: int) -> Routine:
                    bytes=vector(count, I64), owner=I64)
 
 
+def record_cells(lanes: int, size: int, kind: int) -> Routine:
+    """Records an access of all lanes in the cells of dwords; false if it may clash."""
+    return routine("cells", I1, lanes, size, kind, site=I32, block=PTR,
+                   addresses=vector(lanes, I64), mask=vector(lanes, I1), owner=I64)
+
+
+def record_run(count: int, kind: int) -> Routine:
+    """The same of so many dwords in a row."""
+    return routine("run", I1, count, kind, site=I32, block=PTR, address=I64, owner=I64)
+
+
 def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Routine:
     """Checks so many elements of each lane, side by side, each with a mask of its own."""
     return routine("elements", I1, lanes, count, *known(size, kind), **_SITE, row=I64,

@@ -20,6 +20,8 @@ from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import CHUNK_BITS, WINDOW, Entry, Kind, Word
 
 _CHUNK = 1 << CHUNK_BITS
+_OF_CELLS = int(Kind.WRITE) | -1 << 8
+"""What of the kind of an access its cells depend on."""
 _MOST_SHARED = 4
 """Elements that may be at one address."""
 
@@ -177,6 +179,31 @@ def _record(
         bits = [line.bits for line in lines] + [w.term(0, I64)] * (width - len(lines))
         here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
         bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
-        told = w.call(s.record_parts(width, bool(w["kind"].operand.integer_value() & Kind.WRITE)),
-                      w["ctx"], w["site"], block.base, first >> CHUNK_BITS, bytes_, owner)
-        good.value = told == (bytes_ != 0).bits.to(I64)
+        writes = bool(w["kind"].operand.integer_value() & Kind.WRITE)
+        told = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
+                      first >> CHUNK_BITS, bytes_, owner)
+        some = (bytes_ != 0).bits.to(I64)
+        good.value = told == some
+        with w.when(~good.value):
+            _record_dwords(w, steps, block, first, told, owner, good)
+
+
+def _record_dwords(
+    w: Checks, steps: Steps, block: Memory, first: Value, told: Value, owner: Value, good: Variable,
+) -> None:
+    """Compare with the cells of dwords, and record there, what is not told of by whole lines."""
+    kind, mask = int(w["kind"].operand.integer_value() or 0), w["mask"]
+    count = len(steps.offsets)
+    done = w.variable(0, I1)
+    if steps.is_run and steps.span % 4 == 0:
+        with w.when((told == 0) & (first & 3 == 0) & mask.every()):
+            good.value = w.call(s.record_run(steps.span // 4, kind & _OF_CELLS), w["ctx"],
+                                w["site"], block.base, first, owner)
+            done.value = 1
+    with w.when(~done.value):
+        places = w["addresses"] - (first & -_CHUNK)
+        lines = places >> CHUNK_BITS, places + steps.size - 1 >> CHUNK_BITS
+        known = [(w.spread(told, count) >> line).has(1) for line in lines]
+        good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
+                            w["site"], block.base, w["addresses"],
+                            mask & ~(known[0] & known[1]), owner)
