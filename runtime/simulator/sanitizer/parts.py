@@ -42,6 +42,9 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Kind,
 )
 
+_FEW = 4
+"""Cells of each kind that chunks with more than two are first looked at with."""
+
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
 
@@ -175,8 +178,8 @@ class _Part:
     def load(self) -> _Part:
         """What it tells of: of no bytes, where it is not there."""
         w = self.w
-        self.cell = self._load(Entry.LINE_WRITES, I64)
-        there = self.is_there & (self.cell != 0)
+        self.cell = w.select(self.is_there, self._load(Entry.LINE_WRITES, I64), 0)
+        there = self.cell != 0
         self.bytes = w.select(there, self._load(Entry.LINE_WRITE_BYTES, I64), 0)
         return self
 
@@ -225,10 +228,16 @@ class _Part:
         """Put it where it was not loaded."""
         for value, word in ((self.cell, Entry.LINE_WRITES), (self.site, Entry.LINE_WRITE_SITES),
                             (self.bytes, Entry.LINE_WRITE_BYTES)):
-            t = value.type.scalar
-            name = f"llvm.masked.store.{value.type.mangled}.p0"
-            self.w.b.call(name, VOID, [value.operand, self._at(word, t).operand, where.operand],
-                          aligns=(0, t.size, 0))
+            self._put_some(value, word, where)
+
+    def clear(self, where: Value) -> None:
+        """Tell of nothing where it was not loaded."""
+        self._put_some(self.w.term(0, self.cell.type), Entry.LINE_WRITES, where)
+
+    def _put_some(self, value: Value, word: Entry, where: Value) -> None:
+        t, name = value.type.scalar, f"llvm.masked.store.{value.type.mangled}.p0"
+        self.w.b.call(name, VOID, [value.operand, self._at(word, t).operand, where.operand],
+                      aligns=(0, t.size, 0))
 
     def _at(self, word: Entry, t: Type) -> Value:
         place = self.words + word - Entry.LINE_WRITES
@@ -251,11 +260,24 @@ def record(
     told, some = w.variable(0), w.select(here, flags, 0)
     more = some.has(3 * PART_FLAGS[2]).bits != 0
     several = some.has(3 * PART_FLAGS[1]).bits != 0
-    for present, which in ((1, ~several & ~more), (2, several & ~more), (PARTS, more)):
+    most = w.variable(more)
+    with w.when(more):
+        most.value = _goes_beyond(w, entry, first, some)
+    for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
+                           (PARTS, most.value)):
         with w.when(which & (here.bits != 0)):
             window = _Window(w, entry, first, flags, present, writes)
             told.value = window.record(here, bytes, w.spread(owner, count), at)
     return told.value
+
+
+def _goes_beyond(w: Checks, block: Memory, first: Value, flags: Value) -> Value:
+    """Whether some chunks have more than a few cells of a kind."""
+    found = w.term(0, vector(flags.type.count, I1))
+    for kind in (0, 1):
+        part = _Part(w, block, first, flags, kind, _FEW)
+        found |= part.is_there & (part.load().cell != 0)
+    return found.bits != 0
 
 
 class _Window:
@@ -332,6 +354,18 @@ class _Window:
             told |= joins
         return told
 
+    def _clear_unused(self) -> None:
+        """Of cells that begin together, leave those empty that were not loaded."""
+        w, first = self.w, self.unused[0]
+        begun = first.is_new & ~first.is_there
+        for part in self.own:
+            if part.flag == first.flag:
+                begun |= part.is_new & ~part.is_there
+        with w.when(w.unlikely(begun.bits != 0)):
+            for one in self.unused:
+                if one.flag == first.flag:
+                    one.clear(begun & ~one.is_new)
+
     def put(self, told: Value, bytes_: Value, at: Value) -> Value:
         """Put what has changed where it was; of which chunks, as bits."""
         w, flags = self.w, self.flags
@@ -345,9 +379,8 @@ class _Window:
                     part.put_bytes()
             for part in self.unused[:1]:
                 with w.when(part.is_new.bits != 0):
-                    for one in self.unused:
-                        if one.flag == part.flag:  # they begin together, the others empty
-                            one.begin(part.is_new)
+                    part.begin(part.is_new)
+                self._clear_unused()
             for part in [*self.own, *self.unused[:1]]:
                 flags = w.select(part.is_new, flags | part.flag, flags)
             with w.when((flags != self.flags).bits != 0):

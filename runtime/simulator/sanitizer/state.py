@@ -178,11 +178,11 @@ class Entry(IntEnum):
     LINE_WRITE_BYTES = 15
     """Which bytes of the chunk they tell of, a bit for each."""
     LINE_READ_BYTES = 16
-    WORDS = 35
+    WORDS = 59
     """After the six words of the first such cells come those of `PARTS` - 1 more."""
 
 
-PARTS, LINE_WORDS = 4, 6
+PARTS, LINE_WORDS = 8, 6
 """Cells of a chunk that may each tell of some of its bytes, for each kind of access; their words in
 an entry."""
 LIST_PAGE_BITS = 12
@@ -200,7 +200,7 @@ BEGUN_OF = 1, 2
 BEGUN = sum(BEGUN_OF)
 ALIKE = 4
 """Times these: as long as they have not begun, one cell tells of all dwords, or of some bytes."""
-PART_FLAGS = ALIKE, 16, 64, 64
+PART_FLAGS = ALIKE, 16, *(64,) * (PARTS - 2)
 """Times these: which of the cells that tell of parts of a chunk are there."""
 WINDOW = 8
 """Chunks in a row that are looked at together."""

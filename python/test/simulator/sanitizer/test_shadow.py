@@ -61,13 +61,13 @@ def some_accesses(x, out, starts, kinds, N: tl.constexpr):
     if kind == 0:
         tl.store(out + p * N + i, tl.load(at + i))
     elif kind == 1:
-        tl.store(at + i, p + 1.0)
+        tl.store(at + i, (p + 1.0).to(x.dtype.element_ty))
     elif kind == 2:
         tl.store(out + p * N, tl.load(at))
     elif kind == 3:
-        tl.store(at, p + 1.0)
+        tl.store(at, (p + 1.0).to(x.dtype.element_ty))
     elif kind == 4:
-        tl.store(at + i, p + 1.0, i < 5)
+        tl.store(at + i, (p + 1.0).to(x.dtype.element_ty), i < 5)
     else:
         tl.store(out + p * N + i, tl.load(at + 3 * i))
 
@@ -78,11 +78,14 @@ def touched(kind: int, start: int, N: int) -> set[int]:
 
 
 @pytest.mark.parametrize("N", [16, 64])
-def test_races_of_lines_and_of_their_parts(N: int, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32])
+def test_races_of_lines_and_of_their_parts(
+    N: int, dtype: torch.dtype, monkeypatch: Any
+) -> None:
     """However programs mix accesses of whole lines with others, races are found, and only those."""
     monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
     random, seen = np.random.default_rng(N), [0, 0]
-    x, out = torch.zeros(4096, device="xpu"), torch.zeros(8 * N, device="xpu")
+    x, out = torch.zeros(4096, dtype=dtype, device="xpu"), torch.zeros(8 * N, device="xpu")
     for _ in range(150):
         count = int(random.integers(2, 6))
         kinds = random.integers(0, 6, count)

@@ -1,0 +1,101 @@
+"""Accesses whose addresses are known but for a base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import SimulatorTrap
+from triton_xe.runtime.simulator.sanitizer.steps import Steps
+
+
+@pytest.mark.parametrize(("strides", "count", "size", "low", "span", "is_run", "is_told"), [
+    ((4, 8, 16, 32), 1, 4, 0, 64, True, True),
+    ((-2, -4, -8, -16), 1, 2, -30, 32, True, True),
+    ((12, 24, 48, 96), 1, 4, 0, 184, False, True),
+    ((16, 32, 64, 128), 4, 4, 0, 256, True, True),
+    ((0, 0, 8, 16), 1, 8, 0, 32, True, True),
+    ((0, 0, 0, 8), 1, 8, 0, 16, True, False),
+    ((64, 128, 256, 512), 1, 4, 0, 964, False, False),
+])
+def test_where_elements_are(
+    strides: tuple[int, ...], count: int, size: int, low: int, span: int, is_run: bool,
+    is_told: bool,
+) -> None:
+    steps = Steps(strides, count, size)
+    at = [sum(stride * (lane >> k & 1) for k, stride in enumerate(strides)) + e * size
+          for e in range(count) for lane in range(16)]
+    taken = {a + k for a in at for k in range(size)}
+    assert list(steps.offsets) == at
+    assert (steps.low, steps.span) == (low, span) == (min(taken), max(taken) - min(taken) + 1)
+    assert steps.is_run == is_run == (len(taken) == span)
+    assert steps.is_told == is_told
+    for align in (1, 4, 16):
+        lines = [len({(a + base) >> 6 for a in range(low, low + span)})
+                 for base in range(-low % align, 64 - low, align)]
+        assert steps.chunks(align) >= max(lines)
+
+
+@triton.jit
+def stepping(x, out, start, low, high, STEP: tl.constexpr, STORES: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at, inside = x + start + i * STEP, (i >= low) & (i < high)
+    v = tl.load(at, inside, other=0)
+    if STORES:
+        tl.store(at, v + 1, inside)
+    else:
+        tl.store(out + i, v)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64])
+@pytest.mark.parametrize("stores", [False, True])
+def test_lanes_that_are_masked_off_may_be_anywhere(
+    dtype: torch.dtype, stores: bool, monkeypatch: Any
+) -> None:
+    """Those that are not are found where they leave the tensor, and nothing else is written."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    random, n, size = np.random.default_rng(3), 64, 300
+    for _ in range(30):
+        x, out = (torch.zeros(size, dtype=dtype, device="xpu") for _ in range(2))
+        step, start = int(random.choice([-3, -1, 1, 2, 3, 5])), int(random.integers(-80, 380))
+        at = start + step * np.arange(n)
+        fits = np.flatnonzero((at >= 0) & (at < size))
+        low, high = (int(fits[0]), int(fits[-1]) + 1) if len(fits) else (0, 0)
+        stepping[(1,)](x, out, start, low, high, step, stores, n, num_warps=1)
+        wanted = np.zeros(size)
+        wanted[at[low:high]] = stores
+        assert x.cpu().double().numpy().tolist() == wanted.tolist()
+        if 0 < low:
+            with pytest.raises(SimulatorTrap, match="out-of-bounds"):
+                stepping[(1,)](x, out, start, low - 1, high, step, stores, n, num_warps=1)
+        if 0 < high < n:
+            with pytest.raises(SimulatorTrap, match="out-of-bounds"):
+                stepping[(1,)](x, out, start, low, high + 1, step, stores, n, num_warps=1)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_masked_stores_tell_what_was_written(step: int, monkeypatch: Any) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    x = torch.empty(64 * step, device="xpu")
+    store_some[(1,)](x, 3, 50, step, 64, num_warps=1)
+    sum_some[(1,)](x, x, 3, 50, step, 64, num_warps=1)
+    with pytest.raises(SimulatorTrap, match="never written"):
+        sum_some[(1,)](x, x, 3, 51, step, 64, num_warps=1)
+
+
+@triton.jit
+def store_some(x, low, high, STEP: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i * STEP, 1.0, (i >= low) & (i < high))
+
+
+@triton.jit
+def sum_some(x, out, low, high, STEP: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i * STEP, (i >= low) & (i < high), other=0.0)
+    tl.store(out + 3 * STEP, tl.sum(v))
