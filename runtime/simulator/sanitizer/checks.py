@@ -315,7 +315,8 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
             kept = w.select(mine, old_write | new, new)
             kept = w.select(mixes, kept | WARP.full, kept)
             last_writes[d] = _with_other_bytes(w, old_write, new, kept, slm)
-            last_reads[d] = 0
+            rest = old_read & ~(new & BYTES.full)
+            last_reads[d] = w.select(rest.has(BYTES.full) & ~slm, rest, 0)
             write_sites[d] = site
         with w.otherwise():
             last_reads[d] = _merged_read(w, old_read, new, _is_other_read(w, old_read, new, slm))

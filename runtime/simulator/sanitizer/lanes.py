@@ -495,7 +495,9 @@ def _compare(
             # in shared memory, what other work-groups left there tells nothing
             gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
-                cells.store(w.term(0, old_read.type), cells.place(block, Entry.READS))
+                rest = old_read & ~(new & BYTES.full)
+                told = rest.has(BYTES.full) & ~slm
+                cells.store(w.select(told, rest, 0), cells.place(block, Entry.READS))
         with w.otherwise():
             before = after_read | earlier(old_read, owner)
             kept = w.variable(merged_read(w, old_read, new, owner, before))
