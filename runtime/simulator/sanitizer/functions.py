@@ -20,7 +20,6 @@ from triton_xe.runtime.simulator.sanitizer import (
     state,
     steps,
     sync,
-    written,
 )
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 
@@ -32,16 +31,16 @@ _BODIES: dict[Routine, Body] = {
     state.COLLISION: checks.collision,
     state.FENCE: sync.fence,
     state.FIND: checks.find,
-    state.FRESH: written.fresh,
+    state.FRESH: checks.fresh,
     state.FULL: records.full,
     state.JOIN: records.join,
     state.JOIN_CLOCKS: clocks.join,
     state.KNOWS: clocks.knows,
-    state.MARK: written.mark,
+    state.MARK: checks.mark,
     state.MERGE: checks.merge,
     state.NEW_GROUP: checks.group,
     state.NON_FINITE: checks.non_finite,
-    state.NOTE_LANES: written.note_lanes,
+    state.NOTE_LANES: checks.note_lanes,
     state.NOTE_READS: phases.note_reads,
     state.PUBLISH: sync.publish,
     state.REPLAY: lanes.replay,
@@ -49,7 +48,7 @@ _BODIES: dict[Routine, Body] = {
     state.REPORT: checks.report,
     state.SETTLE: phases.settle,
     state.STAMP: clocks.stamp,
-    state.SURFACE_Y: written.surface_y,
+    state.SURFACE_Y: checks.surface_y,
     state.SYNC: sync.sync,
     state.SYNC_ROW: sync.sync_row,
     state.TOUCH: checks.touch,
@@ -71,12 +70,12 @@ def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     accesses that call it, where they are constants.
     """
     if name == "steps":
-        return _steps(*numbers)
-    return _function(name, *(int(number) for number in numbers))
+        return _steps(*map(int, numbers[:-1]), strides=str(numbers[-1]))
+    return _function(name, *map(int, numbers))
 
 
 def _steps(
-    lanes: int, count: int, size: int, kind: int, masked: int, strides: str
+    lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
 ) -> list[Function]:
     known = state.numbers(strides)
     body = partial(steps.check_steps, steps=steps.Steps(known, count, size), masked=bool(masked))

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import pairwise
 from operator import or_
 
 from triton_xe.runtime.simulator.ir import I1, I8, I64, VOID, constant, integers, vector
+from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
-from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
 from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched
 from triton_xe.runtime.simulator.sanitizer.records import Checks
@@ -66,7 +67,7 @@ class Steps:
     def is_told(self) -> bool:
         """Whether one window has all of them, and none lies across another."""
         places = sorted({*self.offsets})
-        apart = all(b - a >= self.size for a, b in zip(places, places[1:], strict=False))
+        apart = all(b - a >= self.size for a, b in pairwise(places))
         few = len(self.offsets) <= _MOST_SHARED * len(places)
         return apart and few and self.span <= WINDOW << CHUNK_BITS and self.chunks(1) <= WINDOW
 
@@ -76,7 +77,7 @@ class Steps:
 
     def bytes_of(self, mask: Value) -> list[Value]:
         """Flags of the bytes of active elements, line by line as if the first one began a line."""
-        w, none = mask.w, mask.w.term(0, mask.type)
+        none = mask.w.term(0, mask.type)
         at: dict[int, list[int]] = {}
         for k, offset in enumerate(self.offsets):
             for byte in range(offset - self.low, offset - self.low + self.size):
@@ -89,7 +90,6 @@ class Steps:
                         for byte in range(first, first + _CHUNK)]
             lines.append(reduce(or_, (
                 mask.shuffled(none, [who[k] for who in elements]) for k in range(most))))
-        del w
         return lines
 
 
@@ -130,7 +130,8 @@ def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
         active = Memory(w, _kept(w, w["addresses"]))[mask.bits.lowest()]
         row.value = searched(w, active)
     block = w.block(row.value)
-    fits = (first >= block[Entry.LOW]) & (first + steps.span <= block[Entry.HIGH])
+    inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])
+    fits = inside & (first + steps.span <= block[Entry.HIGH])
     good = w.variable((first & align - 1 == 0) & (fits | w.term(int(masked), I1)))
     if masked:
         with w.when(good.value & ~fits):
@@ -179,7 +180,7 @@ def _record(
         bits = [line.bits for line in lines] + [w.term(0, I64)] * (width - len(lines))
         here, before = w.pack(t, bits), w.pack(t, [w.term(0, I64), *bits[:-1]])
         bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
-        writes = bool(w["kind"].operand.integer_value() & Kind.WRITE)
+        writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
         told = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
                       first >> CHUNK_BITS, bytes_, owner)
         some = (bytes_ != 0).bits.to(I64)
