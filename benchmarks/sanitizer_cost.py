@@ -112,6 +112,21 @@ def rotary_kernel(x, y, cosines, sines, HEADS: tl.constexpr, SIZE: tl.constexpr)
     tl.store(y + at + 1, first * sine + second * cosine)
 
 
+@triton.jit
+def records_kernel(x, FIELDS: tl.constexpr, BLOCK: tl.constexpr):
+    """Each field of each record in place."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    for field in tl.static_range(FIELDS):
+        at = x + i * FIELDS + field
+        tl.store(at, tl.load(at) * 2 + field)
+
+
+@triton.jit
+def permute_kernel(x, places, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + tl.load(places + i), tl.load(x + i))
+
+
 def in_parts() -> dict[str, Callable[[], object]]:
     """Kernels whose accesses do not fill the lines of memory, or whose blocks do not divide."""
     odd = (1 << 20) - 7
@@ -119,11 +134,19 @@ def in_parts() -> dict[str, Callable[[], object]]:
     rows = torch.randn(500, 1000, device="xpu")
     q, turned = (torch.randn(512, 16, 64, device="xpu") for _ in range(2))
     angles = torch.randn(512, 32, device="xpu")
+    odd_rows = torch.randn(500, 1001).half().to("xpu")
+    records = torch.randn(3 << 16, device="xpu")
+    places = torch.randperm(1 << 18).to(torch.int32).to("xpu")
+    long, moved = (torch.randn(1 << 18, device="xpu") for _ in range(2))
     return {
         "softmax 500 x 1000 fp32": lambda: softmax.softmax(rows),
         "Adam 1M - 7 fp32": lambda: adam_kernel[(1024,)](*states, 1e-3, odd, 1024),
         "rotary pairs 512 x 16 x 64": lambda: rotary_kernel[(512,)](
             q, turned, angles, angles, 16, 64),
+        "rotary pairs in place": lambda: rotary_kernel[(512,)](q, q, angles, angles, 16, 64),
+        "softmax 500 x 1001 fp16": lambda: softmax.softmax(odd_rows),
+        "records of 3 in place": lambda: records_kernel[(256,)](records, 3, 256),
+        "permutation of 256K fp32": lambda: permute_kernel[(1024,)](long, places, moved, 256),
     }
 
 
