@@ -41,9 +41,8 @@ void start(int count, const std::uint64_t* capacities) {
   auto& nested = library(Library::IMPL, "aten", DispatchKey::NestedTensorXPU);
   triton_xe::register_composites(
       xpu, autograd, nested, library(Library::IMPL, "aten", DispatchKey::AutogradNestedTensor));
-  triton_xe::register_fallback(library(Library::IMPL, "_", DispatchKey::XPU),
-                               library(Library::IMPL, "_", DispatchKey::NestedTensorXPU));
   triton_xe::set_libraries(xpu, nested);
+  triton_xe::hold_results();
   library(Library::DEF, "triton_xe", std::nullopt)
       .def("_default_generator(int index) -> Generator?", default_generator);
   for (int i = 0; i < count; ++i) {

@@ -645,13 +645,14 @@ bool needs_fallback(const c10::OperatorHandle& op) {
 torch::Library* xpu_library = nullptr;
 torch::Library* nested_library = nullptr;
 
-}  // namespace
-
-void register_fallback(torch::Library& everything, torch::Library& nested) {
-  hold_results();
-  everything.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
-  nested.fallback(torch::CppFunction::makeFromBoxedFunction<&nested_fallback>());
+// For every operator of every library, also one that is defined later.
+template <c10::BoxedKernel::BoxedKernelFunction* function>
+void run_others(DispatchKey key) {
+  auto& others = *new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+  others.fallback(torch::CppFunction::makeFromBoxedFunction<function>());
 }
+
+}  // namespace
 
 void run_on_cpu(const c10::OperatorHandle& op, std::vector<IValue>* stack) {
   fallback(op, stack);
@@ -665,6 +666,8 @@ void set_libraries(torch::Library& xpu, torch::Library& nested) {
 void register_operators() {
   static std::once_flag once;
   std::call_once(once, [] {
+    run_others<&fallback>(DispatchKey::XPU);
+    run_others<&nested_fallback>(DispatchKey::NestedTensorXPU);
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const auto& name : dispatcher.getAllOpNames()) {
       auto op = dispatcher.findSchema(name);

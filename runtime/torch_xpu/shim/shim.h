@@ -181,12 +181,11 @@ void register_composites(torch::Library& xpu, torch::Library& autograd, torch::L
                          torch::Library& nested_autograd);
 
 // fallback.cpp ------------------------------------------------------------------------------------
-void register_fallback(torch::Library& everything, torch::Library& nested);
 // Runs an operator of XPU tensors as the fallback does, for kernels that add to it.
 void run_on_cpu(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
-// The fallback for each operator whose composite body must not run on XPU tensors.  It is for two
-// thousand of them, so that not every `import torch` does it: `register_operators` does, the first
-// time.  After register_kernels: operators with a kernel keep it.
+// The fallback, and once more for each operator whose composite body must not run on XPU tensors.
+// It changes the tables of all operators, so that not every `import torch` does it:
+// `register_operators` does, the first time.  After register_kernels: operators with a kernel keep it.
 void set_libraries(torch::Library& xpu, torch::Library& nested);
 void register_operators();
 
