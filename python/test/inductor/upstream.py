@@ -72,7 +72,8 @@ def run(file: Path, arguments: argparse.Namespace, report: Path) -> None:
     log = report.with_suffix(".log")
     with log.open("w") as out:
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", here.stem, "-p", "no:cacheprovider",
+            [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", here.stem,
+             "-p", "no:cacheprovider",
              f"--junitxml={report}", f"--timeout={arguments.timeout}", "-n",
              str(arguments.workers), "--max-worker-restart=50", "-rN", str(file)],
             env=environment, cwd=file.parent, stdout=out, stderr=out, check=False)
