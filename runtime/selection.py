@@ -21,6 +21,7 @@ torch tensors, so `device="xpu"` is simulated there and the reason says what to 
 from __future__ import annotations
 
 import importlib.util
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -147,9 +148,17 @@ def _has_intel_gpu(root: Path) -> bool:
     """
     if (root / "dev/dxg").exists() and _has_library(root, "libze_intel_gpu.so.1"):
         return _has_level_zero(root)
-    nodes = sorted((root / "dev/dri").glob("renderD*"))
-    vendors = (root / "sys/class/drm" / node.name / "device/vendor" for node in nodes)
+    nodes = sorted(name for name in _names(root / "dev/dri") if name.startswith("renderD"))
+    vendors = (root / "sys/class/drm" / name / "device/vendor" for name in nodes)
     return any(_text(path) == INTEL_VENDOR_ID for path in vendors) and _has_level_zero(root)
+
+
+def _names(folder: Path) -> list[str]:
+    """Of what is in a folder; none where there is no such folder, or none that may be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _has_level_zero(root: Path) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
+from triton_xe.collector import paused_collector
 
 if TYPE_CHECKING:
     from triton_xe.runtime.torch_xpu.library import Allocation, Library, Unwritten
@@ -34,22 +35,26 @@ def autoload() -> None:
     if torch._C._has_xpu:
         return
     try:
-        from triton_xe.runtime import selection
-
-        chosen = selection.select()
-        if chosen.kind == "gpu":
-            _refuse_use(torch, _NOT_FOR_GPU.format(reason=chosen.reason, torch=torch.__version__))
-        if chosen.kind != "sim":
-            return
-        from triton_xe.runtime.torch_xpu import activation
-
-        activation.start(chosen)
+        with paused_collector():
+            _start_what_is_chosen(torch)
     except Exception as error:
         import warnings
 
         text = " ".join(str(error).split()) or type(error).__name__
         _refuse_use(torch, f"no simulated xpu device: {text}")
         warnings.warn(f"triton-xe: no simulated xpu device: {text}", RuntimeWarning, stacklevel=2)
+
+
+def _start_what_is_chosen(torch: Any) -> None:
+    from triton_xe.runtime import selection
+
+    chosen = selection.select()
+    if chosen.kind == "gpu":
+        _refuse_use(torch, _NOT_FOR_GPU.format(reason=chosen.reason, torch=torch.__version__))
+    if chosen.kind == "sim":
+        from triton_xe.runtime.torch_xpu import activation
+
+        activation.start(chosen)
 
 
 _NOT_FOR_GPU = (

@@ -14,10 +14,10 @@ from typing import Any
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, UnsupportedError
 from triton_xe.runtime.operator_traffic import SOURCES
-from triton_xe.runtime.torch_xpu.cpp import StaticLauncher
 from triton_xe.runtime.torch_xpu.graphs import Graphs, Launches
 from triton_xe.runtime.torch_xpu.library import Library
 from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
+from triton_xe.runtime.torch_xpu.static_launcher import StaticLauncher
 
 XPU_DEVICE_TYPE = 12  # c10::DeviceType::XPU
 

@@ -20,9 +20,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
@@ -32,8 +32,7 @@ SOURCES = Path(__file__).parent / "shim"
 FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
 
 
-@dataclass(frozen=True)
-class Torch:
+class Torch(NamedTuple):
     """The torch to build for: its folder, version, and C++ ABI (1 is the new one)."""
 
     folder: Path
@@ -47,8 +46,7 @@ class Torch:
         return "-std=c++20" if numbers >= (2, 14) else "-std=c++17"
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """What a library is made of."""
 
     name: str

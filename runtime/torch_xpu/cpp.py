@@ -81,7 +81,7 @@ _C_TYPES: dict[str, Any] = {"ptr": ctypes.c_uint64, "i1": ctypes.c_uint8, "i8": 
 """How C++ holds an argument; of numbers of 16 bits it has a float, and no way to tell."""
 
 
-class _Kernel:
+class Kernel:
     """A kernel of a module, on one device, for launchers that know nothing else of it."""
 
     def __init__(self, module: bytes, name: str, index: int) -> None:
@@ -132,33 +132,15 @@ class _Kernel:
             reports.report()
 
 
-class StaticLauncher:
-    """`torch._C._StaticXpuLauncher`: Inductor's launcher of kernels that it knows by file."""
-
-    @staticmethod
-    def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Any, int, int]:
-        kernel = _Kernel(Path(path).read_bytes(), name, device)
-        registers, spills, _ = kernel.facts
-        return kernel, registers, spills
-
-    @staticmethod
-    def _launch_kernel(kernel: Any, x: int, y: int, z: int, *arguments: Any) -> None:
-        """`arguments`: warps, shared memory, letters of types, values, and the stream."""
-        *_, values, stream = arguments
-        taken = [each.data_ptr() if hasattr(each, "data_ptr") else each or 0
-                 for each in values[:len(kernel.types)]]
-        kernel.launch((x, y, z), taken, stream)
-
-
 class _Runtime:
     """What the library calls; its kernels are numbers, and never unloaded."""
 
     def __init__(self) -> None:
-        self.kernels: list[_Kernel] = []
+        self.kernels: list[Kernel] = []
 
     def load(self, module: int, size: int, name: bytes) -> int:
         index = sys.modules["torch"].xpu.current_device()
-        self.kernels.append(_Kernel(ctypes.string_at(module, size), name.decode(), index))
+        self.kernels.append(Kernel(ctypes.string_at(module, size), name.decode(), index))
         return len(self.kernels) - 1
 
     def launch(self, kernel: int, grid: Any, arguments: Any, stream: int | None) -> int:

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.collector import paused_collector
-from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime import toolkit_keys
 from triton_xe.runtime.torch_xpu import compile_workers, distributed
@@ -131,6 +130,8 @@ def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
     >>> sums_fit(128 * 128, 8, target("bmg")), sums_fit(128 * 128, 4, target("bmg"))
     (True, False)
     """
+    from triton_xe.hardware.register_file import MOST_CARRIED
+
     return 4 * elements < MOST_CARRIED * num_warps * device.grf_bytes
 
 

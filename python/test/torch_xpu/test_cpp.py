@@ -34,7 +34,7 @@ def test_a_function_passes_all_its_arguments() -> None:
 
 @pytest.mark.parametrize("kind", ["f16", "i16"])
 def test_numbers_of_16_bits_are_refused(kind: str) -> None:
-    kernel = object.__new__(cpp._Kernel)
+    kernel = object.__new__(cpp.Kernel)
     kernel.name, kernel.types = "scaled", ("ptr", kind)
     with pytest.raises(UnsupportedError, match="'scaled' takes a number of 16 bits"):
         kernel.launch_addressed((1, 1, 1), [0, 0], 0)

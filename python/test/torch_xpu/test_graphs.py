@@ -178,9 +178,9 @@ def test_replays_report_failed_assertions(checks: str, monkeypatch: pytest.Monke
 
 def test_scratch_of_launches_is_held_until_their_graph_is_dropped() -> None:
     from triton_xe.backend import devices
-    from triton_xe.runtime.torch_xpu.cpp import _Kernel
+    from triton_xe.runtime.torch_xpu.cpp import Kernel
 
-    kernel, given = object.__new__(_Kernel), []
+    kernel, given = object.__new__(Kernel), []
     kernel.device, kernel.scratch, kernel.sites = devices.device(0), [(64, 16)], ()
     kernel.start = lambda grid, values, stream: given.extend(values)
     x = torch.ones(4, device="xpu")
