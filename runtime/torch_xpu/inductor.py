@@ -8,6 +8,7 @@
 - Digests of Triton and torch are kept (see `toolkit_keys`).
 - Worker processes start when something has to be compiled (see `compile_workers`), and importing
   the compiler, which makes hardly any garbage, is not stopped again and again to look for it.
+- Templates of kernels are parsed when they are used (see `late_templates`).
 - Torch 2.8 was made for Triton 3.4.
 """
 
@@ -34,7 +35,7 @@ from triton_xe import knobs
 from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime import toolkit_keys
-from triton_xe.runtime.torch_xpu import compile_workers, distributed
+from triton_xe.runtime.torch_xpu import compile_workers, distributed, late_templates
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.clock import DeviceClock
@@ -269,6 +270,7 @@ def _adjust_compiler(module: Any) -> None:
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.runtime.cache": toolkit_keys.keep_triton_key,
     "torch._inductor.codecache": toolkit_keys.keep_torch_key,
+    "torch._inductor.codegen.common": late_templates.adjust,
     "torch._inductor.async_compile": compile_workers.put_off,
     "torch._functorch._aot_autograd.autograd_cache": compile_workers.start_for_new_graphs,
     "torch._inductor.compile_fx": compile_workers.start_for_code,
@@ -321,7 +323,7 @@ def _run_after(loader: Loader, name: str) -> None:
 
 def _import_at_once(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
     """Import without looking for garbage: a third of the time.  What was made counts as old."""
-    with paused_collector():
+    with paused_collector(), late_templates.put_off():
         execute(module)
         if not gc.get_freeze_count():
             gc.freeze()

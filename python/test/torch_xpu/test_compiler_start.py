@@ -75,3 +75,40 @@ def test_an_import_that_fails_leaves_the_collector_on() -> None:
     with pytest.raises(ImportError, match="half"):
         inductor._import_at_once(execute, ModuleType("large"))
     assert gc.isenabled()
+
+
+TEMPLATES = textwrap.dedent("""
+    import torch
+    import jinja2
+
+    parse, parsed = jinja2.Environment.from_string, []
+
+    def counted(self, source, *arguments, **named):
+        parsed.append(source)
+        return parse(self, source, *arguments, **named)
+
+    jinja2.Environment.from_string = counted
+    torch.ones(1, device="xpu")
+    from torch._inductor import compile_fx, config
+    from torch._inductor.codegen.common import KernelTemplate
+    from torch._inductor.kernel.mm import mm_template
+
+    before, text = len(parsed), mm_template.template.render
+    assert KernelTemplate._template_from_string("{{ 1 + 1 }}").render() == "2"
+    made = len(parsed)
+    try:
+        KernelTemplate._template_from_string("{% if %}")
+    except jinja2.TemplateSyntaxError as error:
+        told = "line 1" in str(error)
+    assert mm_template.template.render == text
+    print(before, made, len(parsed), told)
+""")
+
+
+def test_templates_are_parsed_when_they_are_used(xpu: None) -> None:
+    """Torch's own; a user's at once, with their errors."""
+    done = subprocess.run(
+        [sys.executable, "-c", TEMPLATES], capture_output=True, text=True, check=False,
+        env=os.environ | {"TRITON_XE_DEVICE": "sim"}, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0", "2", "3", "True"]
