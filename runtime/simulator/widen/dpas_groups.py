@@ -2,7 +2,7 @@
 
 Within a run of DPAS calls only the accumulators are written, each in memory of its own, so calls
 on different accumulators may change places.  Those on one accumulator stay in their order, which
-is what the sum depends on.
+is what the sum depends on.  What reads and prepares operands between them is done before them all.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
+from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.context import READ_NOW
 from triton_xe.runtime.simulator.ir import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.library.names import dpas_rows_ahead, dpas_symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.parts import Ahead, Dpas, Matrices
-from triton_xe.runtime.simulator.widen.widener import Widener
+from triton_xe.runtime.simulator.widen.widener import CTX, TILES, Widener
 
 MAX_STEPS = 2
 """DPAS on one accumulator per call: more would only make the library larger."""
@@ -59,6 +60,9 @@ def _last(w: Widener) -> Instruction:
 def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
     """Merge the DPAS calls of the host blocks of one source block, run by run."""
     m = w.matrices
+    if not any(i in m.calls for block in blocks for i in block.instructions):
+        return
+    memory = FrameMemory(w.frame, blocks, (TILES, CTX))
     run: list[Dpas] = []
     ahead: list[Ahead] = []
     for block in blocks:
@@ -66,7 +70,8 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
         w.b.block = block
         for i in instructions:
             one = m.calls.get(i)
-            if run and not (_may_precede(m, i, run) if one is None else _alike(one, run[0])):
+            if run and not (
+                    _may_precede(m, memory, i, run) if one is None else _alike(one, run[0])):
                 _emit_run(w, run, ahead)
                 run, ahead = [], []
             if one is not None:
@@ -82,12 +87,15 @@ def _alike(one: Dpas, other: Dpas) -> bool:
     return one.shape == other.shape and one.accumulator == other.accumulator
 
 
-def _may_precede(m: Matrices, i: Instruction, run: list[Dpas]) -> bool:
+def _may_precede(m: Matrices, memory: FrameMemory, i: Instruction, run: list[Dpas]) -> bool:
     """Whether an instruction that follows the DPAS of a run does the same before them."""
     if i.is_pure or i in m.own_memory:
         return True
     slot = m.slot_stores.get(i)
-    return slot is not None and all(one.slot != slot for one in run)
+    if slot is not None:
+        return all(one.slot != slot for one in run)
+    operands = [x for one in run for x in (one.a, one.b)]
+    return memory.is_apart(i, [one.slot for one in run], operands)
 
 
 def note_read(w: Widener, surface: tuple[Operand, ...], rows: int, element: int) -> None:

@@ -1,0 +1,62 @@
+"""Which memory of a subgroup's frame the host's instructions access between DPAS."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from triton_xe.runtime.simulator.ir import Block, Instruction, Operand
+from triton_xe.runtime.simulator.library.names import is_symbol, parts
+
+_Accesses = tuple[list[Operand], list[Operand]]
+"""Addresses read and written; what is read from the kernel's own memory does not count."""
+
+
+class FrameMemory:
+    """The arrays of a frame and `others` apart from them, and pointers into all these."""
+
+    def __init__(
+        self, frame: Iterable[Instruction], blocks: Iterable[Block], others: Iterable[Operand]
+    ) -> None:
+        self.arrays = {i.result for i in frame if i.opcode == "alloca"} | {x.local for x in others}
+        self.sources: dict[str | None, Operand] = {
+            i.result: i.operands[0] for block in blocks for i in block.instructions
+            if i.opcode == "getelementptr" or _family(i) == "tile"}
+        """Of a pointer, what it was made from; of a tile, where it goes unless a table has it."""
+
+    def array(self, pointer: Operand) -> str | None:
+        """The array that a pointer points into, None if that is not known."""
+        while pointer.local in self.sources:
+            pointer = self.sources[pointer.local]
+        return pointer.local if pointer.local in self.arrays else None
+
+    def is_apart(
+        self, i: Instruction, written: Collection[Operand], read: Collection[Operand]
+    ) -> bool:
+        """Whether calls that write and read those arrays may change places with an instruction.
+
+        A tile that a table gave is not overwritten (see `library.tiles`).
+        """
+        accesses = _accesses(i)
+        if accesses is None:
+            return False
+        sums, operands = ({self.array(x) for x in some} for some in (written, read))
+        its_reads, its_writes = ({self.array(x) for x in some} for some in accesses)
+        known = None not in its_reads | its_writes | sums and not (its_writes and None in operands)
+        return known and sums.isdisjoint(its_reads | its_writes) and operands.isdisjoint(its_writes)
+
+
+def _family(i: Instruction) -> str:
+    return parts(i.callee)[0] if i.opcode == "call" and is_symbol(i.callee) else ""
+
+
+def _accesses(i: Instruction) -> _Accesses | None:
+    """None where an instruction does more than accesses."""
+    if i.opcode in ("load", "store"):
+        if "volatile" in i.flags or i.orderings:
+            return None
+        return ([i.operands[0]], []) if i.opcode == "load" else ([], [i.operands[1]])
+    if i.callee.startswith("llvm.memcpy.") or _family(i) in ("prepare_a", "prepare_b"):
+        return [i.operands[1]], [i.operands[0]]
+    if _family(i) in ("block_read", "tile"):
+        return [], [i.operands[0]]
+    return ([], []) if i.callee.startswith("llvm.prefetch.") else None
