@@ -704,8 +704,9 @@ static int run(Kernel *k, const char *format, const ze_command_list_handle_t *li
 /* ---- Launches on the simulator ---- */
 
 /* Words of a launch, as `simulator/context.py` has them: the runner reads them. */
-enum { GRID = 1, TOTAL = 4, CHUNK = 5, COLD = 9, ERROR_RECORD = 32, ARGUMENTS = 48 };
+enum { PARTS, GRID, TOTAL = 4, CHUNK = 5, COLD = 9, ERROR_RECORD = 32, ARGUMENTS = 48 };
 #define CHUNKS_PER_THREAD 32
+#define MOST_PARTS 8
 #define ONE_API 14 /* kDLOneAPI of dlpack.h, which torch calls xpu */
 
 static int64_t now(void)
@@ -1188,6 +1189,7 @@ static int simulate(Simulated *s, const char *format, PyObject *const *sizes,
     memcpy(words, s->head, sizeof s->head);
     memcpy(&words[GRID], grid, sizeof grid);
     words[TOTAL] = total;
+    words[PARTS] = least(threads, MOST_PARTS);
     words[CHUNK] = threads > 1 ? most(1, total / (threads * CHUNKS_PER_THREAD)) : total;
     Py_INCREF((PyObject *)s);
     int answer = run_simulated(s, threads, grid, words);

@@ -64,12 +64,15 @@ class Launch(IntEnum):
     What threads write has cache lines of its own.
     """
 
+    PARTS = 0
+    """Into how many parts the work-groups are divided, at most `MOST_PARTS`: threads begin with
+    one each, the same in each launch, whose memory their core may still have."""
     GRID = 1
     """Three words."""
     TOTAL = 4
     """How many work-groups to run."""
     CHUNK = 5
-    """How many a thread takes at once."""
+    """How many a thread takes at once, at most."""
     SUBGROUPS = 6
     SLM_BYTES = 7
     COLD = 9
@@ -88,18 +91,22 @@ class Launch(IntEnum):
     SEED = 13
     """Of the order in which they do; 0 is one after another."""
     NEXT = 16
-    """The next work-group that nobody has taken."""
+    """How many of each part have been taken: `MOST_PARTS` words; of all where they take turns."""
     LIVE = 24
     """How many have begun and not ended, where they take turns."""
     VERSION = 25
     """How often anything happened but waiting."""
     QUIET = 26
     """A version, above the number of work-groups known to wait since, in the lower 32 bits."""
+    ENTERED = 27
+    """How many threads have begun."""
     ERROR_RECORD = 32
     """16 words: code, line, numbers that depend on the code."""
     ARGUMENTS = 48
     """Those of the kernel."""
 
+
+MOST_PARTS = 8
 
 HEAD_BYTES = 64
 PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)

@@ -65,13 +65,13 @@ def count_up(device: SimulatedDevice, kernel: Text) -> Callable[[np.ndarray], No
     return lambda out: device.launch(loaded, (out.size, 1, 1), [out.ctypes.data, 1])
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 11])
 def test_each_group_runs_once(
     run: Run, kernel: Text, threads: Callable[[int], None], count: int
 ) -> None:
     text = kernel(f"{P} %out, i32 %step", COUNT)
     threads(count)
-    for groups in (1, 2, 3, 7, 64, 1000):
+    for groups in (1, 2, 3, 7, 9, 64, 1000, 10_007):
         out = np.zeros(groups, np.int32)
         for step in (1, 10, 100):
             run(text, out, step, grid=(groups, 1, 1))

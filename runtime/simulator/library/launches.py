@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from triton_xe.runtime.simulator.context import Context, Launch
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, Function, Type, array
 from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
+from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable, Writer
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED, TRAP, symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.state import NEW_GROUP, Code
 
 BARRIER_TRAP = 2
+_SHARE = 2
+"""One of several threads takes no more than this power of two's part of what is left."""
 _RARE = "nounwind cold noinline"
 
 
@@ -67,22 +69,29 @@ def frame(host: HostCpu) -> list[Function]:
 def run(host: HostCpu, kind: str, checked: str = "") -> list[Function]:
     """Take chunks of work-groups and run every subgroup of each; SLM starts as all ones.
 
-    `kind` is plain or barrier; `checked`: for a sanitized launch.
+    A thread does a part of its own first, then what is left of others'.  `kind` is plain or
+    barrier; `checked`: for a sanitized launch.
     """
     name = symbol("run", kind, *([checked] if checked else []))
     w = (_WithBarriers if kind == "barrier" else _Run)(name, checked=bool(checked))
-    chunk, total = w.launch[Launch.CHUNK], w.launch[Launch.TOTAL]
-    first = w.variable(w.taken(chunk))
-    with w.loop(lambda: first.value < total):
-        with w.range(first.value, w.intrinsic("umin", first.value + chunk, total)) as index:
-            w.enter(index)
-            w.subgroups()
-            error = w.load(I64, w.error.base, align=8, ordering="monotonic")
-            with w.when(error != 0):
-                w.end()
-                w.ret()
-        first.value = w.taken(chunk)
-        w.begins.value = 1
+    total, parts = w.launch[Launch.TOTAL], w.launch[Launch.PARTS]
+    own = w.add(Launch.ENTERED, 1)
+    with w.range(own, own + parts) as number:
+        part = number % parts
+        begin, end = (total / parts * k + w.intrinsic("umin", k, total % parts)
+                      for k in (part, part + 1))
+        taken = part + Launch.NEXT
+        first, size = w.variable(0), w.variable(0)
+        w.take(taken, begin, end, first, size)
+        with w.loop(lambda: first.value < end):
+            with w.range(first.value, w.intrinsic("umin", first.value + size.value, end)) as index:
+                w.enter(index)
+                w.subgroups()
+                error = w.load(I64, w.error.base, align=8, ordering="monotonic")
+                with w.when(error != 0):
+                    w.end()
+                    w.ret()
+            w.take(taken, begin, end, first, size)
     w.end()
     return w.finish()
 
@@ -150,10 +159,22 @@ class _Run(Writer):
         self.checked = checked
         same_for_all_groups(self, launch, self.context, self["slm"])
 
-    def taken(self, chunk: Value) -> Value:
-        """The first of the next work-groups that nobody has taken."""
-        next_one = self.launch.address(Launch.NEXT).operand
-        return self.of(self.b.atomicrmw("add", next_one, chunk.operand, "monotonic"))
+    def add(self, word: Term, value: Term) -> Value:
+        """Add to a word that all threads change; what it was."""
+        at, added = self.launch.address(word), self.term(value, I64)
+        return self.of(self.b.atomicrmw("add", at.operand, added.operand, "monotonic"))
+
+    def take(
+        self, taken: Value, begin: Value, end: Value, first: Variable, size: Variable
+    ) -> None:
+        """Take work-groups of a part, fewer towards its end, where threads may not end together."""
+        before = self.load(I64, self.launch.address(taken), align=8, ordering="monotonic")
+        left = self.intrinsic("usub.sat", end - begin, before)
+        share = self.select(self.launch[Launch.PARTS] > 1, _SHARE, 0)
+        most = self.intrinsic("umin", self.launch[Launch.CHUNK], left >> share)
+        size.value = self.intrinsic("umax", most, 1)
+        first.value = begin + self.add(taken, size.value)
+        self.begins.value = 1
 
     def enter(self, index: Value) -> None:
         """Begin a work-group, the one of that index or the one that is listed there."""

@@ -18,6 +18,7 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.hardware import block_2d
 from triton_xe.runtime.arguments import integer_bits
 from triton_xe.runtime.simulator.analysis.tile_tables import tiles_offset
+from triton_xe.runtime.simulator.context import MOST_PARTS
 from triton_xe.runtime.simulator.context import Launch as Record
 from triton_xe.runtime.simulator.library.blocks import SURFACE_TRAP
 from triton_xe.runtime.simulator.library.launches import BARRIER_TRAP
@@ -35,12 +36,19 @@ _HEAD = struct.Struct(f"<{Record.NEXT}q")
 _ERROR, _TIME = int(Record.ERROR_RECORD), int(Code.TIME)
 """Read often; a member of an enumeration takes longer to find than a number."""
 _REST = bytes(8 * (Record.ARGUMENTS - Record.NEXT))
-GROUPS_PER_CHUNK = 32
-"""Least number of chunks per thread: work-groups may differ in cost."""
+CHUNKS_PER_THREAD = 32
+"""At least: work-groups may differ in cost."""
 
 _LETTERS = {"ptr": "Q", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q", "f16": "e6x",
             "f32": "f4x", "f64": "d"}
 """How `struct` packs a value into a slot of 8 bytes."""
+
+
+def _divided(total: int, threads: int) -> tuple[int, int]:
+    """Into how many parts work-groups are divided, and how many of one a thread takes at once."""
+    if threads < 2:
+        return 1, total
+    return min(threads, MOST_PARTS), max(1, total // (threads * CHUNKS_PER_THREAD))
 
 
 def _runner(launch: Launch) -> int:
@@ -142,14 +150,14 @@ class Prepared:
         if not total or "" in self._letters:
             return not total
         threads = 1 if total == 1 else min(knobs.threads(), total)
-        chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
+        parts, chunk = _divided(total, threads)
         try:
             record = self._unused.pop()
         except IndexError:
             record = self._record()
         try:
             self._packer.pack_into(
-                record, 0, 0, x, y, z, total, chunk, *self._shared,
+                record, 0, parts, x, y, z, total, chunk, *self._shared,
                 0 if cold is None else _address(cold), *self._rest, *arguments)
         except (struct.error, OverflowError, TypeError):
             return False
@@ -243,9 +251,9 @@ def _run_groups(
     host, state = launch.host, launch.state
     alone = total == 1 or state is not None or launch.seed
     threads = 1 if alone else min(knobs.threads(), total)
-    chunk = max(1, total // (threads * GROUPS_PER_CHUNK)) if threads > 1 else total
+    parts, chunk = _divided(total, threads)
     words = _HEAD.pack(
-        0, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager(total),
+        parts, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager(total),
         0 if cold is None else _address(cold), 0 if groups is None else groups.ctypes.data,
         0 if state is None else state.address, launch.resident,
         launch.seed, 0 if state is None else slm_shadow_bytes(host.slm_bytes) + 256, 0,
