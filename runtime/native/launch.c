@@ -1287,6 +1287,83 @@ static PyObject *make_launcher(PyObject *self, PyObject *args)
     return NULL;
 }
 
+/* ---- What torch and Triton ask around each launch ---- */
+
+/* C functions that know the answers for torch's simulated devices. */
+struct answers {
+    int (*device)(void);
+    int64_t (*stream)(int device);
+    uint64_t (*handle)(int device, int64_t stream);
+    long count; /* of devices */
+};
+
+/* `self` of what is asked: a `struct answers`, and what takes the devices that do not exist. */
+static const struct answers *answers_of(PyObject *self)
+{
+    return (const struct answers *)PyBytes_AsString(PyTuple_GetItem(self, 0));
+}
+
+static PyObject *current_device(PyObject *self, PyObject *unused)
+{
+    return PyLong_FromLong(answers_of(self)->device());
+}
+
+/* The number of a device, or -1 for what is none. */
+static int existing(PyObject *self, PyObject *device)
+{
+    long index = PyLong_CheckExact(device) ? PyLong_AsLong(device) : -1;
+    if (index == -1)
+        PyErr_Clear();
+    return index >= 0 && index < answers_of(self)->count ? (int)index : -1;
+}
+
+static PyObject *current_stream(PyObject *self, PyObject *device)
+{
+    const struct answers *answers = answers_of(self);
+    int index = existing(self, device);
+    if (index < 0)
+        return PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, 1), device, NULL);
+    return PyLong_FromUnsignedLongLong(answers->handle(index, answers->stream(index)));
+}
+
+/* Launches have ended when they return. */
+static PyObject *wait_for(PyObject *self, PyObject *device)
+{
+    if (existing(self, device) < 0)
+        return PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, 1), device, NULL);
+    Py_RETURN_NONE;
+}
+
+/* make_answers(addresses of device, stream and handle, count, general stream, general wait): what
+   answers for the current device and, of a device, for its stream, and once it is idle. */
+static PyObject *make_answers(PyObject *self, PyObject *args)
+{
+    static PyMethodDef methods[] = {
+        {"current_device", current_device, METH_NOARGS, NULL},
+        {"current_stream", current_stream, METH_O, NULL}, {"wait_for", wait_for, METH_O, NULL}};
+    unsigned long long device, stream, handle;
+    struct answers answers = {0};
+    PyObject *general[3] = {Py_None}, *made = PyTuple_New(3);
+    if (!made || !PyArg_ParseTuple(args, "KKKlOO", &device, &stream, &handle, &answers.count,
+                                   &general[1], &general[2])) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    answers.device = (__typeof__(answers.device))(uintptr_t)device;
+    answers.stream = (__typeof__(answers.stream))(uintptr_t)stream;
+    answers.handle = (__typeof__(answers.handle))(uintptr_t)handle;
+    for (int n = 0; made && n < 3; n++) {
+        PyObject *own = Py_BuildValue("y#O", &answers, (Py_ssize_t)sizeof answers, general[n]);
+        PyObject *each = own ? PyCFunction_NewEx(&methods[n], own, NULL) : NULL;
+        Py_XDECREF(own);
+        if (each)
+            PyTuple_SetItem(made, n, each);
+        else
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
 /* ---- Shared pointers of libstdc++ ---- */
 
 /* bits/shared_ptr_base.h: the table's entries 2 and 3 end the object and the block itself. */
@@ -1329,6 +1406,7 @@ static PyObject *failing_step(PyObject *self, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"failing_step", failing_step, METH_VARARGS, NULL},
+    {"make_answers", make_answers, METH_VARARGS, NULL},
     {"make_launcher", make_launcher, METH_VARARGS, NULL},
     {"read_tensors", read_tensors, METH_VARARGS, NULL},
     {"device_of", device_of, METH_O, NULL},

@@ -8,7 +8,9 @@ torch is imported inside functions only: importing torch runs `autoload`, which 
 
 from __future__ import annotations
 
-from functools import partial
+import ctypes
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 from triton_xe import knobs
@@ -58,6 +60,23 @@ class Bindings:
         torch.xpu.default_generators = tuple(
             torch.ops.triton_xe._default_generator(index) for index in range(self.count))
         setattr(torch.xpu, "_get_device_properties", self._properties_of)  # noqa: B010
+        setattr(torch.xpu, "synchronize", _brief(torch.xpu.synchronize))  # noqa: B010
+        for name, answer in self._native().items():
+            setattr(torch._C, name, answer)
+
+    def _native(self) -> dict[str, Any]:
+        """In C, what is asked around each launch: Python is slow where its data fill the caches."""
+        from triton_xe.runtime import native
+
+        if native.launch is None:
+            return {}
+        names = ("xe_get_device", "xe_get_stream", "xe_stream_handle")
+        addresses = (ctypes.cast(getattr(self.functions, name), ctypes.c_void_p).value
+                     for name in names)
+        answers = native.launch.make_answers(
+            *addresses, self.count, self.getCurrentRawStream, self.synchronize)
+        asked = ("_xpu_getDevice", "_xpu_getCurrentRawStream", "_xpu_synchronize")
+        return dict(zip(asked, answers, strict=True))
 
     def _properties_of(self, device: int) -> XpuDeviceProperties:
         return self.properties[self._checked(device)]
@@ -165,6 +184,18 @@ class Bindings:
 
     def recordMemoryHistory(self, *args: Any, **kwargs: Any) -> None:
         raise UnsupportedError("the simulated xpu device keeps no memory history")
+
+
+def _brief(stock: Callable[[Any], None]) -> Callable[..., None]:
+    """`torch.xpu.synchronize`, at once for the current device: torch asks every kind of device
+    which it is, and launches have ended when they return."""
+
+    @wraps(stock)
+    def synchronize(device: Any = None) -> None:
+        if device is not None:
+            stock(device)
+
+    return synchronize
 
 
 def _unsupported(name: str) -> type:

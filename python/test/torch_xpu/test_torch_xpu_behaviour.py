@@ -277,6 +277,32 @@ def test_streams_and_events() -> None:
     assert torch.xpu.get_stream_from_external(default.sycl_queue) == default
 
 
+@pytest.mark.parametrize("device", [-1, 1, 1 << 40])
+def test_devices_that_do_not_exist_have_no_stream_and_are_not_waited_for(device: int) -> None:
+    torch.xpu.init()
+    for ask in (torch._C._xpu_getCurrentRawStream, torch._C._xpu_synchronize):
+        with pytest.raises(RuntimeError, match=f"xpu:{device} does not exist"):
+            ask(device)
+    with pytest.raises(RuntimeError, match=f"xpu:{device} does not exist"):
+        torch.xpu.synchronize(device)
+
+
+def test_what_is_asked_around_launches_follows_the_device_and_its_stream() -> None:
+    torch.xpu.synchronize()
+    torch.xpu.synchronize("xpu:0")
+    assert torch._C._xpu_getDevice() == torch.xpu.current_device() == 0
+    with pytest.raises(ValueError, match="cpu"):
+        torch.xpu.synchronize("cpu")
+    stream, raw = torch.xpu.Stream(), torch._C._xpu_getCurrentRawStream(0)
+    seen = []
+    with torch.xpu.stream(stream):
+        other = threading.Thread(target=lambda: seen.append(torch._C._xpu_getCurrentRawStream(0)))
+        other.start()
+        other.join()
+        assert torch._C._xpu_getCurrentRawStream(0) == stream.sycl_queue != raw
+    assert seen == [raw]
+
+
 def test_events_never_coincide() -> None:
     events = [torch.xpu.Event(enable_timing=True) for _ in range(100)]
     for event in events:

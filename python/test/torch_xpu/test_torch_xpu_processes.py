@@ -50,6 +50,7 @@ def test_two_devices() -> None:
         with torch.xpu.device(1):
             z = torch.empty(4, device="xpu")
             assert str(z.device) == "xpu:1" and torch.xpu.current_device() == 1
+            assert torch._C._xpu_getDevice() == 1
         assert torch.xpu.current_device() == 0
         from triton_xe.runtime import torch_xpu
         assert torch_xpu.allocation_of(z.data_ptr()).device == 1
