@@ -112,6 +112,8 @@ class SimulatedKernel:
     """The same kernel with the sanitizer's checks, or the trace's notes."""
     serial: int = field(default_factory=itertools.count().__next__)
     is_closed: bool = False
+    arguments: Sequence[int | float] = ()
+    """Of the launch for which it is made to run in step."""
 
     @once
     def host(self) -> HostKernel:
@@ -154,13 +156,20 @@ class SimulatedKernel:
             return None
         made = SimulatedKernel(self.name, self.source, self.part, max_threads=self.max_threads)
         with progress(f"translating kernel {self.name!r} for many programs"), paused_collector():
-            made.host = self.source.translated(self.part, in_step=True)
+            made.host = self.source.translated(
+                self.part, in_step=True, arguments=self._integers(self.arguments))
         return made if made.host.in_step else None
 
-    def fastest(self) -> launcher.Prepared:
+    def _integers(self, arguments: Sequence[int | float]) -> tuple[int, ...]:
+        """The arguments that are integers; 0 for others."""
+        return tuple(x if kind in ("i32", "i64") and isinstance(x, int) else 0
+                     for kind, x in zip(self.argument_types, arguments, strict=False))
+
+    def fastest(self, arguments: Sequence[int | float]) -> launcher.Prepared:
         """What runs it: in step where it ran for long before."""
         if self._patience() > 0:
             return self.prepared
+        self.arguments = arguments
         return (self.in_step or self).prepared
 
     def _patience(self) -> int:
@@ -376,7 +385,7 @@ class SimulatedDevice:
             version = cast(SimulatedKernel, kernel.versions.general(failing))
         if version.prefers_whole:
             return False
-        made, cold = version.fastest(), None
+        made, cold = version.fastest(args), None
         version.run_natively(made, like=kernel)
         if not version.host.is_whole:
             cold = bytearray(math.prod(grid) * made.host.sub_groups)

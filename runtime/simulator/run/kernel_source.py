@@ -6,7 +6,7 @@ Host modules: `<cache>/simulator/<key>.json`, the key as in `jit` with the modul
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -106,18 +106,21 @@ class KernelSource:
 
     def translated(
         self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
-        in_step: bool = False,
+        in_step: bool = False, arguments: Sequence[int] = (),
     ) -> HostKernel:
-        """The host module of a part; that of an unchecked one comes from the cache if it can."""
+        """The host module of a part; that of an unchecked one comes from the cache if it can.
+
+        One in step has a version for these `arguments`, of which integers count.
+        """
         if sanitizer is not None:
             return translate(self.module, self.name, self.target, part=part, sanitizer=sanitizer,
                              shuffled=shuffled and self.has_atomics)
-        how = "in step" if in_step else "shuffled" if shuffled else part.value
+        how = f"in step {arguments}" if in_step else "shuffled" if shuffled else part.value
         found = self.kept(how)
         if found is not None:
             return found
         made = translate(self.module, self.name, self.target, part=part, shuffled=shuffled,
-                         in_step=in_step)
+                         in_step=in_step, arguments=arguments)
         code_cache.write(self._path(how), _written(made))
         return made
 

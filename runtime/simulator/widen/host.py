@@ -9,7 +9,7 @@ wherever it gave its turn to others (see `turns`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -24,9 +24,11 @@ from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
+from triton_xe.runtime.simulator.ir.types import I32, I64
 from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
+from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
@@ -38,6 +40,7 @@ from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
 from triton_xe.runtime.simulator.widen.function import ENTRY, FunctionWriter
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
 from triton_xe.runtime.simulator.widen.lane_helpers import lane_helper
+from triton_xe.runtime.simulator.widen.values import Uniform, Value
 from triton_xe.runtime.simulator.widen.widener import (
     ModuleContext,
 )
@@ -106,8 +109,11 @@ def argument_types(kernel: Function) -> tuple[str, ...]:
 def translate(
     module: ir.Module, kernel_name: str, target: Target, *, part: Part = Part.WHOLE,
     sanitizer: Instrumentation | None = None, shuffled: bool = False, in_step: bool = False,
+    arguments: Sequence[int] = (),
 ) -> HostKernel:
     """The host module of one kernel; `SimulatorTrap` for what the device would do wrongly.
+
+    One that runs in step has a version for these `arguments`, of which integers count.
 
     Of the parts of a kernel (see `guards`) it has the whole where nothing can be left out, or
     where others may wait for what is left out.
@@ -171,6 +177,10 @@ def translate(
     ]
     if kernel.name in context.barriers or context.takes_turns:
         bodies = [kept_across_barriers(f) if f.name == ENTRY else f for f in bodies]
+    if context.shared is not None and arguments:
+        values = _integers(kernel, arguments, writers[kernel.name].w.values)
+        bodies = [made for f in bodies
+                  for made in (for_arguments(f, values) if f.name == ENTRY else [f])]
     tables = writers[kernel.name].w.arrays.tables
     made = [*context.definitions.values(), *bodies]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
@@ -181,6 +191,19 @@ def translate(
                       context.takes_turns, _most_eager(context), left_out is None,
                       context.locations, sanitizer, context.shared is not None, tables.head_bytes,
                       tables.nbytes)
+
+
+def _integers(
+    kernel: Function, arguments: Sequence[int], values: Mapping[str, Value]
+) -> dict[str, int]:
+    """Arguments that are integers, by the name of the host's value, as signed numbers."""
+    found = {}
+    for (name, t), given in zip(kernel.parameters, arguments, strict=False):
+        value = values[name]
+        if t in (I32, I64) and isinstance(value, Uniform):
+            half = 1 << t.bits - 1
+            found[value.value.text] = (given + half) % (2 * half) - half
+    return found
 
 
 def _most_eager(context: ModuleContext) -> int:

@@ -112,6 +112,33 @@ def test_rows_in_step(monkeypatch: pytest.MonkeyPatch, N: int, BLOCK: int, num_w
     np.testing.assert_allclose(y, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("seen", [1000, 1024, 1500, 700, 0, -3])
+def test_rows_of_other_lengths_than_the_one_seen(
+    monkeypatch: pytest.MonkeyPatch, seen: int
+) -> None:
+    """Code made for launches with one length takes all others, too: bit by bit the same."""
+    rng = np.random.default_rng(seen + 9)
+    lengths = [seen, *(int(n) for n in rng.integers(1, 1024, 4)), 1024, 1023, 1025, -1]
+    x = rng.standard_normal((6, 2048)).astype(np.float32)
+
+    def launches() -> list[np.ndarray[Any, Any]]:
+        results = []
+        for n in lengths:
+            y = np.full_like(x, 7)
+            norm[(5,)](x, y, n, BLOCK=1024, num_warps=4)
+            results.append(y)
+        return results
+
+    found = []
+    for after in (1 << 60, 0):
+        monkeypatch.setattr(simulated, "IN_STEP_AFTER", after)
+        norm.device_caches.clear()
+        found.append(launches())
+    for n, before, now in zip(lengths, *found, strict=True):
+        np.testing.assert_array_equal(before.view(np.uint8), now.view(np.uint8), err_msg=str(n))
+        assert n < 1 or (now != 7).any()
+
+
 def test_loops_with_barriers_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(2).standard_normal((3, 300), np.float32)
     y = np.empty_like(x)
