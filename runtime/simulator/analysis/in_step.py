@@ -13,7 +13,7 @@ from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.ir import Function, Instruction
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
-MOST = 5000
+MOST = 8000
 """Operations on the host's vectors, of all subgroups together; more take LLVM too long."""
 MOST_IN_LOOPS = 24
 """Vectors that loops hand from pass to pass; more do not fit into registers, pass by pass."""
