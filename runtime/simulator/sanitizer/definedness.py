@@ -102,7 +102,9 @@ class _Shadows(Values):
         self.made_by = {i.result: i for i in self.function.instructions() if i.result}
         self.loads = frozenset(name for name, i in self.made_by.items()
                                if loads_global(i) and by_lanes(i))
+        shared: Operand | None = None
         for i in self.function.instructions():
+            shared = _shared(i) or shared
             why = self.begins(i)
             if why is not None:
                 number = self.numbers[id(i)] = len(self.plan.origins)
@@ -111,7 +113,8 @@ class _Shadows(Values):
                     self.reads[number] = read
                 load = i if why.is_load else None if read is None else read.load
                 entry = -1 if load is None else self.entry(load.operands[0])
-                self.plan.origins.append(Origin(i.line, why, entry, i.debug))
+                source = self._source(shared) if why is Why.GATHER and read is None else -1
+                self.plan.origins.append(Origin(i.line, why, entry, i.debug, source))
             elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
                 self.structs[i.result] = i
         changed = True
@@ -119,6 +122,16 @@ class _Shadows(Values):
             changed = any([self._spread(i) for i in self.function.instructions()])
         self.has_tags = any(map(self._exchanges, self.function.instructions()))
         return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
+
+    def _source(self, shared: Operand | None) -> int:
+        """The kernel argument that what was put into shared memory last was read from."""
+        waiting = [] if shared is None else [shared]
+        for operand in waiting:
+            i = self.made_by.get(operand.local or "")
+            if i is not None and loads_global(i):
+                return self.entry(i.operands[0])
+            waiting += i.operands if i is not None and len(waiting) < _MOST_STEPS else []
+        return -1
 
     def _read_for(self, operand: Operand) -> Read | None:
         return read_for(operand, self.made_by, self.loads)
@@ -633,6 +646,14 @@ class _Shadows(Values):
         self.b.call(callee, ir.VOID, [ir.constant(ir.I32, number), *operands])
 
 
+def _shared(i: Instruction) -> Operand | None:
+    """What it stores to shared local memory."""
+    value = 0 if i.opcode == "store" else 1 if find(i.callee) is _STORE else None
+    if value is None or i.operands[1 - value].type.space != 3:
+        return None
+    return i.operands[value]
+
+
 def loads_global(i: Instruction) -> bool:
     """Whether it loads from global memory, and no atomic does."""
     known = find(i.callee)
@@ -644,6 +665,7 @@ def loads_global(i: Instruction) -> bool:
 
 _CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER,
                RANGE_NODE: Why.CAST}
+_MOST_STEPS = 64
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
 

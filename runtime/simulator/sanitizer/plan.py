@@ -48,6 +48,8 @@ class Origin(NamedTuple):
     """The kernel argument that a load reads, or that was read for an operation; or -1."""
     debug: int | None
     """Where its source location is in the metadata of the module."""
+    source: int = -1
+    """The kernel argument that the elements were read from of which it takes one; or -1."""
 
 
 class Use(NamedTuple):

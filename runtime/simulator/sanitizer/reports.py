@@ -175,7 +175,9 @@ class _Report:
                 return (f"{what} {origin.why.value[1]}, made of what was read at address "
                         f"{found:#x}")
             self.argument = use.entry if use.entry >= 0 else None
-            return f"{what} {origin.why.value[1]}"
+            source = self.state.tensors.get(origin.source)
+            of = "" if source is None else f", of what was read from argument {source.name!r}"
+            return f"{what} {origin.why.value[1]}{of}"
         self.address, self.argument = found or 0, None
         if origin.why is Why.PART:
             self.argument = self._argument(origin.entry, self.address)

@@ -194,3 +194,24 @@ def test_mask_of_a_store_that_is_not_constant(wrong: int) -> None:
     text = report(lambda: one_mask[(1,)](x, keys.to("xpu"), out, BLOCK=256), 182)
     assert "does not hold" in text
     assert "argument 'out'" in text
+
+
+@triton.jit
+def rotated(x, y, out, by, N: tl.constexpr, COMPUTED: tl.constexpr):
+    i = tl.arange(0, N)
+    other, v = tl.load(y + i), tl.load(x + i)
+    if COMPUTED:
+        v = tl.exp(v)
+    tl.store(out + i, tl.gather(v, i + by, 0) + other)
+
+
+@pytest.mark.parametrize("computed", [True, False])
+def test_tensor_of_a_gather_whose_index_is_computed(computed: bool) -> None:
+    x, y, out = (torch.zeros(64, device="xpu") for _ in range(3))
+    rotated[(1,)](x, y, out, 0, 64, computed)
+    with pytest.raises(SimulatorTrap) as caught:
+        rotated[(1,)](x, y, out, 1, 64, computed)
+    text = str(caught.value)
+    assert "index is out of range, of what was read from argument 'x'" in text
+    assert "argument 'out'" in text
+    assert "element (63,)" in text
