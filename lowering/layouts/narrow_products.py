@@ -32,7 +32,8 @@ from triton_xe.dialects.arith_ext import (
     TruncIOp,
     UIToFPOp,
 )
-from triton_xe.dialects.tt.ops import BroadcastOp
+from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.lowering.emit.fusion import ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
@@ -40,6 +41,8 @@ from triton_xe.lowering.rewriting import all_of, locate
 
 EXACT = 2048
 """fp16 holds all integers up to here."""
+_MOVES = (BroadcastOp, ExpandDimsOp, ConvertLayoutOp)
+"""What brings elements elsewhere as they are, scales of columns for example."""
 
 
 def narrow_products(function: Operation) -> None:
@@ -67,7 +70,7 @@ def _factors(op: TruncFOp) -> tuple[SSAValue, SSAValue] | None:
 def _is_half(value: SSAValue) -> bool:
     """Whether fp32 was fp16."""
     op = value.owner
-    if isinstance(op, BroadcastOp):
+    if isinstance(op, _MOVES):
         return _is_half(op.src)
     return isinstance(op, ExtFOp) and _element(op.input) == f16
 
@@ -79,7 +82,7 @@ def _element(value: SSAValue) -> Attribute:
 def _range(value: SSAValue) -> tuple[int, int] | None:
     """Between what fp32 lies that is made of integers alone; None for others."""
     op = value.owner
-    if isinstance(op, BroadcastOp):
+    if isinstance(op, _MOVES):
         return _range(op.src)
     if isinstance(op, SIToFPOp | UIToFPOp):
         low, high = integer_range(op.input)
@@ -128,9 +131,8 @@ def _half(value: SSAValue, at: InsertPoint) -> SSAValue:
     op = value.owner
     if isinstance(op, ExtFOp):
         return op.input
-    assert isinstance(op, BroadcastOp)
-    return _put(BroadcastOp(
-        operands=[_half(op.src, at)], result_types=[_like(value, f16)]), at)
+    assert isinstance(op, _MOVES)
+    return _moved(op, _half(op.src, at), _like(value, f16), at)
 
 
 def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
@@ -138,8 +140,8 @@ def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
     op, kind = value.owner, _like(value, IntegerType(32))
     if isinstance(op, SIToFPOp | UIToFPOp):
         return _of_32_bits(op, kind, at)
-    if isinstance(op, BroadcastOp):
-        return _put(BroadcastOp(operands=[_integer(op.src, at)], result_types=[kind]), at)
+    if isinstance(op, _MOVES):
+        return _moved(op, _integer(op.src, at), kind, at)
     known = _number(value)
     if known is not None:
         held: Any = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [known])
@@ -147,6 +149,14 @@ def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
     assert isinstance(op, arith.AddfOp | arith.SubfOp)
     made = arith.AddiOp if isinstance(op, arith.AddfOp) else arith.SubiOp
     return _put(made(_integer(op.lhs, at), _integer(op.rhs, at)), at)
+
+
+def _moved(
+    op: Operation, source: SSAValue, kind: TensorType[Attribute], at: InsertPoint
+) -> SSAValue:
+    """What an operation does with elements, done with those of another type."""
+    return _put(type(op).create(
+        operands=[source], result_types=[kind], properties=dict(op.properties)), at)
 
 
 def _of_32_bits(
