@@ -49,6 +49,7 @@ from triton_xe.lowering.surfaces.quick_divisions import QuickDivisionsPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
 from triton_xe.lowering.surfaces.shorten_rows import ShortenRowsPass
 from triton_xe.lowering.surfaces.split_inside import SplitInsidePass
+from triton_xe.lowering.surfaces.whole_groups import WholeGroupsPass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
@@ -71,6 +72,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         DecomposeScaledDotsPass,
         SwapPairsPass,
         ShortenRowsPass,
+        WholeGroupsPass,
         RaiseSurfacesPass,
         JoinHalvesPass,
         SplitInsidePass,
@@ -95,8 +97,8 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 )
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
-    SwapPairsPass, ShortenRowsPass, JoinHalvesPass, SplitInsidePass, SumAfterLoopsPass,
-    SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
+    SwapPairsPass, ShortenRowsPass, WholeGroupsPass, JoinHalvesPass, SplitInsidePass,
+    SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

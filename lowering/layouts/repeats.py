@@ -75,7 +75,9 @@ def repeats_of(load: LoadOp) -> Runs | None:
     rows, times = shape_of(load.result)[0], TIMES.get(bit_width(kind.element_type), 1)
     facts = AxisAnalysis(trusting=False)
     infos = [facts.info(v) for v in load.operands]
-    for runs in (Runs(0, rows), Runs(1, times), Runs(0, times)):
+    groups = min(rows, *(info.constancy[0] for info in infos))
+    some = Runs(0, groups if groups >= LANES else 1)
+    for runs in (Runs(0, rows), some, Runs(1, times), Runs(0, times)):
         same = runs.times > 1 and all(i.constancy[runs.axis] >= runs.times for i in infos)
         if same and all(_can_shrink(v, runs) for v in load.operands[1:]):
             return runs

@@ -1,0 +1,35 @@
+"""The loads that an operand of a dot is computed from, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, SSAValue
+
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import RepeatOp
+from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.repeats import joined
+
+MOST_STEPS = 60
+
+
+def operand_loads(operand: SSAValue) -> Iterator[LoadOp]:
+    """The loads of weights, scales and zero points; of what is repeated, the load of each once."""
+    work, seen = [operand], set[SSAValue]()
+    while work and len(seen) < MOST_STEPS:
+        value = work.pop()
+        op = value.owner
+        if value in seen or isinstance(op, Block):
+            continue
+        seen.add(value)
+        few = joined(value)
+        if isinstance(op, LoadOp):
+            yield op
+        elif few is not None:
+            work.append(few)
+        elif isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp | RepeatOp) or (
+                is_elementwise(op)):
+            work += op.operands

@@ -1,0 +1,110 @@
+"""Pass whole-groups: a launch vouches that a block of weights lies in one group of them.
+
+    %g = arith.divsi (make_range(0, 64) + %start), splat %group      -> condition: 64 divides %group
+
+All rows of the block then have the same scales and zero points, which are loaded once.  Sizes of
+which less is known beforehand get no condition: some launch would fail each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i32
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from triton_xe.dialects.tt.ops import BroadcastOp, DotOp, ExpandDimsOp, SplatOp
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.module_facts import remark
+from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.lowering.surfaces.affine import declared_multiple, shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.surfaces.operand_loads import operand_loads
+from triton_xe.lowering.surfaces.poly import Poly
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+Division = arith.DivSIOp | arith.DivUIOp
+LEAST = 16
+"""What divides the size of a group that is usual: Triton tells that of arguments."""
+MOST_STEPS = 100
+
+
+@dataclass(frozen=True)
+class WholeGroupsPass(TargetedPass):
+    """Blocks of weights lie in one group of those that share scales: a launch vouches for it."""
+
+    name: ClassVar = "whole-groups"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
+        if target is None:
+            return
+        for function in functions(op):
+            dots = [dot for dot in all_of(function, DotOp)
+                    if not isinstance(instruction_of(dot, target), str)]
+            if function.is_kernel:
+                _vouch(function, dots)
+
+
+def _vouch(function: FuncOp, dots: list[DotOp]) -> None:
+    """Conditions for the sizes of groups of the operands' loads, and what they tell."""
+    facts = AxisAnalysis(trusting=False)
+    wanted: dict[BlockArgument, tuple[int, Division]] = {}
+    for division, size in _divisions(dots):
+        rows = _rows_in_a_row(division, facts)
+        if rows > max(declared_multiple(size), wanted.get(size, (0, division))[0]):
+            wanted[size] = rows, division
+    for size, (rows, division) in wanted.items():
+        what = f"groups are a multiple of {rows} long"
+        guard = Guard(Poly.symbol(size), Relation.MULTIPLE_OF, rows, what)
+        if declared_multiple(size) >= LEAST and not tested_in_kernel([guard], division):
+            assume([guard], division)
+            remark(division, f"all rows of a block in one group, if {what}")
+            _declare(function, size.index, rows)
+
+
+def _divisions(dots: list[DotOp]) -> Iterator[tuple[Division, BlockArgument]]:
+    """Divisions by arguments, of the indices at which operands of dots are loaded."""
+    loads = [load for dot in dots for operand in (dot.a, dot.b) for load in operand_loads(operand)]
+    work, seen = [load.ptr for load in loads], set[SSAValue]()
+    while work and len(seen) < MOST_STEPS * max(len(loads), 1):
+        value = work.pop()
+        op = value.owner
+        if value in seen or isinstance(op, Block) or not shape_of(value):
+            continue
+        seen.add(value)
+        work += op.operands
+        if isinstance(op, Division):
+            size = _splatted(op.rhs)
+            if isinstance(size, BlockArgument) and isinstance(size.owner.parent_op(), FuncOp):
+                yield op, size
+
+
+def _splatted(value: SSAValue) -> SSAValue | None:
+    """The scalar that all elements of a tensor are."""
+    while isinstance(value.owner, BroadcastOp | ExpandDimsOp | ConvertLayoutOp):
+        value = value.owner.operands[0]
+    return value.owner.src if isinstance(value.owner, SplatOp) else None
+
+
+def _rows_in_a_row(division: Division, facts: AxisAnalysis) -> int:
+    """How many neighbours along the rows would have the same quotient, were the divisor large."""
+    info = facts.info(division.lhs)
+    return min(info.contiguity[0], info.divisibility[0])
+
+
+def _declare(function: FuncOp, index: int, multiple: int) -> None:
+    """Note what divides an argument."""
+    assert function.arg_attrs is not None
+    held = list(function.arg_attrs.data)
+    held[index] = DictionaryAttr(
+        held[index].data | {"tt.divisibility": IntegerAttr(multiple, i32)})
+    function.arg_attrs = ArrayAttr(held)
