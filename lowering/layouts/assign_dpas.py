@@ -73,7 +73,7 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
     if made:
         narrow_products(function)
-    first = _chains(list(made))
+    first = shared_first(list(made))
     for dot, dpas in dots.items():
         if isinstance(dpas, Dpas):
             parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""))
@@ -90,7 +90,7 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
         propagate(function, target)
 
 
-def _chains(dots: list[DotOp]) -> dict[DotOp, str]:
+def shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
     """The dimension that warps share first.
 
     Where the result of a dot is an operand of another it stays in its warp; weights that are

@@ -55,6 +55,8 @@ from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 MOST_STEPS = 60
 MANY_POINTERS = 64
 """In each lane: with 64 bits each they fill half of the largest register file."""
+UNPACKED = "xe.unpacked"
+"""Attribute of a load, then of a block load, whose elements a dot's operand is computed from."""
 MOST_COPIES = 4
 """Warps that unpack the same weights, each for itself: it costs less than to meet and exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
@@ -71,10 +73,11 @@ def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
     held = encoding.encoding
     if not isinstance(held, DotOperandEncoding) or not isinstance(held.parent, DpasEncoding):
         return None
-    if len(shape_of(op.src)) != 2 or _copies(op.result) > max(MOST_COPIES, _copies(op.src)):
+    if len(shape_of(op.src)) != 2 or copies_of(op.result.type) > max(
+            MOST_COPIES, copies_of(op.src.type)):
         return None
     steps = _steps(op.src)
-    if steps is None or not any(isinstance(v.owner, LoadOp) for v in steps):
+    if steps is None or not any(map(_is_load, steps)):
         return None
     return _Again().value(op.src, encoding)
 
@@ -106,7 +109,7 @@ def _only_loads(pointer: SSAValue) -> list[LoadOp]:
     if not isinstance(pointer.type, TensorType) or not isinstance(
             pointer.type.element_type, PointerType):
         return []
-    found = _carried(pointer)
+    found = carried_pointer(pointer)
     if found is None or found[0].results[found[1]].first_use is not None:
         return []
     first = found[0].iter_args[found[1]]
@@ -129,14 +132,14 @@ def _addresses(pointers: SSAValue, facts: AxisAnalysis) -> int:
 def is_unpacked(value: SSAValue) -> bool:
     """Whether an operand of a dot is computed from what is loaded element by element."""
     steps = _steps(value) or [] if len(shape_of(value)) == 2 else []
-    loads = [v for v in steps if isinstance(v.owner, LoadOp) and 1 not in shape_of(v)]
+    loads = [v for v in steps if _is_load(v) and 1 not in shape_of(v)]
     return bool(loads) and any(
         is_elementwise(v.owner) and type(v.owner) not in CASTS for v in steps)  # type: ignore[arg-type]
 
 
-def _copies(value: SSAValue) -> int:
-    """How many warps hold the same element."""
-    masks = layout_of(value.type).free_variable_masks().get("warp", 0)
+def copies_of(kind: Attribute) -> int:
+    """How many warps hold the same element of a tensor."""
+    masks = layout_of(kind).free_variable_masks().get("warp", 0)
     return 1 << masks.bit_count()
 
 
@@ -156,20 +159,29 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
                 return None
         elif few is not None:
             work.append(few)
-        elif isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp) or is_elementwise(op):
+        elif isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp | RepeatOp) or (
+                is_elementwise(op)):
             work += op.operands
         elif not isinstance(op, BlockLoadOp):
             return None
     return list(seen)
 
 
+def _is_load(value: SSAValue) -> bool:
+    """Whether elements are loaded as weights are: each for itself, or by blocks."""
+    op = value.owner
+    return isinstance(op, LoadOp) or (isinstance(op, BlockLoadOp) and UNPACKED in op.attributes)
+
+
 def _may_load_again(load: LoadOp) -> bool:
     """Whether a load can bring what another layout wants, with messages as wide or fewer."""
     if not _has_addresses(load):
         return False
-    found = _carried(load.ptr)
+    found = carried_pointer(load.ptr)
     pointer = load.ptr if found is None else found[0].iter_args[found[1]]
     if len(shape_of(load.result)) < 2 or 1 in shape_of(load.result):
+        return True
+    if all(isinstance(use.operation, RepeatOp) for use in load.result.uses):
         return True
     is_word = bit_width(load.result.type.element_type) >= 32  # type: ignore[attr-defined]
     return is_word or _is_packed(pointer)
@@ -179,7 +191,7 @@ def _has_addresses(load: LoadOp) -> bool:
     """Whether the pointers and mask of a load can be had in any layout."""
     if is_volatile(load) or not all(_is_regular(v) for v in load.operands[1:]):
         return False
-    found = _carried(load.ptr)
+    found = carried_pointer(load.ptr)
     pointer = load.ptr if found is None else found[0].iter_args[found[1]]
     return is_cheap(pointer) and (found is None or _has_base(pointer))
 
@@ -204,14 +216,14 @@ def _is_regular(value: SSAValue) -> bool:
         return True
     op = value.owner
     if isinstance(op, Block):
-        found = _carried(value)
+        found = carried_pointer(value)
         return found is not None and is_cheap(found[0].iter_args[found[1]]) and (
             isinstance(value.type.element_type, IntegerType))
     known = isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp) or is_elementwise(op)
     return known and all(map(_is_regular, op.operands))
 
 
-def _carried(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
+def carried_pointer(pointer: SSAValue) -> tuple[scf.ForOp, int, SSAValue | int] | None:
     """The loop that carries a tensor, its number in it, and what it adds to all elements."""
     if not isinstance(pointer, BlockArgument) or pointer.index == 0:
         return None
@@ -275,6 +287,8 @@ class _Again:
             return self._times(value, few, encoding, at)
         if isinstance(op, BlockLoadOp):
             return converted(value, encoding, at)
+        if isinstance(op, RepeatOp):
+            return self._repeat(op, encoding, at)
         runs = repeats_of(op) if isinstance(op, LoadOp) else None
         if isinstance(op, LoadOp) and runs is not None:
             return self._repeated(op, encoding, runs)
@@ -288,7 +302,7 @@ class _Again:
 
     def _counted(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         """Numbers that a loop counts up: what they are at first, and how far it has come."""
-        found = _carried(value)
+        found = carried_pointer(value)
         assert found is not None
         assert isinstance(value.type, TensorType)
         loop, index, step = found
@@ -308,6 +322,14 @@ class _Again:
         words = layout_attr(words_layout(layout_of(kind), runs))
         return _put(RepeatOp(source=self.value(few, words), axis=runs.axis, times=runs.times,
                              result_type=kind), at)
+
+    def _repeat(self, op: RepeatOp, encoding: Attribute, at: InsertPoint) -> SSAValue:
+        runs, kind = Runs(op.axis.value.data, op.times.value.data), retyped(op.result.type, encoding)
+        words = layout_attr(words_layout(layout_of(kind), runs))
+        repeated = RepeatOp(source=self.value(op.source, words), axis=runs.axis, times=runs.times,
+                            result_type=kind)
+        locate(op, repeated)
+        return _put(repeated, at)
 
     def _repeated(self, load: LoadOp, encoding: Attribute, runs: Runs) -> SSAValue:
         """What a load brings, of which runs along a dimension are the same."""
@@ -331,7 +353,7 @@ class _Again:
 
         With `runs` the first of each.
         """
-        found = _carried(load.ptr)
+        found = carried_pointer(load.ptr)
         first = load.ptr if found is None else found[0].iter_args[found[1]]
         few = first if runs is None else shrunk(first, runs, self.shrunk)
         if found is None:
@@ -375,4 +397,7 @@ def _put(op: Operation, at: InsertPoint) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["at_operand", "is_unpacked", "loaded_as", "rebuild_pointers"]
+__all__ = [
+    "UNPACKED", "at_operand", "carried_pointer", "copies_of", "is_unpacked", "loaded_as",
+    "rebuild_pointers",
+]

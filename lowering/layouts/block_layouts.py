@@ -16,7 +16,7 @@ from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding, to_linear_layout
 from triton_xe.lowering.layouts.dpas_choice import dpas_encoding
-from triton_xe.lowering.layouts.propagate_layouts import is_block
+from triton_xe.lowering.layouts.propagate_layouts import brings, is_block, is_words
 from triton_xe.lowering.layouts.rematerialize import converted
 from triton_xe.lowering.rewriting import all_of, erase_dead, locate, retyped
 from triton_xe.lowering.surfaces.affine import shape_of
@@ -33,7 +33,7 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
     The answer is whether there were such.
     """
     accesses: list[BlockLoadOp | BlockStoreOp] = all_of(function, BlockLoadOp, BlockStoreOp)
-    found = [op for op in accesses if not is_block(op.value.type)]
+    found = [op for op in accesses if not is_block(op.value.type) and not _brings_words(op, target)]
     for one in found:
         op = _transposed(one, target, num_warps) if isinstance(one, BlockLoadOp) else one
         encoding = layout_attr(block_layout(shape_of(op.value), target, num_warps))
@@ -43,6 +43,12 @@ def legalize_block_layouts(function: Operation, target: Target, num_warps: int) 
             _load_in(op, encoding)
     erase_dead(function)
     return bool(found)
+
+
+def _brings_words(op: BlockLoadOp | BlockStoreOp, target: Target) -> bool:
+    """Whether a block load brings the words that fields of bits are cut from."""
+    return isinstance(op, BlockLoadOp) and is_words(op.value.type) and brings(
+        target, op.value.type, op.transposed is not None)
 
 
 def is_worth_a_block(

@@ -27,7 +27,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.target import Target
-from triton_xe.layout import DotOperandEncoding, DpasEncoding, SliceEncoding
+from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearEncoding, SliceEncoding
 from triton_xe.lowering.layouts.at_operand import at_operand
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
@@ -100,6 +100,11 @@ def is_block(kind: Attribute) -> bool:
     return isinstance(held.parent if isinstance(held, DotOperandEncoding) else held, DpasEncoding)
 
 
+def is_words(kind: Attribute) -> bool:
+    """Whether a layout is spelled out, as that of words is which fields of bits are cut from."""
+    return isinstance(encoding_of(kind), LinearEncoding)
+
+
 def fold_conversions(op: ConvertLayoutOp) -> bool:
     """cvt(cvt x) -> cvt x ; cvt x -> x where the types are the same."""
     inner = op.src.owner
@@ -128,10 +133,11 @@ def into_block_load(op: ConvertLayoutOp, target: Target) -> bool:
     inner = op.src.owner
     swapped = type(inner) is TransOp
     load = inner.src.owner if isinstance(inner, TransOp) else inner
-    if not isinstance(load, BlockLoadOp) or not is_block(op.result.type):
+    if not isinstance(load, BlockLoadOp) or not (
+            is_block(op.result.type) or is_words(op.result.type)):
         return False
     transposed = (load.transposed is not None) != swapped
-    if not _brings(target, op.result.type, transposed):
+    if not brings(target, op.result.type, transposed):
         return False
     new = BlockLoadOp(cursor=load.cursor, value_type=op.result.type, transposed=transposed)
     locate(load, new)
@@ -139,7 +145,7 @@ def into_block_load(op: ConvertLayoutOp, target: Target) -> bool:
     return _replaced(op, new.value)
 
 
-def _brings(target: Target, kind: Attribute, transposed: bool) -> bool:
+def brings(target: Target, kind: Attribute, transposed: bool) -> bool:
     """Whether block loads, or gathers where a device has none, bring a tensor in its layout."""
     if not target.has_block_2d:
         return True

@@ -79,12 +79,12 @@ def repeats_of(load: LoadOp) -> Runs | None:
     some = Runs(0, groups if groups >= LANES else 1)
     for runs in (Runs(0, rows), some, Runs(1, times), Runs(0, times)):
         same = runs.times > 1 and all(i.constancy[runs.axis] >= runs.times for i in infos)
-        if same and all(_can_shrink(v, runs) for v in load.operands[1:]):
+        if same and all(can_shrink(v, runs) for v in load.operands[1:]):
             return runs
     return None
 
 
-def _can_shrink(value: SSAValue, runs: Runs) -> bool:
+def can_shrink(value: SSAValue, runs: Runs) -> bool:
     """Whether `shrunk` knows how a value is made."""
     op = value.owner
     if not isinstance(value.type, TensorType) or shape_of(value)[runs.axis] == 1:
@@ -96,9 +96,9 @@ def _can_shrink(value: SSAValue, runs: Runs) -> bool:
     if isinstance(op, MakeRangeOp | SplatOp):
         return True
     if isinstance(op, ExpandDimsOp):
-        return _can_shrink(op.src, runs.before(op))
+        return can_shrink(op.src, runs.before(op))
     known = isinstance(op, BroadcastOp | AddPtrOp | ConvertLayoutOp) or is_elementwise(op)
-    return known and all(_can_shrink(v, runs) for v in op.operands)
+    return known and all(can_shrink(v, runs) for v in op.operands)
 
 
 def shrunk(value: SSAValue, runs: Runs, made: dict[tuple[SSAValue, Runs], SSAValue]) -> SSAValue:

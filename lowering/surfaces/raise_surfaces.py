@@ -35,6 +35,7 @@ from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.layouts.at_operand import UNPACKED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.module_facts import module_lanes, module_warps, remark
 from triton_xe.lowering.rewriting import (
@@ -69,6 +70,7 @@ from triton_xe.lowering.surfaces.surfaces import (
     nonnegative,
     surface_access,
 )
+from triton_xe.lowering.surfaces.weights_by_blocks import weights_by_blocks
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 BLOCK = "xe.block"
@@ -119,12 +121,16 @@ class RaiseSurfacesPass(TargetedPass):
             affine = Affine()
             copies = Copies(target, module_warps(op), affine)
             met: list[LoadOp] = []
+            only_vouched: list[LoadOp] = []
             if self.keeps_layouts:
                 loads = [load for load in all_of(function, LoadOp) if BLOCK in load.attributes]
             else:
                 loads, met = _dot_loads(function, target)
-                loads = [*loads, *met, *_copied(function, copies)]
-            for sites in _joined(_sites(list(dict.fromkeys(loads)), affine, met)):
+                weights = weights_by_blocks(function, target, module_warps(op))
+                loads = [*loads, *met, *weights, *_copied(function, copies)]
+                affine, only_vouched = Affine(), weights
+            for sites in _joined(_sites(
+                    list(dict.fromkeys(loads)), affine, met, only_vouched)):
                 if _stays_inside(sites[0].anchor):
                     _version(sites)
                 else:
@@ -217,7 +223,9 @@ def values_of(amount: object) -> set[SSAValue]:
     return set()
 
 
-def _sites(loads: list[LoadOp], affine: Affine, met: Collection[LoadOp]) -> list[Site]:
+def _sites(
+    loads: list[LoadOp], affine: Affine, met: Collection[LoadOp], weights: Collection[LoadOp]
+) -> list[Site]:
     """The loads that can be raised, by the block they stand in."""
     groups: dict[Block, list[LoadOp]] = {}
     for load in loads:
@@ -231,6 +239,8 @@ def _sites(loads: list[LoadOp], affine: Affine, met: Collection[LoadOp]) -> list
         for load in members:
             try:
                 access = _access(load, affine, loop)
+                if load in weights:
+                    _keep_vouched(load, access[0])
                 if loop is not None and load in met:
                     _keep_others_raised(load, access[0])
                 found[load] = access
@@ -249,6 +259,13 @@ def _keep_others_raised(load: LoadOp, surface: Surface) -> None:
     aligned = [g for g in surface.guards if g.relation is Relation.MULTIPLE_OF]
     if aligned and tested_in_kernel(aligned, load):
         raise Unknown(f"the loop's other loads do not ask whether {aligned[0].what}")
+
+
+def _keep_vouched(load: LoadOp, surface: Surface) -> None:
+    """`Unknown` where the kernel itself would have to decide whether weights come by blocks."""
+    tested = tested_in_kernel(surface.guards, load)
+    if tested:
+        raise Unknown(f"no launch vouches that {tested[0].what}")
 
 
 def _joined(sites: list[Site]) -> list[list[Site]]:
@@ -408,6 +425,8 @@ def _place_cursors(
     for (op, (surface, _, _)), cursor_value in zip(accesses.items(), at, strict=True):
         load = xe.BlockLoadOp(cursor=cursor_value, value_type=op.result.type,
                               transposed=surface.transposed)
+        if UNPACKED in op.attributes:
+            load.attributes[UNPACKED] = UnitAttr()
         locate(op, load)
         Rewriter.replace_op(op, load)
     if loop is not None:

@@ -16,10 +16,21 @@ from xdsl.ir import Attribute
 
 from triton_xe.dialects import xe, xetile
 from triton_xe.dialects.xegpu.dpas import accumulator_name, precision_name
+from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware.dpas import MAX_REPEAT_COUNT, SYSTOLIC_DEPTH, Dpas, DpasShape, Fragment
 from triton_xe.hardware.target import Target
-from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearLayout, to_linear_layout
+from triton_xe.layout import (
+    DotOperandEncoding,
+    DpasEncoding,
+    LinearEncoding,
+    LinearLayout,
+    to_linear_layout,
+)
+
+
+MOST_ELEMENTS = 8
+"""Vector elements of a fragment that no instruction takes as it is."""
 
 
 class Cut(NamedTuple):
@@ -129,6 +140,44 @@ class TileOperand:
             DotOperandEncoding("ab".index(self.operand), parent, packed), shape)
 
 
+@dataclass(frozen=True)
+class WordsTile(TileOperand):
+    """What fields of bits are cut from: registers in any order, bytes by four in a word."""
+
+    held: LinearLayout
+    packed: int
+
+    @property
+    def layout_key(self) -> tuple[object, ...]:
+        return (self.operand, self.rows, self.columns, self.held)
+
+    @property
+    def _fragment(self) -> Fragment:
+        registers = self.held.in_dims["register"]
+        return Fragment(min(registers, MOST_ELEMENTS * self.packed), min(registers, self.packed))
+
+    @property
+    def row_cuts(self) -> tuple[Cut, ...]:
+        """The fragments, one below the other."""
+        count = self.held.in_dims["register"] // self._fragment.registers
+        return (Cut(0, 1, 1),) * count
+
+    @property
+    def column_cuts(self) -> tuple[Cut, ...]:
+        return (Cut(0, 1, 1),)
+
+    def fragment_at(self, row: int) -> Fragment:
+        return self._fragment
+
+    def part(self, rows: Span, columns: Span) -> TileOperand:
+        assert (rows.first, rows.count) == (0, len(self.row_cuts))
+        return self
+
+    @property
+    def layout(self) -> LinearLayout:
+        return self.held
+
+
 def cuts(total: int, unit: int, shrink: bool, least: int = 1) -> tuple[Cut, ...]:
     """Blocks of `unit`, the last one as small as it may be.
 
@@ -222,6 +271,8 @@ def operand_of_tensor(op: xe.ToTileOp | xe.FromTileOp) -> TileOperand:
     """The tile that a tensor with a layout of DPAS is viewed as."""
     encoding = op.tensor.type.encoding.encoding  # type: ignore[attr-defined]
     name, parent = "c", encoding
+    if isinstance(encoding, LinearEncoding):
+        return _words_tile(encoding.layout, op)
     if isinstance(encoding, DotOperandEncoding):
         name, parent = "ab"[encoding.op_idx], encoding.parent
     if not isinstance(parent, DpasEncoding):
@@ -230,6 +281,14 @@ def operand_of_tensor(op: xe.ToTileOp | xe.FromTileOp) -> TileOperand:
         parent.repeat_count, parent.execution_size, SYSTOLIC_DEPTH * parent.ops_per_channel
     )
     return TileOperand(name, shape, 32 // parent.ops_per_channel, *plane(op.tile.type))
+
+
+def _words_tile(layout: LinearLayout, op: xe.ToTileOp | xe.FromTileOp) -> WordsTile:
+    """The part of one subgroup."""
+    held = layout.sublayout(["register", "lane"], layout.out_dims)
+    bits = bit_width(op.tensor.type.element_type)  # type: ignore[attr-defined]
+    shape = DpasShape(MAX_REPEAT_COUNT, held.in_dims["lane"], 2 * SYSTOLIC_DEPTH)
+    return WordsTile("c", shape, 32, *plane(op.tile.type), held, 32 // bits if bits < 16 else 1)
 
 
 def plain_tile(kind: Attribute, target: Target) -> TileOperand:

@@ -34,7 +34,7 @@ from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
-from triton_xe.lowering.emit.tensors.registers import Registers, eager, regrouped
+from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
 from triton_xe.lowering.emit.types import I1, I8, I32, bits_of, scalar_type, vector_of
 from triton_xe.lowering.emit.xegpu.blocks import (
     Block,
@@ -484,6 +484,13 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
     kind = op.fragments[0].type
     assert isinstance(kind, VectorType)
     size = kind.get_shape()[0] * kind.get_shape()[1]
+    if element == I8 and kind.get_shape()[1] == 4:
+        words = Registers(size // 4 * len(held), I32, lambda i: held[i].value, size // 4,
+                          lambda i: held[i].parts)
+        words = regrouped(em, words, 2)
+        em.bind(op.tensor, Bytes(em, words if used_once(op) else eager(
+            I32, words.all_chunks(em), words.width)))
+        return
     flat = vector_of(element, size)
 
     def piece(i: int) -> ir.Value:

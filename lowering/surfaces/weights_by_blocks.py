@@ -1,0 +1,220 @@
+"""Weights that are unpacked on their way into a dot, loaded by 2D messages.
+
+    load p : 64x128xi8, p = base + k / 2 * pitch + n    ->   xe.repeat (load p' : 32x128xi8)
+
+What several rows or columns share is loaded once; a message brings it in the layout of the matrix
+unit's operand, bytes that follow each other along K in one word.  Where the launch cannot vouch for
+the surface, or no message brings that layout, each lane loads its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import AddPtrOp, DotOp, SplatOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import RepeatOp
+from triton_xe.dialects.xegpu.types import bit_width
+from triton_xe.hardware.dpas import Dpas
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.layouts.assign_dpas import shared_first
+from triton_xe.lowering.layouts.at_operand import (
+    MOST_COPIES,
+    UNPACKED,
+    carried_pointer,
+    copies_of,
+)
+from triton_xe.lowering.layouts.block_layouts import LEAST_BYTES
+from triton_xe.lowering.layouts.dpas_choice import (
+    batched_encoding,
+    instruction_of,
+    operand_encoding,
+)
+from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.rematerialize import before_conversions, is_volatile, layout_of
+from triton_xe.lowering.layouts.repeats import (
+    TIMES,
+    Runs,
+    can_shrink,
+    joined,
+    repeats_of,
+    shrunk,
+    shrunk_type,
+    words_layout,
+)
+from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, retyped, yield_more
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, constant_of, shape_of
+from triton_xe.plan import SurfaceFacts, plan_block_load
+from triton_xe.plan.model import BlockPlan
+
+MOST_STEPS = 60
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A load on its way to an operand; `runs` of what it brings, or of its result, are the same."""
+
+    load: LoadOp
+    runs: Runs | None
+    is_few: bool
+    """Whether the load brings one of each run already."""
+    operand: Attribute
+    """The type of the operand of the matrix unit."""
+
+    @property
+    def kind(self) -> TensorType[Attribute]:
+        """What is to be loaded, in the layout that the operand wants."""
+        element = self.load.result.type.element_type  # type: ignore[attr-defined]
+        assert isinstance(self.operand, TensorType)
+        held = TensorType(element, self.operand.get_shape(), self.operand.encoding)
+        if self.runs is None:
+            return held
+        words = layout_attr(words_layout(layout_of(held), self.runs))
+        return retyped(shrunk_type(held, self.runs), words)
+
+
+def weights_by_blocks(function: Operation, target: Target, num_warps: int) -> list[LoadOp]:
+    """The loads of weights that messages may bring; what runs share is loaded once from here on."""
+    once = _Once()
+    return [once.load(found) for found in _found(function, target, num_warps)
+            if _may_be_a_block(found, once, target)]
+
+
+def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Weights]:
+    made = {dot: instruction_of(dot, target) for dot in all_of(function, DotOp)
+            if len(shape_of(dot.c)) == 2}
+    dots = {dot: dpas for dot, dpas in made.items() if isinstance(dpas, Dpas)}
+    first, seen = shared_first(list(dots)), set[LoadOp]()
+    for dot, dpas in dots.items():
+        parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""))
+        for index, operand in enumerate((dot.a, dot.b)):
+            kind = retyped(operand.type, layout_attr(operand_encoding(index, parent, dpas)))
+            for load, few in _loads(before_conversions(operand)):
+                if load not in seen and load.parent is dot.parent:
+                    seen.add(load)
+                    runs = few or repeats_of(load)
+                    yield _Weights(load, runs, few is not None, kind)
+
+
+def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
+    """The loads of matrices, and how their elements are repeated behind them.
+
+    None of operands that are loaded as they are, or only converted to another type.
+    """
+    work: list[tuple[SSAValue, Runs | None, bool]] = [(operand, None, False)]
+    seen = set[SSAValue]()
+    while work and len(seen) < MOST_STEPS:
+        value, runs, is_made = work.pop()
+        op, few = value.owner, joined(value)
+        if value in seen or isinstance(op, Block) or 1 in shape_of(value):
+            continue
+        seen.add(value)
+        if isinstance(op, LoadOp):
+            if is_made and len(shape_of(value)) == 2 and not is_volatile(op):
+                yield op, runs
+        elif few is not None:
+            work.append((few, Runs(len(shape_of(value)) - 1, TIMES[32]), is_made))
+        elif isinstance(op, ConvertLayoutOp) or is_elementwise(op):
+            combines = len(op.operands) > 1
+            work += [(v, runs, is_made or combines) for v in op.operands]
+
+
+def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
+    """Whether few enough messages bring what an operand wants."""
+    kind, bits = found.kind, bit_width(found.load.result.type.element_type)  # type: ignore[attr-defined]
+    if copies_of(found.operand) > MOST_COPIES or (found.runs and not once.may_shrink(found)):
+        return False
+    try:
+        strides = Affine().pointers(once.pointers(found)).index.strides
+    except Unknown:
+        return False
+    along = [d for d, stride in enumerate(strides) if stride.as_constant == 1]
+    if not along or tuple(kind.get_shape()) != tuple(shape_of(once.pointers(found))):
+        return False
+    plan = plan_block_load(layout_of(kind), SurfaceFacts(contiguous_dim=along[-1]), bits, target)
+    if not isinstance(plan, BlockPlan):
+        return False
+    held = layout_of(kind)
+    registers = prod(held.in_dims[name] for name in ("register", "lane"))
+    return registers * bits // 8 >= LEAST_BYTES * len(plan.messages)
+
+
+@dataclass
+class _Once:
+    """Loads what runs share once."""
+
+    made: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
+
+    def may_shrink(self, found: _Weights) -> bool:
+        """Whether the pointers and the mask of one of each run can be had."""
+        load, runs = found.load, found.runs
+        assert runs is not None
+        if found.is_few:
+            return True
+        carried = carried_pointer(load.ptr)
+        if carried is None and isinstance(load.ptr, BlockArgument):
+            return False
+        first = load.ptr if carried is None else carried[0].iter_args[carried[1]]
+        return can_shrink(first, runs) and all(can_shrink(v, runs) for v in load.operands[1:])
+
+    def pointers(self, found: _Weights) -> SSAValue:
+        """The pointers of what is loaded, as they are at first where a loop carries them."""
+        carried = carried_pointer(found.load.ptr)
+        first = found.load.ptr if carried is None else carried[0].iter_args[carried[1]]
+        return first if found.runs is None or found.is_few else shrunk(
+            first, found.runs, self.made)
+
+    def load(self, found: _Weights) -> LoadOp:
+        """The load of one of each run, followed by what repeats it."""
+        load, runs = found.load, found.runs
+        if runs is None or found.is_few:
+            load.attributes[UNPACKED] = UnitAttr()
+            return load
+        kind = load.result.type
+        loaded = LoadOp.create(
+            operands=[self._moving(found), *(shrunk(v, runs, self.made) for v in load.operands[1:])],
+            result_types=[shrunk_type(kind, runs)],
+            properties=dict(load.properties), attributes=dict(load.attributes))
+        loaded.attributes[UNPACKED] = UnitAttr()
+        repeated = RepeatOp(
+            source=loaded.result, axis=runs.axis, times=runs.times, result_type=kind)
+        locate(load, loaded, repeated)
+        Rewriter.replace_op(load, [loaded, repeated])
+        return loaded
+
+    def _moving(self, found: _Weights) -> SSAValue:
+        """The pointers, carried by the loop that moves them all by the same."""
+        carried, first = carried_pointer(found.load.ptr), self.pointers(found)
+        if carried is None:
+            return first
+        loop, index, step = carried
+        body = loop.body.block
+        new, (pointers,) = extend_for(loop, [first])
+        assert isinstance(new, scf.ForOp)
+        moved = last_of(body).operands[index].owner
+        assert isinstance(moved, AddPtrOp)
+        kind = shrunk_type(moved.offset.type, found.runs)  # type: ignore[arg-type]
+        at = InsertPoint.before(last_of(body))
+        if isinstance(step, int):
+            by = _constant_like(moved.offset, kind)
+        else:
+            by = SplatOp(operands=[step], result_types=[kind])
+        after = AddPtrOp(operands=[pointers, by.results[0]], result_types=[pointers.type])
+        Rewriter.insert_op([by, after], at)
+        yield_more(new, [after.results[0]])
+        return pointers
+
+
+def _constant_like(value: SSAValue, kind: TensorType[Attribute]) -> Operation:
+    number = constant_of(value)
+    assert number is not None
+    return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [number]), kind)
