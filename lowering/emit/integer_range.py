@@ -56,6 +56,8 @@ def _made(op: Operation, depth: int) -> Range | None:
     if isinstance(op, arith.AndIOp):
         tops = [high for low, high in ranges if low >= 0]
         return (0, min(tops)) if tops else None
+    if isinstance(op, arith.RemSIOp | arith.RemUIOp) and (by := constant_of(op.rhs) or 0) > 0:
+        return (0 if ranges[0][0] >= 0 or isinstance(op, arith.RemUIOp) else 1 - by), by - 1
     if type(op) in _SUMS:
         ends = [_SUMS[type(op)](a, b) for a, b in product(*ranges)]
         return min(ends), max(ends)

@@ -324,7 +324,8 @@ class _Again:
                              result_type=kind), at)
 
     def _repeat(self, op: RepeatOp, encoding: Attribute, at: InsertPoint) -> SSAValue:
-        runs, kind = Runs(op.axis.value.data, op.times.value.data), retyped(op.result.type, encoding)
+        runs = Runs(op.axis.value.data, op.times.value.data)
+        kind = retyped(op.result.type, encoding)
         words = layout_attr(words_layout(layout_of(kind), runs))
         repeated = RepeatOp(source=self.value(op.source, words), axis=runs.axis, times=runs.times,
                             result_type=kind)

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     f16,
+    i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -38,6 +39,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.lowering.emit.fusion import ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.rewriting import all_of, locate
+from triton_xe.lowering.surfaces.affine import constant_of
 
 EXACT = 2048
 """fp16 holds all integers up to here."""
@@ -165,8 +167,35 @@ def _of_32_bits(
     bits = bit_width(_element(op.input))
     if bits == 32:
         return op.input
+    narrow = _narrow_field(op.input, kind, at) if bits > 32 else None
+    if narrow is not None:
+        return narrow
     widen = ExtSIOp if isinstance(op, SIToFPOp) else ExtUIOp
     return _put((TruncIOp if bits > 32 else widen)(op.input, kind), at)
+
+
+def _narrow_field(
+    value: SSAValue, kind: TensorType[Attribute], at: InsertPoint
+) -> SSAValue | None:
+    """Bits of what was widened to 64 bits, cut from 32; None of others.
+
+    A shift that leaves nothing of the few bits that there were leaves nothing of 32 either.
+    """
+    masked = value.owner
+    if not isinstance(masked, arith.AndIOp) or not isinstance(masked.lhs.owner, arith.ShRUIOp):
+        return None
+    moved, mask = masked.lhs.owner, constant_of(masked.rhs)
+    words = moved.lhs.owner
+    low, high = integer_range(moved.rhs)
+    if not isinstance(words, ExtUIOp) or bit_width(_element(words.input)) > 32 or mask is None:
+        return None
+    if not (0 <= mask < 1 << 31 and -(1 << 31) <= low and high < 1 << 31):
+        return None
+    few = words.input if _element(words.input) == i32 else _put(ExtUIOp(words.input, kind), at)
+    by = _put(TruncIOp(moved.rhs, kind), at)
+    held: Any = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [mask])
+    mine = _put(arith.ConstantOp(held, kind), at)
+    return _put(arith.AndIOp(_put(arith.ShRUIOp(few, by), at), mine), at)
 
 
 def _put(op: Operation, at: InsertPoint) -> SSAValue:

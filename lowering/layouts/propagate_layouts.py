@@ -151,7 +151,8 @@ def brings(target: Target, kind: Attribute, transposed: bool) -> bool:
         return True
     bits = bit_width(kind.element_type)  # type: ignore[attr-defined]
     facts = SurfaceFacts(contiguous_dim=0 if transposed else 1)
-    return not isinstance(plan_block_load(layout_of(kind), facts, bits, target), Refusal)
+    return not isinstance(plan_block_load(
+        layout_of(kind), facts, bits, target, same_width=True), Refusal)
 
 
 def through_cast(op: ConvertLayoutOp) -> bool:

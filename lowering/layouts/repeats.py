@@ -189,7 +189,8 @@ def shrunk_type(kind: Attribute, runs: Runs) -> TensorType[Attribute]:
 def words_layout(result: LinearLayout, runs: Runs) -> LinearEncoding:
     """The layout of words that are to be repeated along a dimension.
 
-    Where lanes would hold the same words, they have those of different rows instead.
+    Where lanes would hold the same words, they have those of different rows instead.  Else what
+    lies along the dimension is in registers one after the other, as it may be in memory.
     """
     def divided(basis: Sequence[int]) -> tuple[int, ...]:
         return tuple(x // runs.times if d == runs.axis else x for d, x in enumerate(basis))
@@ -201,7 +202,8 @@ def words_layout(result: LinearLayout, runs: Runs) -> LinearEncoding:
     if spread:
         bases["lane"] = [*lanes[COLUMN_BITS:], *registers[:COLUMN_BITS]]
         bases["register"] = registers[COLUMN_BITS:]
-    bases["register"] = [b for b in bases["register"] if any(b)]
+    held = [b for b in bases["register"] if any(b)]
+    bases["register"] = held if spread else sorted(held, key=lambda b: b[runs.axis] == 0)
     sizes = {name: size // (runs.times if d == runs.axis else 1)
              for d, (name, size) in enumerate(result.out_dims.items())}
     return LinearEncoding(LinearLayout(bases, sizes))

@@ -9,7 +9,8 @@ Four registers of 64 bytes hold 128 halves: of each lane two in a dword.
 | plus, less, from | four dwords, and twice four or one | a product, and the third as it says |
 | bits | eight words, and by how much they are rotated | the last bits, in fp16's 1024 |
 | rows | words of eight rows in lanes, and as above | as above |
-| in_order, in_turns | the same, and by how much words are moved to the right | as above |
+| in_order | the same, and by how much words are moved to the right | as above |
+| in_turns | the same, and in lane 0 a mask of the last bits, in lane 1 fp16's 1024 | as above |
 | nibbles | a word | its eight, in fp16's 1024 |
 """
 
@@ -26,7 +27,7 @@ def arguments_of(name: str) -> tuple[str, ...]:
     if how.count("_") == 2:
         return FOUR, *(ONE if given == "one" else FOUR for given in how.split("_")[1:])
     if kind in ("in_order", "in_turns"):
-        return ONE, ONE
+        return (ONE, ONE) if kind == "in_order" else (ONE, ONE, ONE)
     if kind in ("bits", "rows"):
         return (FOUR, FOUR, FOUR) if kind == "bits" else (ONE, FOUR)
     if kind in ("plus", "nibbles"):
@@ -120,14 +121,19 @@ def _in_order(kind: str, how: str) -> list[str]:
 def _in_turns(kind: str, how: str) -> list[str]:
     """As `rows`, where even lanes have fields of the lower half, and odd ones of the upper.
 
-    Moving a word brings those of two lanes, for one row.
+    The halves of two rows are put side by side; those of even lanes are moved, and then go to
+    every other place, and so are those of odd lanes.
     """
-    lines = [_WORDS, _given("A", "UD", 16, 1), _given("S", "UD", 16, 2), *_MOVED]
-    lines += [f"shr (M1_NM, 32) T({r},0)<1> A(0,{4 * r})<1;4,0> S(0,0)<0;4,2>" for r in (0, 2)]
-    mask = (1 << int(how)) - 1
+    lines = [_WORDS, ".decl R v_type=G type=UD num_elts=64 alias=<$0,0>",
+             _given("A", "UW", 32, 1), _given("S", "UD", 16, 2), _given("K", "UD", 16, 3),
+             ".decl D v_type=G type=UW num_elts=32 align=GRF",
+             ".decl E v_type=G type=UD num_elts=16 alias=<D,0>",
+             ".decl T v_type=G type=UD num_elts=64 align=GRF"]
+    lines += [f"mov (M1_NM, 16) D(0,{p})<2> A(0,{4 * p})<8;4,1>" for p in (0, 1)]
+    lines += [f"shr (M1_NM, 32) T({2 * h},0)<1> E(0,{h})<2;4,0> S(0,0)<0;4,2>" for h in (0, 1)]
     return lines + [
-        f"bfn.xf8 (M1_NM, 16) U({r},{p})<2> 0x{mask:x}:uw V({r},{16 * p})<1;1,0> 0x6400:uw"
-        for r in range(4) for p in (0, 1)]
+        f"bfn.xf8 (M1_NM, 16) R({2 * r},{h})<2> T({2 * h + r},0)<1;1,0> K(0,0)<0;1,0> K(0,1)<0;1,0>"
+        for r in (0, 1) for h in (0, 1)]
 
 
 def _nibbles(kind: str, how: str) -> list[str]:

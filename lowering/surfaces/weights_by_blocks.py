@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, UnitAttr
@@ -140,7 +141,8 @@ def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
     along = [d for d, stride in enumerate(strides) if stride.as_constant == 1]
     if not along or tuple(kind.get_shape()) != tuple(shape_of(once.pointers(found))):
         return False
-    plan = plan_block_load(layout_of(kind), SurfaceFacts(contiguous_dim=along[-1]), bits, target)
+    plan = plan_block_load(
+        layout_of(kind), SurfaceFacts(contiguous_dim=along[-1]), bits, target, same_width=True)
     if not isinstance(plan, BlockPlan):
         return False
     held = layout_of(kind)
@@ -180,9 +182,9 @@ class _Once:
             load.attributes[UNPACKED] = UnitAttr()
             return load
         kind = load.result.type
+        masks = [shrunk(v, runs, self.made) for v in load.operands[1:]]
         loaded = LoadOp.create(
-            operands=[self._moving(found), *(shrunk(v, runs, self.made) for v in load.operands[1:])],
-            result_types=[shrunk_type(kind, runs)],
+            operands=[self._moving(found), *masks], result_types=[shrunk_type(kind, runs)],
             properties=dict(load.properties), attributes=dict(load.attributes))
         loaded.attributes[UNPACKED] = UnitAttr()
         repeated = RepeatOp(
@@ -214,7 +216,8 @@ class _Once:
         return pointers
 
 
-def _constant_like(value: SSAValue, kind: TensorType[Attribute]) -> Operation:
+def _constant_like(value: SSAValue, kind: Any) -> Operation:
+    """The number that a tensor is, in a tensor of another shape."""
     number = constant_of(value)
     assert number is not None
     return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [number]), kind)

@@ -152,7 +152,7 @@ class TileAnalysis:
                 part = operand.part(rows, columns)
                 plan = make(part.layout, surface, bits, self.target,
                             fragment=fragment_for(operand, rows.first, bits),
-                            objective=objective)
+                            objective=objective, same_width=True)
                 if isinstance(plan, Refusal):
                     self._refused(op, plan)
                     return None

@@ -28,7 +28,6 @@ from triton_xe.layout import (
     to_linear_layout,
 )
 
-
 MOST_ELEMENTS = 8
 """Vector elements of a fragment that no instruction takes as it is."""
 

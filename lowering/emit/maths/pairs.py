@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeGuard
 
 import numpy as np
 from llvmlite import ir
@@ -24,11 +25,11 @@ from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.integer_range import integer_range
-from triton_xe.lowering.emit.maths.halves import function_of, in_pairs, suits
+from triton_xe.lowering.emit.maths.halves import from_bytes, function_of, in_pairs, suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, mapped
 from triton_xe.lowering.emit.tensors.repeat import Repeated, RowsInLanes, rows_of
-from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I32, scalar_type, vector_of
+from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, scalar_type, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.known_elements import known_elements
@@ -106,6 +107,15 @@ def _halves(
 
 def _words(em: Emitter, source: Registers, index: int) -> ir.Value:
     return source.words(em, CHUNK * index, CHUNK)
+
+
+def _biased_field(em: Emitter, bits: ir.Value) -> ir.Value:
+    """1024 and few bits, as fp16."""
+    field = Term(em, bits)
+    half: ir.Value = (field | MAGIC).resized(I16).bitcast(HALF).value
+    if isinstance(bits.type, ir.IntType):
+        em.remember(("twice", half), lambda: (field | field << 16 | MAGIC * BOTH).value)
+    return half
 
 
 def _twice(em: Emitter, half: ir.Value) -> ir.Value:
@@ -197,7 +207,7 @@ def _bias(value: SSAValue) -> int | None:
     if scalar_type(value.type) != I32:
         return None
     if not isinstance(op, arith.AddiOp | arith.SubiOp):
-        return None if _field_of(value) is None else BIAS
+        return BIAS if _field_of(value) is not None else 0 if _is_byte(op) else None
     sides = [_bias(v) for v in op.operands]
     if sides == [None, None] or any(map(_beyond, op.operands, (0, 0))):
         return None
@@ -222,7 +232,11 @@ def _beyond(value: SSAValue, bias: int) -> bool:
 def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
     """fp16 of integers, in pairs where it is made of fields, and how much too large it is."""
     op, field = value.owner, _field_of(value)
-    if _bias(value) is None or (field is not None and _is_single(em, field)):
+    if _is_byte(op) and not _all_single(em, op.input):
+        return _of_bytes(em, op), 0
+    if field is not None and _is_single(em, field):
+        return mapped(em, HALF, [em.registers(value)], partial(_biased_field, em)), BIAS
+    if _bias(value) is None or _is_byte(op):
         return mapped(em, HALF, [em.registers(value)], lambda v: Term(em, v).to_float(
             FLOAT).resized(HALF).value), 0
     if field is not None:
@@ -237,6 +251,33 @@ def _biased(em: Emitter, value: SSAValue) -> tuple[Registers, int]:
         by = float(-bias if is_sum else bias)
         right, bias = mapped(em, HALF, [right], lambda v: (Term(em, v) + by).value), 0
     return arithmetic(em, "add" if is_sum else "sub", left, right), bias
+
+
+def _is_byte(op: Any) -> TypeGuard[ExtSIOp | ExtUIOp]:
+    """Whether an integer is a byte."""
+    return isinstance(op, ExtSIOp | ExtUIOp) and scalar_type(op.input.type) == I8
+
+
+def _all_single(em: Emitter, value: SSAValue) -> bool:
+    """Whether the registers of each chunk hold the same."""
+    held = em.registers(value)
+    return all(held.single(i) for i in range(held.chunks))
+
+
+def _of_bytes(em: Emitter, op: ExtSIOp | ExtUIOp) -> Registers:
+    """Bytes as fp16."""
+    held, signed = em.registers(op.input), isinstance(op, ExtSIOp)
+
+    def plain(x: Term) -> Term:
+        return x.to_float(FLOAT, signed=signed).resized(HALF)
+
+    def make(i: int) -> ir.Value:
+        x = Term(em, held.slice(em, CHUNK * i, CHUNK))
+        made = from_bytes("s8" if signed else "u8", x, plain, pairs=True) or plain(x)
+        return em.b.bitcast(made.value, FOUR)
+
+    return _halves(em, held.count, make,
+                   lambda i: held.parts_of(range(CHUNK * i, CHUNK * (i + 1))))
 
 
 def _is_single(em: Emitter, field: _Field) -> bool:
@@ -272,8 +313,9 @@ def _of_field(em: Emitter, field: _Field) -> Registers:
         if is_word(i) and one is not None:
             return _called(em, "nibbles", [one()], _nibbles)
         if by is not None and half and isinstance(words, RowsInLanes):
-            return _called(em, f"{half}.4", [words.packed(i), _within(em, by())],
-                           lambda inner, word, by: _bits_of_rows(
+            given = [words.packed(i), _within(em, by())]
+            return _called(em, f"{half}.4", given if half == "in_order" else [*given, _masks(em)],
+                           lambda inner, word, by, *masks: _bits_of_rows(
                                15, inner, word, inner.splat(by, FOUR.count)))
         if by is not None and isinstance(words, RowsInLanes):
             return _called(em, f"rows.{field.bits}", [words.packed(i), _rotations(em, by())],
@@ -324,6 +366,15 @@ def _fields(em: Emitter, words: ir.Value, by: ir.Value | None, field: _Field) ->
     halves = [em.shuffle(words, words, list(range(at, at + 4))) for at in (0, 4)]
     body = partial(_bits, field.mask)
     return _called(em, f"bits.{field.bits}", [*halves, _rotations(em, by)], body)
+
+
+def _masks(em: Emitter) -> ir.Value:
+    """In even lanes a mask of four bits in both halves, in odd ones fp16's 1024 in both."""
+    def make() -> ir.Value:
+        odd = em.b.icmp_unsigned("!=", em.b.and_(em.lane_id(), I32(1)), I32(0))
+        return em.b.select(odd, I32(MAGIC * BOTH), I32(15 * BOTH))
+
+    return em.remember(("masks",), make)
 
 
 def _rotations(em: Emitter, by: ir.Value | None) -> ir.Value:
