@@ -3,7 +3,7 @@
 | operands | precision | DPAS operands | products |
 |---|---|---|---|
 | fp8, where DPAS does not take it | | f16, which holds every fp8 value | 1 |
-| f32 | tf32 | rounded to tf32 | 1 |
+| f32 | tf32 | rounded to tf32, unless made of fewer bits | 1 |
 | f32 | tf32x3 | big and rest in tf32 | big·big + big·rest + rest·big |
 | f32 | bf16x3 | the first 2 terms in bf16 | as above |
 | f32 | bf16x6 | 3 terms in bf16 | all but the three smallest |
@@ -11,6 +11,8 @@
 Terms: Henry, Tang, Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for
 higher-precision computations" (arXiv 1904.06376).  Small products are summed first.  With infinite
 elements they are NaN (∞ - ∞), which must not reach the sum: NaN among them counts as 0.
+
+DPAS ignores what lies behind tf32's ten bits, so that it would round towards zero.
 """
 
 from __future__ import annotations
@@ -27,11 +29,20 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from triton_xe.dialects.arith_ext import CmpfOp, ExtFOp, SelectOp, TruncFOp
+from triton_xe.dialects.arith_ext import (
+    CmpfOp,
+    ExtFOp,
+    SelectOp,
+    SIToFPOp,
+    TruncFOp,
+    UIToFPOp,
+)
 from triton_xe.dialects.text.assembly import element_type, with_element_type
-from triton_xe.dialects.tt.ops import FpToFpOp
+from triton_xe.dialects.tt.ops import FpToFpOp, TransOp
 from triton_xe.dialects.xe import RoundTf32Op
+from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.dpas import Dpas
+from triton_xe.lowering.layouts.rematerialize import before_conversions
 
 PRODUCTS: dict[str, tuple[tuple[int, int], ...]] = {
     "tf32x3": ((1, 0), (0, 1)),
@@ -62,9 +73,21 @@ class Operands:
 
     def _term(self, value: SSAValue, name: str, at: InsertPoint) -> SSAValue:
         if name == "tf32":
+            if _has_few_bits(value):
+                return value
             return _insert(RoundTf32Op(value=value, rounded_type=value.type), at)
         assert name == "bf16"
         return _insert(TruncFOp(value, with_element_type(value.type, BFloat16Type())), at)
+
+
+def _has_few_bits(value: SSAValue) -> bool:
+    """Whether fp32 was a float of 16 bits or less, or a byte, all of which tf32 holds."""
+    op = before_conversions(value).owner
+    if isinstance(op, TransOp):
+        return _has_few_bits(op.src)
+    if isinstance(op, ExtFOp | FpToFpOp):
+        return bit_width(element_type(op.operands[0].type)) <= 16
+    return isinstance(op, SIToFPOp | UIToFPOp) and bit_width(element_type(op.input.type)) <= 8
 
 
 def _to_f16(value: SSAValue, at: InsertPoint) -> SSAValue:

@@ -132,7 +132,8 @@ def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
 def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
     """Whether few enough messages bring what an operand wants."""
     kind, bits = found.kind, bit_width(found.load.result.type.element_type)  # type: ignore[attr-defined]
-    if copies_of(found.operand) > MOST_COPIES or (found.runs and not once.may_shrink(found)):
+    most = MOST_COPIES if found.runs else 1  # warps meet and share what is more than cut from words
+    if copies_of(found.operand) > most or (found.runs and not once.may_shrink(found)):
         return False
     try:
         strides = Affine().pointers(once.pointers(found)).index.strides

@@ -286,6 +286,8 @@ def test_columns_of_narrow_types_are_operands_of_wide_ones(loaded, warps):
     kernel = columns_times_rows[(1,)](x.to("xpu"), c, num_warps=warps)
     assert error(c, x.double().T, x) == 0
     assert kernel.metadata.n_dpas > 0
+    is_rounded = "xe.round_tf32" in kernel.asm["xetile"]
+    assert is_rounded == (loaded in ("int16", "float32"))  # tf32 holds all of the others
 
 
 @triton.jit

@@ -90,3 +90,148 @@ def test_a_product_that_was_rounded_is_rounded_before_a_sum(dtype):
     shifted[(1,)](*(t.to("xpu") for t in (one.half(), q, scales, bias)), out, size)
     wanted = ((q.float() - 8) * scales.float()).half() + bias
     assert torch.equal(out.cpu(), wanted.float())
+
+
+@triton.jit
+def by_row(
+    a_ptr, b_ptr, zeros_ptr, scales_ptr, c_ptr, M, N, K, stride_bk, stride_bn, group,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, INDEX: tl.constexpr,
+):
+    """The group of each row of a block."""
+    m = tl.arange(0, BLOCK_M)
+    n, k = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N).to(INDEX), tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + m[:, None] * K + k[None, :]
+    b_ptrs = b_ptr + (k[:, None] // 2) * stride_bk + n[None, :] * stride_bn
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for step in range(tl.cdiv(K, BLOCK_K)):
+        b = (tl.load(b_ptrs) >> ((k[:, None] % 2) * 4)) & 15
+        at = (k[:, None] + BLOCK_K * step) // group
+        zeros = tl.load(zeros_ptr + at * (N // 2) + n[None, :] // 2)
+        zeros = (zeros >> ((n[None, :] % 2) * 4)) & 15
+        scales = tl.load(scales_ptr + at * N + n[None, :])
+        b = (b.to(tl.float32) - zeros.to(tl.float32)) * scales.to(tl.float32)
+        acc = tl.dot(tl.load(a_ptrs, mask=m[:, None] < M, other=0.0), b.to(tl.float16), acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K // 2 * stride_bk
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=m[:, None] < M)
+
+
+@triton.jit
+def by_step(
+    a_ptr, b_ptr, zeros_ptr, scales_ptr, c_ptr, M, N, K, stride_bk, stride_bn, group,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, INDEX: tl.constexpr,
+):
+    """The group of a block; zero points and scales are brought to its columns as fp32."""
+    m = tl.arange(0, BLOCK_M)
+    n, k = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + m[:, None] * K + k[None, :]
+    b_ptrs = b_ptr + (k[:, None] // 2) * stride_bk + n[None, :] * stride_bn
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for step in range(tl.cdiv(K, BLOCK_K)):
+        b = (tl.load(b_ptrs) >> ((k[:, None] % 2) * 4)) & 15
+        at = step * BLOCK_K // group
+        zeros = (tl.load(zeros_ptr + at * (N // 2) + n // 2) >> ((n % 2) * 4)) & 15
+        scales = tl.load(scales_ptr + at * N + n)
+        b = (b.to(tl.float32) - zeros.to(tl.float32)[None, :]) * scales.to(tl.float32)[None, :]
+        acc = tl.dot(tl.load(a_ptrs, mask=m[:, None] < M, other=0.0), b.to(tl.float16), acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K // 2 * stride_bk
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=m[:, None] < M)
+
+
+def halves(nibbles, dim):
+    """Two neighbours along a dimension in a byte."""
+    low, high = (nibbles.index_select(dim, torch.arange(i, nibbles.shape[dim], 2)) for i in (0, 1))
+    return (low | high << 4).to(torch.uint8)
+
+
+def product_in_groups(kernel, m, k, n, group, blocks, turned, warps=4, index=tl.int32, pad=0):
+    """The kernel's product, and that of the weights in fp16."""
+    generator = torch.Generator().manual_seed(k * n + group)
+    groups = -(-k // group)
+    weights = torch.randint(0, 16, (k, n), generator=generator)
+    zeros = torch.randint(0, 16, (groups, n), generator=generator)
+    scales = torch.rand(groups, n, generator=generator).half()
+    a = torch.randn(m, k, generator=generator).half()
+    b = halves(weights, 0)
+    held = torch.nn.functional.pad(b.T if turned else b, (0, pad)).contiguous()
+    strides = held.stride()[::-1] if turned else held.stride()
+    c = torch.empty(m, n, device="xpu")
+    made = kernel[(n // blocks[1],)](
+        a.to("xpu"), held.to("xpu"), halves(zeros, 1).to("xpu"), scales.to("xpu"), c, m, n, k,
+        *strides, group, *blocks, index, num_warps=warps)
+    row = torch.arange(k) // group
+    wanted = (weights - zeros[row]).half() * scales[row]
+    return made, c.cpu(), a.float() @ wanted.float()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("kernel", "group"), [
+    (by_row, 128), (by_row, 64), (by_row, 32), (by_row, 16), (by_row, 48), (by_row, 24),
+    (by_step, 128), (by_step, 64)])
+def test_groups(kernel, group, turned):
+    _, found, wanted = product_in_groups(kernel, 16, 256, 64, group, (16, 64, 64), turned)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-3)
+
+
+@pytest.mark.parametrize("pad", [0, 1, 2, 8, 16])
+@pytest.mark.parametrize(("turned", "blocks", "warps"), [
+    (False, (16, 64, 64), 4), (False, (32, 128, 32), 8), (False, (16, 32, 128), 2),
+    (True, (16, 64, 64), 4), (True, (64, 64, 32), 4)])
+def test_rows_of_weights_in_memory(turned, blocks, warps, pad):
+    _, found, wanted = product_in_groups(
+        by_row, 13, 256, 128, 128, blocks, turned, warps, tl.int64, pad)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-3)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_weights_come_by_blocks(turned):
+    made, _, _ = product_in_groups(by_row, 16, 256, 64, 128, (16, 64, 64), turned)
+    kind = "16x32xi8" if turned else "32x16xi8"
+    assert f"!xetile.tile<{kind}" in made.asm["xetile"]
+
+
+@triton.jit
+def of_bytes(
+    a_ptr, b_ptr, zeros_ptr, scales_ptr, c_ptr, N, K,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    m, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :])
+        b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :]).to(tl.float32)
+        zeros = tl.load(zeros_ptr + start // BLOCK_K * N + n).to(tl.float32)
+        scales = tl.load(scales_ptr + start // BLOCK_K * N + n).to(tl.float32)
+        acc = tl.dot(a, ((b - zeros[None, :]) * scales[None, :]).to(tl.float16), acc)
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
+def test_bytes_with_zero_points(kind):
+    """Weights and their zero points are exact in fp16, and so is their difference."""
+    low, high = torch.iinfo(kind).min, torch.iinfo(kind).max + 1
+    m, k, n = 16, 128, 128
+    weights, zeros = (torch.randint(low, high, size, dtype=kind) for size in ((k, n), (2, n)))
+    a, scales = torch.eye(m, k).half() * 3, torch.rand(2, n).half()
+    c = torch.empty(m, n, device="xpu")
+    of_bytes[(2,)](a.to("xpu"), weights.to("xpu"), zeros.to("xpu"), scales.to("xpu"), c, n, k,
+                   m, 64, 64)
+    row = torch.arange(k) // 64
+    wanted = (weights.int() - zeros.int()[row]).half() * scales[row]
+    torch.testing.assert_close(c.cpu(), a.float() @ wanted.float(), rtol=0, atol=0)
+
+
+def test_a_launch_vouches_for_whole_groups():
+    made, _, _ = product_in_groups(by_row, 16, 256, 64, 128, (16, 64, 64), True)
+    assert "groups are a multiple of 64 long" in made.metadata.launch_conditions
+
+
+def test_rows_of_one_group_share_scales_and_zero_points():
+    x, n = torch.zeros(64 * 64, device="xpu"), 64
+    made = by_row.warmup(
+        x.half(), x.byte(), x.byte(), x.half(), x, 16, n, 64, n, 1, 32, 16, 64, 64, tl.int32,
+        grid=(1,),
+        guards="kernel")
+    assert made.asm["xetile"].count("times = 16") == 4  # both versions: zero points, scales
