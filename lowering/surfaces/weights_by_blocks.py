@@ -94,16 +94,19 @@ def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Wei
     made = {dot: instruction_of(dot, target) for dot in all_of(function, DotOp)
             if len(shape_of(dot.c)) == 2}
     dots = {dot: dpas for dot, dpas in made.items() if isinstance(dpas, Dpas)}
-    first, seen = shared_first(list(dots)), set[LoadOp]()
-    for dot, dpas in dots.items():
-        parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""))
-        for index, operand in enumerate((dot.a, dot.b)):
-            kind = retyped(operand.type, layout_attr(operand_encoding(index, parent, dpas)))
-            for load, few in _loads(before_conversions(operand)):
-                if load not in seen and load.parent is dot.parent:
-                    seen.add(load)
-                    runs = few or repeats_of(load)
-                    yield _Weights(load, runs, few is not None, kind)
+    operands = {(dot, index): list(_loads(before_conversions(operand)))
+                for dot in dots for index, operand in enumerate((dot.a, dot.b))}
+    seen = set[LoadOp]()
+    first = shared_first(list(dots)) if any(operands.values()) else {}
+    for (dot, index), loads in operands.items():
+        for load, few in loads:
+            if load in seen or load.parent is not dot.parent:
+                continue
+            seen.add(load)
+            parent = batched_encoding(shape_of(dot.c), num_warps, dots[dot], first.get(dot, ""))
+            kind = retyped(dot.operands[index].type,
+                           layout_attr(operand_encoding(index, parent, dots[dot])))
+            yield _Weights(load, few or repeats_of(load), few is not None, kind)
 
 
 def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
