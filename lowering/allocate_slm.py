@@ -1,10 +1,10 @@
 """Where the exchanges of a kernel lie in shared local memory, and which barriers they need.
 
 An exchange writes its region, meets at a barrier, and reads.  Before it writes, nobody may still
-be reading what lies there: the emitter puts a barrier there, and this module takes away those that
-are not needed, by following what was touched since the last barrier along every path.  Exchanges
-take turns between two halves of the memory, so that mostly the barrier of the one in between is
-enough.
+be reading what lies there: the emitter puts a barrier there too, and this module takes away those
+that are not needed, by following what was touched since the last barrier along every path.
+Exchanges take turns between two halves of the memory, so that mostly the barrier of the one in
+between is enough.
 """
 
 from __future__ import annotations
@@ -34,15 +34,23 @@ class Region:
 
 @dataclass(eq=False)
 class Touch:
-    """The region is written or read here; `barrier` is the one right before, if it may go."""
+    """The region is written or read here; `barrier` is the one right before, if it may go.
+
+    With `ends` what was written since the last such touch of it is all of one write.
+    """
 
     region: Region
     barrier: Any = None
     reads: bool = False
+    ends: bool = False
 
 
+@dataclass(eq=False)
 class Meet:
-    """A barrier that stays."""
+    """A barrier; `barrier` is it, where it may go if another one comes before what it is for."""
+
+    barrier: Any = None
+    gone: bool = False
 
 
 Event = Touch | Meet
@@ -82,7 +90,11 @@ class SlmPlan:
         return max((r.offset + r.nbytes for r in self.regions), default=0)
 
     def unneeded(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> list[Any]:
-        """The barriers that can be taken away, `successors` being the control flow."""
+        """The barriers that can be taken away, `successors` being the control flow.
+
+        First those before writes, then those before reads: two exchanges that are both written
+        before either is read meet once.
+        """
         removed: list[Any] = []
         optional = [
             e for events in self.events.values() for e in events
@@ -94,6 +106,14 @@ class SlmPlan:
                 removed.append(barrier)
             else:
                 touch.barrier = barrier
+        meets = [e for events in self.events.values() for e in events
+                 if isinstance(e, Meet) and e.barrier is not None]
+        for meet in meets:
+            meet.gone = True
+            if self._safe(entry, successors):
+                removed.append(meet.barrier)
+            else:
+                meet.gone = False
         return removed
 
     def _safe(self, entry: Any, successors: Mapping[Any, Sequence[Any]]) -> bool:
@@ -122,11 +142,12 @@ class SlmPlan:
         """
         for event in self.events.get(block, ()):
             if isinstance(event, Meet):
-                touched = frozenset()
+                touched = touched if event.gone else frozenset()
                 continue
             if event.barrier is not None:
                 touched = frozenset()
-            others = (region for region, reads in touched if not (reads and event.reads))
+            others = (region for region, reads in touched if not (reads and event.reads)
+                      and not (event.ends and region is event.region and not reads))
             if clash(event.region, others):
                 return None
             touched = touched | {(event.region, event.reads)}

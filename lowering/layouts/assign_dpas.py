@@ -24,7 +24,11 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding
-from triton_xe.lowering.layouts.at_operand import is_unpacked, rebuild_pointers
+from triton_xe.lowering.layouts.at_operand import (
+    is_unpacked,
+    load_rows_in_pairs,
+    rebuild_pointers,
+)
 from triton_xe.lowering.layouts.block_layouts import legalize_block_layouts
 from triton_xe.lowering.layouts.dot_operands import PRODUCTS, Operands, add, without_nan, zeros
 from triton_xe.lowering.layouts.dpas_choice import (
@@ -84,6 +88,7 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
     if made:
         propagate(function, target)
     if made:
+        load_rows_in_pairs(function, target)
         rebuild_pointers(function)
         share_conversions(function, target)
     if legalize_block_layouts(function, target, num_warps):

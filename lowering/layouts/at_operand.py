@@ -10,7 +10,7 @@ indices that a loop only moves become a scalar that it carries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i64
@@ -18,15 +18,16 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import ExtSIOp
-from triton_xe.dialects.layouts import layout_attr
+from triton_xe.dialects.layouts import encoding_of, layout_attr
 from triton_xe.dialects.tt.memory import LoadOp
-from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, SplatOp
+from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, DotOp, ExpandDimsOp, SplatOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp, RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.memory import MAX_LANE_BYTES
-from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.hardware.target import Target
+from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
@@ -51,6 +52,7 @@ from triton_xe.lowering.layouts.sums_of_bits import summed, sums_of_bits
 from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, retyped, yield_more
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
+from triton_xe.plan.operand import takes_words
 
 MOST_STEPS = 60
 MANY_POINTERS = 64
@@ -88,6 +90,41 @@ def loaded_as(value: SSAValue, encoding: Attribute) -> SSAValue:
     if not isinstance(load, LoadOp) or not _has_addresses(load):
         return value
     return _Again().value(value, encoding)
+
+
+def load_rows_in_pairs(function: Operation, target: Target) -> None:
+    """Have lanes load two rows of B where it goes through shared memory as words of two rows."""
+    for op in all_of(function, ConvertLayoutOp):
+        encoding, loop = _two_rows(op), op.parent_op()
+        if encoding is not None and op.src.has_one_use() and isinstance(
+                loop, scf.ForOp) and takes_words(target, _sum_bytes(loop, target)):
+            op.operands[0] = loaded_as(op.src, layout_attr(encoding))
+
+
+def _sum_bytes(loop: scf.ForOp, target: Target) -> int:
+    """What the sums that a loop carries, and those that it begins, take in a subgroup."""
+    sums = [v for v in loop.iter_args if isinstance(v.type, TensorType) and isinstance(
+        encoding_of(v.type), DpasEncoding)]
+    sums += [op.d for op in loop.body.block.ops
+             if isinstance(op, DotOp) and not isinstance(op.c, BlockArgument)]
+    return 4 * target.subgroup_size * sum(layout_of(v.type).in_dims["register"] for v in sums)
+
+
+def _two_rows(op: ConvertLayoutOp) -> BlockedEncoding | None:
+    """The layout of B as it is loaded, with two rows in a lane; None for what has them, or is no B.
+    """
+    want, have = encoding_of(op.result.type), encoding_of(op.src.type)
+    if not isinstance(want, DotOperandEncoding) or want.op_idx != 1 or not isinstance(
+            want.parent, DpasEncoding):
+        return None
+    if not isinstance(have, BlockedEncoding) or len(have.order) != 2 or bit_width(
+            op.src.type.element_type) != 16:  # type: ignore[attr-defined]
+        return None
+    (rows, columns), (lanes, _), (warps, _) = (
+        have.size_per_thread, have.threads_per_warp, have.warps_per_cta)
+    if rows != 1 or 2 * lanes * warps > shape_of(op.src)[0]:
+        return None
+    return replace(have, size_per_thread=(2, columns))
 
 
 def rebuild_pointers(function: Operation) -> None:
@@ -399,6 +436,6 @@ def _put(op: Operation, at: InsertPoint) -> SSAValue:
 
 
 __all__ = [
-    "UNPACKED", "at_operand", "carried_pointer", "copies_of", "is_unpacked", "loaded_as",
-    "rebuild_pointers",
+    "UNPACKED", "at_operand", "carried_pointer", "copies_of", "is_unpacked", "load_rows_in_pairs",
+    "loaded_as", "rebuild_pointers",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from triton_xe.hardware.dpas import Fragment
+from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, Encoding
 
 
@@ -32,3 +33,16 @@ def fragment_of(encoding: Encoding, element_bits: int) -> Fragment | None:
         return Fragment(registers, dpas.ops_per_channel, 1)
     registers = max(1, dpas.repeat_count * dpas.k_size // dpas.threads_per_warp)
     return Fragment(registers, min(dpas.a_elements_per_lane, registers), 0)
+
+
+EIGHT_LANES = 8
+CROWDED = 160
+"""Registers of the largest file; where sums fill more, blocks of eight registers spill."""
+
+
+def takes_words(target: Target, sum_bytes: int) -> bool:
+    """Whether operands of 16 bits come from shared memory as blocks of words of two elements.
+
+    So with eight lanes, where the sums of a subgroup leave registers for blocks.
+    """
+    return target.subgroup_size == EIGHT_LANES and sum_bytes <= CROWDED * target.grf_bytes

@@ -9,8 +9,9 @@ from functools import partial
 from math import prod
 
 from llvmlite import ir
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, BlockArgument
 
 from triton_xe.dialects import ttg, xe
 from triton_xe.dialects.layouts import encoding_of
@@ -36,7 +37,7 @@ from triton_xe.lowering.emit.tensors.registers import (
 )
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
-from triton_xe.lowering.emit.types import I16, I32, bits_of, vector_of
+from triton_xe.lowering.emit.types import I16, I32, bits_of, filled, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.plan.conversion import plan_conversion
@@ -48,6 +49,7 @@ from triton_xe.plan.lane_shuffles import (
     find_route,
     plan_lane_shuffle,
 )
+from triton_xe.plan.operand import EIGHT_LANES, takes_words
 from triton_xe.plan.shared_swizzle import (
     Access,
     SharedTrip,
@@ -63,9 +65,31 @@ Scalars = list[ir.Value]
 @lowers(ttg.ConvertLayoutOp)
 def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
     old, new = em.layout(op.src.type), em.layout(op.result.type)
-    made = relaid(em, em.registers(op.src), old, new, pairs=in_pairs(op.result.type),
+    made = relaid(em, em.registers(op.src), old, new, pairs=_are_words(em, op),
                   again=_again(op))
     em.bind(op.result, made)
+
+
+def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
+    """Whether neighbouring elements share a dword where the result is used.
+
+    With eight lanes those of a dot's first operand do too, in loops.
+    """
+    held = encoding_of(op.result.type)
+    if em.state.lanes == EIGHT_LANES:
+        loop = op.parent_op()
+        return isinstance(held, DotOperandEncoding) and isinstance(
+            loop, scf.ForOp) and takes_words(em.target, _sum_bytes(loop, em.state.lanes))
+    return in_pairs(op.result.type)
+
+
+def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
+    """What the sums that a loop carries, and those that it begins, take in a subgroup."""
+    sums = [v.type for v in loop.iter_args if isinstance(v.type, VectorType)]
+    sums += [op.result.type for op in loop.body.block.ops if isinstance(op, DpasOp)
+             and not isinstance(op.acc, BlockArgument)
+             and not (op.acc is not None and isinstance(op.acc.owner, DpasOp))]
+    return 4 * lanes * sum(prod(kind.get_shape()) for kind in sums)
 
 
 @dataclass(frozen=True)
@@ -250,38 +274,76 @@ def _by_blocks(
     *, pairs: bool, again: Again | None,
 ) -> Registers | None:
     """A trip that ends in block reads of eight registers, where that takes fewer messages."""
-    count = 1 << len(new.bases["register"])
-    if bits_of(source.kind) != 16 or em.state.lanes != 16 or count % CHUNK:
+    lanes, count = em.state.lanes, 1 << len(new.bases["register"])
+    width = _block_width(lanes)
+    if bits_of(source.kind) != 16 or count % width or not (
+            lanes == 16 or (pairs and lanes == EIGHT_LANES)):
         return None
-    rows = plan_rows_trip(old, new, 16, CHUNK, pairs=pairs)
-    if rows is not None:
-        written = _written_by_blocks(em, source, rows, pairs=pairs)
-        return BlocksAtUse(em, written, rows, source.kind, pairs=pairs, again=again)
+    if lanes == 16:
+        rows = plan_rows_trip(old, new, 16, CHUNK, pairs=pairs)
+        if rows is not None:
+            written = _written_by_blocks(em, source, rows, pairs=pairs)
+            return BlocksAtUse(em, written, rows, source.kind, pairs=pairs, again=again)
     paired = plan_block_trip(old, new, 16, pairs=True) if pairs else None
-    trip = plan_block_trip(old, new, 16) if paired is None else paired
-    if trip is None or len(trip.store.groups) + count // CHUNK > len(usual.store.groups) + len(
+    trip = plan_block_trip(old, new, 16) if paired is None and lanes == 16 else paired
+    if trip is None or len(trip.store.groups) + count // width > len(usual.store.groups) + len(
             usual.load.groups):
         return None
     return BlocksAtUse(
-        em, _written(em, source, trip), trip, source.kind, pairs=paired is not None, again=again)
+        em, _written(em, source, trip), trip, source.kind, pairs=paired is not None,
+        again=again if lanes == 16 else None)
+
+
+def _block_width(lanes: int) -> int:
+    """Elements of 16 bits of a lane that a block read brings: eight registers of the hardware."""
+    return CHUNK * 16 // lanes
 
 
 def _by_plan(em: Emitter, source: Registers, trip: SharedTrip) -> Registers:
-    return ReadAtUse(em, _written(em, source, trip), trip, source.kind)
+    # with eight lanes, which have half the registers, barriers keep what is read apart
+    written = _written(em, source, trip, alone=em.state.lanes == EIGHT_LANES)
+    return ReadAtUse(em, written, trip, source.kind)
 
 
-def _written(em: Emitter, source: Registers, trip: SharedTrip) -> Exchange:
-    """The exchange, written by all."""
+def _written(
+    em: Emitter, source: Registers, trip: SharedTrip, *, alone: bool = False
+) -> Exchange:
+    """The exchange, written by all; unless it is `alone` others may be before it is read."""
     size = element_bytes(source.kind)
     exchange = Exchange(em, trip.bytes)
     addresses = _Addresses(em, exchange, trip.store, size)
     for group in trip.store.groups:
-        in_words = size == 2 and len(group) % 2 == 0 and _is_run(group)
-        value = source.words(em, group[0], len(group)) if in_words else join(
-            em, source, list(group))
-        exchange.write_at(addresses.of(group), value, size * len(group))
-    exchange.meet()
+        exchange.write_at(addresses.of(group), _gathered(em, source, group), size * len(group))
+    if alone:
+        exchange.meet()
+    else:
+        exchange.meet_before_reads()
     return exchange
+
+
+def _gathered(em: Emitter, source: Registers, group: tuple[int, ...]) -> ir.Value:
+    """The registers of a message, as words where they fill some."""
+    if bits_of(source.kind) == 16 and len(group) % 2 == 0 and _is_run(group):
+        return source.words(em, group[0], len(group))
+    if em.state.lanes == EIGHT_LANES and bits_of(source.kind) == 16 and len(group) % 4 == 0 and all(
+            _is_run(half) for half in (group[::2], group[1::2])):
+        return _mingled(em, *(
+            source.words(em, half[0], len(half)) for half in (group[::2], group[1::2])))
+    return join(em, source, list(group))
+
+
+def _mingled(em: Emitter, first: ir.Value, second: ir.Value) -> ir.Value:
+    """The halves of words of two vectors, taken in turn, as words.
+
+    Intel's compiler would move each half twice.
+    """
+    b, kind = em.b, first.type
+    low = b.or_(b.and_(first, filled(kind, 0xffff)), b.shl(second, filled(kind, 16)))
+    high = b.or_(b.lshr(first, filled(kind, 16)), b.and_(second, filled(kind, 0xffff0000)))
+    count = kind.count if isinstance(kind, ir.VectorType) else 1
+    if count == 1:
+        return em.pack(I32, [low, high])
+    return em.shuffle(low, high, [half * count + i for i in range(count) for half in (0, 1)])
 
 
 def _written_by_blocks(
@@ -297,7 +359,7 @@ def _written_by_blocks(
         value = source.words(em, i * CHUNK, CHUNK) if pairs else em.b.bitcast(
             source.chunk(em, i), vector_of(I16, CHUNK))
         write_block(em, exchange.pointer(place, size), value)
-    exchange.meet()
+    exchange.meet_before_reads()
     return exchange
 
 
@@ -430,7 +492,8 @@ class BlocksAtUse(Registers):
         self, em: Emitter, exchange: Exchange, trip: SharedTrip, kind: ir.Type, *, pairs: bool,
         again: Again | None,
     ) -> None:
-        super().__init__(1 << len(trip.load.offsets.bases["register"]), kind, self._read)
+        count = 1 << len(trip.load.offsets.bases["register"])
+        super().__init__(count, kind, self._read, _block_width(em.state.lanes))
         self._row = vector_of(I32, self.width // 2) if pairs else vector_of(I16, self.width)
         self.region = exchange.region
         self._em, self._exchange, self._columns = em, exchange, columns_by_dim(trip.load.offsets)

@@ -104,6 +104,12 @@ class Exchange:
         barrier(self.em)
         self._reads()
 
+    def meet_before_reads(self) -> None:
+        """All have written when `read_at` or `read_block` reads: an exchange before that may do."""
+        plan, block = plan_of(self.em), self.em.b.block
+        plan.note(block, Touch(self.region, ends=True))
+        plan.note(block, Meet(_call_barrier(self.em, SLM_SEMANTICS)))
+
     def _reads(self) -> None:
         plan_of(self.em).note(self.em.b.block, Touch(self.region, reads=True))
 

@@ -118,3 +118,43 @@ def test_a_reduction_over_subgroups_needs_one_barrier():
     compiled = kernel[(1,)](x.to("xpu"), out, 256, num_warps=4)
     assert compiled.asm["llir"].count("call spir_func void @\"_Z22__spirv_ControlBarrier") == 2
     torch.testing.assert_close(out.cpu(), (x.sum() + x.max())[None])
+
+
+def lazily_read(plan, block, meets, nbytes=64):
+    """An exchange that meets for reads which follow; its region."""
+    region = plan.region(nbytes)
+    plan.note(block, Touch(region, object()))
+    plan.note(block, Touch(region, ends=True))
+    meets.append(object())
+    plan.note(block, Meet(meets[-1]))
+    return region
+
+
+def test_exchanges_that_are_read_together_meet_once():
+    plan, meets = SlmPlan(), []
+    regions = [lazily_read(plan, "loop", meets) for _ in range(2)]
+    for region in regions:
+        plan.note("loop", Touch(region, reads=True))
+    plan.place()
+    flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
+    removed = plan.unneeded("entry", flow)
+    assert meets[0] in removed
+    assert meets[1] not in removed
+    assert len(removed) == 2  # and one wait for the readers of the pass before stays
+
+
+def test_exchanges_that_are_read_in_turn_meet_each():
+    plan, meets = SlmPlan(), []
+    for _ in range(2):
+        region = lazily_read(plan, "a", meets)
+        plan.note("a", Touch(region, reads=True))
+    plan.place()
+    assert not set(meets) & set(plan.unneeded("a", {"a": []}))
+
+
+def test_a_write_that_is_not_read_is_over_before_the_next():
+    plan, meets = SlmPlan(), []
+    lazily_read(plan, "loop", meets)
+    plan.place()
+    flow = {"entry": ["loop"], "loop": ["loop", "end"], "end": []}
+    assert len(plan.unneeded("entry", flow)) == 1
