@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -135,7 +135,8 @@ def _loads(operand: SSAValue) -> Iterator[tuple[LoadOp, Runs | None]]:
 def _may_be_a_block(found: _Weights, once: _Once, target: Target) -> bool:
     """Whether few enough messages bring what an operand wants."""
     kind, bits = found.kind, bit_width(found.load.result.type.element_type)  # type: ignore[attr-defined]
-    most = MOST_COPIES if found.runs else 1  # warps meet and share what is more than cut from words
+    is_integer = isinstance(found.kind.element_type, IntegerType)
+    most = MOST_COPIES if is_integer else 1  # warps meet and share floats that take long to widen
     if copies_of(found.operand) > most or (found.runs and not once.may_shrink(found)):
         return False
     try:

@@ -208,16 +208,17 @@ def of_bytes(
     tl.store(c_ptr + m[:, None] * N + n[None, :], acc)
 
 
+@pytest.mark.parametrize(("m", "warps"), [(16, 4), (64, 8), (32, 2)])
 @pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
-def test_bytes_with_zero_points(kind):
+def test_bytes_with_zero_points(kind, m, warps):
     """Weights and their zero points are exact in fp16, and so is their difference."""
     low, high = torch.iinfo(kind).min, torch.iinfo(kind).max + 1
-    m, k, n = 16, 128, 128
+    k, n = 128, 128
     weights, zeros = (torch.randint(low, high, size, dtype=kind) for size in ((k, n), (2, n)))
     a, scales = torch.eye(m, k).half() * 3, torch.rand(2, n).half()
     c = torch.empty(m, n, device="xpu")
     of_bytes[(2,)](a.to("xpu"), weights.to("xpu"), zeros.to("xpu"), scales.to("xpu"), c, n, k,
-                   m, 64, 64)
+                   m, 64, 64, num_warps=warps)
     row = torch.arange(k) // 64
     wanted = (weights.int() - zeros.int()[row]).half() * scales[row]
     torch.testing.assert_close(c.cpu(), a.float() @ wanted.float(), rtol=0, atol=0)
