@@ -122,6 +122,41 @@ def test_nan_of_a_row_that_is_all_masked(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @triton.jit
+def infinities(x, out, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    if KIND == 0:
+        b = (a + 1.0) / (a - 3.0)
+    elif KIND == 1:
+        b = tl.exp(a * 100.0)
+    elif KIND == 2:
+        b = tl.log(a - 3.0)
+    elif KIND == 3:
+        b = tl.sum(a * 3e38, 0) + a
+    elif KIND == 4:
+        b = (a * 1e30).to(tl.float16).to(tl.float32)
+    else:
+        b = a * 1e38 * 1e38
+    c = b * 2.0
+    d = c + a
+    tl.store(out + i, d)
+
+
+@pytest.mark.parametrize("kind", range(6))
+def test_the_first_infinity_is_told_where_it_is_made(
+    kind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "finite")
+    x, out = torch.arange(16.0, device="xpu"), torch.zeros(16, device="xpu")
+    lines = infinities.src.splitlines()
+    made = [n for n, line in enumerate(lines) if line.startswith("        b = ")][kind]
+    place = f"test_arithmetic.py:{infinities.starting_line_number + 1 + made}:"  # the decorator
+    with pytest.raises(SimulatorTrap, match="finite operands give") as caught:
+        infinities[(1,)](x, out, kind, BLOCK=16)
+    assert place in str(caught.value)
+
+
+@triton.jit
 def sizes(counts, out, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.assume(tl.load(counts + tl.program_id(0)) > 0)
