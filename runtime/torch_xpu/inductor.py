@@ -3,7 +3,8 @@
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock; on the simulator one launch must do, by the device's clock.
 - The static launcher neither names nor checks arguments.
-- Products that can only spill are not tried when Inductor tunes one, and sorts neither.
+- Products that can only spill, and all but one that a clock cannot tell apart, are not tried when
+  Inductor tunes one, and sorts neither.
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
 - Digests of Triton and torch are kept (see `toolkit_keys`).
 - Worker processes start when something has to be compiled (see `compile_workers`), and importing
@@ -120,7 +121,7 @@ def _adjust_products(module: Any) -> None:
         if knobs.debug() and len(kept) < len(found):
             print(f"triton-xe: {len(found) - len(kept)} of {len(found)} configurations of a "
                   "product are not tried: their sums fill the registers", file=sys.stderr)
-        return kept
+        return one_distance(kept) if _device_clock() else kept
 
     heuristic._scale_mm_configs = without_spilling
 
@@ -134,6 +135,19 @@ def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
     from triton_xe.hardware.register_file import MOST_CARRIED
 
     return 4 * elements < MOST_CARRIED * num_warps * device.grf_bytes
+
+
+def one_distance(configs: Sequence[Any]) -> list[Any]:
+    """One of those that differ in `num_stages` alone: the clock knows no distance of prefetches.
+
+    Below two stages nothing is prefetched, which it knows.
+    """
+    kept: dict[tuple[Any, ...], Any] = {}
+    for each in sorted(configs, key=lambda config: config.num_stages):
+        alike = {**vars(each), "num_stages": min(each.num_stages, 2)}
+        kept.setdefault(tuple(alike.items()), each)
+    chosen = {id(each) for each in kept.values()}
+    return [each for each in configs if id(each) in chosen]
 
 
 PER_LANE = 8

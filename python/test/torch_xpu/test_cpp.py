@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.torch_xpu import compilation, cpp
-from triton_xe.runtime.torch_xpu.inductor import for_sort, sums_fit
+from triton_xe.runtime.torch_xpu.inductor import for_sort, one_distance, sums_fit
 
 
 def test_each_function_of_an_operator_is_declared_and_defined_once() -> None:
@@ -55,3 +55,22 @@ def test_products_whose_sums_fill_the_registers_are_known() -> None:
     assert sums_fit(128 * 128, 8, xe2)
     assert not sums_fit(128 * 128, 8, xe)
     assert not sums_fit(128 * 128, 4, xe2)
+
+
+def test_what_the_clock_cannot_tell_apart_is_tried_once() -> None:
+    made = [SimpleNamespace(block_m=m, num_stages=stages, num_warps=warps)
+            for m, stages, warps in [(64, 4, 4), (64, 2, 4), (64, 1, 4), (64, 3, 8), (32, 5, 4)]]
+    assert one_distance(made) == made[1:]
+
+
+def test_inductor_tries_scaled_products_at_one_distance(xpu: None) -> None:
+    heuristics = pytest.importorskip("torch._inductor.template_heuristics.triton")
+    if not hasattr(tuner := heuristics.XPUConfigHeuristic(), "should_scale_configs"):
+        pytest.skip("this torch always asks the graph for sizes")
+    tuner.should_scale_configs = False
+    given = tuner.scaled_mm_configs
+    found = tuner._scale_mm_configs(512, 512, 512, given, 1, False, lambda *_: False)
+    tiles = {(c.block_m, c.block_n, c.block_k, c.num_warps): c.num_stages for c in found}
+    assert len(tiles) == len(found) < len(given)
+    assert all(stages == min(c.num_stages for c in given if (
+        c.block_m, c.block_n, c.block_k, c.num_warps) == tile) for tile, stages in tiles.items())

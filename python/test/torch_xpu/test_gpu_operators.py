@@ -57,6 +57,28 @@ def test_products_with_a_wider_result(name: str) -> None:
     torch.testing.assert_close(got.cpu(), want)
 
 
+@pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 12),
+                    reason="scales of rows on the CPU came with torch 2.12")
+@pytest.mark.parametrize("by_row", [False, True])
+def test_scaled_products_are_computed_in_floats(
+    by_row: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch.manual_seed(int(by_row))
+    a, b = (torch.randn(64, 64).to(torch.float8_e4m3fn) for _ in range(2))
+    scales = (torch.rand(64, 1), torch.rand(1, 64)) if by_row else (torch.rand(()), torch.rand(()))
+    bias = torch.randn(64).bfloat16()
+    placed = [x.to("xpu") for x in (a, b, *scales, bias)]
+    with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+        got = torch._scaled_mm(placed[0], placed[1].t(), *placed[2:], out_dtype=torch.bfloat16)
+    assert "f8_e4m3" not in capfd.readouterr().out  # oneDNN: a hundred times as slow on some CPUs
+    want = (a.float() * scales[0]) @ (b.t().float() * scales[1]) + bias.float()
+    torch.testing.assert_close(got.cpu().float(), want, rtol=1e-2, atol=5e-2)
+    before = torch._C._get_mkldnn_enabled()
+    with pytest.raises((RuntimeError, ValueError)):
+        torch._scaled_mm(placed[0], placed[1][:, :32].t(), *placed[2:])
+    assert torch._C._get_mkldnn_enabled() == before
+
+
 def test_weights_of_four_bits() -> None:
     torch.manual_seed(0)
     codes = torch.randint(0, 16, (24, 64), dtype=torch.uint8)

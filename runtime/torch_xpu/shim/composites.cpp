@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
@@ -179,6 +180,18 @@ Tensor int4_mm(const Tensor& input, const Tensor& weight, std::int64_t group, co
 }
 
 }  // namespace
+
+// The setting is the whole process's, so one thread at a time.
+WithoutOneDnn::WithoutOneDnn() : alone_(mutex()), before_(at::globalContext().userEnabledMkldnn()) {
+  at::globalContext().setUserEnabledMkldnn(false);
+}
+
+WithoutOneDnn::~WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(before_); }
+
+std::recursive_mutex& WithoutOneDnn::mutex() {
+  static auto* made = new std::recursive_mutex;
+  return *made;
+}
 
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd) {

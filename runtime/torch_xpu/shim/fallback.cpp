@@ -38,6 +38,7 @@ constexpr std::array<std::string_view, 8> kProducts = {
     "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::mm", "aten::bmm", "aten::mv",
     "aten::_scaled_mm", "aten::_int_mm"};
 constexpr int kAddingProducts = 3;
+constexpr std::string_view kScaledProducts = "aten::_scaled_mm";
 
 // The CPU has these for numbers of 32 bits and more.
 constexpr std::string_view kTransforms = "aten::_fft_";
@@ -314,6 +315,10 @@ class Call {
     c10::impl::ExcludeDispatchKeyGuard below(
         c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
     ResultScope device_memory;
+    std::optional<WithoutOneDnn> in_floats;
+    if (starts_with(op_.operator_name().name, kScaledProducts)) {
+      in_floats.emplace();
+    }
     if (has_generator_ || !op_.hasTag(at::Tag::nondeterministic_seeded)) {
       op_.redispatchBoxed(DispatchKeySet(key_), stack_);
       return;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +180,20 @@ void register_profiler();
 void register_kernels(torch::Library& xpu);
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd);
+
+// Where a CPU has AMX but no FP8, oneDNN multiplies FP8 one number at a time; torch does in floats.
+class WithoutOneDnn {
+ public:
+  WithoutOneDnn();
+  ~WithoutOneDnn();
+  WithoutOneDnn(const WithoutOneDnn&) = delete;
+  WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
+
+ private:
+  static std::recursive_mutex& mutex();
+  std::scoped_lock<std::recursive_mutex> alone_;
+  bool before_;
+};
 
 // fallback.cpp ------------------------------------------------------------------------------------
 // Runs an operator of XPU tensors as the fallback does, for kernels that add to it.
