@@ -12,6 +12,9 @@ from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
+    GROUP,
+    LIST,
+    SEVERAL_GROUPS,
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
@@ -162,6 +165,9 @@ def _inside(w: Checks, block: Memory) -> Value:
 
 class _Dwords:
     """Each dword has cells of its own."""
+
+    alone: Value | None = None
+    """Whether, for parts of dwords, each has a dword to itself."""
 
     def place(self, block: Memory, word: Entry) -> Value:
         """Where the cells, or sites, of all dwords begin."""
@@ -413,21 +419,29 @@ def record_run(w: Checks, *arguments: Value, count: int) -> Value:
 def _record_scattered(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
 ) -> None:
-    size = w["size"]
-    whole = size >= 4
+    size, nbytes = w["size"], w["size"].operand.integer_value()
+    whole, narrow = size >= 4, nbytes is not None and nbytes < 4
     offsets = w["addresses"] - (block[Entry.LOW] & -4)
     inner, index = offsets & 3, offsets >> 2
     good.value = ((inner == 0) | ~mask).every() & ~size.has(3) | ~whole
     count = w.select(whole, size >> 2, w.term(4, I64) // size)
     part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
     full = whole | _fill_dwords(mask, index, part << inner)
+    alone = _are_apart(mask, index) if narrow else w.term(0, I1)
+    if narrow:
+        good.value = ((inner & size - 1 == 0) | ~mask).every()
+    once = full & ~whole | alone
     mine, others = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), w.variable(1, I1)
-    with w.range(0, w.select(good.value, w.select(full & ~whole, 1, count), 0)) as k:
+    with w.range(0, w.select(good.value, w.select(once, 1, count), 0)) as k:
         shift = w.select(full, 0, k * size)
-        scattered = _Scattered(w, index + w.select(whole, k, 0), mask & ((inner == shift) | full))
+        here = mask & ((inner == shift) | full | alone)
+        scattered = _Scattered(w, index + w.select(whole, k, 0), here)
+        new = owner | w.select(full, 15, part << shift)
+        if narrow:
+            scattered.alone = alone
+            new = w.select(alone & ~full, part << inner | owner, new)
         with w.when(~slm):
             others.value = scattered.begin(block, mine)
-        new = owner | w.select(full, 15, part << shift)
         _compare_and_record(w, block, scattered, new, owner, slm, good, others)
 
 
@@ -440,6 +454,16 @@ def _fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
         same = index == index.shuffled(None, across)
         found |= w.select(same, found.shuffled(None, across), 0)
     return ((found == BYTES.full) | ~mask).every()
+
+
+def _are_apart(mask: Value, index: Value) -> Value:
+    """Whether no two active lanes are in the same dword."""
+    lanes, w = mask.type.count, mask.w
+    unlike = Value(w, integers(I32, range(-lanes, 0)))
+    numbers, same = w.select(mask, index.to(I32), unlike), w.term(0, mask.type)
+    for step in range(1, lanes // 2 + 1):
+        same |= numbers == numbers.shuffled(None, [(k + step) % lanes for k in range(lanes)])
+    return same.bits == 0
 
 
 def _compare_and_record(
@@ -476,6 +500,9 @@ def _compare(
     after_write |= _apart(old_write, new, slm)
     after_read = ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
     written_after = after_read | _apart(old_read, new, slm)
+    joined = _beside(cells, old_write, new, owner, slm)
+    after_write |= joined
+    written_after |= _beside(cells, old_read, new, owner, slm)
     # cells after whose write an atomic still finds what is published there
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
@@ -491,7 +518,13 @@ def _compare(
     with w.when(fine):
         with w.when(writes):
             mine = (old_write ^ owner) & -16 == 0
-            cells.store(w.select(mine, old_write | new, new), cells.place(block, Entry.WRITES))
+            stored = w.variable(w.select(mine, old_write | new, new))
+            if cells.alone is not None:
+                joined |= _is_list(old_write) & (old_write & ~new).has(BYTES.full) & ~(
+                    (old_write | new).has(ATOMIC.full) | slm) & cells.active
+                with w.when(joined.bits != 0):
+                    stored.value = _joined(w, old_write, new, joined, stored.value)
+            cells.store(stored.value, cells.place(block, Entry.WRITES))
             # in shared memory, what other work-groups left there tells nothing
             gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
@@ -504,8 +537,8 @@ def _compare(
             joins = _crossing(old_read, owner, after_read) & cells.active
             joins &= published | (old_read ^ new).has(BYTES.full)
             with w.when(joins.bits != 0):
-                with _distinct(w, old_read, joins) as (reader, alike):
-                    one = w.call(s.MERGE, w["ctx"], block.base, reader, new, w["kind"])
+                with _distinct(w, old_read, new, joins) as (reader, mine, alike):
+                    one = w.call(s.MERGE, w["ctx"], block.base, reader, mine, w["kind"])
                     kept.value = w.select(alike, one, kept.value)
             cells.store(kept.value, cells.place(block, Entry.READS))
 
@@ -525,8 +558,8 @@ def _look_closer(
     good.value &= every
     with w.when(every):
         for cell, which, read in ((old[0], cross_write, 0), (old[1], cross_read & writes, 1)):
-            with _distinct(w, cell, which) as (one, _):
-                found = w.call(s.CLASH, w["ctx"], one, new, w["kind"], read)
+            with _distinct(w, cell, new, which) as (one, mine, _):
+                found = w.call(s.CLASH, w["ctx"], one, mine, w["kind"], read)
                 good.value &= ~found
 
 
@@ -555,6 +588,32 @@ def _apart(old: Value, new: Value, slm: Value) -> Value:
     return (old & new & BYTES.full == 0) & (of_group(old, new) | slm)
 
 
+def _beside(cells: _Cells, old: Value, new: Value, owner: Value, slm: Value) -> Value:
+    """Cells of other programs' accesses of other bytes, which go on to tell of them."""
+    if cells.alone is None:
+        return cells.active & ~cells.active
+    apart = ~(old & new).has(BYTES.full) & ~(old | new).has(ATOMIC.full) & (old != 0)
+    return apart & ~of_group(old, owner) & cells.active & ~slm & cells.alone
+
+
+def _is_list(old: Value) -> Value:
+    """Cells of the stores of several programs, each of which they tell of."""
+    return (GROUP.of(old) == SEVERAL_GROUPS) & (LIST.of(old) != 0)
+
+
+def _joined(w: Checks, old: Value, new: Value, which: Value, others: Value) -> Value:
+    """Cells that tell of stores of both, and the others."""
+    ones, mine, made = (w.space(old.type) for _ in range(3))
+    w.store(old, ones)
+    w.store(new, mine)
+    w.store(others, made)
+    with w.chain(which.bits) as (rest, slot):
+        slot.value, k = rest & rest - 1, rest.lowest()
+        pair = Memory(w, ones)[k], Memory(w, mine)[k]
+        Memory(w, made)[k] = w.call(s.JOIN, w["ctx"], *pair, 1)
+    return w.load(old.type, made)
+
+
 def _changes_nothing(w: Checks) -> Value:
     """Whether a store of several lanes puts into shared memory what is there already."""
     addresses, mask, size = w["addresses"], w["mask"], w["size"]
@@ -573,10 +632,14 @@ def _crossing(old: Value, owner: Value, ordered: Value) -> Value:
 
 
 @contextmanager
-def _distinct(w: Checks, cells: Value, which: Value) -> Iterator[tuple[Value, Value]]:
-    """For each value among the cells of some lanes: it, and the lanes that have it."""
+def _distinct(
+    w: Checks, cells: Value, new: Value, which: Value
+) -> Iterator[tuple[Value, Value, Value]]:
+    """For each value among the cells of some lanes: it, the new one, and the lanes that have it."""
+    several = new.type != new.type.scalar
     with w.chain(which.bits) as (rest, slot):
-        one = cells[rest.lowest()]
-        alike = cells == one
-        yield one, alike & which
+        k = rest.lowest()
+        one, mine = cells[k], new[k] if several else new
+        alike = (cells == one) & (new == mine) if several else cells == one
+        yield one, mine, alike & which
         slot.value = rest & ~alike.bits

@@ -164,7 +164,8 @@ def joined_in_group(w: Checks, old: Value, new: Value) -> Value:
 def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     """The cell of an access and those before it, of which one at least is of another program.
 
-    Stores (`writes`) are kept apart by subgroup.
+    Stores (`writes`) are kept apart by subgroup.  One of bytes that a list tells of takes its
+    place; unless the list's last one is the same subgroup's, and of them: then the others stay.
     """
     hashed = ((old * 0x9E3779B97F4A7C15) ^ new) * 0x9E3779B97F4A7C15 >> 56
     kept = w.state.follow(Word.JOINED).row(hashed, Joined.WORDS)
@@ -182,6 +183,9 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     first, following = w.pool.read(listed.value)
     owner = w.select(writes, cells.WARP.first, cells.GROUP.first)
     again = first >> owner == new >> owner
+    known = again & ~(new & ~first).has(cells.BYTES.full)
+    with w.when(writes & (old & new).has(cells.BYTES.full) & ~known):
+        w.ret(new)
     cell = w.select(again, joined_in_group(w, first, new), new)
     made = element(cell, w.select(again, following, listed.value))
     index = made.to(I64) << cells.LIST.first

@@ -1,0 +1,86 @@
+"""Elements at loaded indices: programs share dwords, and never elements, but for a planted one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.errors import SimulatorTrap
+
+I32 = torch.int32
+BLOCK = 128
+DTYPES = pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32], ids=str)
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+
+
+@triton.jit
+def scatter(x, put, got, out, LOADS: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    value = tl.load(x + i)
+    if LOADS:
+        value += tl.load(out + tl.load(got + i))
+    tl.store(out + tl.load(put + i), value)
+
+
+@DTYPES
+@pytest.mark.parametrize("bug", ["", "store", "load"])
+@pytest.mark.parametrize("loads", [False, True])
+@pytest.mark.parametrize(("n", "seed"), [(256, 0), (512, 1), (4096, 2), (4096, 3), (16384, 4)])
+def test_shared_dwords(n: int, seed: int, loads: bool, bug: str, dtype: Any) -> None:
+    """Some accesses have two elements of a dword, and of most dwords several programs store."""
+    torch.manual_seed(seed)
+    x, old = (torch.randint(1, 50, (n,)).to(dtype) for _ in range(2))
+    put = torch.randperm(n).to(I32)
+    got = put.clone()
+    first, last = sorted(torch.randperm(n // BLOCK)[:2].tolist())
+    one, other = (p * BLOCK + int(torch.randint(BLOCK, ())) for p in (first, last))
+    if bug == "store":
+        put[other], x[other] = put[one], x[one] + 1
+    if bug == "load":
+        loads, got[other] = True, put[one]
+    out = old.to("xpu")
+    arguments = (x.to("xpu"), put.to("xpu"), got.to("xpu"), out, loads, BLOCK)
+    if bug:
+        with pytest.raises(SimulatorTrap, match=f"data race: {bug}") as caught:
+            scatter[(n // BLOCK,)](*arguments)
+        assert f"element ({int(put[one])},)" in str(caught.value)
+        assert f"program ({last}, 0, 0)" in str(caught.value)
+        return
+    scatter[(n // BLOCK,)](*arguments)
+    want = old.clone()
+    want[put.long()] = x + old[put.long()] * loads
+    assert torch.equal(out.cpu(), want)
+
+
+@triton.jit
+def scatter_twice(put, out, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    at = tl.load(put + i)
+    tl.store(out + at, 1)
+    tl.store(out + at, 2)
+
+
+@DTYPES
+@pytest.mark.parametrize("bug", [False, True])
+def test_elements_stored_again(bug: bool, dtype: Any) -> None:
+    """What one program stores again beside another's element does not hide that one's."""
+    torch.manual_seed(5)
+    put = torch.randperm(1 << 14)[: 3 * BLOCK].to(I32) * 4
+    put[BLOCK : 2 * BLOCK] = put[:BLOCK] + 1
+    if bug:
+        put[2 * BLOCK + 77] = put[33]
+    out = torch.zeros(1 << 16, dtype=dtype, device="xpu")
+    if bug:
+        with pytest.raises(SimulatorTrap, match="data race: store"):
+            scatter_twice[(3,)](put.to("xpu"), out, BLOCK)
+    else:
+        scatter_twice[(3,)](put.to("xpu"), out, BLOCK)
+        assert int(out.cpu().sum()) == 2 * 3 * BLOCK
