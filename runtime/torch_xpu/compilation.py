@@ -64,9 +64,9 @@ class Recipe(NamedTuple):
 
 
 DEVICE = Recipe("libtriton_xe_torch_xpu.so", (
-    ("twin.cpp", "kernels.cpp", "composites.cpp", "capture.cpp", "profiler.cpp"),
+    ("twin.cpp", "kernels.cpp", "composites.cpp", "widening.cpp", "capture.cpp", "profiler.cpp"),
     ("devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
-), ("shim.h", "compat.h"))
+), ("shim.h", "widening.h", "compat.h"))
 
 
 @cache

@@ -140,3 +140,74 @@ def test_leaky_slopes_of_halves_are_random_and_those_of_the_gradient(
     assert len(slopes[below].unique()) > 20
     assert (slopes[~below] == 1).all()
     torch.testing.assert_close(x.grad.float().cpu(), slopes, rtol=2e-2, atol=0)
+
+
+COMPLEX_HALVES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    **{name: getattr(torch, name) for name in (
+        "acos acosh angle asin asinh atan atanh cos cosh exp log prod rsqrt sigmoid sin sinh "
+        "sqrt square sum tan tanh trace").split()},
+    "div": lambda x: x / x.mT,
+    "div_": lambda x: x.clone().div_(3),
+    "div by half": lambda x: x / x.real,
+    "div by float": lambda x: x / x.real.float(),
+    "div by complex64": lambda x: x / x.to(torch.complex64),
+    "pow": lambda x: x ** x.mT,
+    "pow of a number": lambda x: 2 ** x,
+    "pow_": lambda x: x.clone().pow_(2.5),
+    "lerp": lambda x: torch.lerp(x, x.mT, 0.25),
+    "logaddexp": lambda x: torch.logaddexp(x, x.mT),
+    "out": lambda x: torch.sum(x, 1, out=x.new_empty(0)),
+    "sum of halves": lambda x: x.real.sum(0, dtype=x.dtype),
+    "sum in complex64": lambda x: x.sum(0, dtype=torch.complex64),
+    "out of complex64": lambda x: torch.sin(x, out=x.new_empty((4, 4), dtype=torch.complex64)),
+    "conjugated": lambda x: x.conj().sin(),
+    "strided": lambda x: x[::2].t().cos(),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX_HALVES)
+def test_complex_halves_are_computed_in_complex64(name: str) -> None:
+    torch.manual_seed(len(name))
+    function, x = COMPLEX_HALVES[name], torch.randn(4, 4, dtype=torch.complex64).to(torch.complex32)
+    got, want = function(x.to("xpu")), function(x.to(torch.complex64))
+    mixed = name in ("div by float", "div by complex64", "sum in complex64", "out of complex64")
+    narrow = torch.half if not want.is_complex() else torch.complex64 if mixed else torch.complex32
+    assert (got.dtype, got.shape, got.stride()) == (narrow, want.shape, want.stride())
+    wide = torch.complex64 if want.is_complex() else torch.float
+    assert torch.equal(got.cpu().to(wide), want.to(narrow).to(wide))
+
+
+@pytest.mark.parametrize("name", "div exp lerp pow prod sigmoid sin sqrt sum tanh".split())
+def test_gradients_of_complex_halves(name: str) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4, 4, dtype=torch.complex64).to(torch.complex32)
+    gradients = []
+    for leaf in (x.to("xpu"), x.to(torch.complex64)):
+        leaf.requires_grad_()
+        COMPLEX_HALVES[name](leaf).abs().sum().backward()
+        gradients.append(leaf.grad.cpu().to(torch.complex64))
+    torch.testing.assert_close(*gradients, rtol=2e-2, atol=2e-2)
+
+
+def test_complex_halves_beyond_their_range_are_infinite() -> None:
+    x = torch.tensor([20.0], dtype=torch.complex64).to(torch.complex32).to("xpu")
+    assert torch.isinf(x.exp()).item()
+    assert torch.equal(x, x.clone())
+    assert not torch.equal(x, x + 1)
+
+
+def test_sums_without_nan_of_complex_numbers() -> None:
+    x = torch.tensor([[1 + 2j, complex("nan")], [complex(0, float("nan")), 3j]]).to("xpu")
+    x.requires_grad_()
+    assert x.nansum().item() == 1 + 5j
+    assert x.nansum(1).tolist() == [1 + 2j, 3j]
+    out = torch.empty(0, dtype=x.dtype, device="xpu")
+    assert torch.nansum(x.detach(), 0, out=out).tolist() == [1 + 2j, 3j]
+    x.nansum().real.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[1, 0], [0, 1]]
+
+
+def test_what_xpu_refuses_of_complex_halves_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match="ComplexHalf"):
+        torch.ones(2, dtype=torch.complex32, device="xpu").reciprocal()

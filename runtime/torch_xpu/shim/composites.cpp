@@ -149,6 +149,24 @@ Tensor baddbmm_typed(const Tensor& self, const Tensor& left, const Tensor& right
   return self.to(type).baddbmm(left.to(type), right.to(type), beta, alpha);
 }
 
+// The CPU sums no complex numbers without those that are NaN; a GPU does.
+Tensor nansum(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+              optional<at::ScalarType> type) {
+  if (self.is_complex()) {
+    return self.masked_fill(self.isnan(), 0).sum(dim, keepdim, type);
+  }
+  static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::nansum", "");
+  std::vector<c10::IValue> stack{self, dim, keepdim, type};
+  run_on_cpu(op, &stack);
+  return stack.back().toTensor();
+}
+
+Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                   optional<at::ScalarType> type, Tensor& out) {
+  auto sum = nansum(self, dim, keepdim, type ? *type : out.scalar_type());
+  return out.resize_(sum.sizes()).copy_(sum);
+}
+
 Tensor& mm_typed_out(const Tensor& left, const Tensor& right, at::ScalarType type, Tensor& out) {
   return out.resize_({left.size(0), right.size(1)}).copy_(mm_typed(left, right, type));
 }
@@ -212,6 +230,8 @@ void register_composites(torch::Library& xpu, torch::Library& autograd, torch::L
   xpu.impl("baddbmm.dtype", baddbmm_typed);
   xpu.impl("_convert_weight_to_int4pack", pack_int4);
   xpu.impl("_weight_int4pack_mm_with_scales_and_zeros", int4_mm);
+  xpu.impl("nansum", nansum);
+  xpu.impl("nansum.out", nansum_out);
   xpu.impl("histc", histc);
   xpu.impl("histc.out", histc_out);
   xpu.impl("_fused_sdp_choice", attention_choice);

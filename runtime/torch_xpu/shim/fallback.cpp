@@ -3,6 +3,7 @@
 // Results keep the argument's identity (in place), its storage (views), or take over the memory the
 // kernel allocated (everything else).
 #include "shim.h"
+#include "widening.h"
 
 #include <algorithm>
 #include <array>
@@ -39,12 +40,6 @@ constexpr std::array<std::string_view, 8> kProducts = {
     "aten::_scaled_mm", "aten::_int_mm"};
 constexpr int kAddingProducts = 3;
 constexpr std::string_view kScaledProducts = "aten::_scaled_mm";
-
-// The CPU has these for numbers of 32 bits and more.
-constexpr std::string_view kTransforms = "aten::_fft_";
-constexpr std::array<std::string_view, 6> kWidened = {
-    kTransforms, "aten::avg_pool3d", "aten::_upsample_bilinear2d_aa", "aten::multi_margin_loss",
-    "aten::multilabel_margin_loss", "aten::rrelu_with_noise"};
 
 // What the CPU's kernels for nested tensors do in terms of other operators, whatever the device, or
 // answer from sizes, which are the CPU's.
@@ -114,9 +109,9 @@ class Call {
       replace_argument((*stack_)[first_ + i], arguments[i]);
     }
     auto begin = xe_profiling ? clock_ns() : 0;
-    widen_halves();
+    Widening widening(op_, stack_);
     invoke();
-    narrow_results();
+    widening.narrow_results();
     if (xe_profiling) {
       note_kernel(op_.operator_name().name, begin, clock_ns(), device_);
     }
@@ -261,53 +256,6 @@ class Call {
     }
     storages_.push_back({storage, twin_storage(storage)});
     return storages_.size() - 1;
-  }
-
-  // A GPU, too, computes these in 32 bits; it transforms no BFloat16.
-  void widen_halves() {
-    std::string_view name = op_.operator_name().name;
-    bool is_widened = op_.operator_name().overload_name.empty() &&
-        std::any_of(kWidened.begin(), kWidened.end(),
-                    [&](auto prefix) { return starts_with(name, prefix); });
-    for (auto i = first_; is_widened && i < stack_->size(); ++i) {
-      auto& value = (*stack_)[i];
-      auto type = value.isTensor() ? value.toTensor().scalar_type() : at::kFloat;
-      if (type == at::kHalf || (type == at::kBFloat16 && !starts_with(name, kTransforms))) {
-        narrow_ = type;
-      } else if (type == at::kComplexHalf) {
-        narrow_ = at::kHalf;
-      } else {
-        continue;
-      }
-      auto narrow = value.toTensor();
-      value = narrow.to(type == at::kComplexHalf ? at::kComplexFloat : at::kFloat);
-      if (writes(op_.schema().arguments()[i - first_])) {
-        written_.emplace_back(narrow, value.toTensor());
-      }
-    }
-  }
-
-  void narrow_results() {
-    for (auto& [narrow, wide] : written_) {
-      narrow.copy_(wide);
-    }
-    for (auto i = op_.schema().returns().size(); narrow_ && i > 0; --i) {
-      narrow_result((*stack_)[stack_->size() - i]);
-    }
-  }
-
-  void narrow_result(IValue& value) {
-    for (auto& [narrow, wide] : written_) {
-      if (wide.is_same(value.toTensor())) {
-        value = narrow;
-        return;
-      }
-    }
-    if (value.toTensor().is_complex()) {
-      value = value.toTensor().to(at::kComplexHalf);
-    } else if (value.toTensor().is_floating_point()) {
-      value = value.toTensor().to(*narrow_);
-    }
   }
 
   // Draws from the device's generator also where the kernel uses the CPU's default one (dropout).
@@ -495,8 +443,6 @@ class Call {
   Traffic traffic_{1, 0, 0};
   bool has_generator_ = false;
   bool writes_ = false;
-  std::optional<at::ScalarType> narrow_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> written_;
   DispatchKey key_ = DispatchKey::CPU;
   c10::SmallVector<Twin, 4> twins_;
   c10::SmallVector<TwinStorage, 4> storages_;

@@ -1,0 +1,146 @@
+// Kernels that the CPU has for numbers of 32 bits and more only, and a GPU for halves too.
+//
+// A GPU, too, computes these in 32 bits and rounds the result once.
+#include "widening.h"
+
+#include <algorithm>
+#include <array>
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/TypeProperties.h>
+
+namespace triton_xe {
+namespace {
+
+using c10::IValue;
+
+// By the beginning of the name; transforms are of no BFloat16.
+constexpr std::string_view kTransforms = "aten::_fft_";
+constexpr std::array<std::string_view, 6> kHalves = {
+    kTransforms, "aten::avg_pool3d", "aten::_upsample_bilinear2d_aa", "aten::multi_margin_loss",
+    "aten::multilabel_margin_loss", "aten::rrelu_with_noise"};
+
+// By the name without its last underscore: those whose kernels in torch-xpu-ops
+// (src/ATen/native/xpu/sycl) take ComplexHalf; trace is a sum there.
+constexpr std::array<std::string_view, 28> kComplexHalves = {
+    "aten::acos", "aten::acosh", "aten::angle", "aten::asin", "aten::asinh", "aten::atan",
+    "aten::atanh", "aten::cos", "aten::cosh", "aten::div", "aten::equal", "aten::exp",
+    "aten::lerp", "aten::log", "aten::logaddexp", "aten::pow", "aten::prod", "aten::rsqrt",
+    "aten::sigmoid", "aten::sigmoid_backward", "aten::sin", "aten::sinh", "aten::sqrt",
+    "aten::sum", "aten::tan", "aten::tanh", "aten::tanh_backward", "aten::trace"};
+
+bool starts_with(std::string_view name, std::string_view prefix) {
+  return name.substr(0, prefix.size()) == prefix;
+}
+
+bool takes_widened_halves(const c10::OperatorName& name) {
+  return name.overload_name.empty() &&
+      std::any_of(kHalves.begin(), kHalves.end(),
+                  [&](auto prefix) { return starts_with(name.name, prefix); });
+}
+
+bool takes_complex_halves(std::string_view name) {
+  if (name.back() == '_') {
+    name.remove_suffix(1);
+  }
+  return std::find(kComplexHalves.begin(), kComplexHalves.end(), name) != kComplexHalves.end();
+}
+
+bool is_type(const IValue& value, const c10::Argument& argument) {
+  return value.isInt() && argument.name() == "dtype";
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+}  // namespace
+
+Widening::Widening(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+    : op_(op), stack_(stack), first_(stack->size() - op.schema().arguments().size()) {
+  const auto& name = op.operator_name();
+  if (takes_widened_halves(name)) {
+    bool transforms = starts_with(name.name, kTransforms);
+    widen([&](at::ScalarType type) {
+      return type == at::kHalf || type == at::kComplexHalf || (type == at::kBFloat16 && !transforms);
+    });
+  } else if (takes_complex_halves(name.name) && computes_complex_halves()) {
+    widen([](at::ScalarType type) { return type == at::kComplexHalf; });
+    widen_types();
+  }
+}
+
+// Whether the arguments that are read have this type in common.
+bool Widening::computes_complex_halves() const {
+  at::native::ResultTypeState state;
+  for (auto i = first_; i < stack_->size(); ++i) {
+    const auto& value = (*stack_)[i];
+    const auto& argument = op_.schema().arguments()[i - first_];
+    if (is_type(value, argument)) {
+      return value.toScalarType() == at::kComplexHalf;
+    }
+    if (value.isTensor() && value.toTensor().defined() && !argument.is_out()) {
+      state = at::native::update_result_type_state(value.toTensor(), state);
+    }
+  }
+  return at::native::result_type(state) == at::kComplexHalf;
+}
+
+void Widening::widen(const std::function<bool(at::ScalarType)>& is_narrow) {
+  for (auto i = first_; i < stack_->size(); ++i) {
+    auto& value = (*stack_)[i];
+    if (!value.isTensor() || !value.toTensor().defined() ||
+        !is_narrow(value.toTensor().scalar_type())) {
+      continue;
+    }
+    auto narrow = value.toTensor();
+    bool is_complex = narrow.is_complex();
+    narrow_ = is_complex ? at::kHalf : narrow.scalar_type();
+    value = narrow.to(is_complex ? at::kComplexFloat : at::kFloat);
+    if (is_written(op_.schema().arguments()[i - first_])) {
+      at::assert_no_internal_overlap(narrow);
+      written_.emplace_back(narrow, value.toTensor());
+    }
+  }
+}
+
+void Widening::widen_types() {
+  for (auto i = first_; i < stack_->size(); ++i) {
+    if (is_type((*stack_)[i], op_.schema().arguments()[i - first_])) {
+      (*stack_)[i] = at::kComplexFloat;
+      narrow_ = at::kHalf;
+    }
+  }
+}
+
+void Widening::narrow_results() {
+  for (auto& [narrow, wide] : written_) {
+    if (narrow.sizes() != wide.sizes()) {
+      narrow.resize_(wide.sizes());
+    }
+    narrow.copy_(wide);
+  }
+  const auto& results = op_.schema().returns();
+  for (std::size_t i = 0; narrow_ && i < results.size(); ++i) {
+    narrow_result((*stack_)[stack_->size() - results.size() + i], results[i].alias_info() != nullptr);
+  }
+}
+
+void Widening::narrow_result(IValue& value, bool is_argument) {
+  for (auto& [narrow, wide] : written_) {
+    if (value.isTensor() && wide.is_same(value.toTensor())) {
+      value = narrow;
+      return;
+    }
+  }
+  if (is_argument || !value.isTensor()) {
+    return;
+  }
+  if (value.toTensor().is_complex()) {
+    value = value.toTensor().to(at::kComplexHalf);
+  } else if (value.toTensor().is_floating_point()) {
+    value = value.toTensor().to(*narrow_);
+  }
+}
+
+}  // namespace triton_xe
