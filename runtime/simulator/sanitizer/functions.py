@@ -63,23 +63,29 @@ _OF_LANES: dict[str, tuple[Callable[..., Routine], Body]] = {
 }
 
 
+_OF_STEPS: dict[str, tuple[Callable[..., Routine], Body]] = {
+    "steps": (state.check_steps, steps.check_steps),
+    "both_steps": (state.steps_in_place, steps.steps_in_place),
+}
+
+
 def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     """The function `name` of the sanitizer.
 
     `numbers` are how many lanes it is for, where it is one of lanes, and the size and kind of the
     accesses that call it, where they are constants.
     """
-    if name == "steps":
-        return _steps(*map(int, numbers[:-1]), strides=str(numbers[-1]))
+    if name in _OF_STEPS:
+        return _steps(name, *map(int, numbers[:-1]), strides=str(numbers[-1]))
     return _function(name, *map(int, numbers))
 
 
 def _steps(
-    lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
+    name: str, lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
 ) -> list[Function]:
-    known = state.numbers(strides)
-    body = partial(steps.check_steps, steps=steps.Steps(known, count, size), masked=bool(masked))
-    return write(state.check_steps(lanes, count, size, kind, known, masked=bool(masked)), body,
+    (declare, body), known = _OF_STEPS[name], state.numbers(strides)
+    return write(declare(lanes, count, size, kind, known, masked=bool(masked)),
+                 partial(body, steps=steps.Steps(known, count, size), masked=bool(masked)),
                  (size, kind))
 
 
@@ -92,6 +98,9 @@ def _function(name: str, *numbers: int) -> list[Function]:
         width, count, *known = numbers
         return write(state.check_elements(width, count, *(known or (state.ANY, state.ANY))),
                      partial(lanes.check_elements, count=count), known)
+    if name == "both":
+        return write(state.load_in_place(*numbers),
+                     partial(steps.load_in_place, count=numbers[1]), numbers[2:])
     if name == "cells":
         return write(state.record_cells(*numbers), lanes.record_cells, numbers[1:])
     if name == "run":

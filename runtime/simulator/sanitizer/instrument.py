@@ -6,7 +6,8 @@ itself needs no way out.  The checks are in `checks`, the launch's side in `shad
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -15,7 +16,7 @@ from triton_xe.intrinsics import Effect, Family, find, genisa
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.builder import Builder
+from triton_xe.runtime.simulator.ir.builder import Builder, Routine
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
@@ -85,9 +86,16 @@ def guarded(
         pointer = Wide(w.wide(pointer), pointer.type)
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
+    store = w.context.in_place.get(i)
+    if store is not None and not isinstance(pointer, Uniform) and t.size <= MOST_BYTES:
+        fine = _both_checked(w, i, store, pointer, entry, t, mask, kind)
+        return _moved(w, i, position, _moved_where(w, pointer, t, fine))
+    values = None
     if kind & (Kind.WRITE | Kind.ATOMIC) == Kind.WRITE:
-        kind |= _keep_values(w, i, position, pointer, mask)
-    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
+        values = _values(w, i, position, pointer, mask)
+        kind |= Kind.KEPT if values is not None else 0
+    ask = _Asking(w, w.told.pop(i, None), values)
+    fine, safe = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind), ask)
     if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
         _note_store(w, i, position, safe, fine, mask)
     return _moved(w, i, position, safe)
@@ -127,23 +135,79 @@ def _described(w: Widener, kind: int, seen: Operand | None) -> Operand | int:
     return kind if seen is None else w.b.select(seen, constant(I64, kind), kind | Kind.UNSEEN)
 
 
-def _keep_values(w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None) -> int:
-    """Leave what is stored for the checks: `KEPT`, as subgroups may store the same value anywhere.
+@dataclass(frozen=True)
+class _Asking:
+    """How the check of an access is called."""
+
+    w: Widener
+    known: Operand | None
+    """Whether the check of a load has told that this store is right."""
+    values: Operand | None
+    """What is stored, for the checks."""
+
+    def __call__(self, check: Routine, *arguments: Operand | int) -> Operand:
+        """Whether the access may happen."""
+        b, before = self.w.b, self.w.b.block
+        if self.known is None:
+            return self._asked(check, arguments)
+        asks, after = b.label(), b.label()
+        b.cond_br(self.known, after, asks)
+        b.start(asks)
+        fine = self._asked(check, arguments)
+        b.br(after)
+        b.start(after)
+        return b.phi(I1, (ir.TRUE, before.label), (fine, asks)).value
+
+    def _asked(self, check: Routine, arguments: Sequence[Operand | int]) -> Operand:
+        b = self.w.b
+        if self.values is not None:
+            b.store(self.values, b.load(PTR, state_word(self.w, Word.VALUES)), align=1)
+        return b.invoke(check, *arguments)
+
+
+def _both_checked(
+    w: Widener, i: Instruction, store: Instruction, pointer: Value, entry: int, t: Type,
+    mask: Value | None, flags: int,
+) -> Operand:
+    """Whether a load may happen; and for the store of the same elements, whether that was checked.
+    """
+    b, seen = w.b, _seen(w, i, flags)
+    count, kind = 1 if mask is None else mask.type.lanes, flags | Kind.WRITE
+    size = t.size // count
+    access = *site(w, store), site(w, i)[2], entry
+    known = ir.TRUE if seen is None else seen
+    steps = _known_steps(w, pointer, count, size, kind)
+    if steps is None:
+        every = constant(ir.vector(w.lanes, I1), 1)
+        told = b.invoke(
+            checks.load_in_place(w.lanes, count, size, kind), *access, b.ptrtoint(w.wide(pointer)),
+            known, every if mask is None else w.mask(mask, count))
+    else:
+        check = checks.steps_in_place(
+            w.lanes, count, size, kind, steps.strides, masked=mask is not None)
+        told = b.invoke(check, *access, _base(w, pointer), known,
+                        *([] if mask is None else [w.mask(mask, count)]))
+    w.told[store] = b.icmp("ne", b.and_(told, checks.STORED), 0)
+    return b.icmp("ne", told, 0)
+
+
+def _values(
+    w: Widener, i: Instruction, at: int, pointer: Value, mask: Value | None
+) -> Operand | None:
+    """What is stored, for the checks: `KEPT`, as subgroups may store the same value anywhere.
 
     It does not matter, then, which of them comes last.  A store by all lanes to one address leaves
     what the last one has.
     """
     if not _is_store(i):
-        return 0
+        return None
     value = w.value(i.operands[1 - at])
     t, alone = value.type, isinstance(pointer, Uniform)
     clear = mask is None or isinstance(mask, Uniform) or isinstance(value, Uniform)
     if (t.scalar.kind == "ptr" or t.scalar.bits == 1 or t.size * w.lanes > MOST_VALUES
             or (alone and not clear)):
-        return 0
-    x = w.lane(value, w.lanes - 1) if alone else lane_major(w, w.wide(value), t, True)
-    w.b.store(x, w.b.load(PTR, state_word(w, Word.VALUES)), align=1)
-    return Kind.KEPT
+        return None
+    return w.lane(value, w.lanes - 1) if alone else lane_major(w, w.wide(value), t, True)
 
 
 def _is_store(i: Instruction) -> bool:
@@ -213,12 +277,12 @@ def scratch(w: Widener) -> Operand:
 
 def _checked(
     w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    flags: int, seen: Operand | None,
+    flags: int, seen: Operand | None, ask: _Asking,
 ) -> tuple[Operand, Value]:
     """Whether an access may happen, and an address for it that is safe."""
     b = w.b
     if isinstance(pointer, Tabled):
-        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen)
+        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, ask)
         if fine is not None:
             return fine, _moved_where(w, pointer, t, fine)
     kind = _described(w, flags, seen)
@@ -231,7 +295,7 @@ def _checked(
                 own = mask if elements == 1 else w.element(mask, e)
                 active = own.value if isinstance(own, Uniform) else w.any_lane(w.mask(own))
             address = b.add(b.ptrtoint(pointer.value), e * size)
-            one = b.invoke(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
+            one = ask(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
                            kind, active)
             fine = one if elements == 1 else b.and_(fine, one)
         return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type)
@@ -242,7 +306,7 @@ def _checked(
     else:
         size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
         lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.mask(mask)
-    fine = b.invoke(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
+    fine = ask(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
     return fine, _moved_where(w, pointer, t, fine)
 
 
@@ -260,18 +324,36 @@ def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
 
 def _checked_steps(
     w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
-    kind: int, seen: Operand | None,
+    kind: int, seen: Operand | None, ask: _Asking,
 ) -> Operand | None:
     """Whether an access may happen whose addresses are known but for a base; None for others."""
     count = 1 if mask is None else mask.type.lanes
-    size, align = t.size // count, kind >> 8
-    steps = None if kind & (Kind.SLM | Kind.ATOMIC) else _steps_of(w, pointer, count, size)
-    if steps is None or pointer.base is None or any(k % align for k in steps.offsets):
+    size = t.size // count
+    steps = _known_steps(w, pointer, count, size, kind)
+    if steps is None:
         return None
     check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
-    base = w.b.ptrtoint(w.at(pointer.base, int(pointer.table.flat[0])))
     flags = [] if mask is None else [w.mask(mask, count)]
-    return w.b.invoke(check, *site(w, i), entry, base, ir.TRUE if seen is None else seen, *flags)
+    return ask(check, *site(w, i), entry, _base(w, pointer), ir.TRUE if seen is None else seen,
+               *flags)
+
+
+def _known_steps(
+    w: Widener, pointer: Value, count: int, size: int, kind: int
+) -> Steps | None:
+    """Where the elements are, if their addresses are known but for a base."""
+    if not isinstance(pointer, Tabled) or pointer.base is None or kind & (Kind.SLM | Kind.ATOMIC):
+        return None
+    steps, align = _steps_of(w, pointer, count, size), kind >> 8
+    aligned = steps is not None and not any(k % align for k in steps.offsets)
+    return steps if aligned else None
+
+
+def _base(w: Widener, pointer: Value) -> Operand:
+    """The address of lane 0, as a number."""
+    assert isinstance(pointer, Tabled)
+    assert pointer.base is not None
+    return w.b.ptrtoint(w.at(pointer.base, int(pointer.table.flat[0])))
 
 
 def _steps_of(w: Widener, pointer: Tabled, count: int, size: int) -> Steps | None:

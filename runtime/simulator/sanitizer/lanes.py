@@ -97,8 +97,11 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
     return result.value
 
 
-def try_lanes(w: Checks, *arguments: Value) -> Value:
-    """Whether no active lane's access is at fault; if there may be a fault, nothing is recorded."""
+def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
+    """Whether no active lane's access is at fault; if there may be a fault, nothing is recorded.
+
+    `written`: only where no byte of the block waits for its first store.
+    """
     addresses, mask = w["addresses"], w["mask"].bits
     good = w.variable(mask == 0)
     with w.when(~good.value):
@@ -108,6 +111,8 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
             row.value = searched(w, addresses[mask.lowest()])
         block = w.block(row.value)
         good.value = _inside(w, block)
+        if written:
+            good.value &= block[Entry.UNWRITTEN] == 0
         with w.when(good.value & (block[Entry.WRITES] != 0) & ~w.flag(Kind.UNSEEN)):
             with w.when(slm):
                 good.value = phases.is_logged(w, block, owner_of(w, slm))

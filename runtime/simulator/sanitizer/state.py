@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Operand, Type, vector
+from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, Operand, Type, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.library.names import symbol
 
@@ -534,6 +534,28 @@ def check_lanes(
     """The check of one access of all lanes."""
     return routine(name, I1, lanes, *known(size, kind), **_SITE, row=I64,
                    addresses=vector(lanes, I64), size=I64, kind=I64, mask=vector(lanes, I1))
+
+
+LOADED, STORED = 1, 2
+"""Bits of what checks of both find right."""
+
+
+def load_in_place(lanes: int, count: int, size: int, kind: int) -> Routine:
+    """Checks `count` elements of each lane, and if all is well a store of the same that follows.
+
+    `kind` is the store's.
+    """
+    return routine("both", I8, lanes, count, size, kind, **_SITE, load=I32, row=I64,
+                   addresses=vector(lanes, I64), seen=I1, mask=vector(lanes * count, I1))
+
+
+def steps_in_place(
+    lanes: int, count: int, size: int, kind: int, strides: Sequence[int], *, masked: bool
+) -> Routine:
+    """The same where addresses are known but for a base, see `check_steps`."""
+    mask = {"mask": vector(lanes * count, I1)} if masked else {}
+    return routine("both_steps", I8, lanes, count, size, kind, int(masked), spelled(strides),
+                   **_SITE, load=I32, row=I64, base=I64, seen=I1, **mask)
 
 
 def try_lanes(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:

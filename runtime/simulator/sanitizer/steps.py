@@ -16,7 +16,7 @@ from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
-from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched
+from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched, try_lanes
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import CHUNK_BITS, WINDOW, Entry, Kind, Word
 
@@ -109,21 +109,27 @@ def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Val
         w.ret(1)
     lanes = Value(w, integers(I64, steps.offsets[: steps.lanes])) + w["base"]
     access = *(w[name] for name in ("ctx", "sg", "site", "row")), lanes
+    shape = steps.lanes, steps.count, steps.size
     with w.when(~w["seen"]):
-        w.ret(w.call(_checked_by(steps, None), *access, steps.size, kind | Kind.UNSEEN, mask))
-    return w.call(_checked_by(steps, kind), *access, steps.size, kind, mask)
+        w.ret(w.call(_checked_by(*shape, None), *access, steps.size, kind | Kind.UNSEEN, mask))
+    return w.call(_checked_by(*shape, kind), *access, steps.size, kind, mask)
 
 
-def _checked_by(steps: Steps, kind: int | None) -> Routine:
+def _checked_by(lanes: int, count: int, nbytes: int, kind: int | None) -> Routine:
     """The check of the same access that says what is wrong; for any kind without one."""
     known = s.ANY if kind is None else kind
-    if steps.count > 1:
-        return s.check_elements(steps.lanes, steps.count, steps.size, known)
-    return s.check_lanes(steps.lanes, steps.size, known)
+    if count > 1:
+        return s.check_elements(lanes, count, nbytes, known)
+    return s.check_lanes(lanes, nbytes, known)
 
 
-def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
-    """Whether all is plainly well; it is recorded, then."""
+def _try(
+    w: Checks, steps: Steps, kind: int, masked: bool, *, written: bool = False
+) -> Value:
+    """Whether all is plainly well; it is recorded, then.
+
+    `written`: only where no byte of the block waits for its first store.
+    """
     first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
     row = w.variable(w["row"])
     with w.when(w["row"].compare("slt", 0)):
@@ -139,6 +145,8 @@ def _try(w: Checks, steps: Steps, kind: int, masked: bool) -> Value:
             inside = (addresses >= block[Entry.LOW]) & (
                 addresses + steps.size <= block[Entry.HIGH])
             good.value = (inside | ~mask).every()
+    if written:
+        good.value &= block[Entry.UNWRITTEN] == 0
     lines = steps.bytes_of(mask)
     with w.when(good.value & (block[Entry.WRITES] != 0) & w["seen"]):
         _record(w, steps, block, first, lines, good, masked, align)
@@ -208,3 +216,59 @@ def _record_dwords(
         good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
                             w["site"], block.base, w["addresses"],
                             mask & ~(known[0] & known[1]), owner)
+
+
+# --- a load, and a store of the same elements that follows ----------------------------------------
+
+
+def load_in_place(w: Checks, *arguments: Value, count: int) -> Value:
+    """What is right of loads, and of a store of the same elements that follows: `LOADED`, `STORED`.
+
+    A store that is plainly right says that the load was, and is recorded at once: in its place
+    nothing else could be told.  Where it is not, or may be the first, the load is checked alone.
+    """
+    size, kind = w["size"], int(w["kind"].operand.integer_value() or 0)
+    lanes, nbytes = w["addresses"].type.count, int(size.operand.integer_value() or 0)
+    flags, access = w["mask"], [w[name] for name in ("ctx", "sg", "load", "row", "addresses")]
+    masks = [flags.shuffled(None, range(e * lanes, (e + 1) * lanes)) for e in range(count)]
+    alike = w.term(1, I1)
+    for mask in masks[1:]:
+        alike &= (mask ^ masks[0]).bits == 0
+    with w.when(alike):
+        w.arguments.update(mask=masks[0], size=w.term(nbytes * count, I64))
+        with w.when(try_lanes(w, written=True)):
+            w.state[Word.CHECKED] += w.intrinsic("ctpop", masks[0].bits).to(I64) * (2 * count)
+            w.ret(s.LOADED | s.STORED)
+    return _checked_alone(w, access, nbytes, kind, flags, lanes, count)
+
+
+def _checked_alone(
+    w: Checks, access: Sequence[Value], nbytes: int, kind: int, mask: Value, lanes: int, count: int
+) -> Value:
+    """What is right of a load whose store is checked when it comes."""
+    alone, fine = kind & ~int(Kind.WRITE), w.variable(0, I1)
+    plain, any_ = (_checked_by(lanes, count, nbytes, known) for known in (alone, None))
+    with w.when(w["seen"]):
+        fine.value = w.call(plain, *access, nbytes, alone, mask)
+    with w.otherwise():
+        fine.value = w.call(any_, *access, nbytes, alone | Kind.UNSEEN, mask)
+    return w.select(fine.value, w.term(s.LOADED, I8), 0)
+
+
+def steps_in_place(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
+    """What is right of a load, and of the store of the same that follows; see `load_in_place`."""
+    kind = int(w["kind"].operand.integer_value() or 0)
+    mask = w.arguments.setdefault("mask", w.term(1, vector(len(steps.offsets), I1)))
+    w.arguments["size"] = w.term(steps.size, I64)
+    w.arguments["addresses"] = Value(w, integers(I64, steps.offsets)) + w["base"]
+    if masked:
+        with w.when(mask.bits == 0):
+            w.ret(s.LOADED | s.STORED)
+    with w.when(w["seen"]), w.when(_try(w, steps, kind, masked, written=True)):
+        count = w.intrinsic("ctpop", mask.bits).to(I64) if masked else w.term(
+            len(steps.offsets), I64)
+        w.state[Word.CHECKED] += count * 2
+        w.ret(s.LOADED | s.STORED)
+    lanes = Value(w, integers(I64, steps.offsets[: steps.lanes])) + w["base"]
+    access = *(w[name] for name in ("ctx", "sg", "load", "row")), lanes
+    return _checked_alone(w, access, steps.size, kind, mask, steps.lanes, steps.count)

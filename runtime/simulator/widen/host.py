@@ -18,6 +18,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
+from triton_xe.runtime.simulator.analysis.in_place import stores_in_place
 from triton_xe.runtime.simulator.analysis.in_step import shared_values
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
@@ -152,6 +153,9 @@ def translate(
         context.takes = takes(functions[kernel.name], functions)
     if is_checked and together and not shuffled:
         context.after_waits = after_waits(functions[kernel.name], functions)
+    if is_checked and not context.takes_turns:
+        for function in functions.values():
+            context.in_place |= stores_in_place(function)
     context.work_group = work_group
     context.sub_groups = -(-math.prod(work_group) // lanes)
     if sanitizer is not None and not sanitizer.trace and context.sub_groups > 1:

@@ -84,6 +84,9 @@ class ModuleContext:
     """Instructions before which it does so, too, unless its turn is a long one."""
     shuffled: bool = False
     """Whether subgroups give their turn to others anywhere."""
+    in_place: dict[Instruction, Instruction] = field(default_factory=dict)
+    """Checked loads, and the stores to the same that are checked with them; see
+    `analysis.in_place`."""
     shared: frozenset[str] | None = None
     """Where the kernel runs in step, its values that are the same in all subgroups."""
 
@@ -130,6 +133,8 @@ class Widener:
         self.current: Instruction | None = None
         self.stored: list[Stored] = []
         """Stores since the first of a tensor, for the checks."""
+        self.told: dict[Instruction, Operand] = {}
+        """Whether stores that come were checked, with loads."""
         self.skipped: set[Instruction] = set()
         """Stores that the read of a block makes itself."""
         self.source_label = ""
@@ -161,7 +166,7 @@ class Widener:
     def beside(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
-        made.sg, made.values, made.steps = constant(I32, number), {}, {}
+        made.sg, made.values, made.steps, made.told = constant(I32, number), {}, {}, {}
         made.shapes = self.context.shapes_of(number)
         return made
 

@@ -1,0 +1,82 @@
+"""Stores of what was loaded: to the same elements, with nothing between that orders accesses."""
+
+from __future__ import annotations
+
+from triton_xe.intrinsics import Effect, Family, find, genisa
+from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+
+_GLOBAL = 1
+_PASSES = Effect.READS | Effect.WRITES | Effect.PRIVATE | Effect.CONVERGENT
+"""What calls may do between the two."""
+Key = tuple[object, ...]
+
+
+def stores_in_place(function: Function) -> dict[Instruction, Instruction]:
+    """By load, the store of the same block to the same elements under the same mask.
+
+    Between them the subgroup neither waits nor releases nor acquires anything.
+    """
+    numbers, found = _Numbers(), {}
+    for block in function.blocks:
+        loads: dict[Key, Instruction] = {}
+        for i in block.instructions:
+            key = _accessed(i, numbers)
+            if key is not None and i.result is not None:
+                loads[key] = i
+            elif key is not None and key in loads:
+                found[loads.pop(key)] = i
+            elif not _keeps_order(i):
+                loads.clear()
+            numbers.add(i)
+    return found
+
+
+def _accessed(i: Instruction, numbers: _Numbers) -> Key | None:
+    """What says which elements of global memory a load or store accesses; None for others."""
+    if i.shadow or "volatile" in i.flags:
+        return None
+    known = find(i.callee) if i.opcode == "call" else None
+    at, value = (0, i.type) if i.result is not None else (-1, None)
+    mask: Operand | None = None
+    align = i.align
+    if i.opcode == "store":
+        at, value = 1, i.operands[0].type
+    elif known is genisa.PREDICATED_LOAD:
+        mask, align = i.operands[2], i.operands[1].integer_value() or 0
+    elif known is genisa.PREDICATED_STORE:
+        at, value, mask = 0, i.operands[1].type, i.operands[3]
+        align = i.operands[2].integer_value() or 0
+    elif i.opcode != "load":
+        return None
+    if value is None or i.operands[at].type.space != _GLOBAL:
+        return None
+    return (numbers.of(i.operands[at]), mask and numbers.of(mask), value.lanes, value.scalar.size,
+            align)
+
+
+def _keeps_order(i: Instruction) -> bool:
+    if i.is_pure or i.opcode in ("load", "store"):
+        return True
+    if i.opcode != "call":
+        return False
+    known = find(i.callee)
+    return known.family is Family.SHADOW or (
+        known.family is not Family.HELPER and not known.effects & ~_PASSES)
+
+
+class _Numbers:
+    """A name for each value, the same for those that are computed alike."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._made: dict[Key, str] = {}
+
+    def of(self, operand: Operand) -> str:
+        return self._names.get(operand.text, operand.text)
+
+    def add(self, i: Instruction) -> None:
+        if i.result is None or not i.is_pure or i.opcode in ("phi", "alloca"):
+            return
+        key = (i.opcode, i.type.text, i.flags, i.extra, i.indices, i.element and i.element.text,
+               *((o.type.text, self.of(o)) for o in i.operands))
+        self._names[i.result] = self._made.setdefault(key, i.result)
