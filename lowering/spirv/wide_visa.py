@@ -34,9 +34,13 @@ _OF_PAIRS = {
 }
 _TO_PAIRS = ("mov (M1_NM, 32) R({r},0)<2> X({r},0)<1;1,0>",
              "mov (M1_NM, 32) R({r},1)<2> Y({r},0)<1;1,0>")
-_TYPES = {"low": ("i32",), "high": ("i32",), "pack": ("float", "float")}
+_APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
+.decl W v_type=G type=UW num_elts=128 alias=<$1,0>
+"""
+_BY_HALVES = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
+_TYPES = {"low": ("i32",), "high": ("i32",), "halves": ("i32",), "pack": ("float", "float")}
 FILL = "fill_"
-_KINDS = {"float": "<4 x float>", "i32": "<4 x i32>"}
+_KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>"}
 
 
 def definition(symbol: str) -> str:
@@ -49,6 +53,10 @@ def definition(symbol: str) -> str:
 def body_of(name: str) -> str:
     """The vISA of a function."""
     lines: tuple[str, ...]
+    if name == "halves":
+        return _APART + "".join(
+            _BY_HALVES.format(into=2 * half + r // 2, r=r, half=half) + "\n"
+            for half in (0, 1) for r in (0, 2))
     if name.startswith(FILL):
         declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
     elif name == "pack":

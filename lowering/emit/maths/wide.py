@@ -15,7 +15,7 @@ from llvmlite import ir
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
-from triton_xe.lowering.emit.types import FLOAT, HALF, I32, bits_of, vector_of
+from triton_xe.lowering.emit.types import FLOAT, HALF, I16, I32, bits_of, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import WIDE
 
@@ -87,6 +87,19 @@ def words_of_halves(em: Writer, value: ir.Value) -> ir.Value | None:
 
     parts = [em.shuffle(value, value, range(first, 8, 2)) for first in (0, 1)]
     return _called(em, "pack", parts, vector_of(I32, AT_ONCE), body)
+
+
+def by_halves(em: Writer, words: ir.Value) -> ir.Value | None:
+    """The lower halves of four words, then the upper ones; None where no function serves."""
+    if not suits(em.state) or words.type != vector_of(I32, AT_ONCE):
+        return None
+    small = vector_of(I16, 2 * AT_ONCE)
+
+    def body(inner: Writer) -> ir.Value:
+        halves = inner.b.bitcast(inner.function.args[0], small)
+        return inner.shuffle(halves, halves, [*range(0, 8, 2), *range(1, 8, 2)])
+
+    return _called(em, "halves", [words], small, body)
 
 
 def constant(em: Writer, value: ir.Value) -> ir.Value:

@@ -9,6 +9,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
+from triton_xe.dialects.xe import FragmentOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths.conversions import constant
@@ -19,6 +20,8 @@ from triton_xe.lowering.emit.writer import Writer
 
 MAX_VECTOR = 16
 """Most elements of a vector that LLVM's SPIR-V target computes with."""
+BY_HALVES = tuple((i % 4, i // 4) for i in range(8))
+"""Element and part of each row of an operand that is taken apart by halves of its four dwords."""
 
 
 class FragmentValue:
@@ -117,6 +120,18 @@ def fragment_constant(em: Emitter, kind: Any, value: Any) -> FragmentValue:
             raise UnsupportedError(f"a constant operand of DPAS that is not zero: {value}")
         one = ir.Constant(ir.IntType(bits * parts), sum(held << (bits * p) for p in range(parts)))
     return FragmentValue(em.splat(one, elements))
+
+
+def triples(fragment: FragmentOp) -> list[tuple[int, ...]]:
+    """Load, element and part of each value of a fragment."""
+    flat = fragment.sources.data
+    return [flat[i : i + 3] for i in range(0, len(flat), 3)]
+
+
+def follow(sources: Sequence[tuple[int, ...]], order: Sequence[tuple[int, int]]) -> bool:
+    """Whether values are the elements and parts in an order, of one load from some element on."""
+    load, first, _ = sources[0]
+    return list(sources) == [(load, first + element, part) for element, part in order]
 
 
 def as_integers(em: Emitter, value: ir.Value) -> ir.Value:

@@ -32,6 +32,7 @@ from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths import wide
 from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
@@ -54,11 +55,14 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     store_registers,
 )
 from triton_xe.lowering.emit.xegpu.fragments import (
+    BY_HALVES,
     MAX_VECTOR,
     FragmentValue,
     LazyFragment,
     MomentaryFragment,
     as_integers,
+    follow,
+    triples,
 )
 from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.payloads import (
@@ -320,8 +324,7 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
     assert isinstance(kind, VectorType)
     elements, parts = kind.get_shape()
     bits = bits_of(scalar_type(kind.element_type))
-    flat = op.sources.data
-    sources = [tuple(flat[i : i + 3]) for i in range(0, len(flat), 3)]
+    sources = triples(op)
     loads = [em.get(v) for v in op.loads]
     held = _run_of(loads, sources, bits)
     start, count = sources[0][1], len(sources)
@@ -329,6 +332,8 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
         value = _read_as(em, held, start, elements, parts * bits)
     elif held is not None and _serves_tensors(op.value):
         return _read(em, held, start, count)
+    elif (halves := _by_halves(em, loads, sources, bits)) is not None:
+        value = halves
     else:
         value = _assemble(em, loads, sources, elements, parts, bits)
     typed = vector_of(scalar_type(kind.element_type), elements)
@@ -348,6 +353,17 @@ def _run_of(
     run = [(number, first + i * bits // held.bits, i * bits % held.bits // bits)
            for i in range(len(sources))]
     return held if sources == run else None
+
+
+def _by_halves(
+    em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], bits: int
+) -> ir.Value | None:
+    """The operand of rows that `reorder-rows` has taken apart; None for others."""
+    held = loads[sources[0][0]]
+    if not isinstance(held, Loaded) or (held.bits, bits) != (32, 16) or not follow(
+            sources, BY_HALVES):
+        return None
+    return wide.by_halves(em, _read(em, held, sources[0][1], wide.AT_ONCE))
 
 
 def _serves_tensors(value: SSAValue) -> bool:
@@ -396,10 +412,10 @@ def _assemble(
     em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], elements: int,
     parts: int, bits: int,
 ) -> ir.Value:
-    """Elements of two vectors by one shuffle; else single values put together."""
+    """Elements of one or two vectors by one shuffle; else single values put together."""
     kind = ir.IntType(bits)
-    if parts == 1 and len(loads) == 2 and not any(isinstance(x, Loaded) for x in loads):
-        first, second = (as_integers(em, held.value) for held in loads)
+    if parts == 1 and len(loads) <= 2 and not any(isinstance(x, Loaded) for x in loads):
+        first, second = (as_integers(em, held.value) for held in (loads[0], loads[-1]))
         is_plain = isinstance(first.type, ir.VectorType) and first.type.element == kind
         if is_plain and first.type == second.type:
             return em.shuffle(first, second, [m * first.type.count + e for m, e, _ in sources])

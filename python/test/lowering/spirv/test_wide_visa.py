@@ -68,6 +68,12 @@ def test_conversions_of_neighbours() -> None:
     assert np.array_equal(packed.view(np.float16), pairs.reshape(-1))
 
 
+def test_words_are_taken_apart_by_halves() -> None:
+    words = np.random.default_rng(6).integers(0, 1 << 16, (4, 16, 2)).astype(np.uint16)
+    made = run(body_of("halves"), words.view(np.uint8).reshape(-1)).view(np.uint16)
+    assert np.array_equal(made.reshape(2, 4, 16), words.transpose(2, 0, 1))
+
+
 def test_the_factor_of_exp() -> None:
     assert np.uint32(LOG2_E).view(np.float32) == np.float32(np.log2(np.e))
 

@@ -1,0 +1,72 @@
+"""Products whose first factor lies transposed in memory: right, whatever is done with the sum."""
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from triton_xe.spirv import WIDE
+
+
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, m, n, k, sa, sb, sc, HOW: tl.constexpr,
+            M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows = tl.program_id(0) * M + tl.arange(0, M)
+    columns = tl.program_id(1) * N + tl.arange(0, N)
+    inner = tl.arange(0, K)
+    a_ptrs = a_ptr + inner[None, :] * sa + rows[:, None]
+    b_ptrs = b_ptr + inner[:, None] * sb + columns[None, :]
+    total = tl.zeros((M, N), tl.float32)
+    if HOW == "begins with rows":
+        total += rows[:, None].to(tl.float32)
+    for step in range(0, tl.cdiv(k, K)):
+        a = tl.load(a_ptrs, inner[None, :] < k - step * K, 0.0)
+        b = tl.load(b_ptrs, inner[:, None] < k - step * K, 0.0)
+        total = tl.dot(a, b, total)
+        if HOW == "also untransposed":
+            total = tl.dot(tl.load(b_ptr + rows[:, None] * 0 + inner[None, :]), b, total)
+        if HOW == "scaled":
+            total *= 2.0
+        a_ptrs += K * sa
+        b_ptrs += K * sb
+    if HOW == "rows added":
+        total += tl.max(total, 1)[:, None]
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    c_ptrs = c_ptr + rows[:, None] * sc + columns[None, :]
+    tl.store(c_ptrs, total.to(c_ptr.dtype.element_ty), inside)
+
+
+def expected(a, b, how, step):
+    rows = np.arange(a.shape[1], dtype=np.float32)[:, None]
+    total = np.zeros((a.shape[1], b.shape[1]), np.float32)
+    if how == "begins with rows":
+        total += rows
+    for first in range(0, a.shape[0], step):
+        left, right = a[first : first + step], b[first : first + step]
+        total += left.T @ right
+        if how == "also untransposed":
+            total += b.reshape(-1)[None, :step] @ right
+        if how == "scaled":
+            total *= 2
+    return total + total.max(1, keepdims=True) if how == "rows added" else total
+
+
+@pytest.mark.parametrize("kinds", [("float16", "float16"), ("bfloat16", "float32")])
+@pytest.mark.parametrize(("how", "reordered"), [
+    ("plain", True), ("rows added", True), ("begins with rows", False),
+    ("also untransposed", False), ("scaled", False),
+])
+@pytest.mark.parametrize("tile", [(64, 64, 32, 4), (16, 32, 64, 1)])
+def test_sums_of_transposed_factors(kinds, how, reordered, tile):
+    into = getattr(torch, kinds[0])
+    m_tile, n_tile, k_tile, warps = tile
+    m, n, k = 2 * m_tile - 8, n_tile, 2 * k_tile  # rows are added over whole blocks
+    rng = np.random.default_rng(len(how))
+    a, b = (rng.integers(-2, 3, (k, size)).astype(np.float32) for size in (2 * m_tile, n))
+    c = torch.zeros(m, n, dtype=getattr(torch, kinds[1])).to("xpu")
+    made = product[(2, 1)](
+        torch.from_numpy(a).to(into).to("xpu"), torch.from_numpy(b).to(into).to("xpu"), c,
+        m, n, k, 2 * m_tile, n, n, how, m_tile, n_tile, k_tile, num_warps=warps)
+    assert np.array_equal(c.float().cpu().numpy(), expected(a, b, how, k_tile)[:m])
+    assert (f"{WIDE}halves" in made.asm["llir"]) is reordered
