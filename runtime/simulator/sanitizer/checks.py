@@ -384,9 +384,9 @@ def owner_of(w: Checks, slm: Value) -> Value:
 
 def _with_other_bytes(w: Checks, old: Value, new: Value, kept: Value, slm: Value) -> Value:
     """The cell after a store, which goes on to tell of other programs' stores of other bytes."""
-    apart = ~(old & new).has(BYTES.full) | (list_of(w, old) != 0) & (old & ~new).has(BYTES.full)
     result, plain = w.variable(kept), ~(old | new).has(ATOMIC.full)
-    with w.when((old != 0) & ~slm & plain & apart & (GROUP.of(old) != GROUP.of(new))):
+    others = (old & ~new).has(BYTES.full) & (GROUP.of(old) != GROUP.of(new))
+    with w.when(others & ~slm & plain):
         result.value = w.call(s.JOIN, w["ctx"], old, new, 1)
     return result.value
 

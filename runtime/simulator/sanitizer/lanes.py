@@ -12,9 +12,6 @@ from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
-    GROUP,
-    LIST,
-    SEVERAL_GROUPS,
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
@@ -511,10 +508,13 @@ def _compare(
     # cells after whose write an atomic still finds what is published there
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
-    with w.when(~plain & slm & writes & w.flag(Kind.KEPT)):
-        copies = of_group(old_write, owner) & ~mixed & _changes_nothing(w)
+    kept = writes & w.flag(Kind.KEPT) & (slm | (block[Entry.UNREAD] != 0))
+    with w.when(~plain & kept):
+        copies = of_group(old_write, owner) & ~mixed | ~slm & _goes_on(
+            cells, old_write, new, writes)
+        copies &= _changing_nothing(w, cells)
         good.value &= ((after_write | copies) & written_after | idle).every()
-    with w.when(~plain & ~(slm & writes & w.flag(Kind.KEPT))):
+    with w.when(~plain & ~kept):
         _look_closer(w, cells, old, (after_write, written_after), new, goes_on | ~published, good)
     filled = of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
     fresh = slm & ~(filled | idle).every()
@@ -525,8 +525,7 @@ def _compare(
             mine = (old_write ^ owner) & -16 == 0
             stored = w.variable(w.select(mine, old_write | new, new))
             if cells.alone is not None:
-                joined |= _is_list(old_write) & (old_write & ~new).has(BYTES.full) & ~(
-                    (old_write | new).has(ATOMIC.full) | slm) & cells.active
+                joined |= _has_others(old_write, new, owner, slm) & cells.active
                 with w.when(joined.bits != 0):
                     stored.value = _joined(w, old_write, new, joined, stored.value)
             cells.store(stored.value, cells.place(block, Entry.WRITES))
@@ -556,9 +555,8 @@ def _look_closer(
     writes, active = w.flag(Kind.WRITE), cells.active
     cross_write, cross_read = (
         _crossing(cell, new, ordered) & active for cell, ordered in zip(old, after, strict=True))
-    # cells of which a store leaves nothing; all, for a load
-    replaced = (old[0] & new).has(BYTES.full) | ~writes
-    fine = (after[0] | cross_write & replaced) & (after[1] | cross_read | ~writes)
+    fine = (after[0] | cross_write & _goes_on(cells, old[0], new, writes)) & (
+        after[1] | cross_read | ~writes)
     every = (fine & goes_on | ~active).every()
     good.value &= every
     with w.when(every):
@@ -601,9 +599,18 @@ def _beside(cells: _Cells, old: Value, new: Value, owner: Value, slm: Value) -> 
     return apart & ~of_group(old, owner) & cells.active & ~slm & cells.alone
 
 
-def _is_list(old: Value) -> Value:
-    """Cells of the stores of several programs, each of which they tell of."""
-    return (GROUP.of(old) == SEVERAL_GROUPS) & (LIST.of(old) != 0)
+def _goes_on(cells: _Cells, old: Value, new: Value, writes: Value) -> Value:
+    """Cells that can tell of another program's store and of a new one of some of its bytes; all,
+    for a load."""
+    if cells.alone is None:
+        return (old & ~new & BYTES.full == 0) | ~writes
+    return (old & new).has(BYTES.full) | ~writes
+
+
+def _has_others(old: Value, new: Value, owner: Value, slm: Value) -> Value:
+    """Cells of other programs' stores of more bytes than a new one has."""
+    plain = ~(old | new).has(ATOMIC.full)
+    return (old & ~new).has(BYTES.full) & ~of_group(old, owner) & plain & ~slm
 
 
 def _joined(w: Checks, old: Value, new: Value, which: Value, others: Value) -> Value:
@@ -619,16 +626,25 @@ def _joined(w: Checks, old: Value, new: Value, which: Value, others: Value) -> V
     return w.load(old.type, made)
 
 
-def _changes_nothing(w: Checks) -> Value:
-    """Whether a store of several lanes puts into shared memory what is there already."""
+def _changing_nothing(w: Checks, cells: _Cells) -> Value:
+    """Of which cells a store of several lanes puts into memory what is there already.
+
+    Cells that are not those of single lanes are all the same in that.
+    """
     addresses, mask, size = w["addresses"], w["mask"], w["size"]
-    result = w.variable(w.term(int(mask.type.count > 1), I1))
-    steps = Value(w, integers(I64, range(mask.type.count))) * size + w.state[Word.VALUES]
-    part = w.select(size < 4, (w.term(1, I64) << (size << 3 & 31)) - 1, -1).to(I32)
-    with w.range(0, w.select(result.value, size + 3 >> 2, 0)) as k:
-        there, put = (w.gather(I32, (at + k * 4).pointer(), mask) for at in (addresses, steps))
-        result.value &= (((there ^ put) & part == 0) | ~mask).every()
-    return result.value
+    lanes = mask.type.count
+    same = w.variable(w.term(int(lanes > 1), mask.type))
+    steps = Value(w, integers(I64, range(lanes))) * size + w.state[Word.VALUES]
+    whole = size >= 4
+    part = w.select(whole, -1, (w.term(1, I64) << (size << 3 & 31)) - 1).to(I32)
+    inner = w.select(whole, 0, addresses & 3)
+    with w.range(0, w.select(same.value.every(), size + 3 >> 2, 0)) as k:
+        there, put = (w.gather(I32, (at + k * 4).pointer(), mask)
+                      for at in (addresses - inner, steps))
+        same.value &= ((there >> (inner << 3).to(I32)) ^ put) & part == 0
+    if isinstance(cells, _Scattered):
+        return same.value
+    return (same.value | ~mask).every() & w.term(int(lanes > 1), I1)
 
 
 def _crossing(old: Value, owner: Value, ordered: Value) -> Value:

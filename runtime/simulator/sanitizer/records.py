@@ -164,8 +164,8 @@ def joined_in_group(w: Checks, old: Value, new: Value) -> Value:
 def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     """The cell of an access and those before it, of which one at least is of another program.
 
-    Stores (`writes`) are kept apart by subgroup.  One of bytes that a list tells of takes its
-    place; unless the list's last one is the same subgroup's, and of them: then the others stay.
+    Stores (`writes`) are kept apart by subgroup.  A list tells of each byte's last one, so that it
+    has four at most.
     """
     hashed = ((old * 0x9E3779B97F4A7C15) ^ new) * 0x9E3779B97F4A7C15 >> 56
     kept = w.state.follow(Word.JOINED).row(hashed, Joined.WORDS)
@@ -183,12 +183,19 @@ def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
     first, following = w.pool.read(listed.value)
     owner = w.select(writes, cells.WARP.first, cells.GROUP.first)
     again = first >> owner == new >> owner
-    known = again & ~(new & ~first).has(cells.BYTES.full)
-    with w.when(writes & (old & new).has(cells.BYTES.full) & ~known):
-        w.ret(new)
     cell = w.select(again, joined_in_group(w, first, new), new)
-    made = element(cell, w.select(again, following, listed.value))
-    index = made.to(I64) << cells.LIST.first
+    others = w.variable(w.select(again, following, listed.value))
+    with w.when(writes & (old & new & ~w.select(again, first, 0)).has(cells.BYTES.full)):
+        rest = w.variable(0, I32)
+        with w.chain(others.value) as (one, slot):
+            earlier, slot.value = w.pool.read(one)
+            left = earlier & ~(cell & cells.BYTES.full)
+            with w.when(left.has(cells.BYTES.full)):
+                rest.value = element(left, rest.value)
+        with w.when(rest.value == 0):
+            w.ret(cell)
+        others.value = rest.value
+    index = element(cell, others.value).to(I64) << cells.LIST.first
     result = index | cells.SEVERAL_OWNERS | (old | new) & cells.BYTES.full
     for word, value in ((Joined.OLD, old), (Joined.NEW, new), (Joined.MADE, result),
                         (Joined.WRITES, writes)):
