@@ -111,5 +111,7 @@ MOST_PARTS = 8
 HEAD_BYTES = 64
 PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)
 """Offsets at the start of a table of tiles, see `analysis.tile_tables`."""
+TILE_KEY, TILE_PLACE, TILE_GROUP, TILE_WORDS = range(4)
+"""Words of the record of each tile, after the keys and the numbers."""
 WINDOW = 8
 """Keys of such a table that are compared together."""

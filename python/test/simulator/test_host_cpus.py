@@ -84,7 +84,7 @@ def test_no_vector_function_is_less_accurate_than_opencl_allows() -> None:
 
 
 @pytest.mark.parametrize("form", [
-    "xe.dpas.f32.float.8.16.16.one.2", "xe.dpas.f32.float.6.16.16.one.2.ahead",
+    "xe.dpas.f32.float.8.16.16.one.2", "xe.dpas.f32.float.6.16.16.one.2.2",
     "xe.dpas.f32.half.8.16.16.one.1"])
 def test_sums_of_dpas_stay_in_registers_without_avx512(form: str) -> None:
     llvm.initialize_all_asmprinters()

@@ -6,6 +6,8 @@ and the next read of that tile takes it from there.  That is a read which was do
 is allowed where nothing tells an earlier read from a later one: in a kernel without atomics and
 volatile accesses, and where no store to global memory can come before the read.  What other
 work-groups store is no matter: without atomics they have no order with this one.
+
+Reads of a loop mostly take tiles that lie as far apart as the last two, so they look there first.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.definitions.block_2d import block_read
 from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, accessed
-from triton_xe.runtime.simulator.context import HEAD_BYTES, WINDOW
+from triton_xe.runtime.simulator.context import HEAD_BYTES, TILE_WORDS, WINDOW
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 
 ALL_BYTES = 1 << 20
@@ -46,7 +48,8 @@ class TileTable:
     @property
     def nbytes(self) -> int:
         """Bytes of the table without the tiles, in whole cache lines."""
-        return -(-(self.slots + 4 * ((1 << self.key_bits) + WINDOW)) // 64) * 64
+        records = self.slots + 4 * ((1 << self.key_bits) + WINDOW)
+        return -(-(records + 8 * TILE_WORDS * self.capacity) // 64) * 64
 
 
 @dataclass(frozen=True)

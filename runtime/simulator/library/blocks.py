@@ -52,32 +52,44 @@ class Tile:
 class Surface(Writer):
     """A block message that is being written: `enter` checks it, then it is inside or clipped."""
 
-    def __init__(self, routine: Routine, tile: Tile) -> None:
-        super().__init__(routine, WIDE)
+    def __init__(
+        self, routine: Routine, tile: Tile, attributes: str = WIDE, *, internal: bool = False
+    ) -> None:
+        super().__init__(routine, attributes, internal=internal)
         self.tile = tile
         self.clip = self.b.label("clip")
 
     def enter(self, after_trap: Value | None = None) -> None:
         """Trap unless `block_2d.surface_rules` hold; go on where the tile is inside."""
         tile, sizes = self.tile, [self[n].to(I64) for n in ("w1", "h1", "p1")]
-        x, y = self["x"].signed(I64), self["y"].signed(I64)
-        with self.when(self._is_illegal()):
-            self.call(TRAP, self["error"], SURFACE_TRAP, self["line"], self["base"], *sizes, x,
-                      tile.element * 8)
+        with self.when(self.is_illegal()):
+            self.call(TRAP, self["error"], SURFACE_TRAP, self["line"], self["base"], *sizes,
+                      self["x"].signed(I64), tile.element * 8)
             self.ret(after_trap)
-        self.last = sizes[1]
-        self.width, self.pitch = ((self[n] + 1).to(I64) for n in ("w1", "p1"))
-        self.x0, self.y0 = x * tile.element, y
-        self.x_end = self.x0 + tile.row_bytes
-        inside = (self.x0.compare("sge", 0) & self.x_end.compare("sle", self.width)
-                  & y.compare("sge", 0) & (y + (tile.height - 1)).compare("sle", self.last))
-        self.start = self["base"].pointer()
+        inside = self.locate()
         within = self.b.label("inside")
         self.b.cond_br(inside.operand, within, self.clip)
         self.b.start(within)
-        self.near = self.start + (y * self.pitch + self.x0)
+        self.near = self.place()
 
-    def _is_illegal(self) -> Value:
+    def locate(self) -> Value:
+        """Whether all of the tile is inside the surface, which is legal."""
+        tile = self.tile
+        x, y = self["x"].signed(I64), self["y"].signed(I64)
+        self.last = self["h1"].to(I64)
+        self.width, self.pitch = ((self[n] + 1).to(I64) for n in ("w1", "p1"))
+        self.x0, self.y0 = x * tile.element, y
+        self.x_end = self.x0 + tile.row_bytes
+        self.start = self["base"].pointer()
+        return (self.x0.compare("sge", 0) & self.x_end.compare("sle", self.width)
+                & y.compare("sge", 0) & (y + (tile.height - 1)).compare("sle", self.last))
+
+    def place(self) -> Value:
+        """The address of the tile, once it is located."""
+        return self.start + (self.y0 * self.pitch + self.x0)
+
+    def is_illegal(self) -> Value:
+        """Whether the surface breaks one of `block_2d.surface_rules`."""
         w1, h1, p1, unit = self["w1"], self["h1"], self["p1"], self.tile.element
         odd = (w1 + 1 & max(block_2d.OFFSET_BYTES, unit) - 1
                | p1 + 1 & block_2d.PITCH_MULTIPLE - 1

@@ -23,7 +23,7 @@ from triton_xe.runtime.simulator.ir import (
 )
 from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
 from triton_xe.runtime.simulator.ir.values import Value, Variable, Writer
-from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, ROWS_PER_PASS, symbol
+from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, symbol
 from triton_xe.runtime.simulator.library.rounding import bf16_bits
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
@@ -96,7 +96,8 @@ class _Group:
 
     form: str
     steps: int
-    ahead: bool
+    ahead: int
+    """Rows to read ahead in each pass."""
 
     @property
     def tiles(self) -> int:
@@ -126,15 +127,16 @@ class _Group:
 
 def dpas(
     host: HostCpu, kind: str, accumulator: str, rows: int, k: int, columns: int, form: str,
-    steps: int, ahead: str = "",
+    steps: int, ahead: int = 0,
 ) -> list[Function]:
     """`acc += A * B`, in place; K ascends, one fused multiply-add per product in fp32.
 
     `form` is one (accumulator), wide (two that share A) or tall (two that share B); each gets as
-    many instructions, one after the other, as there are `steps`.  With `ahead` it also brings
-    rows at `start`, `pitch` apart, of up to one cache line each, into the host's L2 cache.
+    many instructions, one after the other, as there are `steps`.  It also brings rows
+    at `start`, `pitch` apart, of up to one cache line each, into the host's L1 cache: `ahead` in
+    each pass.
     """
-    group = _Group(form, steps, bool(ahead))
+    group = _Group(form, steps, ahead)
     name = symbol("dpas", kind, accumulator, rows, k, columns, form, steps,
                   *([ahead] if ahead else []))
     together = _rows_in_registers(host, rows, columns)
@@ -308,8 +310,8 @@ class _Accumulate:
     def _read_ahead(self, index: Value, passes: int) -> None:
         """The rows of one pass; `passes` went before this loop."""
         done, pitch = (index >> DPAS_UNROLLED.bit_length() - 1) + passes, self.w["pitch"]
-        at = self.ahead + done * ROWS_PER_PASS * pitch
-        for _ in range(ROWS_PER_PASS):
+        at = self.ahead + done * self.group.ahead * pitch
+        for _ in range(self.group.ahead):
             prefetch(at)
             at = at + pitch
 

@@ -70,20 +70,18 @@ def preparations(shape: Dpas) -> tuple[Preparation, Preparation]:
 
 
 def dpas_symbol(
-    shape: Dpas, accumulator: str, form: str, steps: int, ahead: bool = False
+    shape: Dpas, accumulator: str, form: str, steps: int, ahead: int = 0
 ) -> str:
     """See `dpas.dpas`, which takes the same."""
     return symbol("dpas", "f32" if shape.is_float else "i16", accumulator, shape.repeat_count,
-                  shape.k, shape.execution_size, form, steps, *(["ahead"] if ahead else []))
+                  shape.k, shape.execution_size, form, steps, *([ahead] if ahead else []))
 
 
 DPAS_UNROLLED = 4
 """Units of K (32 bits of A) per pass of a native DPAS: it hides the loop's end, and stays small."""
-ROWS_PER_PASS = 2
-"""Rows that each pass reads ahead for a later block read."""
 
 
-def dpas_rows_ahead(shape: Dpas, steps: int) -> int:
-    """Rows that a native DPAS of so many steps reads ahead."""
+def dpas_passes(shape: Dpas, steps: int) -> int:
+    """Passes of a native DPAS of so many steps, each of which may read some rows ahead."""
     units = shape.k if shape.is_float else shape.k // 2
-    return ROWS_PER_PASS * steps * (units // DPAS_UNROLLED)
+    return steps * (units // DPAS_UNROLLED)

@@ -10,6 +10,8 @@ from triton_xe.runtime.simulator.library.blocks import SURFACE, Surface, Tile, c
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
+NEXT, LAST, READ, SITE_WORDS = 0, 1, 2, 4
+"""Words of a read of a loop: the tile to expect, the last one, whether that was read now."""
 _MIXER = -7046029254386353131
 _KEYS = vector(context.WINDOW, I64)
 _TABLE: list[Parameter] = [
@@ -28,6 +30,19 @@ class _Table:
         self.slots = Memory(w, w["table"] + w["slots"], I32)
         self.tiles = Memory(w, w["tiles"], array(nbytes, I8))
         self.all_keys = Memory(w, w["table"] + context.HEAD_BYTES)
+        self.places = (w.term(1, I64) << w["key_bits"]) + context.WINDOW
+        self.records = Memory(w, w["table"] + w["slots"] + (self.places << 2))
+
+    def record(self, number: Value) -> Memory:
+        """Of a tile: its key (0 where there is none), place, and the last work-group it went to."""
+        return self.records.row(number, context.TILE_WORDS)
+
+    def give(self, number: Value) -> Value:
+        """The address of a tile in the table, which stays there until the work-group ends."""
+        self[context.FOUND] = self[context.FOUND] + 1
+        self[context.GROUP] = self.w["group"]
+        self.record(number)[context.TILE_GROUP] = self.w["group"]
+        return self.tiles.address(number)
 
     def __getitem__(self, offset: int) -> Value:
         return self.w.load(I64, self.w["table"] + offset)
@@ -59,10 +74,8 @@ def tile(
     home = key * _MIXER >> (w.term(64, I64) - w["key_bits"])
     found, at = t.first_equal(home, key)
     with w.when(found & (t[context.PITCH] == w.pitch) & (w.near != 0)):
-        number = t.slots[at].to(I64)
-        t[context.FOUND] = t[context.FOUND] + 1
-        t[context.GROUP], t[context.READ_NOW] = w["group"], 0
-        w.ret(t.tiles.address(number))
+        t[context.READ_NOW] = 0
+        w.ret(t.give(t.slots[at].to(I64)))
     t[context.READ_NOW] = 1
     place = Routine(f"{name}.place", PTR, tuple(_PLACE))
     given = (w[parameter] for parameter, *_ in _TABLE)
@@ -73,12 +86,47 @@ def tile(
     return [w.function, copy_function(f"{name}.copy", shape, mode), _place(place, nbytes)]
 
 
+def expected(
+    host: HostCpu, bits: int, width: int, height: int, blocks: int, mode: str
+) -> list[Function]:
+    """A read of a loop: `tile`, but for where it comes as far on in the table as the last time.
+
+    For the kernel itself to take in, so that what does not change is tested before its loop.
+    """
+    shape = Tile(bits // 8, width, height, blocks)
+    nbytes = bits // 4 * width * height * blocks
+    parameters = bits, width, height, blocks, mode
+    w = Surface(Routine(symbol("expected", *parameters), PTR, (*SURFACE, *_TABLE, ("site", PTR))),
+                shape, "alwaysinline nounwind", internal=True)
+    t, site = _Table(w, nbytes), Memory(w, w["site"])
+    with w.when(~w.is_illegal()), w.when(w.locate()):
+        number, near = site[NEXT], w.place().integer()
+        with w.when((t.record(number)[context.TILE_KEY] == near) & (near != 0)
+                    & (t[context.PITCH] == w.pitch)):
+            site[READ] = 0
+            _expect(w, site, number)
+            w.ret(t.give(number))
+    given = (w[parameter] for parameter, *_ in (*SURFACE, *_TABLE))
+    to = w.call(Routine(symbol("tile", *parameters), PTR, (*SURFACE, *_TABLE)), *given)
+    site[READ] = t[context.READ_NOW]
+    _expect(w, site, (to.integer() - w["tiles"].integer()) // nbytes)
+    w.ret(to)
+    return [w.function]
+
+
+def _expect(w: Writer, site: Memory, number: Value) -> None:
+    """Note the tile of a read, and which one would be as far on as this one from the last."""
+    following = number + number - site[LAST]
+    site[LAST] = number
+    site[NEXT] = w.select(following < w["capacity"], following, 0)
+
+
 def _place(routine: Routine, nbytes: int) -> Function:
     """Where a tile goes that is not in the table.
 
-    A full table begins anew where the work-group has no tile of it yet, which products may be
-    waiting for, unless it gave each of its tiles back less than twice: then it is emptied and not
-    used any more, so that its tiles leave the host's caches.
+    It takes the place of the one that came first, unless the work-group was given that one, too:
+    products may be waiting for it.  A table of which each tile was given less than twice is not
+    used any more when its first one is to go, so that its tiles leave the host's caches.
     """
     w = Writer(routine, "nounwind noinline", internal=True)
     t = _Table(w, nbytes)
@@ -88,22 +136,28 @@ def _place(routine: Routine, nbytes: int) -> Function:
             w.ret(w["image"])
 
     give_up_if(t[context.OFF] != 0)
-    used = t[context.USED]
-    number = w.variable(used)
-    with w.when((used >= w["capacity"]) | (t[context.PITCH] != w["pitch"])):
+    with w.when(t[context.PITCH] != w["pitch"]):
         give_up_if(t[context.GROUP] == w["group"])
-        places = (w.term(1, I64) << w["key_bits"]) + context.WINDOW
-        w.fill(t.all_keys.base, 0, places << 3)
-        with w.when(t[context.FOUND] < used << 1):
-            t[context.OFF] = 1
-            w.ret(w["image"])
-        t[context.PITCH], t[context.FOUND] = w["pitch"], 0
-        number.value = 0
+        end = t.record(w["capacity"]).base
+        w.fill(t.all_keys.base, 0, end.integer() - t.all_keys.base.integer())
+        t[context.PITCH], t[context.USED], t[context.FOUND] = w["pitch"], 0, 0
+    number = t[context.USED]
+    following = number + 1
+    t[context.USED] = w.select(following < w["capacity"], following, 0)
+    record = t.record(number)
     free, at = t.first_equal(w["home"], w.term(0, I64))
-    t[context.USED] = number.value
-    give_up_if(~free)
-    t.all_keys[at] = w["key"]
-    t.slots[at] = number.value.to(I32)
-    t[context.USED], t[context.GROUP] = number.value + 1, w["group"]
-    w.ret(t.tiles.address(number.value))
+    give_up_if(~free | (record[context.TILE_GROUP] == w["group"]))
+    with w.when(record[context.TILE_KEY] != 0):
+        with w.when(number == 0):
+            found = t[context.FOUND]
+            t[context.FOUND] = 0
+            t[context.OFF] = (found < w["capacity"] << 1).to(I64)
+            give_up_if(t[context.OFF] != 0)
+        t.all_keys[record[context.TILE_PLACE]] = 0
+    t.all_keys[at], t.slots[at] = w["key"], number
+    t[context.GROUP] = w["group"]
+    for word, value in ((context.TILE_KEY, w["key"]), (context.TILE_PLACE, at),
+                        (context.TILE_GROUP, w["group"])):
+        record[word] = value
+    w.ret(t.tiles.address(number))
     return w.function

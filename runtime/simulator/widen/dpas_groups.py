@@ -12,15 +12,16 @@ from dataclasses import dataclass
 
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
-from triton_xe.runtime.simulator.context import READ_NOW
 from triton_xe.runtime.simulator.ir import I64, VOID, Block, Instruction, Operand, constant
-from triton_xe.runtime.simulator.library.names import dpas_rows_ahead, dpas_symbol
+from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.parts import Ahead, Dpas, Matrices
 from triton_xe.runtime.simulator.widen.widener import CTX, TILES, Widener
 
 MAX_STEPS = 2
 """DPAS on one accumulator per call: more would only make the library larger."""
+_ROWS_PER_PASS = (2, 4)
+"""Rows that each pass of a call may read ahead for later block reads."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class _Call:
     pointers: tuple[Operand, ...]
 
     @property
-    def rows_ahead(self) -> int:
-        """Rows it can read ahead."""
-        return dpas_rows_ahead(self.like.shape, self.steps)
+    def passes(self) -> int:
+        """In each it can read some rows ahead."""
+        return dpas_passes(self.like.shape, self.steps)
 
 
 def note_dpas(w: Widener, one: Dpas) -> None:
@@ -126,26 +127,39 @@ def _next_place(w: Widener, here: Operand) -> Operand:
     return w.b.add(here, w.b.sub(here, since))
 
 
-def note_tile(w: Widener, head: Operand, tile: Operand, tile_bytes: int) -> None:
-    """After a read through a table: where it found its tile, the next one of the table follows."""
-    reads = w.matrices.reads_ahead
-    was = reads.pop(next(i for i in reversed(w.b.block.instructions) if i in reads))
-    now = w.b.icmp("ne", w.b.load(I64, w.at(head, READ_NOW)), 0)
-    next_tile = w.b.add(w.b.ptrtoint(tile), tile_bytes)
-    pitch = w.b.select(now, was.pitch, max(CACHE_LINE_BYTES, tile_bytes // was.rows))
-    start = w.b.select(now, was.start, next_tile)
+def note_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None:
+    """After a read through a table, which tells whether it `read` anew: what comes next.
+
+    Where it found its tile, it will find one as far on in the table.  That has more cache lines
+    than the surface has rows; the rest of them are asked for beside the rows, or nothing new is.
+    """
+    b, reads = w.b, w.matrices.reads_ahead
+    was = reads.pop(next(i for i in reversed(b.block.instructions) if i in reads))
+    anew = b.icmp("ne", read, 0)
+    following = _next_place(w, b.ptrtoint(tile))
+    start, pitch = b.select(anew, was.start, following), b.select(anew, was.pitch, CACHE_LINE_BYTES)
     reads[_last(w)] = Ahead(start, pitch, was.rows)
+    rest = tile_bytes // CACHE_LINE_BYTES - was.rows
+    if rest > 0:
+        behind = b.add(following, CACHE_LINE_BYTES * was.rows)
+        start = b.select(anew, was.start, behind)
+        pitch = b.select(anew, constant(I64, 0), CACHE_LINE_BYTES)
+        reads[_last(w)] = Ahead(start, pitch, rest)
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:
     if not run:
         return
     calls = list(_calls(run))
-    pieces = list(_pieces(ahead, min(c.rows_ahead for c in calls)))
+    passes = min(c.passes for c in calls)
+    for rows in _ROWS_PER_PASS:
+        pieces = list(_pieces(ahead, rows * passes))
+        if len(pieces) <= len(calls):
+            break
     for k, call in enumerate(calls):
         due = pieces[k * len(pieces) // len(calls) : (k + 1) * len(pieces) // len(calls)]
         for start, pitch, row in due[:1]:
-            _call(w, call, (w.b.add(start, w.b.mul(pitch, row)), pitch))
+            _call(w, call, rows, w.b.add(start, w.b.mul(pitch, row)), pitch)
         if not due:
             _call(w, call)
 
@@ -168,9 +182,10 @@ def _calls(run: list[Dpas]) -> Iterator[_Call]:
             yield _Call(run[0], form, len(part), tuple(pointers))
 
 
-def _call(w: Widener, call: _Call, ahead: tuple[Operand, ...] = ()) -> None:
+def _call(w: Widener, call: _Call, rows: int = 0, *ahead: Operand) -> None:
+    """A call that reads `rows` ahead in each pass: from `ahead` on, and how far apart."""
     like = call.like
-    name = dpas_symbol(like.shape, like.accumulator, call.form, call.steps, bool(ahead))
+    name = dpas_symbol(like.shape, like.accumulator, call.form, call.steps, rows)
     w.b.call(name, VOID, [*call.pointers, *ahead])
 
 

@@ -16,8 +16,10 @@ from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, zero
-from triton_xe.runtime.simulator.ir.types import I32, I64, PTR, VOID
+from triton_xe.runtime.simulator.ir.types import I32, I64, PTR, VOID, vector
+from triton_xe.runtime.simulator.library import tiles
 from triton_xe.runtime.simulator.library.names import Preparation, preparations, symbol
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
@@ -177,16 +179,20 @@ def _tile(
     table = w.arrays.tables.of[id(i)]
     (store,) = w.uses[i.result or ""]
     array, _ = w.arrays.pointers[store.operands[1].local or ""]
-    name = symbol("tile", arguments.bits, arguments.tile_width, arguments.tile_height,
-                     arguments.blocks, _widening(arguments, w.arrays.direct_kinds[array]))
+    shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
+             _widening(arguments, w.arrays.direct_kinds[array]))
+    (function,) = tiles.expected(host_cpu(), *shape)
+    w.context.definitions[function.name] = function
+    site = w.temporary(8 * tiles.SITE_WORDS)
+    w.frame.append(Instruction("store", VOID, [zero(vector(tiles.SITE_WORDS, I64)), site]))
     group = w.context_word(Context.GROUP, I64)
     head = w.at(TILES, table.head)
     numbers = [constant(I64, n) for n in (table.capacity, table.key_bits, table.slots)]
-    tiles = w.at(TILES, table.tiles)
-    tile = w.b.call(name, PTR, [own, *arguments.surface, *tail, head, tiles, *numbers,
-                                     w.b.add(group, 1)])
+    memory = w.at(TILES, table.tiles)
+    tile = w.b.call(function.name, PTR, [own, *arguments.surface, *tail, head, memory, *numbers,
+                                         w.b.add(group, 1), site])
     w.arrays.direct[w.arrays.memory[array]] = tile
-    note_tile(w, head, tile, table.tile_bytes)
+    note_tile(w, w.b.load(I64, w.at(site, 8 * tiles.READ)), tile, table.tile_bytes)
 
 
 def _widening(arguments: BlockArguments, kind: str) -> str:

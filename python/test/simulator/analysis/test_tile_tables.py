@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,13 @@ import pytest
 from python.test.simulator.conftest import aligned
 from python.test.simulator.widen.test_simulated_matmul import SURFACE, G, P, matmul_text
 from triton_xe.runtime.simulator.analysis import tile_tables
+from triton_xe.runtime.simulator.context import HEAD_BYTES
 from triton_xe.runtime.simulator.device import SimulatedDevice, SimulatedKernel
+from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.runtime.simulator.library import tiles
+from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, parts, symbol
 from triton_xe.runtime.simulator.run import jit
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 
 Text = Callable[..., str]
 M, N, K = 128, 96, 320
@@ -105,8 +111,8 @@ def test_every_form_of_a_read_shares_its_tiles(
         monkeypatch.setattr(tile_tables, "ALL_BYTES", nbytes)
         monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / str(nbytes)))
         loaded = device.load(text, "k")
-        assert loaded.host.text.count("call ptr @xe.tile.") == (2 if form is with_payloads else 5
-                                                            ) * (nbytes > 0)
+        reads = loaded.host.text.count("call ptr @xe.expected.")
+        assert reads == (2 if form is with_payloads else 5) * (nbytes > 0)
         assert "prepare_" not in loaded.host.text
         np.testing.assert_array_equal(work.run(loaded), expected)
 
@@ -134,33 +140,101 @@ def test_any_size_gives_the_same_bits(
     np.testing.assert_allclose(results[1], exact, rtol=0, atol=2e-5 * k)
 
 
-def test_what_a_work_group_was_given_stays_while_it_runs() -> None:
-    """Also where a full table would begin anew with the next tile that it does not have."""
-    read = ctypes.CFUNCTYPE(
-        ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_int32] * 5, ctypes.c_void_p,
-        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4,
-    )(jit.helper_address("xe.tile.16.16.8.1.rows_f16"))
-    table = tile_tables.TileTable(0, 0, capacity=2, tile_bytes=16 * 8 * 4)
-    matrix = np.arange(64 * 64, dtype=np.float16).reshape(64, 64)
-    source, head, tiles, image, error = (aligned(x) for x in (
-        matrix, np.zeros(table.nbytes, np.uint8), np.zeros(2 * 128, np.float32),
-        np.zeros(128, np.float32), np.zeros(16, np.int64)))
+SHAPE = (16, 16, 8, 1, "rows_f16")
+READ = [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_int32] * 5, ctypes.c_void_p,
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4]
 
-    def tile(row: int, group: int) -> Any:
-        at = read(image.ctypes.data, source.ctypes.data, 127, 63, 127, 0, row, error.ctypes.data, 0,
-                  head.ctypes.data, tiles.ctypes.data, 2, table.key_bits, table.slots, group)
+
+class Reads:
+    """Reads of 8 rows of a matrix through a table of so many tiles."""
+
+    def __init__(self, capacity: int) -> None:
+        self.read = ctypes.CFUNCTYPE(*READ)(jit.helper_address(symbol("tile", *SHAPE)))
+        self.table = tile_tables.TileTable(0, 0, capacity, tile_bytes=16 * 8 * 4)
+        self.matrix = np.arange(64 * 64, dtype=np.float16).reshape(64, 64)
+        self.source, self.head, self.tiles, self.image, self.error = (aligned(x) for x in (
+            self.matrix, np.zeros(self.table.nbytes, np.uint8),
+            np.zeros(capacity * 128, np.float32), np.zeros(128, np.float32),
+            np.zeros(16, np.int64)))
+
+    def __call__(self, row: int, group: int, *site: int) -> Any:
+        t = self.table
+        at = self.read(
+            self.image.ctypes.data, self.source.ctypes.data, 127, 63, 127, 0, row,
+            self.error.ctypes.data, 0, self.head.ctypes.data, self.tiles.ctypes.data, t.capacity,
+            t.key_bits, t.slots, group, *site)
         return np.frombuffer((ctypes.c_float * 128).from_address(at), np.float32)
 
+    def shares(self, row: int, group: int, *site: int) -> bool:
+        """Whether a read, which is right, comes from the table."""
+        found = self(row, group, *site)
+        np.testing.assert_array_equal(found, self.matrix[row : row + 8, :16].ravel())
+        return bool(found.ctypes.data != self.image.ctypes.data)
+
+
+def test_what_a_work_group_was_given_stays_while_it_runs() -> None:
+    """Also where the next tile that a full table does not have takes the place of the first."""
+    tile = Reads(capacity=2)
     for _ in range(4):
         tile(0, 1), tile(8, 1)
     given = tile(0, 2)
     for row in (16, 24, 32):
-        np.testing.assert_array_equal(tile(row, 2), matrix[row : row + 8, :16].ravel())
-    np.testing.assert_array_equal(given, matrix[:8, :16].ravel())
-    kept = [tile(row, 3) for row in (16, 24)]
-    for x, row in zip(kept, (16, 24), strict=True):
-        np.testing.assert_array_equal(x, matrix[row : row + 8, :16].ravel())
-        assert x.ctypes.data != image.ctypes.data
+        tile.shares(row, 2)
+    np.testing.assert_array_equal(given, tile.matrix[:8, :16].ravel())
+    assert all(tile.shares(row, 3) for row in (16, 24))
+
+
+@pytest.mark.parametrize("capacity", [3, 4, 5])
+def test_tiles_of_former_work_groups_make_room(capacity: int) -> None:
+    """Each work-group of two rows of tiles that it reads four times shares them all."""
+    tile = Reads(capacity)
+    for group in range(1, 12):
+        rows = [(2 * group + k) % 7 * 8 for k in range(2)]
+        assert all([tile.shares(row, group) for _ in range(4) for row in rows])
+
+
+def test_tiles_that_are_not_given_again_are_not_kept() -> None:
+    tile = Reads(capacity=3)
+    shared = [tile.shares(row, group) for group, row in enumerate(range(0, 56, 8), 1)]
+    assert shared == [True] * 3 + [False] * 4
+
+
+def test_reads_of_a_loop_find_their_tiles_where_they_expect_them() -> None:
+    """Without the keys of the table, which nothing else can then be found by."""
+    tile, (function,) = Reads(capacity=8), tiles.expected(host_cpu(), *SHAPE)
+    text = print_module([function]).replace("define internal", "define")
+    code = jit.NativeCode(jit.compile_object(text, "library"))
+    tile.read = ctypes.CFUNCTYPE(*READ, ctypes.c_void_p)(code.address(function.name))
+    site = aligned(np.zeros(tiles.SITE_WORDS, np.int64))
+    keys = tile.head[HEAD_BYTES : tile.table.slots]
+
+    def read_now(row: int, group: int) -> int:
+        assert tile.shares(row, group, site.ctypes.data)
+        return int(site[tiles.READ])
+
+    assert [read_now(row, 1) for row in range(0, 48, 8)] == [1] * 6
+    site[:] = 0
+    assert [read_now(row, 2) for row in (0, 8)] == [0] * 2
+    assert keys.any()
+    keys[:] = 0
+    assert [read_now(row, 2) for row in (16, 24, 32, 40)] == [0] * 4
+    assert [read_now(row, 2) for row in (48, 0)] == [1] * 2
+
+
+def test_products_ask_for_more_lines_where_the_next_tiles_have_more(
+    device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two calls ask for 64: of the 96 lines of prepared tiles, or all 48 rows of A and B."""
+
+    def asked() -> list[int]:
+        text = device.load(text_of(kernel).encode(), "k").host.text
+        calls = (parts(name)[1] for name in re.findall(r"call void @(xe\.dpas\.[\w.]*)\(", text))
+        return [int(steps) * 16 // DPAS_UNROLLED * int(rows) for *_, steps, rows in calls]
+
+    assert asked() == [32, 32]
+    monkeypatch.setattr(tile_tables, "ALL_BYTES", 0)
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
+    assert asked() == [32, 32]
 
 
 def test_each_matrix_has_its_table(device: SimulatedDevice, kernel: Text) -> None:
