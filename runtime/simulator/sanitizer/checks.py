@@ -37,8 +37,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 from triton_xe.runtime.simulator.sanitizer.sync import forget_releases, releases_before_barrier
 
-NOWHERE = -1000000
-"""A row above every surface."""
 _PIECE = 16
 """Dwords of a range that are looked at together."""
 
@@ -569,5 +567,5 @@ def surface_y(
     block = w.block(row)
     inside = (base + y0 * pitch + x0 >= block[Entry.LOW]) & (
         base + (y1 - 1) * pitch + x1 <= block[Entry.HIGH])
-    nowhere: Term = w.term(NOWHERE, I32)
+    nowhere: Term = w.term(s.NOWHERE, I32)
     return w.select(inside, y, nowhere)

@@ -25,6 +25,7 @@ from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_BYTES,
     MOST_VALUES,
+    NOWHERE,
     READS,
     SCRATCH_BYTES,
     WRITES,
@@ -239,7 +240,11 @@ def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruc
 
 
 def in_map(w: Widener, pointer: Value, row: int, t: Type) -> Value:
-    """Where the map of what is unwritten tells of an address; a page of nothing for one outside."""
+    """Where the map of what is unwritten tells of an address; a page of nothing for one outside,
+    or of a block that is not known."""
+    if row == SEARCHED:
+        page = uniform(scratch(w))
+        return page if isinstance(pointer, Uniform) else Wide(w.broadcast(page), pointer.type)
     v = Values(w.b)
     words = state_word(w, Word.TABLE)
     entry = w.at(w.b.load(PTR, words), 8 * Entry.WORDS * row)
@@ -395,7 +400,7 @@ def guarded_surface(
     first = b.load(I64, at)
     b.store(b.select(clean, b.zext(SG, I64), first), at)
     *surface, y = arguments.surface
-    return replace(arguments, surface=(*surface, b.select(fine, y, -1000000)))
+    return replace(arguments, surface=(*surface, b.select(fine, y, NOWHERE)))
 
 
 def _surface_in_map(
@@ -403,6 +408,8 @@ def _surface_in_map(
 ) -> BlockArguments:
     """The same 2D block in the map of what is unwritten."""
     b, (base, w1, h1, p1, x, y) = w.b, arguments.surface
+    if entry == SEARCHED:
+        return replace(arguments, surface=(base, w1, h1, p1, x, constant(I32, NOWHERE)))
     x_bytes = b.mul(x, arguments.bits // 8)
     row = b.invoke(checks.SURFACE_Y, CTX, entry, base, w1, h1, p1, x_bytes, y, row_bytes,
                    arguments.tile_height)

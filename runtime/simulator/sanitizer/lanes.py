@@ -83,11 +83,13 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
             w.state[Word.CHECKED] += w.intrinsic("ctpop", every.bits).to(I64) * count
             w.ret(1)
     values = Memory(w, w.state[Word.VALUES].pointer(), I8)
-    kept = w.space(array(MOST_VALUES, I8))
-    w.copy(kept, values.base, whole * lanes)
+    copied = w.space(array(MOST_VALUES, I8))
+    with w.when(w.flag(Kind.KEPT)):
+        # at most `MOST_VALUES`, or they are not kept
+        w.copy(copied, values.base, whole * lanes)
     for e, mask in enumerate(masks):
         with w.range(0, lanes) as k, w.when(w.flag(Kind.KEPT)):
-            w.copy(values.address(k * size), kept + (k * whole + size * e), size)
+            w.copy(values.address(k * size), copied + (k * whole + size * e), size)
         fine = w.call(s.check_lanes(lanes, size.operand, kind.operand), *site,
                       addresses + size * e, size, kind, mask)
         result.value &= fine
@@ -144,6 +146,13 @@ def _is_run(w: Checks) -> Value:
     addresses, mask = w["addresses"], w["mask"]
     steps = Value(w, integers(I64, range(mask.type.count))) * w["size"]
     return ((addresses == steps + addresses[0]) & mask).every()
+
+
+def kept(w: Checks, x: Value) -> Memory:
+    """A vector in memory, whose elements are asked for by number."""
+    at = w.space(x.type)
+    w.store(x, at)
+    return Memory(w, at, x.type.scalar)
 
 
 def searched(w: Checks, address: Value) -> Value:
@@ -208,9 +217,11 @@ class _Scattered(_Dwords):
         others = (flags.has(_either(mine.to(I32) ^ BEGUN)) & self.active).bits != 0
         wanted = w.select(others, BEGUN, mine.to(I32))
         missing = (flags & wanted != wanted) & self.active
-        with w.when(w.unlikely(missing.bits != 0)), w.chain(missing.bits) as (rest, slot):
-            slot.value = rest & rest - 1
-            w.call(s.TOUCH, w["ctx"], block.base, chunks[rest.lowest()], wanted)
+        with w.when(w.unlikely(missing.bits != 0)):
+            numbers = kept(w, chunks)
+            with w.chain(missing.bits) as (rest, slot):
+                slot.value = rest & rest - 1
+                w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
         return others
 
 
@@ -508,13 +519,13 @@ def _compare(
     # cells after whose write an atomic still finds what is published there
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
     plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
-    kept = writes & w.flag(Kind.KEPT) & (slm | (block[Entry.UNREAD] != 0))
-    with w.when(~plain & kept):
+    may_copy = writes & w.flag(Kind.KEPT) & (slm | (block[Entry.UNREAD] != 0))
+    with w.when(~plain & may_copy):
         copies = of_group(old_write, owner) & ~mixed | ~slm & _goes_on(
             cells, old_write, new, writes)
         copies &= _changing_nothing(w, cells)
         good.value &= ((after_write | copies) & written_after | idle).every()
-    with w.when(~plain & ~kept):
+    with w.when(~plain & ~may_copy):
         _look_closer(w, cells, old, (after_write, written_after), new, goes_on | ~published, good)
     filled = of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
     fresh = slm & ~(filled | idle).every()
@@ -523,12 +534,14 @@ def _compare(
     with w.when(fine):
         with w.when(writes):
             mine = (old_write ^ owner) & -16 == 0
-            stored = w.variable(w.select(mine, old_write | new, new))
+            stored = w.select(mine, old_write | new, new)
             if cells.alone is not None:
                 joined |= _has_others(old_write, new, owner, slm) & cells.active
+            place = cells.place(block, Entry.WRITES)
+            cells.store(stored, place)
+            if cells.alone is not None:
                 with w.when(joined.bits != 0):
-                    stored.value = _joined(w, old_write, new, joined, stored.value)
-            cells.store(stored.value, cells.place(block, Entry.WRITES))
+                    _join(w, old_write, new, joined, cells.index, Memory(w, place.pointer()))
             # in shared memory, what other work-groups left there tells nothing
             gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
@@ -537,14 +550,14 @@ def _compare(
                 cells.store(w.select(told, rest, 0), cells.place(block, Entry.READS))
         with w.otherwise():
             before = after_read | earlier(old_read, owner)
-            kept = w.variable(merged_read(w, old_read, new, owner, before))
+            merged = w.variable(merged_read(w, old_read, new, owner, before))
             joins = _crossing(old_read, owner, after_read) & cells.active
             joins &= published | (old_read ^ new).has(BYTES.full)
             with w.when(joins.bits != 0):
                 with _distinct(w, old_read, new, joins) as (reader, mine, alike):
                     one = w.call(s.MERGE, w["ctx"], block.base, reader, mine, w["kind"])
-                    kept.value = w.select(alike, one, kept.value)
-            cells.store(kept.value, cells.place(block, Entry.READS))
+                    merged.value = w.select(alike, one, merged.value)
+            cells.store(merged.value, cells.place(block, Entry.READS))
 
 
 def _look_closer(
@@ -613,17 +626,14 @@ def _has_others(old: Value, new: Value, owner: Value, slm: Value) -> Value:
     return (old & ~new).has(BYTES.full) & ~of_group(old, owner) & plain & ~slm
 
 
-def _joined(w: Checks, old: Value, new: Value, which: Value, others: Value) -> Value:
-    """Cells that tell of stores of both, and the others."""
-    ones, mine, made = (w.space(old.type) for _ in range(3))
-    w.store(old, ones)
-    w.store(new, mine)
-    w.store(others, made)
+def _join(
+    w: Checks, old: Value, new: Value, which: Value, index: Value, written: Memory
+) -> None:
+    """Let some cells tell of stores of both."""
+    ones, mine, places = (kept(w, x) for x in (old, w.spread(new, old.type.count), index))
     with w.chain(which.bits) as (rest, slot):
         slot.value, k = rest & rest - 1, rest.lowest()
-        pair = Memory(w, ones)[k], Memory(w, mine)[k]
-        Memory(w, made)[k] = w.call(s.JOIN, w["ctx"], *pair, 1)
-    return w.load(old.type, made)
+        written[places[k]] = w.call(s.JOIN, w["ctx"], ones[k], mine[k], 1)
 
 
 def _changing_nothing(w: Checks, cells: _Cells) -> Value:

@@ -190,6 +190,8 @@ LIST_PAGE_BITS = 12
 
 MOST_BYTES = 64
 """Of an access of a lane."""
+NOWHERE = -1000000
+"""A row above every surface."""
 SCRATCH_BYTES = 1 << 16
 """Of the page where refused accesses go."""
 MOST_VALUES = 4096

@@ -16,7 +16,7 @@ from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
-from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched, try_lanes
+from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, kept, searched, try_lanes
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import CHUNK_BITS, WINDOW, Entry, Kind, Word
 
@@ -133,7 +133,7 @@ def _try(
     first, mask, align = w["base"] + steps.low, w["mask"], kind >> 8
     row = w.variable(w["row"])
     with w.when(w["row"].compare("slt", 0)):
-        active = Memory(w, _kept(w, w["addresses"]))[mask.bits.lowest()]
+        active = kept(w, w["addresses"])[mask.bits.lowest()]
         row.value = searched(w, active)
     block = w.block(row.value)
     inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])
@@ -154,12 +154,6 @@ def _try(
         with w.when(w.unlikely(good.value & (block[Entry.UNWRITTEN] != 0))):
             _mark(w, first + block[Entry.UNWRITTEN], lines)
     return good.value
-
-
-def _kept(w: Checks, x: Value) -> Value:
-    at = w.space(x.type)
-    w.store(x, at)
-    return at
 
 
 def _mark(w: Checks, at: Value, lines: Sequence[Value]) -> None:

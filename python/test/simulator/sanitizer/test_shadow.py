@@ -12,7 +12,12 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime.simulator.sanitizer import shadow
+from triton_xe.hardware.target import target
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.sanitizer import instrument, shadow
+from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
+from triton_xe.runtime.simulator.sanitizer.state import Entry
+from triton_xe.runtime.simulator.widen.host import translate
 
 
 def test_memory_of_a_launch_is_zeros_again_for_the_next() -> None:
@@ -187,3 +192,26 @@ def test_earlier_store_of_a_field_is_named_by_its_line(
             assert f"element ({record * fields + field},)" in text
             earlier = text.split("the earlier store at ", 1)[1].split(" (program")[0]
             assert f"test_shadow.py:{begin + STORES[store]}:" in earlier
+
+
+def test_loads_of_a_block_that_is_not_known_read_no_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row of the table of blocks is theirs, and none before it is looked at."""
+    text = """
+define spir_kernel void @k(ptr addrspace(1) %p, ptr addrspace(1) %q)
+    !intel_reqd_sub_group_size !0 !reqd_work_group_size !1 {
+entry:
+  %x = load i32, ptr addrspace(1) %p, align 4
+  store i32 %x, ptr addrspace(1) %q, align 4
+  ret void
+}
+!0 = !{i32 16}
+!1 = !{i32 16, i32 1, i32 1}
+""".replace(")\n    !intel", ") !intel")
+    before = f"i64 {-8 * Entry.WORDS}"
+    in_map = instrument.in_map
+    for row in (0, SEARCHED):
+        monkeypatch.setattr(instrument, "in_map",
+                            lambda w, p, _, t, row=row: in_map(w, p, row, t))
+        plan = Instrumentation(suspects=frozenset({0}))
+        made = translate(parse_module(text), "k", target("bmg"), sanitizer=plan).text
+        assert before not in made
