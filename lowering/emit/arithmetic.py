@@ -23,7 +23,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.fusion import MARK, ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
-from triton_xe.lowering.emit.maths import halves, pairs
+from triton_xe.lowering.emit.maths import halves, pairs, wide
 from triton_xe.lowering.emit.maths.conversions import (
     constant,
     convert,
@@ -227,7 +227,18 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
         return
     write = getattr(em.b, name)
     flags = (MARK,) if em.state.contract and ROUNDED not in op.attributes else ()
-    elementwise(em, op, in_float(em, op.results[0].type, lambda a, b: write(a, b, flags=flags)))
+    goes = name == "fsub" and wide.stays_wide(op)
+
+    def written(a: ir.Value, b: ir.Value) -> ir.Value:
+        made = wide.by_one(em, "less", a, b) if goes and not _is_product(a) else None
+        return write(a, b, flags=flags) if made is None else made
+
+    elementwise(em, op, in_float(em, op.results[0].type, written))
+
+
+def _is_product(value: ir.Value) -> bool:
+    """Whether a value may become part of what it is subtracted from."""
+    return getattr(value, "opname", "") == "fmul"
 
 
 def _fused_in_pairs(em: Emitter, op: Operation, kind: TensorType[Any]) -> Registers | None:

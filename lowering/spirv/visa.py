@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def function(symbol: str, result: str, types: Sequence[str], body: str) -> str:
-    """The definition; `$0` in the body is the result, `$1` and so on are the arguments."""
+def function(
+    symbol: str, result: str, types: Sequence[str], body: str, shared: Sequence[int] = ()
+) -> str:
+    """The definition; `$0` in the body is the result, `$1` and so on are the arguments.
+
+    Those that all lanes share, by their numbers from 0, are not spread to the lanes.  Intel's
+    compiler refuses the module where it does not know that they do.
+    """
     given = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(types))
     text = body.replace("\n", "\\0A")
-    constraints = ",".join(["=rw", *["rw"] * len(types)])
+    constraints = ",".join(["=rw", *("rw.u" if i in shared else "rw" for i in range(len(types)))])
     return (f'define spir_func {result} @"{symbol}"({given}) alwaysinline {{\n'
             f'  %r = call {result} asm "{{\\0A{text}}}", "{constraints}"({given})\n'
             f"  ret {result} %r\n}}\n")

@@ -28,6 +28,9 @@ _OF_ONE: dict[str, tuple[str, ...]] = {
     "tf32": ("fcvt (M1_NM, 32) U({r},0)<1> X({r},0)<1;1,0>",),
 }
 _WIDENED = "mov (M1_NM, 32) F({r},0)<1> H({half},0)<1;1,0>"
+_SHARED = ".decl Y v_type=G type=F num_elts=1 alias=<$2,0>\n"
+_BY_ONE = {"less": ("add", "(-)"), "times": ("mul", "")}
+"""The instruction on each element and one number, and the sign of that."""
 _OF_PAIRS = {
     "low": ("mov (M1_NM, 32) T({half},0)<1> W({r},0)<2;1,0>", _WIDENED),
     "high": ("mov (M1_NM, 32) T({half},0)<1> W({r},1)<2;1,0>", _WIDENED),
@@ -46,6 +49,8 @@ _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>"}
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
     name, kind = symbol.removeprefix(WIDE).split(".")
+    if name in _BY_ONE:
+        return function(symbol, _KINDS[kind], (_KINDS[kind], kind), body_of(name), shared=(1,))
     given = () if name.startswith(FILL) else _TYPES.get(name, ("float",))
     return function(symbol, _KINDS[kind], [_KINDS[k] for k in given], body_of(name))
 
@@ -59,6 +64,10 @@ def body_of(name: str) -> str:
             for half in (0, 1) for r in (0, 2))
     if name.startswith(FILL):
         declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
+    elif name in _BY_ONE:
+        opcode, sign = _BY_ONE[name]
+        declared = _GIVEN + _SHARED
+        lines = (f"{opcode} (M1_NM, 32) F({{r}},0)<1> X({{r}},0)<1;1,0> {sign}Y(0,0)<0;1,0>",)
     elif name == "pack":
         declared, lines = _PACKED, _TO_PAIRS
     elif name in _OF_PAIRS:

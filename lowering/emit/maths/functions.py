@@ -31,7 +31,7 @@ from triton_xe.lowering.emit.maths.terms import (
     exact_root,
     where,
 )
-from triton_xe.lowering.emit.maths.wide import in_pairs_of_registers
+from triton_xe.lowering.emit.maths.wide import by_one, in_pairs_of_registers, stays_wide
 from triton_xe.lowering.emit.tensors.registers import Splat
 from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type, shaped
 from triton_xe.lowering.surfaces.affine import attribute
@@ -106,7 +106,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
         return _IN_FLOAT_OR_DOUBLE[arith.DivfOp]
     if has_exact_range(op.rhs):
         once = 1.0 / b
-        return lambda a, _: a * a.made(em.splat(once.value, getattr(a.value.type, "count", 1)))
+        return lambda a, _: _times_one(a, once, stays_wide(op))
     scale = where(b.size >= 2.0**96, 2.0**-32, where(b.size < 2.0**-96, 2.0**64, b.of(1.0)))
     inverse = 1.0 / (b * scale)
 
@@ -116,6 +116,12 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
         return prod(factors, start=a)
 
     return write
+
+
+def _times_one(a: Term, one: Term, wide: bool) -> Term:
+    other = a.em.splat(one.value, getattr(a.value.type, "count", 1))
+    made = by_one(a.em, "times", a.value, other) if wide else None
+    return a * a.made(other) if made is None else a.made(made)
 
 
 @lowers(*_IN_FLOAT_OR_DOUBLE)

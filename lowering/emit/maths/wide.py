@@ -11,7 +11,11 @@ import struct
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
+from llvmlite.ir.instructions import InsertElement
+from xdsl.ir import Operation
 
+from triton_xe.dialects.arith_ext import TruncFOp
+from triton_xe.dialects.tt import ops as tt
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
@@ -23,6 +27,9 @@ AT_ONCE = 4
 """Elements of a function: inline assembly takes vectors of 128 bits in LLVM's SPIR-V target."""
 _PACKED_AS = {FLOAT: "<f", HALF: "<e"}
 _INTERLEAVED = [half * AT_ONCE + i for i in range(AT_ONCE) for half in (0, 1)]
+_BROADCAST = "_Z19sub_group_broadcast"
+_SHARED = ("bitcast", "fdiv", "fmul", "fadd", "fsub")
+"""What is the same in all lanes where its operands are."""
 COMPUTED = ("fadd", "fsub", "fmul", "call")
 """What makes a vector that a function can be given as it lies; parts of others are copied."""
 
@@ -39,18 +46,84 @@ def in_pairs_of_registers(
     if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
             and kind.count % AT_ONCE == 0):
         return plain(x)
-    if not as_bits and getattr(x.value, "opname", "") not in COMPUTED:
+    if not as_bits and not _is_computed(x.value):
         return plain(x)
-    parts = range(0, kind.count, AT_ONCE)
-    pieces = [x.value] if kind.count == AT_ONCE else [
-        em.shuffle(x.value, x.value, list(range(first, first + AT_ONCE))) for first in parts]
     small = vector_of(I32 if as_bits else FLOAT, AT_ONCE)
 
     def body(inner: Writer) -> ir.Value:
         return inner.b.bitcast(plain(Term(inner, inner.function.args[0])).value, small)
 
-    made = concatenated(em, [_called(em, name, [p], small, body) for p in pieces])
+    made = concatenated(em, [
+        _called(em, name, [p], small, body) for p in _fours(em, x.value)])
     return x.made(em.b.bitcast(made, kind))
+
+
+def _fours(em: Writer, value: ir.Value) -> list[ir.Value]:
+    """The parts of a vector that functions are given."""
+    count = value.type.count
+    return [value] if count == AT_ONCE else [
+        em.shuffle(value, value, list(range(first, first + AT_ONCE)))
+        for first in range(0, count, AT_ONCE)]
+
+
+def _is_computed(value: ir.Value) -> bool:
+    """Whether a vector, or each of those it is put together from, is computed as it lies."""
+    if isinstance(value, ir.ShuffleVector):
+        return _is_put_together(value) and all(map(_is_computed, value.operands[:2]))
+    return getattr(value, "opname", "") in COMPUTED
+
+
+def _lies(value: ir.Value) -> bool:
+    """Whether fours of a vector are registers one behind the other, also where they are loaded."""
+    if isinstance(value, ir.ShuffleVector):
+        return _is_put_together(value) and all(map(_lies, value.operands[:2]))
+    return isinstance(value, ir.LoadInstr) or _is_computed(value)
+
+
+def _is_put_together(value: ir.ShuffleVector) -> bool:
+    kinds = {part.type for part in value.operands[:2]}
+    return kinds == {vector_of(FLOAT, value.type.count // 2)} and [
+        one.constant for one in value.operands[2].constant] == list(range(value.type.count))
+
+
+def by_one(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | None:
+    """`x` "less" or "times" one number that all lanes share; None where no function serves.
+
+    `other` has that number in each element.
+    """
+    kind = x.type
+    if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
+            and kind.count % AT_ONCE == 0 and isinstance(other, ir.ShuffleVector) and _lies(x)):
+        return None
+    held = other.operands[0]
+    if not isinstance(held, InsertElement) or not _is_shared(held.operands[1], em.b.block):
+        return None
+
+    def body(inner: Writer) -> ir.Value:
+        all_x, one = inner.function.args
+        value = inner.splat(one, AT_ONCE)
+        return inner.b.fsub(all_x, value) if name == "less" else inner.b.fmul(all_x, value)
+
+    one, four = held.operands[1], vector_of(FLOAT, AT_ONCE)
+    return concatenated(em, [_called(em, name, [p, one], four, body) for p in _fours(em, x)])
+
+
+def stays_wide(op: Operation) -> bool:
+    """Whether nothing rounds a result to fewer bits; else it is computed where its pairs lie."""
+    return not any(isinstance(use.operation, TruncFOp | tt.FpToFpOp)
+                   for result in op.results for use in result.uses)
+
+
+def _is_shared(value: ir.Value, block: ir.Block) -> bool:
+    """Whether Intel's compiler knows that all lanes have the same value, from this block alone."""
+    if isinstance(value, ir.Constant):
+        return True
+    if getattr(value, "parent", None) is not block:
+        return False
+    if isinstance(value, ir.CallInstr):
+        return value.callee.name.startswith(_BROADCAST)
+    return getattr(value, "opname", "") in _SHARED and all(
+        _is_shared(v, block) for v in value.operands)
 
 
 def floats_of(held: Halves) -> Registers | None:

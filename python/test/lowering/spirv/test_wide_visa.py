@@ -14,7 +14,7 @@ from triton.compiler import ASTSource
 from python.test.lowering.visa_interpreter import run
 from triton_xe.lowering.spirv.emit_spirv import use_visa
 from triton_xe.lowering.spirv.spirv_target import verified
-from triton_xe.lowering.spirv.wide_visa import LOG2_E, body_of
+from triton_xe.lowering.spirv.wide_visa import LOG2_E, body_of, definition
 from triton_xe.spirv import WIDE
 
 
@@ -33,7 +33,7 @@ def product(a_ptr, b_ptr, c_ptr, S: tl.constexpr):
     tl.store(c_ptr + at, tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at)))
 
 
-def llir(kernel: Any, device: str, **constants: int) -> str:
+def llir(kernel: Any, device: str, **constants: Any) -> str:
     names = kernel.arg_names
     constants = ({"SALT": 0} if "SALT" in names else {}) | constants
     types = {n: "constexpr" if n in constants else "*fp32" if n.endswith("ptr") else "i32"
@@ -50,6 +50,8 @@ def llir(kernel: Any, device: str, **constants: int) -> str:
     ("exp2", ["exp (M1_NM, 32) F({r},0)<1> X({r},0)<1;1,0>"]),
     ("exp", [f"mul (M1_NM, 32) F({{r}},0)<1> X({{r}},0)<1;1,0> {LOG2_E:#x}:f",
              "exp (M1_NM, 32) F({r},0)<1> F({r},0)<1;1,0>"]),
+    ("less", ["add (M1_NM, 32) F({r},0)<1> X({r},0)<1;1,0> (-)Y(0,0)<0;1,0>"]),
+    ("times", ["mul (M1_NM, 32) F({r},0)<1> X({r},0)<1;1,0> Y(0,0)<0;1,0>"]),
     ("tf32", ["fcvt (M1_NM, 32) U({r},0)<1> X({r},0)<1;1,0>"]),
 ])
 def test_each_line_takes_two_of_four_registers(name: str, lines: list[str]) -> None:
@@ -72,6 +74,40 @@ def test_words_are_taken_apart_by_halves() -> None:
     words = np.random.default_rng(6).integers(0, 1 << 16, (4, 16, 2)).astype(np.uint16)
     made = run(body_of("halves"), words.view(np.uint8).reshape(-1)).view(np.uint16)
     assert np.array_equal(made.reshape(2, 4, 16), words.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize(("name", "computed"), [("less", np.subtract), ("times", np.multiply)])
+def test_one_number_for_all_lanes(name: str, computed: Any) -> None:
+    x = np.random.default_rng(7).standard_normal(64).astype(np.float32)
+    one = np.float32([0.3])
+    made = run(body_of(name), x.view(np.uint8), one.view(np.uint8)).view(np.float32)
+    assert np.array_equal(made, computed(x, one))
+    assert '"=rw,rw,rw.u"' in definition(f"{WIDE}{name}.float")
+
+
+@triton.jit
+def centered(x_ptr, y_ptr, n, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    if HOW == "of an argument":  # the compiler may not know that lanes share it
+        y = x - tl.load(x_ptr).to(tl.float32)
+    elif HOW == "of a product":  # which is fused
+        y = x * 3.0 - tl.sum(x, 0)
+    else:
+        y = x - tl.sum(x, 0)
+    tl.store(y_ptr + i, y, mask=i < n)
+
+
+@pytest.mark.parametrize(("how", "used"), [
+    ("of a sum", True), ("of a product", False), ("of an argument", False)])
+def test_what_is_taken_from_all_elements(how: str, used: bool) -> None:
+    assert (f"{WIDE}less.float" in llir(centered, "bmg", BLOCK=2048, HOW=how)) is used
+    torch = pytest.importorskip("torch")
+    x = torch.randint(-8, 9, (2000,), generator=torch.Generator().manual_seed(1)).float()
+    y = torch.zeros_like(x).to("xpu")
+    centered[(1,)](x.to("xpu"), y, 2000, HOW=how, BLOCK=2048)
+    less = x[0] if how == "of an argument" else x.sum()
+    assert torch.equal(y.cpu(), x * (3 if how == "of a product" else 1) - less)
 
 
 def test_the_factor_of_exp() -> None:
