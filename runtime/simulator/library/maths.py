@@ -11,7 +11,7 @@ import struct
 from math import factorial, inf, log, nan
 
 from triton_xe.intrinsics import ROWS
-from triton_xe.runtime.simulator.ir import F32, F64, I32, Function, vector, with_elements
+from triton_xe.runtime.simulator.ir import F32, F64, I16, I32, Function, vector, with_elements
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Term, Value, Writer
 from triton_xe.runtime.simulator.library.names import symbol
@@ -29,11 +29,11 @@ def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
     w = Writer(Routine(symbol("math", name, kind, lanes), t,
                        tuple((f"x{k}", x) for k, x in enumerate(types))))
     if kind == "f32" and name in ("exp", "exp2", "exp10"):
-        return w.finish(_exponential(w["x0"], name))
+        return w.finish(_exponential(host, w["x0"], name))
     if kind == "f32" and name in ("log", "log2", "log10"):
         return w.finish(_logarithm(w["x0"], name))
     if kind == "f32" and name == "erf":
-        return w.finish(_error_function(w["x0"]))
+        return w.finish(_error_function(host, w["x0"]))
     return w.finish(_from_library(host, w, name, scalar.bits, lanes))
 
 
@@ -55,17 +55,45 @@ def _horner(x: Value, coefficients: list[float]) -> Value:
     return value
 
 
-def _scaled(p: Value, n: Value) -> Value:
-    """p * 2^n in two steps, so that denormal results round once."""
-    half = n.ashr(1)
-    for part in (half, n - half):
+_SCALE, _ROUND_AS_USUAL = "llvm.x86.avx512.mask.scalef.ps.512", 4
+"""p * 2^n of 16 numbers."""
+
+
+def _scaled(host: HostCpu, p: Value, n: Value) -> Value:
+    """p * 2^n, rounded once; n are whole numbers."""
+    count = p.type.count
+    if host.has("avx512f") and count % 16 == 0:
+        pieces = [_scaled_at_once(*(x.shuffled(None, range(k, k + 16)) for x in (p, n)))
+                  for k in range(0, count, 16)]
+        return _joined(pieces)
+    # in two steps, so that denormal results round once
+    whole = n.converted("fptosi", I32)
+    half = whole.ashr(1)
+    for part in (half, whole - half):
         p = p * (part + 127 << 23).as_bits(F32)
     return p
 
 
-def _exponential(given: Value, name: str) -> Value:
+def _scaled_at_once(p: Value, n: Value) -> Value:
+    w = p.w
+    return w.call(_SCALE, p, n, p, w.term(-1, I16), w.term(_ROUND_AS_USUAL, I32), result=p.type)
+
+
+def _joined(pieces: list[Value]) -> Value:
+    """Vectors of one size, as many as a power of two, one behind the other."""
+    while len(pieces) > 1:
+        pieces = [x.shuffled(y, range(2 * x.type.count))
+                  for x, y in zip(pieces[::2], pieces[1::2], strict=True)]
+    return pieces[0]
+
+
+def _exponential(host: HostCpu, given: Value, name: str) -> Value:
+    """Where the result is zero, nothing is computed: tiny numbers take hosts a hundred times as
+    long as others."""
     w, base = given.w, {"exp": 1.0, "exp2": log(2), "exp10": log(10)}[name]
-    x = w.intrinsic("minnum", w.intrinsic("maxnum", given, -104.5 / base), 89.5 / base)
+    most = w.term(89.5 / base, given.type)
+    above = given.compare("ogt", -104.5 / base)
+    x = w.select(above, w.select(given < most, given, most), 0.0)
     n = w.intrinsic("roundeven", x * (base / log(2)))
     if name == "exp2":
         r = (x - n) * 1.0
@@ -74,7 +102,8 @@ def _exponential(given: Value, name: str) -> Value:
         first = _head(step)
         r = _fma(n, -(step - first), _fma(n, -first, x))
     p = _horner(r, [base**k / factorial(k) for k in range(8)])
-    return w.select(given.compare("uno", given), given, _scaled(p, n.converted("fptosi", I32)))
+    result = w.select(above, _scaled(host, p, n), 0.0)
+    return w.select(given.compare("uno", given), given, result)
 
 
 def _logarithm(given: Value, name: str) -> Value:
@@ -125,14 +154,14 @@ _ERFC = [0.003778620109921541, 1.6123868332751234, 0.9438686434971929, 0.1281110
 """-log2(erfc(x)) in powers of x, for 1 <= x <= 4: least largest error of erf, which is 1 behind."""
 
 
-def _error_function(x: Value) -> Value:
+def _error_function(host: HostCpu, x: Value) -> Value:
     w, large = x.w, x.w.intrinsic("fabs", x)
     near = _fma(_horner(x * x, _ERF), x, x)
-    exponent = _horner(w.intrinsic("minnum", large, 4.0), _ERFC)
+    most = w.term(4.0, x.type)
+    exponent = _horner(w.select(large < most, large, most), [-k for k in _ERFC])
     n = w.intrinsic("roundeven", exponent)
-    power = _horner(n - exponent, [log(2) ** k / factorial(k) for k in range(7)])
-    scale = ((n * -1.0).converted("fptosi", I32) + 127 << 23).as_bits(F32)
-    far = w.intrinsic("copysign", w.term(1.0, x.type) - power * scale, x)
+    power = _horner(exponent - n, [log(2) ** k / factorial(k) for k in range(7)])
+    far = w.intrinsic("copysign", w.term(1.0, x.type) - _scaled(host, power, n), x)
     return w.select(~(large >= 1.0), near, far)
 
 
@@ -150,7 +179,4 @@ def _from_library(host: HostCpu, w: Writer, name: str, bits: int, lanes: int) ->
     for first in range(0, lanes, width):
         parts = [x.shuffled(None, range(first, first + width)) for x in arguments]
         pieces.append(w.call(native, *parts, result=parts[0].type))
-    while len(pieces) > 1:
-        pieces = [x.shuffled(y, range(2 * x.type.count))
-                  for x, y in zip(pieces[::2], pieces[1::2], strict=True)]
-    return pieces[0]
+    return _joined(pieces)

@@ -1,0 +1,82 @@
+"""Elementary functions of fp32: the same bits on all hosts, and nothing computed in vain."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from triton_xe.runtime.simulator.ir.printer import print_module
+from triton_xe.runtime.simulator.library import maths
+from triton_xe.runtime.simulator.run import jit
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
+
+UNDERFLOW, OVERFLOW = 0x10, 0x08
+"""Bits of the C library's `fenv.h`, on x86-64."""
+NAMES = ["exp", "exp2", "exp10", "erf"]
+Numbers = NDArray[np.float32]
+
+
+class Applied:
+    """A function of `lanes` numbers, as it is written for a host, run on arrays on this one."""
+
+    def __init__(self, name: str, host: HostCpu, lanes: int = 16) -> None:
+        functions = maths.function(host, name, "f32", lanes)
+        t, callee = f"<{lanes} x float>", functions[-1].name
+        text = print_module(functions, []) + f"""
+define void @all(ptr %a, ptr %b, i64 %n) {{
+entry:
+  br label %again
+again:
+  %i = phi i64 [ 0, %entry ], [ %more, %again ]
+  %p = getelementptr float, ptr %a, i64 %i
+  %q = getelementptr float, ptr %b, i64 %i
+  %x = load {t}, ptr %p, align 4
+  %y = call {t} @{callee}({t} %x)
+  store {t} %y, ptr %q, align 4
+  %more = add i64 %i, {lanes}
+  %c = icmp ult i64 %more, %n
+  br i1 %c, label %again, label %end
+end:
+  ret void
+}}"""
+        self.code = jit.NativeCode(jit.compile_object(text, "library"))
+        types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+        self.call = ctypes.CFUNCTYPE(None, *types)(self.code.address("all"))
+
+    def __call__(self, x: Numbers) -> Numbers:
+        result = np.empty_like(x)
+        self.call(x.ctypes.data, result.ctypes.data, len(x))
+        return result
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_bits_are_the_same_on_hosts_without_wide_vectors(name: str, lanes: int) -> None:
+    host = host_cpu()
+    rng = np.random.default_rng(7)
+    anything = rng.integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
+    x = np.concatenate([anything, rng.uniform(-152, 130, 1 << 16).astype(np.float32)])
+    found = Applied(name, host, lanes)(x)
+    plain = Applied(name, HostCpu(host.triple, host.name, ""), lanes)(x)
+    np.testing.assert_array_equal(found.view(np.uint32), plain.view(np.uint32))
+
+
+@pytest.mark.skipif(not host_cpu().triple.startswith("x86_64"), reason="flags of x86-64")
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_where_an_exponential_is_zero_nothing_is_tiny_on_the_way(name: str) -> None:
+    """Masked elements of a softmax: hosts take long for tiny numbers, and note them."""
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    run = Applied(name, host_cpu())
+    x = np.resize(np.float32([-np.inf, -1e30, -200, 0, 1, np.inf]), 96)
+    library.feclearexcept(UNDERFLOW | OVERFLOW)
+    found = run(x)
+    assert not library.fetestexcept(UNDERFLOW)
+    np.testing.assert_array_equal(found[:4], [0, 0, 0, 1])
+    library.feclearexcept(UNDERFLOW | OVERFLOW)
+    assert run(np.full(16, -100 / {"exp": 1, "exp2": np.log(2), "exp10": np.log(10)}[name],
+                       np.float32))[0] > 0
+    assert library.fetestexcept(UNDERFLOW)
