@@ -8,7 +8,7 @@ than in sums and products, there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.intrinsics import find
@@ -49,7 +49,7 @@ def ask_ahead(
         step = step_of(w, address)
     except NoStep:
         return
-    if step is None:
+    if step is None or not (write or _reads_on(w, address)):
         return
     there = w.b.gep(I8, start, step)
     lines = {byte // CACHE_LINE_BYTES for first, size in parts
@@ -74,6 +74,69 @@ def _check_short(w: Widener, address: Operand) -> None:
                 i.opcode == "call" and i.operands):
             raise NoStep
         todo += i.operands
+
+
+def _reads_on(w: Widener, address: Operand) -> bool:
+    """Whether a program reads its memory piece by piece, and the next one what is behind it.
+
+    Where each pass of a loop is further from the last than programs are from each other, as in sums
+    of columns, what the next program reads is spread over too much.
+    """
+    if not w.in_loop:
+        return True
+    each_pass = _known_step(w, address, lambda i: _increment(w, i) if _counts(w, i) else 0)
+    program = _known_step(w, address, lambda i: int(_is_id(i)))
+    return each_pass is not None and (program is None or abs(each_pass) <= abs(program))
+
+
+def _known_step(
+    w: Widener, x: Operand, grows: Callable[[Instruction], int | None]
+) -> int | None:
+    """What is added to a value as ids and counters grow, if that is a constant, else None."""
+    i = w.definitions.get(x.local or "")
+    if i is None:
+        return 0
+    if _is_id(i) or _counts(w, i):
+        return grows(i)
+    if i.opcode == "getelementptr":
+        found = [_known_step(w, i.operands[0], grows)]
+        found += [_times(_known_step(w, i.operands[k], grows), n) for k, n in gep_steps(i)[1]]
+        return _total(found)
+    steps = [_known_step(w, o, grows) for o in i.operands]
+    if not any(each != 0 for each in steps):
+        return 0
+    if i.opcode in ("add", "or"):
+        return _total(steps)
+    if i.opcode in ("mul", "shl") and steps[1] == 0:
+        factor = _constant_factor(i.operands[1])
+        return _times(steps[0], 1 << factor if i.opcode == "shl" and factor is not None else factor)
+    if i.opcode in CASTS or i.opcode in ("insertelement", "shufflevector", "extractelement"):
+        return next(each for each in steps if each != 0)
+    return None
+
+
+def _times(step: int | None, factor: int | None) -> int | None:
+    return 0 if step == 0 else None if step is None or factor is None else step * factor
+
+
+def _total(steps: Iterable[int | None]) -> int | None:
+    total = 0
+    for each in steps:
+        if each is None:
+            return None
+        total += each
+    return total
+
+
+def _constant_factor(x: Operand) -> int | None:
+    return (x.elements[0] if x.is_splat and x.elements else x).integer_value()
+
+
+def _increment(w: Widener, counter: Instruction) -> int | None:
+    """What each pass adds to a counter."""
+    found = {value for o in counter.operands if (i := w.definitions.get(o.text)) is not None
+             for x in i.operands if (value := x.integer_value()) is not None}
+    return found.pop() if len(found) == 1 else None
 
 
 def _counts(w: Widener, i: Instruction) -> bool:

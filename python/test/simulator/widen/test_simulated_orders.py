@@ -309,6 +309,41 @@ end:"""
         np.testing.assert_array_equal(b, a + 1)
 
 
+@pytest.mark.parametrize(("place", "asked"), [
+    ("mul i32 %k, %n", 0), ("mul i32 %k, 64", 0), ("mul i32 %k, 8", 1), ("add i32 %k, %n", 1),
+], ids=["rows of any length", "longer rows", "shorter rows", "side by side"])
+def test_columns_do_not_ask_for_what_the_next_program_reads(
+    kernel: Text, run: Run, place: str, asked: int
+) -> None:
+    """It is 16 numbers further on, and so far apart that other reads would wait for it."""
+    body = LANE + GROUP + f"""
+  %column = mul i32 %g, 16
+  %mine = add i32 %column, %lane
+  br label %again
+again:
+  %k = phi i32 [ 0, %0 ], [ %more, %again ]
+  %sum = phi float [ 0.0, %0 ], [ %y, %again ]
+  %row = {place}
+  %i = add i32 %row, %mine
+  %pa = getelementptr float, {P} %a, i32 %i
+  %x = load float, {P} %pa
+  %y = fadd float %x, %sum
+  %more = add i32 %k, 2
+  %c = icmp slt i32 %more, 4
+  br i1 %c, label %again, label %end
+end:
+  %pb = getelementptr float, {P} %b, i32 %mine
+  store float %y, {P} %pb"""
+    text = kernel(f"{P} %a, {P} %b, i32 %n", body)
+    assert host_text(text).count("i32 0, i32 2, i32 1)") == asked
+    a, b = np.arange(256, dtype=np.float32), np.zeros(32, np.float32)
+    run(text, a, b, 32, grid=(2, 1, 1))
+    first, scale = (32, 1) if place.startswith("add") else (0, int(place.split()[-1].replace(
+        "%n", "32")))
+    rows = [first + k * scale for k in (0, 2)]
+    np.testing.assert_array_equal(b, sum(a[row : row + 32] for row in rows))
+
+
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_extremes_of_fp32_from_half_need_no_library(kernel: Text, run: Run, name: str) -> None:
     """NaN gives way to numbers; LLVM would call the C library for each element."""
