@@ -122,9 +122,42 @@ def _computed(
 ) -> Operand:
     """`opcode` on host operands."""
     if opcode in _DIVISIONS:
+        if operands[1].local is not None and i.type.scalar.bits <= 32 and w.result_shape(i).wide:
+            return _divided(w, i, *operands)
         operands[1] = _safe_divisor(w, opcode, *operands)
     t = ir.with_elements(operands[0].type, i.type.scalar)
     return w.b.emit(Instruction(opcode, t, operands, flags=flags, extra=i.extra))
+
+
+_ROUNDED_UP = 1 + 2.0**-50
+
+
+def _divided(w: Widener, i: Instruction, x: Operand, divisor: Operand) -> Operand:
+    """Quotient or remainder of vectors of up to 32 bits, in fp64: hosts divide no integers at once.
+
+    A quotient that is no whole number is further from the next one than fp64 rounds.  A divisor
+    that is the same in all lanes is inverted once; rounded up, the inverse takes no multiple of it
+    below a whole number, and nothing else to one.
+    """
+    b, is_signed = w.b, i.opcode[0] == "s"
+    to, back = ("sitofp", "fptosi") if is_signed else ("uitofp", "fptoui")
+    same = w.value(i.operands[1])
+    if isinstance(same, Uniform):
+        one = b.select(b.icmp("eq", same.value, 0), ir.constant(same.type, 1), same.value)
+        number = b.cast(to, one, ir.F64)
+        inverse = b.binary("fmul", b.fdiv(ir.constant(number.type, 1.0), number),
+                           ir.constant(number.type, _ROUNDED_UP))
+        divisor, factor = (w.ordered(Uniform(each, each.type), w.group(i))
+                           for each in (one, inverse))
+        real = b.binary("fmul", b.cast(to, x, ir.F64), factor)
+    else:
+        divisor = _safe_divisor(w, i.opcode, x, divisor)
+        real = b.fdiv(b.cast(to, x, ir.F64), b.cast(to, divisor, ir.F64))
+    quotient = b.cast(back, real, x.type)
+    if is_signed:
+        # of the least number that is the one which does not fit
+        quotient = b.select(b.icmp("eq", divisor, -1), b.sub(ir.zero(x.type), x), quotient)
+    return quotient if i.opcode.endswith("div") else b.sub(x, b.mul(quotient, divisor))
 
 
 def _safe_divisor(w: Widener, opcode: str, x: Operand, divisor: Operand) -> Operand:

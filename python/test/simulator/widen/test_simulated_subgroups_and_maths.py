@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_xe.hardware.target import target
 from triton_xe.intrinsics.definitions import conversions, subgroup
 from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.widen.host import translate
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -331,3 +335,40 @@ def test_index_arithmetic_of_lanes(run: Run, kernel: Text, lanes: int) -> None:
     e = (g << 8) | (((lane & 3) ^ (lane >> 2)) << 4)
     u = np.where(lane < 5, e // 16, e % 64) - lane
     np.testing.assert_array_equal(out, data - np.trunc(u / 3).astype(np.int32))
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("opcode", ["sdiv", "srem", "udiv", "urem"])
+@pytest.mark.parametrize("same", [False, True], ids=["any divisors", "one divisor"])
+def test_integer_divisions_are_exact(
+    run: Run, kernel: Text, bits: int, opcode: str, same: bool
+) -> None:
+    """Beside multiples, at both ends; by zero, and of the least number by -1, as hosts are told."""
+    rng = np.random.default_rng(3)
+    signed, unsigned = np.dtype(f"i{bits // 8}"), np.dtype(f"u{bits // 8}")
+    ends = np.array([0, 1, -1, 2, 3, -3, 1 << bits - 1, (1 << bits - 1) - 1, 7, -7], np.int64)
+    for divisor in (ends if same else [None]):
+        d = rng.integers(0, 1 << bits, 2048) >> rng.integers(0, bits, 2048)
+        d[: 2 * len(ends)] = np.resize(ends, 2 * len(ends))
+        if divisor is not None:
+            d[:] = divisor
+        k = rng.integers(0, 1 << bits, 2048) // np.maximum(np.abs(d), 1)
+        x = np.where(rng.random(2048) < 0.7, k * d + rng.integers(-1, 2, 2048),
+                     rng.choice(ends, 2048)).astype(signed)
+        d = d.astype(signed)
+        out = np.zeros_like(x)
+        body = f"  %r = {opcode} i{bits} %x0, %x1"
+        if divisor is not None:
+            body = f"  %one = load i{bits}, {P} %in1, align 1\n  %r = {opcode} i{bits} %x0, %one"
+        run(map_text(kernel, f"i{bits}", body, "", loads=2), x, d, out, grid=(128, 1, 1))
+        a, b = (v if opcode[0] == "s" else v.view(unsigned) for v in (x, d))
+        b = np.where(b == 0, 1, b).astype(object)
+        quotient = np.abs(a.astype(object)) // np.abs(b) * (np.sign(a.astype(object)) * np.sign(b))
+        want = quotient if opcode.endswith("div") else a.astype(object) - quotient * b
+        np.testing.assert_array_equal(
+            out.view(unsigned), (want % (1 << bits)).astype(np.int64).astype(unsigned))
+
+
+def test_vectors_of_integers_are_divided_without_leaving_them(kernel: Text) -> None:
+    text = map_text(kernel, "i32", "  %r = urem i32 %x0, %x1", "", loads=2)
+    assert " urem " not in translate(parse_module(canonical(text)), "k", target("bmg")).text
