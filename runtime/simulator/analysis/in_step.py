@@ -1,7 +1,8 @@
 """Which kernels can run in step: up to a barrier one subgroup after another, in one function.
 
 So they need no coroutines, and what is the same in all subgroups is computed once.  All go the same
-way through such a kernel, and nothing shows which of them is first: there are no atomics.
+way through such a kernel, and nothing shows which of them is first: there are no atomics.  Short
+ones are written once for each subgroup, others as loops (`rewrites.loops_over_subgroups`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.ir import Function, Instruction
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
 
-MOST = 8000
-"""Operations on the host's vectors, of all subgroups together; more take LLVM too long."""
+MOST = 5000
+"""Operations on the host's vectors, of all subgroups together; more do not stay in its caches for
+code, and take LLVM long."""
+MOST_OF_ONE = 8000
+"""Of one subgroup in a loop; more take LLVM too long."""
 MOST_IN_LOOPS = 24
 """Vectors that loops hand from pass to pass; more do not fit into registers, pass by pass."""
 _FAMILIES = frozenset({
@@ -31,10 +35,36 @@ _MEMORY = (1, 3)
 def shared_values(
     function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
 ) -> frozenset[str] | None:
-    """Values that are the same in all subgroups, if the kernel is to run in step; else None.
+    """Values that are the same in all subgroups, if the kernel is to be written once for each; else
+    None.
 
     Without barriers it would gain nothing.
     """
+    own = _own_of_fit(function, functions, sub_groups)
+    if own is None:
+        return None
+    instructions = list(function.instructions())
+    written = [i for i in instructions if i.result is None or i.result in own]
+    kept = [i for i in written if i.opcode == "phi"]
+    if (sub_groups * sum(_vectors(i, lanes) for i in written) > MOST
+            or sub_groups * sum(_vectors(i, lanes) for i in kept) > MOST_IN_LOOPS):
+        return None
+    return frozenset(i.result for i in instructions if i.result) - own
+
+
+def runs_in_loops(
+    function: Function, functions: Mapping[str, Function], sub_groups: int, lanes: int
+) -> bool:
+    """Whether a kernel is to run in step as loops over subgroups, which are as long as one of
+    them."""
+    vectors = sum(_vectors(i, lanes) for i in function.instructions())
+    return vectors <= MOST_OF_ONE and _own_of_fit(function, functions, sub_groups) is not None
+
+
+def _own_of_fit(
+    function: Function, functions: Mapping[str, Function], sub_groups: int
+) -> set[str] | None:
+    """Values that may differ between subgroups, of a kernel that can run in step; else None."""
     instructions = list(function.instructions())
     if sub_groups < 2 or not any(map(is_barrier, instructions)):
         return None
@@ -42,14 +72,7 @@ def shared_values(
         return None
     own = _own(instructions)
     conditions = (i.operands[0] for i in instructions if i.opcode == "br" and i.operands)
-    if any(x.local in own for x in conditions):
-        return None
-    written = [i for i in instructions if i.result is None or i.result in own]
-    kept = [i for i in written if i.opcode == "phi"]
-    if (sub_groups * sum(_vectors(i, lanes) for i in written) > MOST
-            or sub_groups * sum(_vectors(i, lanes) for i in kept) > MOST_IN_LOOPS):
-        return None
-    return frozenset(i.result for i in instructions if i.result) - own
+    return None if any(x.local in own for x in conditions) else own
 
 
 def _vectors(i: Instruction, lanes: int) -> int:

@@ -8,23 +8,28 @@ become constants: what is computed stays what it is, and so do all bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from triton_xe.runtime.simulator.analysis.shapes import normalise
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
 from triton_xe.runtime.simulator.ir.builder import Builder
-from triton_xe.runtime.simulator.ir.records import constant
-from triton_xe.runtime.simulator.ir.types import VOID
+from triton_xe.runtime.simulator.ir.records import constant, integers
+from triton_xe.runtime.simulator.ir.types import I1, VOID
 
 _SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge", "eq": "eq", "ne": "ne"}
 _MET = {
     "slt": lambda x, y: x < y, "sle": lambda x, y: x <= y, "sgt": lambda x, y: x > y,
     "sge": lambda x, y: x >= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
 }
+Numbers = NDArray[np.int64]
 _RISING = ("slt", "sle")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Comparison:
     """Of numbers, one in each lane, with an argument."""
 
@@ -34,50 +39,136 @@ class _Comparison:
     """Which operand comes of the argument."""
     predicate: str
     """As the numbers have it."""
-    numbers: tuple[int, ...]
+    numbers: Numbers
+    """Of each subgroup that the function runs for, one after another."""
+
+    def met(self, value: int) -> NDArray[np.bool_]:
+        """Which lanes meet it when the argument is `value`, of each subgroup."""
+        return np.asarray(_MET[self.predicate](self.numbers, value))
 
     def is_met(self, value: int) -> bool:
-        """Whether all lanes meet it when the argument is `value`."""
-        return all(_MET[self.predicate](each, value) for each in self.numbers)
+        """Whether all lanes do."""
+        return bool(self.met(value).all())
 
 
-def for_arguments(function: Function, known: Mapping[str, int]) -> list[Function]:
+def for_arguments(
+    function: Function, known: Mapping[str, int], *, sg: str = "", sub_groups: int = 1
+) -> list[Function]:
     """The function, and in front of it, where that may be faster, one with these arguments.
 
-    `known`: values of arguments, by the name of what is loaded of them.
+    `known`: values of arguments, by the name of what is loaded of them.  The parameter `sg` has the
+    number of the subgroup, where the function runs for several.
     """
     made = {i.result: i for i in function.instructions() if i.result}
-    found = [c for i in function.instructions() if (c := _comparison(i, made, known)) is not None]
+    numbers = _Evaluation(made, sg, sub_groups)
+    found = [c for i in function.instructions()
+             if (c := _comparison(i, numbers, known)) is not None]
     if not found:
         return [function]
     general, special = (replace(
         function, name=f"{function.name}_{name}", is_internal=True,
         attributes=f"{function.attributes} noinline") for name in ("general", "special"))
     changed = {id(c.instruction): _with(c, known[c.argument]) for c in found}
-    special.blocks = [Block(b.label, [changed.get(id(i), i) for i in b.instructions])
-                      for b in function.blocks]
+    special.blocks = [
+        Block(b.label, [x for i in b.instructions for x in changed.get(id(i), (i,))])
+        for b in function.blocks]
     return [_chooser(function, general, special, made, found, known), general, special]
 
 
-def _with(c: _Comparison, value: int) -> Instruction:
-    operands = list(c.instruction.operands)
-    operands[c.side] = constant(operands[c.side].type, value)
-    return replace(c.instruction, operands=operands)
+def _with(c: _Comparison, value: int) -> tuple[Instruction, ...]:
+    """The comparison where it is the same for all subgroups; of other lanes, made anew."""
+    i, met = c.instruction, c.met(value)
+    if c.instruction.operands[1 - c.side].is_constant:
+        operands = list(i.operands)
+        operands[c.side] = constant(operands[c.side].type, value)
+        return (replace(i, operands=operands),)
+    always, ever = np.all(met, axis=0), np.any(met, axis=0)
+    differs = np.asarray(always != ever)
+    t, name = i.type, i.result
+    yes, open_ = (integers(I1, [int(x) for x in np.asarray(flags)]) for flags in (always, differs))
+    if not differs.any():
+        return (Instruction("and", t, [yes, yes], name),)
+    tested, kept = (Operand(t, f"{name}.{part}") for part in ("tested", "open"))
+    return (replace(i, result=tested.text), Instruction("and", t, [tested, open_], kept.text),
+            Instruction("or", t, [kept, yes], name))
 
 
 def _comparison(
-    i: Instruction, made: Mapping[str, Instruction], known: Mapping[str, int]
+    i: Instruction, evaluation: _Evaluation, known: Mapping[str, int]
 ) -> _Comparison | None:
     if i.opcode != "icmp" or i.extra not in _SWAPPED or i.operands[0].type.kind != "vec":
         return None
     for side in range(2):
-        argument, numbers = _source(i.operands[side], made), i.operands[1 - side].elements
-        values = [x.integer_value() for x in numbers]
-        if argument in known and values and None not in values:
+        argument = _source(i.operands[side], evaluation.made)
+        numbers = evaluation.of(i.operands[1 - side]) if argument in known else None
+        if numbers is not None:
             predicate = i.extra if side else _SWAPPED[i.extra]
-            return _Comparison(i, str(argument), side, predicate,
-                               tuple(x for x in values if x is not None))
+            return _Comparison(i, str(argument), side, predicate, numbers)
     return None
+
+
+class _Evaluation:
+    """Numbers that are known but for the number of the subgroup: a row for each subgroup."""
+
+    def __init__(self, made: Mapping[str, Instruction], sg: str, sub_groups: int) -> None:
+        self.made = made
+        self.known: dict[str, Numbers | None] = {}
+        if sg:
+            self.known[sg] = np.arange(sub_groups, dtype=np.int64)[:, None]
+
+    def of(self, x: Operand) -> Numbers | None:
+        if x.local is None:
+            return _constants(x)
+        if x.local not in self.known:
+            self.known[x.local] = self._of(self.made.get(x.local))
+        return self.known[x.local]
+
+    def _of(self, i: Instruction | None) -> Numbers | None:
+        if i is None or i.type.scalar.kind != "int" or i.opcode not in _EVALUATED:
+            return None
+        parts = [found for o in i.operands if (found := self.of(o)) is not None]
+        if len(parts) < len(i.operands):
+            return None
+        return normalise(_EVALUATED[i.opcode](i, parts), i.type)
+
+
+def _constants(x: Operand) -> Numbers | None:
+    if x.is_undefined or x.is_zero:
+        return np.zeros((1, x.type.lanes), np.int64)
+    values = [e.integer_value() for e in x.elements or (x,)]
+    found = [v for v in values if v is not None]
+    return np.array([found], np.int64) if len(found) == len(values) else None
+
+
+def _inserted(i: Instruction, parts: list[Numbers]) -> Numbers:
+    into, element, at = parts
+    made = np.repeat(into, len(element), axis=0) if len(into) < len(element) else into.copy()
+    made[:, int(at[0, 0])] = element[:, 0]
+    return made
+
+
+def _shuffled(i: Instruction, parts: list[Numbers]) -> Numbers:
+    x, y = (np.broadcast_to(p, (max(map(len, parts)), p.shape[1])) for p in parts)
+    return np.concatenate([x, y], axis=1)[:, [max(0, k) for k in i.indices]]
+
+
+def _extracted(i: Instruction, parts: list[Numbers]) -> Numbers:
+    return parts[0][:, int(parts[1][0, 0])][:, None]
+
+
+def _zero_extended(i: Instruction, parts: list[Numbers]) -> Numbers:
+    bits = i.operands[0].type.scalar.bits
+    return parts[0] & np.int64((1 << bits) - 1) if bits < 64 else parts[0]
+
+
+_EVALUATED: Mapping[str, Callable[[Instruction, list[Numbers]], Numbers]] = {
+    "add": lambda i, p: p[0] + p[1], "sub": lambda i, p: p[0] - p[1],
+    "mul": lambda i, p: p[0] * p[1], "shl": lambda i, p: p[0] << p[1],
+    "or": lambda i, p: p[0] | p[1], "and": lambda i, p: p[0] & p[1],
+    "xor": lambda i, p: p[0] ^ p[1], "sext": lambda i, p: p[0], "trunc": lambda i, p: p[0],
+    "zext": _zero_extended, "extractelement": _extracted, "insertelement": _inserted,
+    "shufflevector": _shuffled,
+}
 
 
 def _source(x: Operand | None, made: Mapping[str, Instruction]) -> str | None:
@@ -123,7 +214,7 @@ def _chooser(
         x = _loaded(b, made[name], made)
         own = [c for c in found if c.argument == name]
         if all(c.predicate in _RISING and c.is_met(known[name]) for c in own):
-            least = max(max(c.numbers) + (c.predicate == "slt") for c in own)
+            least = max(int(c.numbers.max()) + (c.predicate == "slt") for c in own)
             tests.append(b.icmp("sge", x, least))
         else:
             tests.append(b.icmp("eq", x, known[name]))

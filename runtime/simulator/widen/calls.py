@@ -183,6 +183,9 @@ def cycle_counter(w: Widener, i: Instruction) -> None:
 
 def barrier(w: Widener, i: Instruction) -> None:
     """Suspend this subgroup; it resumes when all others have arrived (see `host.py`)."""
+    if w.context.meetings is not None:
+        w.context.meetings.add(w.meet())
+        return
     suspend(w, i)
     after_barrier(w, i)
 

@@ -39,6 +39,7 @@ from triton_xe.runtime.simulator.widen.widener import (
 )
 
 ENTRY = "xe_kernel"
+STOP_LABEL = "%xe.stopped"
 LONG_BLOCK = 400
 """Instructions after which a block is cut: LLVM's work on one block grows with the square of its
 length (its x86 target compares each constant vector with all others that the block loads)."""
@@ -130,7 +131,7 @@ class FunctionWriter:
         for last, terminator in self.ends.values():
             last.instructions.append(terminator)
         if self.stops:
-            b.start("%xe.stopped")
+            b.start(STOP_LABEL)
             self._leave()
         b.block = entry
         self._prologue()
@@ -377,7 +378,7 @@ class FunctionWriter:
         elif i.opcode == "unreachable":
             w.b.unreachable()
         elif i.opcode == "cold":
-            w.b.invoke(COLD, CTX, SG)
+            w.b.invoke(COLD, CTX, SG if self.context.meetings is None else constant(I32, 0))
             self._return(i)
         else:
             w.fail(f"unknown instruction {i.opcode}")
@@ -400,13 +401,13 @@ class FunctionWriter:
         """Leave a long block, or a loop at `back`, once the launch has failed or is to end."""
         w, b = self.w, self.w.b
         bad = b.icmp("ne", b.load(I64, ERROR, volatile=True), 0)
-        after, left = b.label(), b.label() if back is not None else "%xe.stopped"
+        after, left = b.label(), b.label() if back is not None else STOP_LABEL
         b.cond_br(bad, left, after)
         if back is not None:
             w.note_location(back)
             b.start(left)
             w.b.invoke(STOPPED, CTX, SG, back.line)
-            b.br("%xe.stopped")
+            b.br(STOP_LABEL)
         b.start(after)
         self.stops = True
 

@@ -19,7 +19,7 @@ from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
 from triton_xe.runtime.simulator.analysis.guards import Part, part_of
 from triton_xe.runtime.simulator.analysis.in_place import stores_in_place
-from triton_xe.runtime.simulator.analysis.in_step import shared_values
+from triton_xe.runtime.simulator.analysis.in_step import runs_in_loops, shared_values
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
@@ -31,6 +31,7 @@ from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joi
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
+from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import looped
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
@@ -38,13 +39,11 @@ from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
-from triton_xe.runtime.simulator.widen.function import ENTRY, FunctionWriter
+from triton_xe.runtime.simulator.widen.function import ENTRY, STOP_LABEL, FunctionWriter
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
 from triton_xe.runtime.simulator.widen.lane_helpers import lane_helper
 from triton_xe.runtime.simulator.widen.values import Uniform, Value
-from triton_xe.runtime.simulator.widen.widener import (
-    ModuleContext,
-)
+from triton_xe.runtime.simulator.widen.widener import SG, ModuleContext
 
 MOST, MOST_WAITING = 1 << 62, 256
 """Programs that begin as soon as there is room: if they take items; if they wait in rounds."""
@@ -169,7 +168,10 @@ def translate(
     if in_step:
         context.shared = shared_values(
             functions[kernel.name], functions, context.sub_groups, lanes)
-        if context.shared is not None:
+        if context.shared is None and runs_in_loops(
+                functions[kernel.name], functions, context.sub_groups, lanes):
+            context.meetings = set()
+        if context.shared is not None or context.meetings is not None:
             context.barriers = set()
     for name in sorted(context.barriers - {kernel.name}):
         raise SimulatorTrap(f"function {name} contains a barrier; only kernels may")
@@ -181,10 +183,15 @@ def translate(
     ]
     if kernel.name in context.barriers or context.takes_turns:
         bodies = [kept_across_barriers(f) if f.name == ENTRY else f for f in bodies]
-    if context.shared is not None and arguments:
+    is_in_step = context.shared is not None or context.meetings is not None
+    if is_in_step and arguments:
         values = _integers(kernel, arguments, writers[kernel.name].w.values)
-        bodies = [made for f in bodies
-                  for made in (for_arguments(f, values) if f.name == ENTRY else [f])]
+        each = 1 if context.meetings is None else context.sub_groups
+        bodies = [made for f in bodies for made in (
+            for_arguments(f, values, sg=SG.text, sub_groups=each) if f.name == ENTRY else [f])]
+    for met in (context.meetings,) if context.meetings else ():
+        bodies = [looped(f, met, context.sub_groups, sg=SG.text, stopped=STOP_LABEL)
+                  if any(b.label in met for b in f.blocks) else f for f in bodies]
     tables = writers[kernel.name].w.arrays.tables
     made = [*context.definitions.values(), *bodies]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
@@ -193,7 +200,7 @@ def translate(
                       context.slm_bytes if writers[kernel.name].needs_shared_memory else 0,
                       kernel.name in context.barriers,
                       context.takes_turns, _most_eager(context), left_out is None,
-                      context.locations, sanitizer, context.shared is not None, tables.head_bytes,
+                      context.locations, sanitizer, is_in_step, tables.head_bytes,
                       tables.nbytes)
 
 

@@ -90,6 +90,9 @@ class ModuleContext:
     shared: frozenset[str] | None = None
     """Where the kernel runs in step, its values that are the same in all subgroups."""
 
+    meetings: set[str] | None = None
+    """Where loops over the subgroups run the kernel: host blocks that begin behind barriers."""
+
     @property
     def takes_turns(self) -> bool:
         """Whether programs run together."""
@@ -457,6 +460,14 @@ class Widener:
         """Go on after others had their turn: with values in memory, and others made again."""
         self.source_label += "'"
         self.resumed = True
+
+    def meet(self) -> str:
+        """Go on in a block of its own, where other values are made anew; its label."""
+        label = self.b.label("met")
+        self.b.br(label)
+        self.b.start(label)
+        self.source_label += "'"
+        return label
 
     def _here(self, x: Operand) -> Operand:
         """A scalar, such that what is made of it here is made here: nothing that was made of it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import triton
 import triton.language as tl
 
 from triton_xe.runtime.simulator import device as simulated
-from triton_xe.runtime.simulator.analysis.in_step import shared_values
+from triton_xe.runtime.simulator.analysis import in_step
+from triton_xe.runtime.simulator.analysis.in_step import runs_in_loops, shared_values
 from triton_xe.runtime.simulator.ir.parser import parse_module
 
 Text = Callable[..., str]
@@ -75,6 +77,18 @@ def turned(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
     x = tl.load(x_ptr + row[:, None] * N + column[None, :], mask=inside, other=-100)
     x = tl.trans(x - tl.max(x, axis=0)[None, :])
     tl.store(y_ptr + column[:, None] * M + row[None, :], x, mask=tl.trans(inside))
+
+
+@pytest.fixture(autouse=True, params=["written out", "loops"])
+def form(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> str:
+    """Each subgroup for itself, or loops over all, whatever would be faster."""
+    monkeypatch.setattr(in_step, "MOST", 1 << 30 if request.param == "written out" else -1)
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
+    for kernel in (norm, chunks, rows, convert, turned):
+        kernel.device_caches.clear()
+    return str(request.param)
 
 
 def both(monkeypatch: pytest.MonkeyPatch, launch: Callable[[np.ndarray[Any, Any]], object],
@@ -241,6 +255,50 @@ def test_shared_memory_holds_what_was_stored(
     assert results[0].any()
 
 
+@pytest.mark.parametrize("handed_on", ["%x", "%k", "%own_x", "%last"])
+def test_loops_with_barriers_hand_on_what_each_subgroup_has(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[..., None], kernel: Text, handed_on: str
+) -> None:
+    """Two values that change places, a counter, and what the last pass left: after the loop."""
+    body = IDS + f"""  %mine = shl i32 %at, 2
+  %own = getelementptr i8, {S} @slm, i32 %mine
+  %there = xor i32 %mine, 192
+  %other = getelementptr i8, {S} @slm, i32 %there
+  br label %again
+again:
+  %k = phi i32 [ 0, %0 ], [ %k1, %met ]
+  %x = phi i32 [ %at, %0 ], [ %y, %met ]
+  %y = phi i32 [ %lane, %0 ], [ %z, %met ]
+  %own_x = add i32 %x, %k
+  store i32 %own_x, {S} %own
+{BARRIER}  %seen = load i32, {S} %other
+  %z = add i32 %seen, %y
+  %odd = and i32 %k, 1
+  %b = icmp eq i32 %odd, 0
+  br i1 %b, label %wait, label %met
+wait:
+{BARRIER}  br label %met
+met:
+  %last = phi i32 [ %z, %wait ], [ %seen, %again ]
+{BARRIER}  %k1 = add i32 %k, 1
+  %c = icmp slt i32 %k1, %n
+  br i1 %c, label %again, label %end
+end:
+  %to = getelementptr i32, {P} %a, i32 %at
+  %r = add i32 {handed_on}, %y
+  store i32 %r, {P} %to
+"""
+    results = []
+    for after in (1 << 60, 0):
+        monkeypatch.setattr(simulated, "IN_STEP_AFTER", after)
+        for n in (1, 2, 5):
+            a = np.zeros(64, np.int32)
+            run(kernel(f"{P} %a, i32 %n", body, warps=4, other=SLM), a, n, grid=(1, 1, 1))
+            results.append(a)
+    np.testing.assert_array_equal(results[:3], results[3:])
+    assert np.unique(results, axis=0).shape == (3, 64)
+
+
 @pytest.mark.parametrize(("body", "is_fit"), [
     (IDS + BARRIER, True),
     (IDS, False),
@@ -251,10 +309,16 @@ def test_shared_memory_holds_what_was_stored(
     (IDS + BARRIER + f"  %n = load i32, {P} %a\n  %c = icmp eq i32 %n, 0\n"
      f"  br i1 %c, label %x, label %y\nx:\n  store i32 1, {P} %a\n  br label %y\ny:\n", True),
 ], ids=["barrier", "none", "atomic", "volatile", "ways part", "one way"])
-def test_which_kernels_can_run_in_step(kernel: Text, body: str, is_fit: bool) -> None:
+def test_which_kernels_can_run_in_step(
+    kernel: Text, body: str, is_fit: bool, form: str
+) -> None:
     module = parse_module(kernel(f"{P} %a", body, warps=4))
     (function,) = module.kernels()
     found = shared_values(function, module.functions, 4, 16)
+    if form == "loops":
+        assert found is None
+        assert runs_in_loops(function, module.functions, 4, 16) == is_fit
+        return
     assert (found is not None) == is_fit
     if found is not None:
         assert "%lane" in found

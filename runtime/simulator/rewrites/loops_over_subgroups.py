@@ -1,0 +1,397 @@
+"""One function for all subgroups of a program, as loops over them: one from barrier to barrier.
+
+    first stretch       for sg in subgroups:
+    barrier         ->      first stretch, what comes later needs of it into memory
+    second stretch      for sg in subgroups:
+                            second stretch, that out of memory
+
+All subgroups go the same way (see `analysis.in_step`), so a branch that a loop ends with is taken
+once, by the last of them.  What is the same in all is kept once; before the loop, where nothing was
+written yet; and what little work makes again is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+
+from triton_xe.runtime.simulator.ir import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    Block,
+    Function,
+    Instruction,
+    Operand,
+    array,
+    constant,
+)
+from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+
+_LINE = 64
+_MOST_MADE_AGAIN = 6
+"""Instructions; to read a vector takes less than more of them."""
+_ELEMENTWISE = BINARY | CASTS | frozenset(
+    "icmp fcmp fneg select getelementptr insertelement shufflevector extractelement".split())
+_PURE_CALLS = ("inlined.", *(f"llvm.{name}." for name in (
+    "fma maxnum minnum sqrt fabs smax smin umax umin".split())))
+_READING = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.prefetch.")
+
+
+def looped(
+    function: Function, meetings: Collection[str], sub_groups: int, *, sg: str, stopped: str
+) -> Function:
+    """The host function, of one subgroup, for all of them.
+
+    `meetings`: labels of the blocks that begin behind barriers; `sg`: its parameter with the number
+    of the subgroup; `stopped`: the label of the block that gives up.
+    """
+    return _Loops(function, meetings, sub_groups, sg, stopped).written()
+
+
+@dataclass
+class _Kept:
+    """Where values are between stretches."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    """Offset in a subgroup's memory, of values that differ between subgroups."""
+    nbytes: int = 0
+    single: dict[str, Operand] = field(default_factory=dict)
+    """Memory of each value that is the same in all."""
+
+    def add(self, value: Operand) -> None:
+        self.places[value.text] = self.nbytes
+        self.nbytes += -(-value.type.size // _LINE) * _LINE
+
+
+class _Loops:
+    def __init__(
+        self, function: Function, meetings: Collection[str], sub_groups: int, sg: str, stopped: str
+    ) -> None:
+        self.function, self.sub_groups = function, sub_groups
+        self.sg, self.stopped = sg, stopped
+        self.entry = function.blocks[0]
+        self.owner = _stretches(function, meetings, stopped)
+        self.made = {i.result: i for i in function.instructions() if i.result}
+        self.home = {i.result: b.label for b in function.blocks for i in b.instructions if i.result}
+        self.own = _own(function, sg)
+        self.phis = {b.label: b.phis for b in function.blocks
+                     if self.owner.get(b.label) == b.label}
+        """Of the first blocks of stretches, by label."""
+        self.entry_phis = {str(i.result): i for phis in self.phis.values() for i in phis}
+        self.kept = _Kept()
+        self.again: dict[str, bool] = {}
+        self.count = 0
+        self.allocas: list[Instruction] = []
+        self._place()
+
+    # --- what is kept ---------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        todo = [*self._crossing(), *(i.value for i in self.entry_phis.values())]
+        seen: set[str] = set()
+        while todo:
+            x = todo.pop()
+            if x.text in seen:
+                continue
+            seen.add(x.text)
+            if self._is_made_again(x.text):
+                todo += [o for o in self.made[x.text].operands if o.local in self.made
+                         and self._is_inside(o)]
+            elif x.text in self.own:
+                self.kept.add(x)
+            else:
+                slot = Instruction("alloca", PTR, [], self._name("same"), element=x.type,
+                                   align=_LINE)
+                self.allocas.append(slot)
+                self.kept.single[x.text] = slot.value
+
+    def _is_inside(self, x: Operand) -> bool:
+        return self.owner.get(self.home.get(x.text, "")) is not None
+
+    def _crossing(self) -> Iterator[Operand]:
+        for block in self.function.blocks:
+            for i in block.instructions:
+                for k, x in enumerate(i.operands):
+                    at = i.labels[k] if i.opcode == "phi" else block.label
+                    if x.local in self.made and self._is_inside(x) and (
+                            self.owner.get(at) != self.owner[self.home[x.text]]):
+                        yield x
+
+    def _is_made_again(self, name: str) -> bool:
+        """Whether a value of a subgroup is made of its number, and what is the same in all, by few
+        instructions."""
+        if name not in self.again:
+            self.again[name] = name in self.own and self._effort(name) <= _MOST_MADE_AGAIN
+        return self.again[name]
+
+    def _effort(self, name: str) -> int:
+        if name not in self.own or name == self.sg:
+            return 0
+        i = self.made[name]
+        if i.opcode not in _ELEMENTWISE:
+            return _MOST_MADE_AGAIN + 1
+        total = 1
+        for x in i.locals():
+            total += self._effort(x)
+            if total > _MOST_MADE_AGAIN:
+                break
+        return total
+
+    # --- the function ---------------------------------------------------------------------------
+
+    def written(self) -> Function:
+        blocks: list[Block] = []
+        for block in self.function.blocks:
+            if self.owner.get(block.label) == block.label:
+                own = [b for b in self.function.blocks if self.owner.get(b.label) == block.label]
+                blocks += _Stretch(self, own).written()
+        memory = Instruction("alloca", PTR, [], "%kept", align=_LINE,
+                             element=array(max(1, self.kept.nbytes * self.sub_groups), I8))
+        others = [b for b in self.function.blocks[1:] if b.label == self.stopped]
+        entry = Block(self.entry.label, [memory, *self.allocas, *self.entry.instructions])
+        return replace(self.function, blocks=[entry, *blocks, *others])
+
+    def _name(self, hint: str) -> str:
+        self.count += 1
+        return f"%{hint}.{self.count}"
+
+
+class _Stretch:
+    """Writes the loop of a stretch: its first block is where it begins."""
+
+    def __init__(self, loops: _Loops, blocks: list[Block]) -> None:
+        self.loops, self.blocks = loops, blocks
+        self.label = blocks[0].label
+        self.loop = f"{self.label}.each"
+        self.sg = Operand(I32, f"{loops.sg}.{self.label[1:]}")
+        self.before: list[Instruction] = []
+        self.single: dict[str, Operand] = {}
+        """What is the same in all and comes from elsewhere, as it is read before the loop."""
+        self.latches: list[Block] = []
+        self.counted: list[tuple[Operand, str]] = []
+        """The number of the next subgroup, and the block that goes on with it."""
+        self.hoisted: set[str] = set()
+        self.memory: Operand | None = None
+        self.out: list[Instruction] = []
+        self.here: dict[str, Operand] = {}
+        """Values that the current block has read, or made again."""
+
+    def written(self) -> list[Block]:
+        body = [self._block(b) for b in self.blocks]
+        counter = Instruction("phi", I32, [constant(I32, 0)], self.sg.text, labels=[self.label])
+        for following, label in self.counted:
+            counter.operands.append(following)
+            counter.labels.append(label)
+        stride = [] if self.memory is None else [
+            Instruction("zext", I64, [self.sg], f"{self.memory.text}.sg"),
+            Instruction("mul", I64, [Operand(I64, f"{self.memory.text}.sg"),
+                                     constant(I64, self.loops.kept.nbytes)],
+                        f"{self.memory.text}.at"),
+            Instruction("getelementptr", PTR, [
+                Operand(PTR, "%kept"), Operand(I64, f"{self.memory.text}.at")],
+                self.memory.text, element=I8)]
+        body[0] = Block(self.loop, [counter, *stride, *body[0].instructions])
+        start = Block(self.label, [*self.before, Instruction("br", VOID, [], labels=[self.loop])])
+        return [start, *body, *self.latches]
+
+    def _block(self, block: Block) -> Block:
+        self.out, self.here = [], {}
+        is_first, written = block.label == self.label, False
+        for i in block.instructions[:-1]:
+            if i.opcode == "phi":
+                if not is_first:
+                    self.out.append(replace(i, operands=list(i.operands), labels=[
+                        self._renamed(x) for x in i.labels]))
+                    self._keep(i)
+                continue
+            made = replace(i, operands=[self._operand(x) for x in i.operands])
+            written |= _writes(i)
+            if is_first and not written and self._is_same(i):
+                self.before.append(made)
+                self.hoisted.add(str(i.result))
+            else:
+                self.out.append(made)
+            self._keep(i)
+        self._end(block)
+        return Block(self._renamed(block.label), self.out)
+
+    def _is_same(self, i: Instruction) -> bool:
+        """Whether an instruction does the same for all subgroups, from what is known before."""
+        if i.result is None or i.result in self.loops.own:
+            return False
+        if not all(o.local is None or self._is_before(o) for o in i.operands):
+            return False
+        return i.opcode in _ELEMENTWISE or (i.opcode == "load" and "volatile" not in i.flags) or (
+            i.opcode == "call" and _is_pure(i))
+
+    def _is_before(self, x: Operand) -> bool:
+        if x.text in self.loops.own:
+            return False
+        inside = self.loops.owner.get(self.loops.home.get(x.text, "")) == self.label
+        return not inside or x.text in self.hoisted or x.text in self.loops.entry_phis
+
+    def _renamed(self, label: str) -> str:
+        return self.loop if label == self.label else label
+
+    def _keep(self, i: Instruction) -> None:
+        """Store a result that another stretch needs."""
+        if i.result in self.loops.entry_phis:
+            return
+        target = self.before if i.result in self.hoisted else self.out
+        if i.result in self.loops.kept.single:
+            target.append(_store(i.value, self.loops.kept.single[i.result]))
+        elif i.result in self.loops.kept.places:
+            slot = self._slot(i.result)
+            self.out.append(_store(i.value, slot))
+
+    def _slot(self, name: str) -> Operand:
+        if self.memory is None:
+            self.memory = Operand(PTR, f"%kept.{self.label[1:]}")
+        at = Instruction("getelementptr", PTR, [
+            self.memory, constant(I64, self.loops.kept.places[name])],
+            self.loops._name("slot"), element=I8)
+        self.out.append(at)
+        return at.value
+
+    def _operand(self, x: Operand) -> Operand:
+        loops, name = self.loops, x.text
+        if name == loops.sg:
+            return self.sg
+        if name not in loops.made or not loops._is_inside(x):
+            return x
+        is_phi = name in loops.entry_phis
+        if loops.owner[loops.home[name]] == self.label and not is_phi:
+            return x
+        if name in loops.kept.single:
+            if name not in self.single:
+                read = Instruction("load", x.type, [loops.kept.single[name]],
+                                   loops._name("same"), align=_LINE)
+                self.before.insert(0, read)
+                self.single[name] = read.value
+            return self.single[name]
+        if name not in self.here:
+            self.here[name] = self._made_again(name) if loops._is_made_again(name) else (
+                self._read(x))
+        return self.here[name]
+
+    def _read(self, x: Operand) -> Operand:
+        slot = self._slot(x.text)
+        read = Instruction("load", x.type, [slot], self.loops._name("kept"), align=_LINE)
+        self.out.append(read)
+        return read.value
+
+    def _made_again(self, name: str) -> Operand:
+        i = self.loops.made[name]
+        made = replace(i, operands=[self._operand(x) for x in i.operands],
+                       result=self.loops._name("again"))
+        self.out.append(made)
+        return made.value
+
+    def _end(self, block: Block) -> None:
+        """The terminator: what ends the stretch goes to the next subgroup first."""
+        last = block.instructions[-1]
+        operands = [self._operand(x) for x in last.operands]
+        labels = [label if self._goes_on(label) else self._latch(block, label)
+                  for label in last.labels]
+        if last.opcode == "ret":
+            last, labels = Instruction("br", VOID, []), [self._latch(block, None)]
+        if last.opcode == "unreachable":
+            labels = []
+        self.out.append(replace(last, operands=operands, labels=labels))
+
+    def _goes_on(self, label: str) -> bool:
+        inside = self.loops.owner.get(label) == self.label and label != self.label
+        return inside or label == self.loops.stopped
+
+    def _latch(self, block: Block, target: str | None) -> str:
+        """A block that goes on with the next subgroup, or, after the last, with what follows.
+
+        What the phis there receive is kept before.
+        """
+        loops, label = self.loops, self.loops._name(f"{self.label[1:]}.next")
+        before = self.out, self.here
+        self.out, self.here = [], dict(self.here)
+        phis = loops.phis.get(target or "", [])
+        values = [self._operand(i.operands[i.labels.index(block.label)]) for i in phis]
+        for i, x in zip(phis, values, strict=True):
+            name = str(i.result)
+            self.out.append(_store(
+                x, loops.kept.single[name] if name in loops.kept.single else self._slot(name)))
+        following = Instruction("add", I32, [self.sg, constant(I32, 1)], f"{label}.sg")
+        more = Instruction("icmp", I1, [following.value, constant(I32, loops.sub_groups)],
+                           f"{label}.more", extra="ult")
+        end = target or f"{label}.end"
+        self.latches.append(Block(label, [*self.out, following, more, Instruction(
+            "br", VOID, [more.value], labels=[self.loop, end])]))
+        self.counted.append((following.value, label))
+        if target is None:
+            self.latches.append(Block(end, [Instruction("ret", VOID, [])]))
+        self.out, self.here = before
+        return label
+
+
+def _store(x: Operand, slot: Operand) -> Instruction:
+    return Instruction("store", VOID, [x, slot], align=_LINE)
+
+
+def _stretches(
+    function: Function, meetings: Collection[str], stopped: str
+) -> dict[str, str]:
+    """Of each block but the entry, the first block of its stretch, the only one that others lead
+    to."""
+    entry, *blocks = function.blocks
+    firsts = {*entry.successors, *meetings}
+    predecessors = function.predecessors
+    while True:
+        owner = {label: label for label in firsts}
+        changed = True
+        while changed:
+            changed = False
+            for b in blocks:
+                if b.label in owner or b.label == stopped:
+                    continue
+                found = {owner[x] for x in predecessors[b.label] if x in owner}
+                if found:
+                    owner[b.label] = min(found)
+                    changed = True
+        joined = {b.label for b in blocks if b.label in owner and b.label not in firsts and any(
+            owner.get(x, owner[b.label]) != owner[b.label] for x in predecessors[b.label])}
+        if not joined:
+            return owner
+        firsts |= joined
+
+
+def _own(function: Function, sg: str) -> set[str]:
+    """Values that differ between subgroups: what comes of their numbers, or was in the memory of
+    the function itself."""
+    own, frame = {sg}, set[str]()
+    changed = True
+    while changed:
+        changed = False
+        for i in function.instructions():
+            name = i.result
+            if name is None:
+                continue
+            if name not in frame and (i.opcode == "alloca" or (
+                    i.opcode in _ELEMENTWISE and not frame.isdisjoint(i.locals()))):
+                frame.add(name)
+                changed = True
+            reads = i.opcode in ("load", "call") and not frame.isdisjoint(i.locals())
+            if name not in own and (reads or not own.isdisjoint(i.locals())):
+                own.add(name)
+                changed = True
+    return own
+
+
+def _is_pure(i: Instruction) -> bool:
+    return i.callee.startswith(_PURE_CALLS)
+
+
+def _writes(i: Instruction) -> bool:
+    if i.opcode == "call":
+        return not (_is_pure(i) or i.callee.startswith(_READING))
+    return not (i.is_pure or i.opcode == "load")
