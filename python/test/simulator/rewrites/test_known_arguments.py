@@ -76,3 +76,27 @@ def test_an_argument_by_way_of_other_vectors() -> None:
   %four = shufflevector <2 x i32> %both, <2 x i32> %both, <4 x i32> <i32 0, i32 2, i32 1, i32 3>
   %m = icmp slt <4 x i32> {NUMBERS}, %four""", 7)
     assert chosen_by(made) == ("sge", "7")
+
+
+@pytest.mark.parametrize(("value", "test", "always", "open_"), [
+    (15, ("sge", "15"), "1111", "0000"), (6, ("eq", "6"), "0000", "1110"),
+    (10, ("eq", "10"), "1100", "0011"), (0, ("eq", "0"), "0000", "0000"),
+])
+def test_numbers_that_hang_on_the_subgroup(
+    value: int, test: tuple[str, str], always: str, open_: str
+) -> None:
+    """Of three: 0 1 2 6, 4 5 6 10, 8 9 10 14.  Lanes that differ are compared anew."""
+    module = parse_module(canonical(HEAD + f"""  %four = shl i32 %sg, 2
+  %put = insertelement <4 x i32> poison, i32 %four, i32 0
+  %first = shufflevector <4 x i32> %put, <4 x i32> poison, <4 x i32> zeroinitializer
+  %own = add <4 x i32> %first, {NUMBERS}
+  %m = icmp slt <4 x i32> %own, %all""" + TAIL))
+    (function,) = module.functions.values()
+    made = for_arguments(function, {"%n": value}, sg="%sg", sub_groups=3)
+    assert chosen_by(made) == test
+    written = {i.opcode: i for i in made[2].instructions() if i.opcode in ("icmp", "and", "or")}
+    flags = {opcode: "".join(str(int(e.text == "true")) for e in i.operands[1].elements)
+             for opcode, i in written.items() if opcode != "icmp"}
+    same = open_ == "0000"
+    assert set(written) == ({"and"} if same else {"icmp", "and", "or"})
+    assert flags == ({"and": always} if same else {"and": open_, "or": always})
