@@ -125,13 +125,16 @@ def test_compiler_stack_knows_the_device() -> None:
             assert benchmarking._BENCHMARK_DISPATCH["xpu"] is inductor.benchmark
             ours = {"device": "xpu"}
         else:  # before torch 2.12
-            assert type(benchmarking.benchmarker).benchmark_gpu is inductor.benchmark
             ours = {}
         calls = []
         x = torch.ones(1, device="xpu")
         timed = lambda one: calls.append(one)
         assert benchmarking.benchmarker.benchmark(timed, (x,), {}, **ours) > 0
         assert len(calls) == 1, calls  # the device's clock tells its time
+        at_once = benchmarking.benchmarker.benchmark_gpu
+        assert at_once(lambda: calls.append(torch.mm(x[None], x[None])), warmup=5) > 0
+        assert len(calls) == 2, calls
+        assert len(at_once(lambda: None, return_mode="all")) == 1
         from torch._dynamo.device_interface import get_interface_for_device
         interface = get_interface_for_device("xpu")
         assert interface.is_available() and interface.get_raw_stream(0)
