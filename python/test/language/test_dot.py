@@ -101,9 +101,11 @@ def test_half_accumulators():
     "shape", [(1, 16, 16), (4, 32, 16), (16, 8, 16), (1, 1, 32)]
 )
 @pytest.mark.parametrize("warps", [1, 4])
-def test_small_blocks(shape, warps):
-    off, _ = multiply(torch.float16, shape, warps=warps)
-    assert off < 1e-6
+@pytest.mark.parametrize("name", ["fp16", "bf16", "tf32", "tf32x3", "bf16x3"])
+def test_small_blocks(name, shape, warps):
+    dtype, precision, bound = FLOAT_CASES[name]
+    off, _ = multiply(dtype, shape, precision, warps=warps)
+    assert off < bound
 
 
 def test_infinities_and_nans_in_split_operands():

@@ -203,6 +203,8 @@ def _distributed(a: Vector, b: Vector, result: Vector, maps: Maps) -> Dpas:
         ("A", a, m * k, maps[0]), ("B", b, k * n, maps[1]), ("C", result, m * n, maps[2])
     ):  # fmt: skip
         step = lanes * entry.data_size
+        if matrix == "A" and m == 1:
+            size = max(size, step)  # a row of tf32 leaves half of the lanes over
         if size % step:
             raise VerifyException(
                 f"xegpu.dpas: matrix {matrix} of {m}x{n}x{k} has {size} elements, which {lanes}"

@@ -29,6 +29,7 @@ BLOCKS = {
     "dpas f16 2d": ("dpas.8x8", "load_block2d.ugm.d16v"),
     "dpas tf32 2d": ("dpas.8x8", ":tf32 .*:tf32"),
     "dpas tf32 two rows": ("dpas.8x2",),
+    "dpas tf32 one row": ("dpas.8x1", ":tf32 .*:tf32"),
 }
 GATHERED = {
     "block f32": ("load.ugm.d32.", "store.ugm.d32.", "load.ugm.d32x4.a64.ca.ca"),

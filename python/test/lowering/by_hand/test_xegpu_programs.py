@@ -6,7 +6,8 @@ import pytest
 from python.test.lowering.by_hand.xegpu_programs import PROGRAMS
 from triton_xe.tools.commands.run import run_program
 
-NOT_ON_DG2 = {"block f64", "gather f64", "dpas tf32 2d", "dpas tf32 vnni", "dpas tf32 two rows"}
+NOT_ON_DG2 = {"block f64", "gather f64"} | {
+    f"dpas tf32 {form}" for form in ("2d", "vnni", "one row", "two rows")}
 
 
 def run(name, target, lanes):

@@ -548,6 +548,7 @@ for _a, _b in SMALL:
     PROGRAMS[f"dpas {_a} by {_b}"] = dpas_small(_a, _b, 8)
 PROGRAMS["dpas f16 one row"] = dpas("f16", 1, True, "2d")
 PROGRAMS["dpas tf32 two rows"] = dpas("tf32", 2, False, "2d")
+PROGRAMS["dpas tf32 one row"] = dpas("tf32", 1, True, "2d")
 
 NEEDS_16 = {
     name for name in PROGRAMS
