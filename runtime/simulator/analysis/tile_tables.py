@@ -22,8 +22,9 @@ from triton_xe.runtime.simulator.analysis.private_arrays import Pointers, access
 from triton_xe.runtime.simulator.context import HEAD_BYTES, TILE_WORDS, WINDOW
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 
-ALL_BYTES = 1 << 20
-"""Memory for the tiles of a thread: half of the L2 cache of a large core."""
+ALL_BYTES = 1 << 21
+"""Memory for the tiles of a thread: the L2 cache of a large core; mostly one matrix pays for its
+table, so that half of it is used."""
 
 
 @dataclass(frozen=True)

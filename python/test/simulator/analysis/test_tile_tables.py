@@ -244,6 +244,11 @@ def test_each_matrix_has_its_table(device: SimulatedDevice, kernel: Text) -> Non
     assert loaded.host.tile_bytes == loaded.host.tile_heads + tiles
 
 
+def test_a_table_holds_the_columns_of_a_large_block() -> None:
+    """B of a block of 256 columns, K = 1024, with one other matrix."""
+    assert tile_tables.ALL_BYTES // 2 >= 256 * 1024 * 4
+
+
 def test_a_launch_reads_what_is_there_now(
     device: SimulatedDevice, kernel: Text, align: Any
 ) -> None:
