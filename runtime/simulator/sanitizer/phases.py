@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-from triton_xe.runtime.simulator.ir import I1, I32, I64, vector
+from triton_xe.runtime.simulator.ir import I1, I32, I64, integers, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Value
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import GROUP, PHASE, WARP
@@ -54,7 +54,7 @@ def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
     if w["mask"].type.count == 1:
         # what programs that take turns tell each other: the log would not last
         exact |= w.clocked()
-    fine, asks = w.variable(0, I1), w.variable(~exact)
+    fine, asks, copies = w.variable(0, I1), w.variable(~exact), w.variable(0, I1)
     if not kind & Kind.WRITE and nbytes <= _MOST_GATHERED:
         with w.when(~exact & (state[Word.SLM_WRITTEN] == 0)):
             fine.value = _are_known(w, places, nbytes)
@@ -63,9 +63,11 @@ def is_logged(w: Checks, block: Memory, owner: Value) -> Value:
         with w.when(w.unlikely(state[Word.SLM_NOTED] != state[Word.SLM_LOGGED])):
             w.call(s.NOTE_READS, w["ctx"])
         state[Word.SLM_WRITTEN] |= kind & Kind.WRITE
-        fine.value = _note(w, places, w["mask"], owner)
+        fine.value, copies.value = _note(w, places, w["mask"], owner)
+        with w.when(fine.value & copies.value):
+            fine.value = (changing_nothing(w) | ~w["mask"]).every()
     with w.when(fine.value):
-        _log(w)
+        _log(w, copies.value)
         with w.when(asks.value):
             state[Word.SLM_NOTED] = state[Word.SLM_LOGGED]
     return fine.value
@@ -89,11 +91,28 @@ def note_reads(w: Checks, ctx: Value) -> None:
     w.state[Word.SLM_NOTED] = w.state[Word.SLM_LOGGED]
 
 
-def _note(w: Checks, places: Value, mask: Value, owner: Value) -> Value:
-    """Let chunks tell of an access; whether it is alone there, and what it reads is known."""
+def changing_nothing(w: Checks) -> Value:
+    """Which lanes of a store of several put into memory what is there already."""
+    addresses, mask, size = w["addresses"], w["mask"], w["size"]
+    lanes = mask.type.count
+    same = w.variable(w.term(int(lanes > 1), mask.type))
+    steps = Value(w, integers(I64, range(lanes))) * size + w.state[Word.VALUES]
+    whole = size >= 4
+    part = w.select(whole, -1, (w.term(1, I64) << (size << 3 & 31)) - 1).to(I32)
+    inner = w.select(whole, 0, addresses & 3)
+    with w.range(0, w.select(same.value.every(), size + 3 >> 2, 0)) as k:
+        there, put = (w.gather(I32, (at + k * 4).pointer(), mask)
+                      for at in (addresses - inner, steps))
+        same.value &= ((there >> (inner << 3).to(I32)) ^ put) & part == 0
+    return same.value
+
+
+def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, Value]:
+    """Let chunks tell of an access: whether it is alone there, and what it reads is known; and
+    whether that asks for the same values as other subgroups have stored."""
     inner, chunks, size = places & _MOST - 1, places >> CHUNK_BITS, w["size"]
     bytes_ = w.spread(w.term(-1, I64) >> w.term(_MOST, I64) - size, mask.type.count) << inner
-    fine = w.variable(((inner + size <= _MOST) | ~mask).every())
+    fine, copies = w.variable(((inner + size <= _MOST) | ~mask).every()), w.variable(0, I1)
     numbers = w.space(chunks.type)
     w.store(chunks, numbers)
     mine = owner & (GROUP.full | PHASE.full | WARP.full)
@@ -101,8 +120,10 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> Value:
         chunk = Memory(w, numbers)[rest.lowest()]
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
-        fine.value &= _is_alone(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
-    return fine.value
+        alone, copy = _is_alone(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
+        fine.value &= alone
+        copies.value |= copy
+    return fine.value, copies.value
 
 
 def any_of(w: Checks, bits: Value) -> Value:
@@ -111,8 +132,11 @@ def any_of(w: Checks, bits: Value) -> Value:
     return bits[0] if count == 1 else w.call(f"llvm.vector.reduce.or.v{count}i64", bits, result=I64)
 
 
-def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> Value:
-    """Note an access of bytes of a chunk; whether no other subgroup's meets it in this phase."""
+def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Value, Value]:
+    """Note an access of bytes of a chunk; whether no other subgroup's meets it in this phase.
+
+    A store whose values are known may meet other stores: whether it does is the second result.
+    """
     writes = w.flag(Kind.WRITE)
     entry = w.state.follow(Word.SLM_CHUNKS).row(chunk, Chunk.WORDS)
     known = w.state.follow(Word.SLM_KNOWN)
@@ -120,16 +144,18 @@ def _is_alone(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> Value:
     new = (owner ^ mine) & (GROUP.full | PHASE.full) != 0
     alone = new | (owner == mine)
     written, read = (w.select(new, 0, entry[k]) for k in (Chunk.WRITTEN, Chunk.READ))
-    meets = bytes_.has(w.select(writes, written | read, written)) & ~alone
+    copies = w.flag(Kind.KEPT) & writes & bytes_.has(written) & ~bytes_.has(read) & ~alone
+    meets = bytes_.has(w.select(writes, written | read, written)) & ~alone & ~copies
     before = known[chunk]
     entry[Chunk.OWNER] = w.select(alone, mine, mine | WARP.full)
     entry[Chunk.WRITTEN] = written | w.select(writes, bytes_, 0)
     entry[Chunk.READ] = read | w.select(writes, 0, bytes_)
     known[chunk] = before | w.select(writes & ~meets, bytes_, 0)
-    return ~meets & (writes | (bytes_ & ~before == 0))
+    return ~meets & (writes | (bytes_ & ~before == 0)), copies
 
 
-def _log(w: Checks) -> None:
+def _log(w: Checks, copies: Value) -> None:
+    """Put an access into the log; `KEPT` says there that it stored what other subgroups had."""
     lanes = w["mask"].type.count
     with w.when(w.unlikely(w.state[Word.SLM_LOGGED] + (Logged.ADDRESSES + lanes) > LOG_WORDS)):
         w.call(s.NOTE_READS, w["ctx"])
@@ -137,7 +163,8 @@ def _log(w: Checks) -> None:
     used = w.state[Word.SLM_LOGGED]
     entry = Memory(w, w.state.follow(Word.SLM_LOG).address(used))
     for word, value in ((Logged.SITE, w["site"]), (Logged.SUBGROUP, w["sg"]),
-                        (Logged.SIZE, w["size"]), (Logged.KIND, w["kind"] & ~int(Kind.KEPT)),
+                        (Logged.SIZE, w["size"]),
+                        (Logged.KIND, w["kind"] & w.select(copies, -1, ~int(Kind.KEPT))),
                         (Logged.MASK, w["mask"].bits), (Logged.LANES, w.term(lanes, I64))):
         entry[word] = value.to(I64)
     w.store(w["addresses"], entry.address(Logged.ADDRESSES), align=8)
