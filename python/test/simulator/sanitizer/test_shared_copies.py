@@ -18,12 +18,15 @@ entry:
   %high = shl i32 %sg, 4
   %at = getelementptr i32, ptr addrspace(3) @slm, i32 %lane
   %row = add i32 %high, %lane
+  %further = add i32 %row, 16
   %mine = getelementptr i32, ptr addrspace(1) %out, i32 %row
   %other = add i32 %lane, %sg
+  %away = getelementptr i32, ptr addrspace(3) @slm, i32 %further
 """
 BARRIER = "  call spir_func void @_Z22__spirv_ControlBarrieriii(i32 2, i32 2, i32 272)\n"
 SAME = "  store i32 %lane, ptr addrspace(3) %at, align 4\n"
 OTHER = "  store i32 %other, ptr addrspace(3) %at, align 4\n"
+AWAY = "  store i32 %further, ptr addrspace(3) %away, align 4\n"
 LOAD = "  %{0} = load i32, ptr addrspace(3) %at, align 4\n"
 OUT = "  store i32 %{0}, ptr addrspace(1) %mine, align 4"
 LAST = """  %is = icmp eq i32 %sg, 4
@@ -35,7 +38,7 @@ then:
 after:
 """
 """Only the warp that stores last looks at what it stored."""
-SHARED = "@slm = internal addrspace(3) global [64 x i8] undef, align 64"
+SHARED = "@slm = internal addrspace(3) global [512 x i8] undef, align 64"
 
 
 @pytest.mark.parametrize(("steps", "bug"), [
@@ -43,6 +46,7 @@ SHARED = "@slm = internal addrspace(3) global [64 x i8] undef, align 64"
     ([SAME, SAME, BARRIER, "a"], ""),
     ([SAME, BARRIER, "a", BARRIER, SAME, BARRIER, "b"], ""),
     ([SAME, LAST, BARRIER, "a"], ""),
+    ([SAME, AWAY, LAST, BARRIER, "a"], ""),
     ([SAME, BARRIER, "a", BARRIER, SAME, LAST, BARRIER, "b"], ""),
     ([SAME, "a"], "store"),
     ([SAME, BARRIER, SAME, "a"], "store"),
