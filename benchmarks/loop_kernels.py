@@ -381,3 +381,36 @@ def inductor_reduction(
     tmp21 = tl.rsqrt(tl.sum(tmp13, 1)[:, None] / 768.0 + 1e-05)
     tmp27 = (tmp0 - tmp8) * tmp21 * tmp24 + tmp26
     tl.store(y_ptr + (r0_1 + 768 * x0), tmp27, r0_mask & xmask)
+
+
+@triton.jit
+def grouped_gemm(
+    a_ptr, b_ptr, c_ptr, size_ptr, groups,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """Products of several sizes by a fixed number of programs, with descriptors (tutorial 08)."""
+    tile, end = tl.program_id(0), 0
+    for group in range(groups):
+        M = tl.load(size_ptr + group * 3)
+        N = tl.load(size_ptr + group * 3 + 1)
+        K = tl.load(size_ptr + group * 3 + 2)
+        across = tl.cdiv(N, BLOCK_N)
+        first, end = end, end + tl.cdiv(M, BLOCK_M) * across
+        if tile < end:
+            a = tl.make_tensor_descriptor(
+                tl.load(a_ptr + group).to(tl.pointer_type(tl.float16)), [M, K], [K, 1],
+                [BLOCK_M, BLOCK_K])
+            b = tl.make_tensor_descriptor(
+                tl.load(b_ptr + group).to(tl.pointer_type(tl.float16)), [N, K], [K, 1],
+                [BLOCK_N, BLOCK_K])
+            c = tl.make_tensor_descriptor(
+                tl.load(c_ptr + group).to(tl.pointer_type(tl.float16)), [M, N], [N, 1],
+                [BLOCK_M, BLOCK_N])
+            while tile < end:
+                row = (tile - first) // across * BLOCK_M
+                column = (tile - first) % across * BLOCK_N
+                acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+                for k in range(0, tl.cdiv(K, BLOCK_K)):
+                    acc = tl.dot(a.load([row, k * BLOCK_K]), b.load([column, k * BLOCK_K]).T, acc)
+                c.store([row, column], acc.to(tl.float16))
+                tile += tl.num_programs(0)

@@ -383,6 +383,7 @@ class Walk:
         """The numbers that decide something that is made of these; equal for all do not count."""
         found: set[int] = set()
         made_of = self.program.sources
+        self._values += self.program.initial[len(self._values):]  # what only these name
         for slot in (one for each in slots for one in made_of.get(each, (each,))):
             known = self._values[slot]
             if known is None:
