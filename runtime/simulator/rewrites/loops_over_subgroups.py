@@ -83,7 +83,6 @@ class _Loops:
         """Of the first blocks of stretches, by label."""
         self.entry_phis = {str(i.result): i for phis in self.phis.values() for i in phis}
         self.kept = _Kept()
-        self.again: dict[str, bool] = {}
         self.count = 0
         self.allocas: list[Instruction] = []
         self._place()
@@ -91,23 +90,27 @@ class _Loops:
     # --- what is kept ---------------------------------------------------------------------------
 
     def _place(self) -> None:
-        todo = [*self._crossing(), *(i.value for i in self.entry_phis.values())]
-        seen: set[str] = set()
-        while todo:
-            x = todo.pop()
-            if x.text in seen:
-                continue
-            seen.add(x.text)
-            if self._is_made_again(x.text):
-                todo += [o for o in self.made[x.text].operands if o.local in self.made
-                         and self._is_inside(o)]
-            elif x.text in self.own:
-                self.kept.add(x)
+        """Decide what is kept, each value before what is made of it."""
+        order = {i.result: k for k, i in enumerate(self.function.instructions()) if i.result}
+        for i in self.entry_phis.values():
+            self._keep(i.value)
+        crossing = {x.text: x for x in self._crossing()}
+        for name in sorted(crossing, key=order.__getitem__):
+            if self._is_made_again(name):
+                for leaf in self._same_leaves(name):
+                    self._keep(leaf)
             else:
-                slot = Instruction("alloca", PTR, [], self._name("same"), element=x.type,
-                                   align=_LINE)
-                self.allocas.append(slot)
-                self.kept.single[x.text] = slot.value
+                self._keep(crossing[name])
+
+    def _keep(self, x: Operand) -> None:
+        if x.text in self.kept.places or x.text in self.kept.single:
+            return
+        if x.text in self.own:
+            self.kept.add(x)
+            return
+        slot = Instruction("alloca", PTR, [], self._name("same"), element=x.type, align=_LINE)
+        self.allocas.append(slot)
+        self.kept.single[x.text] = slot.value
 
     def _is_inside(self, x: Operand) -> bool:
         return self.owner.get(self.home.get(x.text, "")) is not None
@@ -122,14 +125,13 @@ class _Loops:
                         yield x
 
     def _is_made_again(self, name: str) -> bool:
-        """Whether a value of a subgroup is made of its number, and what is the same in all, by few
-        instructions."""
-        if name not in self.again:
-            self.again[name] = name in self.own and self._effort(name) <= _MOST_MADE_AGAIN
-        return self.again[name]
+        """Whether a value of a subgroup takes few instructions from its number, what is the same in
+        all, and what is kept."""
+        return name in self.own and name not in self.kept.places and (
+            self._effort(name) <= _MOST_MADE_AGAIN)
 
     def _effort(self, name: str) -> int:
-        if name not in self.own or name == self.sg:
+        if name not in self.own or name == self.sg or name in self.kept.places:
             return 0
         i = self.made[name]
         if i.opcode not in _ELEMENTWISE:
@@ -140,6 +142,16 @@ class _Loops:
             if total > _MOST_MADE_AGAIN:
                 break
         return total
+
+    def _same_leaves(self, name: str) -> Iterator[Operand]:
+        """What is the same in all subgroups of what a value is made again of."""
+        for x in self.made[name].operands:
+            if x.local not in self.made or not self._is_inside(x) or x.text in self.kept.places:
+                continue
+            if x.text in self.own:
+                yield from self._same_leaves(x.text)
+            else:
+                yield x
 
     # --- the function ---------------------------------------------------------------------------
 
@@ -274,8 +286,8 @@ class _Stretch:
                 self.single[name] = read.value
             return self.single[name]
         if name not in self.here:
-            self.here[name] = self._made_again(name) if loops._is_made_again(name) else (
-                self._read(x))
+            self.here[name] = self._read(x) if name in loops.kept.places else (
+                self._made_again(name))
         return self.here[name]
 
     def _read(self, x: Operand) -> Operand:
