@@ -19,6 +19,8 @@ MOST = 5000
 code, and take LLVM long."""
 MOST_OF_ONE = 8000
 """Of one subgroup in a loop; more take LLVM too long."""
+MOST_KEPT = 4 << 20
+"""Bytes of all subgroups between loops, at most: half of the stack that threads mostly have."""
 MOST_IN_LOOPS = 24
 """Vectors that loops hand from pass to pass; more do not fit into registers, pass by pass."""
 _FAMILIES = frozenset({
@@ -30,6 +32,8 @@ _OPCODES = frozenset({
     *BINARY, *CASTS, *"""icmp fcmp fneg select freeze phi getelementptr extractelement insertelement
     shufflevector extractvalue insertvalue br ret load store call unreachable cold""".split()})
 _MEMORY = (1, 3)
+_VECTOR = 64
+"""Bytes."""
 
 
 def shared_values(
@@ -58,7 +62,8 @@ def runs_in_loops(
     """Whether a kernel is to run in step as loops over subgroups, which are as long as one of
     them."""
     vectors = sum(_vectors(i, lanes) for i in function.instructions())
-    return vectors <= MOST_OF_ONE and _own_of_fit(function, functions, sub_groups) is not None
+    is_short = vectors <= min(MOST_OF_ONE, MOST_KEPT // (_VECTOR * sub_groups))
+    return is_short and _own_of_fit(function, functions, sub_groups) is not None
 
 
 def _own_of_fit(
@@ -77,7 +82,7 @@ def _own_of_fit(
 
 def _vectors(i: Instruction, lanes: int) -> int:
     """The host's vectors that the result of an instruction takes."""
-    return 1 if i.result is None else max(1, i.type.size * lanes // 64)
+    return 1 if i.result is None else max(1, i.type.size * lanes // _VECTOR)
 
 
 def _is_fit(i: Instruction, functions: Mapping[str, Function]) -> bool:

@@ -318,6 +318,7 @@ def test_which_kernels_can_run_in_step(
     if form == "loops":
         assert found is None
         assert runs_in_loops(function, module.functions, 4, 16) == is_fit
+        assert not runs_in_loops(function, module.functions, 1 << 20, 16)
         return
     assert (found is not None) == is_fit
     if found is not None:
