@@ -43,6 +43,7 @@ from triton_xe.lowering.layouts.repeats import (
     TIMES,
     Runs,
     joined,
+    made_of,
     repeats_of,
     shrunk,
     shrunk_type,
@@ -185,7 +186,7 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
     work, seen = [value], dict[SSAValue, None]()
     while work:
         here = work.pop()
-        op, few = here.owner, joined(here)
+        op = here.owner
         if here in seen or not isinstance(here.type, TensorType) or _is_regular(here):
             continue
         seen[here] = None
@@ -194,11 +195,8 @@ def _steps(value: SSAValue) -> list[SSAValue] | None:
         if isinstance(op, LoadOp):
             if not _may_load_again(op):
                 return None
-        elif few is not None:
-            work.append(few)
-        elif isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp | RepeatOp) or (
-                is_elementwise(op)):
-            work += op.operands
+        elif (sources := made_of(here)) is not None:
+            work += sources
         elif not isinstance(op, BlockLoadOp):
             return None
     return list(seen)

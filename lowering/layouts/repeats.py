@@ -27,6 +27,7 @@ from triton_xe.dialects.tt.ops import (
     SplatOp,
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import LinearEncoding, LinearLayout
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -65,6 +66,17 @@ def joined(value: SSAValue) -> SSAValue | None:
             return None
         value = pair.lhs
     return before_conversions(value)
+
+
+def made_of(value: SSAValue) -> list[SSAValue] | None:
+    """What a tensor has its elements from, one by one; None where they are made anew."""
+    op, few = value.owner, joined(value)
+    if few is not None:
+        return [few]
+    if isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp | RepeatOp) or (
+            isinstance(op, Operation) and is_elementwise(op)):
+        return list(op.operands)
+    return None
 
 
 def repeats_of(load: LoadOp) -> Runs | None:

@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from xdsl.ir import Block, SSAValue
 
 from triton_xe.dialects.tt.memory import LoadOp
-from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
-from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.dialects.xe import RepeatOp
-from triton_xe.lowering.layouts.elementwise import is_elementwise
-from triton_xe.lowering.layouts.repeats import joined
+from triton_xe.lowering.layouts.repeats import made_of
 
 MOST_STEPS = 60
 
@@ -25,11 +21,7 @@ def operand_loads(operand: SSAValue) -> Iterator[LoadOp]:
         if value in seen or isinstance(op, Block):
             continue
         seen.add(value)
-        few = joined(value)
         if isinstance(op, LoadOp):
             yield op
-        elif few is not None:
-            work.append(few)
-        elif isinstance(op, ConvertLayoutOp | BroadcastOp | ExpandDimsOp | RepeatOp) or (
-                is_elementwise(op)):
-            work += op.operands
+        else:
+            work += made_of(value) or []
