@@ -4,7 +4,7 @@
   the host's clock; on the simulator one launch must do, by the device's clock.
 - The static launcher neither names nor checks arguments.
 - Products that can only spill, and all but one that a clock cannot tell apart, are not tried when
-  Inductor tunes one, and sorts neither.
+  Inductor tunes one, and sorts neither; flex attention is tried at one distance of prefetches.
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
 - Digests of Triton and torch are kept (see `toolkit_keys`).
 - Worker processes start when something has to be compiled (see `compile_workers`), and importing
@@ -131,6 +131,18 @@ def _adjust_products(module: Any) -> None:
         return one_distance(kept) if _device_clock() else kept
 
     heuristic._scale_mm_configs = without_spilling
+    for name in ("get_flex_attn_fwd_configs", "get_flex_attn_bwd_configs",
+                 "get_flex_decode_configs"):
+        if hasattr(heuristic, name):
+            setattr(heuristic, name, _at_one_distance(getattr(heuristic, name)))
+
+
+def _at_one_distance(make: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    def made(*arguments: Any, **named: Any) -> list[Any]:
+        found = make(*arguments, **named)
+        return one_distance(found) if _device_clock() else found
+
+    return made
 
 
 def sums_fit(elements: int, num_warps: int, device: Target) -> bool:

@@ -74,3 +74,18 @@ def test_inductor_tries_scaled_products_at_one_distance(xpu: None) -> None:
     assert len(tiles) == len(found) < len(given)
     assert all(stages == min(c.num_stages for c in given if (
         c.block_m, c.block_n, c.block_k, c.num_warps) == tile) for tile, stages in tiles.items())
+
+
+@pytest.mark.parametrize("name", ["fwd", "bwd"])
+def test_inductor_tries_flex_attention_at_one_distance(xpu: None, name: str) -> None:
+    heuristics = pytest.importorskip("torch._inductor.template_heuristics.triton")
+    make = getattr(heuristics.XPUConfigHeuristic(), f"get_flex_attn_{name}_configs", None)
+    if make is None:
+        pytest.skip("this torch has no configurations of flex attention for xpu")
+    import torch
+
+    with torch._inductor.config.patch(max_autotune=True):
+        found = make(64, torch.float16)
+    alike = [{**vars(each), "num_stages": min(2, each.num_stages)} for each in found]
+    assert len(alike) > 3
+    assert all(alike.count(each) == 1 for each in alike)
