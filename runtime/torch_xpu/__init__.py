@@ -106,8 +106,12 @@ _tracks = False
 
 def has_maps() -> bool:
     """Whether there are blocks of which something is unwritten."""
-    library = loaded() if _tracks else None
-    return library is not None and bool(library.functions.xe_maps())
+    library = loaded()
+    if library is None or not library.functions.xe_maps():
+        return False
+    if not _tracks:
+        track_writes()
+    return True
 
 
 def mark_block(pointer: int) -> None:
