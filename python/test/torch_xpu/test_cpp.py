@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -77,15 +78,22 @@ def test_inductor_tries_scaled_products_at_one_distance(xpu: None) -> None:
 
 
 @pytest.mark.parametrize("name", ["fwd", "bwd"])
-def test_inductor_tries_flex_attention_at_one_distance(xpu: None, name: str) -> None:
+def test_inductor_tries_flex_attention_at_one_distance(
+    xpu: None, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     heuristics = pytest.importorskip("torch._inductor.template_heuristics.triton")
-    make = getattr(heuristics.XPUConfigHeuristic(), f"get_flex_attn_{name}_configs", None)
+    tuner = heuristics.XPUConfigHeuristic()
+    make = getattr(tuner, f"get_flex_attn_{name}_configs", None)
     if make is None:
         pytest.skip("this torch has no configurations of flex attention for xpu")
     import torch
 
+    listed = f"flex_attn_{name}_autotune_configs"  # fewer where `CI` is set
+    monkeypatch.setattr(tuner, listed, [
+        replace(each, num_stages=stages) for each in getattr(tuner, listed)
+        for stages in (1, 2, 3, 5)])
     with torch._inductor.config.patch(max_autotune=True):
         found = make(64, torch.float16)
     alike = [{**vars(each), "num_stages": min(2, each.num_stages)} for each in found]
-    assert len(alike) > 3
+    assert {each["num_stages"] for each in alike} == {1, 2}
     assert all(alike.count(each) == 1 for each in alike)

@@ -85,7 +85,9 @@ class Seen:
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     for name in ("SANITIZE", "SHUFFLE", "TRACE", "TIME_LIMIT", "THREADS"):
         monkeypatch.delenv(f"TRITON_XE_{name}", raising=False)
-    monkeypatch.setattr(torch_xpu, "_tracks", False)  # a checked launch of another test left it on
+    # tensors of checked tests that are still alive keep launches from compiled code
+    monkeypatch.setattr(torch_xpu, "_tracks", False)
+    monkeypatch.setattr(torch_xpu, "has_maps", lambda: False)
     before, surroundings.REASONS[Reason.MAPPED] = surroundings.REASONS[Reason.MAPPED], 0
     yield Seen(monkeypatch)
     surroundings.REASONS[Reason.MAPPED] = before
