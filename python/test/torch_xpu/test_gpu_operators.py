@@ -211,3 +211,50 @@ def test_sums_without_nan_of_complex_numbers() -> None:
 def test_what_xpu_refuses_of_complex_halves_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="ComplexHalf"):
         torch.ones(2, dtype=torch.complex32, device="xpu").reciprocal()
+
+
+def rounded_once(self: torch.Tensor, part: torch.Tensor, value: float) -> torch.Tensor:
+    """`self + value * part`; products of two floats are exact in doubles."""
+    factor = torch.tensor(value, dtype=torch.float32).double()
+    return (self.double() + factor * part.double()).float()
+
+
+@pytest.mark.parametrize("value", [1, 2.5, 1 - 0.999])
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_what_is_added_to_floats_is_rounded_once(name: str, value: float) -> None:
+    torch.manual_seed(0)
+    self, left, right = (torch.randn(3, 64, 64)).unbind()
+    wide = left.double() if value == 1 and name == "addcmul" else left
+    want = rounded_once(self, wide * right if name == "addcmul" else left / right, value)
+    there = [x.to("xpu") for x in (self, left, right)]
+    out = torch.empty(64, 64, device="xpu")
+    getattr(torch, name)(*there, value=value, out=out)
+    lists = [[x.clone(), x[:5].clone()] for x in there]
+    of_list = getattr(torch, f"_foreach_{name}")(*lists, value=value)
+    getattr(torch, f"_foreach_{name}_")(*lists, value=value)
+    for got in (getattr(torch, name)(*there, value=value), out,
+                getattr(there[0].clone(), f"{name}_")(*there[1:], value=value),
+                of_list[0], lists[0][0]):
+        assert got.cpu().equal(want)
+    for got in (of_list[1], lists[0][1]):
+        assert got.cpu().equal(want[:5])
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_what_is_added_follows_shapes_types_and_gradients(name: str) -> None:
+    operator = getattr(torch, name)
+    for types in ((torch.float, torch.half, torch.float), (torch.double,) * 3):
+        at_home = [torch.rand(shape).add(1).to(kind).requires_grad_()
+                   for shape, kind in zip(((3, 1), (4,), (2, 1, 1)), types, strict=True)]
+        there = [x.detach().to("xpu").requires_grad_() for x in at_home]
+        want, got = operator(*at_home, value=3), operator(*there, value=3)
+        torch.testing.assert_close(got.cpu(), want)
+        want.sum().backward()
+        got.sum().backward()
+        for mine, theirs in zip(there, at_home, strict=True):
+            torch.testing.assert_close(mine.grad.cpu(), theirs.grad)
+    one, row = torch.ones(1, device="xpu"), torch.ones(4, device="xpu")
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        getattr(one, f"{name}_")(row, row)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        getattr(one.expand(4), f"{name}_")(row, row)

@@ -38,6 +38,7 @@ void start(int count, const std::uint64_t* capacities) {
   auto& xpu = library(Library::IMPL, "aten", DispatchKey::XPU);
   auto& autograd = library(Library::IMPL, "aten", DispatchKey::AutogradXPU);
   triton_xe::register_kernels(xpu);
+  triton_xe::register_contractions(xpu);
   auto& nested = library(Library::IMPL, "aten", DispatchKey::NestedTensorXPU);
   triton_xe::register_composites(
       xpu, autograd, nested, library(Library::IMPL, "aten", DispatchKey::AutogradNestedTensor));

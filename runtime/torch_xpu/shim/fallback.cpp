@@ -504,10 +504,11 @@ void capture(const c10::OperatorHandle& op, Stack* stack) {
   });
 }
 
-// Whether its lists hold tensors of several devices; a GPU, too, then takes one at a time.
+// Whether its lists hold tensors of several devices, which a GPU, too, then takes one at a time; or
+// what it does to each is an operator of our own.
 bool takes_one_at_a_time(const c10::OperatorHandle& op, const Stack& stack) {
   std::optional<at::Device> seen;
-  bool several = false;
+  bool several = starts_with(op.operator_name().name, "aten::_foreach_addc");
   bool is_foreach = starts_with(op.operator_name().name, "aten::_foreach_");
   for (auto i = stack.size() - op.schema().arguments().size(); is_foreach && i < stack.size(); ++i) {
     if (!stack[i].isTensorList()) {

@@ -176,8 +176,9 @@ void register_profiler();
 // What follows may throw, so it runs when Python asks for it and not while the library is loaded,
 // where an exception would end the process.
 
-// kernels.cpp, composites.cpp ---------------------------------------------------------------------
+// kernels.cpp, contractions.cpp, composites.cpp ---------------------------------------------------
 void register_kernels(torch::Library& xpu);
+void register_contractions(torch::Library& xpu);
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd);
 
