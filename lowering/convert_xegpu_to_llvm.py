@@ -23,6 +23,7 @@ from triton_xe.hardware.register_file import (
 )
 from triton_xe.lowering.emit.module import emit_module
 from triton_xe.lowering.emit.pressure import pressure
+from triton_xe.lowering.emit.text import module_text
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.module_facts import (
     launch_conditions_of,
@@ -112,7 +113,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                         contract=options.contract, tests_promises=options.tests_promises,
                         locates_all=options.locates_all)
     _keep_apart(state)
-    text, carried = str(state.llvm), state.carried_bytes // device.grf_bytes
+    text, carried = module_text(state.llvm), state.carried_bytes // device.grf_bytes
     if carried >= MOST_CARRIED:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
                        "will spill; use smaller blocks or more warps")

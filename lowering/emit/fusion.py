@@ -35,13 +35,13 @@ def fuse_products(state: ModuleState) -> None:
 def _users(function: ir.Function) -> dict[ir.Instruction, list[ir.Instruction]]:
     """The instructions that use each marked one, once for each use."""
     users: dict[ir.Instruction, list[ir.Instruction]] = {}
-    marked = {i for block in function.blocks for i in block.instructions if MARK in i.flags}
+    marked = {id(i) for block in function.blocks for i in block.instructions if MARK in i.flags}
     if not marked:
         return users
     for block in function.blocks:
         for user in block.instructions:
             for value in _operands(user):
-                if isinstance(value, ir.Instruction) and value in marked:
+                if id(value) in marked:
                     users.setdefault(value, []).append(user)
     return users
 

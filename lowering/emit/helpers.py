@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from triton_xe.intrinsics.own import LANE_PREFIX
+from triton_xe.lowering.emit.function import Function
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 
 
@@ -18,7 +19,7 @@ def lane_function(
     state: ModuleState, name: str, result: ir.Type, arguments: Sequence[ir.Type]
 ) -> ir.Function:
     """A new function without a body, that lanes run on their own."""
-    function = ir.Function(state.llvm, ir.FunctionType(result, arguments), LANE_PREFIX + name)
+    function = Function(state.llvm, ir.FunctionType(result, arguments), LANE_PREFIX + name)
     function.linkage = "internal"
     function.calling_convention = "spir_func"
     function.attributes.add("alwaysinline")

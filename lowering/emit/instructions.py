@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions
 
+from triton_xe.lowering.emit.quick_builder import QuickBuilder
 from triton_xe.lowering.emit.types import bits_of, filled, scalar_of
 
 
@@ -76,7 +77,7 @@ def _inserted(b: ir.IRBuilder, scope: str, made: Any) -> ir.Value:
     return made
 
 
-class Builder(ir.IRBuilder):
+class Builder(QuickBuilder):
     """Writes instructions as Intel's compiler survives them."""
 
     def __init__(self, block: ir.Block) -> None:
@@ -140,11 +141,10 @@ def _once(opname: str) -> Callable[..., Any]:
     plain = getattr(Builder, opname)
 
     def write(self: Builder, *operands: Any, **options: Any) -> Any:
-        kind = operands[0].type
-        if len(self.block.instructions) < LONG or getattr(kind, "width", 0) == 1:
+        if len(self._block.instructions) < LONG or getattr(operands[0].type, "width", 0) == 1:
             return plain(self, *operands, **options)
         key = (opname, *operands, *options.values())
-        known = self._written[self.block]
+        known = self._written[self._block]
         if key not in known:
             known[key] = plain(self, *operands, **options)
         return known[key]

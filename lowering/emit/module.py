@@ -21,6 +21,7 @@ from triton_xe.lowering.emit import (
 from triton_xe.lowering.emit.control import write_body
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.function import Function
 from triton_xe.lowering.emit.fusion import fuse_products
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
@@ -49,13 +50,6 @@ _TABLES = (
     messages, scalar, scattered, sync,
 )
 TRIPLE = "spirv64-unknown-unknown"
-
-
-class Function(ir.Function):
-    """An LLVM function whose attachments are printed as LLVM reads them, without commas."""
-
-    def _stringify_metadata(self, leading_comma: bool = False) -> str:
-        return "".join(f" !{key} {value.get_reference()}" for key, value in self.metadata.items())
 
 
 def emit_module(

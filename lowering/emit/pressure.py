@@ -31,16 +31,16 @@ def _pressure(function: ir.Function, lanes: int, inside: dict[ir.Function, int])
             if first[made] < start <= until < end:
                 last[made] = end
     change = [0] * (len(order) + 1)
-    varying = _varying(function, order)
+    varying, known = _varying(function, order), dict[int, int]()
     for made, until in last.items():
         value = order[made]
-        size = _size(value) * (lanes if id(value) in varying else 1)
+        size = _size(value, known) * (lanes if id(value) in varying else 1)
         change[first[made]] += size
         change[until] -= size
     for n, call, callee in _calls(order):
         if callee not in inside:
             inside[callee] = _pressure(callee, lanes, inside)
-        more = max(0, inside[callee] - _size(call) * lanes)
+        more = max(0, inside[callee] - _size(call, known) * lanes)
         change[n] += more
         change[n + 1] -= more
     return max(accumulate(change[:-1]), default=0)
@@ -51,24 +51,26 @@ def _lives(order: list[Any], place: dict[int, int]) -> tuple[dict[int, int], dic
     first = {n: n for n, i in enumerate(order) if i.opname != "alloca"}
     last = dict(first)
     for n, user in enumerate(order):
-        for value, at in _used(n, user, place):
+        if user.opname == "phi":
+            for value, block in user.incomings:
+                _use(place.get(id(value)), place[id(block.terminator)], first, last)
+            continue
+        for value in user.operands:
             made = place.get(id(value))
-            if made is not None:
-                first.setdefault(made, at)
-                last[made] = max(last.get(made, at), at)
+            _use(made, n, first, last)
+            if made is not None and value.opname == "getelementptr":  # stands for its memory too
+                _use(place.get(id(value.operands[0])), n, first, last)
     return first, last
 
 
-def _used(n: int, user: Any, place: dict[int, int]) -> Iterator[tuple[Any, int]]:
-    """The values that an instruction reads, and where; addresses stand for their memory too."""
-    if isinstance(user, ir.PhiInstr):
-        for value, block in user.incomings:
-            yield value, place[id(block.terminator)]
+def _use(made: int | None, at: int, first: dict[int, int], last: dict[int, int]) -> None:
+    """Instruction `made` of the function, if it is one, lives until here."""
+    if made is None:
         return
-    for value in user.operands:
-        yield value, n
-        if getattr(value, "opname", "") == "getelementptr":
-            yield value.operands[0], n
+    if made not in first:
+        first[made] = at
+    if last.get(made, -1) < at:
+        last[made] = at
 
 
 def _loops(order: list[Any], place: dict[int, int]) -> Iterator[tuple[int, int]]:
@@ -91,21 +93,38 @@ def _varying(function: ir.Function, order: list[Any]) -> set[int]:
     given = function.args if "alwaysinline" in function.attributes else ()
     found = {id(value) for value in given}
     for i in order:
-        made = isinstance(i.type, ir.VectorType) and i.opname in ("load", "call")
-        own = i.opname == "call" and (  # assembly may ask for the lane, too
-            isinstance(i.callee, ir.InlineAsm) or "sub_group_local_id" in i.callee.name)
-        if made or own or i.opname == "alloca" or any(id(v) in found for v in i.operands):
+        if i.opname in _MAY_VARY and _varies(i):
             found.add(id(i))
+            continue
+        for value in i.operands:
+            if id(value) in found:
+                found.add(id(i))
+                break
     return found
 
 
-def _size(value: Any) -> int:
-    """Bytes of one lane."""
+_MAY_VARY = frozenset(("load", "call", "alloca"))
+
+
+def _varies(i: Any) -> bool:
+    """Whether lanes differ in what a load or a call brings, whatever they are given."""
+    if i.opname == "alloca" or isinstance(i.type, ir.VectorType):
+        return True
+    return i.opname == "call" and (  # assembly may ask for the lane, too
+        isinstance(i.callee, ir.InlineAsm) or "sub_group_local_id" in i.callee.name)
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Bytes of one lane; `known` are those of types by their ids."""
     if value.opname == "getelementptr":
         return 0
     if value.opname == "load" and isinstance(value.type, ir.IntType):
         return max(4, _bytes(value.type))  # a gather brings each element in a word of its own
-    return _bytes(value.allocated_type if value.opname == "alloca" else value.type)
+    kind = value.allocated_type if value.opname == "alloca" else value.type
+    size = known.get(id(kind))
+    if size is None:
+        size = known[id(kind)] = _bytes(kind)
+    return size
 
 
 def _bytes(kind: ir.Type) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.lowering.emit.instructions import Builder
@@ -35,6 +35,7 @@ class LocatedBuilder(Builder):
         self._locates_all = locates_all
         self._location: ir.MDValue | None = None
         self._known: dict[tuple[str, int, int], ir.MDValue] = {}
+        self._of_locations: dict[int, tuple[Attribute, ir.MDValue | None]] = {}
         self._begins_store = self._adds = False
         self.before_leaving: Callable[[], None] = _nothing
         """Called before the branch that ends a block is written."""
@@ -42,14 +43,22 @@ class LocatedBuilder(Builder):
     def at(self, op: Operation) -> ir.MDValue | None:
         """From here on instructions belong to `op`; returns what to hand to `back`."""
         before = self._location
+        known = self._of_locations.get(id(op.location))
+        if known is None:  # the location is kept, so that its id stays its own
+            known = self._of_locations[id(op.location)] = (op.location, self._node_of(op))
+        if known[1] is not None:
+            self._location = known[1]
+        return before
+
+    def _node_of(self, op: Operation) -> ir.MDValue | None:
         found = source_of(op)
         source = None if found is None else found.users_own
-        if source is not None:
-            key = (source.file, source.line, source.column)
-            if key not in self._known:
-                self._known[key] = self._node(*key)
-            self._location = self._known[key]
-        return before
+        if source is None:
+            return None
+        key = (source.file, source.line, source.column)
+        if key not in self._known:
+            self._known[key] = self._node(*key)
+        return self._known[key]
 
     def back(self, location: ir.MDValue | None) -> None:
         self._location = location
@@ -94,9 +103,9 @@ class LocatedBuilder(Builder):
         return super()._set_terminator(term)
 
     def _insert(self, instr: Any) -> None:
-        named = self._locates_all or isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL
-        if self._location is not None and named:
-            instr.set_metadata(SOURCE_NODE, self._location)
+        if self._location is not None and (
+                self._locates_all or isinstance(instr, _NAMED) or instr.opname in _MAY_FAIL):
+            instr.metadata[SOURCE_NODE] = self._location
         if self._adds and isinstance(instr, instructions.CallInstr):
             instr.set_metadata(ADDED_NODE, self.module.add_metadata([]))
         if self._begins_store and isinstance(instr, _STORES):

@@ -7,7 +7,7 @@ tensors are i64 addresses, scalar pointers stay pointers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from llvmlite import ir
@@ -128,6 +128,14 @@ def undefined(kind: ir.Type, count: int) -> ir.Constant:
 def number(value: int) -> ir.Constant:
     """An index that is known."""
     return I32(value)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def numbers(values: tuple[int, ...]) -> ir.Constant:
+    """A vector of numbers that are known, or the number for one."""
+    if len(values) == 1:
+        return number(values[0])
+    return ir.Constant(vector_of(I32, len(values)), [number(value) for value in values])
 
 
 def scalar_of(kind: ir.Type) -> ir.Type:

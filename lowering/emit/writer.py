@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -21,6 +20,7 @@ from triton_xe.lowering.emit.types import (
     POINTER,
     PRIVATE_POINTER,
     number,
+    numbers,
     undefined,
     vector_of,
 )
@@ -50,6 +50,7 @@ class ModuleState:
     block_loads: int = 0
     carried_bytes: int = 0
     """Size of the largest set of loop-carried vectors: it decides the register file."""
+    _declared: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
 
     def declare(
         self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None = None,
@@ -59,6 +60,16 @@ class ModuleState:
 
         `unsigned` says how a builtin takes its integers.
         """
+        key = (id(row), id(result), unsigned, *map(id, arguments))
+        if key in self._declared:
+            return self._declared[key][0]
+        made = self._new_or_known(row, arguments, result, unsigned)
+        self._declared[key] = made, row, result, tuple(arguments)  # that their ids stay theirs
+        return made
+
+    def _new_or_known(
+        self, row: Intrinsic, arguments: Sequence[ir.Type], result: ir.Type | None, unsigned: bool
+    ) -> ir.Function:
         if result is None:
             result = _RESULTS.get(row.result) or arguments[row.result_like]
         name = row.symbol(result, arguments, unsigned=unsigned)
@@ -136,7 +147,7 @@ class Writer:
 
     def shuffle(self, first: ir.Value, second: ir.Value, mask: Sequence[int]) -> ir.Value:
         """Elements of two vectors picked by constant positions."""
-        return self.b.shuffle_vector(first, second, _mask(tuple(mask)))
+        return self.b.shuffle(first, second, numbers(tuple(mask)), max(mask))
 
     def pack(self, kind: ir.Type, scalars: Sequence[ir.Value]) -> ir.Value:
         """A vector of the given scalars."""
@@ -199,12 +210,6 @@ class Writer:
         if isinstance(pointer.type, ir.PointerType):
             return self.remember(("address", pointer), lambda: self.b.ptrtoint(pointer, I64))
         return pointer
-
-
-@cache
-def _mask(positions: tuple[int, ...]) -> ir.Constant:
-    """The constant, which keeps its text."""
-    return ir.Constant(ir.VectorType(I32, len(positions)), list(positions))
 
 
 def identity(value: ir.Value) -> Hashable:

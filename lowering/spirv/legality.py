@@ -49,18 +49,32 @@ def check_written(module: ir.Module, device: Target) -> None:
 
     Every value is an argument, a constant or a result; calls are of known functions.
     """
+    suspects: dict[int, bool] = {}
     for function in module.functions:
         for value in (*function.args, *(i for b in function.blocks for i in b.instructions)):
             opcode = getattr(value, "opname", "")
-            kind = _scalar(value.operands[0].type if opcode == "store" else value.type)
-            if isinstance(kind, ir.DoubleType) and not device.has_fp64:
-                raise UnsupportedError(
-                    f"fp64 is not supported on {device.name}, whose hardware has no doubles: use"
-                    f" fp32, or compile for another device; first use: {str(value).strip()[:100]}"
-                )
-            operands = [value.operands[0].type] if opcode in _ON_BITS else []
-            if operands or (isinstance(kind, ir.IntType) and kind.width not in _WIDTHS):
-                _refuse(problem(opcode, kind, operands, getattr(value, "op", "")))
+            kind = value.operands[0].type if opcode == "store" else value.type
+            suspect = suspects.get(id(kind))
+            if suspect is None:
+                suspect = suspects[id(kind)] = _is_suspect(_scalar(kind))
+            if suspect or opcode in _ON_BITS:
+                _check_value(value, opcode, _scalar(kind), device)
+
+
+def _is_suspect(kind: ir.Type) -> bool:
+    """Whether the target, or some device, may lack values of a type."""
+    return isinstance(kind, ir.DoubleType) or (
+        isinstance(kind, ir.IntType) and kind.width not in _WIDTHS)
+
+
+def _check_value(value: Any, opcode: str, kind: ir.Type, device: Target) -> None:
+    if isinstance(kind, ir.DoubleType) and not device.has_fp64:
+        raise UnsupportedError(
+            f"fp64 is not supported on {device.name}, whose hardware has no doubles: use"
+            f" fp32, or compile for another device; first use: {str(value).strip()[:100]}"
+        )
+    operands = [value.operands[0].type] if opcode in _ON_BITS else []
+    _refuse(problem(opcode, kind, operands, getattr(value, "op", "")))
 
 
 def check_parsed(module: llvm.ModuleRef) -> None:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import TensorType, VectorType
 
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.layout import DotOperandEncoding
+from triton_xe.lowering.emit.function import Function
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import concatenated
 from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, scalar_of, shaped, vector_of
@@ -156,7 +157,7 @@ def function_of(
     known = em.state.llvm.globals.get(symbol)
     if known is not None:
         return known
-    function = ir.Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
+    function = Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
     function.linkage, function.calling_convention = "internal", "spir_func"
     function.attributes.add("alwaysinline")
     inner = Writer(em.state, function.append_basic_block("entry"))

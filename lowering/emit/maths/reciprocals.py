@@ -14,6 +14,7 @@ from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.emit.function import Function
 from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import QUOTIENT
@@ -77,7 +78,7 @@ def small_quotient(em: Writer, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
     symbol = f"{QUOTIENT}{name}"
     function = em.state.llvm.globals.get(symbol)
     if function is None:
-        function = ir.Function(em.state.llvm, ir.FunctionType(I32, [I32, I32]), symbol)
+        function = Function(em.state.llvm, ir.FunctionType(I32, [I32, I32]), symbol)
         function.linkage, function.calling_convention = "internal", "spir_func"
         function.attributes.add("alwaysinline")
         inner = Writer(em.state, function.append_basic_block("entry"))

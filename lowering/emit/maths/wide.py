@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
+from triton_xe.lowering.emit.function import Function
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
@@ -211,7 +212,7 @@ def _called(
     function = em.state.llvm.globals.get(symbol)
     if function is None:
         types = [a.type for a in arguments]
-        function = ir.Function(em.state.llvm, ir.FunctionType(kind, types), symbol)
+        function = Function(em.state.llvm, ir.FunctionType(kind, types), symbol)
         function.linkage, function.calling_convention = "internal", "spir_func"
         function.attributes.add("alwaysinline")
         inner = Writer(em.state, function.append_basic_block("entry"))

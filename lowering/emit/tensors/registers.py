@@ -13,7 +13,17 @@ from typing import Any, Protocol
 
 from llvmlite import ir
 
-from triton_xe.lowering.emit.types import I1, I8, I16, I32, bits_of, filled, number, vector_of
+from triton_xe.lowering.emit.types import (
+    I1,
+    I8,
+    I16,
+    I32,
+    bits_of,
+    filled,
+    number,
+    numbers,
+    vector_of,
+)
 from triton_xe.lowering.emit.writer import Writer, identity
 
 CHUNK = 8
@@ -163,7 +173,7 @@ class Shifted(Registers):
     def numbers(self, index: int) -> ir.Constant:
         """The known numbers of chunk `index`."""
         mine = self.offsets[index * self.width : (index + 1) * self.width]
-        return ir.Constant(vector_of(I32, self.width), mine if self.width > 1 else mine[0])
+        return numbers(mine)
 
     def _sum(self, index: int) -> ir.Value:
         base, mine = self._em.splat(self.base, self.width), self.numbers(index)
