@@ -102,21 +102,34 @@ _TARGETS = {
 _SWITCH = 251
 
 
-def defined_ids(binary: bytes) -> Iterator[int]:
+_PLACES = dict.fromkeys(_RESULT_SECOND, 2) | dict.fromkeys(_RESULT_FIRST, 1)
+_PLACES_IN_BODY = dict.fromkeys(_WITHOUT_RESULT, 0) | _PLACES
+"""Which word of an instruction is its result; of others none, or in a body the second operand."""
+
+
+def defined_ids(binary: bytes) -> list[int]:
     """The id that each instruction defines, where it defines one."""
-    words, body = _words(binary), False
-    for opcode, start, length in instructions(binary):
-        body = body or opcode == _FUNCTION
-        if opcode in _RESULT_FIRST:
-            yield words[start // 4 + 1]
-        elif opcode in _RESULT_SECOND or (body and opcode not in _WITHOUT_RESULT and length >= 12):
-            yield words[start // 4 + 2]
+    words, at, found = _words(binary), HEADER_WORDS, []
+    places, other = _PLACES, 0
+    end = len(words)
+    while at < end:
+        head = words[at]
+        length, opcode = head >> 16, head & 0xFFFF
+        if length == 0 or at + length > end:
+            raise DeviceError(f"damaged SPIR-V module: bad instruction length at byte {at * 4}")
+        if opcode == _FUNCTION:
+            places, other = _PLACES_IN_BODY, 2
+        place = places.get(opcode, other)
+        if place and (length > 2 or opcode in _PLACES):
+            found.append(words[at + place])
+        at += length
+    return found
 
 
 def ids_are_sound(binary: bytes) -> bool:
     """Whether no id is defined twice, nor lies beyond the module's bound."""
     (bound,) = struct.unpack_from("<I", binary, 12)
-    ids = list(defined_ids(binary))
+    ids = defined_ids(binary)
     return len(set(ids)) == len(ids) and max(ids, default=0) < bound
 
 

@@ -26,8 +26,10 @@ from triton_xe.spirv import (
     with_new_labels,
 )
 
-TRIES = 3
+TRIES = 6
 """How often a module is written in this process before a new one writes it."""
+FILLERS = range(520, 6000, 16)
+"""Bytes of blocks of memory, among them such as LLVM takes for a function."""
 SHORT = 22_000
 """Characters of a module below which LLVM's own optimisations find nothing, and take a third of the
 time: kernels of a few loads and stores."""
@@ -74,11 +76,14 @@ def written(text: str, parsed: Any = None) -> bytes:
 
     LLVM remembers the labels of a function by its address, for as long as the process lives, and
     gives those of another function at the same address the same ids, whatever else has them by now.
-    The labels then get new ids; where they cannot be told apart, the module is written again.
+    The labels then get new ids; where they cannot be told apart, the module is written again, with
+    all memory taken that functions had before.
     """
     effort = _effort(text)
-    kept = []  # what lives keeps its address
-    for _ in range(TRIES):
+    kept: list[Any] = []  # what lives keeps its address
+    for attempt in range(TRIES):
+        if attempt > 1:
+            kept.append([bytearray(size) for size in FILLERS for _ in range(4)])
         kept.append(verified(text) if parsed is None else parsed)
         binary, parsed = spirv_target.write(kept[-1], effort), None
         binary = binary if ids_are_sound(binary) else with_new_labels(binary)

@@ -110,3 +110,17 @@ def test_texts_in_base85_are_read(monkeypatch):
     binary = emit_spirv.written(TEXT)
     monkeypatch.setattr(spirv.base64, "b64encode", base64.b85encode)
     assert attached_llvm_ir(spirv.attach(binary, spirv.LLVM_IR, TEXT)) == TEXT
+
+
+def test_a_module_is_written_again_before_a_new_process_writes_it(monkeypatch):
+    sound = emit_spirv._from_new_process(TEXT)
+    number = id_of_void(sound)
+    binaries = [with_label(with_label(sound, number), number, 1)] * 4 + [sound]
+
+    class Machine:
+        def emit_object(self, module):
+            return binaries.pop(0)
+
+    monkeypatch.setattr(spirv_target, "_machine", lambda effort: Machine())
+    monkeypatch.setattr(emit_spirv, "_from_new_process", lambda text: b"")
+    assert emit_spirv.written(TEXT) == sound
