@@ -52,7 +52,8 @@ def tested_in_kernel(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     """The guards of an access that the host cannot decide, for the module that `at` is in."""
     if options_of(module_of(at)).guards == "kernel":
         return list(guards)
-    return [guard for guard in guards if not _is_known(guard)]
+    known = _Known()
+    return [guard for guard in guards if not known.has(guard)]
 
 
 def assume(guards: Iterable[Guard], at: Operation) -> None:
@@ -60,9 +61,10 @@ def assume(guards: Iterable[Guard], at: Operation) -> None:
     module, guards = module_of(at), list(guards)
     tested = tested_in_kernel(guards, at)
     table = Table.read(launch_conditions_of(module))
+    write = _Steps(table)
     for guard in guards:
         if guard not in tested:
-            _require(table, guard)
+            _require(write, guard)
     if table.steps:
         module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
 
@@ -72,16 +74,23 @@ def value_of(value: SSAValue, table: Table) -> int:
     return _Steps(table).value(value)
 
 
-def _is_known(guard: Guard) -> bool:
-    try:
-        _require(Table(), guard)
-    except Unknown:
-        return False
-    return True
+class _Known:
+    """Whether the host can compute what guards need; what one asked for serves the next."""
+
+    def __init__(self) -> None:
+        self._steps = _Steps(Table())
+
+    def has(self, guard: Guard) -> bool:
+        try:
+            _require(self._steps, guard)
+        except Unknown:
+            self._steps = _Steps(Table())
+            return False
+        return True
 
 
-def _require(table: Table, guard: Guard) -> None:
-    write = _Steps(table)
+def _require(write: _Steps, guard: Guard) -> None:
+    table = write.table
     match guard.relation:
         case Relation.FALSE:
             low, high = table.constant(0), write.value(guard.amount)

@@ -128,7 +128,7 @@ class RaiseSurfacesPass(TargetedPass):
                 loads, met = _dot_loads(function, target)
                 weights = weights_by_blocks(function, target, module_warps(op))
                 loads = [*loads, *met, *weights, *_copied(function, copies)]
-                affine, only_vouched = Affine(), weights
+                only_vouched = weights
             for sites in _joined(_sites(
                     list(dict.fromkeys(loads)), affine, met, only_vouched)):
                 if _stays_inside(sites[0].anchor):
