@@ -21,9 +21,9 @@ from triton_xe.hardware.register_file import (
     SMALL,
     register_file,
 )
+from triton_xe.lowering.emit.building.text import module_text
 from triton_xe.lowering.emit.module import emit_module
 from triton_xe.lowering.emit.pressure import pressure
-from triton_xe.lowering.emit.text import module_text
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.module_facts import (
     launch_conditions_of,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from triton_xe.intrinsics.own import LANE_PREFIX
-from triton_xe.lowering.emit.function import Function
+from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.writer import ModuleState, Writer
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions
 
-from triton_xe.lowering.emit.quick_builder import QuickBuilder
+from triton_xe.lowering.emit.building.quick_builder import QuickBuilder
 from triton_xe.lowering.emit.types import bits_of, filled, scalar_of
 
 

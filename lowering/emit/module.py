@@ -18,10 +18,10 @@ from triton_xe.lowering.emit import (
     inline_assembly,
     map_elementwise,
 )
+from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.control import write_body
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.function import Function
 from triton_xe.lowering.emit.fusion import fuse_products
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import TensorType, VectorType
 
 from triton_xe.dialects.layouts import encoding_of
 from triton_xe.layout import DotOperandEncoding
-from triton_xe.lowering.emit.function import Function
+from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import concatenated
 from triton_xe.lowering.emit.types import HALF, I8, I32, bits_of, scalar_of, shaped, vector_of

@@ -14,7 +14,7 @@ from triton_xe.dialects import arith_ext
 from triton_xe.dialects.tt import ops as tt
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.emit.function import Function
+from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.types import I32
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import QUOTIENT

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt import ops as tt
-from triton_xe.lowering.emit.function import Function
+from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated

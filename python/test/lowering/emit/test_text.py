@@ -6,10 +6,10 @@ from triton.backends.compiler import GPUTarget
 
 from benchmarks.compile_time import source_of, stage_times
 from triton_xe.lowering import convert_xegpu_to_llvm
-from triton_xe.lowering.emit.function import Function
-from triton_xe.lowering.emit.quick_builder import QuickBuilder
+from triton_xe.lowering.emit.building.function import Function
+from triton_xe.lowering.emit.building.quick_builder import QuickBuilder
+from triton_xe.lowering.emit.building.text import module_text
 from triton_xe.lowering.emit.source_locations import LocatedBuilder
-from triton_xe.lowering.emit.text import module_text
 
 I1, I8, I32, FLOAT = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.FloatType()
 FOUR = ir.VectorType(I32, 4)

@@ -1,0 +1,1 @@
+"""Functions, instructions and text of LLVM IR, made quickly."""
