@@ -1,10 +1,13 @@
 """Ops that the kernels of the lowering tests do not reach, as text that libtriton also accepts."""
 
 import tempfile
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from triton._C.libtriton import ir
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from triton_xe.dialects.text import writer
@@ -288,3 +291,12 @@ def test_ops_of_equal_operands_teach_nothing_of_others():
     assert normalised(write_module(again)) == normalised(write_module(module))
     assert "mulf %a, %b" in write_module(module)
     assert "mulf %b, %a" in write_module(module)
+
+
+def test_strings_are_written_as_xdsl_writes_them():
+    text = "".join(map(chr, range(256))) + 'a "quoted" back\\slash \u20ac'
+    module = ModuleOp([], {"xe.text": StringAttr(text)})
+    expected = StringIO()
+    Printer(stream=expected).print_op(module)
+    written = write_module(module)
+    assert written.rstrip("\n") == expected.getvalue()

@@ -35,6 +35,11 @@ from triton_xe.dialects.text.locations import parts_of
 
 _LOCATIONS = frozenset((CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, UnknownLoc))
 _PARENT = re.compile(r"(.*?\bparent = )(#.*>)(.*)", re.DOTALL)
+_SPECIAL = re.compile(r'[^ -~]|["\\]')
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "\\\\" if match[0] == "\\" else f"\\{ord(match[0]):02X}"
 
 
 class _Form(NamedTuple):
@@ -118,6 +123,10 @@ class Writer(Printer):
             super().print_string(text, indent=indent)
         elif self.stream is not None:
             self.stream.write(text)
+
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        """At once, where xDSL writes byte by byte."""
+        self.print_string(f'"{_SPECIAL.sub(_escape, bytestring.decode("latin-1"))}"')
 
     def print_attribute(self, attribute: Attribute) -> None:
         self.print_string(self._text(attribute))
