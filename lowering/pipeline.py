@@ -18,6 +18,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from triton_xe.dialects.text.unchanged import snapshot, with_head
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
@@ -158,10 +159,17 @@ def make_xetile(ttgir: Stage | str, options: CompileOptions, arch: str) -> Stage
 
 
 def make_xegpu(xetile: Stage | str) -> Stage:
-    """Instructions."""
-    module = stage_of(xetile).module
+    """Instructions; a kernel without tiles mostly has them already, and then its text."""
+    before = stage_of(xetile)
+    module, text = before.module, str(vars(before).get("text", ""))
+    taken = snapshot(module) if text and "xetile." not in text else None
     run_passes("xegpu", module)
-    return Stage(module)
+    made = Stage(module)
+    if taken is not None and taken == snapshot(module):
+        unchanged = with_head(text, module)
+        if unchanged is not None:
+            made.text = unchanged
+    return made
 
 
 def make_llir(xegpu: Stage | str, metadata: Metadata) -> LlvmStage:

@@ -11,7 +11,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from benchmarks.compile_time import source_of, stage_times
 from examples.matmul import matmul_kernel
+from triton_xe.dialects.text.writer import write_module
+from triton_xe.lowering import pipeline
 
 ROOT = Path(__file__).parents[3]
 CONSTANTS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 4, "ACTIVATION": "",
@@ -82,3 +85,23 @@ def test_every_stage_reads_back(stages: dict[str, Any]) -> None:
 
     for name in ("xetile", "xegpu"):
         assert str(pipeline.stage_of(stages[name])) == stages[name]
+
+
+@pytest.mark.parametrize(("name", "reused"), [
+    ("add", True), ("softmax fp32", True), ("layer norm", False), ("gemm 64x64x32", False)])
+def test_a_stage_that_changes_nothing_keeps_its_text(
+    name: str, reused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def checked(xetile: Any) -> Any:
+        str(xetile)
+        made = make_xegpu(xetile)
+        seen.append("text" in vars(made))
+        assert str(made) == write_module(made.module, locations=True)
+        return made
+
+    make_xegpu = pipeline.make_xegpu
+    monkeypatch.setattr(pipeline, "make_xegpu", checked)
+    stage_times(GPUTarget("xpu", "bmg", 16), "xegpu", *source_of(name))
+    assert seen == [reused]

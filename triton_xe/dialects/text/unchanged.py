@@ -1,0 +1,44 @@
+"""Text that is still right: of a module whose passes changed nothing but its own attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from triton_xe.dialects.text.writer import write_module
+
+Snapshot = list[Any]
+_HEAD = "builtin.module"
+
+
+def snapshot(module: ModuleOp) -> Snapshot:
+    """Everything that the text inside a module tells; equal where nothing changed."""
+    taken: Snapshot = []
+    for op in module.body.block.ops:
+        _take(op, taken)
+    return taken
+
+
+def _take(op: Operation, taken: Snapshot) -> None:
+    taken += (op, op.location, *op.operands, *op.successors, dict(op.attributes),
+              dict(op.properties))
+    for result in op.results:
+        taken += result.type, result.name_hint
+    for region in op.regions:
+        for block in region.blocks:
+            taken.append(block)
+            for arg in block.args:
+                taken += arg.type, arg.name_hint, arg.location
+            for inner in block.ops:
+                _take(inner, taken)
+
+
+def with_head(text: str, module: ModuleOp) -> str | None:
+    """The text of an unchanged module with its attributes of now; None where these have aliases."""
+    head, _, rest = write_module(ModuleOp([], module.attributes, module.sym_name)).partition("\n")
+    if not head.startswith(_HEAD) or rest.strip() != "}":
+        return None
+    at = 0 if text.startswith(_HEAD) else text.index("\n" + _HEAD) + 1
+    return text[:at] + head + text[text.index("\n", at) :]
