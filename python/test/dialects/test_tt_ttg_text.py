@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from triton_xe.dialects.text import writer
+from triton_xe.dialects.text import reader, writer
 from triton_xe.dialects.text.reader import read_module
 from triton_xe.dialects.text.writer import write_module
 
@@ -300,3 +300,14 @@ def test_strings_are_written_as_xdsl_writes_them():
     Printer(stream=expected).print_op(module)
     written = write_module(module)
     assert written.rstrip("\n") == expected.getvalue()
+
+
+def test_attributes_with_strings_are_read_once_for_all_modules(monkeypatch):
+    text = 'builtin.module attributes {a = "x } # {", b = 3 : i32} {\n}\n'
+    first = read_module(text)
+    monkeypatch.setattr(reader.Parser, "_parse_attribute_entry", None)
+    again = read_module(text)
+    assert again.attributes == first.attributes
+    assert again.attributes["a"] == StringAttr("x } # {")
+    again.attributes.clear()
+    assert first.attributes == read_module(text).attributes

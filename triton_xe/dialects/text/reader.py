@@ -53,6 +53,7 @@ _TOKENS = {
     Kind.INTEGER_LIT: "0x[0-9a-fA-F]+|[0-9]+",
     Kind.STRING_LIT: r'"[^"\\\n]*"',
     Kind.ARROW: "->",
+    Kind.L_BRACE: r"\{(?!-#)",
     **{kind: re.escape(kind.value) for kind in Kind
        if isinstance(kind.value, str) and kind.value in set(":,()[]<>=}")},
 }
@@ -112,7 +113,7 @@ _LINE = re.compile(rf'(?:(%{_SUFFIX}) = )?([a-z_]+\.[^"^\n]*[^"^\n ]) loc\((#loc
 """An op of one result or none that is a line, without strings and successors."""
 _USE = re.compile(r"%([\w$.-]+)(?:#([0-9]+))?")
 _ALIAS = re.compile(r"^[#!]\w+ = (?!loc\().*$", re.MULTILINE)
-_DICTIONARY = re.compile(r"\{[^{}\"<>#!]*\}")
+_DICTIONARY = re.compile(r'\{(?:[^{}"<>#!]++|"[^"\\\n]*+")*+\}')
 _SPLAT = re.compile(r"<([^\[\"<>]+)>")
 _REFERENCE = re.compile(r"loc\((#loc[0-9]*)\)")
 _LOCATION = re.compile(r"^(#loc[0-9]*) = loc\((.*)\)$", re.MULTILINE)
