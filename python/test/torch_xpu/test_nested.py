@@ -55,3 +55,11 @@ def test_an_encoder_that_leaves_padding_out() -> None:
 def test_quantized_tensors_are_refused_by_name() -> None:
     with pytest.raises(NotImplementedError, match="and is quantized"):
         torch.quantize_per_tensor(torch.randn(4, device="xpu"), 0.1, 0, torch.qint8)
+
+
+def test_quantized_layers_are_refused_as_their_weights_are_packed_for_the_cpu() -> None:
+    x = torch.randn(2, 4)
+    layer = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 3)))
+    assert layer(x).shape == (2, 3)
+    with pytest.raises(NotImplementedError, match=r"'quantized::linear_dynamic'.* 'XPU' backend"):
+        layer(x.to("xpu"))

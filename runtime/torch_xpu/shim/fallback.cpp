@@ -522,7 +522,16 @@ bool takes_one_at_a_time(const c10::OperatorHandle& op, const Stack& stack) {
   return several;
 }
 
+// Those of the CPU's quantised layers, whose packed weights no other device has.
+void check_not_quantized(const c10::OperatorHandle& op) {
+  const auto& name = op.operator_name().name;
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !starts_with(name, "quantized::"), "Could not run '", name,
+      "' with arguments from the 'XPU' backend: torch has it for the CPU only; use .cpu().");
+}
+
 void fallback(const c10::OperatorHandle& op, Stack* stack) {
+  check_not_quantized(op);
   if (takes_one_at_a_time(op, *stack)) {
     op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
   } else if (capturing()) {
