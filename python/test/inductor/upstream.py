@@ -3,7 +3,8 @@
     python python/test/inductor/upstream.py --checkout ~/pytorch --sample 400 --seed 0
 
 The checkout is of the release of torch that is installed, and stays as it is; the tests want
-`pip install expecttest`.  Prints what passed, and each reason for which others did not.
+`pip install expecttest pytest-timeout`.  Prints what passed, and each reason for which others did
+not.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=300, help="seconds of a test")
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
+    # until it is built torch has no device, and all tests are skipped
+    subprocess.run([sys.executable, "-m", "triton_xe.runtime.torch_xpu"], check=True)
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.files:
