@@ -13,13 +13,15 @@ from math import gcd
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import ExtSIOp, SelectOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp, SplatOp
+from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.lowering.module_facts import module_of, options_of
 from triton_xe.lowering.surfaces.affine import (
     Affine,
     Index,
@@ -214,16 +216,28 @@ def _bounded(
         if multiple_of(amount) % of:
             guards.append(need)
     alignment = base_multiple(draft.base)
-    if alignment % word:
-        what = f"the base address is a multiple of {word} bytes"
-        guards.append(Guard(draft.base, Relation.MULTIPLE_OF, word, what))
-        alignment = word
+    needed = block_2d.BASE_ALIGNMENT if _is_launch_argument(draft.base) else word
+    if alignment % needed:
+        what = f"the base address is a multiple of {needed} bytes"
+        guards.append(Guard(draft.base, Relation.MULTIPLE_OF, needed, what))
+        alignment = needed
     if alignment % block_2d.BASE_ALIGNMENT:
         what = f"a row fits into the pitch, counted from {block_2d.BASE_ALIGNMENT}-byte alignment"
         room = draft.pitch * size - width * size
         guards.append(Guard(room, Relation.AT_LEAST, Misalignment(draft.base), what))
     return Surface(draft.base, alignment, height, width, draft.pitch, draft.y, draft.x,
                    unit == 0, tuple(guards))
+
+
+def _is_launch_argument(base: SSAValue) -> bool:
+    """Whether a base is what a launch passes, and is tested before it.
+
+    Such bases are aligned but for views that begin within a row: then the general version runs.
+    Bases that a program computes are often those of a head or a group, at any address.
+    """
+    function = base.owner.parent_op() if isinstance(base, BlockArgument) else None
+    return (isinstance(function, FuncOp) and function.is_kernel
+            and options_of(module_of(function)).guards == "launch")
 
 
 def _unit_stride(index: Index) -> tuple[Index, int | None, list[Guard]]:

@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 
 from python.test.lowering.module_text import module_of, named, operation, poly_text
 from triton_xe.hardware.block_2d import Guard, Relation, check_surface
+from triton_xe.lowering.module_facts import CompileOptions, set_options
 from triton_xe.lowering.surfaces.affine import Affine, Unknown
 from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.surfaces import (
@@ -89,6 +90,23 @@ def test_a_base_of_unknown_alignment_is_tested_for_4_bytes():
     found = access(PLANE + LOAD + UNMASKED, "%p: !tt.ptr<f16>, %n: i32, %m: i32")
     assert found.base_alignment == 4
     assert "the base address is a multiple of 4 bytes: p | 4" in guard_texts(found)
+
+
+def test_a_launch_tests_that_an_argument_is_aligned_whatever_room_rows_have():
+    module = module_of(PLANE + LOAD + UNMASKED, GOOD + "%n: i32, %m: i32")
+    set_options(module, CompileOptions(guards="launch"))
+    found = surface_access(operation(module, "tt.load"), Affine(), None)
+    assert found.base_alignment == 64
+    assert guard_texts(found)[-1] == "the base address is a multiple of 64 bytes: p | 64"
+
+
+def test_a_base_that_the_program_computes_may_lie_within_a_row():
+    moved = "%p1 = tt.addptr %p, %m : !tt.ptr<f16>, i32\n" + LOAD.replace("%p :", "%p1 :")
+    by = "%n: i32, %m: i32 {tt.divisibility = 16 : i32}"
+    module = module_of(PLANE + moved + UNMASKED, GOOD + by)
+    set_options(module, CompileOptions(guards="launch"))
+    found = surface_access(operation(module, "tt.load"), Affine(), None)
+    assert found.base_alignment == 16
 
 
 def test_a_mask_of_columns_is_the_width():
