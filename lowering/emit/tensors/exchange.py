@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from llvmlite import ir
 
 from triton_xe.errors import UnsupportedError, out_of_resources
-from triton_xe.intrinsics import genisa, spirv
+from triton_xe.intrinsics import find, genisa, spirv
 from triton_xe.lowering.allocate_slm import Meet, SlmPlan, Touch
 from triton_xe.lowering.emit.emitter import Emitter, OpenRead
 from triton_xe.lowering.emit.types import I1, I8, I32, SLM, SLM_POINTER, bits_of, vector_of
 
 WORK_GROUP = 2
-SLM_SEMANTICS, ALL_SEMANTICS = 272, 784
-"""Acquire and release of work-group memory, or of that and global memory."""
+SLM_SEMANTICS, GLOBAL_SEMANTICS = 272, 528
+ALL_SEMANTICS = SLM_SEMANTICS | GLOBAL_SEMANTICS
+"""Acquire and release of work-group memory, of global memory, or of both."""
 
 
 def barrier(em: Emitter, *, global_memory: bool = False) -> None:
@@ -194,6 +195,17 @@ def settle_slm(em: Emitter) -> None:
     dropped = {id(call) for call in plan.unneeded(em.entry, following)}
     for block in blocks:
         block.instructions[:] = [i for i in block.instructions if id(i) not in dropped]
+    if em.state.slm is None:
+        _order_global_memory_alone(blocks)
+
+
+def _order_global_memory_alone(blocks: Iterable[ir.Block]) -> None:
+    """Spare the barriers of a kernel without shared memory the fence of that."""
+    for call in (i for block in blocks for i in block.instructions):
+        is_barrier = (isinstance(call, ir.CallInstr)
+                      and find(call.callee.name) is spirv.CONTROL_BARRIER)
+        if is_barrier and call.args[-1].constant == ALL_SEMANTICS:
+            call.operands = [*call.operands[:-1], I32(GLOBAL_SEMANTICS)]
 
 
 def _successors(block: ir.Block) -> list[ir.Block]:
