@@ -68,9 +68,11 @@ from triton_xe.lowering.emit.xegpu.mapping import Spread
 from triton_xe.lowering.emit.xegpu.payloads import (
     Payload,
     block_shape,
+    in_reach,
     is_zero,
     offsets_of,
     payload_shape,
+    step_before,
     step_of,
 )
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
@@ -170,18 +172,20 @@ def lower_update_nd_offset(em: Emitter, op: UpdateNdOffsetOp) -> None:
 
 def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
     """A payload elsewhere: by the offsets of its messages, or moved once all others are sent."""
-    bits, step = op.desc_type.element_bits, step_of(op)
-    if step is not None:
-        return held.at(*step, bits)
+    bits, step = op.desc_type.element_bits, step_of(op) or step_before(op, em.target)
+    if step is not None and in_reach(moved := held.at(*step, bits)):
+        return moved
     em.finish_reads(shared=False)
     per = held.shape.element_bits // bits
-    for field, by, unit in zip((Y, X), offsets_of(op), (1, per), strict=True):
-        if not is_zero(by):
+    so_far = (held.y, held.x)
+    for field, by, unit, more in zip((Y, X), offsets_of(op), (1, per), so_far, strict=True):
+        if more or not is_zero(by):
             step_by = index_value(em, by)
             step_by = step_by if unit == 1 else em.b.sdiv(step_by, I32(unit))
+            step_by = em.b.add(step_by, I32(more)) if more else step_by
             em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
                     [held.pointer, I32(field), step_by, I1(1)])
-    return held
+    return replace(held, x=0, y=0)
 
 
 @lowers(LoadNdOp)

@@ -91,6 +91,25 @@ def step_of(op: UpdateNdOffsetOp) -> tuple[int, int] | None:
     return (rows, columns) if only else None
 
 
+def step_before(op: UpdateNdOffsetOp, target: Target) -> tuple[int, int] | None:
+    """The constant rows and columns of a move between prefetches that no loop carries on.
+
+    Where messages have no offsets IGC copies the payload, which costs as much as moving it.
+    """
+    if not has_offsets(target):
+        return None
+    rows, columns = map(_known, offsets_of(op))
+    if rows is None or columns is None or not op.moved.first_use:
+        return None
+    stays = all(isinstance(use.operation, PrefetchNdOp | UpdateNdOffsetOp) for use in op.moved.uses)
+    return (rows, columns) if stays and _only_prefetches(op.desc) else None
+
+
+def in_reach(payload: Payload) -> bool:
+    """Whether the offsets of a payload's messages are immediates."""
+    return _in_reach((payload.y, payload.x))
+
+
 def payload_shape(op: CreateNdTdescOp, target: Target, *, planned: bool) -> BlockShape | None:
     """The message of the payload that a descriptor becomes; None where it stays coordinates.
 

@@ -3,10 +3,10 @@
 import pytest
 from xdsl.ir import Operation
 
-from triton_xe.dialects.xegpu.nd import CreateNdTdescOp
+from triton_xe.dialects.xegpu.nd import CreateNdTdescOp, UpdateNdOffsetOp
 from triton_xe.hardware.block_2d import BlockShape
 from triton_xe.hardware.target import target
-from triton_xe.lowering.emit.xegpu.payloads import payload_shape
+from triton_xe.lowering.emit.xegpu.payloads import payload_shape, step_before
 from triton_xe.lowering.import_ttgir import import_ttgir
 
 DESC = "!xegpu.tensor_desc<8x16xf32>"
@@ -79,3 +79,23 @@ def test_messages_of_two_shapes_do_not_share():
     assert shape(store + load) == SHAPE
     other = load.replace("%t :", "%t {transpose = [1, 0]} :").replace("8x16xf32>\n", "16x8xf32>\n")
     assert shape(store + other) is None
+
+
+def steps_before(body: str, device: str) -> list[tuple[int, int] | None]:
+    """What moves between prefetches leave to the offsets of messages, one by one."""
+    desc = created(body)
+    assert desc.parent is not None
+    moves = [op for op in desc.parent.ops if isinstance(op, UpdateNdOffsetOp)]
+    return [step_before(op, target(device)) for op in moves]
+
+
+def test_prefetches_before_a_loop_need_one_move():
+    ask = f": {DESC}"
+    body = f"""xegpu.prefetch_nd %t {ask}
+    %u = xegpu.update_nd_offset %t, 0, 16 {MOVE}
+    xegpu.prefetch_nd %u {ask}
+    %w = xegpu.update_nd_offset %u, 0, 16 {MOVE}
+    """
+    rest = loop(f"xegpu.prefetch_nd %at {ask}", MOVED).replace("= %t)", "= %w)")
+    assert steps_before(body + rest, "bmg") == [(0, 16), None]
+    assert steps_before(body + rest, "pvc") == [None, None]
