@@ -153,10 +153,12 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
             em.bind(op.result, one.plus(other.scalar))
             return
     if isinstance(op, arith.AndIOp) and scalar_type(op.result.type) == I1:
-        held = [em.get(v) for v in op.operands]
-        for limited, condition in (held, held[::-1]):
+        for tested, known in (op.operands, op.operands[::-1]):
+            limited, condition = em.get(tested), em.get(known)
             if isinstance(limited, Below) and isinstance(condition, Below | Picked | Splat):
-                em.bind(op.result, limited.where(em, condition))
+                is_known = _stays(known, op) and _compares_what_stays(tested, op)
+                join = limited.where_known if is_known else limited.where
+                em.bind(op.result, join(em, condition))
                 return
     elementwise(em, op, lambda a, b: getattr(em.b, on_bits if is_bit(a) else name)(a, b))
 
@@ -289,6 +291,17 @@ def _stays(value: SSAValue, op: Operation) -> bool:
     loop = op.parent_op()
     owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
     return isinstance(loop, scf.ForOp) and owner is not None and not loop.is_ancestor(owner)
+
+
+def _compares_what_stays(value: SSAValue, op: Operation) -> bool:
+    """Whether a comparison is of natural numbers that stay the same in the loop; not its limit."""
+    while isinstance(value.owner, tt.BroadcastOp | tt.ExpandDimsOp):
+        value = value.owner.src
+    made = value.owner
+    if not isinstance(made, arith_ext.CmpiOp) or _stays(made.rhs, op):
+        return False
+    bounds = integer_range(made.lhs)
+    return _stays(made.lhs, op) and bounds[0] >= 0
 
 
 def _at(em: Emitter, sign: str, places: Shifted, wanted: Registers) -> Registers:

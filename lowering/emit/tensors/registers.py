@@ -27,6 +27,8 @@ from triton_xe.lowering.emit.types import (
 from triton_xe.lowering.emit.writer import Writer, identity
 
 CHUNK = 8
+MOST_KNOWN = 32
+"""Registers that a mask may hold while a loop runs."""
 Part = tuple["Lazy", int]
 """A value that is written when it is first used."""
 Needs = Callable[[int], Iterable[Part]]
@@ -241,6 +243,24 @@ class Below(Registers):
         else:
             limits = mapped(em, self.limits.kind, [condition, self.limits], chosen)
         return Below(em, self.signed, self.integers, limits)
+
+
+    def where_known(self, em: Writer, condition: Registers) -> Below:
+        """The same where condition and integers are known before a loop, but the limit is not.
+
+        The integers are not negative.  Where the condition does not hold they become as large as
+        can be, for all passes.  A selection alone Intel's compiler would take apart again.
+        """
+        if not self.signed or self.count > MOST_KNOWN:
+            return self.where(em, condition)
+        most = (1 << (bits_of(self.integers.kind) - 1)) - 1
+
+        def kept(holds: ir.Value, integer: ir.Value) -> ir.Value:
+            fill = em.b.select(holds, filled(integer.type, 0), filled(integer.type, most))
+            return em.b.or_(integer, fill)
+
+        integers = mapped(em, self.integers.kind, [condition, self.integers], kept)
+        return Below(em, self.signed, integers, self.limits)
 
 
 class Halves(Registers):

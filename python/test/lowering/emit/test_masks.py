@@ -56,3 +56,40 @@ def test_conditions_are_joined(kind, rows, columns):
     inside = WANTED[kind](i, j, rows, columns, low) & (j < size)
     wanted = np.where(inside, i * size + j, FULL)
     assert np.array_equal(y[1:].cpu().numpy().reshape(size, stride), wanted)
+
+
+@triton.jit
+def sums(x_ptr, y_ptr, rows_ptr, stride, columns, limit, FIRST: tl.constexpr, M: tl.constexpr,
+         N: tl.constexpr):
+    """Sums of rows in blocks of columns, of those rows that are named."""
+    i, j = tl.arange(0, M), FIRST + tl.arange(0, N)
+    at = tl.load(rows_ptr + i)
+    inside = (at < limit)[:, None]
+    total = tl.zeros((M, N), tl.float32)
+    for start in range(0, columns, N):
+        mask = inside & (j[None, :] < columns - start)
+        total += tl.load(x_ptr + at[:, None] * stride + start + j[None, :], mask=mask, other=0.0)
+    tl.store(y_ptr + i, tl.sum(total, 1))
+
+
+@pytest.mark.parametrize("first", [0, -4])
+@pytest.mark.parametrize("columns", [32, 40, 5])
+def test_conditions_of_all_passes_are_joined_with_those_of_each(columns, first):
+    x = torch.arange(16 * 64, dtype=torch.float32, device="xpu").view(16, 64)
+    rows = (torch.arange(16, dtype=torch.int32) * 5 % 16).to("xpu")
+    y = torch.empty(16, device="xpu")
+    sums[(1,)](x[:, 16:], y, rows, 64, columns, 11, first, 16, 32, num_warps=1)
+    given, wanted = x.cpu().numpy(), np.zeros(16)
+    for row, at in enumerate(rows.tolist()):
+        seen = [start + first + n for start in range(0, columns, 32) for n in range(32)
+                if first + n < columns - start]
+        wanted[row] = sum(given[at, 16 + s] for s in seen) if at < 11 else 0
+    assert np.array_equal(y.cpu().numpy(), wanted)
+
+
+def test_integers_of_passes_that_a_condition_leaves_out_are_as_large_as_can_be():
+    x = torch.zeros(1, device="xpu")
+    rows = torch.zeros(1, dtype=torch.int32, device="xpu")
+    for first, is_joined in ((0, True), (-4, False)):
+        made = sums.warmup(x, x, rows, 64, 64, 11, first, 16, 32, num_warps=1, grid=(1,))
+        assert ("i32 2147483647" in made.asm["llir"]) == is_joined
