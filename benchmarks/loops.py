@@ -4,7 +4,7 @@
 
 No GPU is needed.  A kernel without a loop is counted whole.  `dpas` of them are matrix
 instructions; `spills` are bytes of registers that do not fit, `whole` all instructions of the
-kernel.
+kernel, `path` those of a kernel without a loop that run where its block lies inside all bounds.
 """
 
 from __future__ import annotations
@@ -197,23 +197,29 @@ def compiled(name: str, device: str, **changed: int) -> Any:
     return triton.compile(row.source(), target=GPUTarget("xpu", device, 16), options=options)
 
 
-def figures(name: str, device: str) -> assembly.KernelFigures:
-    """What the native code of a row consists of."""
+def listing_of(name: str, device: str) -> str:
+    """The native code of a row."""
     kernel = compiled(name, device)
     native = intel.compile_spirv(kernel.asm["spv"], device, kernel.metadata.build_flags)
     (listing,) = native.asm.values()
-    return assembly.read(listing)
+    return listing
+
+
+def figures(name: str, device: str) -> assembly.KernelFigures:
+    """What the native code of a row consists of."""
+    return assembly.read(listing_of(name, device))
 
 
 def line(name: str, device: str) -> str:
     """One line of the table; a kernel that does not compile says why."""
     try:
-        found = figures(name, device)
+        listing = listing_of(name, device)
     except Exception as error:  # a table of all rows is worth more than the first failure
         return f"{name:26}{device:6}  {type(error).__name__}: {str(error).splitlines()[0][:90]}"
+    found, path = assembly.read(listing), assembly.common_path(listing)
     loop = found.hot_loop
     return (f"{name:26}{device:6}{loop.instructions:8}{loop.dpas:6}{found.spill_size:8}"
-            f"{found.grf_count:6}{found.whole.instructions:8}")
+            f"{found.grf_count:6}{found.whole.instructions:8}{path.issued if path else '':>6}")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -221,7 +227,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--devices", default="bmg,pvc")
     parser.add_argument("names", nargs="*")
     parsed = parser.parse_args(arguments)
-    print(f"{'kernel':26}{'device':6}{'n':>8}{'dpas':>6}{'spills':>8}{'grf':>6}{'whole':>8}")
+    print(f"{'kernel':26}{'device':6}{'n':>8}{'dpas':>6}{'spills':>8}{'grf':>6}{'whole':>8}{'path':>6}")
     for name in [r for r in ROWS if not parsed.names or any(p in r for p in parsed.names)]:
         for device in parsed.devices.split(","):
             print(line(name, device), flush=True)

@@ -39,6 +39,8 @@ class Instruction:
     """Whether the thread ends with it."""
     width: int = 1
     """Lanes."""
+    predicated: bool = False
+    """Whether it runs, or jumps, only under a flag."""
 
     @property
     def base(self) -> str:
@@ -159,6 +161,39 @@ def loops(listing: str) -> list[LoopFigures]:
     return [_count(parsed.instructions[first : last + 1]) for first, last in _loops(parsed)]
 
 
+def common_path(listing: str) -> LoopFigures | None:
+    """Figures of the path to the end that sends most messages, in the fewest instructions.
+
+    It is the one that runs where a kernel works without masks inside all bounds, and with them at
+    the edge.  None for a kernel with a loop.
+    """
+    parsed = _parse(listing)
+    code = parsed.instructions
+    if not code or _loops(parsed):
+        return None
+    best, after = {len(code): (0, 0)}, {}
+    for index in reversed(range(len(code))):
+        after[index] = max(_following(parsed, index) or [len(code)], key=best.__getitem__)
+        messages, saved = best[after[index]]
+        best[index] = (messages + (code[index].pipe == "messages"),
+                       saved - code[index].is_issued)
+    path = [0]
+    while after[path[-1]] < len(code):
+        path.append(after[path[-1]])
+    return _count([code[index] for index in path])
+
+
+def _following(listing: _Listing, index: int) -> list[int]:
+    """What may run behind an instruction, in a kernel that only branches forward."""
+    instruction = listing.instructions[index]
+    if instruction.ends:
+        return []
+    targets = [listing.labels[name] for name in re.findall(r"[A-Za-z_][\w.$]*", instruction.operands)
+               if name in listing.labels] if instruction.base in _BRANCHES else []
+    always = instruction.base == "jmpi" and not instruction.predicated
+    return targets if always else [index + 1, *targets]
+
+
 def hot_and_rest(listing: str) -> tuple[list[Instruction], list[Instruction]]:
     """The instructions of the hot loop, and all others; without a loop there is no hot one."""
     parsed = _parse(listing)
@@ -188,7 +223,7 @@ def _parse(text: str) -> _Listing:
             operands = re.sub(r"\{[^}]*\}", " ", found["operands"]).strip()
             listing.instructions.append(Instruction(
                 found["opcode"], operands, comment.strip(), "EOT" in found["operands"],
-                int(found["width"] or 1)))
+                int(found["width"] or 1), "f" in (found["predicate"] or "")))
     return listing
 
 

@@ -50,6 +50,28 @@ def test_hand_written_listing() -> None:
     assert "2 dpas, 2 block loads, 1 prefetches" in figures.summary()
 
 
+def test_the_common_path_sends_all_messages_and_takes_no_masks() -> None:
+    load = "load.ugm.d32.a64 (16|M0)  r8:1  [r6:2]  {$4} // ex_desc:0x0\n"
+    masks = "        cmp (16|M0) (lt)f0.0 null<1>:d r1.0<1;1,0>:d r2.0<0;1,0>:d // $1\n"
+    path = assembly.common_path(f"""//.kernel "two versions"
+_main:
+{masks}
+(W&f1.0) jmpi                                _leaves                                     // $0
+(W&f0.0) jmpi                                _inside                                     // $1
+{masks * 3}
+(f0.0)  {load}
+(W)     jmpi                                 _leaves                                     // $2
+_inside:
+        {load}
+_leaves:
+(W)     send.gtwy (1|M0)         null     r112  null:0  0x0  0x02000010 {{EOT}}
+        mov (16|M0)              r1.0<1>:f     0x0:f
+""")
+    assert path is not None
+    assert (path.issued, path.gathers, path.branches) == (5, 1, 2)
+    assert assembly.common_path(LISTING) is None
+
+
 def test_of_two_versions_the_short_one_runs_and_a_register_by_itself_is_no_product() -> None:
     slow = """
 _slow:
