@@ -140,9 +140,9 @@ class TileAnalysis:
         surface = SurfaceFacts(contiguous_dim=0 if transposed else 1)
         make = plan_block_load if loads else plan_block_store
         bits = bit_width(kind.element_type)
-        # halves were converted from accumulators, to wherever they are wanted
-        is_moved = not loads and bits == 16
-        objective = Objective.MESSAGES if is_moved else Objective.INSTRUCTIONS
+        # halves were converted from accumulators, to wherever they are wanted; or they will be
+        is_moved = bits == 16 and (not loads or operand.operand == "c")
+        objective = Objective.ROWS if is_moved else Objective.INSTRUCTIONS
         out = []
         steps = operand.grid[0]
         if operand.operand == "b" and loads and self._is_crowded(op.value):

@@ -41,6 +41,8 @@ class Objective(Enum):
 
     MESSAGES = "messages"
     INSTRUCTIONS = "instructions"
+    ROWS = "rows"
+    """Messages, of one block rather than of several side by side: as stores leave them."""
 
 
 AnyBlockPlan = TypeVar("AnyBlockPlan", bound=BlockPlan)
@@ -281,7 +283,7 @@ def _best(
     if not fitting:
         return None
     most = max(c.mask.bit_count() for c in fitting)
-    if objective is Objective.MESSAGES:
+    if objective is not Objective.INSTRUCTIONS:
         fitting = [c for c in fitting if c.mask.bit_count() == most]
 
     def cost(candidate: Candidate) -> tuple[int, ...]:
@@ -290,8 +292,9 @@ def _best(
         total = messages
         if objective is Objective.INSTRUCTIONS:
             total += apart + scattered
-        shape = candidate.shape
-        return total, messages, apart, candidate.register_bits, scattered, shape.blocks
+        blocks = candidate.shape.blocks
+        by_rows = blocks if objective is Objective.ROWS else 0
+        return total, messages, apart, by_rows, candidate.register_bits, scattered, blocks
 
     return min(fitting, key=cost)
 

@@ -188,8 +188,9 @@ def _following(listing: _Listing, index: int) -> list[int]:
     instruction = listing.instructions[index]
     if instruction.ends:
         return []
-    targets = [listing.labels[name] for name in re.findall(r"[A-Za-z_][\w.$]*", instruction.operands)
-               if name in listing.labels] if instruction.base in _BRANCHES else []
+    names = re.findall(r"[A-Za-z_][\w.$]*", instruction.operands)
+    labels = listing.labels if instruction.base in _BRANCHES else {}
+    targets = [labels[name] for name in names if name in labels]
     always = instruction.base == "jmpi" and not instruction.predicated
     return targets if always else [index + 1, *targets]
 

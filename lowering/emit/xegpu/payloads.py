@@ -149,9 +149,15 @@ def _are_the_transposed_factors(messages: list[Message]) -> bool:
 def _is_stored_in_parts(load: LoadNdOp) -> bool:
     """Whether stores take parts of what is loaded, which IGC 2.40 copies after such a load."""
     parts = [use.operation for use in load.value.uses]
-    return len(parts) > 1 and any(
-        isinstance(use.operation, StoreNdOp)
-        for part in parts for value in part.results for use in value.uses)
+    in_rows = load.transpose is None  # else the halves of words move apart anyway
+    return len(parts) > 1 and any(_is_stored(part, joined=in_rows) for part in parts)
+
+
+def _is_stored(part: Operation, *, joined: bool) -> bool:
+    """Whether a part of what is loaded is stored as it is, or `joined` with others."""
+    users = [use.operation for value in part.results for use in value.uses]
+    return any(isinstance(user, StoreNdOp) for user in users) or (joined and any(
+        _is_stored(user, joined=True) for user in users if isinstance(user, FragmentOp)))
 
 
 def _in_reach(step: tuple[int, int]) -> bool:

@@ -158,7 +158,7 @@ def test_gluons_loop_is_as_good_as_the_compilers_own(device: str) -> None:
 
 @pytest.mark.parametrize(("name", "device", "bar"), [
     ("gemm ABt", "pvc", 92), ("gemm add bf16", "bmg", 49), ("gemm add int8", "pvc", 60),
-    ("cross entropy", "bmg", 230), ("softmax fp32", "bmg", 226), ("MoE", "bmg", 90)])
+    ("cross entropy", "bmg", 230), ("softmax fp32", "bmg", 226), ("MoE", "bmg", 94)])
 def test_loops_stay_short(name: str, device: str, bar: int) -> None:
     figures = loops.figures(name, device)
     assert (figures.hot_loop.instructions <= bar, figures.spill_size) == (True, 0)
@@ -166,7 +166,7 @@ def test_loops_stay_short(name: str, device: str, bar: int) -> None:
 
 @pytest.mark.parametrize(("name", "device", "bar"), [
     ("add", "bmg", 60), ("add", "pvc", 70), ("descriptor copy", "bmg", 45),
-    ("descriptor transpose", "pvc", 90)])
+    ("descriptor copy fp16", "pvc", 50), ("descriptor transpose", "pvc", 90)])
 def test_what_runs_of_kernels_without_loops_stays_short(name: str, device: str, bar: int) -> None:
     path = assembly.common_path(loops.listing_of(name, device))
     assert path is not None

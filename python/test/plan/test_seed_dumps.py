@@ -127,6 +127,15 @@ def test_messages(
     model.check_delivery(found)
 
 
+def test_whole_rows_in_one_block_are_as_stores_leave_them(model) -> None:
+    """As many messages, whose elements come in the order of a row of memory."""
+    facts = SurfaceFacts(contiguous_dim=1)
+    found = plan_block_load(A, facts, 16, target("bmg"), fragment=DPAS.fragment("a"),
+                            objective=Objective.ROWS)
+    assert (str(found.shape), len(found.messages)) == ("d16 32x32 v1", 1)
+    model.check_delivery(found)
+
+
 def test_fewest_instructions_for_b_transposed() -> None:
     """16-row messages bring whole operands: twice the messages, but nothing to move."""
     facts = SurfaceFacts(contiguous_dim=0)
