@@ -37,6 +37,7 @@ from triton_xe.runtime.simulator.ir.types import (
     PTR,
     VOID,
     Type,
+    integer,
     struct,
     vector,
     with_elements,
@@ -72,7 +73,10 @@ def _cast(opcode: str) -> Callable[[Builder, Operand, Type], Operand]:
 
 @dataclass(frozen=True)
 class Routine:
-    """A function that code calls by its symbol; parameters are names and types."""
+    """A function that code calls by its symbol; parameters are names and types.
+
+    Flags of lanes are passed as an integer: many of them as a vector take a byte each on the stack.
+    """
 
     symbol: str
     result: Type
@@ -80,8 +84,17 @@ class Routine:
 
     def define(self, attributes: str = "nounwind", *, internal: bool = False) -> Builder:
         """A builder at the entry of the function itself."""
-        return define(self.symbol, self.result, self.parameters, attributes=attributes,
+        parameters = [(p[0], _passed(p[1]), *p[2:]) for p in self.parameters]
+        return define(self.symbol, self.result, parameters, attributes=attributes,
                       internal=internal)
+
+    def received(self, b: Builder) -> list[Operand]:
+        """The arguments, at the entry of the function, in the types of the parameters."""
+        return [b.bitcast(a, p[1]) for a, p in zip(b.arguments, self.parameters, strict=True)]
+
+
+def _passed(t: Type) -> Type:
+    return integer(t.count) if t.kind == "vec" and t.scalar is I1 else t
 
 
 class Builder:
@@ -313,8 +326,9 @@ class Builder:
 
     def invoke(self, routine: Routine, *arguments: Number) -> Operand:
         """Call a routine; numbers become constants of the parameters' types."""
-        operands = [a if isinstance(a, Operand) else constant(p[1], a)
-                    for a, p in zip(arguments, routine.parameters, strict=True)]
+        given = (a if isinstance(a, Operand) else constant(p[1], a)
+                 for a, p in zip(arguments, routine.parameters, strict=True))
+        operands = [self.bitcast(a, _passed(a.type)) for a in given]
         return self.call(routine.symbol, routine.result, operands)
 
     def intrinsic(

@@ -296,7 +296,7 @@ class Writer(Values):
         self.routine = routine
         self.function: Function = self.b.function
         self.arguments = {name: Value(self, a) for (name, *_), a in zip(
-            routine.parameters, self.b.arguments, strict=True)}
+            routine.parameters, routine.received(self.b), strict=True)}
         self._leaves: Instruction | None = None
 
     def __getitem__(self, name: str) -> Value:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.ir import I1, I32, PTR, VOID, Function, integer, vector
+from triton_xe.runtime.simulator.ir import I32, Function, integer, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Writer
+from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 
 def gather(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     """Inactive lanes keep the third argument; no host gathers elements below 32 bits."""
-    word = vector(lanes, integer(bits))
-    w = Writer(Routine(symbol("gather", bits, lanes), word, (
-        ("from", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("other", word))))
+    w = Writer(names.gather(bits, lanes))
+    word = w["other"].type
     scratch = Memory(w, w.space(word), word.scalar)
     w.store(w["other"], scratch.base)
     return w.finish(w.pack(word, (
@@ -23,10 +23,8 @@ def gather(host: HostCpu, bits: int, lanes: int) -> list[Function]:
 
 def scatter(host: HostCpu, bits: int, lanes: int) -> list[Function]:
     """In lane order; inactive lanes write to a scratch element."""
-    word = vector(lanes, integer(bits))
-    w = Writer(Routine(symbol("scatter", bits, lanes), VOID, (
-        ("to", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("value", word))))
-    scratch = w.space(word.scalar)
+    w = Writer(names.scatter(bits, lanes))
+    scratch = w.space(integer(bits))
     for k in range(lanes):
         w.store(w["value"][k], w.select(w["mask"][k], w["to"][k], scratch), align=1)
     return w.finish()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from triton_xe.hardware.dpas import Dpas
-from triton_xe.runtime.simulator.ir import I32, I64, PTR, VOID
+from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, integer, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 
 _PREFIX = "xe."
@@ -39,6 +39,19 @@ TRAP = Routine(symbol("trap"), VOID, (
 STOPPED = Routine(symbol("stopped"), VOID, (*_GROUP, ("line", I64)))
 COLD = Routine(symbol("cold"), VOID, _GROUP)
 FRAME = Routine(symbol("frame"), PTR, (*_GROUP, ("size", I64)))
+
+
+def gather(bits: int, lanes: int) -> Routine:
+    """Elements of fewer bits than a host gathers."""
+    word = vector(lanes, integer(bits))
+    return Routine(symbol("gather", bits, lanes), word, (
+        ("from", vector(lanes, PTR)), ("mask", vector(lanes, I1)), ("other", word)))
+
+
+def scatter(bits: int, lanes: int) -> Routine:
+    return Routine(symbol("scatter", bits, lanes), VOID, (
+        ("to", vector(lanes, PTR)), ("mask", vector(lanes, I1)),
+        ("value", vector(lanes, integer(bits)))))
 
 
 @dataclass(frozen=True, order=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import VOID, Operand, Type, constant, vector, zero
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.ahead import ask_ahead
 from triton_xe.runtime.simulator.widen.values import (
@@ -249,7 +249,7 @@ def _gather(
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
         other = zero(word) if other.text == "zeroinitializer" else w.b.bitcast(other, word)
-        x = w.b.call(symbol("gather", word.scalar.bits, s), word, [addresses, lanes, other])
+        x = w.b.invoke(names.gather(word.scalar.bits, s), addresses, lanes, other)
         return w.b.bitcast(x, flat)
     return w.b.call(f"llvm.masked.gather.{flat.mangled}.v{s}p0", flat, [addresses, lanes, other],
                     aligns=(t.size, 0, 0))
@@ -260,8 +260,7 @@ def _scatter(w: Widener, addresses: Operand, value: Operand, mask: Value | None)
     lanes = constant(vector(s, ir.I1), 1) if mask is None else w.mask(mask)
     if t.size < 4 and t.kind != "ptr":
         word = vector(s, ir.integer(t.size * 8))
-        w.b.call(symbol("scatter", word.scalar.bits, s), VOID,
-                      [addresses, lanes, w.b.bitcast(value, word)])
+        w.b.invoke(names.scatter(word.scalar.bits, s), addresses, lanes, w.b.bitcast(value, word))
         return
     w.b.call(f"llvm.masked.scatter.{value.type.mangled}.v{s}p0", VOID, [value, addresses, lanes],
              aligns=(0, t.size, 0))

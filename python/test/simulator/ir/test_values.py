@@ -9,8 +9,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from triton_xe.runtime.simulator.ir import F64, I1, I32, I64, PTR, VOID, Type, vector
-from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir import F64, I1, I32, I64, PTR, VOID, Type, integer, vector
+from triton_xe.runtime.simulator.ir.builder import Routine, define
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.run.jit import NativeCode, compile_object
@@ -117,3 +117,17 @@ def test_a_value_is_not_known_to_python() -> None:
     with pytest.raises(TypeError, match="when it runs"):
         bool(w["x"] == 1)
     assert isinstance(w["x"] == 1, Value)
+
+
+def test_flags_of_lanes_are_passed_as_an_integer() -> None:
+    """As a vector they would take a byte each on the stack."""
+    routine = Routine("f", I1, (("mask", vector(128, I1)), ("x", vector(16, I64))))
+    w = Writer(routine)
+    assert w["mask"].type is vector(128, I1)
+    function = w.finish(w["mask"].every())[0]
+    assert [t for _, t in function.parameters] == [integer(128), vector(16, I64)]
+    caller = define("g", I1, [("mask", vector(128, I1)), ("x", vector(16, I64))])
+    caller.ret(caller.invoke(routine, *caller.arguments))
+    text = print_module([function, caller.function])
+    assert "call i1 @f(i128 %" in text
+    llvm.parse_assembly(text).verify()
