@@ -35,7 +35,7 @@ from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.kernel_source import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.sanitizer.state import MISS, NOTE, ROOM
+from triton_xe.runtime.simulator.sanitizer.state import ELEMENTS, MISS, NOTE, ROOM
 from triton_xe.runtime.simulator.widen import accesses, dpas_groups, maths, widener
 from triton_xe.runtime.simulator.widen.host import translate
 from triton_xe.runtime.versions import entry_name
@@ -210,7 +210,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
 def is_there(name: str) -> bool:
     """Whether a process has the function: from its C library, or from Python (`shadow`)."""
     libraries = ctypes.CDLL(None), ctypes.CDLL("libm.so.6")
-    ours = (MISS.symbol, NOTE.symbol, ROOM.symbol)
+    ours = tuple(host.symbol for host in (ELEMENTS, MISS, NOTE, ROOM))
     return name in ours or any(hasattr(library, name) for library in libraries)
 
 

@@ -210,27 +210,96 @@ def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
     return (old != 0) & clash
 
 
+# --- beginning with cells of a chunk --------------------------------------------------------------
+#
+# Each dword of a chunk has a cell of its own, or, where accesses of less than a dword at places of
+# their own came first, each element: programs may share a dword then without sharing a cell.  An
+# access of another size has such a chunk go on with cells of dwords, as lists of what its elements'
+# told.
+
+_DWORDS = (1 << s.CHUNK_BITS) // 4
+_PARTS_OF_DWORDS = {s.OF_HALVES: 2, s.OF_BYTES: 4}
+
+
 def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
     """Begin with cells of a chunk of global memory, those that are `wanted` and not there."""
     entry = Memory(w, block)
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
-    first = (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
+    before = flags[chunk]
+    begun = before.has(s.BEGUN)
+    has = w.select(begun, before & s.OF_ELEMENTS, 0).to(I32)
+    asked = wanted & s.OF_ELEMENTS
+    with w.when((asked != 0) & ~begun & (entry[Entry.ELEMENT_WRITES] == 0)):
+        w.call(s.ELEMENTS, block.integer())
+    stays = ~begun & (entry[Entry.ELEMENT_WRITES] != 0) | (has == asked)
+    elements = w.select(stays, asked, 0)
     for kind, bit in enumerate(s.BEGUN_OF):
-        at = (entry[Entry.WRITES + kind] + (first << 1)).pointer()
-        begins, alike = wanted.has(bit) & ~flags[chunk].has(bit), flags[chunk].has(s.ALIKE * bit)
-        with w.when(begins & alike):
-            told = w.variable(_cells_of(w, entry, chunk, kind, 0)[0])
-            site = w.variable(_cells_of(w, entry, chunk, kind, 0)[1])
-            for number in range(1, s.PARTS):
-                with w.when(flags[chunk].has(s.PART_FLAGS[number] * bit)):
-                    more, place = _cells_of(w, entry, chunk, kind, number)
-                    site.value = w.select(told.value == 0, place, site.value)
-                    _join_cells(w, told, more, kind)
-            w.store(told.value, at, align=8)
-            w.store(site.value, (entry[Entry.WRITE_SITES + kind] + first).pointer(), align=4)
-        with w.when(begins & ~alike):
-            w.fill(at, 0, 2 << s.CHUNK_BITS)
-    flags[chunk] = flags[chunk] | wanted.to(I8)
+        with w.when(before.has(bit) & (has != elements)):
+            _bring_together(w, entry, chunk, kind, has)
+        with w.when(wanted.has(bit) & ~before.has(bit)):
+            _begin(w, entry, chunk, kind, before, elements)
+    kept = before.to(I32) & ~s.OF_ELEMENTS | wanted & s.BEGUN
+    flags[chunk] = (kept | elements).to(I8)
+
+
+def _begin(
+    w: Checks, entry: Memory, chunk: Value, kind: int, flags: Value, elements: Value
+) -> None:
+    """Have cells of stores (0) or loads (1), which tell what those of the whole chunk did."""
+    bit = s.BEGUN_OF[kind]
+    with w.when(flags.has(s.ALIKE * bit)):
+        first, place = _cells_of(w, entry, chunk, kind, 0)
+        told, site = w.variable(first), w.variable(place)
+        for number in range(1, s.PARTS):
+            with w.when(flags.has(s.PART_FLAGS[number] * bit)):
+                more, place = _cells_of(w, entry, chunk, kind, number)
+                site.value = w.select(told.value == 0, place, site.value)
+                _join_cells(w, told, more, kind)
+        sites = entry[Entry.WRITE_SITES + kind] + _first_byte(entry, chunk)
+        w.store(site.value, sites.pointer(), align=4)
+        with w.when(elements == 0):
+            w.store(told.value, _dwords(entry, chunk, kind), align=8)
+        for flag, count in _PARTS_OF_DWORDS.items():
+            with w.when(elements == flag):
+                w.store(_taken_apart(w, told.value, count), _elements(entry, chunk, kind), align=8)
+    with w.otherwise():
+        at = w.select(elements == 0, _dwords(entry, chunk, kind), _elements(entry, chunk, kind))
+        w.fill(at, 0, w.select(elements == 0, 8 * _DWORDS, w.select(
+            elements == s.OF_HALVES, 16 * _DWORDS, w.term(32 * _DWORDS, I64))))
+
+
+def _first_byte(entry: Memory, chunk: Value) -> Value:
+    return (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
+
+
+def _dwords(entry: Memory, chunk: Value, kind: int) -> Value:
+    """Where the cells of the dwords of a chunk are."""
+    return (entry[Entry.WRITES + kind] + (_first_byte(entry, chunk) << 1)).pointer()
+
+
+def _elements(entry: Memory, chunk: Value, kind: int) -> Value:
+    """Where the cells of its elements are."""
+    return (entry[Entry.ELEMENT_WRITES + kind] + (chunk << s.CHUNK_BITS + 3)).pointer()
+
+
+def _taken_apart(w: Checks, cells: Value, count: int) -> Value:
+    """For each dword's cell those of so many elements, of their bytes; 0 for none."""
+    width, part = 4 // count, (1 << 4 // count) - 1
+    each = cells.shuffled(None, [k // count for k in range(count * _DWORDS)])
+    masks = Value(w, integers(I64, [part << k % count * width for k in range(count * _DWORDS)]))
+    bytes_ = each & masks
+    return w.select(bytes_ == 0, 0, each & ~BYTES.full | bytes_)
+
+
+def _bring_together(w: Checks, entry: Memory, chunk: Value, kind: int, elements: Value) -> None:
+    """Have cells of dwords tell what those of elements did."""
+    for flag, count in _PARTS_OF_DWORDS.items():
+        with w.when(elements == flag):
+            every = w.load(vector(count * _DWORDS, I64), _elements(entry, chunk, kind), align=8)
+            told = w.variable(w.term(0, vector(_DWORDS, I64)))
+            for k in range(count):
+                _join_cells(w, told, every.shuffled(None, range(k, count * _DWORDS, count)), kind)
+            w.store(told.value, _dwords(entry, chunk, kind), align=8)
 
 
 def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
@@ -247,25 +316,38 @@ def _join_cells(w: Checks, told: Variable, more: Value, kind: int) -> None:
             # the later one of a program tells for both when it was
             turned = PHASE.of(pair[0]) > PHASE.of(pair[1])
             old, new = w.select(turned, pair[1], pair[0]), w.select(turned, pair[0], pair[1])
-            Memory(w, joined)[k] = w.call(s.JOIN, w["ctx"], old, new, int(kind == 0))
+            Memory(w, joined)[k] = _joined(w, old, new, kind)
         told.value = w.load(more.type, joined)
     told.value |= w.select(both, 0, more)
+
+
+def _joined(w: Checks, old: Value, new: Value, kind: int) -> Value:
+    """The cell of all accesses that either tells of."""
+    result, listed = w.variable(old), list_of(w, new)
+    with w.when(listed == 0):
+        result.value = w.call(s.JOIN, w["ctx"], old, new, int(kind == 0))
+    with w.chain(listed) as (one, slot):
+        cell, slot.value = w.pool.read(one)
+        result.value = w.call(s.JOIN, w["ctx"], result.value, cell, int(kind == 0))
+    return result.value
 
 
 def _cells_of(
     w: Checks, entry: Memory, chunk: Value, kind: int, number: int
 ) -> tuple[Value, Value]:
     """The cells and sites of all dwords that one cell of their chunk tells of; 0 of the others."""
-    dwords = (1 << s.CHUNK_BITS) // 4
     cell, site, bytes_ = (
         w.load(t, (entry[word + kind + number * s.LINE_WORDS] + chunk * t.size).pointer())
         for word, t in ((Entry.LINE_WRITES, I64), (Entry.LINE_WRITE_SITES, I32),
                         (Entry.LINE_WRITE_BYTES, I64)))
-    steps = Value(w, integers(I64, range(0, 4 * dwords, 4)))
-    kept = w.spread(bytes_, dwords) >> steps & BYTES.full
+    steps = Value(w, integers(I64, range(0, 4 * _DWORDS, 4)))
+    kept = w.spread(bytes_, _DWORDS) >> steps & BYTES.full
     none = (kept == 0) | (cell == 0)
-    return (w.select(none, 0, w.spread(cell & ~BYTES.full, dwords) | kept),
-            w.spread(site, dwords))
+    return (w.select(none, 0, w.spread(cell & ~BYTES.full, _DWORDS) | kept),
+            w.spread(site, _DWORDS))
+
+
+# --- each dword of a range ------------------------------------------------------------------------
 
 
 def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Value,
@@ -401,7 +483,8 @@ def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
     across = unordered & ~group
     with w.when(across):
         kept.value = (old | new) & BYTES.full | cells.SEVERAL_OWNERS
-    followed = (Memory(w, w["block"])[Entry.SYNC] != 0) | (old ^ new).has(BYTES.full)
+    followed = (Memory(w, w["block"])[Entry.SYNC] != 0) | (old ^ new).has(BYTES.full) | (
+        list_of(w, old) != 0)
     with w.when(across & followed):
         kept.value = w.call(s.JOIN, w["ctx"], old, new, 0)
     return w.select(group & (warp | scalar) | unordered, kept.value, new)

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, Type, array, integers, vector
+from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, array, integers, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import phases
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
     BYTES,
+    GROUP,
+    LIST,
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.parts import (
+    Cells,
+    Elements,
+    Lines,
+    Run,
+    Scattered,
     can_tell,
     earlier,
+    fill_dwords,
+    kept,
     left_over,
     merged_read,
     of_group,
@@ -25,12 +34,10 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
 )
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
-    ALIKE,
     BEGUN,
     BEGUN_OF,
     CHUNK_BITS,
     MOST_VALUES,
-    PART_FLAGS,
     WINDOW,
     Entry,
     Kind,
@@ -148,13 +155,6 @@ def _is_run(w: Checks) -> Value:
     return ((addresses == steps + addresses[0]) & mask).every()
 
 
-def kept(w: Checks, x: Value) -> Memory:
-    """A vector in memory, whose elements are asked for by number."""
-    at = w.space(x.type)
-    w.store(x, at)
-    return Memory(w, at, x.type.scalar)
-
-
 def searched(w: Checks, address: Value) -> Value:
     """The row of the block that an address is in; an empty one if none."""
     block = w.block(w.state[Word.SEARCHED_ROW])
@@ -169,148 +169,6 @@ def _inside(w: Checks, block: Memory) -> Value:
     fits = (addresses >= block[Entry.LOW]) & (addresses + w["size"] <= block[Entry.HIGH])
     even = addresses & (w["kind"] >> 8) - 1 == 0
     return (fits & even | ~w["mask"]).every()
-
-
-# --- the cells of all lanes -----------------------------------------------------------------------
-
-
-class _Dwords:
-    """Each dword has cells of its own."""
-
-    alone: Value | None = None
-    """Whether, for parts of dwords, each has a dword to itself."""
-
-    def place(self, block: Memory, word: Entry) -> Value:
-        """Where the cells, or sites, of all dwords begin."""
-        return block[word]
-
-    def known(self, cells: Value, of: Value) -> Value:
-        """The cells, of that kind; 0 for those that have not begun."""
-        return cells
-
-
-class _Scattered(_Dwords):
-    """One cell per lane, anywhere; only those of active lanes."""
-
-    def __init__(self, w: Checks, cells: Value, active: Value) -> None:
-        self.w, self.cells, self.active = w, cells, active
-
-    @property
-    def index(self) -> Value:
-        """Their numbers."""
-        return self.cells
-
-    def _at(self, base: Value, size: int) -> Value:
-        return (self.cells * size + base).pointer()
-
-    def load(self, base: Value, t: Type) -> Value:
-        return self.w.gather(t, self._at(base, t.size), self.active)
-
-    def store(self, value: Value, base: Value) -> None:
-        self.w.scatter(value, self._at(base, value.type.scalar.size), self.active)
-
-    def begin(self, block: Memory, mine: Value) -> Value:
-        """Have cells for this kind of access; whether there are some of the other kind."""
-        w = self.w
-        chunks = self.cells * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
-        flags = w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), self.active)
-        others = (flags.has(_either(mine.to(I32) ^ BEGUN)) & self.active).bits != 0
-        wanted = w.select(others, BEGUN, mine.to(I32))
-        missing = (flags & wanted != wanted) & self.active
-        with w.when(w.unlikely(missing.bits != 0)):
-            numbers = kept(w, chunks)
-            with w.chain(missing.bits) as (rest, slot):
-                slot.value = rest & rest - 1
-                w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
-        return others
-
-
-class _Run(_Dwords):
-    """So many cells, one after another: plain vector accesses."""
-
-    def __init__(self, w: Checks, first: Value, lanes: int) -> None:
-        self.w, self.first, self.lanes = w, first, lanes
-        self.active = w.term(1, vector(lanes, I1))
-
-    @property
-    def index(self) -> Value:
-        return Value(self.w, integers(I64, range(self.lanes))) + self.first
-
-    def _at(self, base: Value, size: int) -> Value:
-        return (base + self.first * size).pointer()
-
-    def load(self, base: Value, t: Type) -> Value:
-        return self.w.load(vector(self.lanes, t), self._at(base, t.size), align=4)
-
-    def store(self, value: Value, base: Value) -> None:
-        self.w.store(value, self._at(base, value.type.scalar.size), align=4)
-
-    def begin(self, block: Memory, mine: Value) -> Value:
-        w, others = self.w, self.w.variable(0, I8)
-        flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
-        address = self.first * 4 + (block[Entry.LOW] & -4)
-        chunks = address >> CHUNK_BITS, (address + 4 * self.lanes - 1 >> CHUNK_BITS) + 1
-        with w.range(*chunks) as chunk:
-            others.value |= flags[chunk]
-        some = others.value.has(_either(mine ^ BEGUN))
-        wanted = w.select(some, BEGUN, mine)
-        with w.range(*chunks) as chunk, w.when(w.unlikely(flags[chunk] & wanted != wanted)):
-            w.call(s.TOUCH, w["ctx"], block.base, chunk, wanted.to(I32))
-        return some
-
-
-class _Lines(_Dwords):
-    """The cells of so many whole chunks in a row, all of whose dwords have the same."""
-
-    def __init__(self, w: Checks, block: Memory, address: Value, count: int) -> None:
-        self.w, self.block, self.count = w, block, count
-        self.first = address >> CHUNK_BITS
-        self.index = w.spread(self.first, count)
-        self.active = w.term(1, vector(count, I1))
-        self._flags = (block[Entry.TOUCHED] + self.first).pointer()
-        self.flags = w.load(vector(count, I8), self._flags, align=1)
-
-    def _at(self, base: Value, size: int) -> Value:
-        return (base + self.first * size).pointer()
-
-    def load(self, base: Value, t: Type) -> Value:
-        return self.w.load(vector(self.count, t), self._at(base, t.size), align=4)
-
-    def store(self, value: Value, base: Value) -> None:
-        self.w.store(value, self._at(base, value.type.scalar.size), align=4)
-
-    def place(self, block: Memory, word: Entry) -> Value:
-        return block[s.line_of(word)]
-
-    def known(self, cells: Value, of: Value) -> Value:
-        return self.w.select(self.flags.has(of * ALIKE), cells, 0)
-
-    def are_alike(self) -> Value:
-        """Whether no dword of them has a cell of its own, or none."""
-        alike = ~self.flags.has(BEGUN * (1 + PART_FLAGS[1]))
-        for kind, of in enumerate(BEGUN_OF):
-            bytes_ = self.load(self.block[Entry.LINE_WRITE_BYTES + kind], I64)
-            alike &= (bytes_ == -1) | ~self.flags.has(of * ALIKE)
-        return alike.every()
-
-    def have(self, of: Value) -> Value:
-        """Whether some of them have cells of that kind."""
-        return self.flags.has(of * ALIKE).bits != 0
-
-    def note(self, mine: Value) -> None:
-        """From now on they have cells of that kind."""
-        w, reads = self.w, self.block[Entry.LINE_READ_BYTES]
-        w.store(self.flags | mine * ALIKE, self._flags, align=1)
-        at = w.select(w.flag(Kind.WRITE), self.block[Entry.LINE_WRITE_BYTES], reads)
-        self.store(w.term(-1, vector(self.count, I64)), at)
-
-
-_Cells = _Scattered | _Run | _Lines
-
-
-def _either(kind: Value) -> Value:
-    """Flags of chunks that have cells of that kind: of each dword, or one for all of them."""
-    return kind * (1 + ALIKE)
 
 
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
@@ -382,7 +240,7 @@ def _record_groups(
                                      crosses=_crosses(w, total))
                 fine.value = left_one == 0
         with w.when(~fine.value):
-            cells = _Run(w, address - (block[Entry.LOW] & -4) >> 2, total // 4)
+            cells = Run(w, address - (block[Entry.LOW] & -4) >> 2, total // 4)
             with w.when(~slm):
                 others.value = cells.begin(block, mine)
             _compare_and_record(w, block, cells, owner | 15, owner, slm, good, others)
@@ -398,7 +256,7 @@ def are_recorded(
     w: Checks, block: Memory, address: Value, count: int, owner: Value, slm: Value, good: Variable
 ) -> Value:
     """Compare and record accesses of so many chunks in a row, if all of their dwords are alike."""
-    mine, lines = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), _Lines(w, block, address, count)
+    mine, lines = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), Lines(w, block, address, count)
     alike = lines.are_alike()
     with w.when(alike):
         others = w.variable(lines.have(mine ^ BEGUN))
@@ -420,7 +278,7 @@ def record_run(w: Checks, *arguments: Value, count: int) -> Value:
     """The same of so many dwords in a row."""
     block, no = Memory(w, w["block"]), w.term(0, I1)
     good, others = w.variable(1, I1), w.variable(1, I1)
-    cells = _Run(w, w["address"] - (block[Entry.LOW] & -4) >> 2, count)
+    cells = Run(w, w["address"] - (block[Entry.LOW] & -4) >> 2, count)
     w.arguments.update(addresses=(cells.index << 2) + block[Entry.LOW], mask=cells.active,
                        size=w.term(4, I64))
     others.value = cells.begin(block, w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8))
@@ -432,6 +290,34 @@ def record_run(w: Checks, *arguments: Value, count: int) -> Value:
 def _record_scattered(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
 ) -> None:
+    nbytes = w["size"].operand.integer_value()
+    if nbytes is None or nbytes >= 4 or not can_tell(w):
+        _record_in_dwords(w, block, owner, slm, good, mask)
+        return
+    left = _record_elements(w, block, nbytes, owner, good, mask)
+    with w.when(good.value & (left.bits != 0)):
+        _record_in_dwords(w, block, owner, slm, good, left)
+
+
+def _record_elements(
+    w: Checks, block: Memory, nbytes: int, owner: Value, good: Variable, mask: Value
+) -> Value:
+    """Compare and record accesses of elements that have cells of their own; which have none."""
+    addresses = w["addresses"]
+    bytes_ = w.term((1 << nbytes) - 1, I64) << (addresses & 3)
+    here, others = w.variable(w.term(0, mask.type)), w.variable(0, I1)
+    with w.when(((addresses & nbytes - 1 == 0) | ~mask).every()):
+        here.value, others.value = Elements.begun(w, block, nbytes, bytes_, mask)
+    with w.when(here.value.bits != 0):
+        elements = Elements(w, block, nbytes, here.value)
+        _compare_and_record(
+            w, block, elements, bytes_ | owner, owner, w.term(0, I1), good, others)
+    return mask & ~here.value
+
+
+def _record_in_dwords(
+    w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value
+) -> None:
     size, nbytes = w["size"], w["size"].operand.integer_value()
     whole, narrow = size >= 4, nbytes is not None and nbytes < 4
     offsets = w["addresses"] - (block[Entry.LOW] & -4)
@@ -439,7 +325,7 @@ def _record_scattered(
     good.value = ((inner == 0) | ~mask).every() & ~size.has(3) | ~whole
     count = w.select(whole, size >> 2, w.term(4, I64) // size)
     part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
-    full = whole | _fill_dwords(mask, index, part << inner)
+    full = whole | fill_dwords(mask, index, part << inner)
     alone = _are_apart(mask, index) if narrow else w.term(0, I1)
     if narrow:
         good.value = ((inner & size - 1 == 0) | ~mask).every()
@@ -448,7 +334,7 @@ def _record_scattered(
     with w.range(0, w.select(good.value, w.select(once, 1, count), 0)) as k:
         shift = w.select(full, 0, k * size)
         here = mask & ((inner == shift) | full | alone)
-        scattered = _Scattered(w, index + w.select(whole, k, 0), here)
+        scattered = Scattered(w, index + w.select(whole, k, 0), here)
         new = owner | w.select(full, 15, part << shift)
         if narrow:
             scattered.alone = alone
@@ -456,17 +342,6 @@ def _record_scattered(
         with w.when(~slm):
             others.value = scattered.begin(block, mine)
         _compare_and_record(w, block, scattered, new, owner, slm, good, others)
-
-
-def _fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
-    """Whether each lane, with others a power of two away, fills the dword that they are in."""
-    lanes, w = mask.type.count, mask.w
-    found = w.select(mask, bytes_, 0)
-    for step in (1 << k for k in range(lanes.bit_length() - 1)):
-        across = [k ^ step for k in range(lanes)]
-        same = index == index.shuffled(None, across)
-        found |= w.select(same, found.shuffled(None, across), 0)
-    return ((found == BYTES.full) | ~mask).every()
 
 
 def _are_apart(mask: Value, index: Value) -> Value:
@@ -480,7 +355,7 @@ def _are_apart(mask: Value, index: Value) -> Value:
 
 
 def _compare_and_record(
-    w: Checks, block: Memory, cells: _Cells, new: Value, owner: Value, slm: Value, good: Variable,
+    w: Checks, block: Memory, cells: Cells, new: Value, owner: Value, slm: Value, good: Variable,
     others: Variable,
 ) -> None:
     """Cells that nothing has accessed yet need no comparison."""
@@ -503,7 +378,7 @@ def _compare_and_record(
 
 
 def _compare(
-    w: Checks, block: Memory, cells: _Cells, old: tuple[Value, Value], new: Value, owner: Value,
+    w: Checks, block: Memory, cells: Cells, old: tuple[Value, Value], new: Value, owner: Value,
     slm: Value, good: Variable,
 ) -> None:
     writes, idle = w.flag(Kind.WRITE), ~cells.active
@@ -552,7 +427,7 @@ def _compare(
             before = after_read | earlier(old_read, owner)
             merged = w.variable(merged_read(w, old_read, new, owner, before))
             joins = _crossing(old_read, owner, after_read) & cells.active
-            joins &= published | (old_read ^ new).has(BYTES.full)
+            joins &= published | (old_read ^ new).has(BYTES.full) | _is_list(old_read)
             with w.when(joins.bits != 0):
                 with _distinct(w, old_read, new, joins) as (reader, mine, alike):
                     one = w.call(s.MERGE, w["ctx"], block.base, reader, mine, w["kind"])
@@ -561,7 +436,7 @@ def _compare(
 
 
 def _look_closer(
-    w: Checks, cells: _Cells, old: Sequence[Value], after: Sequence[Value], new: Value,
+    w: Checks, cells: Cells, old: Sequence[Value], after: Sequence[Value], new: Value,
     goes_on: Value, good: Variable,
 ) -> None:
     """Where not all cells are plainly in order: whether what they tell of has been acquired."""
@@ -579,7 +454,7 @@ def _look_closer(
                 good.value &= ~found
 
 
-def _first_use(w: Checks, cells: _Cells, new: Value, fresh: Value) -> Value:
+def _first_use(w: Checks, cells: Cells, new: Value, fresh: Value) -> Value:
     """Shared memory whose bytes are not all known to be written: record which are; whether all
     that are read were."""
     result, active = w.variable(1, I1), cells.active
@@ -604,7 +479,7 @@ def _apart(old: Value, new: Value, slm: Value) -> Value:
     return (old & new & BYTES.full == 0) & (of_group(old, new) | slm)
 
 
-def _beside(cells: _Cells, old: Value, new: Value, owner: Value, slm: Value) -> Value:
+def _beside(cells: Cells, old: Value, new: Value, owner: Value, slm: Value) -> Value:
     """Cells of other programs' accesses of other bytes, which go on to tell of them."""
     if cells.alone is None:
         return cells.active & ~cells.active
@@ -612,7 +487,7 @@ def _beside(cells: _Cells, old: Value, new: Value, owner: Value, slm: Value) -> 
     return apart & ~of_group(old, owner) & cells.active & ~slm & cells.alone
 
 
-def _goes_on(cells: _Cells, old: Value, new: Value, writes: Value) -> Value:
+def _goes_on(cells: Cells, old: Value, new: Value, writes: Value) -> Value:
     """Cells that can tell of another program's store and of a new one of some of its bytes; all,
     for a load."""
     if cells.alone is None:
@@ -636,7 +511,7 @@ def _join(
         written[places[k]] = w.call(s.JOIN, w["ctx"], ones[k], mine[k], 1)
 
 
-def _changing_nothing(w: Checks, cells: _Cells) -> Value:
+def _changing_nothing(w: Checks, cells: Cells) -> Value:
     """Of which cells a store of several lanes puts into memory what is there already.
 
     Cells that are not those of single lanes are all the same in that.
@@ -645,9 +520,14 @@ def _changing_nothing(w: Checks, cells: _Cells) -> Value:
     if w.routine in (s.REPLAY, s.REPLAY_ONE):
         return w.term(1, mask.type)
     same = phases.changing_nothing(w)
-    if isinstance(cells, _Scattered):
+    if isinstance(cells, Scattered):
         return same
     return (same | ~mask).every()
+
+
+def _is_list(cells: Value) -> Value:
+    several = cells >> GROUP.first == GROUP.most
+    return several & cells.has(LIST.full)
 
 
 def _crossing(old: Value, owner: Value, ordered: Value) -> Value:

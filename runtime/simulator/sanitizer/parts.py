@@ -33,7 +33,9 @@ from triton_xe.runtime.simulator.sanitizer.cells import (
 from triton_xe.runtime.simulator.sanitizer.checks import unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
+    ALIKE,
     BEGUN,
+    BEGUN_OF,
     CHUNK_BITS,
     PART_FLAGS,
     PARTS,
@@ -386,3 +388,209 @@ class _Window:
             with w.when((flags != self.flags).bits != 0):
                 w.store(flags, at, align=1)
         return told.bits.to(I64)
+
+
+# --- where the cells are that an access of all lanes is compared with -----------------------------
+
+
+def kept(w: Checks, x: Value) -> Memory:
+    """A vector in memory, whose elements are asked for by number."""
+    at = w.space(x.type)
+    w.store(x, at)
+    return Memory(w, at, x.type.scalar)
+
+
+def fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
+    """Whether each lane, with others a power of two away, fills the dword that they are in."""
+    lanes, w = mask.type.count, mask.w
+    found = w.select(mask, bytes_, 0)
+    for step in (1 << k for k in range(lanes.bit_length() - 1)):
+        across = [k ^ step for k in range(lanes)]
+        same = index == index.shuffled(None, across)
+        found |= w.select(same, found.shuffled(None, across), 0)
+    return ((found == BYTES.full) | ~mask).every()
+
+
+class Dwords:
+    """Each dword has cells of its own."""
+
+    alone: Value | None = None
+    """Whether, for parts of dwords, each has a dword to itself."""
+
+    def place(self, block: Memory, word: Entry) -> Value:
+        """Where the cells, or sites, of all dwords begin."""
+        return block[word]
+
+    def known(self, cells: Value, of: Value) -> Value:
+        """The cells, of that kind; 0 for those that have not begun."""
+        return cells
+
+
+class Scattered(Dwords):
+    """One cell per lane, anywhere; only those of active lanes."""
+
+    def __init__(self, w: Checks, cells: Value, active: Value) -> None:
+        self.w, self.cells, self.active = w, cells, active
+
+    @property
+    def index(self) -> Value:
+        """Their numbers."""
+        return self.cells
+
+    def _at(self, base: Value, size: int) -> Value:
+        return (self.cells * size + base).pointer()
+
+    def load(self, base: Value, t: Type) -> Value:
+        return self.w.gather(t, self._at(base, t.size), self.active)
+
+    def store(self, value: Value, base: Value) -> None:
+        self.w.scatter(value, self._at(base, value.type.scalar.size), self.active)
+
+    def begin(self, block: Memory, mine: Value) -> Value:
+        """Have cells for this kind of access; whether there are some of the other kind."""
+        w = self.w
+        chunks = self.cells * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
+        flags = w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), self.active)
+        others = (flags.has(either(mine.to(I32) ^ BEGUN)) & self.active).bits != 0
+        wanted = w.select(others, BEGUN, mine.to(I32))
+        missing = (flags & (wanted | s.OF_ELEMENTS) != wanted) & self.active
+        with w.when(w.unlikely(missing.bits != 0)):
+            numbers = kept(w, chunks)
+            with w.chain(missing.bits) as (rest, slot):
+                slot.value = rest & rest - 1
+                w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
+        return others
+
+
+class Elements(Scattered):
+    """One cell per lane, of its element of less than a dword, in chunks that have such."""
+
+    def __init__(self, w: Checks, block: Memory, nbytes: int, active: Value) -> None:
+        addresses, most = w["addresses"], 1 << CHUNK_BITS
+        super().__init__(w, addresses - (block[Entry.LOW] & -4) >> 2, active)
+        self._numbers = (addresses & -most) + ((addresses & most - 1) >> nbytes - 1)
+
+    def place(self, block: Memory, word: Entry) -> Value:
+        return block[{Entry.WRITES: Entry.ELEMENT_WRITES,
+                      Entry.READS: Entry.ELEMENT_READS}.get(word, word)]
+
+    def _at(self, base: Value, size: int) -> Value:
+        # sites are those of dwords
+        return ((self._numbers if size == 8 else self.cells) * size + base).pointer()
+
+    @staticmethod
+    def begun(
+        w: Checks, block: Memory, nbytes: int, bytes_: Value, active: Value
+    ) -> tuple[Value, Value]:
+        """In which lanes' chunks elements have cells, once those that have none have begun;
+        whether there are any of the other kind of access.
+
+        Where lanes fill dwords together, those of dwords do.
+        """
+        flag = s.elements_of(nbytes)
+        mine, chunks = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I32), w["addresses"] >> CHUNK_BITS
+        places = (chunks + block[Entry.TOUCHED]).pointer()
+        flags = w.variable(w.gather(I32, places, active))
+        others = (flags.value.has(either(mine ^ BEGUN)) & active).bits != 0
+        wanted = w.select(others, BEGUN, mine) | flag
+
+        def are_there() -> Value:
+            return (flags.value & (wanted | s.OF_ELEMENTS) == wanted) & active
+
+        missing = active & ~are_there() & (~flags.value.has(BEGUN) | flags.value.has(flag))
+        with w.when(w.unlikely(missing.bits != 0)):
+            numbers, full = kept(w, chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
+            with w.chain(w.select(full, 0, missing.bits)) as (rest, slot):
+                slot.value = rest & rest - 1
+                w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
+            flags.value = w.gather(I32, places, active)
+        return are_there(), others
+
+
+class Run(Dwords):
+    """So many cells, one after another: plain vector accesses."""
+
+    def __init__(self, w: Checks, first: Value, lanes: int) -> None:
+        self.w, self.first, self.lanes = w, first, lanes
+        self.active = w.term(1, vector(lanes, I1))
+
+    @property
+    def index(self) -> Value:
+        return Value(self.w, integers(I64, range(self.lanes))) + self.first
+
+    def _at(self, base: Value, size: int) -> Value:
+        return (base + self.first * size).pointer()
+
+    def load(self, base: Value, t: Type) -> Value:
+        return self.w.load(vector(self.lanes, t), self._at(base, t.size), align=4)
+
+    def store(self, value: Value, base: Value) -> None:
+        self.w.store(value, self._at(base, value.type.scalar.size), align=4)
+
+    def begin(self, block: Memory, mine: Value) -> Value:
+        w, others = self.w, self.w.variable(0, I8)
+        flags = Memory(w, block[Entry.TOUCHED].pointer(), I8)
+        address = self.first * 4 + (block[Entry.LOW] & -4)
+        chunks = address >> CHUNK_BITS, (address + 4 * self.lanes - 1 >> CHUNK_BITS) + 1
+        with w.range(*chunks) as chunk:
+            others.value |= flags[chunk]
+        some = others.value.has(either(mine ^ BEGUN))
+        wanted = w.select(some, BEGUN, mine)
+        with w.range(*chunks) as chunk, w.when(
+                w.unlikely(flags[chunk] & (wanted | s.OF_ELEMENTS) != wanted)):
+            w.call(s.TOUCH, w["ctx"], block.base, chunk, wanted.to(I32))
+        return some
+
+
+class Lines(Dwords):
+    """The cells of so many whole chunks in a row, all of whose dwords have the same."""
+
+    def __init__(self, w: Checks, block: Memory, address: Value, count: int) -> None:
+        self.w, self.block, self.count = w, block, count
+        self.first = address >> CHUNK_BITS
+        self.index = w.spread(self.first, count)
+        self.active = w.term(1, vector(count, I1))
+        self._flags = (block[Entry.TOUCHED] + self.first).pointer()
+        self.flags = w.load(vector(count, I8), self._flags, align=1)
+
+    def _at(self, base: Value, size: int) -> Value:
+        return (base + self.first * size).pointer()
+
+    def load(self, base: Value, t: Type) -> Value:
+        return self.w.load(vector(self.count, t), self._at(base, t.size), align=4)
+
+    def store(self, value: Value, base: Value) -> None:
+        self.w.store(value, self._at(base, value.type.scalar.size), align=4)
+
+    def place(self, block: Memory, word: Entry) -> Value:
+        return block[s.line_of(word)]
+
+    def known(self, cells: Value, of: Value) -> Value:
+        return self.w.select(self.flags.has(of * ALIKE), cells, 0)
+
+    def are_alike(self) -> Value:
+        """Whether no dword of them has a cell of its own, or none."""
+        alike = ~self.flags.has(BEGUN * (1 + PART_FLAGS[1]))
+        for kind, of in enumerate(BEGUN_OF):
+            bytes_ = self.load(self.block[Entry.LINE_WRITE_BYTES + kind], I64)
+            alike &= (bytes_ == -1) | ~self.flags.has(of * ALIKE)
+        return alike.every()
+
+    def have(self, of: Value) -> Value:
+        """Whether some of them have cells of that kind."""
+        return self.flags.has(of * ALIKE).bits != 0
+
+    def note(self, mine: Value) -> None:
+        """From now on they have cells of that kind."""
+        w, reads = self.w, self.block[Entry.LINE_READ_BYTES]
+        w.store(self.flags | mine * ALIKE, self._flags, align=1)
+        at = w.select(w.flag(Kind.WRITE), self.block[Entry.LINE_WRITE_BYTES], reads)
+        self.store(w.term(-1, vector(self.count, I64)), at)
+
+
+Cells = Scattered | Run | Lines
+
+
+def either(kind: Value) -> Value:
+    """Flags of chunks that have cells of that kind: of each dword, or one for all of them."""
+    return kind * (1 + ALIKE)

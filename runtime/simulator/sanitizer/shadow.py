@@ -194,6 +194,8 @@ class LaunchState:
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[NDArray[np.uint8]] = []
         self._shadows: dict[Block, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._elements: dict[Block, tuple[int, int]] = {}
+        self._whole: dict[int, Block] = {}
         self._maps: dict[Block, int] = {}
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self._lists: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
@@ -392,6 +394,21 @@ class LaunchState:
         touched = self._array(chunks + 2 * 64) + 64 - first
         return (*cells, releases), (touched, published, *lines)
 
+    def have_elements(self, row: int) -> None:
+        """Find memory for the cells of the elements of a block, if there is enough."""
+        block = self._whole[row]
+        first, last = block.low >> CHUNK_BITS, block.high >> CHUNK_BITS
+        nbytes = last + 1 - first << CHUNK_BITS + 3
+        try:
+            start = self._borrow(2 * nbytes)
+        except MemoryError:
+            return
+        low = start - (first << CHUNK_BITS + 3)
+        self._elements[block] = low, low + nbytes
+        for k, whole in self._whole.items():
+            if whole == block:
+                self.table[k, Entry.ELEMENT_WRITES:Entry.WORDS] = low, low + nbytes
+
     def close(self) -> None:
         """Give the shadow memory back for the next launch."""
         for memory in self._borrowed:
@@ -417,7 +434,9 @@ class LaunchState:
             starts = (at and at + size * first
                       for at, size in zip(cells, CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
-            self.table[row, Entry.TOUCHED:Entry.WORDS] = lines
+            self.table[row, Entry.TOUCHED:Entry.ELEMENT_WRITES] = lines
+            self.table[row, Entry.ELEMENT_WRITES:Entry.WORDS] = self._elements.get(block, (0, 0))
+            self._whole[row] = block
             self.table[row, Entry.UNREAD] = not (
                 self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
                 or block in self._read)
@@ -478,6 +497,11 @@ def _more_room() -> None:
         _current.make_room()
 
 
+def _elements(entry: int) -> None:
+    if _current is not None:
+        _current.have_elements((entry - int(_current.words[Word.TABLE])) // (8 * Entry.WORDS))
+
+
 def _turns() -> None:
     if _current is not None:
         _current.take_turns()
@@ -497,7 +521,7 @@ _MISS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64)
 def prepare() -> tuple[object, ...]:
     """Make the host's part of the checks known to the code that calls it."""
     made = {checks.MISS: _MISS(_answer), checks.ROOM: _ROOM(_more_room), checks.NOTE: _NOTE(_note),
-            checks.TURNS: _ROOM(_turns)}
+            checks.TURNS: _ROOM(_turns), checks.ELEMENTS: _NOTE(_elements)}
     for routine, callback in made.items():
         llvm.add_symbol(routine.symbol, ctypes.cast(callback, ctypes.c_void_p).value)
     return tuple(made.values())

@@ -178,8 +178,12 @@ class Entry(IntEnum):
     LINE_WRITE_BYTES = 15
     """Which bytes of the chunk they tell of, a bit for each."""
     LINE_READ_BYTES = 16
-    WORDS = 59
     """After the six words of the first such cells come those of `PARTS` - 1 more."""
+    ELEMENT_WRITES = 59
+    """Cells of elements that are less than a dword, see `checks`: what to add to eight times the
+    address of their chunk for that of its first; 0 where there is no memory for them yet."""
+    ELEMENT_READS = 60
+    WORDS = 61
 
 
 PARTS, LINE_WORDS = 8, 6
@@ -204,8 +208,16 @@ ALIKE = 4
 """Times these: as long as they have not begun, one cell tells of all dwords, or of some bytes."""
 PART_FLAGS = ALIKE, 16, *(64,) * (PARTS - 2)
 """Times these: which of the cells that tell of parts of a chunk are there."""
+OF_HALVES, OF_BYTES = 64, 128
+"""Of chunks that have begun: each element of two bytes, or each byte, has a cell of its own."""
+OF_ELEMENTS = OF_HALVES | OF_BYTES
 WINDOW = 8
 """Chunks in a row that are looked at together."""
+
+
+def elements_of(nbytes: int) -> int:
+    """The flag of chunks with cells for elements of that many bytes; 0 where dwords have them."""
+    return {1: OF_BYTES, 2: OF_HALVES}.get(nbytes, 0)
 
 
 def line_of(word: Entry) -> Entry:
@@ -501,6 +513,8 @@ MISS = Routine("xe_san_miss", I64, (("address", I64),))
 """Of the host: the index of a new entry for the block that holds an address, or -1."""
 ROOM = Routine("xe_san_room", VOID, ())
 """Of the host: makes room for more records, if it can."""
+ELEMENTS = Routine("xe_san_elements", VOID, (("entry", I64),))
+"""Of the host: finds memory for the cells of a block's elements, if it can."""
 TURNS = Routine("xe_san_turns", VOID, ())
 """Of the host: has clocks tell what programs know from now on, where there may be clocks."""
 NOTE = Routine("xe_san_note", VOID, (("error", I64),))

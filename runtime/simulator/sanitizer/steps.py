@@ -16,7 +16,8 @@ from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
-from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, kept, searched, try_lanes
+from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched, try_lanes
+from triton_xe.runtime.simulator.sanitizer.parts import kept
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import CHUNK_BITS, WINDOW, Entry, Kind, Word
 

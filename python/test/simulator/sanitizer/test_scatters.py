@@ -84,3 +84,41 @@ def test_elements_stored_again(bug: bool, dtype: Any) -> None:
     else:
         scatter_twice[(3,)](put.to("xpu"), out, BLOCK)
         assert int(out.cpu().sum()) == 2 * 3 * BLOCK
+
+
+@triton.jit
+def scatter_and_read(x, put, out, sums, PROGRAMS: tl.constexpr, B: tl.constexpr):
+    """The first programs store elements, each its own; the others read rows of what none stores."""
+    program, i = tl.program_id(0), tl.arange(0, B)
+    at = tl.load(put + program * B + i)
+    if program < PROGRAMS:
+        tl.store(out + at, tl.load(x + program * B + i))
+    else:
+        tl.store(sums + program, tl.sum(tl.load(out + at).to(tl.float32)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16], ids=str)
+@pytest.mark.parametrize("step", [1, 2, 7])
+@pytest.mark.parametrize("bug", [False, True])
+def test_rows_of_memory_that_was_scattered_to(bug: bool, step: int, dtype: Any) -> None:
+    """What single elements were told is known of the dwords that others read with them."""
+    torch.manual_seed(step)
+    n, programs = 4096, 4
+    rows = torch.arange(4 * BLOCK) * step
+    free = torch.ones(n, dtype=torch.bool)
+    free[rows] = False
+    stored = free.nonzero().flatten()
+    stored = stored[torch.randperm(len(stored))[: programs * BLOCK]]
+    put = torch.cat([stored, rows]).to(I32)
+    if bug:
+        put[programs * BLOCK + 3 * BLOCK + 17] = stored[2 * BLOCK + 5]
+    out = torch.zeros(n, dtype=dtype, device="xpu")
+    x, sums = torch.ones(programs * BLOCK).to(dtype).to("xpu"), torch.zeros(16, device="xpu")
+    grid = (programs + 4,)
+    if bug:
+        with pytest.raises(SimulatorTrap, match="data race: load") as caught:
+            scatter_and_read[grid](x, put.to("xpu"), out, sums, programs, BLOCK)
+        assert f"element ({int(stored[2 * BLOCK + 5])},)" in str(caught.value)
+        assert "(program (2, 0, 0)" in str(caught.value)
+        return
+    scatter_and_read[grid](x, put.to("xpu"), out, sums, programs, BLOCK)
