@@ -28,6 +28,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 
 _MOST = 1 << CHUNK_BITS
+_LEAST_APART, _MOST_APART = 4, 32
+"""Lanes that are looked at together, where each is in a chunk of its own."""
 _MOST_GATHERED = 16
 """Bytes of a lane whose bits are in 32 from a whole byte on."""
 
@@ -113,10 +115,17 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
     inner, chunks, size = places & _MOST - 1, places >> CHUNK_BITS, w["size"]
     bytes_ = w.spread(w.term(-1, I64) >> w.term(_MOST, I64) - size, mask.type.count) << inner
     fine, copies = w.variable(((inner + size <= _MOST) | ~mask).every()), w.variable(0, I1)
+    mine = owner & (GROUP.full | PHASE.full | WARP.full)
+    todo = w.variable(w.select(fine.value, mask.bits, 0))
+    if _LEAST_APART <= mask.type.count <= _MOST_APART:
+        with w.when(_are_apart(w, chunks, todo.value, mask)):
+            alone, copy = _are_alone(w, chunks, bytes_, mask, mine)
+            fine.value &= alone
+            copies.value = copy
+            todo.value = 0
     numbers = w.space(chunks.type)
     w.store(chunks, numbers)
-    mine = owner & (GROUP.full | PHASE.full | WARP.full)
-    with w.chain(w.select(fine.value, mask.bits, 0)) as (rest, slot):
+    with w.chain(todo.value) as (rest, slot):
         chunk = Memory(w, numbers)[rest.lowest()]
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
@@ -124,6 +133,49 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
         fine.value &= alone
         copies.value |= copy
     return fine.value, copies.value
+
+
+def _are_apart(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
+    """Whether several lanes are active, each in a chunk of its own."""
+    lanes = mask.type.count
+    numbers = w.select(mask, chunks.to(I32), Value(w, integers(I32, range(-lanes, 0))))
+
+    def same(step: int) -> Value:
+        return numbers == numbers.shuffled(None, [(k + step) % lanes for k in range(lanes)])
+
+    apart = w.variable((same(1).bits == 0) & (w.intrinsic("ctpop", todo).to(I32) >= _LEAST_APART))
+    with w.when(apart.value):
+        again = same(2)
+        for step in range(3, lanes // 2 + 1):
+            again |= same(step)
+        apart.value = again.bits == 0
+    return apart.value
+
+
+def _are_alone(
+    w: Checks, chunks: Value, bytes_: Value, mask: Value, mine: Value
+) -> tuple[Value, Value]:
+    """The same as `_is_alone` of accesses of a chunk each."""
+    writes, known = w.flag(Kind.WRITE), chunks * 8 + w.state[Word.SLM_KNOWN]
+    first = chunks * (8 * Chunk.WORDS) + w.state[Word.SLM_CHUNKS]
+
+    def word(k: Chunk) -> Value:
+        return (first + 8 * k).pointer()
+
+    owner, before = w.gather(I64, word(Chunk.OWNER), mask), w.gather(I64, known.pointer(), mask)
+    new = (owner ^ mine) & (GROUP.full | PHASE.full) != 0
+    alone = new | (owner == mine)
+    written, read = (w.select(new, 0, w.gather(I64, word(k), mask))
+                     for k in (Chunk.WRITTEN, Chunk.READ))
+    copies = (w.flag(Kind.KEPT) & writes) & bytes_.has(written) & ~bytes_.has(read) & ~alone
+    meets = bytes_.has(w.select(writes, written | read, written)) & ~alone & ~copies
+    w.scatter(w.select(alone, mine, mine | WARP.full), word(Chunk.OWNER), mask)
+    w.scatter(written | w.select(writes, bytes_, 0), word(Chunk.WRITTEN), mask)
+    w.scatter(read | w.select(writes, 0, bytes_), word(Chunk.READ), mask)
+    with w.when(writes):
+        w.scatter(before | w.select(meets, 0, bytes_), known.pointer(), mask)
+    fine = ~meets & (writes | (bytes_ & ~before == 0)) | ~mask
+    return fine.every(), (copies & mask).bits != 0
 
 
 def any_of(w: Checks, bits: Value) -> Value:

@@ -16,9 +16,10 @@ entry:
   %lane = call spir_func i32 @_Z22get_sub_group_local_idv()
   %sg = call spir_func i32 @_Z16get_sub_group_idv()
   %high = shl i32 %sg, 4
-  %at = getelementptr i32, ptr addrspace(3) @slm, i32 %lane
+  %place = mul i32 %lane, STEP
+  %at = getelementptr i32, ptr addrspace(3) @slm, i32 %place
   %row = add i32 %high, %lane
-  %further = add i32 %row, 16
+  %further = add i32 %row, 272
   %mine = getelementptr i32, ptr addrspace(1) %out, i32 %row
   %other = add i32 %lane, %sg
   %away = getelementptr i32, ptr addrspace(3) @slm, i32 %further
@@ -38,11 +39,13 @@ then:
 after:
 """
 """Only the warp that stores last looks at what it stored."""
-SHARED = "@slm = internal addrspace(3) global [512 x i8] undef, align 64"
+SHARED = "@slm = internal addrspace(3) global [2048 x i8] undef, align 64"
 
 
+@pytest.mark.parametrize("apart", [1, 16], ids=["in a row", "in lines of their own"])
 @pytest.mark.parametrize(("steps", "bug"), [
     ([SAME, BARRIER, "a"], ""),
+    (["a"], "uninitialised"),
     ([SAME, SAME, BARRIER, "a"], ""),
     ([SAME, BARRIER, "a", BARRIER, SAME, BARRIER, "b"], ""),
     ([SAME, LAST, BARRIER, "a"], ""),
@@ -59,16 +62,18 @@ SHARED = "@slm = internal addrspace(3) global [512 x i8] undef, align 64"
     ([OTHER, BARRIER, SAME, BARRIER, "a"], ""),
 ])
 def test_copies(
-    steps: list[str], bug: str, device: SimulatedDevice, kernel: Callable[..., str],
+    steps: list[str], bug: str, apart: int, device: SimulatedDevice, kernel: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
-    body = HEAD + "".join(LOAD.format(x) if len(x) == 1 else x for x in steps)
+    rest = (LOAD.format(x) if len(x) == 1 else x for x in steps)
+    body = HEAD.replace("STEP", str(apart)) + "".join(rest)
     last = next(x for x in reversed(steps) if len(x) == 1)
     text = kernel(f"{P} %out", body + OUT.format(last), warps=5, other=SHARED)
     loaded, buffer = device.load(text.encode(), "k"), device.allocate(4 * 5 * 16)
     if bug:
-        with pytest.raises(SimulatorTrap, match=f"data race: {bug}"):
+        found = "no store of this work-group" if bug == "uninitialised" else f"data race: {bug}"
+        with pytest.raises(SimulatorTrap, match=found):
             device.launch(loaded, (1, 1, 1), [buffer.pointer])
         return
     device.launch(loaded, (1, 1, 1), [buffer.pointer])
