@@ -127,6 +127,34 @@ def permute_kernel(x, places, y, BLOCK: tl.constexpr):
     tl.store(y + tl.load(places + i), tl.load(x + i))
 
 
+@triton.jit
+def add_norm_kernel(x, rest, weight, N, BLOCK: tl.constexpr):
+    """The sum, and its RMS norm, in place of what was added."""
+    i = tl.arange(0, BLOCK)
+    inside, at = i < N, tl.program_id(0) * N + i
+    total = tl.load(x + at, inside, 0).to(tl.float32) + tl.load(rest + at, inside, 0)
+    tl.store(rest + at, total / 2, inside)
+    scale = tl.rsqrt(tl.sum(total * total) / N + 1e-6)
+    tl.store(x + at, total * scale * tl.load(weight + i, inside, 0), inside)
+
+
+@triton.jit
+def paged_kernel(q, keys, values, pages, y, COUNT, PAGE: tl.constexpr, SIZE: tl.constexpr):
+    """Attention of one token to those of its pages."""
+    row, i, k = tl.program_id(0), tl.arange(0, SIZE), tl.arange(0, PAGE)
+    query = tl.load(q + row * SIZE + i).to(tl.float32)
+    most, weight, total = float("-inf"), 0.0, tl.zeros((SIZE,), tl.float32)
+    for page in range(COUNT):
+        token = tl.load(pages + row * COUNT + page) * PAGE + k
+        at = token[:, None] * SIZE + i[None, :]
+        score = tl.sum(tl.load(keys + at).to(tl.float32) * query[None, :], 1)
+        before, most = most, tl.maximum(most, tl.max(score))
+        old, part = tl.exp(before - most), tl.exp(score - most)
+        total = total * old + tl.sum(part[:, None] * tl.load(values + at).to(tl.float32), 0)
+        weight = weight * old + tl.sum(part)
+    tl.store(y + row * SIZE + i, total / weight)
+
+
 def in_parts() -> dict[str, Callable[[], object]]:
     """Kernels whose accesses do not fill the lines of memory, or whose blocks do not divide."""
     odd = (1 << 20) - 7
@@ -138,6 +166,13 @@ def in_parts() -> dict[str, Callable[[], object]]:
     records = torch.randn(3 << 16, device="xpu")
     places = torch.randperm(1 << 18).to(torch.int32).to("xpu")
     long, moved = (torch.randn(1 << 18, device="xpu") for _ in range(2))
+    halves, small = long.half(), long.to(torch.int8)
+    halves_moved, small_moved = torch.zeros_like(halves), torch.zeros_like(small)
+    added, rest = (torch.randn(256, 1000, device="xpu", dtype=torch.float16) for _ in range(2))
+    scales = torch.rand(1000).half().to("xpu")
+    keys, values = (torch.randn(1 << 21, device="xpu", dtype=torch.float16) for _ in range(2))
+    query, attended = (torch.randn(64, 64, device="xpu", dtype=torch.float16) for _ in range(2))
+    pages = torch.randperm(64 * 32).to(torch.int32).to("xpu")
     return {
         "softmax 500 x 1000 fp32": lambda: softmax.softmax(rows),
         "Adam 1M - 7 fp32": lambda: adam_kernel[(1024,)](*states, 1e-3, odd, 1024),
@@ -147,6 +182,14 @@ def in_parts() -> dict[str, Callable[[], object]]:
         "softmax 500 x 1001 fp16": lambda: softmax.softmax(odd_rows),
         "records of 3 in place": lambda: records_kernel[(256,)](records, 3, 256),
         "permutation of 256K fp32": lambda: permute_kernel[(1024,)](long, places, moved, 256),
+        "permutation of 256K fp16": lambda: permute_kernel[(1024,)](
+            halves, places, halves_moved, 256),
+        "permutation of 256K int8": lambda: permute_kernel[(1024,)](
+            small, places, small_moved, 256),
+        "add, RMS norm in place fp16": lambda: add_norm_kernel[(256,)](
+            added, rest, scales, 1000, 1024),
+        "paged attention, pages of 16": lambda: paged_kernel[(64,)](
+            query, keys, values, pages, attended, 32, 16, 64),
     }
 
 
