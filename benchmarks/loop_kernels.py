@@ -180,6 +180,38 @@ def masked_attention(
 
 
 @triton.jit
+def windowed_attention(
+    q_ptr, k_ptr, v_ptr, o_ptr, length, stride_m, stride_h, window, scale, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DEPTH: tl.constexpr,
+):
+    """Causal attention to the last `window` positions; GROUP heads share keys and values."""
+    first = tl.program_id(0) * BLOCK_M
+    i, j, depth = first + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, DEPTH)
+    at, shared = tl.program_id(1) * stride_h, tl.program_id(1) // GROUP * stride_h
+    q = tl.load(q_ptr + at + i[:, None] * stride_m + depth[None, :], mask=i[:, None] < length,
+                other=0.0)
+    low = max(0, (first - window) // BLOCK_N * BLOCK_N)
+    k_ptrs = k_ptr + shared + j[None, :] * stride_m + depth[:, None] + low * stride_m
+    v_ptrs = v_ptr + shared + j[:, None] * stride_m + depth[None, :] + low * stride_m
+    top = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total, out = tl.zeros((BLOCK_M,), tl.float32), tl.zeros((BLOCK_M, DEPTH), tl.float32)
+    for n in range(low, min(first + BLOCK_M, length), BLOCK_N):
+        column = n + j
+        k = tl.load(k_ptrs, mask=column[None, :] < length, other=0.0)
+        seen = (i[:, None] >= column[None, :]) & (i[:, None] - column[None, :] < window)
+        s = tl.where(seen & (column[None, :] < length), tl.dot(q, k) * scale, -1.0e6)
+        higher = tl.maximum(top, tl.max(s, 1))
+        p, less = tl.exp2(s - higher[:, None]), tl.exp2(top - higher)
+        v = tl.load(v_ptrs, mask=column[:, None] < length, other=0.0)
+        total, top = total * less + tl.sum(p, 1), higher
+        out = tl.dot(p.to(v.dtype), v, out * less[:, None])
+        k_ptrs += BLOCK_N * stride_m
+        v_ptrs += BLOCK_N * stride_m
+    o_ptrs = o_ptr + at + i[:, None] * stride_m + depth[None, :]
+    tl.store(o_ptrs, (out / total[:, None]).to(v_ptr.dtype.element_ty), mask=i[:, None] < length)
+
+
+@triton.jit
 def softmax(x_ptr, y_ptr, stride, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * stride + tl.arange(0, BLOCK)
     inside = tl.arange(0, BLOCK) < n

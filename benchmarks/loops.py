@@ -156,6 +156,10 @@ ROWS: dict[str, Row] = {
         kernels.masked_attention, {"BLOCK_M": 128, "BLOCK_N": 64, "DEPTH": 64}, 8,
         grid=(SIZE // 128, 32, 1),
         sizes={"stride_m": 64, "stride_h": SIZE * 64, "stride_bh": SIZE * SIZE}),
+    "attention window": Row(
+        kernels.windowed_attention, {"GROUP": 4, "BLOCK_M": 64, "BLOCK_N": 64, "DEPTH": 128}, 8,
+        "bf16", grid=(SIZE // 64, 32, 1),
+        sizes={"stride_m": 128, "stride_h": SIZE * 128, "window": 1024}),
     "softmax fp32": _rows(kernels.softmax, 4096, 16, "fp32"),
     "softmax fp16": _rows(kernels.softmax, 4096, 16, "fp16"),
     "rms norm bf16": _rows(kernels.rms_norm, 4096, 8, "bf16"),

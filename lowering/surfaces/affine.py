@@ -278,10 +278,10 @@ class Affine:
         loop = value.owner.parent_op()
         if not isinstance(loop, scf.ForOp):
             return Poly.symbol(value)
-        low, step = constant_of(loop.lb), constant_of(loop.step)
-        if step is None or low is None:
+        step = constant_of(loop.step)
+        if step is None:
             return Poly.symbol(value)
-        return Poly.symbol(Iteration(loop)) * step + low
+        return Poly.symbol(Iteration(loop)) * step + self.scalar(loop.lb)
 
     def _induction_step(self, value: SSAValue, found: Carried) -> Poly | None:
         """The invariant amount by which a loop-carried scalar grows in each iteration."""

@@ -67,6 +67,25 @@ def test_a_bias_comes_by_blocks(length, dtype):
     assert sum("2D block load" in line for line in kernel.metadata.remarks) == 4
 
 
+@pytest.mark.parametrize(("length", "window"), [(192, 70), (201, 40), (96, 500)])
+def test_a_loop_from_where_the_window_begins_reads_blocks(length, window):
+    torch.manual_seed(length)
+    heads, group, depth = 4, 2, 32
+    q = torch.randn(heads, length, depth).half()
+    k, v = (torch.randn(heads, length, depth).half() for _ in range(2))
+    out = torch.full((heads, length, depth), 7.0).half().to("xpu")
+    kernel = loop_kernels.windowed_attention[(-(-length // 64), heads)](
+        *(t.to("xpu") for t in (q, k, v)), out, length, depth, length * depth, window,
+        depth**-0.5 * 1.44269504, GROUP=group, BLOCK_M=64, BLOCK_N=32, DEPTH=depth, num_warps=4)
+    shared = torch.arange(heads) // group
+    i, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
+    scores = q.float() @ k[shared].float().mT * depth**-0.5
+    scores = scores.masked_fill((i < j) | (i - j >= window), float("-inf"))
+    wanted = scores.softmax(-1) @ v[shared].float()
+    assert (out.cpu().float() - wanted).abs().max() < 4e-3
+    assert sum("2D block load" in line for line in kernel.metadata.remarks) == 3
+
+
 @triton.jit
 def rewriting(x, y, z, count, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)

@@ -131,6 +131,17 @@ def test_loop_carried_scalars_and_the_loop_counter():
     assert poly_text(Affine().scalar(named(module, "j"))) == "16*m"
 
 
+def test_a_loop_counter_begins_where_the_loop_does():
+    body = """
+%c4 = arith.constant 4 : i32
+scf.for %i = %m to %n step %c4 : i32 {
+  %t = arith.addi %i, %m : i32
+}
+"""
+    assert poly_text(Affine().scalar(named(module_of(body, ARGUMENTS), "t"))) == (
+        "2*m + 4*iteration")
+
+
 POINTERS = f"""{PLANE}
 %pb = tt.splat %p : !tt.ptr<f16> -> tensor<16x32x!tt.ptr<f16>, #blocked>
 %ptrs = tt.addptr %pb, %at : tensor<16x32x!tt.ptr<f16>, #blocked>, tensor<16x32xi32, #blocked>
