@@ -108,6 +108,7 @@ class _Conversion:
         self.top = Scalars(InsertPoint.before(first))
         self._warp: SSAValue | None = None
         self._parts: dict[tuple[int, ...], SSAValue | None] = {}
+        self._prefetched: set[tuple[object, ...]] = set()
 
     def run(self) -> None:
         for cursor in all_of(self.function, xe.CursorOp):
@@ -263,8 +264,18 @@ class _Conversion:
     def _prefetch(
         self, cursor: xe.CursorOp, load: xe.BlockLoadOp, loop: scf.ForOp, steps: list[SSAValue]
     ) -> scf.ForOp:
-        """Bring the tile of `num_stages - 1` iterations later into the cache; the new loop."""
+        """Bring the tile of `num_stages - 1` iterations later into the cache; the new loop.
+
+        What is loaded twice, as a matrix and its transposition, is prefetched once.
+        """
         ahead = self.num_stages - 1
+        transposed, kind = _access_type(load)
+        rows, columns = kind.get_shape()
+        memory = _memory_order((rows, columns), transposed)
+        tile = (loop.body.block, *cursor.operands, *steps, memory)
+        if tile in self._prefetched:
+            return loop
+        self._prefetched.add(tile)
         part = None if ahead < 1 else self._prefetched_part(cursor, load, InsertPoint.before(loop))
         if part is None:
             return loop

@@ -59,7 +59,7 @@ from triton_xe.plan.conversion import plan_conversion
 
 HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
-CROWDED, FULL = 168, 232
+CROWDED, FULL = 168, 224
 """Registers of what a loop needs, beyond which few messages at a time, or no more values, fit."""
 FULL_OF_SEVERAL = 184
 """The same for values of several loops, as the causal attention's, whose other loop masks too."""
@@ -89,7 +89,7 @@ class SinkLoadsPass(TargetedPass):
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
                     _sink(block, target)
-                    if loops.get(block, 0) > CROWDED * target.grf_bytes:
+                    if loops.get(block, 0) > (FULL - HELD) * target.grf_bytes:
                         _multiply_by_message(block, target)
                 read = sum(_bytes(o.results[0], target) for o in loads)
                 if block in products and _carried(block, target) + read > (
@@ -189,7 +189,7 @@ def _multiply_by_message(block: Block, target: Target) -> None:
     for load in loads:
         filled[_tile(load)] += _bytes(load.value, target)
     for load in loads:
-        if 2 * filled[_tile(load)] > HELD * target.grf_bytes:
+        if 2 * filled[_tile(load)] >= HELD * target.grf_bytes:
             _gather_products(load, block, rank)
 
 

@@ -59,5 +59,10 @@ def test_a_product_of_any_surface_does_not_spill(
     assert spilled(device, pointer, shape, warps) == 0
 
 
-def test_a_loop_of_wide_tf32_products_does_not_spill() -> None:
-    assert loops.figures("gemm tf32 32", "bmg").spill_size == 0
+@pytest.mark.parametrize(("row", "device"), [
+    ("gemm tf32 32", "bmg"),
+    ("attention backward", "ptl"),
+    ("attention window", "pvc"),
+])
+def test_crowded_loops_do_not_spill(row: str, device: str) -> None:
+    assert loops.figures(row, device).spill_size == 0

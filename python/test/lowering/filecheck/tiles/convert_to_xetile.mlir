@@ -166,3 +166,26 @@ tt.func public @f(%p: !tt.ptr<f16>, %n: i32, %y: tensor<16x32xf16, #b>, %z: tens
   }
   tt.return %r#0 : tensor<16x32xf32, #dpas>
 }
+
+// -----
+// PASSES: convert-to-xetile{num-stages=2}
+// What a loop loads twice, as a matrix and as its transposition, is prefetched once.
+// CHECK: xetile.init_coop_tile
+// CHECK-NOT: xetile.init_coop_tile
+// CHECK: scf.for
+// CHECK: xetile.prefetch_tile
+// CHECK-NOT: xetile.prefetch_tile
+tt.func public @twice_in_a_loop(%p: !tt.ptr<f16>, %n: i32, %z: tensor<32x32xf32, #dpas>) -> tensor<32x32xf32, #dpas> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c32 = arith.constant 32 : i32
+  %s = xe.cursor %p aligned 64 : i32 height %n width %n pitch %n at [%c0, %c0] : !tt.ptr<f16> -> !xe.cursor<f16>
+  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %z, %at = %s) -> (tensor<32x32xf32, #dpas>, !xe.cursor<f16>) : i32 {
+    %x = xe.block_load %at : !xe.cursor<f16> -> tensor<32x32xf16, #a>
+    %y = xe.block_load %at transposed : !xe.cursor<f16> -> tensor<32x32xf16, #b>
+    %d = tt.dot %x, %y, %acc : tensor<32x32xf16, #a> * tensor<32x32xf16, #b> -> tensor<32x32xf32, #dpas>
+    %next = xe.advance %at by [%c32, %c0] : !xe.cursor<f16> -> !xe.cursor<f16>
+    scf.yield %d, %next : tensor<32x32xf32, #dpas>, !xe.cursor<f16>
+  }
+  tt.return %r#0 : tensor<32x32xf32, #dpas>
+}
