@@ -39,6 +39,7 @@ from triton_xe.lowering.layouts.scatter_in_place import ScatterInPlacePass
 from triton_xe.lowering.layouts.spread_rows import SpreadRowsPass
 from triton_xe.lowering.layouts.sum_after_loops import SumAfterLoopsPass
 from triton_xe.lowering.layouts.swap_pairs import SwapPairsPass
+from triton_xe.lowering.load_in_place import LoadInPlacePass
 from triton_xe.lowering.module_facts import CompileOptions, set_options, set_target
 from triton_xe.lowering.raise_calls import RaiseCallsPass
 from triton_xe.lowering.rewriting import all_of
@@ -83,6 +84,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         SpreadRowsPass,
         ReduceInPlacePass,
         ScatterInPlacePass,
+        LoadInPlacePass,
         AllocateBuffersPass,
         InsertBarriersPass,
         QuickDivisionsPass,
@@ -102,6 +104,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 CHOOSE_LAYOUTS = (
     SwapPairsPass, ShortenRowsPass, WholeGroupsPass, JoinHalvesPass, SplitInsidePass,
     SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
+    LoadInPlacePass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

@@ -1,0 +1,108 @@
+"""Pass load-in-place: rows of values that a matrix needs in its layout are loaded in it.
+
+    %w = tt.load %p : tensor<64xf16, #a> ; %m = expand_dims (cvt %w) ; broadcast (cvt %m)
+ -> %w' = tt.load %p' : tensor<64xf16, #slice_of_m> ; broadcast (expand_dims %w')
+
+Triton loads a row with each element in one lane of one warp.  To come to all rows of a matrix it
+would be written to shared local memory, with a barrier, and read element by element; each warp
+loads it itself with few messages, from what the first one brought into the cache.  Not so where
+the program stores to the same tensor: the exchange then keeps its loads before its stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
+
+from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import ExpandDimsOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.target import Target
+from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
+from triton_xe.lowering.emit.tensors.view import view_of, without_copies
+from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.insert_barriers import base_of
+from triton_xe.lowering.layouts.elementwise import CASTS
+from triton_xe.lowering.layouts.rematerialize import (
+    is_cheap,
+    is_volatile,
+    layout_held,
+    layout_of,
+    rematerialize,
+    slice_of,
+)
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions, retyped
+from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+from triton_xe.lowering.targeted_pass import TargetedPass
+from triton_xe.plan.conversion import plan_conversion
+
+MOST_MESSAGES = 4
+"""Messages of a row for each warp; of more, those to shared local memory are as few."""
+_THROUGH = (ConvertLayoutOp, ExpandDimsOp, *CASTS)
+
+
+@dataclass(frozen=True)
+class LoadInPlacePass(TargetedPass):
+    """Rows of values that a matrix needs in its layout are loaded in it."""
+
+    name: ClassVar = "load-in-place"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.device(op)
+        for function in functions(op):
+            made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+            for exchange in list(_exchanges(function, target)):
+                again = rematerialize(exchange.src, layout_held(exchange.result), made)
+                exchange.result.replace_all_uses_with(again)
+            erase_dead(function)
+
+
+def _exchanges(function: Operation, target: Target) -> Iterator[ConvertLayoutOp]:
+    """The conversions of rows that may be loaded again, and are worth it."""
+    writes: list[Operation] = all_of(function, StoreOp, AtomicRMWOp, AtomicCASOp)
+    written = {base_of(op.operands[0]) for op in writes}
+    facts = AxisAnalysis()
+    for op in all_of(function, ConvertLayoutOp):
+        load = _row(op.src)
+        if load is None or not {base_of(load.ptr), None}.isdisjoint(written):
+            continue
+        if _is_shared(op, target) and _messages(load, op, facts) <= MOST_MESSAGES:
+            yield op
+
+
+def _row(value: SSAValue) -> LoadOp | None:
+    """The load of a row that a value has all its elements from, if it can be loaded anew."""
+    op = value.owner
+    while isinstance(op, _THROUGH):
+        op = op.operands[0].owner
+    if not isinstance(op, LoadOp) or is_volatile(op) or base_of(op.ptr) is None:
+        return None
+    return op if len(shape_of(op.result)) == 1 and all(map(is_cheap, op.operands)) else None
+
+
+def _is_shared(op: ConvertLayoutOp, target: Target) -> bool:
+    """Whether a layout changes through shared local memory."""
+    old, new = (without_copies(layout_of(v.type)) for v in (op.src, op.result))
+    bits = bits_of(scalar_type(get_element_type_or_self(op.src.type)))
+    return old != new and plan_conversion(old, new, bits, target).shared is not None
+
+
+def _messages(load: LoadOp, op: ConvertLayoutOp, facts: AxisAnalysis) -> int:
+    """With how many messages a row is loaded in the layout that a conversion gives."""
+    encoding: Any = layout_held(op.result)
+    value = op.src
+    while value is not load.result:
+        made: Any = value.owner
+        if isinstance(made, ExpandDimsOp):
+            encoding = slice_of(made, encoding)
+        value = made.operands[0]
+    view = view_of(layout_of(retyped(load.result.type, encoding)))
+    width, _ = vector_width(facts, load.ptr, needed_mask(load.mask), view)
+    return len(view.registers) // width
