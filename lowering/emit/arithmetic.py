@@ -388,13 +388,13 @@ def lower_float_cast(em: Emitter, op: Operation) -> None:
     rounding = op.rounding_mode if isinstance(op, arith_ext.TruncFOp) else (
         op.rounding if isinstance(op, tt.FpToFpOp) else None)
     held = em.get(op.operands[0])
-    if isinstance(held, Halves) and is_bf16(source) and scalar_type(target) == FLOAT:
-        em.bind(op.results[0], mapped(
-            em, FLOAT, [held.upper()], lambda a: Term(em, a).bitcast(FLOAT).value))
-        return
     floats = floats_of(held) if isinstance(held, Halves) and scalar_type(target) == FLOAT else None
     if floats is not None:
         em.bind(op.results[0], floats)
+        return
+    if isinstance(held, Halves) and is_bf16(source) and scalar_type(target) == FLOAT:
+        em.bind(op.results[0], mapped(
+            em, FLOAT, [held.upper()], lambda a: Term(em, a).bitcast(FLOAT).value))
         return
     pairs = halves.in_pairs(op.results[0].type)
     elementwise(em, op, lambda a: convert(em, source, target, a, rounding, pairs=pairs))

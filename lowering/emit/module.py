@@ -25,6 +25,7 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.fusion import fuse_products
 from triton_xe.lowering.emit.maths import fp4, libdevice
 from triton_xe.lowering.emit.maths import functions as maths
+from triton_xe.lowering.emit.maths.unused_roundings import drop_unused_roundings
 from triton_xe.lowering.emit.tensors import (
     atomics,
     convert,
@@ -67,6 +68,7 @@ def emit_module(
     if state.slm is not None:
         _resize_slm(state)
     fuse_products(state)
+    drop_unused_roundings(state)
     check_written(llvm, target)
     return state
 

@@ -35,13 +35,24 @@ _OF_PAIRS = {
     "low": ("mov (M1_NM, 32) T({half},0)<1> W({r},0)<2;1,0>", _WIDENED),
     "high": ("mov (M1_NM, 32) T({half},0)<1> W({r},1)<2;1,0>", _WIDENED),
 }
+_WORDS = ".decl D v_type=G type=UD num_elts=64 alias=<$1,0>\n"
+_OF_WORDS = {
+    "bf16_low": ("shl (M1_NM, 32) U({r},0)<1> D({r},0)<1;1,0> 0x10:uw",),
+    "bf16_high": ("and (M1_NM, 32) U({r},0)<1> D({r},0)<1;1,0> 0xffff0000:ud",),
+}
 _TO_PAIRS = ("mov (M1_NM, 32) R({r},0)<2> X({r},0)<1;1,0>",
              "mov (M1_NM, 32) R({r},1)<2> Y({r},0)<1;1,0>")
+_ROUNDED = """.decl T v_type=G type=UW num_elts=64 align=GRF
+.decl B v_type=G type=BF num_elts=64 alias=<T,0>
+"""
+_TO_BF16 = ("mov (M1_NM, 32) B({half},0)<1> X({r},0)<1;1,0>",
+            "shl (M1_NM, 32) U({r},0)<1> T({half},0)<1;1,0> 0x10:uw")
 _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _BY_HALVES = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_TYPES = {"low": ("i32",), "high": ("i32",), "halves": ("i32",), "pack": ("float", "float")}
+_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "halves"), ("i32",)) | {
+    "pack": ("float", "float")}
 FILL = "fill_"
 _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>"}
 
@@ -70,6 +81,10 @@ def body_of(name: str) -> str:
         lines = (f"{opcode} (M1_NM, 32) F({{r}},0)<1> X({{r}},0)<1;1,0> {sign}Y(0,0)<0;1,0>",)
     elif name == "pack":
         declared, lines = _PACKED, _TO_PAIRS
+    elif name == "bf16":
+        declared, lines = _GIVEN + _ROUNDED, _TO_BF16
+    elif name in _OF_WORDS:
+        declared, lines = _WORDS, _OF_WORDS[name]
     elif name in _OF_PAIRS:
         declared, lines = _HALVES, _OF_PAIRS[name]
     else:

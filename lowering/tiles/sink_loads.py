@@ -59,8 +59,11 @@ from triton_xe.plan.conversion import plan_conversion
 
 HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
-CROWDED, FULL = 168, 224
+CROWDED, FULL = 168, 232
 """Registers of what a loop needs, beyond which few messages at a time, or no more values, fit."""
+FULL_ON = {"ptl": 224}
+"""The latter where Intel's compiler needs more for itself: with 232 attention's backward loop spilled
+5.5 KB there, and nothing on others, which read less so."""
 FULL_OF_SEVERAL = 184
 """The same for values of several loops, as the causal attention's, whose other loop masks too."""
 LONGEST_CHAIN = 96
@@ -79,7 +82,7 @@ class SinkLoadsPass(TargetedPass):
             loops = {loop.body.block: _needed(loop, target) for loop in all_of(function, scf.ForOp)}
             products = [body for body in loops
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
-            full = FULL if len(products) == 1 else FULL_OF_SEVERAL
+            full = FULL_ON.get(target.name, FULL) if len(products) == 1 else FULL_OF_SEVERAL
             for body in products:
                 if loops[body] > full * target.grf_bytes:
                     _read_again(body)
@@ -90,7 +93,8 @@ class SinkLoadsPass(TargetedPass):
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
                     _sink(block, target)
                     if loops.get(block, 0) > (FULL - HELD) * target.grf_bytes:
-                        _multiply_by_message(block, target)
+                        tight = loops.get(block, 0) > full * target.grf_bytes
+                        _multiply_by_message(block, target, HELD if tight else HELD + 1)
                 read = sum(_bytes(o.results[0], target) for o in loads)
                 if block in products and _carried(block, target) + read > (
                         FULL_OF_SEVERAL * target.grf_bytes):
@@ -178,10 +182,10 @@ def _sink(block: Block, target: Target) -> None:
         _move(op, {use.operation for result in op.results for use in result.uses})
 
 
-def _multiply_by_message(block: Block, target: Target) -> None:
+def _multiply_by_message(block: Block, target: Target, least: int) -> None:
     """Have the products of what one message reads next to each other, so that one is held.
 
-    That is worth it where the messages of a tile fill more than a quarter of the larger file.
+    That is worth it where the messages of a tile fill half of `least` registers.
     """
     rank = {op: number for number, op in enumerate(block.ops)}
     loads = [op for op in rank if isinstance(op, xegpu.LoadNdOp)]
@@ -189,7 +193,7 @@ def _multiply_by_message(block: Block, target: Target) -> None:
     for load in loads:
         filled[_tile(load)] += _bytes(load.value, target)
     for load in loads:
-        if 2 * filled[_tile(load)] >= HELD * target.grf_bytes:
+        if 2 * filled[_tile(load)] >= least * target.grf_bytes:
             _gather_products(load, block, rank)
 
 

@@ -6,6 +6,8 @@ from llvmlite import ir
 
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.maths.terms import Term, where
+from triton_xe.lowering.emit.maths.unused_roundings import is_rounding
+from triton_xe.lowering.emit.maths.wide import in_pairs_of_registers
 from triton_xe.lowering.emit.types import DOUBLE, FLOAT, I16, I32, shaped
 
 _SIZE_OF_DOUBLE = (1 << 63) - 1
@@ -16,6 +18,16 @@ def from_bf16(x: Term) -> Term:
     cut = x.value.operands[0] if getattr(x.value, "opname", "") == "trunc" else None
     if cut is not None and getattr(cut, "opname", "") == "lshr" and "exact" in cut.flags:
         return x.made(cut.operands[0]).bitcast(FLOAT)
+    if is_rounding(x.value):
+        return in_pairs_of_registers("bf16", x.made(x.value.args[0]), _rounded_to_bf16)
+    return _widened(x)
+
+
+def _rounded_to_bf16(x: Term) -> Term:
+    return _widened(to_bf16(x))
+
+
+def _widened(x: Term) -> Term:
     return (x.resized(I32) << 16).bitcast(FLOAT)
 
 

@@ -128,18 +128,24 @@ def _is_shared(value: ir.Value, block: ir.Block) -> bool:
 
 
 def floats_of(held: Halves) -> Registers | None:
-    """fp16 registers, two in a word, as fp32; None where no function serves."""
+    """fp16 or bf16 registers, two in a word, as fp32; None where no function serves."""
     em, pairs = held.em, held.pairs
-    if not suits(em.state) or held.kind != HALF or pairs.width != AT_ONCE:
+    if not suits(em.state) or pairs.width != AT_ONCE:
         return None
     small = vector_of(FLOAT, AT_ONCE)
 
     def part(name: str, first: int, words: ir.Value) -> ir.Value:
-        def body(inner: Writer) -> ir.Value:
+        def of_halves(inner: Writer) -> ir.Value:
             halves = inner.b.bitcast(inner.function.args[0], vector_of(HALF, 2 * AT_ONCE))
             return inner.b.fpext(inner.shuffle(halves, halves, range(first, 8, 2)), small)
 
-        return _called(em, name, [words], small, body)
+        def of_bf16(inner: Writer) -> ir.Value:
+            given = Term(inner, inner.function.args[0])
+            return (given & 0xFFFF0000 if first else given << 16).bitcast(FLOAT).value
+
+        if held.kind == HALF:
+            return _called(em, name, [words], small, of_halves)
+        return _called(em, f"bf16_{name}", [words], small, of_bf16)
 
     def make(i: int) -> ir.Value:
         words = pairs.chunk(em, i)

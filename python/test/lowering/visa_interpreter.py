@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from triton_xe.hardware.rounding import bf16_bits
+
 TYPES: dict[str, Any] = {"W": np.int16, "UW": np.uint16, "HF": np.float16, "F": np.float32,
-                         "B": np.int8, "UB": np.uint8, "UD": np.uint32}
-SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16}
+                         "B": np.int8, "UB": np.uint8, "UD": np.uint32, "BF": np.uint16}
+SUFFIXES = {"w": np.int16, "uw": np.uint16, "hf": np.float16, "ud": np.uint32}
 DECLARED = re.compile(r"\.decl (\w+) v_type=G type=(\w+) num_elts=(\d+)(?: alias=<\$?(\w),0>)?")
 LINE = re.compile(r"([\w.]+) \(M1_NM, (\d+)\) (.*)")
 OPERAND = re.compile(r"(\(-\))?([A-Z]\d?)\((\d+),(\d+)\)<([\d;,]+)>|(0x[0-9a-f]+):(\w+)")
@@ -29,9 +31,10 @@ def run(body: str, *given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[An
     memory |= {str(n + 1): argument for n, argument in enumerate(given)}
     views = {name: memory[alias or name].view(TYPES[kind])
              for name, kind, _, alias in DECLARED.findall(body)}
+    rounded = {name for name, kind, _, _ in DECLARED.findall(body) if kind == "BF"}
     for opcode, width, rest in LINE.findall(body):
-        n = int(width)
-        into, *sources = [_operand(views, n, found) for found in OPERAND.findall(rest)]
+        n, found = int(width), OPERAND.findall(rest)
+        into, *sources = [_operand(views, n, one) for one in found]
         values = [np.asarray(s) for s in sources]
         if opcode.startswith("bfn"):
             a, b, c = values
@@ -40,7 +43,8 @@ def run(body: str, *given: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[An
             wide = [v if v.dtype.kind == "f" else v.astype(np.int64) for v in values]
             made = OPERATIONS[opcode](*wide)
         view, places = into
-        view[places] = made.astype(view.dtype)
+        view[places] = (
+            [bf16_bits(v) for v in made] if found[0][1] in rounded else made.astype(view.dtype))
     return memory["0"]
 
 
@@ -55,8 +59,8 @@ class _Place(tuple[Any, Any]):
 def _operand(views: dict[str, Any], n: int, found: tuple[str, ...]) -> Any:
     sign, name, row, column, region, number, suffix = found
     if number:
-        bits = np.array([int(number, 16)], np.uint16)
-        return bits.view(SUFFIXES[suffix])[0]
+        kind = np.dtype(SUFFIXES[suffix])
+        return np.array([int(number, 16)], f"u{kind.itemsize}").view(kind)[0]
     view, lanes = views[name], np.arange(n)
     step, *rest = map(int, re.split("[;,]", region))
     width, inner = rest or (1, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,48 @@ def test_conversions_of_neighbours() -> None:
         assert np.array_equal(made.reshape(4, 16), pairs[:, :, half].astype(np.float32))
     packed = run(body_of("pack"), *(made.view(np.uint8) for made in found))
     assert np.array_equal(packed.view(np.float16), pairs.reshape(-1))
+
+
+def test_bf16_of_words_becomes_fp32() -> None:
+    words = np.random.default_rng(8).integers(0, 1 << 16, (64, 2)).astype(np.uint16)
+    for half, name in enumerate(("bf16_low", "bf16_high")):
+        made = run(body_of(name), words.view(np.uint8).reshape(-1)).view(np.uint32)
+        assert np.array_equal(made, words[:, half].astype(np.uint32) << 16)
+
+
+def test_a_number_rounded_to_bf16_comes_back_in_fp32() -> None:
+    x = np.random.default_rng(9).standard_normal(64).astype(np.float32)
+    x[:3] = 1 + np.float32([2, 3, 6]) * 2.0**-9
+    made = run(body_of("bf16"), x.view(np.uint8)).view(np.uint32)
+    assert not (made & 0xFFFF).any()
+    error = abs(made.view(np.float32).astype(np.float64) - x)
+    assert (error <= abs(x) * 2.0**-8).all()
+    assert np.array_equal(made.view(np.float32)[:3], 1 + np.float32([0, 2, 4]) * 2.0**-8)
+
+
+@triton.jit
+def rotated(x_ptr, c_ptr, y_ptr, n, BLOCK: tl.constexpr, SALT: tl.constexpr = 0):
+    i = tl.arange(0, BLOCK)
+    x, c = tl.load(x_ptr + i, mask=i < n), tl.load(c_ptr + i, mask=i < n)
+    tl.store(y_ptr + i, x * c - c * c, mask=i < n)
+    tl.store(x_ptr + i, x.to(tl.float32) * 2.0, mask=i < n)
+
+
+def test_bf16_is_rounded_once_for_what_is_computed_next() -> None:
+    """And what it was rounded to otherwise is not computed too, as nobody uses it."""
+    torch = pytest.importorskip("torch")
+    rng = torch.Generator().manual_seed(2)
+    x, c = (torch.randn(2000, generator=rng).bfloat16() for _ in range(2))
+    y, held = torch.zeros_like(x).to("xpu"), x.clone().to("xpu")
+    kernel = rotated[(1,)](held, c.to("xpu"), y, 2000, BLOCK=2048)
+    assert torch.equal(y.cpu(), x * c - c * c)
+    assert torch.equal(held.cpu(), x * 2)
+    text = kernel.asm["llir"]
+    assert f'@"{WIDE}bf16.float"' in text
+    assert f'@"{WIDE}bf16_high.float"' in text
+    used = dict.fromkeys(re.findall(r"(%\S+) = call .*GenISA.ftobf", text))
+    assert used
+    assert all(len(re.findall(re.escape(name) + r"(?!\w)", text)) > 1 for name in used)
 
 
 def test_words_are_taken_apart_by_halves() -> None:
