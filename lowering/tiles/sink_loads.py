@@ -62,8 +62,8 @@ HELD = 128
 CROWDED, FULL = 168, 232
 """Registers of what a loop needs, beyond which few messages at a time, or no more values, fit."""
 FULL_ON = {"ptl": 224}
-"""The latter where Intel's compiler needs more for itself: with 232 attention's backward loop spilled
-5.5 KB there, and nothing on others, which read less so."""
+"""The latter where Intel's compiler needs more for itself: with 232 attention's backward loop
+spilled 5.5 KB there, and nothing on others, which read less so."""
 FULL_OF_SEVERAL = 184
 """The same for values of several loops, as the causal attention's, whose other loop masks too."""
 LONGEST_CHAIN = 96
