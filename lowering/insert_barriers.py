@@ -77,6 +77,8 @@ _TAKEN: Addresses = {
     ttg.LocalLoadOp: attrgetter("src"), ttg.LocalGatherOp: attrgetter("src"),
     ttg.LocalAtomicScatterRMWOp: _BUFFER,
 }
+BEFORE_STORES = "xe.before_stores"
+"""On a load: whatever is stored behind it may be what it loads, by way of another argument."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 _DERIVED = (
     ops.AddPtrOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp, ops.BitcastOp, ops.ReshapeOp,
@@ -295,7 +297,8 @@ class _Walk:
         comes_back = isinstance(op, memory.StoreOp) and order.later in (_loaded, _updated)
         keeps = comes_back and (_is_fixed(address) or is_of_one_pass(address))
         own = address if keeps else None
-        return pending | {(base_of(address), own)}
+        base = None if BEFORE_STORES in op.attributes else base_of(address)
+        return pending | {(base, own)}
 
     def barrier(self, op: Operation) -> Bases:
         _barrier(op, self.order.spaces)
@@ -409,4 +412,4 @@ def _barrier(op: Operation, spaces: tuple[str, ...]) -> None:
     Rewriter.insert_op(made, InsertPoint.before(op))
 
 
-__all__ = ["InsertBarriersPass", "base_of"]
+__all__ = ["BEFORE_STORES", "InsertBarriersPass", "base_of"]

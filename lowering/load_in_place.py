@@ -6,7 +6,9 @@
 Triton loads a row with each element in one lane of one warp.  To come to all rows of a matrix it
 would be written to shared local memory, with a barrier, and read element by element; each warp
 loads it itself with few messages, from what the first one brought into the cache.  Not so where
-the program stores to the same tensor: the exchange then keeps its loads before its stores.
+the program stores to the same tensor: the exchange then keeps its loads before its stores.  Another
+argument may be the same memory: such loads are marked, and all stores behind them wait for them
+(`insert_barriers`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -27,7 +29,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
-from triton_xe.lowering.insert_barriers import base_of
+from triton_xe.lowering.insert_barriers import BEFORE_STORES, base_of
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
     is_cheap,
@@ -61,6 +63,9 @@ class LoadInPlacePass(TargetedPass):
             for exchange in list(_exchanges(function, target)):
                 again = rematerialize(exchange.src, layout_held(exchange.result), made)
                 exchange.result.replace_all_uses_with(again)
+            for value in made.values():
+                if isinstance(value.owner, LoadOp):
+                    value.owner.attributes[BEFORE_STORES] = UnitAttr()
             erase_dead(function)
 
 

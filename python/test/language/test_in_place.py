@@ -151,3 +151,19 @@ def test_stores_that_may_be_misaligned_are_where_the_loads_are(dtype, places, co
     assert torch.equal(out.cpu(), wanted)
     if count is None and dtype.itemsize >= 2:
         assert made.metadata.shared == 0
+
+
+@triton.jit
+def by_row(row, x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    column = tl.arange(0, COLUMNS)
+    at = tl.arange(0, ROWS)[:, None] * COLUMNS + column[None, :]
+    tl.store(out + at, tl.load(x + at) * tl.load(row + column)[None, :])
+
+
+@pytest.mark.parametrize("num_warps", [4, 8, 16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_row_that_is_stored_to_by_another_argument(dtype: torch.dtype, num_warps: int) -> None:
+    x = torch.randn(16, 512).to(dtype)
+    stored = x.to("xpu")
+    by_row[(1,)](stored[0], stored, stored, 16, 512, num_warps=num_warps)
+    assert torch.equal(stored.cpu(), x * x[0])

@@ -3,11 +3,11 @@
 #rows = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [2, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
 #wide = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [16, 1], warpsPerCTA = [4, 1], order = [1, 0]}>
 // ===
-// Each warp loads the row as the matrix has it, behind the first load.
+// Each warp loads the row as the matrix has it, behind the first load; stores wait for all of them.
 // CHECK: #[[ROWS:blocked[0-9]*]] = #ttg.blocked<{sizePerThread = [1, 8]
 // CHECK-LABEL: tt.func public @row(
 // CHECK-NOT: ttg.convert_layout
-// CHECK: tt.load {{.*}} : tensor<64x!tt.ptr<bf16>, #ttg.slice<{dim = 0, parent = #[[ROWS]]}>>
+// CHECK: tt.load {{.*}}{xe.before_stores} : tensor<64x!tt.ptr<bf16>, #ttg.slice<{dim = 0, parent = #[[ROWS]]}>>
 // CHECK-NEXT: tt.expand_dims
 // CHECK-NEXT: tt.broadcast
 tt.func public @row(%p: !tt.ptr<bf16> {tt.divisibility = 16 : i32}) -> tensor<32x64xbf16, #rows> {
