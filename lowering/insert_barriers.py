@@ -180,7 +180,8 @@ def _taken(op: Operation) -> SSAValue | None:
 
 
 def _loaded_by_several(op: Operation) -> SSAValue | None:
-    return _loaded(op) if type(op) in _LOADS and _has_copies(op.results[0]) else None
+    several = type(op) in _LOADS and (BEFORE_STORES in op.attributes or _has_copies(op.results[0]))
+    return _loaded(op) if several else None
 
 
 def _has_copies(value: SSAValue) -> bool:

@@ -122,7 +122,7 @@ def _is_shared(value: ir.Value, block: ir.Block) -> bool:
     if getattr(value, "parent", None) is not block:
         return False
     if isinstance(value, ir.CallInstr):
-        return value.callee.name.startswith(_BROADCAST)
+        return getattr(value.callee, "name", "").startswith(_BROADCAST)
     return getattr(value, "opname", "") in _SHARED and all(
         _is_shared(v, block) for v in value.operands)
 

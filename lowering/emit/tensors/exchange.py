@@ -203,7 +203,7 @@ def _order_global_memory_alone(blocks: Iterable[ir.Block]) -> None:
     """Spare the barriers of a kernel without shared memory the fence of that."""
     for call in (i for block in blocks for i in block.instructions):
         is_barrier = (isinstance(call, ir.CallInstr)
-                      and find(call.callee.name) is spirv.CONTROL_BARRIER)
+                      and find(getattr(call.callee, "name", "")) is spirv.CONTROL_BARRIER)
         if is_barrier and call.args[-1].constant == ALL_SEMANTICS:
             call.operands = [*call.operands[:-1], I32(GLOBAL_SEMANTICS)]
 

@@ -2,6 +2,9 @@
 #dpas = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [2, 2], repCluster = [1, 1]}>
 #a = #ttg.dot_op<{opIdx = 0, parent = #dpas, kWidth = 1}>
 #b = #ttg.dot_op<{opIdx = 1, parent = #dpas, kWidth = 2}>
+#square = #xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [2, 2], repCluster = [2, 1]}>
+#square_a = #ttg.dot_op<{opIdx = 0, parent = #square, kWidth = 1}>
+#square_b = #ttg.dot_op<{opIdx = 1, parent = #square, kWidth = 2}>
 // ===
 // A load takes the subgroup's part: warps 0 and 1 have the upper rows.
 // CHECK: %[[W:.*]] = xe.warp_id
@@ -175,17 +178,17 @@ tt.func public @f(%p: !tt.ptr<f16>, %n: i32, %y: tensor<16x32xf16, #b>, %z: tens
 // CHECK: scf.for
 // CHECK: xetile.prefetch_tile
 // CHECK-NOT: xetile.prefetch_tile
-tt.func public @twice_in_a_loop(%p: !tt.ptr<f16>, %n: i32, %z: tensor<32x32xf32, #dpas>) -> tensor<32x32xf32, #dpas> {
+tt.func public @twice_in_a_loop(%p: !tt.ptr<f16>, %n: i32, %z: tensor<32x32xf32, #square>) -> tensor<32x32xf32, #square> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c32 = arith.constant 32 : i32
   %s = xe.cursor %p aligned 64 : i32 height %n width %n pitch %n at [%c0, %c0] : !tt.ptr<f16> -> !xe.cursor<f16>
-  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %z, %at = %s) -> (tensor<32x32xf32, #dpas>, !xe.cursor<f16>) : i32 {
-    %x = xe.block_load %at : !xe.cursor<f16> -> tensor<32x32xf16, #a>
-    %y = xe.block_load %at transposed : !xe.cursor<f16> -> tensor<32x32xf16, #b>
-    %d = tt.dot %x, %y, %acc : tensor<32x32xf16, #a> * tensor<32x32xf16, #b> -> tensor<32x32xf32, #dpas>
+  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %z, %at = %s) -> (tensor<32x32xf32, #square>, !xe.cursor<f16>) : i32 {
+    %x = xe.block_load %at : !xe.cursor<f16> -> tensor<32x32xf16, #square_a>
+    %y = xe.block_load %at transposed : !xe.cursor<f16> -> tensor<32x32xf16, #square_b>
+    %d = tt.dot %x, %y, %acc : tensor<32x32xf16, #square_a> * tensor<32x32xf16, #square_b> -> tensor<32x32xf32, #square>
     %next = xe.advance %at by [%c32, %c0] : !xe.cursor<f16> -> !xe.cursor<f16>
-    scf.yield %d, %next : tensor<32x32xf32, #dpas>, !xe.cursor<f16>
+    scf.yield %d, %next : tensor<32x32xf32, #square>, !xe.cursor<f16>
   }
-  tt.return %r#0 : tensor<32x32xf32, #dpas>
+  tt.return %r#0 : tensor<32x32xf32, #square>
 }

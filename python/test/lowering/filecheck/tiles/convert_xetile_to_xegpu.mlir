@@ -1,7 +1,7 @@
 // PASSES: lower-kernel-functions,convert-xetile-to-xegpu
 
 // A tile that one message brings: operands are parts of it.
-// CHECK: %[[D:.*]] = xegpu.create_nd_tdesc %{{.*}}, 0, 0, 64, 64, 64, 1 : {{.*}}tensor_desc<16x16xf16, array_length = 2, #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
+// CHECK: %[[D:.*]] = xegpu.create_nd_tdesc %{{.*}}, 0, 0, 64, 64, 64, 1 : {{.*}}tensor_desc<16x32xf16, #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
 // CHECK: %[[V:.*]] = xegpu.load_nd %[[D]]
 // CHECK-COUNT-4: xe.fragment %[[V]]
 // CHECK-COUNT-2: xegpu.store_nd {{.*}} : vector<16x1xf16>
