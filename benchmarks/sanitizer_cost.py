@@ -128,6 +128,13 @@ def permute_kernel(x, places, y, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def permute_rows_kernel(x, places, y, N, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row, inside = tl.program_id(0) * N, i < N
+    tl.store(y + row + tl.load(places + row + i, inside), tl.load(x + row + i, inside), inside)
+
+
+@triton.jit
 def add_norm_kernel(x, rest, weight, N, BLOCK: tl.constexpr):
     """The sum, and its RMS norm, in place of what was added."""
     i = tl.arange(0, BLOCK)
@@ -168,6 +175,7 @@ def in_parts() -> dict[str, Callable[[], object]]:
     long, moved = (torch.randn(1 << 18, device="xpu") for _ in range(2))
     halves, small = long.half(), long.to(torch.int8)
     halves_moved, small_moved = torch.zeros_like(halves), torch.zeros_like(small)
+    in_rows = torch.rand(256, 1000).argsort(1).to(torch.int32).to("xpu")
     added, rest = (torch.randn(256, 1000, device="xpu", dtype=torch.float16) for _ in range(2))
     scales = torch.rand(1000).half().to("xpu")
     keys, values = (torch.randn(1 << 21, device="xpu", dtype=torch.float16) for _ in range(2))
@@ -186,6 +194,9 @@ def in_parts() -> dict[str, Callable[[], object]]:
             halves, places, halves_moved, 256),
         "permutation of 256K int8": lambda: permute_kernel[(1024,)](
             small, places, small_moved, 256),
+        **{f"permutations of rows of 1000, {name}": lambda x=x, y=y: permute_rows_kernel[(256,)](
+            x, in_rows, y, 1000, 1024) for name, x, y in (
+            ("fp32", long, moved), ("fp16", halves, halves_moved), ("int8", small, small_moved))},
         "add, RMS norm in place fp16": lambda: add_norm_kernel[(256,)](
             added, rest, scales, 1000, 1024),
         "paged attention, pages of 16": lambda: paged_kernel[(64,)](
@@ -260,10 +271,10 @@ def cost(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def main() -> None:
-    print(f"{'work':30s} {'plain ms':>9s} {'checked ms':>11s} {'times':>6s}")
+    print(f"{'work':34s} {'plain ms':>9s} {'checked ms':>11s} {'times':>6s}")
     for name, work in works().items():
         plain, checked = cost(work)
-        print(f"{name:30s} {plain * 1e3:9.2f} {checked * 1e3:11.2f} {checked / plain:6.1f}",
+        print(f"{name:34s} {plain * 1e3:9.2f} {checked * 1e3:11.2f} {checked / plain:6.1f}",
               flush=True)
 
 

@@ -180,11 +180,20 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
     with w.when(~done.value):
         rest = w.variable(w["mask"].bits)
         if can_tell(w):
-            rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes or 0, owner, least=3,
-                                   crosses=_crosses(w, nbytes or 0))
+            least = w["mask"].type.count // 2 + 1
+            begun = w.intrinsic("ctpop", _are_begun(w, block).bits).to(I32)
+            with w.when(begun < least):
+                rest.value = left_over(w, block, w["addresses"], w["mask"], nbytes or 0, owner,
+                                       least=least, crosses=_crosses(w, nbytes or 0))
         with w.when(rest.value != 0):
             mask = Value(w, w.b.bitcast(rest.value.operand, w["mask"].type))
             _record_scattered(w, block, owner, slm, good, mask)
+
+
+def _are_begun(w: Checks, block: Memory) -> Value:
+    """In which lanes' chunks dwords or elements have cells of their own."""
+    places = (w["addresses"] >> CHUNK_BITS) + block[Entry.TOUCHED]
+    return w.gather(I32, places.pointer(), w["mask"]).has(BEGUN) & w["mask"]
 
 
 def _record_groups(

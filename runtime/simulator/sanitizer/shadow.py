@@ -45,6 +45,8 @@ CELL_BYTES = 8, 8, 4, 4, 4
 """Of what is kept of each dword: `Entry.WRITES` to `Entry.SYNC`."""
 LINE_BYTES = 8, 8, 4, 4, 8, 8
 """Of each of a chunk's parts: `Entry.LINE_WRITES` and what follows."""
+_LINE_SIZES = np.array(PARTS * LINE_BYTES, np.int64)
+_LINE_STARTS = np.cumsum(_LINE_SIZES) - _LINE_SIZES
 SPARE_CHUNKS = 8
 """Before and after those of a block, which may be read with them."""
 NEAR = 1 << 16
@@ -63,6 +65,7 @@ CLOCKS, CLOCK_BYTES, MOST_CLOCK_BYTES = 1 << 15, 1 << 24, 1 << 29
 on up to `MOST_LEFT` where most are not; of all at most."""
 MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
+_Shadow = tuple[tuple[int, ...], tuple[int, int], Words]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = threading.Lock()
 """Sanitized launches run one at a time."""
@@ -193,7 +196,7 @@ class LaunchState:
         self.blocks: dict[int, Block] = {}
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[NDArray[np.uint8]] = []
-        self._shadows: dict[Block, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._shadows: dict[Block, _Shadow] = {}
         self._elements: dict[Block, tuple[int, int]] = {}
         self._whole: dict[int, Block] = {}
         self._maps: dict[Block, int] = {}
@@ -368,8 +371,8 @@ class LaunchState:
         ctypes.memset(start, 0, 16 * count)
         return tuple(start + at * count for at in (0, 8, 16, 20))
 
-    def _shadow_of(self, block: Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The words of a block's entry from `WRITES` and from `TOUCHED` on.
+    def _shadow_of(self, block: Block) -> _Shadow:
+        """The words of a block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on.
 
         Its cells begin when they are touched, chunk by chunk.
         """
@@ -387,12 +390,9 @@ class LaunchState:
         start = self._borrow(24 * dwords + PARTS * sum(LINE_BYTES) * alike)
         cells = tuple(start + at * dwords + size * spare
                       for at, size in zip((0, 8, 16, 20), CELL_BYTES, strict=False))
-        lines, at = [], start + 24 * dwords
-        for size in PARTS * LINE_BYTES:
-            lines.append(at + size * (SPARE_CHUNKS - first))
-            at += size * alike
+        lines = _LINE_STARTS * alike + _LINE_SIZES * (SPARE_CHUNKS - first) + (start + 24 * dwords)
         touched = self._array(chunks + 2 * 64) + 64 - first
-        return (*cells, releases), (touched, published, *lines)
+        return (*cells, releases), (touched, published), lines
 
     def have_elements(self, row: int) -> None:
         """Find memory for the cells of the elements of a block, if there is enough."""
@@ -429,12 +429,13 @@ class LaunchState:
         if tracked and self.track:
             if block not in self._shadows:
                 self._shadows[block] = self._shadow_of(block)
-            cells, lines = self._shadows[block]
+            cells, flags, lines = self._shadows[block]
             first = (part.low >> 2) - (block.low >> 2)
             starts = (at and at + size * first
                       for at, size in zip(cells, CELL_BYTES, strict=True))
             self.table[row, Entry.WRITES:Entry.SYNC + 1] = *starts,
-            self.table[row, Entry.TOUCHED:Entry.ELEMENT_WRITES] = lines
+            self.table[row, Entry.TOUCHED:Entry.LINE_WRITES] = flags
+            self.table[row, Entry.LINE_WRITES:Entry.ELEMENT_WRITES] = lines
             self.table[row, Entry.ELEMENT_WRITES:Entry.WORDS] = self._elements.get(block, (0, 0))
             self._whole[row] = block
             self.table[row, Entry.UNREAD] = not (
