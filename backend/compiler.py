@@ -37,7 +37,7 @@ from triton_xe.backend import (
 )
 from triton_xe.backend.options import XeOptions, options_for
 from triton_xe.backend.source_hash import source_hash
-from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text
+from triton_xe.backend.stage_errors import KernelNamer, kernel_of, stage_text, takes_halves
 from triton_xe.collector import Pause
 from triton_xe.deep_calls import room_for
 from triton_xe.errors import UnsupportedError
@@ -304,16 +304,25 @@ def _make_zebin(
     for kind in ("global", "profile"):
         if not metadata[f"{kind}_scratch_size"]:
             del metadata[f"{kind}_scratch_size"], metadata[f"{kind}_scratch_align"]
-    if metadata["debug_sites"]:
-        _leave_to_triton(metadata, options)
+    unknown = _unknown_to_torch(metadata, namer.ttgir)
+    if unknown:
+        _leave_to_triton(metadata, options, unknown)
     return native.binary
 
 
-def _leave_to_triton(metadata: Metadata, options: XeOptions) -> None:
-    """Keep a kernel that reports from launchers that do not know the buffer for its reports."""
+def _unknown_to_torch(metadata: Metadata, ttgir: str) -> str:
+    """What torch's launchers of native code cannot give a kernel; empty where there is nothing."""
+    if metadata["debug_sites"]:
+        return ("prints or asserts, and C++ code that torch generates has no buffer for its "
+                "reports; set torch._inductor.config.assert_indirect_indexing = False")
+    if takes_halves(ttgir):
+        return ("takes a number of 16 bits, which C++ code that torch generates passes with 32; "
+                "make it a float32, or a tensor")
+    return ""
+
+
+def _leave_to_triton(metadata: Metadata, options: XeOptions, unknown: str) -> None:
+    """Keep a kernel from launchers that do not know what it needs."""
     if options.cpp_wrapper:
-        raise UnsupportedError(
-            f"kernel {metadata['name']!r} prints or asserts, and C++ code that torch generates has "
-            "no buffer for its reports; set torch._inductor.config.assert_indirect_indexing = False"
-        )
+        raise UnsupportedError(f"kernel {metadata['name']!r} {unknown}")
     metadata["launch_pdl"] = True  # torch's static launcher takes no kernel with launch attributes

@@ -14,6 +14,7 @@ from triton_xe.progress import progress
 Stage = Callable[[Any, dict[str, Any]], Any]
 
 _KERNEL = re.compile(r"tt\.func public @([\w.$-]+)\(")
+_HALF = re.compile(r"%[\w.$-]+: b?f16\b")
 _DEFINITION = re.compile(r'^#loc = loc\("([^"]+)":(\d+):\d+\)', re.MULTILINE)
 
 
@@ -82,3 +83,15 @@ def kernel_of(module_text: str) -> tuple[str, str]:
     name = _KERNEL.search(module_text)
     line = _DEFINITION.search(module_text)
     return name.group(1) if name else "", f"{line.group(1)}:{line.group(2)}" if line else ""
+
+
+def takes_halves(module_text: str) -> bool:
+    """Whether an argument of the kernel is itself a floating-point number of 16 bits.
+
+    >>> takes_halves("  tt.func public @add(%x: !tt.ptr<f16>, %scale: bf16) {")
+    True
+    >>> takes_halves("  tt.func public @add(%x: !tt.ptr<f16>, %n: i16) {")
+    False
+    """
+    header = module_text.partition("tt.func public @")[2].partition("\n")[0]
+    return _HALF.search(header) is not None

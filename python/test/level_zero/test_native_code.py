@@ -55,8 +55,8 @@ def compiled(fn, signature, **options):
     options = {{"generate_native_code": True, **options}}
     target = driver.active.get_current_target()
     return triton.compile(ASTSource(fn, ordered, constants), target, options)
-def add(**options):
-    return compiled(add_kernel, dict(x="*fp32", out="*fp32", n="i32", count="i64", scale="fp32",
+def add(scale="fp32", **options):
+    return compiled(add_kernel, dict(x="*fp32", out="*fp32", n="i32", count="i64", scale=scale,
                                      flag="u1", BLOCK=256), **options)
 def total(**options):
     return compiled(total_kernel, dict(x="*fp32", out="*fp32", n="i32", BLOCK=1024), **options)
@@ -177,7 +177,15 @@ try:
     static(asserting())
 except Exception as error:
     out["asserting"] = str(error)
+try:
+    static(add("bf16"))
+except Exception as error:
+    out["half"] = str(error)
 torch._inductor.config.cpp_wrapper = True
+try:
+    add("fp16")
+except Exception as error:
+    out["half in cpp"] = str(error)
 try:
     asserting()
 except Exception as error:
@@ -191,6 +199,8 @@ except Exception as error:
     )
     assert out["types"] == ["OOilfI", "OOi", "OOi"]
     assert "static launch does not support launch attributes" in out["asserting"]
+    assert "static launch does not support launch attributes" in out["half"]
+    assert "a number of 16 bits, which C++ code that torch generates passes" in out["half in cpp"]
     assert "C++ code that torch generates has no buffer for its reports" in out["cpp"]
     assert out["spv"] == 0
     assert "builds SPIR-V without flags; set TORCHINDUCTOR_XPU_KERNEL_FORMAT=zebin" in out["flags"]
