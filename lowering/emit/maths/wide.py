@@ -88,16 +88,17 @@ def _is_put_together(value: ir.ShuffleVector) -> bool:
 
 
 def by_one(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | None:
-    """`x` "less" or "times" one number that all lanes share; None where no function serves.
+    """`x` "less" or "times" numbers that all lanes share; None where no function serves.
 
-    `other` has that number in each element.
+    Each four of `x` have one number, which `other` holds four times; other fours may have others,
+    as elements of several rows do.
     """
     kind = x.type
     if not (suits(em.state) and isinstance(kind, ir.VectorType) and kind.element == FLOAT
             and kind.count % AT_ONCE == 0 and isinstance(other, ir.ShuffleVector) and _lies(x)):
         return None
-    held = other.operands[0]
-    if not isinstance(held, InsertElement) or not _is_shared(held.operands[1], em.b.block):
+    ones = [_one_of_four(other, first) for first in range(0, kind.count, AT_ONCE)]
+    if any(one is None or not _is_shared(one, em.b.block) for one in ones):
         return None
 
     def body(inner: Writer) -> ir.Value:
@@ -105,8 +106,22 @@ def by_one(em: Writer, name: str, x: ir.Value, other: ir.Value) -> ir.Value | No
         value = inner.splat(one, AT_ONCE)
         return inner.b.fsub(all_x, value) if name == "less" else inner.b.fmul(all_x, value)
 
-    one, four = held.operands[1], vector_of(FLOAT, AT_ONCE)
-    return concatenated(em, [_called(em, name, [p, one], four, body) for p in _fours(em, x)])
+    four = vector_of(FLOAT, AT_ONCE)
+    return concatenated(em, [_called(em, name, [part, one], four, body)
+                             for part, one in zip(_fours(em, x), ones, strict=True)])
+
+
+def _one_of_four(vector: ir.ShuffleVector, first: int) -> ir.Value | None:
+    """What is inserted into all elements from `first` on that a function takes; None: several."""
+    positions = {one.constant for one in vector.operands[2].constant[first:first + AT_ONCE]}
+    held = vector.operands[0]
+    if len(positions) > 1 or max(positions) >= held.type.count:
+        return None
+    while isinstance(held, InsertElement):
+        if held.operands[2].constant in positions:
+            return held.operands[1]
+        held = held.operands[0]
+    return None
 
 
 def stays_wide(op: Operation) -> bool:

@@ -153,6 +153,25 @@ def test_what_is_taken_from_all_elements(how: str, used: bool) -> None:
     assert torch.equal(y.cpu(), x * (3 if how == "of a product" else 1) - less)
 
 
+@triton.jit
+def centered_rows(x_ptr, y_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    at, inside = row * BLOCK + tl.arange(0, BLOCK)[None, :], row < n
+    x = tl.load(x_ptr + at, inside, other=0.0)
+    most = tl.max(tl.where(inside, x, float("-inf")), 1)[:, None]
+    tl.store(y_ptr + at, tl.exp(x - most), inside)
+
+
+@pytest.mark.parametrize("rows", [2, 8, 16])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_each_row_has_a_number_of_its_own(rows: int, warps: int) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.randn(14, 64, generator=torch.Generator().manual_seed(2))
+    y = torch.zeros_like(x).to("xpu")
+    centered_rows[(-(-14 // rows),)](x.to("xpu"), y, 14, rows, 64, num_warps=warps)
+    torch.testing.assert_close(y.cpu(), (x - x.amax(1, keepdim=True)).exp())
+
+
 def test_the_factor_of_exp() -> None:
     assert np.uint32(LOG2_E).view(np.float32) == np.float32(np.log2(np.e))
 
