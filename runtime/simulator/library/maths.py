@@ -1,20 +1,27 @@
 """Vectorised elementary functions.
 
 fp32 exp, exp2, exp10, log, log2, log10 and erf are polynomials written here (within 2 ulp; the log
-kernel is the classic one of argument s = f / (2 + f), as in FreeBSD's msun, e_logf.c); the others
-come from glibc's vector library (libmvec, 4 ulp), else from the C library lane by lane.
+kernel is the classic one of argument s = f / (2 + f), as in FreeBSD's msun, e_logf.c; erf has one
+for each of 16 pieces); the others come from glibc's vector library (libmvec, 4 ulp), else from the
+C library lane by lane.
 """
 
 from __future__ import annotations
 
 import struct
-from math import factorial, inf, log, nan
+from functools import cache
+from math import erf, exp, factorial, inf, log, nan, pi, sqrt
+
+import numpy as np
+from numpy.polynomial import chebyshev
 
 from triton_xe.intrinsics import ROWS
 from triton_xe.runtime.simulator.ir import F32, F64, I16, I32, Function, vector, with_elements
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Term, Value, Writer
+from triton_xe.runtime.simulator.library.lookup import PLACES, looked_up
 from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.parts import in_parts
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, vector_math_symbol
 
 SHORT = frozenset("exp exp2 exp10 log log2 log10 erf".split())
@@ -55,6 +62,8 @@ def _horner(x: Value, coefficients: list[float]) -> Value:
     return value
 
 
+_WHOLE = float(1 << 23)
+"""Numbers of fp32 above it are whole, and their lowest bits count them."""
 _SCALE, _ROUND_AS_USUAL = "llvm.x86.avx512.mask.scalef.ps.512", 4
 """p * 2^n of 16 numbers."""
 
@@ -63,9 +72,7 @@ def _scaled(host: HostCpu, p: Value, n: Value) -> Value:
     """p * 2^n, rounded once; n are whole numbers."""
     count = p.type.count
     if host.has("avx512f") and count % 16 == 0:
-        pieces = [_scaled_at_once(*(x.shuffled(None, range(k, k + 16)) for x in (p, n)))
-                  for k in range(0, count, 16)]
-        return _joined(pieces)
+        return in_parts(16, _scaled_at_once, p, n)
     # in two steps, so that denormal results round once
     whole = n.converted("fptosi", I32)
     half = whole.ashr(1)
@@ -77,14 +84,6 @@ def _scaled(host: HostCpu, p: Value, n: Value) -> Value:
 def _scaled_at_once(p: Value, n: Value) -> Value:
     w = p.w
     return w.call(_SCALE, p, n, p, w.term(-1, I16), w.term(_ROUND_AS_USUAL, I32), result=p.type)
-
-
-def _joined(pieces: list[Value]) -> Value:
-    """Vectors of one size, as many as a power of two, one behind the other."""
-    while len(pieces) > 1:
-        pieces = [x.shuffled(y, range(2 * x.type.count))
-                  for x, y in zip(pieces[::2], pieces[1::2], strict=True)]
-    return pieces[0]
 
 
 def _exponential(host: HostCpu, given: Value, name: str) -> Value:
@@ -146,23 +145,44 @@ def _combined(name: str, parts: tuple[Value, Value, Value, Value]) -> Value:
     return main + (lost + total)
 
 
-_ERF = [0.12837916573229297, -0.37612625839605895, 0.11283585269687743, -0.02685381603214687,
-        0.005188334439545889, -0.0008010247163328654, 7.854024815161231e-05]
-"""erf(x) / x - 1 in powers of x*x, for |x| < 1: least largest error of erf."""
-_ERFC = [0.003778620109921541, 1.6123868332751234, 0.9438686434971929, 0.12811108678632976,
-         -0.021397886478257577, 0.0016695245108888646]
-"""-log2(erfc(x)) in powers of x, for 1 <= x <= 4: least largest error of erf, which is 1 behind."""
+ERF_WIDTH, _ERF_END = 2153 / 8192, 4.0
+"""How far the middles of pieces are from each other, such that their error functions are close to
+numbers of fp32; from where on it is one."""
+_ERF_DEGREE = 5
+
+
+@cache
+def _erf_piece(middle: float) -> list[float]:
+    """The error function around a number, less x around 0: Taylor's series, cut short among the
+    polynomials of Chebyshev of the piece."""
+    hermite = [1.0, 2 * middle]
+    for k in range(1, 12):
+        hermite.append(2 * middle * hermite[k] - 2 * k * hermite[k - 1])
+    slope = 2 / sqrt(pi) * exp(-middle * middle)
+    series = [erf(middle), *(slope * (-1) ** k * h / factorial(k + 1)
+                             for k, h in enumerate(hermite))]
+    series[1] -= middle == 0
+    reach = (ERF_WIDTH / 2) ** np.arange(len(series))
+    cut = chebyshev.poly2cheb(np.array(series) * reach)[: _ERF_DEGREE + 1]
+    made = chebyshev.cheb2poly(cut)
+    return [float(x) for x in made / reach[: len(made)]] + [0.0] * (_ERF_DEGREE + 1 - len(made))
 
 
 def _error_function(host: HostCpu, x: Value) -> Value:
-    w, large = x.w, x.w.intrinsic("fabs", x)
-    near = _fma(_horner(x * x, _ERF), x, x)
-    most = w.term(4.0, x.type)
-    exponent = _horner(w.select(large < most, large, most), [-k for k in _ERFC])
-    n = w.intrinsic("roundeven", exponent)
-    power = _horner(exponent - n, [log(2) ** k / factorial(k) for k in range(7)])
-    far = w.intrinsic("copysign", w.term(1.0, x.type) - _scaled(host, power, n), x)
-    return w.select(~(large >= 1.0), near, far)
+    """A polynomial for each of 16 pieces."""
+    w, size = x.w, x.w.intrinsic("fabs", x)
+    end = w.term(_ERF_END, x.type)
+    a = w.select(end < size, end, size)
+    counted = _fma(a, 1 / ERF_WIDTH, _WHOLE)
+    piece = counted - _WHOLE
+    t = _fma(piece, -ERF_WIDTH, a)
+    rows = zip(*(_erf_piece(k * ERF_WIDTH) for k in range(PLACES)), strict=True)
+    first, *others = (looked_up(host, row, counted.as_bits(I32)) for row in rows)
+    value = others.pop()
+    for coefficient in reversed(others):
+        value = _fma(value, t, coefficient)
+    value = _fma(value, t, w.select(piece == 0.0, a, first))
+    return w.intrinsic("copysign", value, x)
 
 
 def _from_library(host: HostCpu, w: Writer, name: str, bits: int, lanes: int) -> Value:
@@ -175,8 +195,4 @@ def _from_library(host: HostCpu, w: Writer, name: str, bits: int, lanes: int) ->
         return w.pack(result, (
             w.call(callee, *(x[lane] for x in arguments), result=result.scalar)
             for lane in range(lanes)))
-    pieces = []
-    for first in range(0, lanes, width):
-        parts = [x.shuffled(None, range(first, first + width)) for x in arguments]
-        pieces.append(w.call(native, *parts, result=parts[0].type))
-    return _joined(pieces)
+    return in_parts(width, lambda *parts: w.call(native, *parts, result=parts[0].type), *arguments)

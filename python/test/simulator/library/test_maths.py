@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+from math import erf
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -80,3 +82,32 @@ def test_where_an_exponential_is_zero_nothing_is_tiny_on_the_way(name: str) -> N
     assert run(np.full(16, -100 / {"exp": 1, "exp2": np.log(2), "exp10": np.log(10)}[name],
                        np.float32))[0] > 0
     assert library.fetestexcept(UNDERFLOW)
+
+
+def test_the_error_function_is_within_two_units_everywhere() -> None:
+    ends = np.arange(0.5, 16) * maths.ERF_WIDTH
+    rng = np.random.default_rng(5)
+    x = np.concatenate([rng.uniform(0, 4.2, 60_000), 2.0 ** rng.uniform(-30, 0, 5_000), ends,
+                        np.nextafter(ends.astype(np.float32), 0)])
+    x = np.resize(x.astype(np.float32), 1 << 16)
+    found, exact = Applied("erf", host_cpu())(x), np.array([erf(v) for v in x.tolist()])
+    units = np.abs(found - exact) / np.spacing(exact.astype(np.float32))
+    assert units.max() < 1.6, x[units.argmax()]
+    special = np.resize(np.float32([np.inf, -np.inf, np.nan, -0.0, 4, -1e30, 1e-38, 0.1]), 16)
+    made = Applied("erf", host_cpu())(special)
+    np.testing.assert_array_equal(made[:6], [1, -1, np.nan, 0, 1, -1])
+    assert np.signbit(made[3])
+
+
+def test_the_error_function_is_short_with_wide_vectors() -> None:
+    """GELU at torch's speed: 16 numbers in ten cycles."""
+    llvm.initialize_all_asmprinters()
+    host = HostCpu("x86_64-unknown-linux-gnu", "sapphirerapids", "+avx512f,+avx2,+fma")
+    machine = llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.name, features=host.features, opt=2)
+    module = llvm.parse_assembly(print_module(maths.function(host, "erf", "f32", 16), []))
+    jit._optimise(module, machine)
+    lines = [line.split() for line in machine.emit_assembly(module).splitlines()]
+    work = [x[0] for x in lines if x and x[0][0] == "v"
+            and not x[0].startswith(("vmov", "vpxor", "vbroad"))]
+    assert len(work) <= 20, work

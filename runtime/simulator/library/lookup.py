@@ -1,0 +1,39 @@
+"""Small tables of numbers, in which each element of a vector is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triton_xe.runtime.simulator.ir import F32, vector
+from triton_xe.runtime.simulator.ir.records import constant, constant_vector
+from triton_xe.runtime.simulator.ir.values import Value
+from triton_xe.runtime.simulator.library.parts import in_parts
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu
+
+PLACES = 16
+"""Of a table: as many numbers of fp32 as a register of 64 bytes holds."""
+_HALF = PLACES // 2
+
+
+def looked_up(host: HostCpu, table: Sequence[float], places: Value) -> Value:
+    """What stands in a table at each of these places, of which the lowest bits alone count."""
+    w, count = places.w, places.type.count
+    if host.has("avx512f") and count % PLACES == 0:
+        whole = _numbers(places, table)
+        return in_parts(PLACES, lambda at: w.call(
+            "llvm.x86.avx512.permvar.sf.512", whole, at, result=whole.type), places)
+    if host.has("avx2") and count % _HALF == 0:
+        low, high = _numbers(places, table[:_HALF]), _numbers(places, table[_HALF:])
+
+        def chosen(at: Value) -> Value:
+            x, y = (w.call("llvm.x86.avx2.permps", half, at, result=half.type)
+                    for half in (low, high))
+            return w.select(at.has(_HALF), y, x)
+
+        return in_parts(_HALF, chosen, places)
+    whole, places = _numbers(places, table), places & PLACES - 1
+    return w.pack(vector(count, F32), (whole[places[k]] for k in range(count)))
+
+
+def _numbers(like: Value, table: Sequence[float]) -> Value:
+    return like.w.of(constant_vector([constant(F32, x) for x in table]))
