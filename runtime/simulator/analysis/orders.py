@@ -12,6 +12,7 @@ import numpy as np
 
 from triton_xe.intrinsics import find
 from triton_xe.intrinsics.definitions import memory
+from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.shapes import Shape
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
@@ -19,7 +20,7 @@ _MOVES = frozenset("extractelement insertelement extractvalue insertvalue".split
 
 
 def memory_orders(
-    function: Function, shape: Callable[[Operand], Shape]
+    function: Function, shape: Callable[[Operand], Shape], groups: LaneGroups
 ) -> Mapping[str, int]:
     """Phi -> how many neighbouring elements of a lane lie together, of those with more than one."""
     phis = [i for i in function.instructions() if i.opcode == "phi" and i.type.lanes > 1]
@@ -30,7 +31,7 @@ def memory_orders(
     while changed:
         changed = False
         for i in function.instructions():
-            group = _group(i, shape, found) if i.result not in found else 1
+            group = _group(i, shape, groups, found) if i.result not in found else 1
             if group > 1 and i.result is not None and i.type.lanes % group == 0:
                 found[i.result] = group
                 changed = True
@@ -38,15 +39,18 @@ def memory_orders(
 
 
 def _group(
-    i: Instruction, shape: Callable[[Operand], Shape], found: Mapping[str, int]
+    i: Instruction, shape: Callable[[Operand], Shape], groups: LaneGroups,
+    found: Mapping[str, int],
 ) -> int:
     """Of a load, as many as it brings; else that of an operand, where elements stay in place."""
     if i.type.lanes == 1 or i.opcode in _MOVES:
         return 1
     if i.opcode == "load" or find(i.callee).definition is memory.masked_load:
-        return i.type.lanes if _is_contiguous(shape(i.operands[0]), i.type.size) else 1
-    groups = (found.get(o.local or "", 1) for o in i.operands)
-    return next((group for group in groups if group > 1), 1)
+        address, nbytes = i.operands[0], i.type.size
+        together = _is_contiguous(shape(address), nbytes) or groups.count(address, nbytes) > 1
+        return i.type.lanes if together else 1
+    orders = (found.get(o.local or "", 1) for o in i.operands)
+    return next((order for order in orders if order > 1), 1)
 
 
 def _is_contiguous(address: Shape, nbytes: int) -> bool:

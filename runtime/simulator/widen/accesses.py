@@ -2,12 +2,14 @@
 
 Addresses that step by the element size from lane to lane become plain vector accesses, masked
 ones `llvm.masked.load/store`.  Others are accessed run by run where lanes are known to lie side by
-side, lane by lane where a lane has more than one element, else by gathers and scatters.
+side, all or group by group (`analysis.lane_groups`), lane by lane where a lane has more than one
+element, else by gathers and scatters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.ir import VOID, Operand, Type, constant, vector, zero
@@ -53,11 +55,11 @@ def load_value(
         where = w.at(*start)
         ask_ahead(w, address, where, [(0, t.size * w.lanes)], write=False)
         return _contiguous_load(w, where, t, mask, fallback)
-    if mask is not None and mask.type.lanes > 1:
-        return _elements_loaded(w, pointer, t, mask, fallback)
-    parts_of_memory = _runs_loaded(w, pointer, t, address) if mask is None else None
+    parts_of_memory = _runs_loaded(w, pointer, t, mask, fallback, address)
     if parts_of_memory is not None:
         return parts_of_memory
+    if mask is not None and mask.type.lanes > 1:
+        return _elements_loaded(w, pointer, t, mask, fallback)
     addresses = w.wide(pointer)
     if t.lanes == 1:
         return Wide(_gather(w, addresses, t, mask, fallback), t)
@@ -92,45 +94,117 @@ def _has_gathers(t: Type) -> bool:
     return t.lanes == 1 and t.size >= 4
 
 
-def _runs_loaded(
-    w: Widener, pointer: Value, t: Type, address: Operand | None
-) -> Value | None:
-    """Load each run of lanes, or each lane, at once; None where a gather does better."""
-    n, runs = t.lanes, runs_of(pointer, t.size)
-    if _has_gathers(t) and (runs is None or runs.count == 1):
+@dataclass(frozen=True)
+class _Parts:
+    """Memory that lanes access part by part, `count` lanes each; `places`: where each lane is."""
+
+    starts: list[Operand]
+    count: int
+    places: tuple[int, ...]
+
+    @property
+    def lanes(self) -> list[list[int]]:
+        """Those of each part, if no two have the same place."""
+        order = sorted(range(len(self.places)), key=self.places.__getitem__)
+        return [order[k : k + self.count] for k in range(0, len(order), self.count)]
+
+
+_LEAST_BYTES = 16
+"""Of groups of lanes that hosts also gather and scatter."""
+
+
+def _parts_of(
+    w: Widener, pointer: Value, t: Type, address: Operand | None, *, write: bool, masked: bool
+) -> _Parts | None:
+    """Runs of lanes whose addresses are known but for a base, or groups that have one each."""
+    runs = runs_of(pointer, t.size)
+    if runs is not None and (runs.is_unique or not (write or masked)):
+        if runs.count * t.lanes == 1 and (_has_gathers(t) or masked):
+            return None
+        _ask_for_runs(w, address, runs, t, write=write)
+        return _Parts([w.at(runs.base, start) for start in runs.starts], runs.count, runs.places)
+    if address is None or not isinstance(pointer, Wide):
         return None
-    if runs is None:
-        addresses, places, width = w.wide(pointer), tuple(range(w.lanes)), n
-        starts = [w.b.extract(addresses, lane) for lane in places]
+    count = w.lane_groups.count(address, t.size)
+    if count == 1 or (_has_gathers(t) and count * t.size < _LEAST_BYTES):
+        return None
+    starts = [w.b.extract(pointer.value, lane) for lane in range(0, w.lanes, count)]
+    return _Parts(starts, count, tuple(range(w.lanes)))
+
+
+def _each_lane(w: Widener, pointer: Value) -> _Parts:
+    addresses = w.wide(pointer)
+    return _Parts([w.b.extract(addresses, lane) for lane in range(w.lanes)], 1,
+                  tuple(range(w.lanes)))
+
+
+def _runs_loaded(
+    w: Widener, pointer: Value, t: Type, mask: Value | None, fallback: Value | None,
+    address: Operand | None,
+) -> Value | None:
+    """Load each run of lanes, or each lane, at once; None where a gather does better.
+
+    There are no vectors of one element: LLVM stumbles over them.
+    """
+    parts = _parts_of(w, pointer, t, address, write=False, masked=mask is not None)
+    if parts is None:
+        if mask is not None or _has_gathers(t):
+            return None
+        parts = _each_lane(w, pointer)
+    n, width = t.lanes, parts.count * t.lanes
+    scalar = _maskable(t.scalar) if mask is not None else t.scalar
+    flat, align = vector(width, scalar), scalar.size
+    if width == 1:
+        each = [w.b.load(scalar, start, align=align) for start in parts.starts]
+        return Wide(w.b.pack(w.type_of(t), [each[place] for place in parts.places]), t)
+    if mask is None:
+        found = [w.b.load(flat, start, align=align) for start in parts.starts]
     else:
-        places, width = runs.places, runs.count * n
-        _ask_for_runs(w, address, runs, t, write=False)
-        starts = [w.at(runs.base, start) for start in runs.starts]
-    parts = [w.b.load(vector(width, t.scalar), start, align=t.scalar.size) for start in starts]
-    order = [place * n + e for place in places for e in range(n)]
-    return Wide(w.b.shuffle(w.joined(parts, t.scalar, width), None, order), t, n)
+        assert fallback is not None
+        kept = w.ordered(_retype(w, fallback, scalar), n)
+        inside = _for_elements(w, mask, _lanes(w, mask), n)
+        found = [
+            w.b.call(f"llvm.masked.load.{flat.mangled}.p0", flat,
+                     [start, _of_lanes(w, inside, own, n), _of_lanes(w, kept, own, n)],
+                     aligns=(align, 0, 0))
+            for start, own in zip(parts.starts, parts.lanes, strict=True)]
+    x = _of_lanes(w, w.joined(found, scalar, width), parts.places, n)
+    whole = Wide(x, ir.like(n, scalar), n)
+    return whole if scalar is t.scalar else _retype(w, whole, t.scalar)
+
+
+def _of_lanes(w: Widener, x: Operand, lanes: Sequence[int], count: int) -> Operand:
+    """Some lanes of a flat vector in the order of memory, of `count` elements each."""
+    if tuple(lanes) == tuple(range(w.lanes)):
+        return x
+    return w.b.shuffle(x, None, [lane * count + e for lane in lanes for e in range(count)])
+
+
+def _maskable(t: Type) -> Type:
+    """Hosts without half arithmetic have no masked accesses of it: of the same bits."""
+    return ir.I16 if t.size == 2 and t.kind == "float" else t
 
 
 def _runs_stored(
-    w: Widener, pointer: Value, value: Value, address: Operand | None
+    w: Widener, pointer: Value, value: Value, mask: Value | None, address: Operand | None
 ) -> bool:
     """Store each run of lanes, or each lane, at once, if a scatter does no better."""
-    t, runs = value.type, runs_of(pointer, value.type.size)
-    n = t.lanes
-    if runs is None or not runs.is_unique:
-        if _has_gathers(t):
+    t = value.type
+    n, parts = t.lanes, _parts_of(w, pointer, t, address, write=True, masked=mask is not None)
+    if parts is None:
+        if mask is not None or _has_gathers(t):
             return False
-        addresses, count, lanes = w.wide(pointer), 1, list(range(w.lanes))
-        starts = [w.b.extract(addresses, lane) for lane in lanes]
-    else:
-        _ask_for_runs(w, address, runs, t, write=True)
-        starts = [w.at(runs.base, start) for start in runs.starts]
-        count, lanes = runs.count, sorted(range(w.lanes), key=runs.places.__getitem__)
-    x = w.ordered(value, n)
-    for k, start in enumerate(starts):
-        own = lanes[k * count : (k + 1) * count]
-        part = w.b.shuffle(x, None, [lane * n + e for lane in own for e in range(n)])
-        w.b.store(part, start, align=t.scalar.size)
+        parts = _each_lane(w, pointer)
+    scalar = _maskable(t.scalar) if mask is not None else t.scalar
+    x = w.ordered(value if mask is None else _retype(w, value, scalar), n)
+    inside = None if mask is None else _for_elements(w, mask, _lanes(w, mask), n)
+    for start, own in zip(parts.starts, parts.lanes, strict=True):
+        part = _of_lanes(w, x, own, n) if n * len(own) > 1 else w.b.extract(x, own[0])
+        if inside is None:
+            w.b.store(part, start, align=scalar.size)
+        else:
+            w.b.call(f"llvm.masked.store.{part.type.mangled}.p0", VOID,
+                     [part, start, _of_lanes(w, inside, own, n)], aligns=(0, scalar.size, 0))
     return True
 
 
@@ -278,13 +352,14 @@ def store_value(
     if start is not None and t.scalar.size == 2 and t.scalar.kind == "float" and mask is not None:
         store_value(w, pointer, _retype(w, value, ir.I16), mask, address)
         return
-    if start is None and mask is not None and mask.type.lanes > 1:
+    if start is None:
+        if _runs_stored(w, pointer, value, mask, address):
+            return
+        if mask is None or mask.type.lanes == 1:
+            _scattered_store(w, w.wide(pointer), value, mask)
+            return
         for e, p in enumerate(_elements(w, pointer, t)):
             store_value(w, p, w.element(value, e), w.element(mask, e))
-        return
-    if start is None:
-        if mask is not None or not _runs_stored(w, pointer, value, address):
-            _scattered_store(w, w.wide(pointer), value, mask)
         return
     n, align, x = t.lanes, t.scalar.size, w.ordered(value, t.lanes)
     where = w.at(*start)

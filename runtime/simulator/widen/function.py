@@ -71,7 +71,7 @@ class FunctionWriter:
         self.stretches: dict[str, tuple[str, bool]] = {}
         """What `Widener.source_label` and `resumed` are at the end of each source block."""
         self.after_barriers = self._after_barriers()
-        self.groups = memory_orders(function, self.w.shape)
+        self.groups = memory_orders(function, self.w.shape, self.w.lane_groups)
         self.phis: dict[tuple[str | None, Operand], tuple[Instruction, Shape]] = {}
         """Phis of the host, by result in the source, and subgroup."""
         self.stops = False

@@ -16,6 +16,7 @@ import numpy as np
 from triton_xe.errors import SimulatorTrap, UnsupportedError
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis, Table, normalise
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, poison
@@ -165,12 +166,14 @@ class Widener:
                 self.definitions[instruction.result] = instruction
             for name in instruction.locals():
                 self.uses.setdefault(name, []).append(instruction)
+        self.lane_groups = LaneGroups(self.definitions, self.shape, self.lanes)
 
     def beside(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
         made = copy(self)
         made.sg, made.values, made.steps, made.told = constant(I32, number), {}, {}, {}
         made.shapes = self.context.shapes_of(number)
+        made.lane_groups = LaneGroups(made.definitions, made.shape, made.lanes)
         return made
 
     def fail(self, why: str) -> NoReturn:

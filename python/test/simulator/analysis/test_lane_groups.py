@@ -1,0 +1,89 @@
+"""Which neighbouring lanes step by constants although all lanes together do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
+from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
+from triton_xe.runtime.simulator.ir import PTR
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.ir.records import Operand
+
+P = "ptr addrspace(1)"
+ROWS = """
+  %lane = call i32 @_Z22get_sub_group_local_idv()
+  %row = lshr i32 %lane, 3
+  %column = and i32 %lane, 7
+  %quarter = lshr i32 %lane, 2
+  %far = mul i32 %row, %n
+  %farther = mul i32 %quarter, %n
+  %lanes = mul i32 %lane, %n"""
+
+
+def count(lines: str, nbytes: int = 4) -> int:
+    text = f"""
+define spir_kernel void @k({P} %a, {P} %b, i32 %n) {{
+entry:{ROWS}
+{lines}
+  ret void
+}}
+declare i32 @_Z22get_sub_group_local_idv()"""
+    module = parse_module(text)
+    (kernel,) = module.kernels()
+    shapes = ShapeAnalysis(module, 16)
+    definitions = {i.result: i for i in kernel.instructions() if i.result is not None}
+    groups = LaneGroups(definitions, lambda x: shapes.of(kernel, x), 16)
+    return groups.count(Operand(PTR, "%p"), nbytes)
+
+
+def address(index: str) -> str:
+    return f"  %p = getelementptr float, {P} %a, i32 {index}"
+
+
+@pytest.mark.parametrize(("lines", "nbytes", "expected"), [
+    ("  %i = add i32 %far, %column\n" + address("%i"), 4, 8),
+    ("  %i = add i32 %far, %column\n" + address("%i"), 8, 1),
+    ("  %c = shl i32 %column, 1\n  %i = sub i32 %c, %far\n" + address("%i"), 8, 8),
+    ("  %i = add i32 %farther, %column\n" + address("%i"), 4, 4),
+    ("  %i = add i32 %lanes, %column\n" + address("%i"), 4, 1),
+    ("  %i = xor i32 %far, %column\n" + address("%i"), 4, 1),
+    (f"""  %q = getelementptr i32, {P} %b, i32 %row
+  %r = load i32, {P} %q
+  %start = mul i32 %r, %n
+  %i = add i32 %start, %column
+""" + address("%i"), 4, 8),
+    (f"""  %q = getelementptr i32, {P} %b, i32 %row
+  %r = load volatile i32, {P} %q
+  %i = add i32 %r, %column
+""" + address("%i"), 4, 1),
+    ("""  %w = alloca i32
+  %r = load i32, ptr %w
+  %i = add i32 %r, %column
+""" + address("%i"), 4, 1),
+    ("""  %one = insertelement <2 x i32> poison, i32 %far, i32 0
+  %both = shufflevector <2 x i32> %one, <2 x i32> %one, <2 x i32> zeroinitializer
+  %sum = add <2 x i32> %both, <i32 0, i32 5>
+  %r = extractelement <2 x i32> %sum, i32 1
+  %i = add i32 %r, %column
+""" + address("%i"), 4, 8),
+], ids=["rows", "another size", "two elements", "quarters", "each lane", "other bits",
+        "loaded rows", "volatile", "private", "vectors"])
+def test_lanes_of_a_group(lines: str, nbytes: int, expected: int) -> None:
+    assert count(lines, nbytes) == expected
+
+
+@pytest.mark.parametrize(("step", "expected"), [("%n", 8), ("%far", 8), ("%column", 1)])
+def test_pointers_that_a_loop_moves(step: str, expected: int) -> None:
+    assert count(f"""
+  %i = add i32 %far, %column
+  %first = getelementptr float, {P} %a, i32 %i
+  br label %again
+again:
+  %k = phi i32 [ 0, %entry ], [ %more, %again ]
+  %p = phi {P} [ %first, %entry ], [ %next, %again ]
+  %next = getelementptr float, {P} %p, i32 {step}
+  %more = add i32 %k, 1
+  %c = icmp slt i32 %more, %n
+  br i1 %c, label %again, label %end
+end:""") == expected

@@ -1,0 +1,117 @@
+"""Blocks with rows of less than a subgroup, a pitch apart that the launch knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_xe.hardware.target import target
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.widen import host
+
+Run = Callable[..., None]
+Text = Callable[..., str]
+
+P = "ptr addrspace(1)"
+
+
+def element_address(name: str, of: str, elements: int, t: str) -> str:
+    """Where a lane's elements are: two rows of eight lanes, `%n` elements from row to row."""
+    return f"""
+  %c{name} = mul i32 %column, {elements}
+  %i{name} = add i32 %start, %c{name}
+  %{name} = getelementptr {t}, {P} %{of}, i32 %i{name}"""
+
+
+def rows_kernel(kernel: Text, t: str, name: str, elements: int, masked: bool) -> str:
+    scalar = t.strip("<>").split()[-1]
+    load, store = (f"llvm.genx.GenISA.Predicated{what}.{names}" for what, names in (
+        ("Load", f"{name}.p1.{name}"), ("Store", f"p1.{name}")))
+    move = f"""
+  %x = load {t}, {P} %p, align 2
+  store {t} %x, {P} %q, align 2""" if not masked else f"""
+  %m = icmp slt i32 %lane, %some
+  %x = call {t} @{load}({P} %p, i64 2, i1 %m, {t} zeroinitializer)
+  %late = icmp sge i32 %lane, %late_from
+  call void @{store}({P} %q, {t} %x, i64 2, i1 %late)"""
+    body = f"""
+  %lane = call i32 @_Z22get_sub_group_local_idv()
+  %row = lshr i32 %lane, 3
+  %column = and i32 %lane, 7
+  %start = mul i32 %row, %n
+{element_address("p", "a", elements, scalar)}
+{element_address("q", "b", elements, scalar)}
+{move}"""
+    return kernel(f"{P} %a, {P} %b, i32 %n, i32 %some, i32 %late_from", body, other=f"""
+declare {t} @{load}({P}, i64, i1, {t})
+declare void @{store}({P}, {t}, i64, i1)""" if masked else "")
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
+@pytest.mark.parametrize(("t", "name", "elements", "dtype"), [
+    ("i32", "i32", 1, np.int32), ("<4 x float>", "v4f32", 4, np.float32),
+    ("half", "f16", 1, np.float16), ("<2 x half>", "v2f16", 2, np.float16),
+    ("<4 x i8>", "v4i8", 4, np.int8)])
+def test_rows_are_accessed_whole(
+    run: Run, kernel: Text, t: str, name: str, elements: int, dtype: Any, masked: bool
+) -> None:
+    if masked and elements == 1:
+        t, name = f"<1 x {t}>", f"v1{name}"
+    text = rows_kernel(kernel, t, name, elements, masked)
+    native = host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    assert "gather" not in native
+    assert "scatter" not in native
+    a = np.arange(1, 1 + 16 * elements * 3, dtype=dtype)
+    for n, some, late in ((8 * elements, 16, 0), (8 * elements + 3, 11, 2), (70, 3, 9)):
+        b = np.full(max(len(a), n + 8 * elements), -1, dtype)
+        source = np.resize(a, b.shape)
+        run(text, source, b, n, some, late)
+        want = np.full_like(b, -1)
+        for lane in range(16):
+            first = lane // 8 * n + lane % 8 * elements
+            at = slice(first, first + elements)
+            if not masked:
+                want[at] = source[at]
+            elif lane >= late:
+                want[at] = source[at] if lane < some else 0
+        np.testing.assert_array_equal(b, want)
+
+
+def test_sums_of_narrow_columns_keep_the_order_of_memory(kernel: Text, run: Run) -> None:
+    """What a loop adds to is not taken apart in each pass."""
+    body = f"""
+  br label %before
+before:
+  %lane = call i32 @_Z22get_sub_group_local_idv()
+  %row = lshr i32 %lane, 3
+  %column = and i32 %lane, 7
+  %c = mul i32 %column, 4
+  %out = mul i32 %lane, 4
+  br label %again
+again:
+  %k = phi i32 [ 0, %before ], [ %more, %again ]
+  %sum = phi <4 x float> [ zeroinitializer, %before ], [ %total, %again ]
+  %r = add i32 %row, %k
+  %start = mul i32 %r, %n
+  %i = add i32 %start, %c
+  %p = getelementptr float, {P} %a, i32 %i
+  %x = load <4 x float>, {P} %p
+  %total = fadd <4 x float> %sum, %x
+  %more = add i32 %k, 2
+  %on = icmp slt i32 %more, 6
+  br i1 %on, label %again, label %end
+end:
+  %q = getelementptr float, {P} %b, i32 %out
+  store <4 x float> %total, {P} %q"""
+    text = kernel(f"{P} %a, {P} %b, i32 %n", body)
+    native = host.translate(parse_module(canonical(text)), "k", target("bmg")).text
+    loop = native[native.index("phi <64 x float>"):]
+    assert "shufflevector <64 x float>" not in loop[: loop.index("br i1")]
+    a = np.arange(6 * 40, dtype=np.float32).reshape(6, 40)
+    b = np.zeros((2, 32), np.float32)
+    run(text, a, b, 40)
+    np.testing.assert_array_equal(b, a[:, :32].reshape(3, 2, 32).sum(0))

@@ -1,0 +1,137 @@
+"""Addresses that step from lane to lane within groups of lanes, each group from one of its own.
+
+The rows of a narrow block lie a pitch apart that only the launch knows, several of them in a
+subgroup:
+
+    address = x + (row + lane / 8) * pitch + lane % 8 * 16      lanes 0 to 7, and 8 to 15
+
+Such values vary otherwise than by constants over all lanes (see `shapes`), but not within a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from triton_xe.runtime.simulator.analysis.shapes import Shape, Table, gep_steps, normalise
+from triton_xe.runtime.simulator.ir import Instruction, Operand
+from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+
+_DEEPEST = 150
+"""Values that one may be made of, one after the other."""
+_SAME = frozenset("sext zext trunc ptrtoint inttoptr addrspacecast freeze".split())
+_EACH = BINARY | CASTS | {"icmp", "select"}
+_PRIVATE = 0
+"""The address space where each lane has memory of its own."""
+
+
+class LaneGroups:
+    """What is known of the values of a function within groups of lanes."""
+
+    def __init__(
+        self, definitions: Mapping[str, Instruction], shape: Callable[[Operand], Shape], lanes: int
+    ) -> None:
+        self._definitions = definitions
+        self._shape = shape
+        self._lanes = lanes
+        self._known: dict[tuple[str, int], Table | None] = {}
+        self._varying: set[tuple[str, int]] = set()
+        """Loops' values that were found to step otherwise in a later pass than in the first."""
+
+    def count(self, address: Operand, nbytes: int) -> int:
+        """How many neighbouring lanes at a time lie `nbytes` apart from each other; at least 1."""
+        size = self._lanes // 2
+        while size > 1:
+            steps = self._solved(address, size)
+            if steps is not None and (steps[0] == np.arange(self._lanes) % size * nbytes).all():
+                return size
+            size //= 2
+        return 1
+
+    def _solved(self, x: Operand, size: int) -> Table | None:
+        """The steps of a value, once those assumed of loops' values have been found to hold."""
+        while True:
+            before = len(self._varying)
+            steps = self._steps(x, size, 0)
+            if len(self._varying) == before:
+                return steps
+            self._known.clear()
+
+    def _steps(self, x: Operand, size: int, depth: int) -> Table | None:
+        """What each element of each lane is above that of the first lane of its group."""
+        if x.is_undefined:
+            return np.zeros((x.type.lanes, self._lanes), np.int64)
+        shape = self._shape(x)
+        if not shape.wide:
+            return self._of_shape(shape, x, size)
+        i, key = self._definitions.get(x.local or ""), (x.text, size)
+        if i is None or depth > _DEEPEST or x.type.scalar.kind not in ("int", "ptr"):
+            return None
+        if key not in self._known:
+            self._known[key] = None
+            self._known[key] = (self._phi if i.opcode == "phi" else self._made)(i, size, depth + 1)
+        return self._known[key]
+
+    def _of_shape(self, shape: Shape, x: Operand, size: int) -> Table:
+        table = shape.table if shape.table is not None else np.zeros((1, 1), np.int64)
+        whole = np.broadcast_to(table, (x.type.lanes, self._lanes))
+        return whole - np.repeat(whole[:, ::size], size, axis=1)
+
+    def _phi(self, i: Instruction, size: int, depth: int) -> Table | None:
+        key = f"{i.result}", size
+        if key in self._varying:
+            return None
+        first = self._known[key] = self._steps(i.operands[0], size, depth)
+        for other in i.operands[1:]:
+            steps = self._steps(other, size, depth)
+            if first is None or steps is None or (first != steps).any():
+                self._varying.add(key)
+                return None
+        return first
+
+    def _made(self, i: Instruction, size: int, depth: int) -> Table | None:
+        steps = [self._steps(o, size, depth) for o in i.operands]
+        found = [s for s in steps if s is not None]
+        if len(found) < len(steps):
+            return None
+        made = self._by_opcode(i, found)
+        if made is not None:
+            return normalise(made, i.type)
+        same = _is_same(i) and not any(s.any() for s in found)
+        return np.zeros((i.type.lanes, self._lanes), np.int64) if same else None
+
+    def _by_opcode(self, i: Instruction, steps: Sequence[Table]) -> Table | None:
+        if i.opcode in ("add", "sub"):
+            return steps[0] + steps[1] if i.opcode == "add" else steps[0] - steps[1]
+        if i.opcode in ("mul", "shl"):
+            return self._product(i, steps)
+        if i.opcode in _SAME and min(o.type.scalar.bits for o in (i.value, *i.operands)) >= 32:
+            return steps[0]
+        if i.opcode == "getelementptr" and all(o.type.lanes == 1 for o in i.operands):
+            return steps[0] + sum((steps[k] * scale for k, scale in gep_steps(i)[1]), 0)
+        if i.opcode == "shufflevector":
+            return np.concatenate(steps)[[max(0, k) for k in i.indices]]
+        index = i.operands[-1].integer_value()
+        if i.opcode == "extractelement" and index is not None:
+            return steps[0][index : index + 1]
+        if i.opcode == "insertelement" and index is not None:
+            made = np.array(steps[0])
+            made[index] = steps[1][0]
+            return made
+        return None
+
+    def _product(self, i: Instruction, steps: Sequence[Table]) -> Table | None:
+        """A product with a constant."""
+        shape = self._shape(i.operands[1])
+        if steps[1].any() or not shape.pure or shape.table is None:
+            return None
+        factor = shape.table[:, :1]
+        return steps[0] * (factor if i.opcode == "mul" else 1 << factor)
+
+
+def _is_same(i: Instruction) -> bool:
+    """Whether it gives the same in lanes whose operands are the same."""
+    if i.opcode == "load":
+        return "volatile" not in i.flags and i.operands[0].type.space != _PRIVATE
+    return i.opcode in _EACH
