@@ -1,16 +1,15 @@
 """Vectorised elementary functions.
 
-fp32 exp, exp2, exp10, log, log2, log10 and erf are polynomials written here (within 2 ulp; the log
-kernel is the classic one of argument s = f / (2 + f), as in FreeBSD's msun, e_logf.c; erf has one
-for each of 16 pieces); the others come from glibc's vector library (libmvec, 4 ulp), else from the
-C library lane by lane.
+fp32 exp, exp2, exp10, log, log2, log10 and erf are polynomials written here (within 2 ulp; the
+logarithms and erf in 16 pieces each); the others come from glibc's vector library (libmvec, 4 ulp),
+else from the C library lane by lane.
 """
 
 from __future__ import annotations
 
 import struct
 from functools import cache
-from math import erf, exp, factorial, inf, log, nan, pi, sqrt
+from math import e, erf, exp, factorial, inf, log, nan, pi, sqrt
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -37,8 +36,8 @@ def function(host: HostCpu, name: str, kind: str, lanes: int) -> list[Function]:
                        tuple((f"x{k}", x) for k, x in enumerate(types))))
     if kind == "f32" and name in ("exp", "exp2", "exp10"):
         return w.finish(_exponential(host, w["x0"], name))
-    if kind == "f32" and name in ("log", "log2", "log10"):
-        return w.finish(_logarithm(w["x0"], name))
+    if kind == "f32" and name in _BASES:
+        return w.finish(_logarithm(host, w["x0"], _BASES[name]))
     if kind == "f32" and name == "erf":
         return w.finish(_error_function(host, w["x0"]))
     return w.finish(_from_library(host, w, name, scalar.bits, lanes))
@@ -105,44 +104,47 @@ def _exponential(host: HostCpu, given: Value, name: str) -> Value:
     return w.select(given.compare("uno", given), given, result)
 
 
-def _logarithm(given: Value, name: str) -> Value:
+_LOG_FIRST = 0x3F330000
+"""Bits of 0.699, where the first of the 16 pieces of a logarithm begins; 1 lies inside of one."""
+_BASES = {"log": e, "log2": 2.0, "log10": 10.0}
+
+
+@cache
+def _log_piece(place: int, base: float) -> tuple[float, float]:
+    """A factor that brings a piece close to 1, and what the logarithm is less then.
+
+    Of factors that differ little, the one whose logarithm is closest to a number of fp32.
+    """
+    first, end = np.array([place, place + 1], np.int32).view(np.uint32) * (1 << 19) + _LOG_FIRST
+    low, high = (float(np.uint32(bits).view(np.float32)) for bits in (first, end))
+    if low < 1 < high:
+        return 1.0, 0.0
+    factors = (2 / (low + high) * (1 + np.arange(-256, 257) / (1 << 18))).astype(np.float32)
+    exact = -np.log(factors.astype(np.float64)) / log(base)
+    best = int(np.abs(exact - exact.astype(np.float32)).argmin())
+    return float(factors[best]), float(exact[best])
+
+
+def _logarithm(host: HostCpu, given: Value, base: float) -> Value:
+    """x = 2^n * z; z times a factor of its piece is 1 + r."""
     w, tiny = given.w, given < 2.0**-126
-    x = w.select(tiny, given * 2.0**25, given)
-    shift = w.select(tiny, w.term(-25, with_elements(given.type, I32)), 0)
-    # m in [sqrt(1/2), sqrt(2))
-    bits = x.as_bits(I32) + (0x3F800000 - 0x3F3504F3)
-    k = bits.ashr(23) - 127 + shift
-    f = ((bits & 0x7FFFFF) + 0x3F3504F3).as_bits(F32) - 1.0
-    s = f / (f + 2.0)
-    z = s * s
-    r = z * _horner(z, [2 / 3, 2 / 5, 2 / 7, 2 / 9, 2 / 11])
-    square = f * f * 0.5
-    n = k.converted("sitofp", F32)
-    result = _combined(name, (n, f, square, s * (square + r)))
+    bits = w.select(tiny, given * 2.0**25, given).as_bits(I32)
+    above = bits - _LOG_FIRST
+    n = above.ashr(23).converted("sitofp", F32)
+    n = w.select(tiny, n - 25.0, n)
+    z = (bits - (above & -(1 << 23))).as_bits(F32)
+    factors, logs = (looked_up(host, row, above >> 19) for row in zip(
+        *(_log_piece(k, base) for k in range(PLACES)), strict=True))
+    r = _fma(z, factors, -1.0)
+    unit, step = 1 / log(base), log(2) / log(base)
+    square = r * r * _horner(r, [-unit / 2, unit / 3, -unit / 4, unit / 5])
+    rest = step - float(np.float32(step))
+    if abs(rest) > step * 2.0**-27:
+        square = _fma(n, rest, square)
+    result = _fma(n, step, logs) + _fma(r, unit, square)
     result = w.select(given == inf, given, result)
     result = w.select(given == 0.0, w.term(-inf, given.type), result)
     return w.select(~(given >= 0.0), w.term(nan, given.type), result)
-
-
-def _combined(name: str, parts: tuple[Value, Value, Value, Value]) -> Value:
-    """n*log(2) + f - (square - inner), scaled to the base."""
-    n, f, square, inner = parts
-    if name == "log":
-        high = 0.693359375
-        tail = square - _fma(n, log(2) - high, inner)
-        return _fma(n, high, f - tail)
-    scale, whole = (1 / log(2), 1.0) if name == "log2" else (1 / log(10), log(2) / log(10))
-    scale_high, whole_high = _head(scale), _head(whole)
-    # f split in two, so that the product with the scale keeps its low part
-    head = ((f - square).as_bits(I32) & -4096).as_bits(F32)
-    tail = f - head - square + inner
-    total = (head + tail) * (scale - scale_high)
-    total = _fma(tail, scale_high, total)
-    total = _fma(n, whole - whole_high, total)
-    big = n * whole_high
-    main = _fma(head, scale_high, big)
-    lost = _fma(head, scale_high, -(main - big))
-    return main + (lost + total)
 
 
 ERF_WIDTH, _ERF_END = 2153 / 8192, 4.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 from math import erf
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -18,7 +19,7 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
 
 UNDERFLOW, OVERFLOW = 0x10, 0x08
 """Bits of the C library's `fenv.h`, on x86-64."""
-NAMES = ["exp", "exp2", "exp10", "erf"]
+NAMES = ["exp", "exp2", "exp10", "erf", "log", "log2", "log10"]
 Numbers = NDArray[np.float32]
 
 
@@ -99,15 +100,34 @@ def test_the_error_function_is_within_two_units_everywhere() -> None:
     assert np.signbit(made[3])
 
 
-def test_the_error_function_is_short_with_wide_vectors() -> None:
-    """GELU at torch's speed: 16 numbers in ten cycles."""
+@pytest.mark.parametrize(("name", "exact"), [
+    ("log", np.log), ("log2", np.log2), ("log10", np.log10)])
+def test_logarithms_are_within_two_units_everywhere(name: str, exact: Any) -> None:
+    rng = np.random.default_rng(6)
+    anything = rng.integers(1, 0x7F800000, 50_000).astype(np.uint32).view(np.float32)
+    near_one = 1 + rng.uniform(-1, 1, 50_000) * 2.0 ** rng.uniform(-24, -2, 50_000)
+    x = np.resize(np.concatenate([anything, near_one.astype(np.float32)]), 100_000)
+    want = exact(x.astype(np.float64))
+    units = np.abs(Applied(name, host_cpu())(x) - want) / np.spacing(
+        np.abs(want).astype(np.float32))
+    assert units[x != 1].max() < 1.5, x[units.argmax()]
+    special = np.resize(np.float32([0, -0.0, -1, np.inf, -np.inf, np.nan, 1]), 16)
+    np.testing.assert_array_equal(
+        Applied(name, host_cpu())(special)[:7], [-np.inf, -np.inf, np.nan, np.inf, np.nan, np.nan,
+                                       0])
+
+
+@pytest.mark.parametrize(("name", "most"), [("erf", 20), ("log", 32)])
+def test_functions_are_short_with_wide_vectors(name: str, most: int) -> None:
+    """GELU and logarithms at torch's speed: 16 numbers in ten to fifteen cycles."""
     llvm.initialize_all_asmprinters()
     host = HostCpu("x86_64-unknown-linux-gnu", "sapphirerapids", "+avx512f,+avx2,+fma")
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.features, opt=2)
-    module = llvm.parse_assembly(print_module(maths.function(host, "erf", "f32", 16), []))
+    module = llvm.parse_assembly(print_module(maths.function(host, name, "f32", 16), []))
     jit._optimise(module, machine)
     lines = [line.split() for line in machine.emit_assembly(module).splitlines()]
     work = [x[0] for x in lines if x and x[0][0] == "v"
             and not x[0].startswith(("vmov", "vpxor", "vbroad"))]
-    assert len(work) <= 20, work
+    assert len(work) <= most, work
+    assert "vdivps" not in work
