@@ -117,6 +117,7 @@ class NativeCode:
     def __init__(self, data: bytes) -> None:
         empty = llvm.parse_assembly("")
         self.engine = llvm.create_mcjit_compiler(empty, _fresh_machine())
+        self.engine.remove_module(empty)  # LLVM would make all its passes ready to compile nothing
         loaded = llvm.object_file.ObjectFileRef.from_data(data)
         _provide(undefined_names(loaded))
         with near_each_other(sum(s.size() + 2 * mmap.PAGESIZE for s in loaded.sections())):

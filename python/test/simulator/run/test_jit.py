@@ -20,3 +20,9 @@ def test_large_modules_are_compiled_with_less_effort(monkeypatch: pytest.MonkeyP
         code = jit.NativeCode(jit._compile(text, "library"))
         assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("three"))() == 3
     assert efforts == [1, 2]
+
+
+def test_code_is_loaded_without_compiling_anything() -> None:
+    """An empty module costs a millisecond: all passes are made ready for it."""
+    code = jit.NativeCode(jit._compile("define void @nothing() {\n  ret void\n}\n", "library"))
+    assert not code.engine._modules
