@@ -22,6 +22,7 @@ from triton_xe.runtime.simulator.ir import (
     constant,
 )
 from triton_xe.runtime.simulator.ir.records import BINARY, CASTS
+from triton_xe.runtime.simulator.rewrites.flags_in_memory import is_flags
 
 Made = Mapping[str, tuple[Instruction, str]]
 """The instruction of each value, and the label of its block."""
@@ -70,8 +71,13 @@ def _blocks(function: Function, places: Mapping[str, int], made: Made) -> list[B
 
 
 def _is_worth_keeping(i: Instruction) -> bool:
-    """Whether making it again takes more than reading it: it is not made of one other value."""
-    return i.opcode in _MADE_AGAIN and i.type.kind == "vec" and len(set(i.locals())) > 1
+    """Whether making it again takes more than reading it: it is not made of one other value.
+
+    Flags that LLVM would keep itself are kept here, where they become integers (`flags_in_memory`).
+    """
+    if i.opcode not in _MADE_AGAIN:
+        return is_flags(i.type)
+    return i.type.kind == "vec" and len(set(i.locals())) > 1
 
 
 def _behind(function: Function, block: Block) -> list[str]:
@@ -105,18 +111,25 @@ class _Reader:
     def rewritten(self, at_end: Sequence[Operand]) -> Block:
         """The block; phis of others take the operands `at_end` from it."""
         *body, last = self.block.instructions
+        phis, body = body[:len(self.block.phis)], body[len(self.block.phis):]
+        self.written += phis
+        for i in phis:
+            self._store(i)
         for i in body:
             self._append(i)
-            if i.result in self.places:
-                store = Instruction("store", VOID, [i.value, self._slot(i.value)], align=_LINE)
-                self.written.append(store)
+            self._store(i)
         for operand in at_end:
             self._here(operand)
         self._append(last)
         return Block(self.block.label, self.written)
 
+    def _store(self, i: Instruction) -> None:
+        if i.result in self.places:
+            slot = self._slot(i.value)
+            self.written.append(Instruction("store", VOID, [i.value, slot], align=_LINE))
+
     def _append(self, i: Instruction) -> None:
-        if i.opcode != "phi" and any(map(self._comes_from_elsewhere, i.operands)):
+        if any(map(self._comes_from_elsewhere, i.operands)):
             i = replace(i, operands=[self._here(x) for x in i.operands])
         self.written.append(i)
 

@@ -28,6 +28,7 @@ from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.ir.types import I32, I64
 from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
+from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
@@ -193,7 +194,7 @@ def translate(
         bodies = [looped(f, met, context.sub_groups, sg=SG.text, stopped=STOP_LABEL)
                   if any(b.label in met for b in f.blocks) else f for f in bodies]
     tables = writers[kernel.name].w.arrays.tables
-    made = [*context.definitions.values(), *bodies]
+    made = [flags_in_memory(f) for f in (*context.definitions.values(), *bodies)]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
     return HostKernel(kernel_name, print_module(made, _globals(module)), argument_types(kernel),
                       tuple(sorted(helpers)), lanes, work_group,
