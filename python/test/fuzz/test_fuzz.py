@@ -1,4 +1,4 @@
-"""A sample of what `fuzz.py` compiles: random kernels, and chains of casts at 1 to 8 elements."""
+"""A sample of what `fuzz.py` compiles and of what `run_programs.py` runs."""
 
 import subprocess
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 FUZZ = Path(__file__).parent / "fuzz.py"
+PROGRAMS = FUZZ.with_name("run_programs.py")
 
 
 @pytest.mark.parametrize("what", [
@@ -19,6 +20,30 @@ def test_random_programs_compile_or_are_refused(what, tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "'compiled'" in done.stdout
+
+
+def test_random_programs_have_right_numbers(tmp_path):
+    done = subprocess.run(
+        [sys.executable, PROGRAMS, "--seed", "suite", "--count", "5", "--keep", tmp_path],
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 of 5 right" in done.stdout
+
+
+def test_wrong_numbers_are_reported(tmp_path):
+    text = f"""
+import sys
+sys.path.insert(0, {str(FUZZ.parent)!r})
+import run_programs
+path = run_programs.Path({str(tmp_path)!r}) / "p.py"
+path.write_text("import torch; from answers import check, output\\n"
+                "o = output(2, 3, torch.int32, pad=1); o[1, 2] = 5\\n"
+                "check(o, torch.full((2, 3), 77), 0)")
+print(run_programs.outcome(path))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "wrong: 1 of 6 elements, the first at (1, 2): 5.0, not 77.0"
 
 
 def test_a_child_that_dies_is_reported_and_the_others_go_on(tmp_path):
