@@ -47,6 +47,7 @@ from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
+from triton_xe.lowering.surfaces.join_windows import JoinWindowsPass
 from triton_xe.lowering.surfaces.quick_divisions import QuickDivisionsPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
 from triton_xe.lowering.surfaces.shorten_rows import ShortenRowsPass
@@ -79,6 +80,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         RaiseSurfacesPass,
         JoinHalvesPass,
         SplitInsidePass,
+        JoinWindowsPass,
         AssignDpasPass,
         SumAfterLoopsPass,
         SpreadRowsPass,
