@@ -36,14 +36,17 @@ from triton_xe.lowering.emit.maths.reciprocals import QUICK, small_quotient
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.maths.wide import floats_of
 from triton_xe.lowering.emit.tensors.registers import (
+    CHUNK,
     Below,
     Halves,
     Picked,
     Registers,
     Shifted,
     Splat,
+    firsts,
     mapped,
 )
+from triton_xe.lowering.emit.tensors.view import consecutive
 from triton_xe.lowering.emit.types import (
     DOUBLE,
     FLOAT,
@@ -281,9 +284,31 @@ def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
         em.bind(op.result, _at(em, sign, places, em.registers(op.rhs)))
         return
     if sign == "<" and isinstance(op.lhs.type, TensorType) and scalar_type(op.lhs.type) == I32:
-        em.bind(op.result, Below(em, signed, *(spread(em, v, op.lhs.type) for v in op.operands)))
+        sides = [spread(em, v, op.lhs.type) for v in op.operands]
+        group = _same_in_groups(em, op.result) if _selects(op.result) else 1
+        if group > 1:
+            sides = [firsts(em, side, group) for side in sides]
+        em.bind(op.result, Below(em, signed, *sides))
         return
     elementwise(em, op, lambda a, b: compare(em, sign, signed, a, b))
+
+
+def _selects(value: SSAValue) -> bool:
+    """Whether elements are selected by a condition; accesses ask for one of each group only."""
+    users = [use.operation for use in value.uses]
+    return any(isinstance(user, arith_ext.SelectOp) or (
+        isinstance(user, arith.AndIOp) and _selects(user.result)) for user in users)
+
+
+def _same_in_groups(em: Emitter, value: SSAValue) -> int:
+    """How many registers in a row, of a chunk, hold the same, whatever the program promises."""
+    if not em.target.has_block_2d:  # whole products with masks were not measured elsewhere
+        return 1
+    view = em.view(value)
+    constancy = em.proven.info(value).constancy
+    groups = (group for group in (CHUNK, CHUNK // 2) if len(view.registers) >= CHUNK and any(
+        size >= group and consecutive(view, dim, group) for dim, size in enumerate(constancy)))
+    return next(groups, 1)
 
 
 def _stays(value: SSAValue, op: Operation) -> bool:

@@ -31,7 +31,7 @@ from triton_xe.lowering.emit.tensors.registers import (
     mapped,
     regrouped,
 )
-from triton_xe.lowering.emit.tensors.view import View
+from triton_xe.lowering.emit.tensors.view import View, consecutive
 from triton_xe.lowering.emit.types import (
     FLOAT,
     HALF,
@@ -152,7 +152,7 @@ def vector_width(
     for dim in range(len(view.shape)):
         run = 1
         while run * 2 <= min(len(view.registers), MAX_LANE_BYTES // size):
-            if not _consecutive(view, dim, run * 2):
+            if not consecutive(view, dim, run * 2):
                 break
             run *= 2
         while run > 1 and (info.contiguity[dim] < run or not _in_words(
@@ -175,14 +175,6 @@ def tests_width(
 ) -> bool:
     """Whether accesses are so wide only because of what the program says, which is to be tested."""
     return em.state.tests_promises and width > vector_width(em.proven, pointer, mask, view)[0]
-
-
-def _consecutive(view: View, dim: int, count: int) -> bool:
-    first = view.registers[0]
-    return all(
-        view.registers[i] == (*first[:dim], first[dim] + i, *first[dim + 1:])
-        for i in range(count)
-    ) and all(c[dim] % count == 0 for group in (view.lanes, view.warps) for c in group)
 
 
 def needed_mask(mask: SSAValue | None) -> SSAValue | None:

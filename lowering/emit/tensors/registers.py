@@ -205,14 +205,37 @@ class Picked(Registers):
             lambda: self.source.register(self.em, first))
 
 
+def firsts(em: Writer, source: Registers, group: int) -> Registers:
+    """Registers that all hold what the first one of their group does, of a chunk or a part."""
+    def first(at: int) -> ir.Value:
+        if isinstance(source, Shifted):
+            return em.remember((source, "first", at),
+                               lambda: em.b.add(source.base, I32(source.offsets[at])))
+        return source.register(em, at)
+
+    def make(i: int) -> ir.Value:
+        start = i * source.width
+        each = [first(at) for at in range(start, start + source.width, group)]
+        return em.pack(source.kind, [value for value in each for _ in range(group)])
+
+    if isinstance(source, Splat):
+        return source
+    single = (lambda i: lambda: first(i * group)) if group == source.width else _different
+    return Registers(source.count, source.kind, make, needs=source.parts, single=single)
+
+
 class Below(Registers):
     """Registers of i1: whether integers are below limits."""
 
     def __init__(self, em: Writer, signed: bool, integers: Registers, limits: Registers) -> None:
         test = em.b.icmp_signed if signed else em.b.icmp_unsigned
         whole = mapped(em, I1, [integers, limits], lambda a, b: test("<", a, b))
-        super().__init__(whole.count, I1, lambda i: whole.chunk(em, i), needs=whole.needs,
-                         single=whole.single)
+
+        def make(i: int) -> ir.Value:
+            one = whole.single(i)
+            return whole.chunk(em, i) if one is None else em.splat(one(), whole.width)
+
+        super().__init__(whole.count, I1, make, needs=whole.needs, single=whole.single)
         self.signed, self.integers, self.limits = signed, integers, limits
         self.origin: Registers = self
 

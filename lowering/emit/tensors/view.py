@@ -76,3 +76,12 @@ def without_copies(layout: LinearLayout) -> LinearLayout:
     return LinearLayout(
         {**layout.bases, "register": kept}, layout.out_dims, require_surjective=False
     )
+
+
+def consecutive(view: View, dim: int, count: int) -> bool:
+    """Whether each lane holds `count` elements in a row, from multiples of that on."""
+    first = view.registers[0]
+    return all(
+        view.registers[i] == (*first[:dim], first[dim] + i, *first[dim + 1:])
+        for i in range(count)
+    ) and all(c[dim] % count == 0 for group in (view.lanes, view.warps) for c in group)

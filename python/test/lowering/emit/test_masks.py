@@ -93,3 +93,23 @@ def test_integers_of_passes_that_a_condition_leaves_out_are_as_large_as_can_be()
     for first, is_joined in ((0, True), (-4, False)):
         made = sums.warmup(x, x, rows, 64, 64, 11, first, 16, 32, num_warps=1, grid=(1,))
         assert ("i32 2147483647" in made.asm["llir"]) == is_joined
+
+
+@triton.jit
+def shifted_rows(x_ptr, y_ptr, n, by, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    tl.store(y_ptr + i, tl.where(i < n, x - by, 3.0))
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.float32])
+@pytest.mark.parametrize("n", [64, 48, 50, 0])
+def test_elements_of_a_lane_that_are_inside_together_are_compared_once(kind, n):
+    x, y = torch.rand(256).to(kind).to("xpu"), torch.empty(256, dtype=kind, device="xpu")
+    made = shifted_rows[(1,)](x, y, n, 0.5, 256, num_warps=1)
+    wanted = torch.full((256,), 3.0, dtype=kind)
+    wanted[:n] = x.cpu()[:n] - 0.5
+    assert torch.equal(y.cpu(), wanted)
+    if kind == torch.float16:  # eight of them are one access
+        compared = [line for line in made.asm["llir"].splitlines() if "icmp slt" in line]
+        assert [" <8 x i32> " in line for line in compared] == [n == 50] * 2
