@@ -40,11 +40,13 @@ from triton_xe.dialects import xe, xegpu
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.register_file import LARGE, MOST_CARRIED
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_volatile, layout_of
+from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     all_of,
     below,
@@ -64,6 +66,10 @@ CROWDED, FULL = 168, 232
 FULL_ON = {"ptl": 224}
 """The latter where Intel's compiler needs more for itself: with 232 attention's backward loop
 spilled 5.5 KB there, and nothing on others, which read less so."""
+MOST_BESIDE = 216
+"""Registers that a loop carries, and of its largest product, beside which operands have room: with
+224 attention to 128 keys at a time spilled up to 3.9 KB (IGC 2.40), with 208 to 64 of wide heads
+nothing."""
 FULL_OF_SEVERAL = 184
 """The same for values of several loops, as the causal attention's, whose other loop masks too."""
 LONGEST_CHAIN = 96
@@ -84,6 +90,7 @@ class SinkLoadsPass(TargetedPass):
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
             full = FULL_ON.get(target.name, FULL) if len(products) == 1 else FULL_OF_SEVERAL
             for body in products:
+                _tell_if_crowded(body, target)
                 if loops[body] > full * target.grf_bytes:
                     _read_again(body)
             erase_dead(function)
@@ -103,17 +110,31 @@ class SinkLoadsPass(TargetedPass):
                 _combine_by_message(block, target)
 
 
+def _tell_if_crowded(body: Block, target: Target) -> None:
+    """A remark where a loop's largest product hardly fits beside what the loop carries."""
+    carried, made = (size // target.grf_bytes
+                     for size in (_carried(body, target), _made(body, target)))
+    loop = body.parent_op()
+    assert loop is not None
+    if carried < MOST_CARRIED and carried + made >= MOST_BESIDE:
+        remark(loop, f"keeps {carried} registers and makes {made} at once, of at most {LARGE}: "
+                     "it may spill; use smaller blocks or more warps")
+
+
 def _needed(loop: scf.ForOp, target: Target) -> int:
     """Bytes that a loop carries and reads before it, and of its largest product.
 
     A quarter more of that is being converted.
     """
-    body = loop.body.block
     held = [*loop.iter_args, *(load.value for load in _read_before(loop))]
+    return sum(_bytes(value, target) for value in held) + _made(loop.body.block, target)
+
+
+def _made(body: Block, target: Target) -> int:
+    """Bytes of a loop's largest product that it does not carry, and of what is being converted."""
     made = [op.tensor for op in body.ops if isinstance(op, xe.FromFragmentsOp)
             and all(use.operation is not body.last_op for use in op.tensor.uses)]
-    most = max((_bytes(value, target) for value in made), default=0)
-    return sum(_bytes(value, target) for value in held) + most * 5 // 4
+    return max((_bytes(value, target) for value in made), default=0) * 5 // 4
 
 
 def _read_again(body: Block) -> None:

@@ -1,5 +1,7 @@
 """The estimate of registers, and the register file that it leads to."""
 
+from dataclasses import replace
+
 import pytest
 import triton
 import triton.language as tl
@@ -128,3 +130,13 @@ def test_remarks_tell_the_registers_that_the_file_is_chosen_by():
                 if "at once" in r]
     assert int(small.split()[1]) <= 128
     assert small.endswith("registers are needed at once: built for 128")
+
+
+@pytest.mark.parametrize(("keys", "told"), [(64, False), (128, True)])
+def test_a_loop_whose_product_hardly_fits_beside_its_sums_is_named(keys, told):
+    row = loops.ROWS["attention 64"]
+    source = replace(row, constants=row.constants | {"BLOCK_N": keys}).source()
+    kernel = triton.compile(source, target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8})
+    found = [text for text in kernel.metadata.remarks if "it may spill" in text]
+    assert bool(found) == told
+    assert all("160 at once" in text and "more warps" in text for text in found)
