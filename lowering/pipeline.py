@@ -30,6 +30,8 @@ from triton_xe.lowering.convert_xegpu_to_llvm import (
     write_llvm,
 )
 from triton_xe.lowering.copy_at_once import CopyAtOncePass
+from triton_xe.lowering.gathers.split_addresses import SplitAddressesPass
+from triton_xe.lowering.gathers.whole_blocks import WholeBlocksPass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
@@ -80,6 +82,8 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         RaiseSurfacesPass,
         JoinHalvesPass,
         SplitInsidePass,
+        WholeBlocksPass,
+        SplitAddressesPass,
         JoinWindowsPass,
         AssignDpasPass,
         SumAfterLoopsPass,
@@ -105,8 +109,8 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
     SwapPairsPass, ShortenRowsPass, WholeGroupsPass, JoinHalvesPass, SplitInsidePass,
-    SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass,
-    LoadInPlacePass,
+    WholeBlocksPass, SplitAddressesPass, SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass,
+    ScatterInPlacePass, LoadInPlacePass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

@@ -39,6 +39,7 @@ from triton_xe.lowering.emit.tensors import (
     shared,
 )
 from triton_xe.lowering.emit.tensors.exchange import settle_slm
+from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
 from triton_xe.lowering.emit.types import I8, I32, POINTER, argument_type
 from triton_xe.lowering.emit.writer import ModuleState
 from triton_xe.lowering.emit.xegpu import messages, scalar, scattered, sync
@@ -96,6 +97,7 @@ def _function(state: ModuleState, op: FuncOp) -> None:
         em.bind(value, held)
     write_body(em, op.body)
     settle_slm(em)
+    widen_operands(state, function)
     em.allocas.branch(em.body)
 
 

@@ -72,30 +72,36 @@ def _split(block: Block) -> None:
         copies = split_rest(anchor, condition, list(bounds))
     for copy in copies.values():
         assert isinstance(copy, Masked)
-        _unmask(copy)
+        unmask(copy)
 
 
 def _bounds(block: Block) -> dict[Masked, list[Guard]]:
     """The accesses with masks that bounds alone make, and what must hold for all lanes' to."""
     affine, found = Affine(), dict[Masked, list[Guard]]()
     for op in block.ops:
-        if not isinstance(op, Masked) or op.mask is None or not shape_of(op.mask):
-            continue
-        if constant_of(op.mask) is not None:
-            continue
-        try:
-            mask = affine.mask(op.mask)
-        except Unknown:
-            continue
-        shape = shape_of(op.mask)
-        room = [high - shape[dim] for dim, high in mask.high.items()]
-        room += [Poly.constant(0) - low for low in mask.low.values()]
-        tested = [at_least(r, Poly.constant(0), "inside") for r in room if not nonnegative(r)]
-        found[op] = [*mask.conditions, *tested]
+        guards = bounds_of(op, affine) if isinstance(op, Masked) else None
+        if guards is not None:
+            assert isinstance(op, Masked)
+            found[op] = guards
     return found
 
 
-def _unmask(op: Masked) -> None:
+def bounds_of(op: Masked, affine: Affine) -> list[Guard] | None:
+    """What makes an access's mask true for all lanes; None where it has none of bounds alone."""
+    if op.mask is None or not shape_of(op.mask) or constant_of(op.mask) is not None:
+        return None
+    try:
+        mask = affine.mask(op.mask)
+    except Unknown:
+        return None
+    shape = shape_of(op.mask)
+    room = [high - shape[dim] for dim, high in mask.high.items()]
+    room += [Poly.constant(0) - low for low in mask.low.values()]
+    tested = [at_least(r, Poly.constant(0), "inside") for r in room if not nonnegative(r)]
+    return [*mask.conditions, *tested]
+
+
+def unmask(op: Masked) -> None:
     """Make an access's mask true; what selects by the same mask sees that too."""
     mask = op.mask
     assert mask is not None

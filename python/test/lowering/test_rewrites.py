@@ -51,6 +51,8 @@ def wrapped(shared, part):
     attributes = ATTRIBUTES.format(target=target, lanes=8 if target == "dg2" else 16)
     if "func.func" not in part:
         attributes += f', "ttg.num-warps" = {1 if "WARPS: 1" in part else 4} : i32'
+    if "// GUARDS: launch" in part:
+        attributes += ', xe.options = {guards = "launch"}'
     return f"{shared}\nmodule attributes {{{attributes}}} {{\n{part}}}\n"
 
 

@@ -10,7 +10,7 @@ from benchmarks import loops
 def test_operands_that_went_through_shared_memory(name, by_words):
     """Not where accumulators fill the register file: Intel's compiler then spills more."""
     llir = loops.compiled(name, "dg2").asm["llir"]
-    assert (llir.count("GenISA.simdBlockRead.v8i32.p3") >= 16) is by_words
+    assert (llir.count("GenISA.simdBlockRead.v4i64.p3") >= 16) is by_words
     assert ("insertelement <8 x half>" not in llir) is by_words
 
 

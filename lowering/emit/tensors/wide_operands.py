@@ -1,0 +1,203 @@
+"""Operands of DPAS that are read from shared memory as 64-bit elements.
+
+A message brings a lane twice as many bytes in elements of 64 bits as in those of 32, or two
+operands that lie side by side, and DPAS takes the registers as they are, whatever elements they are
+said to hold.  Not on devices with 2D messages: there operands that come by shared memory are read
+again and again in crowded loops, which then spilled (3 KB in a block-scaled product, IGC 2.40).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from llvmlite.ir.instructions import ShuffleVector
+
+from triton_xe.intrinsics import Effect, find, genisa
+from triton_xe.intrinsics.intrinsic import Intrinsic
+from triton_xe.lowering.emit.types import I8, I64, SLM, bits_of, numbers, scalar_of, vector_of
+from triton_xe.lowering.emit.writer import ModuleState
+
+NARROW, WIDE = 4, 8
+"""As many registers as a message of elements of 32, and of 64 bits fills."""
+ACCUMULATOR = 1
+"""Where a call of DPAS has it, behind the function; A and B follow."""
+_BETWEEN = Effect.WRITES | Effect.BARRIER | Effect.ARRIVES | Effect.ORDERS
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A block read, what gives its result other types, and the products that take it."""
+
+    read: Any
+    casts: Sequence[Any]
+    users: Sequence[Any]
+
+    @property
+    def bytes(self) -> int:
+        """Of a lane."""
+        kind = self.read.type
+        return bits_of(scalar_of(kind)) * getattr(kind, "count", 1) // 8
+
+    def becomes(self, state: ModuleState, value: Any) -> None:
+        """Let the products take another value for it."""
+        old = {id(v) for v in (self.read, *self.casts)}
+        for user in self.users:
+            user.operands = [value if id(v) in old else v for v in user.operands]
+            _become(state, user, genisa.DPAS, user.type)
+
+
+class _Place(NamedTuple):
+    """Byte `offset` behind a number of elements from the base, both known by their identity."""
+
+    base: int
+    elements: int
+    size: int
+    offset: int
+
+
+def widen_operands(state: ModuleState, function: ir.Function) -> None:
+    """Block reads that only DPAS takes -> reads of 64-bit elements, of two operands if it can."""
+    if state.target.has_block_2d or not any(
+            _row(i) is genisa.SIMD_BLOCK_READ for i in _instructions(function)):
+        return
+    uses = _uses(function)
+    for block in function.blocks:
+        operands = {id(i): found for i in block.instructions
+                    for found in [_operand(i, uses)] if found is not None}
+        if operands:
+            _widen_block(state, block, operands)
+
+
+def _widen_block(state: ModuleState, block: ir.Block, operands: dict[int, _Operand]) -> None:
+    register = state.target.grf_bytes
+    pairs = _pairs(block, operands, state.lanes, WIDE * register)
+    seconds = {id(second.read) for second in pairs.values()}
+    gone, behind = set(seconds), dict[int, list[Any]]()
+    for number, one in operands.items():
+        other = pairs.get(number)
+        if other is not None:
+            behind[number] = _read_both(state, block, one, other)
+        elif number not in seconds and NARROW * register < one.bytes * state.lanes:
+            _become(state, one.read, genisa.SIMD_BLOCK_READ, vector_of(I64, one.bytes // 8))
+            one.becomes(state, one.read)
+        elif number not in seconds:
+            continue
+        gone.update(map(id, one.casts))
+    block.instructions[:] = [
+        kept for i in block.instructions if id(i) not in gone
+        for kept in (i, *behind.get(id(i), ()))]
+
+
+def _operand(i: Any, uses: dict[int, list[Any]]) -> _Operand | None:
+    """What reads whole 64-bit elements for DPAS alone, in its own block."""
+    if _row(i) is not genisa.SIMD_BLOCK_READ:
+        return None
+    found = _Operand(i, *_followed(i, uses))
+    values = [i, *found.casts]
+    alone = found.users and found.bytes % 8 == 0 and all(
+        _row(user) is genisa.DPAS and all(v is not user.operands[ACCUMULATOR] for v in values)
+        for user in found.users)
+    return found if alone and all(v.parent is i.parent for v in values) else None
+
+
+def _followed(read: Any, uses: dict[int, list[Any]]) -> tuple[list[Any], list[Any]]:
+    """What only gives a value another type, and what uses it in one of them."""
+    casts: list[Any] = []
+    users: list[Any] = []
+    waiting = [read]
+    while waiting:
+        for user in uses[id(waiting.pop())]:
+            if getattr(user, "opname", "") == "bitcast":
+                casts.append(user)
+                waiting.append(user)
+            else:
+                users.append(user)
+    return casts, users
+
+
+def _pairs(
+    block: ir.Block, operands: dict[int, _Operand], lanes: int, most: int
+) -> dict[int, _Operand]:
+    """The operand behind another in memory, which is read later with nothing written between."""
+    waiting: dict[_Place, Any] = {}
+    found: dict[int, _Operand] = {}
+    for i in block.instructions:
+        if _writes(i):
+            waiting.clear()
+        one = operands.get(id(i))
+        place = _place(i.operands[1]) if one is not None else None
+        if one is None or place is None or 2 * one.bytes * lanes > most:
+            continue
+        first = waiting.pop(place._replace(offset=place.offset - one.bytes * lanes), None)
+        if first is None or first.type != i.type:
+            waiting[place] = i
+        else:
+            found[id(first)] = one
+    return found
+
+
+def _place(pointer: Any) -> _Place | None:
+    """Where `Exchange.pointer` says that something lies."""
+    if not isinstance(pointer, ir.GEPInstr) or pointer.source_etype != I8:
+        return None
+    index, size, offset = pointer.indices[0], 1, 0
+    if _has_constant(index, "mul"):
+        index, size = index.operands[0], index.operands[1].constant
+    if _has_constant(index, "add"):
+        index, offset = index.operands[0], index.operands[1].constant
+    if isinstance(index, ir.Constant):
+        return None
+    return _Place(id(pointer.pointer), id(index), size, offset * size)
+
+
+def _has_constant(value: Any, opname: str) -> bool:
+    return getattr(value, "opname", "") == opname and isinstance(value.operands[1], ir.Constant)
+
+
+def _writes(i: Any) -> bool:
+    """Whether shared memory may have other contents afterwards."""
+    if isinstance(i, ir.CallInstr):
+        return bool(_BETWEEN & find(getattr(i.callee, "name", "")).effects)
+    return isinstance(i, ir.StoreInstr) and i.operands[1].type.addrspace == SLM
+
+
+def _read_both(
+    state: ModuleState, block: ir.Block, first: _Operand, second: _Operand
+) -> list[Any]:
+    """Read two operands where the first is read; returns what takes them apart."""
+    count = first.bytes // 8
+    _become(state, first.read, genisa.SIMD_BLOCK_READ, vector_of(I64, 2 * count))
+    made = []
+    for start, one in ((0, first), (count, second)):
+        mask = numbers(tuple(range(start, start + count)))
+        made.append(ShuffleVector(block, first.read, first.read, mask))
+        one.becomes(state, made[-1])
+    return made
+
+
+def _become(state: ModuleState, call: Any, row: Intrinsic, result: ir.Type) -> None:
+    """Call the function for the types that operands and result have now."""
+    arguments = call.operands[1:]
+    call.operands = [state.declare(row, [a.type for a in arguments], result), *arguments]
+    call.type = result
+
+
+def _uses(function: ir.Function) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = defaultdict(list)
+    for i in _instructions(function):
+        taken = [v for v, _ in i.incomings] if isinstance(i, ir.PhiInstr) else i.operands
+        for value in {id(v): v for v in taken}.values():
+            found[id(value)].append(i)
+    return found
+
+
+def _instructions(function: ir.Function) -> Iterator[Any]:
+    return (i for block in function.blocks for i in block.instructions)
+
+
+def _row(i: Any) -> Intrinsic | None:
+    return find(getattr(i.callee, "name", "")) if isinstance(i, ir.CallInstr) else None

@@ -1,0 +1,1 @@
+"""Operands that no 2D message brings: lanes load them from addresses of their own."""

@@ -1,0 +1,80 @@
+"""Pass whole-blocks: a launch vouches that blocks of operands lie inside all bounds.
+
+    scf.for ... { %m = cmpi slt, %k, splat %left ; tt.load %p, %m ; tt.dot }
+ -> scf.for ... { tt.load %p, true ; tt.dot }                      condition: 32 divides %left
+
+So where the device has no 2D messages, which see to their edges themselves: a masked load there
+needs its registers filled beforehand, and the mask.  Other launches take the general version, as
+for all conditions.  Not where products fill the register file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import DotOp
+from triton_xe.hardware.register_file import MOST_CARRIED
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.module_facts import module_warps, options_of, remark
+from triton_xe.lowering.rewriting import all_of, functions
+from triton_xe.lowering.surfaces.affine import Affine, shape_of
+from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.surfaces.operand_loads import operand_loads
+from triton_xe.lowering.surfaces.split_inside import bounds_of, unmask
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+ACCUMULATOR_BYTES = 4
+
+
+@dataclass(frozen=True)
+class WholeBlocksPass(TargetedPass):
+    """Where no 2D messages are, a launch vouches that blocks of operands lie inside all bounds."""
+
+    name: ClassVar = "whole-blocks"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
+        if target is None or target.has_block_2d or options_of(op).guards == "kernel":
+            return
+        for function in functions(op):
+            if function.is_kernel:
+                affine = Affine()
+                for dot in all_of(function, DotOp):
+                    if not isinstance(instruction_of(dot, target), str) and _leaves_room(
+                            dot, module_warps(op) * target.grf_bytes):
+                        _vouch(dot, affine)
+
+
+def _leaves_room(dot: DotOp, register: int) -> bool:
+    """Whether a product leaves registers for what is loaded; else IGC 2.40 spills more of it.
+
+    So it did in attention's loops, with two products.  `register` is the bytes of one in all warps.
+    """
+    nbytes = prod(shape_of(dot.d)) * ACCUMULATOR_BYTES
+    loop = dot.parent_op()
+    alone = loop is not None and len(all_of(loop, DotOp)) == 1
+    return alone and nbytes < MOST_CARRIED * register
+
+
+def _vouch(dot: DotOp, affine: Affine) -> None:
+    """Conditions that make masks of a product's operands true."""
+    for load in [x for operand in (dot.a, dot.b) for x in operand_loads(operand)]:
+        guards = bounds_of(load, affine) if _is_in_loop(load) else None
+        if guards is None or tested_in_kernel(guards, load):
+            continue
+        assume(guards, load)
+        remark(load, "without masks" + (", if its blocks lie inside" if guards else ""))
+        unmask(load)
+
+
+def _is_in_loop(load: LoadOp) -> bool:
+    parent: Operation | None = load.parent_op()
+    return isinstance(parent, scf.ForOp)

@@ -1,0 +1,96 @@
+"""Reads of operands that only DPAS takes are of 64-bit elements, or of two operands at once."""
+
+from collections.abc import Callable
+
+import pytest
+from llvmlite import ir
+
+from triton_xe.hardware.target import target
+from triton_xe.intrinsics import genisa, spirv
+from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
+from triton_xe.lowering.emit.types import I1, I8, I16, I32, SLM_POINTER, vector_of
+from triton_xe.lowering.emit.writer import ModuleState, Writer
+
+EIGHT = vector_of(I32, 8)
+CONSTANTS = [I32(n) for n in (12, 12, 8, 8)]
+
+
+def multiply(em: Writer, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+    return em.call(genisa.DPAS, [total, a, b, *CONSTANTS, I1(0)])
+
+
+def through_a_cast(em: Writer, a: ir.Value, total: ir.Value) -> None:
+    again = em.b.bitcast(em.b.bitcast(a, vector_of(I16, 16)), EIGHT)
+    multiply(em, total, again, a)
+
+
+def also_as_numbers(em: Writer, a: ir.Value, total: ir.Value) -> None:
+    multiply(em, total, a, a)
+    em.b.add(a, a)
+
+
+def also_as_the_sum(em: Writer, a: ir.Value, total: ir.Value) -> None:
+    multiply(em, a, total, a)
+
+
+def written_by(write: Callable[[Writer, ir.Function], None], device: str) -> str:
+    module, machine = ir.Module(), target(device)
+    state = ModuleState(module, machine, 1, machine.subgroup_size, None)  # type: ignore[arg-type]
+    kind = ir.FunctionType(ir.VoidType(), [SLM_POINTER, EIGHT, I32])
+    function = ir.Function(module, kind, "f")
+    em = Writer(state, function.append_basic_block())
+    write(em, function)
+    em.b.ret_void()
+    widen_operands(state, function)
+    return str(function)
+
+
+def read_by(use: Callable[[Writer, ir.Value, ir.Value], None], device: str) -> str:
+    def write(em: Writer, function: ir.Function) -> None:
+        pointer, total, _ = function.args
+        use(em, em.call(genisa.SIMD_BLOCK_READ, [pointer], EIGHT), total)
+
+    return written_by(write, device)
+
+
+def test_operands_alone():
+    text = read_by(through_a_cast, "dg2")
+    assert "simdBlockRead.v4i64" in text
+    assert "dpas.v8i32.v8i32.v4i64.v4i64" in text
+    assert "bitcast" not in text
+
+
+@pytest.mark.parametrize("use", [also_as_numbers, also_as_the_sum])
+def test_other_uses(use):
+    text = read_by(use, "dg2")
+    assert "simdBlockRead.v8i32" in text
+    assert "v4i64" not in text
+
+
+HALF = vector_of(I16, 8)
+
+
+def read_two(em: Writer, function: ir.Function, step: int, *, meet: bool = False) -> None:
+    pointer, total, index = function.args
+    for offset in (0, step):
+        at = em.b.mul(em.b.add(index, I32(offset)), I32(2))
+        place = em.b.gep(pointer, [at], source_etype=I8)
+        a = em.call(genisa.SIMD_BLOCK_READ, [place], HALF)
+        total = multiply(em, total, a, function.args[1])
+        if meet:
+            em.call(spirv.CONTROL_BARRIER, [I32(2), I32(2), I32(272)])
+
+
+def test_two_operands_side_by_side():
+    text = written_by(lambda em, f: read_two(em, f, 64), "dg2")
+    assert text.count("simdBlockRead.v4i64") == 1
+    assert text.count("shufflevector <4 x i64>") == 2
+    assert text.count("dpas.v8i32.v8i32.v2i64.v8i32") == 2
+
+
+@pytest.mark.parametrize(("step", "meet", "device"), [
+    (32, False, "dg2"), (128, False, "dg2"), (64, True, "dg2"), (128, False, "bmg")])
+def test_two_operands_apart(step, meet, device):
+    """Elsewhere, with a barrier between, or on a device with 2D messages."""
+    text = written_by(lambda em, f: read_two(em, f, step, meet=meet), device)
+    assert text.count("simdBlockRead.v8i16") == 2
