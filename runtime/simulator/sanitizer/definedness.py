@@ -25,6 +25,7 @@ from operator import or_
 
 from triton_xe.intrinsics import Family, find, genisa, llvm, own
 from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis import sources
 from triton_xe.runtime.simulator.analysis.calls import argument, is_lane_helper
 from triton_xe.runtime.simulator.analysis.numbers import (
     by_lanes,
@@ -88,6 +89,10 @@ class _Shadows(Values):
         self.entry = entry
         self.pointers = private_pointers(function)
         self.uniform = uniform_values(function)
+        self.made_by = {i.result: i for i in function.instructions() if i.result}
+        self.loads = frozenset(name for name, i in self.made_by.items()
+                               if loads_global(i) and by_lanes(i))
+        self.users = sources.users_of(function)
         self.taint: dict[str, Origins] = {}
         self.arrays: dict[str, Origins] = {}
         self.slm: Origins = NONE
@@ -99,12 +104,8 @@ class _Shadows(Values):
         """Calls that return several values."""
 
     def run(self) -> Function:
-        self.made_by = {i.result: i for i in self.function.instructions() if i.result}
-        self.loads = frozenset(name for name, i in self.made_by.items()
-                               if loads_global(i) and by_lanes(i))
-        shared: Operand | None = None
+        known = sources.Sources(self.function, self.made_by, self._read_by)
         for i in self.function.instructions():
-            shared = _shared(i) or shared
             why = self.begins(i)
             if why is not None:
                 number = self.numbers[id(i)] = len(self.plan.origins)
@@ -113,8 +114,11 @@ class _Shadows(Values):
                     self.reads[number] = read
                 load = i if why.is_load else None if read is None else read.load
                 entry = -1 if load is None else self.entry(load.operands[0])
-                source = self._source(shared) if why is Why.GATHER and read is None else -1
-                self.plan.origins.append(Origin(i.line, why, entry, i.debug, source))
+                source = indices = -1
+                if why is Why.GATHER:
+                    source = known.of(known.shared.get(id(i)))
+                    indices = known.of(i.operands[0])
+                self.plan.origins.append(Origin(i.line, why, entry, i.debug, source, indices))
             elif i.opcode == "call" and i.type.kind == "struct" and i.result is not None:
                 self.structs[i.result] = i
         changed = True
@@ -123,15 +127,18 @@ class _Shadows(Values):
         self.has_tags = any(map(self._exchanges, self.function.instructions()))
         return replace(self.function, blocks=[self._rewrite(b) for b in self.function.blocks])
 
-    def _source(self, shared: Operand | None) -> int:
-        """The kernel argument that what was put into shared memory last was read from."""
-        waiting = [] if shared is None else [shared]
-        for operand in waiting:
-            i = self.made_by.get(operand.local or "")
-            if i is not None and loads_global(i):
-                return self.entry(i.operands[0])
-            waiting += i.operands if i is not None and len(waiting) < _MOST_STEPS else []
-        return -1
+    def _read_by(self, i: Instruction) -> int | None:
+        return self.entry(i.operands[0]) if loads_global(i) else None
+
+    def _loses_bits(self, i: Instruction) -> bool:
+        """Whether it makes an index, or a part of one, of an integer of a tensor of wider ones."""
+        if i.opcode != "trunc" or i.type.scalar.bits < 16:
+            return False
+        value, read = i.operands[0], self._read_for(i.operands[0])
+        if read is None or not sources.is_moved_from(value, read.load, self.made_by):
+            return False
+        size = self.plan.integers.get(self.entry(read.load.operands[0]), 0)
+        return value.type.scalar.size == size and sources.is_index(i, self.users)
 
     def _read_for(self, operand: Operand) -> Read | None:
         return read_for(operand, self.made_by, self.loads)
@@ -155,6 +162,8 @@ class _Shadows(Values):
             return None if alone else Why.DIVISION
         if i.opcode in _CASTS:
             return Why.CAST
+        if self._loses_bits(i):
+            return Why.LOST
         return Why.NAN if self.plan.finite and makes_numbers(i) else None
 
     def is_checked(self, i: Instruction) -> bool:
@@ -317,6 +326,9 @@ class _Shadows(Values):
             return o[1] == 0
         if why is Why.CAST:
             return ~self._in_range(i, o[0])
+        if why is Why.LOST:
+            bits = i.type.scalar.bits
+            return ((o[0] >> bits) + 1 & (1 << o[0].type.scalar.bits - bits) - 1) > 1
         bad = self._is_nan(self.of(i.value))
         for x in o:
             if x.type.scalar.kind == "float" and not x.operand.is_undefined:
@@ -632,7 +644,7 @@ class _Shadows(Values):
 
     def _only_moved(self, stored: Operand) -> bool:
         """Whether a value may be stored though it is made of parts of integers: copies are."""
-        return all(self.plan.origins[k].why is Why.PART for k in self._of(stored))
+        return all(self.plan.origins[k].why in (Why.PART, Why.LOST) for k in self._of(stored))
 
     def _note_use(
         self, callee: str, what: str, value: Operand, operands: list[Operand],
@@ -646,14 +658,6 @@ class _Shadows(Values):
         self.b.call(callee, ir.VOID, [ir.constant(ir.I32, number), *operands])
 
 
-def _shared(i: Instruction) -> Operand | None:
-    """What it stores to shared local memory."""
-    value = 0 if i.opcode == "store" else 1 if find(i.callee) is _STORE else None
-    if value is None or i.operands[1 - value].type.space != 3:
-        return None
-    return i.operands[value]
-
-
 def loads_global(i: Instruction) -> bool:
     """Whether it loads from global memory, and no atomic does."""
     known = find(i.callee)
@@ -665,7 +669,6 @@ def loads_global(i: Instruction) -> bool:
 
 _CONDITIONS = {FITS_NODE: Why.SHIFT, PROMISE_NODE: Why.PROMISE, INSIDE_NODE: Why.GATHER,
                RANGE_NODE: Why.CAST}
-_MOST_STEPS = 64
 _DIVISIONS = frozenset(("sdiv", "udiv", "srem", "urem"))
 _CASTS = frozenset(("fptosi", "fptoui"))
 

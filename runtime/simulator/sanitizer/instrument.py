@@ -82,6 +82,8 @@ def guarded(
         entry = plan.entry(w.function, operand, **_does(kind))
         if entry == SEARCHED:
             plan.through[site(w, i)[2]] = _table_of(w, plan, operand)
+        else:
+            plan.through_argument[i.line] = entry
     if isinstance(pointer, Uniform) and kind & Kind.WRITE and mask is not None and (
             mask.type.lanes > 1):
         pointer = Wide(w.wide(pointer), pointer.type)
@@ -388,6 +390,7 @@ def guarded_surface(
     if plan is None or plan.trace:
         return arguments
     entry = plan.entry(w.function, i.operands[0], **_does(kind))
+    plan.through_argument[i.line] = entry
     element = arguments.bits // 8
     row_bytes = element * arguments.tile_width * arguments.blocks
     if i.shadow:

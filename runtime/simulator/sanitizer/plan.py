@@ -33,6 +33,7 @@ class Why(Enum):
     CAST = "arithmetic", "makes an integer of a number that is out of its range"
     NAN = "not-finite", "makes a NaN of infinities"
     PART = "wrong-type", "reads the upper part of a wider integer"
+    LOST = "wrong-type", "makes a narrower integer of one that does not fit"
 
     @property
     def is_load(self) -> bool:
@@ -50,6 +51,8 @@ class Origin(NamedTuple):
     """Where its source location is in the metadata of the module."""
     source: int = -1
     """The kernel argument that the elements were read from of which it takes one; or -1."""
+    indices: int = -1
+    """Likewise of what tells which one."""
 
 
 class Use(NamedTuple):
@@ -95,6 +98,8 @@ class Instrumentation:
     through: dict[int, int] = field(default_factory=dict)
     """By line of an access to memory that no argument gives, the one that it read the address from.
     """
+    through_argument: dict[int, int] = field(default_factory=dict)
+    """By line of an access, the one argument that its address comes from."""
     lines: dict[int, int] = field(default_factory=dict)
     """The first line of the LLVM module of each place in the kernel's source."""
     roots: dict[str, dict[str, Roots]] = field(default_factory=dict)

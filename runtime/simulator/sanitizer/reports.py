@@ -136,7 +136,13 @@ class _Report:
         location = self.locations.get(f.other_site, f"line {f.other_site}")
         if f.other_writes and location == self.locations.get(f.site) and group == f.group:
             location = f"the same line, {location}, of another element of the tensor"
-        return (f"data race: {self.what} at {self.where} and the earlier {verb} at {location} "
+        through = self.state.plan.through_argument
+        self.argument = through.get(f.site, self.argument)
+        tensor = self.state.tensors.get(through.get(f.other_site, -1))
+        by = ""
+        if tensor is not None and self.argument != through[f.other_site]:
+            by = f" through argument {tensor.name!r}"
+        return (f"data race: {self.what} at {self.where} and the earlier {verb}{by} at {location} "
                 f"({who}); {hint}")
 
     def uninitialised(self) -> str:
@@ -172,12 +178,11 @@ class _Report:
         if not origin.why.is_load:
             if found is not None and found > 1 and origin.entry >= 0:
                 self.address, self.argument = found, origin.entry
-                return (f"{what} {origin.why.value[1]}, made of what was read at address "
-                        f"{found:#x}")
+                return (f"{what} {origin.why.value[1]}{self._read_from(origin.source)}, made of "
+                        f"what was read at address {found:#x}")
             self.argument = use.entry if use.entry >= 0 else None
-            source = self.state.tensors.get(origin.source)
-            of = "" if source is None else f", of what was read from argument {source.name!r}"
-            return f"{what} {origin.why.value[1]}{of}"
+            indices = self._read_from(origin.indices).replace(", of", ", by")
+            return f"{what} {origin.why.value[1]}{self._read_from(origin.source)}{indices}"
         self.address, self.argument = found or 0, None
         if origin.why is Why.PART:
             self.argument = self._argument(origin.entry, self.address)
@@ -193,6 +198,12 @@ class _Report:
             self.argument = self._argument(origin.entry, self.address)
         where = f"; it did not read address {self.address:#x}" if found is not None else ""
         return f"{what} {origin.why.value[1]}{where}"
+
+    def _read_from(self, argument: int) -> str:
+        """Words that name the argument which elements of a `tl.gather` come from, if one is known.
+        """
+        tensor = self.state.tensors.get(argument)
+        return "" if tensor is None else f", of what was read from argument {tensor.name!r}"
 
     def _origin(self) -> tuple[Origin, int | None]:
         """Where an undefined value comes from; the address, of a load."""

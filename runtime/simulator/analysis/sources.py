@@ -1,0 +1,113 @@
+"""Where the values of a kernel were read from, by way of shared memory too, and what uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from triton_xe.intrinsics import find, genisa
+from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
+
+_LOADS = genisa.PREDICATED_LOAD, genisa.SIMD_BLOCK_READ
+_STORES = genisa.PREDICATED_STORE, genisa.SIMD_BLOCK_WRITE
+_MOST_STEPS = 64
+_INDEX_OPERATIONS = frozenset(
+    "add sub mul shl sext zext select phi freeze extractelement insertelement "
+    "shufflevector".split())
+_MOVES = frozenset("extractelement insertelement shufflevector freeze bitcast".split())
+
+
+class Sources:
+    """The kernel arguments that values were read from."""
+
+    def __init__(
+        self, function: Function, made_by: Mapping[str, Instruction],
+        read_by: Callable[[Instruction], int | None],
+    ) -> None:
+        """`read_by`: the argument that a load of global memory reads; None of others."""
+        self._made_by, self._read_by = made_by, read_by
+        self._put: dict[str, Operand | None] = {}
+        """By what is read from shared memory, what was put into the same buffer last."""
+        self.shared: dict[int, Operand] = {}
+        """By an instruction, what was put into shared memory last."""
+        last: dict[int, Operand] = {}
+        recent: Operand | None = None
+        for i in function.instructions():
+            stored = _stored_to_shared(i)
+            if stored is not None:
+                value, pointer = stored
+                recent = last[self._buffer(pointer)] = value
+            elif i.result is not None and _reads_shared(i):
+                self._put[i.result] = last.get(self._buffer(i.operands[0]))
+            if recent is not None:
+                self.shared[id(i)] = recent
+
+    def of(self, value: Operand | None) -> int:
+        """The argument that a value was read from; -1 if that is not known."""
+        waiting = [] if value is None else [value]
+        for operand in waiting:
+            name = operand.local or ""
+            i = self._made_by.get(name)
+            entry = None if i is None else self._read_by(i)
+            if entry is not None:
+                return entry
+            if i is not None and len(waiting) < _MOST_STEPS:
+                put = self._put.get(name)
+                waiting += [put] if put is not None else [] if name in self._put else i.operands
+        return -1
+
+    def _buffer(self, pointer: Operand) -> int:
+        """Where in shared memory the buffer begins that a pointer is into; -1 if not known."""
+        i = self._made_by.get(pointer.local or "")
+        if i is None:
+            return 0
+        if i.opcode != "getelementptr":
+            return -1
+        if i.operands[0].local in self._made_by:
+            return self._buffer(i.operands[0])
+        at = i.operands[1].integer_value()
+        return -1 if at is None else at
+
+
+def _stored_to_shared(i: Instruction) -> tuple[Operand, Operand] | None:
+    """What it stores to shared local memory, and where."""
+    value = 0 if i.opcode == "store" else 1 if find(i.callee) in _STORES else None
+    if value is None or i.operands[1 - value].type.space != 3:
+        return None
+    return i.operands[value], i.operands[1 - value]
+
+
+def _reads_shared(i: Instruction) -> bool:
+    known = i.opcode == "load" or find(i.callee) in _LOADS
+    return known and i.operands[0].type.space == 3
+
+
+def users_of(function: Function) -> dict[str, list[Instruction]]:
+    """By value, the instructions that take it."""
+    found: dict[str, list[Instruction]] = {}
+    for i in function.instructions():
+        for name in i.locals():
+            found.setdefault(name, []).append(i)
+    return found
+
+
+def is_index(i: Instruction, users: Mapping[str, list[Instruction]]) -> bool:
+    """Whether an address in global memory is a sum or product of a value, and of others."""
+    names = [i.result or ""]
+    for name in names:
+        for user in users.get(name, ()):
+            if user.opcode in ("getelementptr", "inttoptr") and user.type.space == 1:
+                return True
+            if user.opcode in _INDEX_OPERATIONS and user.result not in names:
+                names.append(user.result or "")
+    return False
+
+
+def is_moved_from(
+    value: Operand, load: Instruction, made_by: Mapping[str, Instruction]
+) -> bool:
+    """Whether a value is what was loaded, or elements of it."""
+    i = made_by.get(value.local or "")
+    while i is not None and i is not load and i.opcode in _MOVES:
+        moved = 1 if i.opcode == "insertelement" else 0
+        i = made_by.get(i.operands[moved].local or "")
+    return i is load
