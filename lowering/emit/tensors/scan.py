@@ -1,17 +1,22 @@
-"""Lowering of tt.scan: for the bits of the position along the axis, lowest first, every element
-takes in the total of what lies before its block and agrees with it in the higher bits.
+"""Lowering of tt.scan: blocks are combined from the smallest to the largest, and each element takes
+in once, at the end, what is before its run of registers.
 
-A bit that is one of lane or subgroup is a step of its own: elements whose bit is set take in the
-block whose bit is clear.  Bits of registers that follow each other are one step: a lane adds up the
-totals of its blocks one after the other.  A block's total is held by its last element (the first
-when scanning in reverse): in a register, in another lane, or in another subgroup.
+Bits of the position along the axis that follow each other, and are all of registers, lanes or
+subgroups, are one level.  At each level blocks of the level below, whose totals are known, get what
+is before them in their own block, and the block its total:
+
+- a lane takes the totals in its registers one after the other;
+- lanes take in what lies before them by one shuffle for each bit, and hand it to the next lane;
+- subgroups leave their totals in shared local memory, and take those of up to four in order.
+
+The lowest registers are no blocks: a lane combines them one after the other at the beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from math import prod
 
 from llvmlite import ir
@@ -19,7 +24,7 @@ from llvmlite import ir
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
+from triton_xe.lowering.emit.tensors.coordinates import positions
 from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
@@ -27,14 +32,29 @@ from triton_xe.lowering.emit.tensors.reduce import (
     combined_sources,
     combiner,
     narrowed_results,
-    without,
 )
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_index
 from triton_xe.lowering.emit.tensors.view import Coordinates, View
 from triton_xe.lowering.emit.types import I32
 
-Fetch = Callable[[Coordinates], Values]
+MOST_BITS_OF_WARPS = 2
+"""One level's: every subgroup reads all totals of it."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """What is before a block; `known` says whether anything is, True where that is always so."""
+
+    values: Values
+    known: ir.Value | bool
+
+
+Totals = Mapping[Coordinates, Values]
+"""Of blocks by their first register, the same in all lanes and subgroups of the block."""
+Level = tuple[dict[Coordinates, Before], Callable[[], dict[Coordinates, Values]]]
+"""What is before the blocks, and the totals of the larger ones."""
+
 
 
 @dataclass(frozen=True)
@@ -74,109 +94,197 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     reverse = op.reverse is not None and bool(op.reverse.value.data)
     view = em.view(op.srcs[0])
     sources = combined_sources(em, op)
-    values = [[s.register(em, r) for s in sources] for r in range(len(view.registers))]
-    combine = combiner(em, op)
-    bits = bits_along(view, axis)
-    bit, last = 0, (view.shape[axis] - 1).bit_length()
-    while bit < last:
-        count = next(n for n in range(last + 1) if bit + n == last or bit + n not in bits.register)
-        block = Block(view, axis, bits, bit, max(count, 1), reverse)
-        values = (_across_registers if count else _across_lanes)(em, values, block, combine)
-        bit += block.count
+    values = {c: [s.register(em, r) for s in sources] for r, c in enumerate(view.registers)}
+    scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op))
+    scanned = scan.run(values)
     for index, result in enumerate(op.res):
-        scalars = narrowed_results(em, op, [v[index] for v in values], index)
+        column = [scanned[c][index] for c in view.registers]
+        scalars = narrowed_results(em, op, column, index)
         em.bind(result, from_scalars(em, scalars[0].type, scalars))
 
 
 @dataclass(frozen=True)
-class Block:
-    """A step: `count` bits of the position from bit `first` on say which block an element is in."""
+class Scan:
+    """The scan of one tensor along an axis; numbers of blocks count in its direction."""
 
+    em: Emitter
     view: View
     axis: int
     bits: Bits
-    first: int
-    count: int
     reverse: bool
+    combine: Combine
 
-    def number(self, c: Coordinates) -> int:
-        """The block of a register, in the order of the scan."""
-        mask = (1 << self.count) - 1
-        return (c[self.axis] >> self.first ^ (mask if self.reverse else 0)) & mask
+    def run(self, values: Totals) -> Totals:
+        """The scanned values of all registers."""
+        last = (self.view.shape[self.axis] - 1).bit_length()
+        start = self._run_from(0, last, self.bits.register)
+        values, totals = self._chained(values, 0, start)
+        before: dict[Coordinates, Before | None] = dict.fromkeys(totals)
+        first = start
+        while first < last:
+            count, (mine, larger) = self._next_level(totals, first, last)
+            before = {c: self._joined(mine.get(self._block(c, first)), held)
+                      for c, held in before.items()}
+            first += count
+            totals = larger() if first < last else {}
+        return {c: self._taken(before[self._block(c, start)], value)
+                for c, value in values.items()}
 
-    def row(self, c: Coordinates) -> tuple[int, ...]:
-        """Sorts registers so that those of one chain of blocks stand together, in its order."""
-        place = c[self.axis]
-        others = (*without(c, self.axis), place >> self.first + self.count)
-        return (*others, self.number(c), place)
+    def _next_level(self, totals: Totals, first: int, last: int) -> tuple[int, Level]:
+        """The level from bit `first` on, and how many bits it has."""
+        count = self._run_from(first, last, self.bits.register)
+        if count:
+            chained, larger = self._chained(totals, first, count)
+            return count, (self._shifted(chained, first, count), lambda: larger)
+        count = self._run_from(first, last, self.bits.lane)
+        if count:
+            return count, self._across_lanes(totals, first, count)
+        count = min(self._run_from(first, last, self.bits.warp), MOST_BITS_OF_WARPS)
+        return count, self._across_warps(totals, first, count, ends=first + count == last)
 
-    def total(self, c: Coordinates) -> Coordinates:
-        """The register that holds the total of a register's block."""
-        low = sum(1 << b for b in self.bits.register if b < self.first)
-        return self._at(c, c[self.axis] & ~low if self.reverse else c[self.axis] | low)
+    def _run_from(self, first: int, last: int, table: Mapping[int, int]) -> int:
+        """How many bits from `first` on are of one kind."""
+        return next(n for n in range(last + 1) if first + n == last or first + n not in table)
 
-    def before(self, c: Coordinates) -> Coordinates:
-        """The same register one block earlier."""
-        step = 1 << self.first
-        return self._at(c, c[self.axis] + (step if self.reverse else -step))
+    def _block(self, c: Coordinates, first: int) -> Coordinates:
+        """The first register of a register's block, in which the lowest bits of places differ."""
+        return (*c[: self.axis], c[self.axis] >> first << first, *c[self.axis + 1 :])
 
-    def _at(self, c: Coordinates, place: int) -> Coordinates:
-        return (*c[: self.axis], place, *c[self.axis + 1 :])
+    def _number(self, c: Coordinates, first: int, count: int) -> int:
+        mask = (1 << count) - 1
+        return (c[self.axis] >> first ^ (mask if self.reverse else 0)) & mask
 
-    def reaches(self, table: dict[int, int]) -> bool:
-        """Whether totals are in another lane, or another warp."""
-        return any(b < self.first + self.count for b in table)
+    # -- registers -----------------------------------------------------------------------------
 
+    def _chained(
+        self, totals: Totals, first: int, count: int
+    ) -> tuple[dict[Coordinates, Values], dict[Coordinates, Values]]:
+        """Blocks that have taken in those before them, and the totals of the larger ones."""
+        order = sorted(totals, key=lambda c: self._number(c, first, count))
+        chained, whole = dict[Coordinates, Values](), dict[Coordinates, Values]()
+        for c in order:
+            larger = self._block(c, first + count)
+            chained[c] = self.combine(whole[larger], totals[c]) if larger in whole else totals[c]
+            whole[larger] = chained[c]
+        return chained, {self._block(c, first + count): whole[self._block(c, first + count)]
+                         for c in totals}
 
-def _across_registers(
-    em: Emitter, values: list[Values], block: Block, combine: Combine
-) -> list[Values]:
-    """Blocks are registers: what is before each is added up serially."""
-    number, registers = block.number, block.view.registers
-    order = sorted((r for r, c in enumerate(registers) if number(c)),
-                   key=lambda r: block.row(registers[r]))
-    wanted = {r: block.before(block.total(registers[r])) for r in order}
-    out, index = list(values), block.view.index
-    if not block.reaches(block.bits.lane) and not block.reaches(block.bits.warp):
-        for register, source in wanted.items():
-            out[register] = combine(out[index[source]], values[register])
-        return out
-    fetch = _fetching(em, values, block, wanted)
-    prefix: dict[Coordinates, Values] = {}
-    for register, source in wanted.items():
-        if source not in prefix:
-            first, total = number(source) == 0, fetch(source)
-            prefix[source] = total if first else combine(prefix[block.before(source)], total)
-        out[register] = combine(prefix[source], values[register])
-    return out
+    def _shifted(self, chained: Totals, first: int, count: int) -> dict[Coordinates, Before]:
+        """What is before each block: what the one before it has taken in."""
+        step = -(1 << first) if self.reverse else 1 << first
+        found = {}
+        for c, value in chained.items():
+            following = (*c[: self.axis], c[self.axis] + step, *c[self.axis + 1 :])
+            if self._number(c, first, count) < (1 << count) - 1:
+                found[following] = Before(value, True)
+        return found
 
+    # -- lanes ---------------------------------------------------------------------------------
 
-def _across_lanes(
-    em: Emitter, values: list[Values], block: Block, combine: Combine
-) -> list[Values]:
-    """Lanes, or warps, with the bit set (clear in reverse) take in those without."""
-    wanted = {r: block.total(c) for r, c in enumerate(block.view.registers)}
-    fetch = _fetching(em, values, block, wanted)
-    out = []
-    for register, source in wanted.items():
-        mine = coordinate(em, block.view, block.axis).register(em, register)
-        bit = em.b.and_(em.b.lshr(mine, I32(block.first)), I32(1))
-        takes = em.b.icmp_unsigned("==", bit, I32(0 if block.reverse else 1))
-        pairs = zip(combine(fetch(source), values[register]), values[register], strict=True)
-        out.append([em.b.select(takes, total, value) for total, value in pairs])
-    return out
+    def _across_lanes(self, totals: Totals, first: int, count: int) -> Level:
+        em, bits = self.em, range(first, first + count)
+        sources = [_source_lane(em, self.bits, bit, self.reverse) for bit in bits]
+        takes = [self._takes(1 << self.bits.lane[bit]) for bit in bits]
+        inclusive = {}
+        for c, held in totals.items():
+            for source, take in zip(sources, takes, strict=True):
+                moved = [shuffle_index(em, x, source) for x in held]
+                held = [em.b.select(take, x, y)
+                        for x, y in zip(self.combine(moved, held), held, strict=True)]
+            inclusive[c] = held
+        previous, known = self._previous_lane(first, count)
+        before = {c: Before([shuffle_index(em, x, previous) for x in held], known)
+                  for c, held in inclusive.items()}
 
+        def larger() -> dict[Coordinates, Values]:
+            field = I32(sum(1 << self.bits.lane[bit] for bit in bits))
+            lane = em.lane_id()
+            end = em.b.and_(lane, em.b.not_(field)) if self.reverse else em.b.or_(lane, field)
+            return {c: [shuffle_index(em, x, end) for x in held] for c, held in inclusive.items()}
 
-def _fetching(
-    em: Emitter, values: list[Values], block: Block, wanted: dict[int, Coordinates]
-) -> Fetch:
-    """Brings a total that registers want to this lane, when it is asked for first."""
-    one_of = {source: register for register, source in wanted.items()}
-    if block.reaches(block.bits.warp):
-        return cache(_from_slm(em, values, block, one_of))
-    lane = _source_lane(em, block.bits, block.first, block.reverse)
-    index = block.view.index
-    return cache(lambda source: [shuffle_index(em, x, lane) for x in values[index[source]]])
+        return before, larger
+
+    def _takes(self, lane_bit: int) -> ir.Value:
+        """Whether this lane is in the later of two blocks."""
+        bit = self.em.b.and_(self.em.lane_id(), I32(lane_bit))
+        return self.em.b.icmp_unsigned("==" if self.reverse else "!=", bit, I32(0))
+
+    def _previous_lane(self, first: int, count: int) -> tuple[ir.Value, ir.Value]:
+        """The lane that holds the block before this one's, and whether there is one."""
+        em, mask, lane = self.em, (1 << count) - 1, self.em.lane_id()
+        number = self._own_number(self.bits.lane, lane, len(self.view.lanes), first, count)
+        known = em.b.icmp_unsigned("!=", number, I32(mask if self.reverse else 0))
+        number = em.b.and_(em.b.add(number, I32(1 if self.reverse else mask)), I32(mask))
+        field = sum(1 << self.bits.lane[first + bit] for bit in range(count))
+        bases = [1 << self.bits.lane[first + bit] for bit in range(count)]
+        place = em.bits_to_coordinate(number, bases, ("scan", number))
+        assert place is not None
+        return em.b.or_(em.b.and_(lane, I32(~field & 0xFFFFFFFF)), place), known
+
+    def _own_number(
+        self, table: Mapping[int, int], own: ir.Value, length: int, first: int, count: int
+    ) -> ir.Value:
+        """The block of this lane, or subgroup, in the order of places."""
+        bases = [0] * length
+        for bit in range(count):
+            bases[table[first + bit]] = 1 << bit
+        number = self.em.bits_to_coordinate(own, bases, ("scan", own))
+        assert number is not None
+        return number
+
+    # -- subgroups -----------------------------------------------------------------------------
+
+    def _across_warps(self, totals: Totals, first: int, count: int, *, ends: bool) -> Level:
+        em, mask, view = self.em, (1 << count) - 1, self.view
+        size, stride = prod(view.shape), prod(view.shape[self.axis + 1 :]) << first
+        registers = {c: view.index[c] for c in totals}
+        read = through_slm(em, [x.type for x in next(iter(totals.values()))], size,
+                           ((self._positions[registers[c]], x) for c, x in totals.items()))
+        own = self._own_number(self.bits.warp, em.warp_id(), len(view.warps), first, count)
+        number = em.b.xor(own, I32(mask)) if self.reverse else own
+        later = [em.b.icmp_unsigned(">", number, I32(j)) for j in range(mask)]
+        before, whole = dict[Coordinates, Before](), dict[Coordinates, Values]()
+        for c, register in registers.items():
+            start = em.b.sub(self._positions[register], em.b.mul(own, I32(stride)))
+            taken = held = None
+            for j in range(mask if ends else mask + 1):
+                place = (j ^ mask if self.reverse else j) * stride
+                found = read(em.b.add(start, I32(place)))
+                taken = found if taken is None else self.combine(taken, found)
+                if j < mask:
+                    held = taken if held is None else [
+                        em.b.select(later[j], x, y) for x, y in zip(taken, held, strict=True)]
+            assert taken is not None
+            assert held is not None
+            before[c], whole[c] = Before(held, later[0]), taken
+        return before, lambda: whole
+
+    @cached_property
+    def _positions(self) -> list[ir.Value]:
+        return positions(self.em, self.view)
+
+    # -- what is before ------------------------------------------------------------------------
+
+    def _joined(self, outer: Before | None, inner: Before | None) -> Before | None:
+        """What is before a block in its level and in those below."""
+        if outer is None or inner is None:
+            return inner or outer
+        both = self.combine(outer.values, inner.values)
+        values = [self._chosen(outer.known, self._chosen(inner.known, x, y), z)
+                  for x, y, z in zip(both, outer.values, inner.values, strict=True)]
+        if isinstance(outer.known, bool) or isinstance(inner.known, bool):
+            return Before(values, True)
+        return Before(values, self.em.b.or_(outer.known, inner.known))
+
+    def _taken(self, before: Before | None, value: Values) -> Values:
+        """A value that takes in what is before it."""
+        if before is None:
+            return value
+        taken = self.combine(before.values, value)
+        return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
+
+    def _chosen(self, known: ir.Value | bool, yes: ir.Value, no: ir.Value) -> ir.Value:
+        return yes if isinstance(known, bool) else self.em.b.select(known, yes, no)
 
 
 def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:
@@ -190,34 +298,3 @@ def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:
             clear_mask |= 0 if reverse else 1 << lane_bit
     lane = em.b.or_(em.lane_id(), I32(set_mask)) if set_mask else em.lane_id()
     return em.b.and_(lane, I32(~clear_mask & 0xFFFFFFFF)) if clear_mask else lane
-
-
-def _from_slm(
-    em: Emitter, values: list[Values], block: Block, one_of: dict[Coordinates, int]
-) -> Fetch:
-    """By way of SLM; `one_of` has, for every register that holds totals, one that takes them."""
-    view, axis = block.view, block.axis
-    count, stride = prod(view.shape), prod(view.shape[axis + 1 :])
-    at = cache(lambda: positions(em, view))
-    written = (view.index[source] for source in one_of)
-    read = through_slm(em, [x.type for x in values[0]], count,
-                       ((at()[register], values[register]) for register in written))
-    held = coordinate(em, view, axis)
-
-    def fetch(source: Coordinates) -> Values:
-        mine = held.register(em, one_of[source])
-        apart = em.b.mul(em.b.sub(_place(em, block, mine), mine), I32(stride))
-        return read(em.b.add(at()[one_of[source]], apart))
-
-    return fetch
-
-
-def _place(em: Emitter, block: Block, mine: ir.Value) -> ir.Value:
-    """The place along the axis of the total before place `mine`; any place where there is none."""
-    low, step = (1 << block.first) - 1, 1 << block.first
-    within_lane = block.first in block.bits.register
-    if block.reverse:
-        start = em.b.and_(mine, I32(~low & 0xFFFFFFFF))
-        return em.b.add(start, I32(step)) if within_lane else em.b.or_(start, I32(step))
-    end = em.b.or_(mine, I32(low))
-    return em.b.sub(end, I32(step)) if within_lane else em.b.and_(end, I32(~step & 0xFFFFFFFF))
