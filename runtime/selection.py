@@ -45,7 +45,7 @@ class Machine(NamedTuple):
     torch: TorchBuild = "missing"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """The answer: `targets` names one simulated device each and is empty unless kind is "sim"."""
 

@@ -61,7 +61,7 @@ class Launches:
             self.functions.xe_note_kernel(name.encode(), start, start + lasted, device.index)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Captured:
     """The library's graph, and the launches between its operators."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import NoReturn
 
@@ -11,8 +10,7 @@ import triton_xe
 from triton_xe.hardware.target import Target
 
 
-@dataclass(frozen=True)
-class XpuUuid:
+class XpuUuid(SimpleNamespace):
     """Sixteen bytes, and their usual text."""
 
     bytes: list[int]
@@ -91,7 +89,7 @@ def without_uuid(properties: XpuDeviceProperties) -> XpuDeviceProperties:
 
 
 def _uuid(name: str) -> XpuUuid:
-    return XpuUuid(list(uuid.uuid5(uuid.NAMESPACE_OID, name).bytes))
+    return XpuUuid(bytes=list(uuid.uuid5(uuid.NAMESPACE_OID, name).bytes))
 
 
 def _packed_version(version: tuple[int, ...]) -> int:

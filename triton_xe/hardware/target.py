@@ -7,15 +7,17 @@ compiler (IGC), probed with ocloc 26.27; Intel's product pages for the example m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from triton_xe.errors import UnsupportedError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target:
     """One device type.  Sizes in bytes, `threads_per_eu` by GRF mode (registers per thread).
+
+    Methods that `dataclass` would write for so many fields take 2 ms at `import torch`.
 
     >>> target("bmg").subgroup_size
     16
@@ -39,7 +41,7 @@ class Target:
     max_work_group_size: int
     grf_modes: tuple[int, ...]
     eus_per_core: int
-    threads_per_eu: Mapping[int, int] = field(hash=False, compare=False)
+    threads_per_eu: Mapping[int, int]
     has_named_barrier: bool = True
     has_fp8_conversion: bool = False
     # one example machine, for simulated devices
@@ -52,6 +54,15 @@ class Target:
     memory_bus_bits: int = 128
     last_level_cache_bytes: int = 8 << 20
     is_integrated: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Target) and vars(self) == vars(other))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"Target({self.name!r})"
 
     @property
     def has_dpas(self) -> bool:
