@@ -28,7 +28,7 @@ from triton_xe.spirv import (
 
 TRIES = 6
 """How often a module is written in this process before a new one writes it."""
-FILLERS = range(520, 6000, 16)
+FILLERS = range(520, 1200, 16)
 """Bytes of blocks of memory, among them such as LLVM takes for a function."""
 SHORT = 22_000
 """Characters of a module below which LLVM's own optimisations find nothing, and take a third of the
@@ -82,8 +82,8 @@ def written(text: str, parsed: Any = None) -> bytes:
     effort = _effort(text)
     kept: list[Any] = []  # what lives keeps its address
     for attempt in range(TRIES):
-        if attempt > 1:
-            kept.append([bytearray(size) for size in FILLERS for _ in range(4)])
+        if attempt:
+            kept.append([bytearray(size) for size in FILLERS for _ in range(16)])
         kept.append(verified(text) if parsed is None else parsed)
         binary, parsed = spirv_target.write(kept[-1], effort), None
         binary = binary if ids_are_sound(binary) else with_new_labels(binary)
