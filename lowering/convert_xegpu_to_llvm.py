@@ -6,7 +6,9 @@ then empty module, for people; the compiler takes what `write_llvm` answers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, ClassVar
 
 from xdsl.context import Context
@@ -70,10 +72,10 @@ class ConvertXeGPUToLLVMPass(TargetedPass):
         op.attributes[LLVM_IR] = StringAttr(stage.text)
 
 
-def _keep_apart(state: ModuleState) -> None:
+def _keep_apart(state: ModuleState, most: Callable[[], int]) -> None:
     """Compute register by register where pairs of them would spill."""
     wide = [f for f in state.llvm.functions if f.name.startswith(WIDE)]
-    if wide and _most_registers(state) > MOST_FOR_PAIRS:
+    if wide and most() > MOST_FOR_PAIRS:
         for function in wide:
             function.linkage = "private"
 
@@ -84,10 +86,10 @@ def _most_registers(state: ModuleState) -> int:
     return -(-most // state.target.grf_bytes)
 
 
-def _registers_needed(state: ModuleState) -> int | None:
+def _registers_needed(state: ModuleState, most: Callable[[], int]) -> int | None:
     """The registers that are needed at once, where loops do not say it by what they carry."""
     limit = CARRIED_LIMIT * state.target.grf_bytes
-    return None if state.carried_bytes >= limit else _most_registers(state)
+    return None if state.carried_bytes >= limit else most()
 
 
 def _most_for_small(state: ModuleState) -> int:
@@ -112,12 +114,13 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     state = emit_module(module, device, module_warps(module), module_lanes(module, device),
                         contract=options.contract, tests_promises=options.tests_promises,
                         locates_all=options.locates_all)
-    _keep_apart(state)
+    most = cache(partial(_most_registers, state))
+    _keep_apart(state, most)
     text, carried = module_text(state.llvm), state.carried_bytes // device.grf_bytes
     if carried >= MOST_CARRIED:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
                        "will spill; use smaller blocks or more warps")
-    needed = _registers_needed(state)
+    needed = _registers_needed(state, most)
     crowded = carried >= CARRIED_LIMIT or (needed or 0) > _most_for_small(state)
     registers = register_file(options.grf_mode, crowded, state.num_warps, device)
     counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded

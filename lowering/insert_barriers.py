@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -80,11 +80,11 @@ _TAKEN: Addresses = {
 BEFORE_STORES = "xe.before_stores"
 """On a load: whatever is stored behind it may be what it loads, by way of another argument."""
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
-_DERIVED = (
+_DERIVED: frozenset[type[Operation]] = frozenset((
     ops.AddPtrOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp, ops.BitcastOp, ops.ReshapeOp,
     ops.TransOp, ConvertLayoutOp, CursorOp, AdvanceOp, ttg.MemDescIndexOp, ttg.MemDescTransOp,
     ttg.MemDescReshapeOp, ttg.MemDescReinterpretOp, ttg.MemDescSubsliceOp,
-)
+))
 """Operations whose first operand is the address that they compute another one from."""
 _SUMS = (
     ops.AddPtrOp, arith.AddiOp, arith_ext.ExtSIOp, ops.SplatOp, ops.BroadcastOp, ops.ExpandDimsOp,
@@ -315,14 +315,15 @@ def base_of(value: SSAValue) -> SSAValue | None:
     seen: set[SSAValue] = set()
     while value not in seen:
         seen.add(value)
-        owner = value.owner
-        if isinstance(owner, Operation):
-            if isinstance(owner, ttg.LocalAllocOp):
+        if type(value) is OpResult:
+            made = value.op
+            if type(made) is ttg.LocalAllocOp:
                 return value
-            if not isinstance(owner, _DERIVED):
+            if type(made) not in _DERIVED:
                 return None
-            value = owner.operands[0]
+            value = made.operands[0]
             continue
+        owner = value.owner
         parent = owner.parent_op()
         if isinstance(parent, FuncOp):
             known = owner is parent.body.blocks[0] and not isinstance(value.type, MemDescType)
@@ -342,10 +343,9 @@ def _carried(value: SSAValue, loop: Operation | None) -> SSAValue | None:
     assert isinstance(last, scf.YieldOp)
     following = last.arguments[value.index - 1]
     while following is not value:
-        owner = following.owner
-        if not isinstance(owner, _DERIVED):
+        if type(following) is not OpResult or type(following.op) not in _DERIVED:
             return None
-        following = owner.operands[0]
+        following = following.op.operands[0]
     return loop.iter_args[value.index - 1]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith, scf
@@ -54,6 +54,25 @@ def locate_since(before: Operation | None, op: Operation) -> None:
         made = made.prev_op
 
 
+_PROPERTIES: dict[tuple[Any, ...], dict[str, Attribute]] = {}
+
+
+def _binary(kind: Any, left: SSAValue, right: SSAValue, *how: str) -> Operation:
+    """An operation on two scalars; its properties are made once."""
+    known = _PROPERTIES.get((kind, *how))
+    if known is None:
+        known = _PROPERTIES[kind, *how] = dict(kind(left, right, *how).properties)
+    result = i1 if kind is CmpiOp else left.type
+    made = kind.create(operands=(left, right), result_types=(result,), properties=dict(known))
+    assert isinstance(made, Operation)
+    return made
+
+
+@lru_cache(maxsize=256)
+def _number(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
+    return IntegerAttr(value, kind)
+
+
 class Scalars:
     """Writes scalar arithmetic at one insertion point; equal expressions are written once.
 
@@ -71,7 +90,8 @@ class Scalars:
     def constant(self, value: int, kind: IntegerType = i64) -> SSAValue:
         key = ("constant", value, kind)
         if key not in self._known:
-            self._known[key] = self.insert(arith.ConstantOp(IntegerAttr(value, kind)))
+            self._known[key] = self.insert(arith.ConstantOp.create(
+                result_types=(kind,), properties={"value": _number(value, kind)}))
         return self._known[key]
 
     def wide(self, value: SSAValue) -> SSAValue:
@@ -89,7 +109,7 @@ class Scalars:
         total: SSAValue | None = None
         for monomial, coefficient in poly.terms.items():
             term = self._term(monomial, coefficient)
-            total = term if total is None else self.insert(arith.AddiOp(total, term))
+            total = term if total is None else self.insert(_binary(arith.AddiOp, total, term))
         self._known[poly] = self.constant(0) if total is None else total
         return self._known[poly]
 
@@ -113,11 +133,12 @@ class Scalars:
         product: SSAValue | None = None
         for symbol in monomial:
             factor = self._symbol(symbol)
-            product = factor if product is None else self.insert(arith.MuliOp(product, factor))
+            product = factor if product is None else self.insert(
+                _binary(arith.MuliOp, product, factor))
         assert product is not None
         if coefficient == 1:
             return product
-        return self.insert(arith.MuliOp(product, self.constant(coefficient)))
+        return self.insert(_binary(arith.MuliOp, product, self.constant(coefficient)))
 
     def _symbol(self, symbol: Symbol) -> SSAValue:
         if isinstance(symbol, SSAValue):
@@ -143,7 +164,7 @@ class Scalars:
         holds: SSAValue | None = None
         for guard in guards:
             test = self._holds(guard)
-            holds = test if holds is None else self.insert(arith.AndIOp(holds, test))
+            holds = test if holds is None else self.insert(_binary(arith.AndIOp, holds, test))
         return holds
 
     def _holds(self, guard: Guard) -> SSAValue:
@@ -153,17 +174,17 @@ class Scalars:
             return self.insert(arith.XOrIOp(cast(SSAValue, amount), self.constant(1, i1)))
         if isinstance(bound, Misalignment):
             low = self._rest(self.address(bound.base), block_2d.BASE_ALIGNMENT)
-            return self.insert(CmpiOp(self.poly(amount), low, "sge"))
+            return self.insert(_binary(CmpiOp, self.poly(amount), low, "sge"))
         if guard.relation is Relation.AT_LEAST:
             if bound.as_constant is not None and amount not in self._known:
                 amount, bound = amount - amount.constant_part, bound - amount.constant_part
             left, right = self.poly(amount), self.poly(bound)
-            return self.insert(CmpiOp(left, right, "sge"))
+            return self.insert(_binary(CmpiOp, left, right, "sge"))
         value = self.address(amount) if isinstance(amount, SSAValue) else self.poly(amount)
-        return self.insert(CmpiOp(self._rest(value, bound), self.constant(0), "eq"))
+        return self.insert(_binary(CmpiOp, self._rest(value, bound), self.constant(0), "eq"))
 
     def _rest(self, value: SSAValue, power_of_2: int) -> SSAValue:
-        return self.insert(arith.AndIOp(value, self.constant(power_of_2 - 1)))
+        return self.insert(_binary(arith.AndIOp, value, self.constant(power_of_2 - 1)))
 
     def address(self, base: SSAValue) -> SSAValue:
         """A scalar pointer as i64."""

@@ -146,7 +146,7 @@ def integer_attribute(op: Operation, name: str) -> int | None:
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor value, () of a scalar."""
     kind = value.type
-    return tuple(kind.get_shape()) if isinstance(kind, TensorType) else ()
+    return tuple(kind.get_shape()) if type(kind) is TensorType else ()
 
 
 def constant_of(value: SSAValue) -> int | None:
@@ -236,6 +236,8 @@ class Affine:
 
     def __init__(self) -> None:
         self._scalars: dict[SSAValue, Poly] = {}
+        self.surfaces: dict[tuple[Operation, Operation | None], Any] = {}
+        """What accesses touch, by the access and the loop around it."""
         self._indices: dict[SSAValue, Index | Unknown] = {}
         self._pointers: dict[SSAValue, Pointers | Unknown] = {}
         self._masks: dict[SSAValue, Mask | Unknown] = {}

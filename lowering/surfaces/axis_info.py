@@ -66,7 +66,7 @@ def states_facts(op: Operation) -> bool:
 
     Of control flow they may be about any of its results, also one that is gone by now.
     """
-    return len(op.results) == 1 and not isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp))
+    return len(op.results) == 1 and type(op) not in (scf.ForOp, scf.IfOp, scf.WhileOp)
 
 
 @dataclass(frozen=True)

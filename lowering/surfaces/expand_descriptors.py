@@ -54,7 +54,7 @@ class ExpandDescriptorsPass(TargetedPass):
 
 
 def _takes_descriptor(op: Operation) -> bool:
-    return any(isinstance(v.type, TensorDescType) for v in op.operands)
+    return any(type(v.type) is TensorDescType for v in op.operands)
 
 
 def _expand(op: Operation) -> None:

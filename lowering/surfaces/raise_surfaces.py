@@ -18,7 +18,7 @@ from typing import ClassVar, cast
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects import xe
@@ -461,17 +461,17 @@ def _combined(stored: SSAValue) -> Iterator[Operation]:
     work, seen = [stored], set[SSAValue]()
     while work:
         value = work.pop()
-        op = value.owner
-        if value in seen or len(seen) > 200 or isinstance(op, Block):
+        if type(value) is not OpResult or value in seen or len(seen) > 200:
             continue
+        op = value.op
         seen.add(value)
         yield op
-        if isinstance(op, scf.ForOp):
+        if type(op) is scf.ForOp:
             index = op.results.index(value)
             work += [last_of(op.body.block).operands[index], op.iter_args[index]]
-        elif isinstance(op, DotOp):
+        elif type(op) is DotOp:
             work.append(op.c)
-        elif isinstance(op, FpToFpOp | ConvertLayoutOp) or op.dialect_name() in ("arith", "math"):
+        elif type(op) in (FpToFpOp, ConvertLayoutOp) or op.dialect_name() in ("arith", "math"):
             work += op.operands
 
 

@@ -53,7 +53,7 @@ def _streams(function: Operation) -> bool:
     """Whether a kernel is straight code: no loops, reductions, products or calls."""
     ops = below(function)[1:]
     return len(function.regions[0].blocks) == 1 and len(ops) <= MOST_OPERATIONS and not any(
-        op.regions or isinstance(op, DotOp | CallOp) for op in ops)
+        op.regions or type(op) in (DotOp, CallOp) for op in ops)
 
 
 def _split(block: Block) -> None:
@@ -79,9 +79,11 @@ def _bounds(block: Block) -> dict[Masked, list[Guard]]:
     """The accesses with masks that bounds alone make, and what must hold for all lanes' to."""
     affine, found = Affine(), dict[Masked, list[Guard]]()
     for op in block.ops:
-        guards = bounds_of(op, affine) if isinstance(op, Masked) else None
+        if type(op) not in (LoadOp, StoreOp):
+            continue
+        assert isinstance(op, Masked)
+        guards = bounds_of(op, affine)
         if guards is not None:
-            assert isinstance(op, Masked)
             found[op] = guards
     return found
 

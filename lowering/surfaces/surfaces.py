@@ -71,10 +71,18 @@ class Surface:
 
 
 def surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
-    """The surface that a tt.load or tt.store touches.
+    """The surface that a tt.load or tt.store touches; an analysis remembers it.
 
     All facts about it, but not its position, must be known before `loop` begins.
     """
+    key = op, loop
+    if key not in affine.surfaces:
+        affine.surfaces[key] = _surface_access(op, affine, loop)
+    found: Surface = affine.surfaces[key]
+    return found
+
+
+def _surface_access(op: LoadOp | StoreOp, affine: Affine, loop: Operation | None) -> Surface:
     if len(shape_of(op.ptr)) != 2:
         raise Unknown("only accesses of rank 2 can be 2D blocks")
     zeros = _zero_unless(op.other if isinstance(op, LoadOp) else None)

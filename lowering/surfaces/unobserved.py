@@ -128,10 +128,10 @@ def _yielded(op: scf.YieldOp, place: int, dim: int, wrap: Wrap) -> list[_Part] |
 
 def _keeps_positions(op: Operation) -> bool:
     """Whether each element of a result comes from the elements at the same position alone."""
-    if isinstance(op, _SAME_POSITIONS):
-        return True
-    is_elementwise = op.name.startswith(("arith.", "math.")) and not isinstance(op, _TRAPS)
-    return is_elementwise and len(op.results) == 1 and not op.regions
+    kind = type(op)
+    return kind in _SAME_POSITIONS or (
+        kind not in _TRAPS and op.name.startswith(("arith.", "math."))
+        and len(op.results) == 1 and not op.regions)
 
 
 __all__ = ["is_hidden", "is_unobserved"]

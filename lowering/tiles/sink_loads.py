@@ -341,7 +341,7 @@ def _is_read_again(value: SSAValue, target: Target) -> bool:
 
 def _combine_by_message(block: Block, target: Target) -> None:
     """Read what is combined with a loop's results message by message, if it does not fit else."""
-    loops = [op for op in block.ops if isinstance(op, scf.ForOp)]
+    loops = [op for op in block.ops if type(op) is scf.ForOp]
     left = sum(_bytes(value, target) for loop in loops for value in loop.results if value.uses)
     if not left:
         return

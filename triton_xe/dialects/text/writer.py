@@ -190,7 +190,7 @@ class Writer(Printer):
         return alias
 
     def _location(self, location: Attribute) -> str:
-        if isinstance(location, UnknownLoc | NoneAttr):
+        if type(location) in (UnknownLoc, NoneAttr):
             return "unknown"
         text = self._location_text(location)
         alias = self.locations.get(text)
