@@ -104,8 +104,9 @@ def _extend_torch(names: dict[str, Any]) -> None:
     importlib.reload(torch.xpu)
     torch.xpu._device_count_zes = lambda: -1
     setattr(torch.xpu, "has_2d_block_array", _has_2d_block_array)  # noqa: B010
-    from triton_xe.runtime.torch_xpu import inductor
+    from triton_xe.runtime.torch_xpu import inductor, tf32
 
+    tf32.show_in_backends()
     inductor.adjust_when_imported()
     inductor.forget_what_was_asked()
 

@@ -20,6 +20,7 @@ from triton_xe.runtime.torch_xpu.graphs import Graphs, Launches
 from triton_xe.runtime.torch_xpu.library import Library
 from triton_xe.runtime.torch_xpu.properties import XpuDeviceProperties
 from triton_xe.runtime.torch_xpu.static_launcher import StaticLauncher
+from triton_xe.runtime.torch_xpu.tf32 import Tf32
 
 XPU_DEVICE_TYPE = 12  # c10::DeviceType::XPU
 
@@ -49,7 +50,8 @@ class Bindings:
             "_XpuDeviceProperties": XpuDeviceProperties,
             "_XpuStreamBase": _stream_class(self),
             "_XpuEventBase": _event_class(self)}
-        return functions | missing | classes | Graphs(self.library, self.launches).names()
+        return (functions | missing | classes | Graphs(self.library, self.launches).names()
+                | Tf32(self.library, self.properties).names())
 
     # devices -------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "xe_get_stream": (c_int64, (c_int,)),
     "xe_set_stream": (None, (c_int, c_int64)),
     "xe_stream_handle": (c_uint64, (c_int, c_int64)),
+    "xe_set_tf32": (None, (c_uint64,)),
     "xe_timestamp": (c_int64, ()),
     "xe_take_traffic": (None, (c_int, POINTER(c_int64))),
     "xe_graph_new": (c_void_p, ()),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,3 +259,80 @@ def test_what_is_added_follows_shapes_types_and_gradients(name: str) -> None:
         getattr(one, f"{name}_")(row, row)
     with pytest.raises(RuntimeError, match="single memory location"):
         getattr(one.expand(4), f"{name}_")(row, row)
+
+
+@pytest.fixture
+def tf32() -> Iterator[None]:
+    before = torch.backends.mkldnn.allow_tf32
+    torch.backends.mkldnn.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.allow_tf32 = before
+
+
+def in_tf32(values: torch.Tensor) -> torch.Tensor:
+    """The nearest numbers with ten bits of mantissa, as doubles."""
+    mantissa, exponent = torch.frexp(values.double())
+    return torch.ldexp((mantissa * 2**11).round(), exponent - 11)
+
+
+def conv_and_gradients(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    inputs = [each.detach().requires_grad_() for each in (x, w, b)]
+    out = torch.nn.functional.conv1d(*inputs)
+    got = torch.autograd.grad(out, inputs, torch.ones_like(out))
+    return torch.cat([each.flatten() for each in (out, *got)])
+
+
+PRODUCTS_IN_TF32: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+    "mm": (torch.mm, [(3, 40), (40, 5)]),
+    "transposed": (lambda a, b: a.t() @ b, [(40, 3), (40, 5)]),
+    "bmm": (torch.bmm, [(2, 3, 40), (2, 40, 5)]), "mv": (torch.mv, [(3, 40), (40,)]),
+    "out": (lambda a, b: torch.mm(a, b, out=torch.empty((3, 5), dtype=a.dtype, device=a.device)),
+            [(3, 40), (40, 5)]),
+    "addmm": (lambda a, b, c: torch.addmm(c, a, b), [(3, 40), (40, 5), (3, 5)]),
+    "linear": (torch.nn.functional.linear, [(3, 40), (5, 40), (5,)]),
+    "conv": (conv_and_gradients, [(2, 3, 9), (4, 3, 2), (4,)])}
+
+
+@pytest.mark.usefixtures("tf32")
+@pytest.mark.parametrize("name", PRODUCTS_IN_TF32)
+def test_products_in_tf32(name: str) -> None:
+    torch.manual_seed(5)
+    function, shapes = PRODUCTS_IN_TF32[name]
+    operands = [torch.randn(shape) for shape in shapes]
+    got = function(*(each.to("xpu") for each in operands)).cpu().double()
+    rounded = [*map(in_tf32, operands[:2]), *(each.double() for each in operands[2:])]
+    torch.testing.assert_close(got, function(*rounded), rtol=1e-6, atol=4e-6)
+    assert (got - function(*(each.double() for each in operands))).abs().max() > 1e-4
+
+
+def test_products_are_exact_unless_tf32_is_allowed() -> None:
+    assert torch.backends.mkldnn.allow_tf32 is False
+    x = torch.randn(8, 8)
+    assert torch.equal((x.to("xpu") @ x.to("xpu")).cpu(), x @ x)
+    with pytest.raises(TypeError, match="expects a bool, but got int"):
+        torch._C._set_onednn_allow_tf32(1)
+
+
+@pytest.mark.usefixtures("tf32")
+def test_numbers_that_tf32_does_not_round() -> None:
+    x = torch.tensor([[float("inf"), float("nan"), -0.0, 1 + 2**-10, 3e-39]], device="xpu").t()
+    got = x.mm(torch.ones(1, 1, device="xpu")).flatten().tolist()
+    assert got[0] == float("inf")
+    assert got[1] != got[1]
+    assert got[2:4] == [0.0, 1 + 2**-10]
+
+
+@pytest.mark.usefixtures("tf32")
+@pytest.mark.skipif(not hasattr(torch.xpu, "XPUGraph"), reason="torch 2.11 brings graphs")
+def test_a_replay_multiplies_as_its_capture_did() -> None:
+    x = torch.randn(8, 8, device="xpu")
+    want = x @ x
+    graph = torch.xpu.XPUGraph()
+    with torch.xpu.graph(graph):
+        got = x @ x
+    torch.backends.mkldnn.allow_tf32 = False
+    graph.replay()
+    assert torch.equal(got, want)
+    assert not torch.equal(got, x @ x)

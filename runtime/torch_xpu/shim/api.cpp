@@ -132,6 +132,11 @@ std::uint64_t xe_stream_handle(int index, std::int64_t id) {
   return triton_xe::stream_handle(c10::Stream(c10::Stream::UNSAFE, device, id));
 }
 
+// The devices, a bit each, whose operators may multiply floats in TF32.
+void xe_set_tf32(std::uint64_t devices) {
+  triton_xe::set_devices_in_tf32(devices);
+}
+
 std::int64_t xe_timestamp() {
   return triton_xe::timestamp();
 }

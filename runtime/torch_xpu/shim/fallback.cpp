@@ -104,11 +104,27 @@ class Call {
 
   void run() {
     find_device();
+    run(multiplies_in_tf32(device_));
+  }
+
+  // As in a capture, whatever is allowed now.
+  void replay(bool in_tf32) {
+    find_device();
+    run(in_tf32);
+  }
+
+  c10::DeviceIndex device() const { return device_; }
+
+ private:
+  void run(bool in_tf32) {
     const auto& arguments = op_.schema().arguments();
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       replace_argument((*stack_)[first_ + i], arguments[i]);
     }
     auto begin = xe_profiling ? clock_ns() : 0;
+    if (in_tf32) {
+      round_to_tf32(op_, stack_);
+    }
     Widening widening(op_, stack_);
     invoke();
     widening.narrow_results();
@@ -129,7 +145,6 @@ class Call {
     count_traffic(device_, traffic_);
   }
 
- private:
   struct Twin {
     at::Tensor original;
     at::Tensor cpu;
@@ -492,12 +507,14 @@ void check_can_be_captured(const c10::OperatorHandle& op) {
 void capture(const c10::OperatorHandle& op, Stack* stack) {
   check_can_be_captured(op);
   auto arguments = frozen(*stack, op.schema().arguments().size());
-  Call(op, stack).run();
+  Call call(op, stack);
+  call.run();
   auto results = frozen(*stack, op.schema().returns().size());
-  record([op, arguments, results, device = current_device()] {
+  bool in_tf32 = multiplies_in_tf32(call.device());
+  record([op, arguments, results, in_tf32, device = current_device()] {
     DeviceScope scope(device);
     Stack again(arguments);
-    Call(op, &again).run();
+    Call(op, &again).replay(in_tf32);
     for (std::size_t i = 0; i < results.size(); ++i) {
       write_back(results[i], again[again.size() - results.size() + i]);
     }

@@ -182,6 +182,13 @@ void register_contractions(torch::Library& xpu);
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd);
 
+// precision.cpp -----------------------------------------------------------------------------------
+// The devices that may multiply floats in TF32; bit k stands for device k.
+void set_devices_in_tf32(std::uint64_t devices);
+bool multiplies_in_tf32(c10::DeviceIndex device);
+// Puts rounded tensors for those that a product multiplies; other operators are left as they are.
+void round_to_tf32(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
+
 // Where a CPU has AMX but no FP8, oneDNN multiplies FP8 one number at a time; torch does in floats.
 class WithoutOneDnn {
  public:
