@@ -39,5 +39,6 @@ def show_in_backends() -> None:
     """torch.backends.mkldnn has taken the functions of the CPU build."""
     import torch
 
-    setattr(type(torch.backends.mkldnn), "allow_tf32", torch.backends.ContextProp(  # noqa: B010
-        torch._C._get_onednn_allow_tf32, torch._C._set_onednn_allow_tf32))
+    prop: Any = torch.backends.ContextProp
+    shown = prop(torch._C._get_onednn_allow_tf32, torch._C._set_onednn_allow_tf32)
+    setattr(type(torch.backends.mkldnn), "allow_tf32", shown)  # noqa: B010

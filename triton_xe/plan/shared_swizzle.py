@@ -69,11 +69,13 @@ def plan_shared_trip(source: LinearLayout, result: LinearLayout, element_bits: i
     return _trip(source, result, basis, size, 1 << len(vectors), 1 << len(vectors))
 
 
-def plan_plain_trip(source: LinearLayout, result: LinearLayout, element_bits: int) -> SharedTrip:
+def plan_plain_trip(
+    source: LinearLayout, result: LinearLayout, element_bits: int, *, wide: bool = True
+) -> SharedTrip:
     """The same without swizzling, for messages whose addresses differ by constants alone.
 
-    What a lane reads together comes first in memory, so that reads are wide; writes are of single
-    elements, and may conflict.
+    What a lane reads together comes first in memory, so that reads are wide; `wide` writes are
+    so where a lane holds it on the other side too, others of single elements.  Both may conflict.
     """
     check_slots(source, result)
     size = element_bits // 8
@@ -81,12 +83,13 @@ def plan_plain_trip(source: LinearLayout, result: LinearLayout, element_bits: in
     moving = [c for name in ("lane", "warp", "block") for c in want[name]]
     vectors: list[int] = []
     for column in want["register"]:
-        wide = size << len(vectors) >= MAX_LANE_BYTES
-        if wide or f2.Elimination([*moving, *vectors]).solve(column) is not None:
+        filled = size << len(vectors) >= MAX_LANE_BYTES
+        if filled or f2.Elimination([*moving, *vectors]).solve(column) is not None:
             break
         vectors.append(column)
     basis = [*vectors, *f2.extend(vectors, f2.unit_vectors(source.out_bits))]
-    return _trip(source, result, basis, size, 1, 1 << len(vectors))
+    stored = _together(source, basis, size) if wide else 1
+    return _trip(source, result, basis, size, stored, 1 << len(vectors))
 
 
 def plan_block_trip(
@@ -105,10 +108,7 @@ def plan_block_trip(
     if f2.extend([], basis) != basis:
         return None
     basis += f2.extend(basis, f2.unit_vectors(source.out_bits))
-    stored = 1
-    while stored * size < MAX_LANE_BYTES and _in_registers(
-            source, basis[: stored.bit_length()], basis):
-        stored *= 2
+    stored = _together(source, basis, size)
     trip = _trip(source, result, basis, size, stored, 1)
     mine = (1 << len(want["lane"]) + len(want["register"])) - 1
     elsewhere = columns_by_dim(trip.load.offsets)
@@ -138,6 +138,15 @@ def plan_rows_trip(
         side.offsets).items() for c in (columns[alike:] if name == "register" else columns)
         if name != "lane"]
     return None if any(c & block for c in moved) else trip
+
+
+def _together(source: LinearLayout, basis: list[int], size: int) -> int:
+    """How many elements of memory in the order of `basis` a lane can write in one message."""
+    stored = 1
+    while (stored * size < MAX_LANE_BYTES and stored < 1 << source.out_bits
+            and _in_registers(source, basis[: stored.bit_length()], basis)):
+        stored *= 2
+    return stored
 
 
 def _in_registers(source: LinearLayout, first: list[int], basis: list[int]) -> bool:

@@ -148,7 +148,9 @@ def relaid(
     if blocks is not None:
         return blocks
     if em.loop_depth and _many_addresses(trip):
-        trip = plan_plain_trip(old, new, max(8, bits_of(source.kind)))
+        # vectors of eight lanes, which have half the registers, spill more than they save
+        trip = plan_plain_trip(old, new, max(8, bits_of(source.kind)),
+                               wide=em.state.lanes != EIGHT_LANES)
     return _by_plan(em, source, trip)
 
 

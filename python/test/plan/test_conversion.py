@@ -250,6 +250,23 @@ def test_plain_trips_deliver_and_read_wide():
     assert not any(column & moved for (column,) in columns["register"])
 
 
+def test_plain_trips_write_wide_what_lanes_hold_in_a_row():
+    operand = DotOperandEncoding(1, DPAS)
+    source, result = layouts(blocked((8, 1), (8, 2), (2, 4), (0, 1)), operand, shape=(64, 64))
+    trip = plan_plain_trip(source, result, 16)
+    assert {len(group) for group in trip.store.groups} == {8}
+    np.testing.assert_array_equal(run_shared(trip, source, result), slots(result))
+    trip = plan_plain_trip(source, result, 16, wide=False)
+    assert {len(group) for group in trip.store.groups} == {1}
+
+
+def test_plain_trips_of_few_elements():
+    source, result = (LinearLayout({"register": bases, "lane": [], "warp": [], "block": []},
+                                   {"dim0": 4}) for bases in ([(1,), (2,)], [(2,), (1,)]))
+    trip = plan_plain_trip(source, result, 8)
+    assert [len(group) for group in trip.store.groups] == [4]
+
+
 def test_block_trips_put_registers_in_a_row_and_write_wide():
     operand = DotOperandEncoding(0, DpasEncoding(8, 8, 16, 2, 16, (1, 4), (8, 2)), 1)
     source, result = layouts(blocked((1, 8), (4, 4), (4, 1)), operand, shape=(64, 32))
