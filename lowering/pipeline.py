@@ -21,6 +21,9 @@ from xdsl.passes import ModulePass
 from triton_xe.dialects.text.unchanged import snapshot, with_head
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
+from triton_xe.lowering.accesses.join_windows import JoinWindowsPass
+from triton_xe.lowering.accesses.split_addresses import SplitAddressesPass
+from triton_xe.lowering.accesses.whole_blocks import WholeBlocksPass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
 from triton_xe.lowering.by_hand.guard_tiles import GuardTilesPass
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
@@ -30,8 +33,6 @@ from triton_xe.lowering.convert_xegpu_to_llvm import (
     write_llvm,
 )
 from triton_xe.lowering.copy_at_once import CopyAtOncePass
-from triton_xe.lowering.gathers.split_addresses import SplitAddressesPass
-from triton_xe.lowering.gathers.whole_blocks import WholeBlocksPass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
@@ -49,7 +50,6 @@ from triton_xe.lowering.run_partitions import RunPartitionsPass
 from triton_xe.lowering.spirv.emit_spirv import emit_spirv
 from triton_xe.lowering.surfaces.expand_descriptors import ExpandDescriptorsPass
 from triton_xe.lowering.surfaces.join_halves import JoinHalvesPass
-from triton_xe.lowering.surfaces.join_windows import JoinWindowsPass
 from triton_xe.lowering.surfaces.quick_divisions import QuickDivisionsPass
 from triton_xe.lowering.surfaces.raise_surfaces import RaiseSurfacesPass
 from triton_xe.lowering.surfaces.shorten_rows import ShortenRowsPass

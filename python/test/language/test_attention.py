@@ -103,4 +103,4 @@ def test_what_the_loop_may_overwrite_is_read_before_it():
     z = torch.empty(16, 128, device="xpu")
     kernel = rewriting[(1,)](x.to("xpu"), y.to("xpu"), z, 3, 16, 128, 128, num_warps=1)
     assert torch.equal(z.cpu(), 3 * (x.float() @ y.float()) ** 2)
-    assert "xegpu.load_nd" in kernel.asm["xegpu"].partition("scf.for")[0]
+    assert "xegpu.load_nd" in kernel.asm["xegpu"].partition("scf.for %")[0]

@@ -18,7 +18,7 @@ import triton
 from examples import attention, matmul, matmul_descriptor, softmax, vector_add
 from triton_xe.backend import devices
 from triton_xe.runtime.simulator.device import SimulatedDevice
-from triton_xe.runtime.versions import entry_name
+from triton_xe.runtime.versions import entry_name, versions_of
 from triton_xe.spirv import is_spirv
 from triton_xe.tools import intel
 from triton_xe.tools.commands.run import made_array, run_program
@@ -105,10 +105,21 @@ def translated(
     names: list[str] = []
     load = SimulatedDevice.load
 
-    def translate(self: Any, binary: bytes, kernel_name: str, **given: Any) -> Any:
+    def one(device: Any, binary: bytes, kernel_name: str, flags: str) -> Any:
+        text = llvm_of(binary, tmp_path)
+        return load(device, text, entry_name(binary, kernel_name), build_flags=flags)
+
+    def translate(
+        self: Any, binary: bytes, kernel_name: str, *, build_flags: str = "", general: Any = None,
+    ) -> Any:
         assert is_spirv(binary)
         names.append(kernel_name)
-        return load(self, llvm_of(binary, tmp_path), entry_name(binary, kernel_name), **given)
+        made = one(self, binary, kernel_name, build_flags)
+        made.versions = versions_of(
+            binary, kernel_name, lambda module, flags: one(self, module, kernel_name, flags),
+            general)
+        made.launch_state = self._native_state(made)
+        return made
 
     def begin() -> list[str]:
         _forget()

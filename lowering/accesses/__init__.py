@@ -1,0 +1,1 @@
+"""Addresses and masks of accesses, made simpler before layouts are chosen."""
