@@ -499,6 +499,23 @@ def test_module_trains_as_on_cpu(name: str, xpu: None) -> None:
         torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_packed_sequences_train_as_on_cpu(kind: str, xpu: None) -> None:
+    rnn = torch.nn.utils.rnn
+    found = []
+    for device in ("cpu", "xpu"):
+        torch.manual_seed(0)
+        module = getattr(torch.nn, kind)(5, 7, 2, batch_first=True, bidirectional=True).to(device)
+        x = floats("cpu", 3, 6, 5).to(device).requires_grad_()
+        packed = rnn.pack_padded_sequence(x, [4, 6, 2], batch_first=True, enforce_sorted=False)
+        assert packed.batch_sizes.device.type == "cpu"
+        padded, lengths = rnn.pad_packed_sequence(module(packed)[0], batch_first=True)
+        assert lengths.tolist() == [4, 6, 2]
+        padded.square().sum().backward()
+        found.append([padded.cpu(), x.grad.cpu(), *(p.grad.cpu() for p in module.parameters())])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "RMSprop",
               "Rprop", "ASGD", "LBFGS")
 

@@ -34,6 +34,10 @@ constexpr std::array<std::string_view, 10> kMixedDevices = {
     "aten::index_put", "aten::_index_put_impl_", "aten::_unsafe_index.Tensor",
     "aten::_unsafe_index_put", "aten::_pack_padded_sequence", "aten::_pad_packed_sequence"};
 
+// Of these the sizes of batches, or lengths, the second result, are on the CPU, whatever the device.
+constexpr std::array<std::string_view, 2> kPacking = {
+    "aten::_pack_padded_sequence", "aten::_pad_packed_sequence"};
+
 // Products of matrices; those that add to their first argument first.
 constexpr std::array<std::string_view, 8> kProducts = {
     "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::mm", "aten::bmm", "aten::mv",
@@ -137,8 +141,10 @@ class Call {
         mark_written(twin.original);
       }
     }
+    const auto& name = op_.operator_name().name;
+    bool packs = std::find(kPacking.begin(), kPacking.end(), name) != kPacking.end();
     auto count = op_.schema().returns().size();
-    for (auto i = stack_->size() - count; i < stack_->size(); ++i) {
+    for (auto i = stack_->size() - count; i < stack_->size() - packs; ++i) {
       replace_result((*stack_)[i]);
     }
     count_products();
