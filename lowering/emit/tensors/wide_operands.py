@@ -25,6 +25,7 @@ NARROW, WIDE = 4, 8
 """As many registers as a message of elements of 32, and of 64 bits fills."""
 ACCUMULATOR = 1
 """Where a call of DPAS has it, behind the function; A and B follow."""
+_ATOMICS = frozenset(("atomicrmw", "cmpxchg", "fence"))
 _BETWEEN = Effect.WRITES | Effect.BARRIER | Effect.ARRIVES | Effect.ORDERS
 
 
@@ -162,7 +163,9 @@ def _writes(i: Any) -> bool:
     """Whether shared memory may have other contents afterwards."""
     if isinstance(i, ir.CallInstr):
         return bool(_BETWEEN & find(getattr(i.callee, "name", "")).effects)
-    return isinstance(i, ir.StoreInstr) and i.operands[1].type.addrspace == SLM
+    if isinstance(i, ir.StoreInstr):
+        return bool(i.operands[1].type.addrspace == SLM)
+    return i.opname in _ATOMICS
 
 
 def _read_both(

@@ -7,6 +7,7 @@ from llvmlite import ir
 
 from triton_xe.hardware.target import target
 from triton_xe.intrinsics import genisa, spirv
+from triton_xe.lowering.emit.instructions import atomic_rmw
 from triton_xe.lowering.emit.tensors.wide_operands import widen_operands
 from triton_xe.lowering.emit.types import I1, I8, I16, I32, SLM_POINTER, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
@@ -68,17 +69,26 @@ def test_other_uses(use):
 
 
 HALF = vector_of(I16, 8)
+Between = Callable[[Writer, ir.Value], None] | None
 
 
-def read_two(em: Writer, function: ir.Function, step: int, *, meet: bool = False) -> None:
+def read_two(em: Writer, function: ir.Function, step: int, between: Between = None) -> None:
     pointer, total, index = function.args
     for offset in (0, step):
         at = em.b.mul(em.b.add(index, I32(offset)), I32(2))
         place = em.b.gep(pointer, [at], source_etype=I8)
         a = em.call(genisa.SIMD_BLOCK_READ, [place], HALF)
         total = multiply(em, total, a, function.args[1])
-        if meet:
-            em.call(spirv.CONTROL_BARRIER, [I32(2), I32(2), I32(272)])
+        if between is not None:
+            between(em, pointer)
+
+
+def meet(em: Writer, pointer: ir.Value) -> None:
+    em.call(spirv.CONTROL_BARRIER, [I32(2), I32(2), I32(272)])
+
+
+def count(em: Writer, pointer: ir.Value) -> None:
+    atomic_rmw(em.b, "add", pointer, I32(1), "workgroup")
 
 
 def test_two_operands_side_by_side():
@@ -88,9 +98,10 @@ def test_two_operands_side_by_side():
     assert text.count("dpas.v8i32.v8i32.v2i64.v8i32") == 2
 
 
-@pytest.mark.parametrize(("step", "meet", "device"), [
-    (32, False, "dg2"), (128, False, "dg2"), (64, True, "dg2"), (128, False, "bmg")])
-def test_two_operands_apart(step, meet, device):
-    """Elsewhere, with a barrier between, or on a device with 2D messages."""
-    text = written_by(lambda em, f: read_two(em, f, step, meet=meet), device)
+@pytest.mark.parametrize(("step", "between", "device"), [
+    (32, None, "dg2"), (128, None, "dg2"), (64, meet, "dg2"), (64, count, "dg2"),
+    (128, None, "bmg")])
+def test_two_operands_apart(step, between, device):
+    """Elsewhere, with a barrier or an atomic between, or on a device with 2D messages."""
+    text = written_by(lambda em, f: read_two(em, f, step, between), device)
     assert text.count("simdBlockRead.v8i16") == 2
