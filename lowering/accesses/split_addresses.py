@@ -10,7 +10,6 @@ passes, and computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,6 +26,7 @@ from triton_xe.lowering.surfaces.affine import Unknown
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_STEPS = 60
+"""Values that offsets are followed through."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class _Splitter:
             case SplatOp():
                 return Parts(op.src, None)
             case arith.AddiOp():
-                return self._both(self.of(op.lhs), self.of(op.rhs), arith.AddiOp)
+                return self._sum(self.of(op.lhs), self.of(op.rhs))
             case arith.MuliOp():
                 return self._product(op)
             case ExpandDimsOp() | BroadcastOp() | ReshapeOp():
@@ -109,23 +109,21 @@ class _Splitter:
                 return Parts(moves, stays and self._again(op, [stays]))
         raise Unknown(f"offsets come from {op.name}")
 
-    def _both(
-        self, left: Parts, right: Parts, make: Callable[[SSAValue, SSAValue], Operation]
-    ) -> Parts:
-        def joined(a: SSAValue | None, b: SSAValue | None, at: InsertPoint) -> SSAValue | None:
-            return self.put(make(a, b), at) if a and b else a or b
+    def _sum(self, left: Parts, right: Parts) -> Parts:
+        def added(a: SSAValue | None, b: SSAValue | None, at: InsertPoint) -> SSAValue | None:
+            return self.put(arith.AddiOp(a, b), at) if a and b else a or b
 
-        return Parts(joined(left.moves, right.moves, self._at),
-                     joined(left.stays, right.stays, self._before))
+        return Parts(added(left.moves, right.moves, self._at),
+                     added(left.stays, right.stays, self._before))
 
     def _product(self, op: arith.MuliOp) -> Parts:
         """Of a sum and one number that stays."""
         for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             splat = factor.owner
-            if not isinstance(splat, SplatOp) or _is_inside(self._loop, splat.src):
+            if not isinstance(splat, SplatOp) or self._is_inside(splat.src):
                 continue
             moves, stays = self.of(value)
-            if stays is not None and _is_inside(self._loop, factor):
+            if stays is not None and self._is_inside(factor):
                 factor = self._again(splat, [splat.src])
             return Parts(
                 moves and self.put(arith.MuliOp(moves, splat.src)),
@@ -143,7 +141,5 @@ class _Splitter:
         Rewriter.insert_op(op, at or self._at)
         return op.results[0]
 
-
-def _is_inside(loop: scf.ForOp, value: SSAValue) -> bool:
-    owner = value.owner
-    return loop.is_ancestor(owner)
+    def _is_inside(self, value: SSAValue) -> bool:
+        return self._loop.is_ancestor(value.owner)

@@ -274,8 +274,13 @@ def _adjust_fake_operators(module: Any) -> None:
 
     for name in ("_fft_r2c", "_embedding_bag", "_embedding_bag_forward_only"):
         operator = getattr(torch.ops.aten, name).default
-        usual = rules.get(operator, lambda *given, **named: NotImplemented)
+        usual = rules.get(operator, _no_rule)
         rules[operator] = partial(as_on_the_cpu, usual)
+
+
+def _no_rule(*given: Any, **named: Any) -> Any:
+    """What torch's rules for fake tensors answer where an operator has none: it looks further."""
+    return NotImplemented
 
 
 def _adjust_builder(module: Any) -> None:

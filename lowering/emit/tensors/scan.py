@@ -44,17 +44,16 @@ MOST_BITS_OF_WARPS = 2
 
 @dataclass(frozen=True)
 class Before:
-    """What is before a block; `known` says whether anything is, True where that is always so."""
+    """What is before a block; `known`: whether anything is, None where that is certain."""
 
     values: Values
-    known: ir.Value | bool
+    known: ir.Value | None
 
 
 Totals = Mapping[Coordinates, Values]
 """Of blocks by their first register, the same in all lanes and subgroups of the block."""
 Level = tuple[dict[Coordinates, Before], Callable[[], dict[Coordinates, Values]]]
 """What is before the blocks, and the totals of the larger ones."""
-
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ class Scan:
         for c, value in chained.items():
             following = (*c[: self.axis], c[self.axis] + step, *c[self.axis + 1 :])
             if self._number(c, first, count) < (1 << count) - 1:
-                found[following] = Before(value, True)
+                found[following] = Before(value, None)
         return found
 
     # -- lanes ---------------------------------------------------------------------------------
@@ -272,8 +271,8 @@ class Scan:
         both = self.combine(outer.values, inner.values)
         values = [self._chosen(outer.known, self._chosen(inner.known, x, y), z)
                   for x, y, z in zip(both, outer.values, inner.values, strict=True)]
-        if isinstance(outer.known, bool) or isinstance(inner.known, bool):
-            return Before(values, True)
+        if outer.known is None or inner.known is None:
+            return Before(values, None)
         return Before(values, self.em.b.or_(outer.known, inner.known))
 
     def _taken(self, before: Before | None, value: Values) -> Values:
@@ -283,8 +282,8 @@ class Scan:
         taken = self.combine(before.values, value)
         return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
 
-    def _chosen(self, known: ir.Value | bool, yes: ir.Value, no: ir.Value) -> ir.Value:
-        return yes if isinstance(known, bool) else self.em.b.select(known, yes, no)
+    def _chosen(self, known: ir.Value | None, yes: ir.Value, no: ir.Value) -> ir.Value:
+        return yes if known is None else self.em.b.select(known, yes, no)
 
 
 def _source_lane(em: Emitter, bits: Bits, bit: int, reverse: bool) -> ir.Value:

@@ -181,8 +181,8 @@ class _Report:
                 return (f"{what} {origin.why.value[1]}{self._read_from(origin.source)}, made of "
                         f"what was read at address {found:#x}")
             self.argument = use.entry if use.entry >= 0 else None
-            indices = self._read_from(origin.indices).replace(", of", ", by")
-            return f"{what} {origin.why.value[1]}{self._read_from(origin.source)}{indices}"
+            return (f"{what} {origin.why.value[1]}{self._read_from(origin.source)}"
+                    f"{self._read_from(origin.indices, link='by')}")
         self.address, self.argument = found or 0, None
         if origin.why is Why.PART:
             self.argument = self._argument(origin.entry, self.address)
@@ -199,11 +199,10 @@ class _Report:
         where = f"; it did not read address {self.address:#x}" if found is not None else ""
         return f"{what} {origin.why.value[1]}{where}"
 
-    def _read_from(self, argument: int) -> str:
-        """Words that name the argument which elements of a `tl.gather` come from, if one is known.
-        """
+    def _read_from(self, argument: int, link: str = "of") -> str:
+        """Words that name the argument which a value was read from, if one is known."""
         tensor = self.state.tensors.get(argument)
-        return "" if tensor is None else f", of what was read from argument {tensor.name!r}"
+        return "" if tensor is None else f", {link} what was read from argument {tensor.name!r}"
 
     def _origin(self) -> tuple[Origin, int | None]:
         """Where an undefined value comes from; the address, of a load."""

@@ -11,8 +11,13 @@ SEEN = {"full": "", "causal": " & (ns[None, :] <= ms[:, None])",
         "from": " & (ns >= W)[None, :]"}
 ANSWER = {"full": "(j >= 0).expand(M, N)", "causal": "i >= j", "window": "(i >= j) & (j >= i - W)",
           "from": "(j >= W).expand(M, N)"}
-STATE = ["top = tl.full((ROWS,), -1e30, tl.float32)", "total = tl.zeros((ROWS,), tl.float32)",
-         "acc = tl.zeros((ROWS, D), tl.float32)"]
+
+
+def softmax_begins(rows: str) -> list[str]:
+    """Nothing seen yet, of so many rows."""
+    return [f"top = tl.full(({rows},), -1e30, tl.float32)",
+            f"total = tl.zeros(({rows},), tl.float32)",
+            f"acc = tl.zeros(({rows}, D), tl.float32)"]
 
 
 def softmax_step(seen: str, values: str, *, drop: bool) -> list[str]:
@@ -49,7 +54,7 @@ def program(draw: Draw) -> str:
     lines = ["pm = tl.program_id(0)", "ms, ds = pm * BM + tl.arange(0, BM), tl.arange(0, D)",
              "qq = tl.load(q + ms[:, None] * qs0 + ds[None, :] * qs1, mask=(ms < M)[:, None], "
              "other=0)",
-             *(line.replace("ROWS", "BM") for line in STATE),
+             *softmax_begins("BM"),
              f"for n in range({FIRST[kind]}, {end}, BN):", *("    " + line for line in step),
              "acc = acc / total[:, None]",
              "tl.store(o + ms[:, None] * os0 + ds[None, :] * os1, acc.to(o.dtype.element_ty), "

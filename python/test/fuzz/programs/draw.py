@@ -43,4 +43,4 @@ def kernel(parameters: str, lines: Iterable[str]) -> str:
 
 def masked(*conditions: str, other: str = "0") -> str:
     """The arguments of a load under these conditions; nothing without any."""
-    return f", mask={' & '.join(conditions)}, other={other}" if any(conditions) else ""
+    return f", mask={' & '.join(conditions)}, other={other}" if conditions else ""

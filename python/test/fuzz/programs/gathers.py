@@ -1,6 +1,6 @@
 """Rows by an index: embeddings, scatters, pages of keys, products of experts."""
 
-from .attention import STATE, softmax_step
+from .attention import softmax_begins, softmax_step
 from .draw import FLOATS, TOLERANCE, Draw, kernel, masked
 
 
@@ -53,7 +53,7 @@ def _pages(draw: Draw) -> str:
     lines = [
         "hs, ds = tl.arange(0, 16), tl.arange(0, D)",
         "qq = tl.load(q + hs[:, None] * D + ds[None, :], mask=(hs < H)[:, None], other=0)",
-        *(line.replace("ROWS", "16") for line in STATE),
+        *softmax_begins("16"),
         "for n in range(0, N, BN):", *("    " + line for line in step),
         "acc = (acc / total[:, None]).to(o.dtype.element_ty)",
         "tl.store(o + hs[:, None] * D + ds[None, :], acc, mask=(hs < H)[:, None])",
