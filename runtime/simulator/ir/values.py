@@ -124,6 +124,10 @@ class Value:
         """Whether one of some bits is set."""
         return (self & bits) != 0
 
+    def fits(self, bits: int) -> Value:
+        """Whether integers keep their numbers in fewer bits: those above are all 0, or all 1."""
+        return ((self >> bits) + 1 & (1 << self.type.scalar.bits - bits) - 1) <= 1
+
     def to(self, t: Type) -> Value:
         """As numbers of another width, integers zero-extended."""
         if self.type.scalar is t:

@@ -327,9 +327,7 @@ class _Shadows(Values):
         if why is Why.CAST:
             return ~self._in_range(i, o[0])
         if why is Why.LOST:
-            bits = i.type.scalar.bits
-            # but for where the bits that are cut off are all 0, or all 1
-            return ((o[0] >> bits) + 1 & (1 << o[0].type.scalar.bits - bits) - 1) > 1
+            return ~o[0].fits(i.type.scalar.bits)
         bad = self._is_nan(self.of(i.value))
         for x in o:
             if x.type.scalar.kind == "float" and not x.operand.is_undefined:
