@@ -98,6 +98,29 @@ def test_sums_of_dpas_stay_in_registers_without_avx512(form: str) -> None:
     assert not re.search(r"vmov[au]p?[sd]?\S* .*\(%rsp\)|\(%rsp\), %ymm", text)
 
 
+@pytest.mark.parametrize(("form", "from_memory", "spread"), [
+    ("xe.dpas.f32.float.8.16.16.tall.2.4", 496, 16),
+    ("xe.dpas.i16.i32.8.32.16.tall.2", 496, 16),
+    ("xe.dpas.f32.float.8.16.16.wide.2", 372, 76)])
+def test_products_with_avx512_take_operand_a_from_memory(
+    form: str, from_memory: int, spread: int
+) -> None:
+    """But for the first ones, whose sum comes from there, and some that two share; no index."""
+    llvm.initialize_all_asmprinters()
+    host = HostCpu("x86_64-unknown-linux-gnu", "icelake-server",
+                   "+avx512f,+avx512bw,+avx512vl,+avx512vnni,-prefer-256-bit,+fast-dpwssd")
+    machine = llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.name, features=host.features, opt=2)
+    module = llvm.parse_assembly(sources.source(form, host).text)
+    jit._optimise(module, machine)
+    text = machine.emit_assembly(module)
+    assert len(re.findall(r"v(?:fmadd|pdpwssd|pmaddwd)", text)) == 2 * 16 * 16
+    broadcast = r"v(?:fmadd231ps|pdpwssd)\s+-?\d*\(%\w+\)\{1to16\}"
+    assert len(re.findall(broadcast, text)) >= from_memory
+    assert len(re.findall(r"v(?:broadcastss|pbroadcastd)", text)) <= spread
+    assert not re.search(r"\(%rsp\), %zmm|%zmm\d+, \S*\(%rsp\)", text)
+
+
 # --- what LLVM calls by itself --------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ The readable definitions are in `intrinsics/definitions/dpas.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from triton_xe.runtime.simulator.ir import (
@@ -22,7 +22,7 @@ from triton_xe.runtime.simulator.ir import (
     vector,
 )
 from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
-from triton_xe.runtime.simulator.ir.values import Value, Variable, Writer
+from triton_xe.runtime.simulator.ir.values import Value, Writer
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, symbol
 from triton_xe.runtime.simulator.library.rounding import bf16_bits
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
@@ -104,18 +104,20 @@ class _Group:
         return 1 if self.form == "one" else 2
 
     def a(self, step: int, tile: int) -> str:
-        return f"a{step}_{tile if self.form == 'tall' else 0}"
+        """Its own for each accumulator, also where two share A (see `_Accumulate`)."""
+        return f"a{step}_{tile}"
 
     def b(self, step: int, tile: int) -> str:
         return f"b{step}_{tile if self.form == 'wide' else 0}"
 
     @property
     def pointers(self) -> list[str]:
-        """The accumulators, then for each step the operands A, then B."""
-        names = [f"c{j}" for j in range(self.tiles)]
+        """The accumulators, then for each step A of each, then B, once where they share it."""
+        tiles = range(self.tiles)
+        names = [f"c{j}" for j in tiles]
         for step in range(self.steps):
-            for operand in (self.a, self.b):
-                names += dict.fromkeys(operand(step, j) for j in range(self.tiles))
+            names += [self.a(step, j) for j in tiles]
+            names += dict.fromkeys(self.b(step, j) for j in tiles)
         return names
 
     def routine(self, name: str) -> Routine:
@@ -219,17 +221,27 @@ class _Shape:
         return vector(self.n, I16) if self.size == 2 else self.row
 
 
-_Sums = dict[tuple[int, int], Value]
+_Accumulator = tuple[int, int]
+"""A tile, and a row of it."""
+_INTERLEAVED = 4
+"""Accumulators whose products come by turns: a product waits for the one before it."""
+_ROWS_PER_SPREAD = 4
+"""One of so many rows of A that two accumulators share is spread in a register of its own."""
 
 
 class _Accumulate:
     """Writes the sums of all rows of every accumulator.
 
-    The first and the last pass stand outside the loops: accumulators are loaded just before
-    their first product and stored just after their last one, so that the host can begin a call
-    while the one before it ends.  A row goes through all units of K whose B is held in registers
-    before the next row does: stores of neighbouring rows that come one after the other, with
-    nothing between, cost a Xeon a tenth of its speed.
+    Accumulators are loaded just before their first product and stored just after their last one,
+    so that the host can begin a call while the one before it ends.  Some accumulators go through
+    all units of K whose B is held in registers before the next ones do: stores of neighbouring
+    rows that come one after the other, with nothing between, cost a Xeon a tenth of its speed.
+
+    An Intel core that runs another thread beside this one issues three instructions per cycle for
+    each, and multiplies and loads twice.  A product that takes A from memory is one instruction and
+    one load; A spread for two products is one more instruction, and one load less.  So nearly all A
+    come from memory, by addresses without an index, which would be an instruction of its own: there
+    is no loop, and accumulators that share A have a pointer to it each, lest LLVM spread it once.
     """
 
     def __init__(
@@ -237,33 +249,19 @@ class _Accumulate:
     ) -> None:
         self.w, self.group, self.s, self.multiply_add = w, group, shape, multiply_add
         self.held = held
+        self.sums: dict[_Accumulator, Value] = {}
         if group.ahead:
             self.ahead = w["start"].pointer()
 
     def write(self) -> Function:
-        sums: _Sums = {}
-        w, s, steps = self.w, self.s, self.group.steps
-        for step in range(steps):
-            first, end = 0, s.units
-            if step == 0:
-                whole = steps == 1 and s.units == s.unrolled
-                self._pass(step, w.term(0, I64), sums, loads=True, stores=whole)
-                first = s.unrolled
-            last = step == steps - 1 and first < s.units
-            if last:
-                end -= s.unrolled
-            if first < end:
-                carried = {at: w.variable(x) for at, x in sums.items()}
-                with w.range(first, end, s.unrolled) as index:
-                    sums = _values(carried)
-                    self._pass(step, index, sums)
-                    for at, x in sums.items():
-                        carried[at].value = x
-                sums = _values(carried)
-            if last:
-                self._pass(step, w.term(end, I64), sums, stores=True)
-        w.ret()
-        return w.function
+        s = self.s
+        for step in range(self.group.steps):
+            for first in range(0, s.units, self.held):
+                if first % s.unrolled == 0 and self.group.ahead:
+                    self._read_ahead()
+                self._products(step, range(first, first + self.held))
+        self.w.ret()
+        return self.w.function
 
     def _address(self, tile: int, row: int) -> Value:
         return self.w[f"c{tile}"] + row * self.s.n * self.s.size
@@ -279,45 +277,47 @@ class _Accumulate:
         x = x if s.size == 4 else _rounded(x, s.accumulator)
         self.w.store(x, self._address(tile, row), align=s.n * s.size)
 
-    def _pass(
-        self, step: int, index: Value, sums: _Sums, *, loads: bool = False, stores: bool = False
-    ) -> None:
-        """Some units of K from `index` on every accumulator, which it may load and store."""
+    def _products(self, step: int, units: range) -> None:
+        """Those of some units of K and all rows."""
         w, s, group = self.w, self.s, self.group
-        tiles = range(group.tiles)
-        a_at = {x: w[x] + index * 4 for x in dict.fromkeys(group.a(step, j) for j in tiles)}
-        b_at = {x: w[x] + index * (4 * s.n)
-                for x in dict.fromkeys(group.b(step, j) for j in tiles)}
-        if group.ahead:
-            self._read_ahead(index, step * (s.units // DPAS_UNROLLED))
-        for first in range(0, s.unrolled, self.held):
-            units = range(first, first + self.held)
-            right = [{name: w.load(s.row, at + k * s.n * 4, align=s.n * 4)
-                      for name, at in b_at.items()} for k in units]
-            for row in range(s.rows):
-                for k, b in zip(units, right, strict=True):
-                    offset = (row * s.units + k) * 4
-                    left = {name: w.spread(w.load(s.scalar, at + offset, align=4), s.n)
-                            for name, at in a_at.items()}
-                    for j in tiles:
-                        if loads and k == 0:
-                            sums[j, row] = self._load(j, row)
-                        sums[j, row] = self.multiply_add(
-                            left[group.a(step, j)], b[group.b(step, j)], sums[j, row])
-                        if stores and k == s.unrolled - 1:
-                            self._store(j, row, sums[j, row])
+        begins = step == 0 and units.start == 0
+        ends = step == group.steps - 1 and units.stop == s.units
+        names = dict.fromkeys(group.b(step, j) for j in range(group.tiles))
+        b = {(name, k): w.load(s.row, w[name] + k * s.n * 4, align=s.n * 4)
+             for k in units for name in names}
+        for some in self._batches():
+            for k in units:
+                spread: dict[tuple[str, int], Value] = {}
+                for tile, row in some:
+                    at = name, _ = self._a(step, tile, row), row
+                    if at not in spread:
+                        x = w.load(s.scalar, w[name] + (row * s.units + k) * 4, align=4)
+                        spread[at] = w.spread(x, s.n)
+                    total = self._load(tile, row) if begins and k == 0 else self.sums[tile, row]
+                    total = self.multiply_add(spread[at], b[group.b(step, tile), k], total)
+                    self.sums[tile, row] = total
+                    if ends and k == s.units - 1:
+                        self._store(tile, row, total)
 
-    def _read_ahead(self, index: Value, passes: int) -> None:
-        """The rows of one pass; `passes` went before this loop."""
-        done, pitch = (index >> DPAS_UNROLLED.bit_length() - 1) + passes, self.w["pitch"]
-        at = self.ahead + done * self.group.ahead * pitch
-        for _ in range(self.group.ahead):
-            prefetch(at)
-            at = at + pitch
+    def _batches(self) -> Iterator[list[_Accumulator]]:
+        """Accumulators whose products come by turns; those that share A are neighbours."""
+        tiles, rows = range(self.group.tiles), range(self.s.rows)
+        found = [(j, row) for row in rows for j in tiles] if self.group.form == "wide" else [
+            (j, row) for j in tiles for row in rows]
+        for first in range(0, len(found), _INTERLEAVED):
+            yield found[first : first + _INTERLEAVED]
 
+    def _a(self, step: int, tile: int, row: int) -> str:
+        """The pointer by which an accumulator's row takes A."""
+        shared = self.group.form == "wide" and row % _ROWS_PER_SPREAD == 0
+        return self.group.a(step, 0 if shared else tile)
 
-def _values(carried: dict[tuple[int, int], Variable]) -> _Sums:
-    return {at: x.value for at, x in carried.items()}
+    def _read_ahead(self) -> None:
+        """The rows of one pass."""
+        ahead, pitch = self.group.ahead, self.w["pitch"]
+        for row in range(ahead):
+            prefetch(self.ahead + pitch * row)
+        self.ahead = self.ahead + pitch * ahead
 
 
 def prefetch(address: Value, *, write: bool = False) -> None:

@@ -177,7 +177,7 @@ def _calls(run: list[Dpas]) -> Iterator[_Call]:
             part = range(first, min(first + steps, len(chains[0].a)))
             pointers = [chain.slot for chain in chains]
             for k in part:
-                pointers += dict.fromkeys(chain.a[k] for chain in chains)
+                pointers += [chain.a[k] for chain in chains]
                 pointers += dict.fromkeys(chain.b[k] for chain in chains)
             yield _Call(run[0], form, len(part), tuple(pointers))
 
@@ -205,7 +205,7 @@ def _pairs(chains: list[_Chain], like: Dpas) -> Iterator[tuple[str, tuple[_Chain
     waiting = list(chains)
     while waiting:
         chain = waiting.pop(0)
-        for form in () if alone else ("wide", "tall"):
+        for form in () if alone else ("tall", "wide"):
             other = next((c for c in waiting if _fit(form, chain, c)), None)
             if other is not None:
                 waiting.remove(other)
