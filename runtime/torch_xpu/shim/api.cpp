@@ -39,6 +39,7 @@ void start(int count, const std::uint64_t* capacities) {
   auto& autograd = library(Library::IMPL, "aten", DispatchKey::AutogradXPU);
   triton_xe::register_kernels(xpu);
   triton_xe::register_contractions(xpu);
+  triton_xe::register_batch_norm(xpu);
   auto& nested = library(Library::IMPL, "aten", DispatchKey::NestedTensorXPU);
   triton_xe::register_composites(
       xpu, autograd, nested, library(Library::IMPL, "aten", DispatchKey::AutogradNestedTensor));

@@ -176,9 +176,10 @@ void register_profiler();
 // What follows may throw, so it runs when Python asks for it and not while the library is loaded,
 // where an exception would end the process.
 
-// kernels.cpp, contractions.cpp, composites.cpp ---------------------------------------------------
+// kernels.cpp, contractions.cpp, batch_norm.cpp, composites.cpp -----------------------------------
 void register_kernels(torch::Library& xpu);
 void register_contractions(torch::Library& xpu);
+void register_batch_norm(torch::Library& xpu);
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd);
 
