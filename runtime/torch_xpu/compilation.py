@@ -65,7 +65,7 @@ class Recipe(NamedTuple):
 
 DEVICE = Recipe("libtriton_xe_torch_xpu.so", (
     ("twin.cpp", "kernels.cpp", "contractions.cpp", "batch_norm.cpp", "composites.cpp",
-     "widening.cpp", "precision.cpp", "capture.cpp", "profiler.cpp"),
+     "widening.cpp", "precision.cpp", "capture.cpp", "profiler.cpp", "collectives.cpp"),
     ("devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
 ), ("shim.h", "widening.h", "compat.h"))
 

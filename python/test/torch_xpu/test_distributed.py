@@ -23,22 +23,32 @@ world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0
 device = torch.device("xpu", rank)
 torch.xpu.set_device(device)
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).to(device)
+norm = nn.BatchNorm1d if kind.startswith("batch") else nn.LayerNorm
+model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), norm(16), nn.Linear(16, 4)).to(device)
 if world > 1:
     dist.init_process_group(backend if backend != "default" else None)
     lists = [torch.empty(2, device=device) for _ in range(world)]
     dist.all_gather(lists, torch.full((2,), float(rank), device=device))
     assert [x.tolist() for x in lists] == [[0, 0], [1, 1]]
-if kind == "ddp":
+    if backend == "xccl":
+        gathered = torch.empty(1, 4, device=device)
+        dist.all_gather_into_tensor(gathered, lists[rank])
+        assert gathered.tolist() == [[0, 0, 1, 1]]
+        part = torch.empty(2, 1, device=device)
+        dist.reduce_scatter_tensor(part, gathered)
+        assert part.tolist() == [[2 * rank], [2 * rank]]
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+if kind.endswith("ddp"):
     model = DistributedDataParallel(model, device_ids=[rank])
 elif kind == "fsdp":
     for layer in model:
         fully_shard(layer)
     fully_shard(model)
+run = torch.compile(model) if kind.startswith("compiled") else model
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 inputs, targets = torch.randn(3, 8, 8), torch.randn(3, 8, 4)
 for x, y in zip(inputs.chunk(world, 1)[rank], targets.chunk(world, 1)[rank]):
-    loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
+    loss = nn.functional.mse_loss(run(x.to(device)), y.to(device))
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -72,5 +82,14 @@ def losses(kind: str, backend: str, world: int, folder: Path) -> list[str]:
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
     alone = losses("alone", "none", 1, tmp_path)
     assert len(alone) == 3
-    for kind, backend in (("ddp", "xccl"), ("ddp", "gloo"), ("fsdp", "xccl"), ("fsdp", "default")):
+    for kind, backend in (("ddp", "xccl"), ("ddp", "gloo"), ("fsdp", "xccl"), ("fsdp", "default"),
+                          ("compiled ddp", "xccl")):
         assert losses(kind, backend, 2, tmp_path) == alone, (kind, backend)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("xpu")
+def test_two_processes_normalize_one_batch(tmp_path: Path) -> None:
+    alone = losses("batch norm", "none", 1, tmp_path)
+    assert len(alone) == 3
+    assert losses("batch norm ddp", "xccl", 2, tmp_path) == alone

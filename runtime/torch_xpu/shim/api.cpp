@@ -43,6 +43,7 @@ void start(int count, const std::uint64_t* capacities) {
   auto& nested = library(Library::IMPL, "aten", DispatchKey::NestedTensorXPU);
   triton_xe::register_composites(
       xpu, autograd, nested, library(Library::IMPL, "aten", DispatchKey::AutogradNestedTensor));
+  triton_xe::register_collectives(library(Library::IMPL, "c10d", DispatchKey::XPU));
   triton_xe::set_libraries(xpu, nested);
   triton_xe::hold_results();
   library(Library::DEF, "triton_xe", std::nullopt)

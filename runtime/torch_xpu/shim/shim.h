@@ -176,12 +176,13 @@ void register_profiler();
 // What follows may throw, so it runs when Python asks for it and not while the library is loaded,
 // where an exception would end the process.
 
-// kernels.cpp, contractions.cpp, batch_norm.cpp, composites.cpp -----------------------------------
+// kernels.cpp, contractions.cpp, batch_norm.cpp, composites.cpp, collectives.cpp -------------------
 void register_kernels(torch::Library& xpu);
 void register_contractions(torch::Library& xpu);
 void register_batch_norm(torch::Library& xpu);
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd);
+void register_collectives(torch::Library& xpu);
 
 // precision.cpp -----------------------------------------------------------------------------------
 // The devices that may multiply floats in TF32; bit k stands for device k.
