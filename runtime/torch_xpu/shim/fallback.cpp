@@ -3,7 +3,7 @@
 // Results keep the argument's identity (in place), its storage (views), or take over the memory the
 // kernel allocated (everything else).
 #include "shim.h"
-#include "widening.h"
+#include "operators/widening.h"
 
 #include <algorithm>
 #include <array>

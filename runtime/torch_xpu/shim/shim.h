@@ -176,7 +176,7 @@ void register_profiler();
 // What follows may throw, so it runs when Python asks for it and not while the library is loaded,
 // where an exception would end the process.
 
-// kernels.cpp, contractions.cpp, batch_norm.cpp, composites.cpp, collectives.cpp -------------------
+// kernels.cpp, operators/: contractions, batch_norm, composites, collectives ------------------------
 void register_kernels(torch::Library& xpu);
 void register_contractions(torch::Library& xpu);
 void register_batch_norm(torch::Library& xpu);
@@ -184,7 +184,7 @@ void register_composites(torch::Library& xpu, torch::Library& autograd, torch::L
                          torch::Library& nested_autograd);
 void register_collectives(torch::Library& xpu);
 
-// precision.cpp -----------------------------------------------------------------------------------
+// operators/precision.cpp -------------------------------------------------------------------------
 // The devices that may multiply floats in TF32; bit k stands for device k.
 void set_devices_in_tf32(std::uint64_t devices);
 bool multiplies_in_tf32(c10::DeviceIndex device);

@@ -2,7 +2,7 @@
 //
 // A GPU keeps the statistics of halves as floats, and returns what it normalized with in evaluation,
 // too; the CPU keeps halves, and returns nothing then.
-#include "shim.h"
+#include "../shim.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 //
 // oneDNN's kernels for a GPU then read matrices, and what is convolved, with ten bits of mantissa;
 // sums and what is added stay floats.
-#include "shim.h"
+#include "../shim.h"
 
 #include <algorithm>
 #include <array>

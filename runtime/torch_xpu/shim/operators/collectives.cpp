@@ -1,5 +1,5 @@
 // Collectives of one tensor for all processes: XCCL asks for its size alone, gloo for its shape, too.
-#include "shim.h"
+#include "../shim.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>

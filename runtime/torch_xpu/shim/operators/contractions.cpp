@@ -2,7 +2,7 @@
 //
 // The CPU rounds it twice. Inductor writes one rounding for GPUs, and its tests compare the two.
 // Sums are taken in doubles, where `value * product` is exact.
-#include "shim.h"
+#include "../shim.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>

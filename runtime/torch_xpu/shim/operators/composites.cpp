@@ -1,7 +1,7 @@
 // Operators that torch writes in terms of others but with a branch for GPUs: our own bodies.
 //
 // Made of differentiable operators and registered for autograd too, so gradients come by themselves.
-#include "shim.h"
+#include "../shim.h"
 
 #include <limits>
 

@@ -1,0 +1,1 @@
+"""Operators of the simulated device that are not the CPU's as they are."""
