@@ -1,4 +1,5 @@
-// Kernels that the CPU has for numbers of 32 bits and more only, and a GPU for halves too.
+// Kernels that the CPU has for numbers of 32 bits and more only, and a GPU for halves too; and sums of
+// halves, which the CPU rounds at each addition.
 //
 // A GPU, too, computes these in 32 bits and rounds the result once.
 #include "widening.h"
@@ -16,9 +17,14 @@ using c10::IValue;
 
 // By the beginning of the name; transforms are of no BFloat16.
 constexpr std::string_view kTransforms = "aten::_fft_";
-constexpr std::array<std::string_view, 6> kHalves = {
+constexpr std::array<std::string_view, 7> kHalves = {
     kTransforms, "aten::avg_pool3d", "aten::_upsample_bilinear2d_aa", "aten::multi_margin_loss",
-    "aten::multilabel_margin_loss", "aten::rrelu_with_noise"};
+    "aten::multilabel_margin_loss", "aten::rrelu_with_noise", "aten::embedding_dense_backward"};
+
+// With `accumulate` a kernel of torch-xpu-ops sorts the indices and sums in 32 bits
+// (src/ATen/native/xpu/sycl/Indexing.cpp, IndexPutDeterministicKernelFunctor).
+constexpr std::array<std::string_view, 4> kPuts = {
+    "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index_put"};
 
 // By the name without its last underscore: those whose kernels in torch-xpu-ops
 // (src/ATen/native/xpu/sycl) take ComplexHalf; trace is a sum there.
@@ -37,6 +43,16 @@ bool takes_widened_halves(const c10::OperatorName& name) {
   return name.overload_name.empty() &&
       std::any_of(kHalves.begin(), kHalves.end(),
                   [&](auto prefix) { return starts_with(name.name, prefix); });
+}
+
+bool adds_to_halves(const c10::OperatorName& name, const IValue* arguments) {
+  if (std::find(kPuts.begin(), kPuts.end(), name.name) == kPuts.end() ||
+      !name.overload_name.empty() || !arguments[3].toBool()) {
+    return false;
+  }
+  const auto& self = arguments[0].toTensor();
+  return self.scalar_type() == arguments[2].toTensor().scalar_type() &&
+      at::has_internal_overlap(self) == at::MemOverlap::No;
 }
 
 bool takes_complex_halves(std::string_view name) {
@@ -59,7 +75,7 @@ bool is_written(const c10::Argument& argument) {
 Widening::Widening(const c10::OperatorHandle& op, torch::jit::Stack* stack)
     : op_(op), stack_(stack), first_(stack->size() - op.schema().arguments().size()) {
   const auto& name = op.operator_name();
-  if (takes_widened_halves(name)) {
+  if (takes_widened_halves(name) || adds_to_halves(name, stack->data() + first_)) {
     bool transforms = starts_with(name.name, kTransforms);
     widen([&](at::ScalarType type) {
       return type == at::kHalf || type == at::kComplexHalf || (type == at::kBFloat16 && !transforms);
