@@ -417,9 +417,9 @@ class Widener:
 
     def _operation(self, value: Lazy, group: int) -> Operand:
         i = value.instruction
-        operands = [self.ordered(v, group) for v in value.operands]
-        if i.opcode == "select":
-            operands[0] = self.mask(value.operands[0], value.type.lanes, group)
+        chosen = 1 if i.opcode == "select" else 0
+        operands = [self.mask(v, value.type.lanes, group) for v in value.operands[:chosen]]
+        operands += [self.ordered(v, group) for v in value.operands[chosen:]]
         t = wide_type(value.type, self.lanes)
         return self.b.emit(Instruction(i.opcode, t, operands, flags=i.flags, extra=i.extra))
 

@@ -335,3 +335,23 @@ def test_values_that_exclusive_ors_exchange(take: int, used: bool, dtype: Any) -
             sorted_by_key, (1,), keys.to("xpu"), values, out, n, take, 32, num_warps=1)
     else:
         sorted_by_key[(1,)](keys.to("xpu"), values, out, n, take, 32, num_warps=1)
+
+
+@triton.jit
+def scaled_rows(x, weight, bias, N, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    inside, at = i < N, x + tl.program_id(0) * N + i
+    v = tl.load(at, inside, 0.0).to(tl.float32)
+    v = tl.where(inside, v - tl.sum(v) / N, 0.0)
+    tl.store(at, v * tl.load(weight + i, inside) + tl.load(bias + i, inside), inside)
+
+
+def test_rows_of_whole_vectors_whose_weights_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One mask for all elements of a lane, kept across the barrier of the sum."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    x, weight = torch.randn(2, 2048).bfloat16(), torch.randn(2048).bfloat16()
+    wide = x.double()
+    wanted = (wide - wide.mean(1, keepdim=True)) * weight.double() + weight.double()
+    y, w = x.to("xpu"), weight.to("xpu")
+    scaled_rows[(2,)](y, w, w, 2048, 2048, num_warps=8)
+    assert (y.cpu().double() - wanted).abs().max() < 0.1
