@@ -111,7 +111,7 @@ class _Joiner:
             size <= self.most and access.mask is not None and access.i.debug == run[0].i.debug)
 
     def _access(self, i: Instruction) -> _Access | None:
-        parts = _parts(i)
+        parts = access_parts(i)
         if parts is None or i.shadow:
             return None
         pointer, t, mask, other = parts
@@ -310,7 +310,7 @@ def _whole(run: list[_Access]) -> Type:
     return ir.vector(len(run) * t.lanes, t.scalar)
 
 
-def _parts(i: Instruction) -> tuple[Operand, Type, Operand | None, Operand] | None:
+def access_parts(i: Instruction) -> tuple[Operand, Type, Operand | None, Operand] | None:
     """Address, type, mask and what else a load gives, of accesses of each lane to global memory."""
     nothing = Operand(ir.I32, "undef")
     if i.opcode == "call":
@@ -328,6 +328,6 @@ def _parts(i: Instruction) -> tuple[Operand, Type, Operand | None, Operand] | No
 
 def _element(i: Instruction) -> Type:
     """The type that is accessed."""
-    parts = _parts(i)
+    parts = access_parts(i)
     assert parts is not None
     return parts[1]

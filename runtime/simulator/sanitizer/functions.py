@@ -75,6 +75,8 @@ def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     `numbers` are how many lanes it is for, where it is one of lanes, and the size and kind of the
     accesses that call it, where they are constants.
     """
+    if name == "band":
+        return _band(*map(int, numbers[:-1]), strides=str(numbers[-1]))
     if name in _OF_STEPS:
         return _steps(name, *map(int, numbers[:-1]), strides=str(numbers[-1]))
     return _function(name, *map(int, numbers))
@@ -87,6 +89,18 @@ def _steps(
     return write(declare(lanes, count, size, kind, known, masked=bool(masked)),
                  partial(body, steps=steps.Steps(known, count, size), masked=bool(masked)),
                  (size, kind))
+
+
+def _band(
+    lanes: int, count: int, size: int, kind: int, masked: int, in_place: int, times: int, *,
+    strides: str,
+) -> list[Function]:
+    *known, apart = state.numbers(strides)
+    declared = state.check_band(lanes, count, size, kind, known, times, apart,
+                                masked=bool(masked), in_place=bool(in_place))
+    band = steps.Band(steps.Steps(tuple(known), count, size), times, apart)
+    return write(declared, partial(steps.check_band, band=band, masked=bool(masked),
+                                   in_place=bool(in_place)), (size, kind))
 
 
 def _function(name: str, *numbers: int) -> list[Function]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import takewhile
 
 import numpy as np
 
-from triton_xe.intrinsics import Effect, Family, find, genisa
+from triton_xe.intrinsics import Family, find, genisa
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import argument
+from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.context import Context
-from triton_xe.runtime.simulator.ir.builder import Builder, Routine
-from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant
-from triton_xe.runtime.simulator.ir.types import I1, I32, I64, PTR, Type
+from triton_xe.runtime.simulator.ir.builder import Routine
+from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant
+from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, Type
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
@@ -26,15 +28,13 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_BYTES,
     MOST_VALUES,
     NOWHERE,
-    READS,
     SCRATCH_BYTES,
-    WRITES,
     Entry,
     Kind,
     Order,
     Word,
 )
-from triton_xe.runtime.simulator.sanitizer.steps import Steps
+from triton_xe.runtime.simulator.sanitizer.steps import Band, Steps
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
@@ -47,7 +47,7 @@ from triton_xe.runtime.simulator.widen.values import (
     slice_mask,
     uniform,
 )
-from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, LANE, SG, Widener
+from triton_xe.runtime.simulator.widen.widener import CTX, ERROR, SG, Widener
 
 MOST_STEPS = 64
 """From an address to what it was read from."""
@@ -89,6 +89,8 @@ def guarded(
         pointer = Wide(w.wide(pointer), pointer.type)
     w.note_location(i)
     kind |= (align or t.scalar.size) << 8
+    if i in w.context.grouped:
+        _check_together(w, i, position, t, mask, kind)
     store = w.context.in_place.get(i)
     if store is not None and not isinstance(pointer, Uniform) and t.size <= MOST_BYTES:
         fine = _both_checked(w, i, store, pointer, entry, t, mask, kind)
@@ -124,13 +126,17 @@ def _does(kind: int) -> dict[str, bool]:
 
 def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
     """Whether a subgroup's copy of what global memory has matters; None where each one's does."""
-    plan, every = w.context.sanitizer, (1 << w.context.sub_groups) - 1
-    if plan is None or kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM):
-        return None
-    seen = plan.observers.get(w.function.name, {}).get(i.result or "", every)
-    if seen == every:
+    seen = _observers(w, i)
+    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) or seen == (1 << w.context.sub_groups) - 1:
         return None
     return w.b.cast("trunc", w.b.lshr(constant(I64, seen), w.b.zext(SG, I64)), I1)
+
+
+def _observers(w: Widener, i: Instruction) -> int:
+    """The subgroups whose copies of what is loaded matter, a bit for each."""
+    plan, every = w.context.sanitizer, (1 << w.context.sub_groups) - 1
+    assert plan is not None
+    return plan.observers.get(w.function.name, {}).get(i.result or "", every)
 
 
 def _described(w: Widener, kind: int, seen: Operand | None) -> Operand | int:
@@ -144,9 +150,11 @@ class _Asking:
 
     w: Widener
     known: Operand | None
-    """Whether the check of a load has told that this store is right."""
+    """Whether an earlier check has told that this access is right."""
     values: Operand | None
     """What is stored, for the checks."""
+    right: Operand = ir.TRUE
+    """What the check says of one that is."""
 
     def __call__(self, check: Routine, *arguments: Operand | int) -> Operand:
         """Whether the access may happen."""
@@ -159,7 +167,7 @@ class _Asking:
         fine = self._asked(check, arguments)
         b.br(after)
         b.start(after)
-        return b.phi(I1, (ir.TRUE, before.label), (fine, asks)).value
+        return b.phi(self.right.type, (self.right, before.label), (fine, asks)).value
 
     def _asked(self, check: Routine, arguments: Sequence[Operand | int]) -> Operand:
         b = self.w.b
@@ -178,20 +186,113 @@ def _both_checked(
     count, kind = 1 if mask is None else mask.type.lanes, flags | Kind.WRITE
     size = t.size // count
     access = *site(w, store), site(w, i)[2], entry
+    ask = _Asking(w, w.told.pop(i, None), None, constant(I8, checks.LOADED | checks.STORED))
     known = ir.TRUE if seen is None else seen
     steps = _known_steps(w, pointer, count, size, kind)
     if steps is None:
         every = constant(ir.vector(w.lanes, I1), 1)
-        told = b.invoke(
+        told = ask(
             checks.load_in_place(w.lanes, count, size, kind), *access, b.ptrtoint(w.wide(pointer)),
             known, every if mask is None else w.mask(mask, count))
     else:
         check = checks.steps_in_place(
             w.lanes, count, size, kind, steps.strides, masked=mask is not None)
-        told = b.invoke(check, *access, _base(w, pointer), known,
+        told = ask(check, *access, _base(w, pointer), known,
                         *([] if mask is None else [w.mask(mask, count)]))
     w.told[store] = b.icmp("ne", b.and_(told, checks.STORED), 0)
     return b.icmp("ne", told, 0)
+
+
+# --- accesses of one operation on a tensor --------------------------------------------------------
+
+_MOST_FLAGS = 256
+"""Elements that are looked at together."""
+
+
+def _check_together(
+    w: Widener, i: Instruction, position: int, t: Type, mask: Value | None, kind: int
+) -> None:
+    """Ask once for accesses of one operation; those that it tells to be right ask no more."""
+    count = 1 if mask is None else mask.type.lanes
+    stores = w.context.in_place
+    flags = kind | Kind.WRITE if i in stores else kind
+    pointers: dict[Instruction, Tabled] = {}
+    for k in w.context.grouped[i]:
+        pointer = _placed(w, k.operands[position])
+        if pointer is not None and _is_alike(w, i, k, position, kind):
+            pointers[k] = pointer
+    while pointers:
+        at = list(pointers.values())
+        steps = _known_steps(w, at[0], count, t.size // count, flags)
+        band = None if steps is None else _band(steps, at, flags >> 8)
+        members = list(pointers)[: 1 if band is None else band.times]
+        for k in members:
+            pointers.pop(k)
+        if steps is None or band is None:
+            continue
+        check = checks.check_band(
+            w.lanes, count, steps.size, flags, steps.strides, band.times, band.apart,
+            masked=mask is not None, in_place=i in stores)
+        masks = [] if mask is None else [w.joined(
+            [w.mask(w.value(k.operands[_mask_of(k)]), count) for k in members], I1,
+            count * w.lanes)]
+        seen = _seen(w, i, kind)
+        fine = w.b.invoke(check, *site(w, stores.get(i, i)), _entry(w, i, position, kind),
+                          _base(w, at[0]), ir.TRUE if seen is None else seen, *masks)
+        w.told |= dict.fromkeys(members, fine)
+
+
+def _placed(w: Widener, address: Operand) -> Tabled | None:
+    """The addresses of lanes, next to the base that constants are added to."""
+    further = 0
+    while (made := w.definitions.get(address.local or "")) is not None and (
+            made.opcode == "getelementptr"):
+        total, scales = gep_steps(made)
+        steps = [(made.operands[k].integer_value(), scale) for k, scale in scales]
+        known = [value * scale for value, scale in steps if value is not None]
+        if len(known) < len(steps):
+            break
+        further, address = further + total + sum(known), made.operands[0]
+    pointer = w.value(address)
+    return replace(pointer, table=pointer.table + further) if isinstance(pointer, Tabled) else None
+
+
+def _mask_of(i: Instruction) -> int:
+    """Which operand of a masked access is the mask."""
+    return 3 if find(i.callee) is genisa.PREDICATED_STORE else 2
+
+
+def _entry(w: Widener, i: Instruction, position: int, kind: int) -> int:
+    plan = w.context.sanitizer
+    assert plan is not None
+    return plan.entry(w.function, i.operands[position], **_does(kind))
+
+
+def _is_alike(w: Widener, i: Instruction, other: Instruction, position: int, kind: int) -> bool:
+    """Whether one call may tell of both, as far as arguments and reports are concerned."""
+    stores, sites = w.context.in_place, [site(w, k)[2] for k in (i, other)]
+    if i in stores and other in stores:
+        sites = [site(w, stores[k])[2] for k in (i, other)]
+    return (sites[0] == sites[1] and (i in stores) == (other in stores)
+            and _entry(w, i, position, kind) == _entry(w, other, position, kind)
+            and _observers(w, i) == _observers(w, other))
+
+
+def _band(steps: Steps, pointers: Sequence[Tabled], align: int) -> Band | None:
+    """The longest band that they begin with, of a power of two; None if that is one access."""
+    first = pointers[0]
+    alike = takewhile(lambda p: p.base == first.base, pointers)
+    moved = takewhile(lambda m: (m == m.flat[0]).all(), (p.table - first.table for p in alike))
+    apart = [int(m.flat[0]) for m in moved]
+    most, found = min(len(apart), _MOST_FLAGS // len(steps.offsets)), None
+    times = 2
+    while times <= most:
+        band = Band(steps, times, apart[1])
+        steady = apart[:times] == [k * apart[1] for k in range(times)]
+        if not steady or apart[1] % align or band.chunks(align) > checks.MOST_OF_BAND:
+            break
+        found, times = band, 2 * times
+    return found
 
 
 def _values(
@@ -596,72 +697,3 @@ def _compare_stored(w: Widener, s: Stored) -> None:
 def is_atomic_helper(name: str) -> bool:
     """Whether a function is a lane helper whose first argument is the address of an atomic."""
     return find(name).family is Family.HELPER and find(name).has("address")
-
-
-def helper_does(helper: Function) -> int:
-    """What the read-modify-writes of a lane helper do."""
-    effects = find(helper.name).effects
-    return READS * (Effect.READS in effects) | WRITES * (Effect.WRITES in effects)
-
-
-class LaneChecks:
-    """Appends the accesses of a lane helper to its host function, with checks before them.
-
-    The load before a loop of compare-and-swap may be stale, the loop sees to that: it is atomic.
-    Where nothing `releases`, what the atomics did needs no record.
-    """
-
-    def __init__(self, b: Builder, helper: Function, *, releases: bool) -> None:
-        self.b = b
-        self.releases = releases
-        self.only = helper_does(helper)
-        self.loops = any(i.opcode == "cmpxchg" for i in helper.instructions())
-
-    def atomic_load(self, i: Instruction, order: int) -> None:
-        """A load whose address and order the builtin names."""
-        address = self._access(i, 0, i.type, Kind.ATOMIC | Kind.NEEDS)
-        if self.releases:
-            self._sync(address, order, READS)
-
-    def fence(self, scope: int, semantics: int) -> None:
-        self.b.invoke(checks.FENCE, CTX, SG, scope, semantics)
-
-    def access(self, i: Instruction) -> None:
-        """A load, store or atomic."""
-        at = 1 if i.opcode == "store" else 0
-        t = i.type if i.opcode == "load" else i.operands[1 - at].type
-        atomic = Kind.ATOMIC | local_scope(i) | needs(i) | (
-            Kind.WRITE if self.only & WRITES else 0)
-        kind = {"load": Kind.ATOMIC if self.loops else 0, "store": Kind.WRITE}.get(
-            i.opcode, atomic)
-        space = i.operands[at].type.space
-        if space not in (1, 3) or i.operands[at].local is None:
-            self.b.append(replace(i, scope=""))
-            return
-        address = self._access(i, at, t, kind | (Kind.SLM if space == 3 else 0))
-        if not self.releases or i.opcode not in ir.ATOMICS or space != 1 or local_scope(i):
-            return
-        what: Operand | int = self.only
-        if i.opcode == "cmpxchg":
-            met = self.b.extract_value(i.value, 1)
-            what = self.b.select(met, constant(I32, self.only), self.only & READS)
-        self._sync(address, order_of(i), what)
-
-    def _access(self, i: Instruction, at: int, t: Type, kind: int) -> Operand:
-        """Append the access where it is checked; its address as an integer."""
-        b, pointer = self.b, i.operands[at]
-        address = b.ptrtoint(pointer)
-        state = b.load(PTR, b.at(CTX, Context.STATE.offset))
-        line, entry, page = (b.load(of, b.at(state, 8 * word)) for word, of in (
-            (Word.SITE, I32), (Word.ENTRY, I64), (Word.SCRATCH, PTR)))
-        described = kind | t.scalar.size << 8
-        fine = b.invoke(checks.check_one(t.size, described), CTX, SG, line, LANE, entry, address,
-                        t.size, described, 1)
-        safe = b.select(fine, pointer, page)
-        operands = list(i.operands)
-        operands[at] = safe
-        b.append(replace(i, operands=operands, scope=""))
-        return address
-
-    def _sync(self, address: Operand, order: int, what: Operand | int) -> None:
-        self.b.invoke(checks.SYNC, CTX, SG, order, address, what)

@@ -28,6 +28,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     LIST_PAGE_BITS,
     LOG_WORDS,
     LOGGED_LANES,
+    MOST_OF_BAND,
     MOST_VALUES,
     PARTS,
     SCRATCH_BYTES,
@@ -47,7 +48,7 @@ LINE_BYTES = 8, 8, 4, 4, 8, 8
 """Of each of a chunk's parts: `Entry.LINE_WRITES` and what follows."""
 _LINE_SIZES = np.array(PARTS * LINE_BYTES, np.int64)
 _LINE_STARTS = np.cumsum(_LINE_SIZES) - _LINE_SIZES
-SPARE_CHUNKS = 8
+SPARE_CHUNKS = MOST_OF_BAND
 """Before and after those of a block, which may be read with them."""
 NEAR = 1 << 16
 """Bytes from a block within which an address that no argument gave is taken as meant for it."""

@@ -211,8 +211,8 @@ PART_FLAGS = ALIKE, 16, *(64,) * (PARTS - 2)
 OF_HALVES, OF_BYTES = 64, 128
 """Of chunks that have begun: each element of two bytes, or each byte, has a cell of its own."""
 OF_ELEMENTS = OF_HALVES | OF_BYTES
-WINDOW = 8
-"""Chunks in a row that are looked at together."""
+WINDOW, MOST_OF_BAND = 8, 16
+"""Chunks in a row that are looked at together: of an access of all lanes, of several such."""
 
 
 def elements_of(nbytes: int) -> int:
@@ -493,6 +493,20 @@ def check_steps(
     mask = {"mask": vector(lanes * count, I1)} if masked else {}
     return routine("steps", I1, lanes, count, size, kind, int(masked), spelled(strides), **_SITE,
                    row=I64, base=I64, seen=I1, **mask)
+
+
+def check_band(
+    lanes: int, count: int, size: int, kind: int, strides: Sequence[int], times: int, apart: int,
+    *, masked: bool, in_place: bool,
+) -> Routine:
+    """Whether all is plainly right of `times` such accesses that are so many bytes apart.
+
+    They are recorded, then.  `in_place`: these are stores, of which it says that nothing of their
+    block waits for its first store, so that a load of the same elements is right, too.
+    """
+    mask = {"mask": vector(lanes * count * times, I1)} if masked else {}
+    return routine("band", I1, lanes, count, size, kind, int(masked), int(in_place), times,
+                   spelled((*strides, apart)), **_SITE, row=I64, base=I64, seen=I1, **mask)
 
 
 def spelled(strides: Sequence[int]) -> str:

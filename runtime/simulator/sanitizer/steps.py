@@ -28,6 +28,11 @@ _MOST_SHARED = 4
 """Elements that may be at one address."""
 
 
+def lines_of(span: int, align: int) -> int:
+    """Into how many lines of memory so many bytes may fall."""
+    return (span + _CHUNK - min(align, _CHUNK) - 1 >> CHUNK_BITS) + 1
+
+
 @dataclass(frozen=True)
 class Steps:
     """Where elements of `size` bytes are: bit k of a lane's number moves it by `strides[k]`.
@@ -74,7 +79,7 @@ class Steps:
 
     def chunks(self, align: int) -> int:
         """Into how many lines of memory they may fall."""
-        return (self.span + _CHUNK - min(align, _CHUNK) - 1 >> CHUNK_BITS) + 1
+        return lines_of(self.span, align)
 
     def bytes_of(self, mask: Value) -> list[Value]:
         """Flags of the bytes of active elements, line by line as if the first one began a line."""
@@ -211,6 +216,129 @@ def _record_dwords(
         good.value = w.call(s.record_cells(count, steps.size, kind & _OF_CELLS), w["ctx"],
                             w["site"], block.base, w["addresses"],
                             mask & ~(known[0] & known[1]), owner)
+
+
+# --- several accesses that are so many bytes apart ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Band:
+    """`times` accesses, each `apart` bytes behind the one before."""
+
+    steps: Steps
+    times: int
+    apart: int
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """How far each is behind the first byte of all."""
+        return tuple(k * self.apart - min(0, (self.times - 1) * self.apart)
+                     for k in range(self.times))
+
+    @property
+    def low(self) -> int:
+        """The first byte, from lane 0 of the first access."""
+        return self.steps.low - self.starts[0]
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Of each element, from lane 0 of the first access."""
+        return tuple(k * self.apart + at for k in range(self.times) for at in self.steps.offsets)
+
+    @property
+    def span(self) -> int:
+        return max(self.starts) + self.steps.span
+
+    @property
+    def is_run(self) -> bool:
+        """Whether they fill their span."""
+        return sum((word % (1 << _CHUNK)).bit_count() for word in self.lines) == self.span
+
+    def chunks(self, align: int) -> int:
+        """Into how many lines of memory they may fall."""
+        return lines_of(self.span, align)
+
+    @cached_property
+    def lines(self) -> list[int]:
+        """The bytes of all, line by line as if the first one began a line."""
+        whole = reduce(or_, ((1 << self.steps.size) - 1 << at - self.low for at in self.offsets))
+        return [_signed(whole >> at & (1 << _CHUNK) - 1) for at in range(0, self.span, _CHUNK)]
+
+    def lines_under(self, mask: Value) -> list[Value]:
+        """Those of active elements."""
+        w, count = mask.w, len(self.steps.offsets)
+        found = [w.term(0, I64)] * -(-self.span // _CHUNK)
+        for k, start in enumerate(self.starts):
+            own = mask.shuffled(None, range(k * count, (k + 1) * count))
+            for number, line in enumerate(self.steps.bytes_of(own)):
+                at, shift = divmod(start + number * _CHUNK, _CHUNK)
+                found[at] |= line.bits << shift
+                if shift and at + 1 < len(found):
+                    found[at + 1] |= line.bits >> _CHUNK - shift
+        return found
+
+
+def _signed(word: int) -> int:
+    return word - (word >> 63 << 64)
+
+
+def check_band(
+    w: Checks, *arguments: Value, band: Band, masked: bool, in_place: bool
+) -> Value:
+    """Whether all is plainly well; it is recorded, then."""
+    kind = int(w["kind"].operand.integer_value() or 0)
+    count = len(band.offsets)
+    mask = w.arguments.setdefault("mask", w.term(1, vector(count, I1)))
+    align, first = kind >> 8, w["base"] + band.low
+    if masked:
+        with w.when(mask.bits == 0):
+            w.ret(1)
+    row = w.variable(w["row"])
+    with w.when(w["row"].compare("slt", 0)):
+        row.value = searched(w, first)
+    block = w.block(row.value)
+    inside = (first >= block[Entry.LOW]) & (first < block[Entry.HIGH])
+    good = w.variable(
+        inside & (first + band.span <= block[Entry.HIGH]) & (first & align - 1 == 0))
+    if in_place:
+        good.value &= (block[Entry.UNWRITTEN] == 0) & w["seen"]
+    width = 1 << (band.chunks(align) - 1).bit_length()
+    t, full = vector(width, I64), band.lines
+    here = w.variable(Value(w, integers(I64, full + [0] * (width - len(full)))))
+    if masked:
+        with w.when(good.value & ~mask.every()):
+            lines = band.lines_under(mask)
+            here.value = w.pack(t, lines + [w.term(0, I64)] * (width - len(lines)))
+    with w.when(good.value & (block[Entry.WRITES] != 0) & w["seen"]):
+        _record_band(w, band, block, first, here.value, good)
+    if kind & Kind.WRITE and not in_place:
+        with w.when(w.unlikely(good.value & (block[Entry.UNWRITTEN] != 0))):
+            bits = [here.value[k].operand for k in range(len(full))]
+            _mark(w, first + block[Entry.UNWRITTEN],
+                  [Value(w, w.b.bitcast(x, vector(_CHUNK, I1))) for x in bits])
+    with w.when(good.value):
+        active = w.intrinsic("ctpop", mask.bits).to(I64) if masked else w.term(count, I64)
+        w.state[Word.CHECKED] += active * (1 + in_place)
+    return good.value
+
+
+def _record_band(
+    w: Checks, band: Band, block: Memory, first: Value, here: Value, good: Variable
+) -> None:
+    no, done = w.term(0, I1), w.variable(0, I1)
+    owner, inner = owner_of(w, no), first & _CHUNK - 1
+    if band.is_run and band.span % _CHUNK == 0:
+        w.arguments["addresses"] = Value(w, integers(I64, band.offsets)) + w["base"]
+        with w.when((inner == 0) & w["mask"].every()):
+            done.value = are_recorded(w, block, first, band.span >> CHUNK_BITS, owner, no, good)
+    with w.when(~done.value & good.value):
+        width = here.type.count
+        before = here.shuffled(w.term(0, here.type), [width, *range(width - 1)])
+        bytes_ = w.intrinsic("fshl", here, before, w.spread(inner, width))
+        writes = int(w["kind"].operand.integer_value() or 0) & Kind.WRITE
+        told = w.call(s.record_parts(width, writes), w["ctx"], w["site"], block.base,
+                      first >> CHUNK_BITS, bytes_, owner)
+        good.value = told == (bytes_ != 0).bits.to(I64)
 
 
 # --- a load, and a store of the same elements that follows ----------------------------------------

@@ -29,6 +29,7 @@ from triton_xe.runtime.simulator.ir.types import I32, I64
 from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_barriers
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
+from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups, grouped_accesses
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
@@ -140,10 +141,15 @@ def translate(
             name: f if is_lane_helper(name) else whole_vectors(joined_accesses(f, most=MOST_BYTES))
             for name, f in _with_shadows(functions, sanitizer).items()
         }
+    grouped: Groups = {}
+    for name, function in functions.items() if is_checked and not together else ():
+        if not is_lane_helper(name):
+            functions[name], groups = grouped_accesses(function)
+            grouped |= groups
     module = ir.Module(functions, module.globals, module.metadata)
     lanes, work_group = sizes(module, kernel, target)
     context = ModuleContext(module, target, lanes, ShapeAnalysis(module, lanes))
-    context.sanitizer = sanitizer
+    context.sanitizer, context.grouped = sanitizer, grouped
     for origin in sanitizer.undefined.origins if sanitizer is not None else ():
         context.locations[origin.line] = module.location(origin.line, origin.debug)
     context.shuffled = shuffled

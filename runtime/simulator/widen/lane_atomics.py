@@ -14,7 +14,6 @@ from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.instrument import (
-    helper_does,
     is_atomic_helper,
     local_scope,
     needs,
@@ -23,6 +22,7 @@ from triton_xe.runtime.simulator.sanitizer.instrument import (
     state_word,
 )
 from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Order, Word
+from triton_xe.runtime.simulator.widen.lane_helpers import helper_does
 from triton_xe.runtime.simulator.widen.widener import CTX, SG, Widener
 
 _RELEASES = Order.RELEASE | Order.BOTH | Order.SEQUENTIAL

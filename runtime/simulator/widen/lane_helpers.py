@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triton_xe.intrinsics import find
+from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.opencl import LANE_ID, SUB_GROUP_ID
 from triton_xe.intrinsics.spirv import ATOMIC_LOAD, MEMORY_BARRIER
 from triton_xe.runtime.simulator import ir
@@ -14,8 +14,13 @@ from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operan
 from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, VOID, Type
 from triton_xe.runtime.simulator.ir.values import Writer
 from triton_xe.runtime.simulator.library.names import STOPPED
-from triton_xe.runtime.simulator.sanitizer.instrument import LaneChecks
-from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Word
+from triton_xe.runtime.simulator.sanitizer import state as sanitizer
+from triton_xe.runtime.simulator.sanitizer.instrument import (
+    local_scope,
+    needs,
+    order_of,
+)
+from triton_xe.runtime.simulator.sanitizer.state import READS, WRITES, Kind, Word
 from triton_xe.runtime.simulator.widen.turns import count, count_atomic
 from triton_xe.runtime.simulator.widen.widener import CTX, LANE, SG
 
@@ -186,3 +191,75 @@ def _load(b: Builder, t: Type, pointer: Operand, lane: Operand) -> Operand:
     held = I8 if t is I1 else t
     x = b.load(held, _lane_of(b, held, pointer, lane), align=t.scalar.size)
     return b.trunc(x, I1) if t is I1 else x
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def helper_does(helper: Function) -> int:
+    """What the read-modify-writes of a lane helper do."""
+    effects = find(helper.name).effects
+    return READS * (Effect.READS in effects) | WRITES * (Effect.WRITES in effects)
+
+
+class LaneChecks:
+    """Appends the accesses of a lane helper to its host function, with checks before them.
+
+    The load before a loop of compare-and-swap may be stale, the loop sees to that: it is atomic.
+    Where nothing `releases`, what the atomics did needs no record.
+    """
+
+    def __init__(self, b: Builder, helper: Function, *, releases: bool) -> None:
+        self.b = b
+        self.releases = releases
+        self.only = helper_does(helper)
+        self.loops = any(i.opcode == "cmpxchg" for i in helper.instructions())
+
+    def atomic_load(self, i: Instruction, order: int) -> None:
+        """A load whose address and order the builtin names."""
+        address = self._access(i, 0, i.type, Kind.ATOMIC | Kind.NEEDS)
+        if self.releases:
+            self._sync(address, order, READS)
+
+    def fence(self, scope: int, semantics: int) -> None:
+        self.b.invoke(sanitizer.FENCE, CTX, SG, scope, semantics)
+
+    def access(self, i: Instruction) -> None:
+        """A load, store or atomic."""
+        at = 1 if i.opcode == "store" else 0
+        t = i.type if i.opcode == "load" else i.operands[1 - at].type
+        atomic = Kind.ATOMIC | local_scope(i) | needs(i) | (
+            Kind.WRITE if self.only & WRITES else 0)
+        kind = {"load": Kind.ATOMIC if self.loops else 0, "store": Kind.WRITE}.get(
+            i.opcode, atomic)
+        space = i.operands[at].type.space
+        if space not in (1, 3) or i.operands[at].local is None:
+            self.b.append(replace(i, scope=""))
+            return
+        address = self._access(i, at, t, kind | (Kind.SLM if space == 3 else 0))
+        if not self.releases or i.opcode not in ir.ATOMICS or space != 1 or local_scope(i):
+            return
+        what: Operand | int = self.only
+        if i.opcode == "cmpxchg":
+            met = self.b.extract_value(i.value, 1)
+            what = self.b.select(met, constant(I32, self.only), self.only & READS)
+        self._sync(address, order_of(i), what)
+
+    def _access(self, i: Instruction, at: int, t: Type, kind: int) -> Operand:
+        """Append the access where it is checked; its address as an integer."""
+        b, pointer = self.b, i.operands[at]
+        address = b.ptrtoint(pointer)
+        state = b.load(PTR, b.at(CTX, Context.STATE.offset))
+        line, entry, page = (b.load(of, b.at(state, 8 * word)) for word, of in (
+            (Word.SITE, I32), (Word.ENTRY, I64), (Word.SCRATCH, PTR)))
+        described = kind | t.scalar.size << 8
+        fine = b.invoke(sanitizer.check_one(t.size, described), CTX, SG, line, LANE, entry, address,
+                        t.size, described, 1)
+        safe = b.select(fine, pointer, page)
+        operands = list(i.operands)
+        operands[at] = safe
+        b.append(replace(i, operands=operands, scope=""))
+        return address
+
+    def _sync(self, address: Operand, order: int, what: Operand | int) -> None:
+        self.b.invoke(sanitizer.SYNC, CTX, SG, order, address, what)

@@ -88,6 +88,9 @@ class ModuleContext:
     in_place: dict[Instruction, Instruction] = field(default_factory=dict)
     """Checked loads, and the stores to the same that are checked with them; see
     `analysis.in_place`."""
+    grouped: dict[Instruction, tuple[Instruction, ...]] = field(default_factory=dict)
+    """Accesses of one operation on a tensor, which are checked together, by the first of them; see
+    `rewrites.grouped_accesses`."""
     shared: frozenset[str] | None = None
     """Where the kernel runs in step, its values that are the same in all subgroups."""
 

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime.simulator.sanitizer.steps import Steps
+from triton_xe.runtime.simulator.sanitizer.steps import Band, Steps
 
 
 @pytest.mark.parametrize(("strides", "count", "size", "low", "span", "is_run", "is_told"), [
@@ -39,6 +39,61 @@ def test_where_elements_are(
         lines = [len({(a + base) >> 6 for a in range(low, low + span)})
                  for base in range(-low % align, 64 - low, align)]
         assert steps.chunks(align) >= max(lines)
+
+
+@pytest.mark.parametrize(("strides", "size", "times", "apart"), [
+    ((2, 4, 8, 16), 2, 8, 128), ((4, 8, 16, 32), 4, 4, 64), ((4, 8, 16, 32), 4, 4, -64),
+    ((8, 16, 32, 64), 4, 2, 4), ((1, 2, 4, 8), 1, 4, 17), ((-4, -8, -16, -32), 4, 2, 100),
+])
+def test_where_elements_of_several_accesses_are(
+    strides: tuple[int, ...], size: int, times: int, apart: int
+) -> None:
+    steps = Steps(strides, 1, size)
+    band = Band(steps, times, apart)
+    taken = {k * apart + at + byte for k in range(times) for at in steps.offsets
+             for byte in range(size)}
+    assert (band.low, band.span) == (min(taken), max(taken) - min(taken) + 1)
+    assert band.is_run == (len(taken) == band.span)
+    bits = sum((word % (1 << 64)) << 64 * k for k, word in enumerate(band.lines))
+    assert {k + band.low for k in range(band.span) if bits >> k & 1} == taken
+
+
+@triton.jit
+def rows(x, y, N, STRIDE, IN_PLACE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr):
+    """Rows of odd lengths, which take several accesses of each lane."""
+    i = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * STRIDE + i, (i >= LOW) & (i < N)
+    v = tl.load(x + at, inside, other=0)
+    tl.store((x if IN_PLACE else y) + at, v + 1 + tl.program_id(0), inside)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.int64])
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("n", "warps"), [(333, 4), (501, 2), (77, 1), (510, 8)])
+def test_rows_that_take_several_accesses_of_each_lane(
+    dtype: torch.dtype, in_place: bool, n: int, warps: int, monkeypatch: Any
+) -> None:
+    """Rows that end too late are found: in the memory behind, and where the next row begins."""
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    x = torch.zeros(5, n, dtype=dtype, device="xpu")
+    y = torch.empty_like(x)
+
+    def run(length: int, grid: int = 5, low: int = 0) -> None:
+        rows[(grid,)](x, y, length, n, in_place, low, 512, num_warps=warps)
+
+    run(n)
+    wanted = torch.arange(1, 6, dtype=torch.float64)[:, None]
+    assert ((x if in_place else y).cpu().double() == wanted).all()
+    run(n - 3, low=5)
+    with pytest.raises(SimulatorTrap, match=r"out-of-bounds load of .*\n?.*0 bytes past the end"):
+        rows[(1,)](x[4], y[4], n + 1, n, in_place, 0, 512, num_warps=warps)
+    with pytest.raises(SimulatorTrap, match="data race"):
+        run(n + 1, 4)
+    fresh = torch.empty_like(x)
+    rows[(4,)](x, fresh, n, n, False, 7, 512, num_warps=warps)
+    rows[(4,)](fresh, y, n, n, in_place, 7, 512, num_warps=warps)
+    with pytest.raises(SimulatorTrap, match="never written"):
+        rows[(4,)](fresh, y, n, n, in_place, 6, 512, num_warps=warps)
 
 
 @triton.jit

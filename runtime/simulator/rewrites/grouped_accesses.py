@@ -1,0 +1,83 @@
+"""What the accesses of one operation on a tensor need stands before the first of them.
+
+    %x = load half, %p                       %q = getelementptr i8, %p, 128
+    %q = getelementptr i8, %p, 128    ->     %x = load half, %p
+    %y = load half, %q                       %y = load half, %q
+
+The checks look at all of these together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from triton_xe.intrinsics import Family, find
+from triton_xe.runtime.simulator.ir import I64, Block, Function, Instruction
+from triton_xe.runtime.simulator.rewrites.element_accesses import access_parts
+
+Groups = dict[Instruction, tuple[Instruction, ...]]
+
+
+def grouped_accesses(function: Function) -> tuple[Function, Groups]:
+    """The function with what moves; accesses that belong together, by the first of them."""
+    groups: Groups = {}
+    blocks = []
+    for block in function.blocks:
+        before: dict[Instruction, list[Instruction]] = {}
+        for accesses, needed in _groups(block):
+            groups[accesses[0]] = tuple(accesses)
+            before[accesses[0]] = needed
+        moved = {i for needed in before.values() for i in needed}
+        blocks.append(Block(block.label, [
+            x for i in block.instructions if i not in moved for x in (*before.get(i, ()), i)]))
+    return replace(function, blocks=blocks), groups
+
+
+def _groups(block: Block) -> Iterator[tuple[list[Instruction], list[Instruction]]]:
+    """Accesses with nothing between that touches memory; what they need of what is between."""
+    accesses: list[Instruction] = []
+    between: dict[str, Instruction] = {}
+    needed: dict[Instruction, None] = {}
+    for i in block.instructions:
+        key = _key(i)
+        used = _used(i, between) if accesses and key and key == _key(accesses[0]) else None
+        if used is not None:
+            accesses.append(i)
+            needed |= dict.fromkeys(used)
+        elif key or not _stays_open(i):
+            if len(accesses) > 1:
+                yield accesses, [x for x in between.values() if x in needed]
+            accesses, between, needed = [i] if key else [], {}, {}
+        if i.result is not None:
+            between[i.result] = i
+
+
+def _stays_open(i: Instruction) -> bool:
+    return i.is_pure or i.shadow or find(i.callee).family is Family.SHADOW
+
+
+def _key(i: Instruction) -> tuple[object, ...] | None:
+    """What accesses of one operation have in common; None for others, and where nobody knows."""
+    parts = None if i.shadow or i.debug is None else access_parts(i)
+    if parts is None:
+        return None
+    _, t, mask, _ = parts
+    align = next((o.text for o in i.operands[1:3] if o.type is I64 and o.is_constant), "")
+    return i.debug, i.opcode, i.callee, t.text, i.align, align, mask and mask.type.text
+
+
+def _used(i: Instruction, between: dict[str, Instruction]) -> list[Instruction] | None:
+    """What an address and mask are made of, of what is between; None if that cannot move."""
+    parts = access_parts(i)
+    assert parts is not None
+    todo = [o.text for o in (parts[0], parts[2]) if o is not None]
+    found: list[Instruction] = []
+    while todo:
+        made = between.get(todo.pop())
+        if made is not None and made not in found:
+            if not made.is_pure:
+                return None
+            found.append(made)
+            todo += made.locals()
+    return found
