@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from triton_xe.hardware.memory import CACHE_LINE_BYTES
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.ir import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
@@ -130,21 +129,16 @@ def _next_place(w: Widener, here: Operand) -> Operand:
 def note_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None:
     """After a read through a table, which tells whether it `read` anew: what comes next.
 
-    Where it found its tile, it will find one as far on in the table.  That has more cache lines
-    than the surface has rows; the rest of them are asked for beside the rows, or nothing new is.
+    Where it found its tile, it will find one as far on in the table.  As many of its cache lines
+    are asked for as the surface has rows; the host brings those between them by itself.
     """
     b, reads = w.b, w.matrices.reads_ahead
     was = reads.pop(next(i for i in reversed(b.block.instructions) if i in reads))
     anew = b.icmp("ne", read, 0)
     following = _next_place(w, b.ptrtoint(tile))
-    start, pitch = b.select(anew, was.start, following), b.select(anew, was.pitch, CACHE_LINE_BYTES)
+    start = b.select(anew, was.start, following)
+    pitch = b.select(anew, was.pitch, tile_bytes // was.rows)
     reads[_last(w)] = Ahead(start, pitch, was.rows)
-    rest = tile_bytes // CACHE_LINE_BYTES - was.rows
-    if rest > 0:
-        behind = b.add(following, CACHE_LINE_BYTES * was.rows)
-        start = b.select(anew, was.start, behind)
-        pitch = b.select(anew, constant(I64, 0), CACHE_LINE_BYTES)
-        reads[_last(w)] = Ahead(start, pitch, rest)
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[Ahead]) -> None:

@@ -221,20 +221,22 @@ def test_reads_of_a_loop_find_their_tiles_where_they_expect_them() -> None:
     assert [read_now(row, 2) for row in (48, 0)] == [1] * 2
 
 
-def test_products_ask_for_more_lines_where_the_next_tiles_have_more(
+def test_products_ask_for_a_line_of_the_next_tiles_for_each_row(
     device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Two calls ask for 64: of the 96 lines of prepared tiles, or all 48 rows of A and B."""
+    """Two calls ask for 64: all 48 rows of A and B, or as many lines of both prepared tiles."""
 
-    def asked() -> list[int]:
+    def asked() -> tuple[list[int], list[int]]:
         text = device.load(text_of(kernel).encode(), "k").host.text
         calls = (parts(name)[1] for name in re.findall(r"call void @(xe\.dpas\.[\w.]*)\(", text))
-        return [int(steps) * 16 // DPAS_UNROLLED * int(rows) for *_, steps, rows in calls]
+        apart = re.findall(r"select i1 %\w+, i64 %\w+, i64 (\d\d+)", text)
+        return ([int(steps) * 16 // DPAS_UNROLLED * int(rows) for *_, steps, rows in calls],
+                [int(nbytes) for nbytes in apart])
 
-    assert asked() == [32, 32]
+    assert asked() == ([32, 32], [TILE_A // 16, TILE_B // 32])
     monkeypatch.setattr(tile_tables, "ALL_BYTES", 0)
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
-    assert asked() == [32, 32]
+    assert asked() == ([32, 32], [])
 
 
 def test_each_matrix_has_its_table(device: SimulatedDevice, kernel: Text) -> None:
