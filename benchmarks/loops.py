@@ -111,6 +111,11 @@ def _scaled(m: int, n: int, k: int, kind: str) -> Row:
                pointer, scales, grid=_tiles(m, n), sizes={"stride_s": SIZE // 32})
 
 
+def _experts(m: int, n: int, k: int) -> Row:
+    return Row(kernels.moe_gemm, {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, 4,
+               types={"token_ptr": "i32", "expert_ptr": "i32"}, grid=_tiles(m, n))
+
+
 def _rows(kernel: Any, block: int, warps: int, pointer: str, **more: Any) -> Row:
     return Row(kernel, {"BLOCK": block}, warps, pointer, **more)
 
@@ -180,8 +185,8 @@ ROWS: dict[str, Row] = {
     "matmul example": _tutorial(matmul_kernel, ("stride_ak", "stride_bn", "stride_cn")),
     "matmul descriptor example": _tutorial(
         matmul_descriptor_kernel, TRANSPOSED_A=False, TRANSPOSED_B=False),
-    "MoE": Row(kernels.moe_gemm, {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}, 4,
-               types={"token_ptr": "i32", "expert_ptr": "i32"}, grid=_tiles(64, 64)),
+    "MoE": _experts(64, 64, 32),
+    "MoE 64x128x32": _experts(64, 128, 32),
     "grouped": Row(kernels.grouped_gemm, {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}, 8,
                    types={"a_ptr": "i64", "b_ptr": "i64", "c_ptr": "i64", "size_ptr": "i32"},
                    grid=(64, 1, 1), sizes={"groups": 4}),

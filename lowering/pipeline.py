@@ -21,8 +21,10 @@ from xdsl.passes import ModulePass
 from triton_xe.dialects.text.unchanged import snapshot, with_head
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
+from triton_xe.lowering.accesses.gather_operands import GatherOperandsPass
 from triton_xe.lowering.accesses.join_windows import JoinWindowsPass
 from triton_xe.lowering.accesses.split_addresses import SplitAddressesPass
+from triton_xe.lowering.accesses.swap_products import SwapProductsPass
 from triton_xe.lowering.accesses.whole_blocks import WholeBlocksPass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
 from triton_xe.lowering.by_hand.guard_tiles import GuardTilesPass
@@ -79,6 +81,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         SwapPairsPass,
         ShortenRowsPass,
         WholeGroupsPass,
+        SwapProductsPass,
         RaiseSurfacesPass,
         JoinHalvesPass,
         SplitInsidePass,
@@ -86,6 +89,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         SplitAddressesPass,
         JoinWindowsPass,
         AssignDpasPass,
+        GatherOperandsPass,
         SumAfterLoopsPass,
         SpreadRowsPass,
         ReduceInPlacePass,
@@ -108,9 +112,9 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
 )
 """The stages and their passes, in order."""
 CHOOSE_LAYOUTS = (
-    SwapPairsPass, ShortenRowsPass, WholeGroupsPass, JoinHalvesPass, SplitInsidePass,
-    WholeBlocksPass, SplitAddressesPass, SumAfterLoopsPass, SpreadRowsPass, ReduceInPlacePass,
-    ScatterInPlacePass, LoadInPlacePass,
+    SwapPairsPass, ShortenRowsPass, WholeGroupsPass, SwapProductsPass, JoinHalvesPass,
+    SplitInsidePass, WholeBlocksPass, SplitAddressesPass, GatherOperandsPass, SumAfterLoopsPass,
+    SpreadRowsPass, ReduceInPlacePass, ScatterInPlacePass, LoadInPlacePass,
 )
 """Not for programs that state their layouts."""
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {

@@ -353,6 +353,15 @@ def yield_more(loop: scf.ForOp, values: Sequence[SSAValue]) -> None:
     last.operands = [*last.operands, *values]
 
 
+def carry_more(body: Block, start: SSAValue) -> BlockArgument:
+    """One more value that a loop carries; as long as nobody says otherwise it stays the same."""
+    loop = body.parent_op()
+    assert isinstance(loop, scf.ForOp)
+    loop, (added,) = extend_for(loop, [start])
+    yield_more(loop, [added])
+    return added
+
+
 def functions(module: Operation) -> Iterator[FuncOp]:
     """Every tt.func of a module."""
     for op in module.regions[0].block.ops:

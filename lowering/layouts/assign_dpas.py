@@ -51,6 +51,8 @@ from triton_xe.lowering.rewriting import (
 from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
+SWAPPED = "xe.swapped"
+"""Attribute of a dot whose columns are rows at loaded places."""
 _CHAINED = ("arith", "math")
 
 
@@ -99,10 +101,12 @@ def shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
     """The dimension that warps share first.
 
     Where the result of a dot is an operand of another it stays in its warp; weights that are
-    unpacked on their way are so once, and not by each of the warps that multiply by them.
+    unpacked on their way are so once, and not by each of the warps that multiply by them; and so
+    are rows at loaded places loaded.
     """
     first: dict[DotOp, str] = {
-        dot: "columns" for dot in dots if is_unpacked(before_conversions(dot.b))}
+        dot: "columns" for dot in dots
+        if SWAPPED in dot.attributes or is_unpacked(before_conversions(dot.b))}
     for dot in dots:
         for user, index in _reached(dot):
             if user in dots:

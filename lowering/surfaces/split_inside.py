@@ -16,7 +16,7 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
@@ -92,11 +92,16 @@ def bounds_of(op: Masked, affine: Affine) -> list[Guard] | None:
     """What makes an access's mask true for all lanes; None where it has none of bounds alone."""
     if op.mask is None or not shape_of(op.mask) or constant_of(op.mask) is not None:
         return None
+    return what_makes_true(op.mask, affine)
+
+
+def what_makes_true(conditions: SSAValue, affine: Affine) -> list[Guard] | None:
+    """What makes a tensor of conditions true for all lanes; None where more than bounds does."""
     try:
-        mask = affine.mask(op.mask)
+        mask = affine.mask(conditions)
     except Unknown:
         return None
-    shape = shape_of(op.mask)
+    shape = shape_of(conditions)
     room = [high - shape[dim] for dim, high in mask.high.items()]
     room += [Poly.constant(0) - low for low in mask.low.values()]
     tested = [at_least(r, Poly.constant(0), "inside") for r in room if not nonnegative(r)]

@@ -9,7 +9,9 @@ that a mask leaves out of a load, and again of all stores.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
+from typing import Protocol
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue, Use
@@ -28,6 +30,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.dialects.xe import RoundTf32Op
 from triton_xe.lowering.surfaces.affine import Affine, Unknown, Wrap, invariant_in, shape_of
 from triton_xe.lowering.uses import can_follow
 
@@ -35,15 +38,49 @@ MOST_VALUES = 400
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.CeilDivSIOp,
           arith.CeilDivUIOp, arith.FloorDivSIOp)
 _SAME_POSITIONS = (ConvertLayoutOp, FpToFpOp, BitcastOp, ClampFOp, PreciseDivFOp, PreciseSqrtOp,
-                   ExternElementwiseOp)
+                   ExternElementwiseOp, RoundTf32Op)
 _Part = tuple[SSAValue, int]
 """A tensor, and the dimension whose positions from the end on are followed."""
 
 
+class Hidden(Protocol):
+    """Positions along a dimension that may hold anything."""
+
+    def hides(self, mask: SSAValue | None, dim: int) -> bool:
+        """Whether a mask is false at the positions."""
+
+    def stays(self, loop: scf.ForOp) -> bool:
+        """Whether they are the same in each pass of a loop."""
+
+
+@dataclass(frozen=True)
+class _Wrapped:
+    """Positions from the end of a wrap on."""
+
+    wrap: Wrap
+    affine: Affine
+
+    def hides(self, mask: SSAValue | None, dim: int) -> bool:
+        try:
+            bounds = self.affine.mask(mask)
+        except Unknown:
+            return False
+        end = self.wrap.end - self.wrap.start
+        return not bounds.conditions and bounds.high.get(dim) == end
+
+    def stays(self, loop: scf.ForOp) -> bool:
+        return invariant_in(self.wrap.start, loop) and invariant_in(self.wrap.end, loop)
+
+
 def is_unobserved(value: SSAValue, dim: int, wrap: Wrap, affine: Affine) -> bool:
     """Whether nothing that is stored depends on a tensor's positions that a wrap replaces."""
+    return is_hidden_along(value, dim, _Wrapped(wrap, affine))
+
+
+def is_hidden_along(value: SSAValue, dim: int, hidden: Hidden) -> bool:
+    """Whether nothing that is stored depends on a tensor's positions along a dimension."""
     def reached(part: _Part) -> list[_Part] | None:
-        found = [_reached(use, part[1], wrap, affine) for use in part[0].uses]
+        found = [_reached(use, part[1], hidden) for use in part[0].uses]
         known = [parts for parts in found if parts is not None]
         return list(chain(*known)) if len(known) == len(found) else None
 
@@ -54,7 +91,7 @@ def is_hidden(value: SSAValue, mask: SSAValue) -> bool:
     """Whether nothing that is stored depends on a tensor's elements where a mask is false."""
     def reached(value: SSAValue) -> list[SSAValue] | None:
         ops = [use.operation for use in value.uses if not _shows_only(use, mask)]
-        known = all(_keeps_positions(op) and not isinstance(op, ConvertLayoutOp) for op in ops)
+        known = all(keeps_positions(op) and not isinstance(op, ConvertLayoutOp) for op in ops)
         return [op.results[0] for op in ops] if known else None
 
     return can_follow(value, reached, MOST_VALUES)
@@ -78,15 +115,15 @@ def _implies(condition: SSAValue, mask: SSAValue) -> bool:
     return isinstance(parts, arith.AndIOp) and any(_implies(p, mask) for p in parts.operands)
 
 
-def _reached(use: Use, dim: int, wrap: Wrap, affine: Affine) -> list[_Part] | None:
+def _reached(use: Use, dim: int, hidden: Hidden) -> list[_Part] | None:
     """What depends on the positions through a use; None when that may be seen."""
     op = use.operation
     match op:
         case StoreOp():
-            is_hidden = use.index == 1 and _hides(op.mask, dim, wrap, affine)
+            is_hidden = use.index == 1 and hidden.hides(op.mask, dim)
             return [] if is_hidden else None
         case AtomicRMWOp():
-            is_hidden = op.val is op.operands[use.index] and _hides(op.mask, dim, wrap, affine)
+            is_hidden = op.val is op.operands[use.index] and hidden.hides(op.mask, dim)
             return [] if is_hidden and op.result.first_use is None else None
         case DotOp():
             free = {0: 0, 1: 1, 2: dim}[use.index]
@@ -97,36 +134,27 @@ def _reached(use: Use, dim: int, wrap: Wrap, affine: Affine) -> list[_Part] | No
             last = len(shape_of(op.src)) - 1
             return None if dim == last else [(op.lhs, dim), (op.rhs, dim)]
         case scf.ForOp():
-            return _carried(op, use.index - 3, dim, wrap)
+            return _carried(op, use.index - 3, dim, hidden)
         case scf.YieldOp():
-            return _yielded(op, use.index, dim, wrap)
-    return [(op.results[0], dim)] if _keeps_positions(op) else None
+            return _yielded(op, use.index, dim, hidden)
+    return [(op.results[0], dim)] if keeps_positions(op) else None
 
 
-def _hides(mask: SSAValue | None, dim: int, wrap: Wrap, affine: Affine) -> bool:
-    """Whether a mask is false from the end of a wrap on."""
-    try:
-        bounds = affine.mask(mask)
-    except Unknown:
-        return False
-    return not bounds.conditions and bounds.high.get(dim) == wrap.end - wrap.start
-
-
-def _carried(loop: scf.ForOp, place: int, dim: int, wrap: Wrap) -> list[_Part] | None:
-    """A loop hands a value on as its argument and result, for which the wrap must be the same."""
-    if place < 0 or not (invariant_in(wrap.start, loop) and invariant_in(wrap.end, loop)):
+def _carried(loop: scf.ForOp, place: int, dim: int, hidden: Hidden) -> list[_Part] | None:
+    """A loop hands a value on as its argument and result, for which the positions are the same."""
+    if place < 0 or not hidden.stays(loop):
         return None
     return [(loop.body.block.args[place + 1], dim), (loop.results[place], dim)]
 
 
-def _yielded(op: scf.YieldOp, place: int, dim: int, wrap: Wrap) -> list[_Part] | None:
+def _yielded(op: scf.YieldOp, place: int, dim: int, hidden: Hidden) -> list[_Part] | None:
     owner = op.parent_op()
     if isinstance(owner, scf.ForOp):
-        return _carried(owner, place, dim, wrap)
+        return _carried(owner, place, dim, hidden)
     return [(owner.results[place], dim)] if isinstance(owner, scf.IfOp) else None
 
 
-def _keeps_positions(op: Operation) -> bool:
+def keeps_positions(op: Operation) -> bool:
     """Whether each element of a result comes from the elements at the same position alone."""
     kind = type(op)
     return kind in _SAME_POSITIONS or (
@@ -134,4 +162,4 @@ def _keeps_positions(op: Operation) -> bool:
         and len(op.results) == 1 and not op.regions)
 
 
-__all__ = ["is_hidden", "is_unobserved"]
+__all__ = ["Hidden", "is_hidden", "is_hidden_along", "is_unobserved", "keeps_positions"]

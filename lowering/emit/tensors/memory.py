@@ -14,7 +14,7 @@ from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
-from triton_xe.hardware.memory import MAX_LANE_BYTES
+from triton_xe.hardware.memory import COLUMN_BYTES, MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
 from triton_xe.lowering.emit.maths.terms import Term
@@ -54,6 +54,10 @@ from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 from triton_xe.lowering.surfaces.unobserved import is_hidden
 
 WORD_BYTES = 4
+COLUMNS = "xe.columns"
+"""Attribute of a load whose lanes bring whole columns of operand B."""
+HIDDEN = "xe.hidden"
+"""Attribute of a load: nothing that is stored depends on what its mask leaves out."""
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
 _STORE_POLICIES = {"wb": "wb.wb", "cg": "uc.wb", "cs": "st.wb", "wt": "wt.wb"}
 
@@ -139,7 +143,8 @@ def lower_int_to_ptr(em: Emitter, op: IntToPtrOp) -> None:
 
 
 def vector_width(
-    axis: AxisAnalysis, pointer: SSAValue, mask: SSAValue | None, view: View
+    axis: AxisAnalysis, pointer: SSAValue, mask: SSAValue | None, view: View,
+    most: int = MAX_LANE_BYTES,
 ) -> tuple[int, int]:
     """How many registers one access of a lane can cover, and what divides its address in bytes.
 
@@ -151,7 +156,7 @@ def vector_width(
     best, divisor = 1, size
     for dim in range(len(view.shape)):
         run = 1
-        while run * 2 <= min(len(view.registers), MAX_LANE_BYTES // size):
+        while run * 2 <= min(len(view.registers), most // size):
             if not consecutive(view, dim, run * 2):
                 break
             run *= 2
@@ -171,10 +176,12 @@ def _in_words(total: int, size: int, divisor: int) -> bool:
 
 
 def tests_width(
-    em: Emitter, width: int, pointer: SSAValue, mask: SSAValue | None, view: View
+    em: Emitter, width: int, pointer: SSAValue, mask: SSAValue | None, view: View,
+    most: int,
 ) -> bool:
     """Whether accesses are so wide only because of what the program says, which is to be tested."""
-    return em.state.tests_promises and width > vector_width(em.proven, pointer, mask, view)[0]
+    return em.state.tests_promises and (
+        width > vector_width(em.proven, pointer, mask, view, most)[0])
 
 
 def needed_mask(mask: SSAValue | None) -> SSAValue | None:
@@ -196,13 +203,14 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
                 em.b.inttoptr(value, argument_type(op.result.type)) if pointer else value)
         return
     view = em.view(op.ptr)
-    width, align = vector_width(em.axis, op.ptr, mask, view)
-    tested = tests_width(em, width, op.ptr, mask, view)
+    most = COLUMN_BYTES if COLUMNS in op.attributes else MAX_LANE_BYTES
+    width, align = vector_width(em.axis, op.ptr, mask, view, most)
+    tested = tests_width(em, width, op.ptr, mask, view, most)
     pointers, address = em.registers(op.ptr), _addresses(em, op)
     conditions, fill = (None if v is None else em.registers(v) for v in (mask, op.other))
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
     in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
-    hidden = mask is not None and is_hidden(op.result, mask)
+    hidden = mask is not None and (HIDDEN in op.attributes or is_hidden(op.result, mask))
     loaded = []
     for start in range(0, len(view.registers), width):
         pointer, kinds = address(start), vector_of(kind, width)
@@ -261,7 +269,7 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
         return
     view = em.view(op.ptr)
     width, align = vector_width(em.axis, op.ptr, mask, view)
-    tested = tests_width(em, width, op.ptr, mask, view)
+    tested = tests_width(em, width, op.ptr, mask, view, MAX_LANE_BYTES)
     pointers, values = em.registers(op.ptr), em.registers(op.value)
     address = _addresses(em, op)
     conditions = None if mask is None else em.registers(mask)

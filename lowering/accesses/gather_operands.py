@@ -1,0 +1,235 @@
+"""Pass gather-operands: rows at loaded places are loaded in the layout of operand B.
+
+    %b = tt.load %p : #blocked ; cvt %b -> #dot_op<1>
+ -> %b' = tt.load %p' : #dot_op<1>
+
+A lane of operand B holds a column of it.  Where that lies in memory in one piece, each lane loads
+its own with whole messages, wherever its place is, and nothing is exchanged through shared local
+memory, with its barriers in each pass of the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import encoding_of
+from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, SplatOp
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.memory import COLUMN_BYTES
+from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.accesses.hidden_rows import is_row_hidden
+from triton_xe.lowering.emit.tensors.memory import (
+    COLUMNS,
+    HIDDEN,
+    needed_mask,
+    vector_width,
+)
+from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
+from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.rematerialize import (
+    converted,
+    is_cheap,
+    is_volatile,
+    layout_held,
+    layout_of,
+    rematerialize,
+    slice_of,
+    with_encoding,
+)
+from triton_xe.lowering.module_facts import remark
+from triton_xe.lowering.rewriting import (
+    all_of,
+    carry_more,
+    erase_dead,
+    functions,
+    last_of,
+)
+from triton_xe.lowering.surfaces.affine import Affine, shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
+from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
+from triton_xe.lowering.surfaces.split_inside import what_makes_true
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+FEWEST_BYTES = 2
+"""Of an element: vectors of 32 bytes are none of SPIR-V's."""
+_STEPS = (AddPtrOp, BroadcastOp, ConvertLayoutOp, ExpandDimsOp, SplatOp)
+
+
+@dataclass(frozen=True)
+class GatherOperandsPass(TargetedPass):
+    """Rows at loaded places are loaded in the layout of operand B."""
+
+    name: ClassVar = "gather-operands"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.device(op).has_block_2d:
+            return
+        for function in functions(op):
+            facts, affine, elsewhere = AxisAnalysis(), Affine(), _Elsewhere()
+            for conversion in all_of(function, ConvertLayoutOp):
+                load = conversion.src.owner
+                if isinstance(load, LoadOp) and fits_operand(load, conversion.result.type, facts):
+                    if function.is_kernel:
+                        _vouch(load, affine)
+                    _gather(conversion, load, elsewhere)
+            if elsewhere.made:
+                erase_dead(function)
+
+
+def _gather(conversion: ConvertLayoutOp, load: LoadOp, elsewhere: _Elsewhere) -> None:
+    encoding = layout_held(conversion.result)
+    operands = [elsewhere.value(v, encoding) for v in load.operands]
+    again = with_encoding(load, encoding, InsertPoint.after(load), operands)
+    again.attributes[COLUMNS] = UnitAttr()
+    if load.mask is not None and is_row_hidden(load.result, load.mask):
+        again.attributes[HIDDEN] = UnitAttr()
+    conversion.result.replace_all_uses_with(again.results[0])
+
+
+def _vouch(load: LoadOp, affine: Affine) -> None:
+    """Have a launch vouch for the parts of a mask that say how far columns reach.
+
+    A load with a mask needs its registers filled beforehand; without these parts the mask is often
+    the same in each pass of a loop, and what it leaves out is never seen.  Blocks divide the depth
+    of a product more often than the number of its columns.
+    """
+    if load.mask is None or not isinstance(load.parent_op(), scf.ForOp):
+        return
+    parts = []
+    for part in _parts(load.mask):
+        guards = what_makes_true(part, affine)
+        if guards is None or tested_in_kernel(guards, load) or not _bounds_depth(part, affine):
+            parts.append(part)
+        else:
+            assume(guards, load)
+    if len(parts) == len(_parts(load.mask)):
+        return
+    remark(load, "without the part of its mask that bounds make, if its blocks lie inside")
+    load.operands[1] = _all_of(parts, load)
+
+
+def _bounds_depth(part: SSAValue, affine: Affine) -> bool:
+    bounds = affine.mask(part)
+    return {*bounds.high, *bounds.low} <= {0}
+
+
+def _parts(mask: SSAValue) -> list[SSAValue]:
+    """The conditions of which a mask takes all."""
+    if isinstance(mask.owner, arith.AndIOp):
+        return [part for v in mask.owner.operands for part in _parts(v)]
+    return [mask]
+
+
+def _all_of(parts: list[SSAValue], load: LoadOp) -> SSAValue:
+    at = InsertPoint.before(load)
+    if not parts:
+        assert load.mask is not None
+        assert isinstance(load.mask.type, TensorType)
+        true = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(load.mask.type, [1]))
+        Rewriter.insert_op(true, at)
+        return true.result
+    made, *others = parts
+    for other in others:
+        both = arith.AndIOp(made, other)
+        Rewriter.insert_op(both, at)
+        made = both.result
+    return made
+
+
+def fits_operand(load: LoadOp, kind: Attribute, facts: AxisAnalysis) -> bool:
+    """Whether a load brings operand B in its layout, with messages that are as wide as can be."""
+    held = encoding_of(kind)
+    if not isinstance(held, DotOperandEncoding) or held.op_idx != 1 or not isinstance(
+            held.parent, DpasEncoding):
+        return False
+    if len(shape_of(load.result)) != 2 or is_volatile(load) or not load.result.has_one_use():
+        return False
+    view = view_of(layout_of(kind))
+    width, _ = vector_width(facts, load.ptr, needed_mask(load.mask), view, COLUMN_BYTES)
+    size = pointee_bytes(load.ptr)
+    is_wide = size >= FEWEST_BYTES and width * size == COLUMN_BYTES
+    return is_wide and copies_of(kind) <= MOST_COPIES and all(map(_can_move, load.operands))
+
+
+def _can_move(value: SSAValue) -> bool:
+    """Whether a tensor can be had in another layout, of which but rows are converted."""
+    work, seen = [value], set[SSAValue]()
+    while work:
+        here = work.pop()
+        if here in seen or not isinstance(here.type, TensorType) or is_cheap(here):
+            continue
+        seen.add(here)
+        if _is_step(here):
+            work += here.owner.operands  # type: ignore[union-attr]
+        elif isinstance(here, BlockArgument) and isinstance(here.block.parent_op(), scf.ForOp):
+            loop = here.block.parent_op()
+            work += [loop.iter_args[here.index - 1],  # type: ignore[union-attr]
+                     last_of(here.block).operands[here.index - 1]]
+        elif not _is_row(here):
+            return False
+    return True
+
+
+def _is_step(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, Operation) and (isinstance(op, _STEPS) or is_elementwise(op))
+
+
+def _is_row(value: SSAValue) -> bool:
+    """Whether no more than one dimension of a tensor is larger than 1."""
+    return isinstance(value.owner, Operation) and sum(n > 1 for n in shape_of(value)) <= 1
+
+
+@dataclass
+class _Elsewhere:
+    """Writes values again in other layouts, each next to the original."""
+
+    made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
+
+    def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        kind = value.type
+        if not isinstance(kind, TensorType) or kind.encoding == encoding:
+            return value
+        if is_cheap(value):
+            return rematerialize(value, encoding, self.made)
+        if (value, encoding) not in self.made:
+            self.made[value, encoding] = self._again(value, encoding)
+        return self.made[value, encoding]
+
+    def _again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        op = value.owner
+        if isinstance(op, Block):
+            return self._carried(value, encoding)
+        if isinstance(op, ConvertLayoutOp):
+            return self.value(op.src, encoding)
+        if not _is_step(value):
+            return converted(value, encoding, InsertPoint.after(op))
+        inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
+        operands = [self.value(v, inner) for v in op.operands]
+        return with_encoding(op, encoding, InsertPoint.after(op), operands).results[0]
+
+    def _carried(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        """What a loop carries, carried in another layout besides."""
+        assert isinstance(value, BlockArgument)
+        body, index = value.block, value.index - 1
+        loop = body.parent_op()
+        assert isinstance(loop, scf.ForOp)
+        again = carry_more(body, self.value(loop.iter_args[index], encoding))
+        self.made[value, encoding] = again
+        end = self.value(last_of(body).operands[index], encoding)
+        last_of(body).operands[again.index - 1] = end
+        return again

@@ -1,0 +1,300 @@
+"""Pass swap-products: where rows of A lie at loaded places, a product is computed transposed.
+
+    %d = tt.dot %a, %b, %c  ->  %d' = tt.dot (trans %b), (trans %a), (trans %c)
+
+Messages of lanes bring columns of operand B from wherever they lie (`gather-operands`), but
+operand A only through shared local memory, with two barriers in each pass of a loop.  So where B
+lies transposed in memory, its blocks come as operand A without further ado.  What leads to loads
+and stores is written again, transposed down to rows: nothing moves between lanes for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.layouts import encoding_of, layout_attr
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import (
+    AddPtrOp,
+    BroadcastOp,
+    DotOp,
+    ExpandDimsOp,
+    SplatOp,
+    TransOp,
+)
+from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.hardware.memory import COLUMN_BYTES
+from triton_xe.hardware.target import Target
+from triton_xe.layout import BlockedEncoding, DotOperandEncoding, SliceEncoding
+from triton_xe.lowering.accesses.gather_operands import FEWEST_BYTES
+from triton_xe.lowering.layouts.assign_dpas import SWAPPED
+from triton_xe.lowering.layouts.dpas_choice import instruction_of
+from triton_xe.lowering.layouts.elementwise import is_elementwise
+from triton_xe.lowering.layouts.rematerialize import before_conversions, converted, is_volatile
+from triton_xe.lowering.module_facts import remark
+from triton_xe.lowering.rewriting import (
+    all_of,
+    carry_more,
+    erase_dead,
+    functions,
+    last_of,
+    locate,
+)
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, shape_of
+from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+_STEPS = (AddPtrOp, BroadcastOp, SplatOp, LoadOp)
+
+
+@dataclass(frozen=True)
+class SwapProductsPass(TargetedPass):
+    """Where rows of A lie at loaded places, a product is computed transposed."""
+
+    name: ClassVar = "swap-products"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
+        if target is None or not target.has_block_2d:
+            return
+        for function in functions(op):
+            facts, affine = AxisAnalysis(), Affine()
+            dots = all_of(function, DotOp)
+            if dots and all(is_better_swapped(d, facts, affine, target) for d in dots):
+                swapped = _Transposed()
+                for dot in dots:
+                    swapped.product(dot)
+                for store in all_of(function, StoreOp):
+                    swapped.store(store)
+                swapped.finish()
+                erase_dead(function)
+
+
+def is_better_swapped(dot: DotOp, facts: AxisAnalysis, affine: Affine, target: Target) -> bool:
+    """Whether A comes in rows from loaded places, and B by blocks of its columns."""
+    if len(shape_of(dot.d)) != 2 or not isinstance(encoding_of(dot.d.type), BlockedEncoding):
+        return False
+    a, b = (before_conversions(v).owner for v in (dot.a, dot.b))
+    if not isinstance(dot.parent_op(), scf.ForOp) or isinstance(instruction_of(dot, target), str):
+        return False
+    if shape_of(dot.d)[0] < target.dpas_execution_size or dot.a.type.element_type != (  # type: ignore[attr-defined]
+            dot.b.type.element_type):  # type: ignore[attr-defined]
+        return False
+    loads = isinstance(a, LoadOp) and isinstance(b, LoadOp) and all(
+        map(_is_alone, (a, b)))
+    return loads and _along(a, 1, facts) and _along(b, 0, facts) and (  # type: ignore[arg-type]
+        not _is_affine(a, affine)) and _is_affine(b, affine)  # type: ignore[arg-type]
+
+
+def _is_alone(load: LoadOp) -> bool:
+    return not is_volatile(load) and load.result.has_one_use() and isinstance(
+        encoding_of(load.result.type), BlockedEncoding)
+
+
+def _along(load: LoadOp, dim: int, facts: AxisAnalysis) -> bool:
+    """Whether a column of operand B lies in one piece along a dimension, and has one mask."""
+    if pointee_bytes(load.ptr) < FEWEST_BYTES:
+        return False
+    count = COLUMN_BYTES // pointee_bytes(load.ptr)
+    masked = count if load.mask is None else facts.info(load.mask).constancy[dim]
+    return min(facts.info(load.ptr).contiguity[dim], masked) >= count
+
+
+def _is_affine(load: LoadOp, affine: Affine) -> bool:
+    try:
+        affine.pointers(load.ptr)
+    except Unknown:
+        return False
+    return True
+
+
+def transposed_type(kind: Attribute) -> TensorType[Any] | None:
+    """The type of a matrix's transpose in a blocked layout; None for other types."""
+    if not isinstance(kind, TensorType) or len(kind.get_shape()) != 2:
+        return None
+    held = encoding_of(kind)
+    if not isinstance(held, BlockedEncoding) or held.cga_layout:
+        return None
+    made = replace(
+        held, size_per_thread=held.size_per_thread[::-1],
+        threads_per_warp=held.threads_per_warp[::-1], warps_per_cta=held.warps_per_cta[::-1],
+        order=tuple(1 - d for d in held.order))
+    return TensorType(kind.element_type, kind.get_shape()[::-1], layout_attr(made))
+
+
+def _blocked(kind: TensorType[Any]) -> BlockedEncoding:
+    held = encoding_of(kind)
+    assert isinstance(held, BlockedEncoding)
+    return held
+
+
+def _is_step(value: SSAValue) -> bool:
+    """Whether the transpose of a tensor is made as it was, of the transposes of operands."""
+    op = value.owner
+    if isinstance(op, LoadOp):
+        return _is_alone(op)
+    return isinstance(op, Operation) and (isinstance(op, _STEPS) or is_elementwise(op))
+
+
+@dataclass
+class _Transposed:
+    """Writes values again, transposed, each next to the original."""
+
+    made: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    carried: dict[tuple[Block, int], int] = field(default_factory=dict)
+    """By the number of what a loop carries, that of its transpose."""
+    waiting: list[tuple[Block, int]] = field(default_factory=list)
+    """What is carried, but not handed on yet."""
+
+    def product(self, dot: DotOp) -> None:
+        kind = transposed_type(dot.d.type)
+        assert kind is not None
+        sides = []
+        for index, side in enumerate((dot.b, dot.a)):
+            source = self.value(before_conversions(side))
+            held = layout_attr(DotOperandEncoding(index, _blocked(kind)))
+            sides.append(converted(source, held, InsertPoint.before(dot)))
+        swapped = DotOp.create(
+            operands=[*sides, self.value(dot.c)], result_types=[kind],
+            properties=dict(dot.properties), attributes=dict(dot.attributes))
+        locate(dot, swapped)
+        swapped.attributes[SWAPPED] = UnitAttr()
+        Rewriter.insert_op(swapped, InsertPoint.before(dot))
+        remark(swapped, "computed transposed: rows of A lie at loaded places")
+        self.made[dot.d] = swapped.d
+        self._yield()
+
+    def store(self, store: StoreOp) -> None:
+        """Store the transpose of what is made of products."""
+        if self._reaches(store.value) and all(
+                transposed_type(v.type) is not None for v in store.operands):
+            store.operands = [self.value(v) for v in store.operands]
+            self._yield()
+
+    def finish(self) -> None:
+        """What still needs a product as it was gets it, transposed back."""
+        for (body, index), place in self.carried.items():
+            loop = body.parent_op()
+            assert isinstance(loop, scf.ForOp)
+            assert body.first_op is not None
+            old, new = loop.results[index], loop.results[place]
+            _replace(old, new, InsertPoint.after(loop))
+            _replace(body.args[index + 1], body.args[place + 1],
+                     InsertPoint.before(body.first_op))
+
+    def _reaches(self, value: SSAValue) -> bool:
+        """Whether a value is computed from a product's result, element by element."""
+        op = value.owner
+        if value in self.made or (isinstance(op, scf.ForOp) and (
+                op.body.block, op.results.index(value)) in self.carried):
+            return True
+        steps = isinstance(op, ConvertLayoutOp) or (
+            isinstance(op, Operation) and is_elementwise(op))
+        return steps and any(map(self._reaches, op.operands))  # type: ignore[union-attr]
+
+    def value(self, value: SSAValue) -> SSAValue:
+        op = value.owner
+        if isinstance(op, scf.ForOp):
+            place = self.carried.get((op.body.block, op.results.index(value)))
+            if place is not None:
+                return op.results[place]
+        if value not in self.made:
+            self.made[value] = self._again(value)
+        return self.made[value]
+
+    def _again(self, value: SSAValue) -> SSAValue:
+        op, kind = value.owner, transposed_type(value.type)
+        if not isinstance(value.type, TensorType):
+            return value
+        assert kind is not None
+        if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), scf.ForOp):
+            return self._carry(value)
+        if isinstance(op, TransOp):
+            return converted(op.src, kind.encoding, InsertPoint.after(op))
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr) and (
+                op.value.is_splat()):
+            made: Operation = arith.ConstantOp(DenseIntOrFPElementsAttr(kind, op.value.data), kind)
+            return _put(op, made)
+        if isinstance(op, ExpandDimsOp):
+            return self._expanded(op, kind)
+        if isinstance(op, ConvertLayoutOp) and transposed_type(op.src.type) is not None:
+            return converted(self.value(op.src), kind.encoding, InsertPoint.after(op))
+        if _is_step(value):
+            assert isinstance(op, Operation)
+            operands = [self.value(v) for v in op.operands]
+            return _put(op, type(op).create(
+                operands=operands, result_types=[kind], properties=dict(op.properties),
+                attributes=dict(op.attributes)))
+        return _trans(value, kind)
+
+    def _expanded(self, op: ExpandDimsOp, kind: TensorType[Any]) -> SSAValue:
+        axis = 1 - op.axis.value.data
+        row = layout_attr(SliceEncoding(axis, _blocked(kind)))
+        source = converted(op.src, row, InsertPoint.before(op))
+        made = ExpandDimsOp.create(
+            operands=[source], result_types=[kind],
+            properties={**op.properties, "axis": IntegerAttr(axis, i32)})
+        return _put(op, made)
+
+    def _carry(self, value: BlockArgument) -> SSAValue:
+        """What a loop carries, carried transposed besides."""
+        body, index = value.block, value.index - 1
+        loop = body.parent_op()
+        assert isinstance(loop, scf.ForOp)
+        first = self.value(loop.iter_args[index])
+        again = carry_more(body, first)
+        self.made[value] = again
+        self.carried[body, index] = again.index - 1
+        self.waiting.append((body, index))
+        return again
+
+    def _yield(self) -> None:
+        """Have loops hand on the transposes of what they hand on."""
+        while self.waiting:
+            body, index = self.waiting.pop()
+            last = last_of(body)
+            last.operands[self.carried[body, index]] = self.value(last.operands[index])
+
+
+def _put(old: Operation, made: Operation) -> SSAValue:
+    locate(old, made)
+    Rewriter.insert_op(made, InsertPoint.after(old))
+    return made.results[0]
+
+
+def _trans(value: SSAValue, kind: TensorType[Any]) -> SSAValue:
+    op = value.owner
+    made = TransOp.create(
+        operands=[value], result_types=[kind],
+        properties={"order": DenseArrayBase.from_list(i32, [1, 0])})
+    if isinstance(op, Operation):
+        return _put(op, made)
+    assert op.first_op is not None
+    Rewriter.insert_op(made, InsertPoint.before(op.first_op))
+    return made.result
+
+
+def _replace(old: SSAValue, new: SSAValue, at: InsertPoint) -> None:
+    """Use a matrix's transpose, transposed back, in place of it."""
+    if old.first_use is None:
+        return
+    back = TransOp.create(
+        operands=[new], result_types=[old.type],
+        properties={"order": DenseArrayBase.from_list(i32, [1, 0])})
+    old.replace_all_uses_with(back.result)
+    Rewriter.insert_op(back, at)
