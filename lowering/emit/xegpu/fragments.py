@@ -85,6 +85,18 @@ class MomentaryFragment(LazyFragment):
         return []
 
 
+class FragmentPieces(FragmentValue):
+    """A fragment of more values than a vector may have, which tensors read piece by piece."""
+
+    def __init__(self, pieces: Sequence[ir.Value]) -> None:
+        self.pieces = pieces
+
+    @property
+    def value(self) -> ir.Value:
+        raise UnsupportedError(
+            f"a fragment of more than {MAX_VECTOR} values that is not taken apart")
+
+
 def fragment_elements(em: Emitter, held: FragmentValue, kind: Attribute) -> ir.Value:
     """A fragment as one vector with an element for each value."""
     assert isinstance(kind, VectorType)

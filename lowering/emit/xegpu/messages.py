@@ -57,6 +57,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
 from triton_xe.lowering.emit.xegpu.fragments import (
     BY_HALVES,
     MAX_VECTOR,
+    FragmentPieces,
     FragmentValue,
     LazyFragment,
     MomentaryFragment,
@@ -302,6 +303,9 @@ def lower_fragment_of_vector(em: Emitter, op: xe.FragmentOfVectorOp) -> None:
 @lowers(xe.FragmentOp)
 def lower_fragment(em: Emitter, op: xe.FragmentOp) -> None:
     """Pick an instruction's operand; a run of elements is read from memory as it is."""
+    if pieces := _pieces(em, op):
+        em.bind(op.value, FragmentPieces(pieces))
+        return
     made = LazyFragment(em, lambda: _fragment(em, op))
     em.bind(op.value, made if used_here(op) else FragmentValue(made.value))
 
@@ -321,6 +325,20 @@ def used_once(op: Operation) -> bool:
         if block is None:
             return False
     return True
+
+
+def _pieces(em: Emitter, op: xe.FragmentOp) -> list[ir.Value]:
+    """A run of more elements than a vector may have, in vectors; empty for other fragments."""
+    kind = op.value.type
+    assert isinstance(kind, VectorType)
+    sources = triples(op)
+    if len(sources) <= MAX_VECTOR or not _serves_tensors(op.value):
+        return []
+    held = _run_of([em.get(v) for v in op.loads], sources, bits_of(scalar_type(kind.element_type)))
+    if held is None or held.bits != bits_of(scalar_type(kind.element_type)):
+        return []
+    return [_read(em, held, sources[0][1] + at, MAX_VECTOR)
+            for at in range(0, len(sources), MAX_VECTOR)]
 
 
 def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
@@ -511,13 +529,17 @@ def lower_from_fragments(em: Emitter, op: xe.FromFragmentsOp) -> None:
         em.bind(op.tensor, Bytes(em, words if used_once(op) else eager(
             I32, words.all_chunks(em), words.width)))
         return
-    flat = vector_of(element, size)
+    width = min(size, MAX_VECTOR)
+    flat = vector_of(element, width)
 
     def piece(i: int) -> ir.Value:
-        value = held[i].value
+        number, part = divmod(i, size // width)
+        of = held[number]
+        value = of.pieces[part] if isinstance(of, FragmentPieces) else of.value
         return value if value.type == flat else em.b.bitcast(value, flat)
 
-    pieces = Registers(size * len(held), element, piece, size, lambda i: held[i].parts)
+    pieces = Registers(size * len(held), element, piece, width,
+                       lambda i: held[i * width // size].parts)
     chunked = regrouped(em, pieces)
     em.bind(op.tensor, chunked if used_once(op) else eager(
         element, chunked.all_chunks(em), chunked.width))

@@ -315,3 +315,24 @@ def test_bools_are_stored_next_to_a_product():
     source = ASTSource(marks_next_to_a_product, types)
     made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8})
     assert made.metadata.n_dpas > 0
+
+
+@triton.jit
+def reused_kernel(a, b, c, o, p, n, W: tl.constexpr):
+    i, j = tl.arange(0, 32), tl.arange(0, 64)
+    y = tl.load(b + i[:, None] * 64 + j[None, :])
+    x = tl.load(a + i[:, None] * 32 + i[None, :])
+    z = tl.dot((x & 7).to(tl.int8), (y & 7).to(tl.int8))
+    tl.store(o + i[:, None] * 64 + j[None, :], z)
+    if n > W:
+        w = tl.load(c + j[:, None] * 64 + j[None, :])
+        tl.store(p + i[:, None] * 64 + j[None, :], tl.dot((y & 7).to(tl.float32), w))
+
+
+def test_operands_of_32_loaded_values_are_taken_apart_and_used_again():
+    a, b = torch.randint(0, 9, (32, 32)).int(), torch.randint(0, 9, (32, 64)).int()
+    c = torch.randint(-3, 4, (64, 64)).float()
+    o, p = torch.empty(32, 64, dtype=torch.int32, device="xpu"), torch.empty(32, 64, device="xpu")
+    reused_kernel[(1,)](a.to("xpu"), b.to("xpu"), c.to("xpu"), o, p, 3, 1, num_warps=1)
+    assert torch.equal(o.cpu(), (a & 7) @ (b & 7))
+    assert torch.equal(p.cpu(), (b & 7).float() @ c)
