@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,17 +26,48 @@ SECONDS = 120
 
 def outcome(path: Path) -> str:
     """Run a program in a child: what is wrong with it, or nothing."""
+    return next(outcomes([path]))
+
+
+def outcomes(paths: Sequence[Path]) -> Iterator[str]:
+    """What is wrong with each program; a child runs them up to the first that is not right."""
+    done = 0
+    while done < len(paths):
+        for text in _in_child(paths[done:]):
+            done += 1
+            yield text
+
+
+def _in_child(paths: Sequence[Path]) -> Iterator[str]:
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        os.write(write, _run(path).encode())
-        os._exit(0)
+        os.close(read)
+        try:
+            _run_up_to_a_wrong_one(paths, write)
+        finally:
+            os._exit(1)
     os.close(write)
-    with os.fdopen(read) as said:
-        text = said.read()
+    said, finished = b"", 0
+    with os.fdopen(read, "rb", buffering=0) as pipe:
+        while more := pipe.read(65536):
+            *whole, said = (said + more).split(b"\0")
+            finished += len(whole)
+            yield from (text.decode(errors="replace") for text in whole)
     _, status = os.waitpid(pid, 0)
-    return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else text
+    if os.WIFSIGNALED(status):
+        yield f"signal {os.WTERMSIG(status)}"
+    elif not finished:
+        yield "the child ended without a word"
+
+
+def _run_up_to_a_wrong_one(paths: Sequence[Path], write: int) -> None:
+    for path in paths:
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        why = _run(path)
+        os.write(write, why.replace("\0", " ").encode() + b"\0")
+        if why:
+            break
 
 
 def _run(path: Path) -> str:
@@ -57,13 +89,16 @@ def main() -> int:
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     import answers  # noqa: F401  (children inherit what is imported)
+    import reference  # noqa: F401
 
     wrong, begin = 0, time.time()
+    paths = []
     for i in range(given.count):
         kind = given.kinds[i % len(given.kinds)]
-        path = given.keep / f"{kind}_{given.seed}_{i}.py"
-        path.write_text(program(kind, f"{given.seed} {i}"))
-        if why := outcome(path):
+        paths.append(given.keep / f"{kind}_{given.seed}_{i}.py")
+        paths[-1].write_text(program(kind, f"{given.seed} {i}"))
+    for path, why in zip(paths, outcomes(paths), strict=True):
+        if why:
             wrong += 1
             print(f"{path}: {why[:1000]}", flush=True)
         else:

@@ -22,9 +22,14 @@ def test_random_programs_compile_or_are_refused(what, tmp_path):
     assert "'compiled'" in done.stdout
 
 
-def test_random_programs_have_right_numbers(tmp_path):
+@pytest.mark.parametrize("kinds", [
+    ["tiles", "products", "attention", "rows", "gathers"],
+    ["blocks", "chains", "boxes", "scaled", "atomics"],
+])
+def test_random_programs_have_right_numbers(kinds, tmp_path):
     done = subprocess.run(
-        [sys.executable, PROGRAMS, "--seed", "suite", "--count", "5", "--keep", tmp_path],
+        [sys.executable, PROGRAMS, "--seed", "suite", "--count", "5", "--keep", tmp_path,
+         "--kinds", *kinds],
         capture_output=True, text=True, check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -44,6 +49,42 @@ print(run_programs.outcome(path))
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "wrong: 1 of 6 elements, the first at (1, 2): 5.0, not 77.0"
+
+
+def test_a_kernel_that_leaves_other_memory_than_its_text_says_is_reported(tmp_path):
+    path = tmp_path / "p.py"
+    path.write_text(f"""
+import sys
+sys.path.insert(0, {str(FUZZ.parent)!r})
+import torch, triton, triton.language as tl
+import reference
+
+@triton.jit
+def kernel(o):
+    at = tl.arange(0, 4)
+    tl.store(o + at, tl.cumsum(at * 2, 0, reverse=True))
+
+o = torch.zeros(5, dtype=torch.int32)
+reference.compare(kernel, (1,), o)
+reference.LANGUAGE.cumsum = lambda x, axis, reverse: x
+reference.compare(kernel, (1,), o)
+""")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "wrong: 3 of 5 elements of o, the first at 0: 12.0, not 0.0"
+
+
+def test_the_programs_behind_one_that_ends_its_process_run(tmp_path):
+    text = f"""
+import os, sys
+sys.path.insert(0, {str(FUZZ.parent)!r})
+import run_programs
+paths = [run_programs.Path({str(tmp_path)!r}) / f"{{name}}.py" for name in "abcd"]
+for path, line in zip(paths, ("1", "import os; os.abort()", "raise SystemExit('no')", "1")):
+    path.write_text(line)
+print(list(run_programs.outcomes(paths)))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['', 'signal 6', 'no', '']"
 
 
 def test_a_child_that_dies_is_reported_and_the_others_go_on(tmp_path):
