@@ -9,6 +9,7 @@ inside of one another, so that code may be as deep as it likes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from llvmlite import ir
@@ -230,6 +231,7 @@ class Below(Registers):
     def __init__(self, em: Writer, signed: bool, integers: Registers, limits: Registers) -> None:
         test = em.b.icmp_signed if signed else em.b.icmp_unsigned
         whole = mapped(em, I1, [integers, limits], lambda a, b: test("<", a, b))
+        self.whole = whole
 
         def make(i: int) -> ir.Value:
             one = whole.single(i)
@@ -395,6 +397,56 @@ def join(em: Writer, source: Registers, registers: list[int]) -> ir.Value:
     return em.pack(source.kind, [source.register(em, r) for r in registers])
 
 
+class Mapped(Registers):
+    """An element-wise operation's results."""
+
+    def __init__(
+        self, em: Writer, kind: ir.Type, operands: Sequence[Registers],
+        write: Callable[..., ir.Value],
+    ) -> None:
+        super().__init__(
+            operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands)),
+            needs=lambda i: [part for o in operands for part in o.parts(i)], single=self._single)
+        self.em, self.operands = em, operands
+        self.one = _One(operands, write)
+        self.is_single: dict[int, bool] = {}
+
+    def _single(self, index: int) -> Callable[[], ir.Value] | None:
+        waiting = [self]
+        while waiting:
+            here = waiting[-1]
+            unknown = [o for o in map(_mapped_by, here.operands)
+                       if o is not None and index not in o.is_single]
+            if not unknown:
+                here.is_single[index] = all(o.single(index) for o in here.operands)
+                waiting.pop()
+            waiting += unknown
+        return partial(written, self.em, self.one, index) if self.is_single[index] else None
+
+
+def _mapped_by(held: Registers) -> Mapped | None:
+    """The operation that says whether registers hold the same."""
+    whole = held.whole if isinstance(held, Below) else held
+    return whole if isinstance(whole, Mapped) else None
+
+
+class _One:
+    """The one value of each chunk of an element-wise operation whose operands have one, too."""
+
+    def __init__(self, operands: Sequence[Registers], write: Callable[..., ir.Value]) -> None:
+        self.operands, self.make = operands, write
+
+    def needs(self, index: int) -> list[Part]:
+        return [(o.one, index) for o in map(_mapped_by, self.operands) if o is not None]
+
+    def write(self, em: Writer, index: int) -> ir.Value:
+        return em.remember((self, index), lambda: self._written(em, index))
+
+    def _written(self, em: Writer, index: int) -> ir.Value:
+        values = [one() for o in self.operands if (one := o.single(index))]
+        return em.remember((self.make, *map(identity, values)), lambda: self.make(*values))
+
+
 def mapped(
     em: Writer, kind: ir.Type, operands: Sequence[Registers], write: Callable[..., ir.Value]
 ) -> Registers:
@@ -402,19 +454,7 @@ def mapped(
     if all(isinstance(o, Splat) for o in operands):
         return Splat(operands[0].count, write(*(o.scalar for o in operands)))  # type: ignore[attr-defined]
 
-    def single(i: int) -> Callable[[], ir.Value] | None:
-        each = [o.single(i) for o in operands]
-
-        def make() -> ir.Value:
-            values = [one() for one in each if one is not None]
-            return em.remember((write, *map(identity, values)), lambda: write(*values))
-
-        return None if None in each else make
-
-    return Registers(
-        operands[0].count, kind, lambda i: write(*(o.chunk(em, i) for o in operands)),
-        needs=lambda i: [part for o in operands for part in o.parts(i)], single=single,
-    )
+    return Mapped(em, kind, operands, write)
 
 
 def _uncast(value: ir.Value) -> ir.Value | None:

@@ -35,6 +35,11 @@ STEPS = {
                    "tl.store(y + i, tl.dot(a, a))"),
     "masks": (SQUARE, "m = (r[:, None] + {j} < n) & (m if {j} else r[:, None] < n)", 60,
               "a = tl.load(p, mask=m, other=0)\ntl.store(y + i, tl.dot(a, a), mask=m)"),
+    "compared": (FLAT, "v = (v ^ {j}) * v", 60, "tl.store(y + i, v, v < n)"),
+    "compared scalars": (FLAT + "u = n + tl.zeros((64,), tl.int32)\n", "u = (u ^ {j}) * u", 60,
+                         "tl.store(y + i, v, u < 7)"),
+    "chosen": (FLAT, "v = tl.where(v < w, v + 1, v)\nw = tl.where(v < {j}, v, w)", 60,
+               "tl.store(y + i, v, v < w)"),
     "products": (SQUARE, "v = tl.dot(tl.load(p), tl.load(p), v)\np += 32", 15,
                  "tl.store(y + i, v)"),
 }
