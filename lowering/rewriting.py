@@ -362,6 +362,15 @@ def carry_more(body: Block, start: SSAValue) -> BlockArgument:
     return added
 
 
+def conjuncts(mask: SSAValue) -> Iterator[SSAValue]:
+    """The conditions of which a mask takes all, in order."""
+    if isinstance(mask.owner, arith.AndIOp):
+        yield from conjuncts(mask.owner.lhs)
+        yield from conjuncts(mask.owner.rhs)
+    else:
+        yield mask
+
+
 def functions(module: Operation) -> Iterator[FuncOp]:
     """Every tt.func of a module."""
     for op in module.regions[0].block.ops:

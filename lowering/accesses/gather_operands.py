@@ -10,7 +10,7 @@ memory, with its barriers in each pass of the loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -41,19 +41,19 @@ from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
+    Elsewhere,
     converted,
     is_cheap,
     is_volatile,
     layout_held,
     layout_of,
-    rematerialize,
-    slice_of,
     with_encoding,
 )
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import (
     all_of,
     carry_more,
+    conjuncts,
     erase_dead,
     functions,
     last_of,
@@ -109,14 +109,15 @@ def _vouch(load: LoadOp, affine: Affine) -> None:
     """
     if load.mask is None or not isinstance(load.parent_op(), scf.ForOp):
         return
+    given = list(conjuncts(load.mask))
     parts = []
-    for part in _parts(load.mask):
+    for part in given:
         guards = what_makes_true(part, affine)
         if guards is None or tested_in_kernel(guards, load) or not _bounds_depth(part, affine):
             parts.append(part)
         else:
             assume(guards, load)
-    if len(parts) == len(_parts(load.mask)):
+    if len(parts) == len(given):
         return
     remark(load, "without the part of its mask that bounds make, if its blocks lie inside")
     load.operands[1] = _all_of(parts, load)
@@ -125,13 +126,6 @@ def _vouch(load: LoadOp, affine: Affine) -> None:
 def _bounds_depth(part: SSAValue, affine: Affine) -> bool:
     bounds = affine.mask(part)
     return {*bounds.high, *bounds.low} <= {0}
-
-
-def _parts(mask: SSAValue) -> list[SSAValue]:
-    """The conditions of which a mask takes all."""
-    if isinstance(mask.owner, arith.AndIOp):
-        return [part for v in mask.owner.operands for part in _parts(v)]
-    return [mask]
 
 
 def _all_of(parts: list[SSAValue], load: LoadOp) -> SSAValue:
@@ -194,33 +188,13 @@ def _is_row(value: SSAValue) -> bool:
     return isinstance(value.owner, Operation) and sum(n > 1 for n in shape_of(value)) <= 1
 
 
-@dataclass
-class _Elsewhere:
-    """Writes values again in other layouts, each next to the original."""
-
-    made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
-
-    def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
-        kind = value.type
-        if not isinstance(kind, TensorType) or kind.encoding == encoding:
-            return value
-        if is_cheap(value):
-            return rematerialize(value, encoding, self.made)
-        if (value, encoding) not in self.made:
-            self.made[value, encoding] = self._again(value, encoding)
-        return self.made[value, encoding]
-
-    def _again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+class _Elsewhere(Elsewhere):
+    def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
         if isinstance(op, Block):
             return self._carried(value, encoding)
-        if isinstance(op, ConvertLayoutOp):
-            return self.value(op.src, encoding)
-        if not _is_step(value):
-            return converted(value, encoding, InsertPoint.after(op))
-        inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
-        operands = [self.value(v, inner) for v in op.operands]
-        return with_encoding(op, encoding, InsertPoint.after(op), operands).results[0]
+        return super().again(value, encoding) if _is_step(value) else (
+            converted(value, encoding, InsertPoint.after(op)))
 
     def _carried(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         """What a loop carries, carried in another layout besides."""

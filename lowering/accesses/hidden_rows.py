@@ -21,7 +21,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.lowering.layouts.rematerialize import before_conversions, is_volatile
-from triton_xe.lowering.rewriting import orders_memory
+from triton_xe.lowering.rewriting import conjuncts, orders_memory
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 from triton_xe.lowering.surfaces.unobserved import is_hidden_along, keeps_positions
 
@@ -44,10 +44,9 @@ class _Unmasked:
     def hides(self, mask: SSAValue | None, dim: int) -> bool:
         if mask is None:
             return False
-        if isinstance(mask.owner, arith.AndIOp):
-            return any(self.hides(part, dim) for part in mask.owner.operands)
-        found = row_along(mask)
-        return found is not None and found[1] == dim and _is_same(found[0], self.row)
+        rows = map(row_along, conjuncts(mask))
+        return any(row is not None and row[1] == dim and _is_same(row[0], self.row)
+                   for row in rows)
 
     def stays(self, loop: scf.ForOp) -> bool:
         made = self.row.owner

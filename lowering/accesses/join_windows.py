@@ -9,7 +9,6 @@ which as an unsigned number is above all windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,7 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.tt.ops import SplatOp
-from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate
+from triton_xe.lowering.rewriting import all_of, conjuncts, erase_dead, functions, locate
 from triton_xe.lowering.surfaces.affine import Affine, Unknown, constant_of
 from triton_xe.lowering.surfaces.surfaces import nonnegative
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -53,7 +52,7 @@ def _conjunctions(function: Operation) -> list[arith.AndIOp]:
 
 def _join(end: arith.AndIOp, affine: Affine) -> bool:
     """Have a chain test each window by one comparison."""
-    terms = list(_terms(end.result))
+    terms = list(conjuncts(end.result))
     windows = [(at, near) for at in terms if (near := _window(at, terms, affine)) is not None]
     if not windows:
         return False
@@ -67,15 +66,6 @@ def _join(end: arith.AndIOp, affine: Affine) -> bool:
         whole = joined.result
     end.result.replace_all_uses_with(whole)
     return True
-
-
-def _terms(value: SSAValue) -> Iterator[SSAValue]:
-    """The conditions of a chain, in order."""
-    if isinstance(value.owner, arith.AndIOp):
-        yield from _terms(value.owner.lhs)
-        yield from _terms(value.owner.rhs)
-    else:
-        yield value
 
 
 def _window(value: SSAValue, terms: list[SSAValue], affine: Affine) -> SSAValue | None:

@@ -55,7 +55,7 @@ from triton_xe.lowering.rewriting import (
     last_of,
     locate,
 )
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, shape_of
+from triton_xe.lowering.surfaces.affine import Affine, Unknown, element_of, shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 from triton_xe.lowering.targeted_pass import TargetedPass
 
@@ -87,18 +87,17 @@ class SwapProductsPass(TargetedPass):
 
 def is_better_swapped(dot: DotOp, facts: AxisAnalysis, affine: Affine, target: Target) -> bool:
     """Whether A comes in rows from loaded places, and B by blocks of its columns."""
-    if len(shape_of(dot.d)) != 2 or not isinstance(encoding_of(dot.d.type), BlockedEncoding):
+    if not isinstance(encoding_of(dot.d.type), BlockedEncoding) or len(shape_of(dot.d)) != 2:
         return False
-    a, b = (before_conversions(v).owner for v in (dot.a, dot.b))
     if not isinstance(dot.parent_op(), scf.ForOp) or isinstance(instruction_of(dot, target), str):
         return False
-    if shape_of(dot.d)[0] < target.dpas_execution_size or dot.a.type.element_type != (  # type: ignore[attr-defined]
-            dot.b.type.element_type):  # type: ignore[attr-defined]
+    a, b = (before_conversions(side).owner for side in (dot.a, dot.b))
+    if not isinstance(a, LoadOp) or not isinstance(b, LoadOp) or not all(map(_is_alone, (a, b))):
         return False
-    loads = isinstance(a, LoadOp) and isinstance(b, LoadOp) and all(
-        map(_is_alone, (a, b)))
-    return loads and _along(a, 1, facts) and _along(b, 0, facts) and (  # type: ignore[arg-type]
-        not _is_affine(a, affine)) and _is_affine(b, affine)  # type: ignore[arg-type]
+    if shape_of(dot.d)[0] < target.dpas_execution_size or element_of(dot.a) != element_of(dot.b):
+        return False
+    is_brought = _along(a, 1, facts) and _along(b, 0, facts)
+    return is_brought and _is_affine(b, affine) and not _is_affine(a, affine)
 
 
 def _is_alone(load: LoadOp) -> bool:

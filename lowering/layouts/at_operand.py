@@ -30,12 +30,12 @@ from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
+    Elsewhere,
     converted,
     is_cheap,
     is_volatile,
     layout_held,
     layout_of,
-    rematerialize,
     slice_of,
     with_encoding,
 )
@@ -63,7 +63,6 @@ UNPACKED = "xe.unpacked"
 MOST_COPIES = 4
 """Warps that unpack the same weights, each for itself: it costs less than to meet and exchange."""
 _PACKING = (arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
-_Made = dict[tuple[SSAValue, Attribute], SSAValue]
 
 
 def at_operand(op: ConvertLayoutOp) -> SSAValue | None:
@@ -284,22 +283,9 @@ def _has_base(pointers: SSAValue) -> bool:
 
 
 @dataclass
-class _Again:
-    """Writes values again, each next to the original."""
-
-    made: _Made = field(default_factory=dict)
+class _Again(Elsewhere):
     gone: dict[SSAValue, SSAValue] = field(default_factory=dict)
     shrunk: dict[tuple[SSAValue, Runs], SSAValue] = field(default_factory=dict)
-
-    def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
-        kind = value.type
-        if not isinstance(kind, TensorType) or kind.encoding == encoding:
-            return value
-        if is_cheap(value):
-            return rematerialize(value, encoding, self.made)
-        if (value, encoding) not in self.made:
-            self.made[value, encoding] = self._again(value, encoding)
-        return self.made[value, encoding]
 
     def in_place(self, load: LoadOp) -> None:
         """A load whose pointers are written again."""
@@ -309,7 +295,7 @@ class _Again:
         load.result.replace_all_uses_with(made.results[0])
         Rewriter.erase_op(load)
 
-    def _again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+    def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
         op = value.owner
         if isinstance(op, Block):
             return self._counted(value, encoding)
@@ -317,7 +303,7 @@ class _Again:
             return summed(value, encoding, InsertPoint.after(op))
         at, few = InsertPoint.after(op), joined(value)
         if isinstance(op, ConvertLayoutOp):
-            return self.value(op.src, encoding)
+            return super().again(value, encoding)
         if few is not None:
             return self._times(value, few, encoding, at)
         if isinstance(op, BlockLoadOp):
@@ -327,12 +313,10 @@ class _Again:
         runs = repeats_of(op) if isinstance(op, LoadOp) else None
         if isinstance(op, LoadOp) and runs is not None:
             return self._repeated(op, encoding, runs)
-        if isinstance(op, LoadOp):
-            operands = [self._pointers(op, encoding),
-                        *(self.value(v, encoding) for v in op.operands[1:])]
-        else:
-            inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
-            operands = [self.value(v, inner) for v in op.operands]
+        if not isinstance(op, LoadOp):
+            return super().again(value, encoding)
+        operands = [self._pointers(op, encoding),
+                    *(self.value(v, encoding) for v in op.operands[1:])]
         return with_encoding(op, encoding, at, operands).results[0]
 
     def _counted(self, value: SSAValue, encoding: Attribute) -> SSAValue:

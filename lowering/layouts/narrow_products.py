@@ -39,7 +39,7 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.lowering.emit.fusion import ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.rewriting import all_of, locate
-from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.surfaces.affine import constant_of, element_of
 
 EXACT = 2048
 """fp16 holds all integers up to here."""
@@ -74,11 +74,7 @@ def _is_half(value: SSAValue) -> bool:
     op = value.owner
     if isinstance(op, _MOVES):
         return _is_half(op.src)
-    return isinstance(op, ExtFOp) and _element(op.input) == f16
-
-
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+    return isinstance(op, ExtFOp) and element_of(op.input) == f16
 
 
 def _range(value: SSAValue) -> tuple[int, int] | None:
@@ -108,7 +104,7 @@ def _number(value: SSAValue) -> int | None:
         return None
     number = float(held.get_values()[0])
     whole = number.is_integer() and abs(number) <= EXACT and str(number) != "-0.0"
-    return int(number) if whole and isinstance(_element(value), Float32Type) else None
+    return int(number) if whole and isinstance(element_of(value), Float32Type) else None
 
 
 def _narrow(op: TruncFOp, number: SSAValue, half: SSAValue) -> None:
@@ -164,7 +160,7 @@ def _moved(
 def _of_32_bits(
     op: SIToFPOp | UIToFPOp, kind: TensorType[Attribute], at: InsertPoint
 ) -> SSAValue:
-    bits = bit_width(_element(op.input))
+    bits = bit_width(element_of(op.input))
     if bits == 32:
         return op.input
     narrow = _narrow_field(op.input, kind, at) if bits > 32 else None
@@ -187,11 +183,11 @@ def _narrow_field(
     moved, mask = masked.lhs.owner, constant_of(masked.rhs)
     words = moved.lhs.owner
     low, high = integer_range(moved.rhs)
-    if not isinstance(words, ExtUIOp) or bit_width(_element(words.input)) > 32 or mask is None:
+    if not isinstance(words, ExtUIOp) or bit_width(element_of(words.input)) > 32 or mask is None:
         return None
     if not (0 <= mask < 1 << 31 and -(1 << 31) <= low and high < 1 << 31):
         return None
-    few = words.input if _element(words.input) == i32 else _put(ExtUIOp(words.input, kind), at)
+    few = words.input if element_of(words.input) == i32 else _put(ExtUIOp(words.input, kind), at)
     by = _put(TruncIOp(moved.rhs, kind), at)
     held: Any = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [mask])
     mine = _put(arith.ConstantOp(held, kind), at)

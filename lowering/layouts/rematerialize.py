@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -143,6 +144,33 @@ def rematerialize(
     copy = with_encoding(op, encoding, InsertPoint.after(op), operands)
     made[value, encoding] = copy.results[0]
     return copy.results[0]
+
+
+@dataclass
+class Elsewhere:
+    """Writes values again in other layouts, each next to the original."""
+
+    made: dict[tuple[SSAValue, Attribute], SSAValue] = field(default_factory=dict)
+
+    def value(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        kind = value.type
+        if not isinstance(kind, TensorType) or kind.encoding == encoding:
+            return value
+        if is_cheap(value):
+            return rematerialize(value, encoding, self.made)
+        if (value, encoding) not in self.made:
+            self.made[value, encoding] = self.again(value, encoding)
+        return self.made[value, encoding]
+
+    def again(self, value: SSAValue, encoding: Attribute) -> SSAValue:
+        """A tensor that is not cheap, from the same operation on operands written again."""
+        op = value.owner
+        assert isinstance(op, Operation)
+        if isinstance(op, ConvertLayoutOp):
+            return self.value(op.src, encoding)
+        inner = slice_of(op, encoding) if isinstance(op, ExpandDimsOp) else encoding
+        operands = [self.value(v, inner) for v in op.operands]
+        return with_encoding(op, encoding, InsertPoint.after(op), operands).results[0]
 
 
 def slice_of(op: ExpandDimsOp | ReshapeOp, encoding: Attribute) -> Attribute:

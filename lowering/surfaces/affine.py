@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import (
     CmpiOp,
@@ -147,6 +147,11 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor value, () of a scalar."""
     kind = value.type
     return tuple(kind.get_shape()) if type(kind) is TensorType else ()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The type of a tensor's elements, or of a scalar."""
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
 
 
 def constant_of(value: SSAValue) -> int | None:
