@@ -412,7 +412,7 @@ class Mapped(Registers):
         self.is_single: dict[int, bool] = {}
 
     def _single(self, index: int) -> Callable[[], ir.Value] | None:
-        waiting = [self]
+        waiting = [] if index in self.is_single else [self]
         while waiting:
             here = waiting[-1]
             unknown = [o for o in map(_mapped_by, here.operands)
