@@ -201,14 +201,23 @@ def _created(handle: _AnyHandle, create: str, *arguments: Any) -> _AnyHandle:
     return handle
 
 
+_LOOKS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64)
+_ASKS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+
 def wait(call: str, handle: raw.Handle, device: raw.DeviceHandle | None = None) -> None:
-    """Wait without end, but for a key that interrupts the program and for a device that is lost."""
-    while code := api().function(call)(handle, raw.LOOK_AFTER_NS) & 0xFFFFFFFF:
+    """Wait without end, but for a key that interrupts the program and for a device that is lost.
+
+    Its calls take any address: where Python looks at an argument, ctypes makes an error of the
+    argument of what a signal's handler raises there.
+    """
+    looks = ctypes.cast(api().function(call), _LOOKS)
+    while code := looks(handle, raw.LOOK_AFTER_NS) & 0xFFFFFFFF:
         if code != raw.NOT_READY:
             raise LevelZeroError(call, code)
         if device is None or not api().has("zeDeviceGetStatus"):
             continue
-        status = api().function("zeDeviceGetStatus")(device) & 0xFFFFFFFF
+        status = ctypes.cast(api().function("zeDeviceGetStatus"), _ASKS)(device) & 0xFFFFFFFF
         if status in (raw.DEVICE_LOST, raw.REQUIRES_RESET):
             raise LevelZeroError("zeDeviceGetStatus", status, what=f"{call} would never end")
 
