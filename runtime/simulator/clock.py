@@ -10,21 +10,22 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.hardware.target import Target
 from triton_xe.model.rates import PRODUCTS, Rates
-from triton_xe.model.time import Prediction, predict
-from triton_xe.model.work import Issue
 from triton_xe.runtime import native
-from triton_xe.runtime.estimate.launch_work import Kernel, sampled, work_of
-from triton_xe.runtime.estimate.walk import Walk
 from triton_xe.runtime.operator_traffic import SOURCES, Traffic
 from triton_xe.runtime.surroundings import REASONS, Reason
 
+if TYPE_CHECKING:
+    from triton_xe.model.time import Prediction
+    from triton_xe.runtime.estimate.launch_work import Kernel
+
 Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float], bool], None]
-NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
+NativeIssue = Callable[[Any, Any, Any, Any], Any]
+"""Of a kernel, what is known of it, its walk and its issue: another issue."""
 WATCHERS: list[Watcher] = []
 """Told of each launch: kernel, grid, arguments, and whether it runs or is only timed."""
 
@@ -139,6 +140,9 @@ class DeviceClock:
         self, kernel: Any, grid: tuple[int, int, int], arguments: Sequence[int | float]
     ) -> Prediction:
         """The prediction for one launch, with its terms."""
+        from triton_xe.model.time import predict
+        from triton_xe.runtime.estimate.launch_work import Kernel, sampled, work_of
+
         source = kernel.source
         described = self._described.get(kernel.serial)
         if described is None:

@@ -115,3 +115,34 @@ TILE_KEY, TILE_PLACE, TILE_GROUP, TILE_WORDS = range(4)
 """Words of the record of each tile, after the keys and the numbers."""
 WINDOW = 8
 """Keys of such a table that are compared together."""
+
+
+def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The program id of a work-group by number."""
+    x, rest = group % grid[0], group // grid[0]
+    return x, rest % grid[1], rest // grid[1]
+
+
+def tiles_offset(slm_bytes: int) -> int:
+    """Where the tables are, after the shared local memory of a thread's work-group."""
+    return -(-slm_bytes // 64) * 64
+
+
+class Code(IntEnum):
+    """Why a launch was stopped: the first word of its error record."""
+
+    SURFACE = 1
+    """A 2D block surface that hardware does not take."""
+    BARRIER = 2
+    """Subgroups of a work-group that do not all arrive."""
+    BOUNDS = 10
+    ALIGNMENT = 11
+    RACE = 12
+    UNINITIALISED = 13
+    NON_FINITE = 14
+    UNDEFINED = 15
+    RECORDS = 16
+    UNWRITTEN = 17
+    COLLISION = 18
+    DEADLOCK = 19
+    TIME = 20

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +33,21 @@ from triton_xe.runtime.arguments import check_grid, check_held
 from triton_xe.runtime.device import MemoryBlock, triton_properties
 from triton_xe.runtime.native.arguments import format_of, read_tensors
 from triton_xe.runtime.once import once
-from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.clock import clock_of
+from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
 from triton_xe.runtime.simulator.run import launch as launcher
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.jit import NativeCode, load_kernel
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.simulator.run.tensors import Given, Tensor, tensors_of
 from triton_xe.runtime.simulator.run.watchdog import LEAST_LIMIT
-from triton_xe.runtime.simulator.sanitizer import findings, shadow
-from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.sanitizer.state import Word
-from triton_xe.runtime.simulator.trace import tracing
-from triton_xe.runtime.simulator.widen.function import ENTRY
-from triton_xe.runtime.simulator.widen.host import HostKernel
+from triton_xe.runtime.simulator.sanitizer import findings
 from triton_xe.runtime.versions import General, Versions, versions_of
 from triton_xe.spirv import CONDITIONAL, is_spirv
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+    from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState
 
 _MOST_SEED = 1 << 62
 _NEVER = 1 << 62
@@ -425,6 +424,8 @@ class SimulatedDevice:
 
     def _run(self, kernel: SimulatedKernel, work: _Work, sanitize: bool | None) -> None:
         if knobs.sanitize() if sanitize is None else sanitize:
+            from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+
             tensors = tensors_of(work.tensors)
             plan = Instrumentation(
                 knobs.sanitize_finite(), knobs.strict_barriers(),
@@ -484,8 +485,10 @@ class SimulatedDevice:
     def _checked(
         self, kernel: SimulatedKernel, plan: Instrumentation, work: _Work,
         tensors: Mapping[int, Tensor] | None = None,
-    ) -> Iterator[tuple[SimulatedKernel, shadow.LaunchState]]:
+    ) -> Iterator[tuple[SimulatedKernel, LaunchState]]:
         """The variant of a kernel for `plan` and this launch, compiled once, and its state."""
+        from triton_xe.runtime.simulator.sanitizer import shadow
+
         with shadow.lock:
             is_whole = work.programs is not None or self._needs_fallback(kernel, work)
             part = Part.WHOLE if is_whole else Part.KNOWN
@@ -509,9 +512,11 @@ class SimulatedDevice:
                 state.close()
 
     def _run_checked(
-        self, kernel: SimulatedKernel, state: shadow.LaunchState, work: _Work
+        self, kernel: SimulatedKernel, state: LaunchState, work: _Work
     ) -> None:
         """Run with the checks; what stops the launch is a finding, too."""
+        from triton_xe.runtime.simulator.sanitizer.state import Word
+
         try:
             self._run_with_state(kernel, state, work)
         except SimulatorTrap as error:
@@ -523,7 +528,7 @@ class SimulatedDevice:
             findings.note(findings.Launch(kernel.name, accesses))
 
     def _run_with_state(
-        self, kernel: SimulatedKernel, state: shadow.LaunchState, work: _Work
+        self, kernel: SimulatedKernel, state: LaunchState, work: _Work
     ) -> None:
         seed = 0 if state.plan.trace else self._seed()
         launch = self._launch(kernel, work)._replace(state=state, seed=seed)
@@ -533,6 +538,10 @@ class SimulatedDevice:
             raise DeviceError(f"kernel {kernel.name}: the answers of its guards changed")
 
     def _launch_traced(self, kernel: SimulatedKernel, work: _Work, path: str) -> None:
+        from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+        from triton_xe.runtime.simulator.sanitizer.state import Word
+        from triton_xe.runtime.simulator.trace import tracing
+
         with self._checked(kernel, Instrumentation(trace=True), work) as (traced, state):
             records = state.trace()
             started = time.perf_counter()

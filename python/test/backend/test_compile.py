@@ -96,13 +96,18 @@ def double(p, n, BLOCK: tl.constexpr):
 
 
 def test_a_cached_kernel_starts_without_the_compiler(cache):
+    """Nor what translates it for the simulator."""
     code = """
 import sys
 import torch
 from examples.vector_add import add
 x = torch.ones(64, device="xpu")
 assert add(x, x).sum().item() == 128
-print(sorted(m for m in sys.modules if m.startswith(("triton_xe.lowering", "xdsl"))))
+compiles = "triton_xe.lowering", "xdsl", *(
+    f"triton_xe.{each}" for each in ("intrinsics", "runtime.estimate", *(
+        f"runtime.simulator.{room}" for room in (
+            "analysis", "ir", "rewrites", "sanitizer.state", "trace", "widen"))))
+print(sorted(m for m in sys.modules if m.startswith(compiles)))
 """
     loaded = [
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,

@@ -29,11 +29,11 @@ from triton_xe.runtime import native
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
-from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import ELEMENTS, MISS, NOTE, ROOM
 from triton_xe.runtime.simulator.widen import accesses, dpas_groups, maths, widener

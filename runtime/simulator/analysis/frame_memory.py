@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from triton_xe.runtime.simulator.ir import Block, Instruction, Operand
-from triton_xe.runtime.simulator.library.names import is_symbol, parts
+from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 
 _Accesses = tuple[list[Operand], list[Operand]]
 """Addresses read and written; what is read from the kernel's own memory does not count."""

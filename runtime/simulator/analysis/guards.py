@@ -15,10 +15,10 @@ depend on arguments and ids alone.
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 
 from triton_xe.intrinsics import Effect, Uniformity, find
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
+from triton_xe.runtime.simulator.host_kernel import Part
 from triton_xe.runtime.simulator.ir import I1, VOID, Block, Function, Instruction, Operand
 
 COLD = "%xe.cold"
@@ -28,18 +28,6 @@ SMALLEST = 100
 _ONCE = Effect.WRITES | Effect.ORDERS | Effect.ARRIVES | Effect.BARRIER
 """Effects of calls that must not run again."""
 _OF_THE_GROUP = (Uniformity.ELEMENTWISE, Uniformity.GROUP)
-
-
-class Part(Enum):
-    """What of a kernel is compiled."""
-
-    WHOLE = "whole"
-    COMMON = "common"
-    """Without fallbacks; a subgroup that comes to one notes it and ends."""
-    KNOWN = "known"
-    """Without fallbacks whose guards depend on arguments and ids alone."""
-    GUARDS = "guards"
-    """Those guards alone; a subgroup that would come to a fallback notes it."""
 
 
 def part_of(function: Function, part: Part) -> Function | None:

@@ -66,11 +66,6 @@ class TileTables:
 NO_TABLES = TileTables({})
 
 
-def tiles_offset(slm_bytes: int) -> int:
-    """Where the tables are, after the shared local memory of a thread's work-group."""
-    return -(-slm_bytes // 64) * 64
-
-
 def tile_tables(
     function: Function, pointers: Pointers, direct: Mapping[str, str],
     uses: Mapping[str, list[Instruction]], lanes: int,

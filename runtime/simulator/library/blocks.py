@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from triton_xe.hardware import block_2d
+from triton_xe.runtime.simulator.context import Code
 from triton_xe.runtime.simulator.ir import (
     I8,
     I16,
@@ -24,10 +25,10 @@ from triton_xe.runtime.simulator.ir import (
 from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
 from triton_xe.runtime.simulator.ir.values import Value, Writer
 from triton_xe.runtime.simulator.library.dpas import WIDE, prefetch, to_float
-from triton_xe.runtime.simulator.library.names import TRAP, symbol
+from triton_xe.runtime.simulator.library.names import TRAP
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
-SURFACE_TRAP = 1
 SURFACE: tuple[Parameter, ...] = (
     ("image", PTR), ("base", I64), ("w1", I32), ("h1", I32), ("p1", I32), ("x", I32), ("y", I32),
     ("error", PTR, "noalias"), ("line", I32),
@@ -63,7 +64,7 @@ class Surface(Writer):
         """Trap unless `block_2d.surface_rules` hold; go on where the tile is inside."""
         tile, sizes = self.tile, [self[n].to(I64) for n in ("w1", "h1", "p1")]
         with self.when(self.is_illegal()):
-            self.call(TRAP, self["error"], SURFACE_TRAP, self["line"], self["base"], *sizes,
+            self.call(TRAP, self["error"], Code.SURFACE, self["line"], self["base"], *sizes,
                       self["x"].signed(I64), tile.element * 8)
             self.ret(after_trap)
         inside = self.locate()

@@ -23,8 +23,9 @@ from triton_xe.runtime.simulator.ir import (
 )
 from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
 from triton_xe.runtime.simulator.ir.values import Value, Writer
-from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED, symbol
+from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED
 from triton_xe.runtime.simulator.library.rounding import bf16_bits
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 WIDE = 'nounwind "prefer-vector-width"="512"'

@@ -6,7 +6,7 @@ from triton_xe.runtime.simulator.ir import I32, Function, integer, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Writer
 from triton_xe.runtime.simulator.library import names
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from triton_xe.runtime.simulator.context import Context, Launch
+from triton_xe.runtime.simulator.context import Code, Context, Launch
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, Function, Type, array
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable, Writer
-from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED, TRAP, symbol
+from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED, TRAP
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
-from triton_xe.runtime.simulator.sanitizer.state import NEW_GROUP, Code
+from triton_xe.runtime.simulator.sanitizer.state import NEW_GROUP
 
-BARRIER_TRAP = 2
 _SHARE = 2
 """One of several threads takes no more than this power of two's part of what is left."""
 _RARE = "nounwind cold noinline"
@@ -138,7 +138,7 @@ def _clear_slm(w: Writer, launch: Memory, context: Memory) -> None:
 def report_barrier(w: Writer, context: Memory, numbers: Iterable[Value]) -> None:
     """Subgroups wait at different barriers: number, site and own site, ended and own ended."""
     sg, site, *rest = numbers
-    w.call(TRAP, context.follow(Context.ERROR).base, BARRIER_TRAP, site, context[Context.GROUP],
+    w.call(TRAP, context.follow(Context.ERROR).base, Code.BARRIER, site, context[Context.GROUP],
            *(x.to(I64) for x in (sg, site, *rest)))
 
 

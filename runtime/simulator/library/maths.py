@@ -19,8 +19,8 @@ from triton_xe.runtime.simulator.ir import F32, F64, I16, I32, Function, vector,
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Term, Value, Writer
 from triton_xe.runtime.simulator.library.lookup import PLACES, looked_up
-from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.library.parts import in_parts
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, vector_math_symbol
 
 SHORT = frozenset("exp exp2 exp10 log log2 log10 erf".split())

@@ -1,10 +1,4 @@
-"""Symbols of library functions: the family, and all that a function's code depends on.
-
-    >>> symbol("block_read", 16, 32, 8, 2, "vnni")
-    'xe.block_read.16.32.8.2.vnni'
-    >>> parts("xe.block_read.16.32.8.2.vnni")
-    ('block_read', (16, 32, 8, 2, 'vnni'))
-"""
+"""Library functions that are called from several places."""
 
 from __future__ import annotations
 
@@ -14,24 +8,7 @@ from typing import Literal
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, integer, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
-
-_PREFIX = "xe."
-Parameter = int | str
-
-
-def symbol(family: str, *parameters: Parameter) -> str:
-    return _PREFIX + ".".join([family, *map(str, parameters)])
-
-
-def is_symbol(name: str) -> bool:
-    return name.startswith(_PREFIX)
-
-
-def parts(name: str) -> tuple[str, tuple[Parameter, ...]]:
-    """What `symbol` was given."""
-    family, *rest = name.removeprefix(_PREFIX).split(".")
-    return family, tuple(int(word) if word.isdigit() else word for word in rest)
-
+from triton_xe.runtime.simulator.library.symbols import symbol
 
 _GROUP = (("context", PTR), ("sg", I32))
 TRAP = Routine(symbol("trap"), VOID, (

@@ -22,7 +22,7 @@ from triton_xe.runtime.simulator.library import (
     tiles,
     together,
 )
-from triton_xe.runtime.simulator.library.names import is_symbol, parts
+from triton_xe.runtime.simulator.library.symbols import is_symbol, parts
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer import functions as sanitizer
 from triton_xe.runtime.simulator.trace import library as trace

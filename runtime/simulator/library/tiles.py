@@ -7,7 +7,7 @@ from triton_xe.runtime.simulator.ir import I8, I32, I64, PTR, Function, array, v
 from triton_xe.runtime.simulator.ir.builder import Parameter, Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
 from triton_xe.runtime.simulator.library.blocks import SURFACE, Surface, Tile, copy_function
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 NEXT, LAST, READ, SITE_WORDS = 0, 1, 2, 4

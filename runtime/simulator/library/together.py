@@ -13,7 +13,7 @@ can begin, the launch has a deadlock.
 
 from __future__ import annotations
 
-from triton_xe.runtime.simulator.context import READY, Context, Launch
+from triton_xe.runtime.simulator.context import READY, Code, Context, Launch
 from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Function
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
@@ -22,14 +22,14 @@ from triton_xe.runtime.simulator.library.launches import (
     report_barrier,
     same_for_all_groups,
 )
-from triton_xe.runtime.simulator.library.names import TRAP, symbol
+from triton_xe.runtime.simulator.library.names import TRAP
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.state import (
     NEW_GROUP,
     OF_A_GROUP,
     SETTLE,
     TURNS,
-    Code,
     Entry,
     Known,
     Word,

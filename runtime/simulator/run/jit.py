@@ -7,6 +7,7 @@ CPU, llvmlite's version and the sources of this package and of the tables of dev
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import mmap
 import struct
 import threading
@@ -17,12 +18,10 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from triton_xe import hardware, intrinsics, knobs
+from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files, code_cache
-from triton_xe.runtime.simulator.library import sources
-from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
-from triton_xe.runtime.simulator.library.names import is_symbol
+from triton_xe.runtime.simulator.library.symbols import is_symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.near import near_each_other
 
@@ -32,7 +31,7 @@ _lock = threading.RLock()
 @cache
 def source_hash() -> str:
     """Hash of the simulator's sources and of the tables it asks: others make other objects."""
-    tables = [str(table.__file__) for table in (hardware, intrinsics)]
+    tables = [_file_of(f"triton_xe.{table}") for table in ("hardware", "intrinsics")]
 
     def files() -> list[str]:
         folders = Path(__file__).parents[1], *(Path(table).parent for table in tables)
@@ -45,6 +44,13 @@ def source_hash() -> str:
     kept = checked_files.kept_digest(
         knobs.cache_dir() / "sources", [__file__, *tables], files, digest)
     return f"{llvmlite.__version__} {kept}"
+
+
+def _file_of(module: str) -> str:
+    """Where a module lies, without importing it."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    return str(spec.origin)
 
 
 LARGE = 8 << 20
@@ -152,12 +158,18 @@ def _provide(names: list[str]) -> None:
     for name in names:
         if llvm.address_of_symbol(name) or in_libmvec(name):
             continue
-        if name not in NAMED_BY_LLVM and not is_symbol(name):
+        if not is_symbol(name) and not _is_named_by_llvm(name):
             raise DeviceError(
                 f"the simulator's code for this CPU ({host_cpu().name}) calls {name}, which this "
                 "process does not have"
             )
         helper_address(name)
+
+
+def _is_named_by_llvm(name: str) -> bool:
+    from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
+
+    return name in NAMED_BY_LLVM
 
 
 _loaded: dict[str, NativeCode] = {}
@@ -172,11 +184,16 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
     with _lock:
         if name not in _loaded:
             on = host or host_cpu()
-            code = NativeCode(_kept_object(
-                f"{name} {on}", "library", lambda: sources.source(name, on).text))
+            code = NativeCode(_kept_object(f"{name} {on}", "library", lambda: _source(name, on)))
             _loaded[name] = code
             llvm.add_symbol(name, code.address(name))
         return _loaded[name].address(name)
+
+
+def _source(name: str, host: HostCpu) -> str:
+    from triton_xe.runtime.simulator.library import sources
+
+    return sources.source(name, host).text
 
 
 def load_kernel(text: str, helpers: tuple[str, ...], kind: str) -> NativeCode:

@@ -8,29 +8,26 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError, SimulatorTrap
-from triton_xe.hardware import block_2d
 from triton_xe.runtime.arguments import integer_bits
-from triton_xe.runtime.simulator.analysis.tile_tables import tiles_offset
-from triton_xe.runtime.simulator.context import MOST_PARTS
+from triton_xe.runtime.simulator.context import MOST_PARTS, Code, program, tiles_offset
 from triton_xe.runtime.simulator.context import Launch as Record
-from triton_xe.runtime.simulator.library.blocks import SURFACE_TRAP
-from triton_xe.runtime.simulator.library.launches import BARRIER_TRAP
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.host_kernel import HostKernel
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run import jit
 from triton_xe.runtime.simulator.run.thread_pool import FAULT, Job, pool
 from triton_xe.runtime.simulator.run.watchdog import unwatch, watch
 from triton_xe.runtime.simulator.sanitizer import findings
-from triton_xe.runtime.simulator.sanitizer.reports import SanitizerReport, explain, program
-from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState, use
-from triton_xe.runtime.simulator.sanitizer.state import Code, Word, slm_shadow_bytes
-from triton_xe.runtime.simulator.widen.host import HostKernel
+
+if TYPE_CHECKING:
+    from triton_xe.runtime.simulator.sanitizer.reports import SanitizerReport
+    from triton_xe.runtime.simulator.sanitizer.shadow import LaunchState
 
 _HEAD = struct.Struct(f"<{Record.NEXT}q")
 _ERROR, _TIME = int(Record.ERROR_RECORD), int(Code.TIME)
@@ -249,6 +246,12 @@ def _run_groups(
     if total == 0:
         return
     host, state = launch.host, launch.state
+    shadow_bytes = 0
+    if state is not None:
+        from triton_xe.runtime.simulator.sanitizer import shadow
+        from triton_xe.runtime.simulator.sanitizer.state import slm_shadow_bytes
+
+        shadow_bytes = slm_shadow_bytes(host.slm_bytes) + 256
     alone = total == 1 or state is not None or launch.seed
     threads = 1 if alone else min(knobs.threads(), total)
     parts, chunk = _divided(total, threads)
@@ -256,7 +259,7 @@ def _run_groups(
         parts, *launch.grid, total, chunk, host.sub_groups, host.slm_bytes, host.is_eager(total),
         0 if cold is None else _address(cold), 0 if groups is None else groups.ctypes.data,
         0 if state is None else state.address, launch.resident,
-        launch.seed, 0 if state is None else slm_shadow_bytes(host.slm_bytes) + 256, 0,
+        launch.seed, shadow_bytes, 0,
     ) + _REST + launch.arguments
     record = _record_of(len(words)).from_buffer_copy(words)
     job = _job(_runner(launch), launch.address, host.slm_bytes, host.tile_heads, host.tile_bytes)
@@ -264,12 +267,12 @@ def _run_groups(
     if state is not None:
         if knobs.findings():
             _go_on(launch, state)
-        use(state)
+        shadow.use(state)
     try:
         pool().run(threads, job, ctypes.addressof(record))
     finally:
         if state is not None:
-            use(None)
+            shadow.use(None)
         unwatch(record)
     if record[Record.ERROR_RECORD]:
         _raise_trap(launch, record[Record.ERROR_RECORD : Record.ARGUMENTS])
@@ -282,11 +285,15 @@ def _raise_trap(launch: Launch, error: list[int]) -> NoReturn:
 
 
 def _explained(launch: Launch, state: LaunchState) -> Callable[[list[int]], SanitizerReport]:
+    from triton_xe.runtime.simulator.sanitizer.reports import explain
+
     return partial(explain, state, launch.kernel, launch.host.locations, launch.grid)
 
 
 def _go_on(launch: Launch, state: LaunchState) -> None:
     """Let a launch take note of faults and go on."""
+    from triton_xe.runtime.simulator.sanitizer.state import Word
+
     seen: set[tuple[str, str]] = set()
     explained = _explained(launch, state)
 
@@ -353,17 +360,21 @@ def _explain(launch: Launch, error: list[int]) -> str:
         return launch.host.locations.get(site, f"line {site} of its LLVM module")
 
     where = f"kernel {launch.kernel}, {place(line)}"
-    if launch.state is not None and code == SURFACE_TRAP:
+    if launch.state is not None and code == Code.SURFACE:
+        from triton_xe.runtime.simulator.sanitizer.state import Word
+
         words = launch.state.words
         group, warp = int(words[Word.GROUP]), int(words[Word.SUBGROUP])
         where += f", program {launch.program(group)}, warp {warp}"
-    if code == SURFACE_TRAP:
+    if code == Code.SURFACE:
+        from triton_xe.hardware import block_2d
+
         reason = block_2d.check_surface(
             base=n[0], width_bytes=n[1] + 1, height=n[2] + 1, pitch_bytes=n[3] + 1, x=n[4],
             element_bits=n[5],
         )
         return f"{where}: illegal 2D block surface: {reason}"
-    if code == BARRIER_TRAP:
+    if code == Code.BARRIER:
 
         def state(done: int, site: int) -> str:
             return "has ended" if done else f"waits at {place(site)}"

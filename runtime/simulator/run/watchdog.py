@@ -11,7 +11,7 @@ import threading
 import time
 
 from triton_xe.runtime import native, surroundings
-from triton_xe.runtime.simulator.sanitizer.state import Code
+from triton_xe.runtime.simulator.context import Code
 
 Words = ctypes.Array[ctypes.c_int64]
 _lock = threading.Lock()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.context import Code, Context
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, integers, poison, vector
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Variable
 from triton_xe.runtime.simulator.library.names import STOPPED
@@ -26,7 +26,6 @@ from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
 from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, BYTES, EPOCH, GROUP, PHASE, WARP
 from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_group, list_of
 from triton_xe.runtime.simulator.sanitizer.state import (
-    Code,
     Entry,
     Fault,
     Kind,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.context import Code, Context
 from triton_xe.runtime.simulator.ir import I32, I64, constant, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Term, Value, Writer
@@ -142,7 +142,7 @@ def full(w: Checks, ctx: Value) -> None:
     """
     w.call(s.ROOM)
     with w.when((w.state[Word.RECORDS_USED] >= w.state[Word.RECORDS_ROOM]) & w.clean()):
-        known: dict[str, Term] = {"code": s.Code.RECORDS, "group": w.ctx[Context.GROUP],
+        known: dict[str, Term] = {"code": Code.RECORDS, "group": w.ctx[Context.GROUP],
                                   "site": w.state[Word.SITE] & 0xFFFFFFFF}
         for k, name in reversed(tuple(enumerate(s.Fault._fields))):
             w.error[k] = known.get(name, 0)

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe.errors import SimulatorTrap
+from triton_xe.runtime.simulator.context import Code, program
 from triton_xe.runtime.simulator.run.blocks import Block
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer.findings import Finding
 from triton_xe.runtime.simulator.sanitizer.plan import Origin, Why
 from triton_xe.runtime.simulator.sanitizer.shadow import MOST_RECORDS_OF_RELEASES, LaunchState
-from triton_xe.runtime.simulator.sanitizer.state import Code, Entry, Fault, Kind, Word
+from triton_xe.runtime.simulator.sanitizer.state import Entry, Fault, Kind, Word
 
 NEAR, FAR = 4096, 1 << 20
 """Bytes from a block within which an address is taken as meant for it."""
@@ -254,12 +255,6 @@ def _masked_off(
         if lanes.any():
             return k, int(lanes[np.flatnonzero(lanes)[0]])
     return None
-
-
-def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The program id of a work-group by number."""
-    x, rest = group % grid[0], group // grid[0]
-    return x, rest % grid[1], rest // grid[1]
 
 
 def beside(block: Block, address: int) -> str:

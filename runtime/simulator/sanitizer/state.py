@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from triton_xe.runtime.simulator.ir import I1, I8, I32, I64, PTR, VOID, Operand, Type, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.symbols import symbol
 
 # --- 64-bit words ---------------------------------------------------------------------------------
 
@@ -367,22 +367,6 @@ class Order(IntEnum):
     SLM = 256
     GLOBAL = 512
     FULL = BOTH | SLM | GLOBAL
-
-
-class Code(IntEnum):
-    """Why a launch was stopped; 1 and 2 are those of block surfaces and divergent barriers."""
-
-    BOUNDS = 10
-    ALIGNMENT = 11
-    RACE = 12
-    UNINITIALISED = 13
-    NON_FINITE = 14
-    UNDEFINED = 15
-    RECORDS = 16
-    DEADLOCK = 19
-    UNWRITTEN = 17
-    COLLISION = 18
-    TIME = 20
 
 
 class Fault(NamedTuple):

@@ -11,7 +11,7 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir import I1, I32, I64, PTR, VOID, Function, vector
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Value
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.sanitizer.functions import write
 from triton_xe.runtime.simulator.sanitizer.records import Checks

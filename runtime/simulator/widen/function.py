@@ -10,8 +10,9 @@ from triton_xe.runtime.simulator.analysis.orders import memory_orders
 from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
 from triton_xe.runtime.simulator.analysis.shapes import Shape
 from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
-from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables, tiles_offset
-from triton_xe.runtime.simulator.context import Context
+from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables
+from triton_xe.runtime.simulator.context import Context, tiles_offset
+from triton_xe.runtime.simulator.host_kernel import ENTRY
 from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
@@ -38,7 +39,6 @@ from triton_xe.runtime.simulator.widen.widener import (
     known,
 )
 
-ENTRY = "xe_kernel"
 STOP_LABEL = "%xe.stopped"
 LONG_BLOCK = 400
 """Instructions after which a block is cut: LLVM's work on one block grows with the square of its

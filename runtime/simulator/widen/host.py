@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 from triton_xe.errors import DeviceError, LegalityError, SimulatorTrap
 from triton_xe.hardware.target import Target
 from triton_xe.runtime.simulator import ir
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_lane_helper
-from triton_xe.runtime.simulator.analysis.guards import Part, part_of
+from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.in_place import stores_in_place
 from triton_xe.runtime.simulator.analysis.in_step import runs_in_loops, shared_values
 from triton_xe.runtime.simulator.analysis.observers import observers
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
+from triton_xe.runtime.simulator.host_kernel import ENTRY, HostKernel, Part
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.ir.records import Function, undefined_calls
 from triton_xe.runtime.simulator.ir.types import I32, I64
@@ -41,7 +41,7 @@ from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
-from triton_xe.runtime.simulator.widen.function import ENTRY, STOP_LABEL, FunctionWriter
+from triton_xe.runtime.simulator.widen.function import STOP_LABEL, FunctionWriter
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
 from triton_xe.runtime.simulator.widen.lane_helpers import lane_helper
 from triton_xe.runtime.simulator.widen.values import Uniform, Value
@@ -50,47 +50,6 @@ from triton_xe.runtime.simulator.widen.widener import SG, ModuleContext
 MOST, MOST_WAITING = 1 << 62, 256
 """Programs that begin as soon as there is room: if they take items; if they wait in rounds."""
 _ARGUMENT_NAMES = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "i16"}
-
-
-@dataclass(frozen=True)
-class HostKernel:
-    """The text of a host module and what a launch needs to know of its kernel."""
-
-    name: str
-    text: str
-    argument_types: tuple[str, ...]
-    helpers: tuple[str, ...]
-    lanes: int
-    work_group: tuple[int, int, int]
-    slm_bytes: int
-    has_barrier: bool
-    takes_turns: bool
-    """Programs run together: they wait for each other, take items of a queue, or are shuffled."""
-    most_eager: int
-    """Of launches of up to so many, they begin as soon as there is room."""
-    is_whole: bool
-    """Nothing was left out."""
-    locations: Mapping[int, str]
-    """Where the instructions are that may trap, by line of the LLVM module."""
-    sanitizer: Instrumentation | None = None
-    in_step: bool = False
-    """All subgroups of a program run at once (see `analysis.in_step`)."""
-    tile_heads: int = 0
-    """Bytes of the tables for prepared tiles, zero when a launch begins (see `tile_tables`)."""
-    tile_bytes: int = 0
-
-    def is_eager(self, programs: int) -> bool:
-        """Whether programs begin as soon as there is room."""
-        return programs <= self.most_eager
-
-    @property
-    def is_coroutine(self) -> bool:
-        return self.has_barrier or self.takes_turns
-
-    @cached_property
-    def sub_groups(self) -> int:
-        """How often the host's function runs for a program."""
-        return 1 if self.in_step else -(-math.prod(self.work_group) // self.lanes)
 
 
 def find_kernel(module: ir.Module, name: str) -> Function:

@@ -12,8 +12,8 @@ from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constan
 from triton_xe.runtime.simulator.ir.types import F32, I1, I32, integer, with_elements
 from triton_xe.runtime.simulator.ir.values import Values
 from triton_xe.runtime.simulator.library.maths import SHORT, function
-from triton_xe.runtime.simulator.library.names import symbol
 from triton_xe.runtime.simulator.library.rounding import bf16_bits, rounded
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.elementwise import cast
 from triton_xe.runtime.simulator.widen.subgroup import combine, extreme

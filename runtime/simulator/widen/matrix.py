@@ -18,7 +18,8 @@ from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.ir.records import Function, Instruction, Operand, constant, zero
 from triton_xe.runtime.simulator.ir.types import I32, I64, PTR, VOID, vector
 from triton_xe.runtime.simulator.library import tiles
-from triton_xe.runtime.simulator.library.names import Preparation, preparations, symbol
+from triton_xe.runtime.simulator.library.names import Preparation, preparations
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind

@@ -14,7 +14,7 @@ from triton_xe.runtime.simulator.analysis.calls import argument
 from triton_xe.runtime.simulator.analysis.shapes import fold_binary
 from triton_xe.runtime.simulator.ir.records import Instruction, Operand, constant, splat
 from triton_xe.runtime.simulator.ir.types import F32, I8, I32, Type, integer, vector
-from triton_xe.runtime.simulator.library.names import symbol
+from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.widen.values import Tabled, Uniform, Value, Wide, slice_mask
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 

@@ -17,7 +17,7 @@ from triton_xe.intrinsics import Family, find
 from triton_xe.lowering.spirv import spirv_target
 from triton_xe.runtime.simulator.ir import Block, Instruction, Module
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.spirv import HEADER_WORDS, attached_llvm_ir, instructions
 
 NAME, STRING, LINE, IMPORT, EXTENDED, MEMORY_MODEL = 5, 7, 8, 11, 12, 14

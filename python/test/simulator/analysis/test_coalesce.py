@@ -7,7 +7,7 @@ from collections.abc import Callable
 from python.test.simulator.widen.test_simulated_matmul import matmul_text
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.run.kernel_module import canonical
 
 
 def test_slots_are_numbered_in_the_order_of_the_kernel(kernel: Callable[..., str]) -> None:

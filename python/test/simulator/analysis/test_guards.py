@@ -12,8 +12,8 @@ from triton.backends.compiler import GPUTarget
 
 from benchmarks.compile_time import OPTIONS, tutorial_source
 from triton_xe.errors import SimulatorTrap
-from triton_xe.runtime.simulator.analysis.guards import Part
 from triton_xe.runtime.simulator.device import SimulatedDevice
+from triton_xe.runtime.simulator.host_kernel import Part
 
 Text = Callable[..., str]
 P = "ptr addrspace(1)"

@@ -11,7 +11,7 @@ from triton.compiler import ASTSource
 from python.test.simulator import host_kernels
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.ir.printer import print_module
-from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.run.kernel_module import canonical
 
 _EVERYTHING = """
 @table = internal constant [2 x i32] [i32 1, i32 2]

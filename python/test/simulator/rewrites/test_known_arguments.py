@@ -8,7 +8,7 @@ from triton_xe.runtime.simulator.ir import Function
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
-from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.run.kernel_module import canonical
 
 HEAD = """define void @k(ptr %args, ptr %ctx, i32 %sg) {
 entry:

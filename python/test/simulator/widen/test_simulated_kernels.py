@@ -420,7 +420,7 @@ def test_cached_files_are_those_of_one_table(
 ) -> None:
     before = jit.source_hash.__wrapped__()
     (tmp_path / "__init__.py").write_text("")
-    monkeypatch.setattr(table, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(table.__spec__, "origin", str(tmp_path / "__init__.py"))
     assert jit.source_hash.__wrapped__() != before
 
 

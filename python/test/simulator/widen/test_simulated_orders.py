@@ -12,7 +12,7 @@ import pytest
 from triton_xe.hardware.target import target
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.run.kernel_source import canonical
+from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.widen import host
 
 Run = Callable[..., None]

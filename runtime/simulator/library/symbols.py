@@ -1,0 +1,26 @@
+"""Symbols of library functions: the family, and all that a function's code depends on.
+
+    >>> symbol("block_read", 16, 32, 8, 2, "vnni")
+    'xe.block_read.16.32.8.2.vnni'
+    >>> parts("xe.block_read.16.32.8.2.vnni")
+    ('block_read', (16, 32, 8, 2, 'vnni'))
+"""
+
+from __future__ import annotations
+
+_PREFIX = "xe."
+Parameter = int | str
+
+
+def symbol(family: str, *parameters: Parameter) -> str:
+    return _PREFIX + ".".join([family, *map(str, parameters)])
+
+
+def is_symbol(name: str) -> bool:
+    return name.startswith(_PREFIX)
+
+
+def parts(name: str) -> tuple[str, tuple[Parameter, ...]]:
+    """What `symbol` was given."""
+    family, *rest = name.removeprefix(_PREFIX).split(".")
+    return family, tuple(int(word) if word.isdigit() else word for word in rest)

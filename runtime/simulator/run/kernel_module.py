@@ -1,0 +1,95 @@
+"""A kernel in its LLVM module: what is asked of it, and what is translated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from triton_xe.errors import DeviceError
+from triton_xe.hardware.target import Target
+from triton_xe.runtime.once import once
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.analysis.guards import part_of
+from triton_xe.runtime.simulator.analysis.provenance import (
+    NOWHERE,
+    Roots,
+    pointer_roots,
+    stored_to,
+)
+from triton_xe.runtime.simulator.analysis.waits import changes
+from triton_xe.runtime.simulator.host_kernel import HostKernel, Part
+from triton_xe.runtime.simulator.ir.parser import parse_module
+from triton_xe.runtime.simulator.rewrites.inline_helpers import without_halves
+from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
+from triton_xe.runtime.simulator.sanitizer.definedness import loads_global
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+from triton_xe.runtime.simulator.widen import host
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """Kernel `name` of a module, for one device."""
+
+    module: ir.Module
+    name: str
+    target: Target
+
+    @classmethod
+    def of(cls, text: str, name: str, target: Target) -> KernelModule:
+        module = without_halves(parse_module(canonical(text)))
+        return cls(plain_accesses(module, target), name, target)
+
+    @property
+    def function(self) -> ir.Function:
+        return host.find_kernel(self.module, self.name)
+
+    @once
+    def has_known_guards(self) -> bool:
+        return part_of(self.function, Part.GUARDS) is not None
+
+    @once
+    def has_atomics(self) -> bool:
+        return changes(self.function, self.module.functions)
+
+    @once
+    def read_arguments(self) -> frozenset[int]:
+        return self._arguments(lambda i: i.operands[:1] if loads_global(i) else ())
+
+    @once
+    def written_arguments(self) -> frozenset[int]:
+        return self._arguments(stored_to)
+
+    def _arguments(self, addresses: Callable[[ir.Instruction], Iterable[ir.Operand]]) -> Roots:
+        """Arguments that certain addresses of instructions come from."""
+        roots = pointer_roots(self.function)
+        return NOWHERE.union(*(roots.get(address.local or "", NOWHERE)
+                               for i in self.function.instructions() for address in addresses(i)))
+
+    @once
+    def argument_types(self) -> tuple[str, ...]:
+        return host.argument_types(self.function)
+
+    def check(self) -> None:
+        host.sizes(self.module, self.function, self.target)
+        host.check_slm(self.module, self.name, self.target)
+
+    def translated(
+        self, part: Part, sanitizer: Instrumentation | None = None, *, shuffled: bool = False,
+        in_step: bool = False, arguments: Sequence[int] = (),
+    ) -> HostKernel:
+        return host.translate(
+            self.module, self.name, self.target, part=part, sanitizer=sanitizer,
+            shuffled=shuffled, in_step=in_step, arguments=arguments)
+
+
+def canonical(text: str) -> str:
+    """The module as LLVM prints it, verified; `DeviceError` when it is no valid LLVM IR."""
+    llvm.initialize_native_target()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise DeviceError(f"the kernel's LLVM module is not valid: {error}") from None
+    return str(module)
