@@ -43,7 +43,8 @@ from triton_xe.runtime.estimate.launch_work import Kernel, launch_work
 from triton_xe.runtime.level_zero.zebin import sections
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
-from triton_xe.tools import assembly, intel
+from triton_xe.tools import intel
+from triton_xe.tools.listings import assembly
 
 FILE = Path(__file__).with_name("ledger.csv")
 DEVICES = ("bmg", "pvc", "ptl", "lnl", "dg2")

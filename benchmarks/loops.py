@@ -22,7 +22,8 @@ from benchmarks import loop_kernels as kernels
 from examples.attention import attention_kernel
 from examples.matmul import matmul_kernel
 from examples.matmul_descriptor import matmul_descriptor_kernel
-from triton_xe.tools import assembly, intel
+from triton_xe.tools import intel
+from triton_xe.tools.listings import assembly
 
 SIZE = 4096
 

@@ -59,14 +59,14 @@ def write_folder(
 
 def _spilling_least(spirv: bytes, kernel: str, device: str, flags: str) -> bytes:
     """Intel's compiler's code; with the large register file where the small one spills more."""
-    made = intel.compile_spirv(spirv, device, flags, dump_asm=False)
+    made = intel.compile_spirv(spirv, device, flags)
     facts = made.kernels[kernel]
     warps = prod(entry_point(spirv, kernel).group_size) // facts.simd_size
     named = RegisterFile.of_flags(flags) != RegisterFile()
     if not facts.spill_size or named or not large_fits(warps, target(device)):
         return made.binary
     large = f"{flags} {RegisterFile(LARGE).flag}".strip()
-    other = intel.compile_spirv(spirv, device, large, dump_asm=False)
+    other = intel.compile_spirv(spirv, device, large)
     return min((made, other), key=lambda m: m.kernels[kernel].spill_size).binary
 
 

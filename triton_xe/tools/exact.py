@@ -16,7 +16,8 @@ from typing import Any
 from triton_xe.model.work import Issue
 from triton_xe.runtime.estimate.launch_work import Kernel
 from triton_xe.runtime.estimate.walk import Walk
-from triton_xe.tools import assembly, intel
+from triton_xe.tools import intel
+from triton_xe.tools.listings import assembly
 
 ISSUED = ("fp", "integer", "maths", "messages")
 

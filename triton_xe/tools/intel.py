@@ -22,6 +22,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
 from triton_xe.runtime.level_zero.zebin import KernelFacts, kernel_facts, undefined_symbols
+from triton_xe.tools.listings.undefined_registers import undefined_reads
 
 INSTALL_HINT = "run `triton-xe toolchain`, or install Intel's packages"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -117,8 +118,9 @@ def compile_spirv(
 ) -> CompiledKernel:
     """Compile a SPIR-V module for one device (`bmg`, `pvc`, ...) with Intel's compiler.
 
-    `IntelCompilerError` when the compiler refuses or crashes, and when the code calls a function
-    that nothing defines: the compiler accepts that, but running it is undefined.
+    `IntelCompilerError` when the compiler refuses or crashes, when the code calls a function that
+    nothing defines, and, with `dump_asm`, when its listing reads registers that nothing wrote: the
+    compiler accepts these, but running them is undefined.
     """
     command = ocloc_command()
     if command is None:
@@ -142,6 +144,11 @@ def compile_spirv(
         raise IntelCompilerError(
             f"the module calls functions that nothing defines: {', '.join(missing)}", log
         )
+    for name, listing in asm.items():
+        if lost := undefined_reads(listing):
+            raise IntelCompilerError(
+                f"Intel's compiler lost a value of kernel {name} for {device} without a word: "
+                f"its code {lost[0]}", log)
     return CompiledKernel(device, binary, facts, asm, log)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from triton_xe.errors import DeviceError
-from triton_xe.tools import assembly, intel, sample_kernel
+from triton_xe.tools import intel, sample_kernel
+from triton_xe.tools.listings import assembly
 
 LISTING = """\
 //.kernel "hand written"

@@ -21,7 +21,8 @@ from examples.matmul import matmul_kernel
 from examples.matmul_descriptor import matmul_descriptor_kernel
 from examples.softmax import softmax_kernel
 from examples.vector_add import add_kernel
-from triton_xe.tools import assembly, intel
+from triton_xe.tools import intel
+from triton_xe.tools.listings import assembly
 
 pytestmark = pytest.mark.intel_compiler
 

@@ -7,6 +7,7 @@ shuffle joins: both go to one register, and DPAS reads another that nothing writ
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import triton
@@ -14,7 +15,9 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from triton_xe.tools import assembly, intel
+from triton_xe.lowering.spirv.emit_spirv import emit_spirv
+from triton_xe.tools import intel
+from triton_xe.tools.listings import assembly
 
 pytestmark = pytest.mark.intel_compiler
 
@@ -45,7 +48,7 @@ def columns_of_b(a, b, c, place, rows, n, k, HIDDEN: tl.constexpr, M: tl.constex
         tl.store(c + i[:, None] * n + (first + j)[None, :], tl.dot(x, y))
 
 
-def listing(kernel: object, device: str, hidden: bool) -> str:
+def compiled(kernel: object, device: str, hidden: bool) -> Any:
     kinds = {"a": "*bf16", "b": "*bf16", "c": "*fp32", "place": "*i32",
              "rows": "i32", "n": "i32", "k": "i32"}
     source = ASTSource(
@@ -54,18 +57,53 @@ def listing(kernel: object, device: str, hidden: bool) -> str:
     made = triton.compile(
         source, target=GPUTarget("xpu", device, 16), options={"num_warps": 4})
     assert "xe.columns" in made.asm["xetile"]
-    native = intel.compile_spirv(made.asm["spv"], device, made.metadata.build_flags)
-    (text,) = native.asm.values()
-    return text
+    return made
 
 
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 @pytest.mark.parametrize(("kernel", "hidden"), [
     (rows_of_a, True), (rows_of_a, False), (columns_of_b, False)])
 def test_dpas_reads_what_lanes_loaded(kernel: object, hidden: bool, device: str) -> None:
-    text = listing(kernel, device, hidden)
+    made = compiled(kernel, device, hidden)
+    native = intel.compile_spirv(made.asm["spv"], device, made.metadata.build_flags)
+    (text,) = native.asm.values()
     loaded = {int(r) for r in re.findall(r"load\.ugm\.d32x8\S* \(16\|M0\)\s+r(\d+):8", text)}
     read = {int(r) for r in re.findall(r"dpas\.\S+ \(16\|M0\)\s+\S+\s+\S+\s+r(\d+):bf", text)}
     assert read
     assert read <= loaded
     assert assembly.read(text).spill_size == 0
+
+
+def in_two_pieces(text: str) -> str:
+    """The LLVM IR with each masked load of 8 words as two of 4 that a shuffle joins."""
+    name = "llvm.genx.GenISA.PredicatedLoad"
+
+    def pieces(match: re.Match[str]) -> str:
+        result, at, mask, other = match.groups()
+        low, high, there, first, second = (f'%"{result[2:-1]}.{word}"' for word in (
+            "low", "high", "there", "first", "second"))
+        load = f'call <4 x i32> @"{name}.v4i32.p1.v4i32"'
+        half = f"shufflevector <8 x i32> {other}, <8 x i32> {other}, <4 x i32>"
+        joined = ", ".join(f"i32 {i}" for i in range(8))
+        return f"""\
+  {low} = {half} <i32 0, i32 1, i32 2, i32 3>
+  {high} = {half} <i32 4, i32 5, i32 6, i32 7>
+  {there} = getelementptr i8, ptr addrspace(1) {at}, i64 16
+  {first} = {load}(ptr addrspace(1) {at}, i64 16, i1 {mask}, <4 x i32> {low})
+  {second} = {load}(ptr addrspace(1) {there}, i64 16, i1 {mask}, <4 x i32> {high})
+  {result} = shufflevector <4 x i32> {first}, <4 x i32> {second}, <8 x i32> <{joined}>"""
+
+    declared = f'"{name}.v4i32.p1.v4i32"(ptr addrspace(1) %"a", i64 %"b", i1 %"c", <4 x i32> %"d")'
+    text, count = re.subn(
+        rf'  (%\S+) = call <8 x i32> @"{name}\S+"\(ptr addrspace\(1\) (%\S+), i64 \d+, i1 (%\S+), '
+        r"<8 x i32> (%[^)]+)\).*", pieces, text)
+    assert count
+    has = f'declare <4 x i32> @"{name}.v4i32' in text
+    return text if has else f"{text}\ndeclare <4 x i32> @{declared}\n"
+
+
+def test_the_half_of_a_column_that_the_compiler_loses_is_found() -> None:
+    made = compiled(rows_of_a, "bmg", True)
+    broken = emit_spirv(in_two_pieces(made.asm["llir"]))
+    with pytest.raises(intel.IntelCompilerError, match=r"lost a value .* nothing wrote: dpas"):
+        intel.compile_spirv(broken, "bmg", made.metadata.build_flags)

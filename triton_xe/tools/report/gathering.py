@@ -18,8 +18,9 @@ from triton_xe.runtime.estimate.launch_work import DEFAULT_REGISTERS, Kernel, sa
 from triton_xe.runtime.estimate.lines import Cost, line_costs
 from triton_xe.runtime.simulator.run.kernel_source import KernelSource
 from triton_xe.runtime.versions import entry_name
-from triton_xe.tools import assembly, intel
+from triton_xe.tools import intel
 from triton_xe.tools.exact import exact_issue, listing
+from triton_xe.tools.listings import assembly
 from triton_xe.tools.report.native_lines import with_lines
 from triton_xe.tools.report.stages import Stage, stage
 

@@ -7,8 +7,9 @@ import pytest
 
 from triton_xe.intrinsics.definitions.conversions import bf16_to_float
 from triton_xe.lowering.by_hand.dialect_pipeline import compile_text
-from triton_xe.tools import assembly, intel
+from triton_xe.tools import intel
 from triton_xe.tools.commands.run import made_array, run_program
+from triton_xe.tools.listings import assembly
 
 SOURCE = (Path(__file__).parents[4] / "examples" / "xetile_gemm.mlir").read_text()
 INT8 = (

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from triton_xe.errors import DeviceError
 
 _LINE = re.compile(
-    r"^\s*(?:\((?P<predicate>[^)]*)\)\s*)?(?P<opcode>[a-z][\w.]*)"
+    r"^\s*(?:\((?P<predicate>[^)]*)\)\s*)?(?P<opcode>[a-z][\w.]*(?:\(\S*\))?)"
     r"(?:\s+\((?P<width>\d+)\|M\d+\))?(?P<operands>.*)$"
 )
 _LABEL = re.compile(r"^\s*([A-Za-z_][\w.$]*):\s*$")
@@ -213,19 +213,25 @@ def _parse(text: str) -> _Listing:
             word, _, rest = line[3:].partition(" ")
             listing.header.setdefault(word, rest.strip())
             continue
-        code, _, comment = line.partition("//")
-        code = code.rstrip()
-        label = _LABEL.match(code)
+        label = _LABEL.match(line.partition("//")[0].rstrip())
         if label:
             listing.labels[label[1]] = len(listing.instructions)
             continue
-        found = _LINE.match(code)
-        if found and not code.lstrip().startswith("."):
-            operands = re.sub(r"\{[^}]*\}", " ", found["operands"]).strip()
-            listing.instructions.append(Instruction(
-                found["opcode"], operands, comment.strip(), "EOT" in found["operands"],
-                int(found["width"] or 1), "f" in (found["predicate"] or "")))
+        read = instruction(line)
+        if read is not None:
+            listing.instructions.append(read)
     return listing
+
+
+def instruction(line: str) -> Instruction | None:
+    """The instruction of a line; None for labels, comments and the rest."""
+    code, _, comment = line.partition("//")
+    found = _LINE.match(code.rstrip())
+    if found is None or code.lstrip().startswith(".") or _LABEL.match(code):
+        return None
+    operands = re.sub(r"\{[^}]*\}", " ", found["operands"]).strip()
+    return Instruction(found["opcode"], operands, comment.strip(), "EOT" in found["operands"],
+                       int(found["width"] or 1), "f" in (found["predicate"] or ""))
 
 
 def _loops(listing: _Listing) -> list[tuple[int, int]]:
