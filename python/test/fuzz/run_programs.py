@@ -2,8 +2,10 @@
 
     TRITON_XE_DEVICE=sim:pvc python python/test/fuzz/run_programs.py --seed 1 --count 100
 
-With `TRITON_XE_SANITIZE=1` they run under the checks, which may find nothing.  Programs that were
-not right are kept in `--keep`; run one with `PYTHONPATH=python/test/fuzz python FILE`.
+With `TRITON_XE_SANITIZE=1` they run under the checks, which may find nothing.  With `--native`
+Intel's compiler builds every kernel too, whose code may not read registers that nothing wrote.
+Programs that were not right are kept in `--keep`; run one with
+`PYTHONPATH=python/test/fuzz python FILE`.
 """
 
 import argparse
@@ -80,17 +82,33 @@ def _run(path: Path) -> str:
     return ""
 
 
+def build_native_code() -> None:
+    """From now on Intel's compiler builds every kernel that is compiled."""
+    import triton
+
+    from triton_xe.tools import intel
+
+    def compiled(*, src, metadata, metadata_group, times, cache_hit) -> None:
+        module = Path(metadata_group[f"{metadata['name']}.spv"]).read_bytes()
+        intel.compile_spirv(module, metadata["target"].arch, metadata["build_flags"])
+
+    triton.knobs.compilation.listener = compiled
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--native", action="store_true")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "xe-programs")
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     import answers  # noqa: F401  (children inherit what is imported)
     import reference  # noqa: F401
 
+    if given.native:
+        build_native_code()
     wrong, begin = 0, time.time()
     paths = []
     for i in range(given.count):

@@ -26,7 +26,7 @@ def program(draw: Draw) -> str:
     if kind == "dot" and (not floats or block_m < 8 or block_n < 16):
         kind = "turned"
     if kind in ("gather", "scatter"):
-        block_m = max(8, block_m)
+        block_m, block_n = max(8, block_m), max(32 // SIZE[dtype], block_n)  # Triton asks for it
         one = lines[1].replace("[BM, BN]", "[1, BN]")
         lines[1:] = ([one, "at = tl.load(rows + pm * BM + tl.arange(0, BM))",
                       f"v = dx.gather(at, pn * BN + {draw.some('0', 'first')})",
