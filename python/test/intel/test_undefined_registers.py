@@ -59,6 +59,7 @@ def test_what_was_written_or_came_with_the_thread_is_read(line: str) -> None:
     ("mad (16|M0)   r8.0<1>:f   r0.0<1;0>:f   r0.0<1;0>:f   r9.0<1>:f", (9,)),
     ("bfn.(s0&s1|s2) (16|M0)  r8.0<1>:ud  r9.0<1;0>:ud  r0.0<0;0>:ud  r0.0<0>:ud", (9,)),
     ("(f0.0) cmp (16|M0)   (lt)f1.0   null<1>:d   r9.0<1;1,0>:d   r0.0<0;1,0>:d", (9,)),
+    ("madm (16|M0)  r8.nomme:df  r0.mme1:df  -r9.nomme:df  r0.mme0:df", (1, 9, 10)),
     ("dpas.8x4 (16|M0)  r16:f  null:f  r24:hf  r0.0:hf  {Atomic}", (1, *range(24, 32))),
     ("load_block2d.ugm.d16.a64 (1|M0)  r38:31 [r37:1]  {$1}", (37,)),
     ("store_block2d.ugm.d32.a64 (1|M0)  [r0:1+(0x0,0x10)] r52:8  {$30}", tuple(range(52, 60))),
@@ -72,6 +73,13 @@ def test_what_nothing_wrote_is_found(line: str, registers: tuple[int, ...]) -> N
     (read,) = undefined_reads(listing(line))
     assert read.registers == registers
     assert str(read).endswith(" ".join(line.split("//")[0].split()))
+
+
+def test_results_of_divisions_in_double_are_results() -> None:
+    assert found("mov (16|M0)   r8.0<1>:df   0x0:df",
+                 "madm (16|M0)   r10.nomme:df   r8.mme7:df   r8.mme1:df   r8.mme0:df",
+                 "mov (16|M0)   r12.0<1>:df   r10.0<1;1,0>:df",
+                 "add (16|M0)   r12.0<1>:df   r12.0<1;1,0>:df   r8.0<1;1,0>:df") == []
 
 
 def test_a_block_of_32_registers_is_called_31() -> None:

@@ -24,7 +24,8 @@ _BLOCK = re.compile(r"^// (B\d+): (?:\[\w+\],\s+)*Preds:\{[^}]*\},\s+Succs:\{([^
 _INPUT = re.compile(
     r"^// \|[^|]*\|[^|]*\|\s*(0x[\dA-Fa-f]+) \| r(\d+)(?:\+(0x[\dA-Fa-f]+))?\s*\|", re.MULTILINE)
 _REGISTER_SIZE = re.compile(r"^//\.declare (?:BuiltinR0|r0) .*\bsize=(\d+)", re.MULTILINE)
-_OPERAND = re.compile(r"[-~]?(?:\(abs\))?(null|r(\d+))(?:\.(\d+))?(?:<([\d;,]+)>)?:(\w+)")
+_OPERAND = re.compile(
+    r"[-~]?(?:\(abs\))?(null|r(\d+))(?:\.(?:(\d+)|\w*mme\d*))?(?:<([\d;,]+)>)?:(\w+)")
 _SENT = re.compile(r"\b(null|r\d+):(\d+)")
 _ADDRESS = re.compile(r"\[(r\d+):\d+[^\]]*\]")
 _RAW = re.compile(r"wr:\d+h?\+(\d+), rd:(\d+)(?:; (\S+))?")
