@@ -23,7 +23,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     ModuleOp,
@@ -38,6 +38,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import xe, xegpu
 from triton_xe.dialects.tt.memory import LoadOp
+from triton_xe.dialects.tt.ops import SplatOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.register_file import LARGE, MOST_CARRIED
@@ -72,6 +73,17 @@ MOST_BESIDE = 216
 nothing."""
 FULL_OF_SEVERAL = 184
 """The same for values of several loops, as the causal attention's, whose other loop masks too."""
+WIDE = 64
+"""Registers of a product, of which so many are converted while operands of the next one arrive."""
+HELD_BESIDE_WIDE = 184
+"""Registers of what a loop with such a product needs, beyond which it reads again what it reads
+before it, where lanes also keep something for what is behind it: with 193 attention to heads of 64
+that stores the logarithms of its sums spilled up to 512 bytes (IGC 2.40)."""
+HELD_IN_SEVERAL = 150
+"""The same where values go from one loop to the next, which copies them: with 153 causal attention
+spilled 1,792 bytes, and had 44 instructions more than with these two messages."""
+FREE = (arith.ConstantOp, SplatOp)
+"""What makes tensors that take no registers of lanes."""
 LONGEST_CHAIN = 96
 """Products that one accumulator may go through to be computed at its use."""
 
@@ -91,7 +103,7 @@ class SinkLoadsPass(TargetedPass):
             full = FULL_ON.get(target.name, FULL) if len(products) == 1 else FULL_OF_SEVERAL
             for body in products:
                 _tell_if_crowded(body, target)
-                if loops[body] > full * target.grf_bytes:
+                if loops[body] > _most_held(body, len(products) > 1, target) * target.grf_bytes:
                     _read_again(body)
             erase_dead(function)
             blocks = [b for o in below(function) for region in o.regions for b in region.blocks]
@@ -128,6 +140,34 @@ def _needed(loop: scf.ForOp, target: Target) -> int:
     """
     held = [*loop.iter_args, *(load.value for load in _read_before(loop))]
     return sum(_bytes(value, target) for value in held) + _made(loop.body.block, target)
+
+
+def _most_held(body: Block, several: bool, target: Target) -> int:
+    """Registers of what a loop needs, up to which it keeps what is read before it."""
+    if several:
+        return HELD_IN_SEVERAL
+    wide = _made(body, target) >= WIDE * target.grf_bytes
+    if wide and _passes_something(body):
+        return HELD_BESIDE_WIDE
+    return FULL_ON.get(target.name, FULL)
+
+
+def _passes_something(body: Block) -> bool:
+    """Whether a tensor is made before a loop and used behind it."""
+    loop = body.parent_op()
+    assert loop is not None
+    before: Operation | None = loop.prev_op
+    while before is not None:
+        kept = () if isinstance(before, FREE) else before.results
+        if any(isinstance(value.type, TensorType) and _is_behind(use.operation, loop)
+               for value in kept for use in value.uses):
+            return True
+        before = before.prev_op
+    return False
+
+
+def _is_behind(op: Operation, loop: Operation) -> bool:
+    return op.parent is loop.parent and not op.is_before_in_block(loop) and op is not loop
 
 
 def _made(body: Block, target: Target) -> int:

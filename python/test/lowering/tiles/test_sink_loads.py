@@ -1,6 +1,10 @@
 """Reads move to their uses where a block reads more than its registers can hold, else they stay."""
 
 import pytest
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 from xdsl.context import Context
 
 from triton_xe.lowering.import_ttgir import import_ttgir
@@ -81,3 +85,43 @@ def test_only_large_reads_move(columns, moved):
     last_load = len(names) - 1 - names[::-1].index("xegpu.load_nd")
     assert (last_load > names.index("xegpu.dpas")) == moved
     assert names.count("xegpu.dpas") == 4 * columns // 16
+
+
+@triton.jit
+def attention(
+    q_ptr, k_ptr, v_ptr, o_ptr, log_ptr, length, scale, LOGS: tl.constexpr,
+):
+    row = tl.program_id(0) * 128
+    q_desc = tl.make_tensor_descriptor(q_ptr, [length, 64], [64, 1], [128, 64])
+    k_desc = tl.make_tensor_descriptor(k_ptr, [length, 64], [64, 1], [64, 64])
+    v_desc = tl.make_tensor_descriptor(v_ptr, [length, 64], [64, 1], [64, 64])
+    o_desc = tl.make_tensor_descriptor(o_ptr, [length, 64], [64, 1], [128, 64])
+    rows = row + tl.arange(0, 128)
+    q = q_desc.load([row, 0])
+    top = tl.full((128,), float("-inf"), tl.float32)
+    total = tl.zeros((128,), tl.float32)
+    acc = tl.zeros((128, 64), tl.float32)
+    for start in range(0, length, 64):
+        scores = tl.dot(q, k_desc.load([start, 0]).T)
+        higher = tl.maximum(top, tl.max(scores, 1) * scale)
+        p = tl.exp2(scores * scale - higher[:, None])
+        faded = tl.exp2(top - higher)
+        total = total * faded + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), v_desc.load([start, 0]), acc * faded[:, None])
+        top = higher
+    if LOGS:
+        tl.store(log_ptr + rows, top + tl.log2(total))
+    o_desc.store([row, 0], (acc / total[:, None]).to(tl.float16))
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_queries_are_read_again_where_places_of_rows_pass_a_crowded_loop(logs):
+    pointers = ("q_ptr", "k_ptr", "v_ptr", "o_ptr")
+    types = dict.fromkeys(pointers, "*fp16") | {
+        "log_ptr": "*fp32", "length": "i32", "scale": "fp32", "LOGS": "constexpr"}
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(6)}
+    kernel = triton.compile(
+        ASTSource(attention, types, {"LOGS": logs}, aligned),
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8})
+    before = kernel.asm["xegpu"].partition("scf.for")[0]
+    assert ("xegpu.load_nd" not in before) == logs
