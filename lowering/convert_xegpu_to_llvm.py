@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from triton_xe.hardware.register_file import (
     CARRIED_LIMIT,
     MOST_CARRIED,
+    MOST_FOR_LARGE,
     MOST_FOR_PAIRS,
     MOST_FOR_SMALL,
     MOST_STRAIGHT,
@@ -44,6 +45,7 @@ from triton_xe.spirv import CONDITIONAL, WIDE
 
 LLVM_IR = "xe.llvm_ir"
 """Attribute of a module that was converted: the text of the LLVM module."""
+REMEDY = "use smaller blocks or more warps"
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
@@ -98,6 +100,13 @@ def _most_for_small(state: ModuleState) -> int:
     return MOST_STRAIGHT[state.target.grf_bytes] if straight else MOST_FOR_SMALL
 
 
+def _counted(carried: int, needed: int | None, built_for: int) -> str:
+    """What the register file was chosen by."""
+    what = f"a loop keeps {carried} registers" if needed is None else (
+        f"about {needed} registers are needed at once")
+    return f"{what}: built for {built_for}"
+
+
 def _rename_kernels(module: ModuleOp) -> None:
     """Let nobody find a kernel by its name who does not know that it has conditions."""
     for function in functions(module):
@@ -119,15 +128,15 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     text, carried = module_text(state.llvm), state.carried_bytes // device.grf_bytes
     if carried >= MOST_CARRIED:
         remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
-                       "will spill; use smaller blocks or more warps")
+                       f"may spill; {REMEDY}")
     needed = _registers_needed(state, most)
     crowded = carried >= CARRIED_LIMIT or (needed or 0) > _most_for_small(state)
     registers = register_file(options.grf_mode, crowded, state.num_warps, device)
     counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded
     if counts and not registers.automatic:
-        what = f"a loop keeps {carried} registers" if needed is None else (
-            f"about {needed} registers are needed at once")
-        remark(module, f"{what}: built for {registers.registers or SMALL}")
+        full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]
+        remark(module, _counted(carried, needed, registers.registers or SMALL)
+               + (f", it may spill; {REMEDY}" if full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "")
     return LlvmStage(text, verified(text)), {
         "shared": state.slm_bytes,

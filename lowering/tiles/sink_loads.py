@@ -123,9 +123,9 @@ class SinkLoadsPass(TargetedPass):
 
 
 def _tell_if_crowded(body: Block, target: Target) -> None:
-    """A remark where a loop's largest product hardly fits beside what the loop carries."""
+    """A remark where what a loop makes at once hardly fits beside what the loop carries."""
     carried, made = (size // target.grf_bytes
-                     for size in (_carried(body, target), _made(body, target)))
+                     for size in (_carried(body, target), _made_together(body, target)))
     loop = body.parent_op()
     assert loop is not None
     if carried < MOST_CARRIED and carried + made >= MOST_BESIDE:
@@ -172,9 +172,31 @@ def _is_behind(op: Operation, loop: Operation) -> bool:
 
 def _made(body: Block, target: Target) -> int:
     """Bytes of a loop's largest product that it does not carry, and of what is being converted."""
-    made = [op.tensor for op in body.ops if isinstance(op, xe.FromFragmentsOp)
+    made = (_bytes(op.tensor, target) for op in _products_made(body))
+    return max(made, default=0) * 5 // 4
+
+
+def _made_together(body: Block, target: Target) -> int:
+    """The same with values like that product, made before it and used behind it.
+
+    So lie the probabilities of attention's gradient beside the products that they multiply.
+    """
+    rank = {op: number for number, op in enumerate(body.ops)}
+    spans: dict[Any, list[tuple[int, int]]] = {}
+    for op in rank:
+        for value in op.results:
+            last = max((rank.get(use.operation, 0) for use in value.uses), default=0)
+            spans.setdefault(value.type, []).append((rank[op], last))
+    return max((
+        _bytes(op.tensor, target)
+        * (5 + 4 * sum(first < rank[op] < last for first, last in spans[op.tensor.type])) // 4
+        for op in _products_made(body)), default=0)
+
+
+def _products_made(body: Block) -> list[xe.FromFragmentsOp]:
+    """The products of a loop that it does not carry."""
+    return [op for op in body.ops if isinstance(op, xe.FromFragmentsOp)
             and all(use.operation is not body.last_op for use in op.tensor.uses)]
-    return max((_bytes(value, target) for value in made), default=0) * 5 // 4
 
 
 def _read_again(body: Block) -> None:

@@ -17,6 +17,10 @@ MOST_STRAIGHT = {64: 112, 32: 200}
 register.  It waits for memory, and more threads hide that: it is in the small file where it can be.
 Of registers of 64 bytes 115 (rotary embeddings) and 131 (layer norm's gradient) spilled 640 bytes;
 of 32 bytes 168 (a transposition) did not, 226 did."""
+MOST_FOR_LARGE = {64: 256, 32: 512}
+"""Estimated registers that the large file has room for, by the bytes of a register.  Of 64 bytes
+260 (layer norm's gradient) spilled 1,280 bytes and 228 (rotary embeddings) none; of 32 bytes 401
+(a copy) spilled none (IGC 2.40)."""
 MAX_LANE_ELEMENTS = 2048
 """Elements of one tensor that a lane may hold: 128 KiB of fp32 per thread of 16 lanes, half of the
 scratch space that a thread has.  Copies of 4096 spilled 254,528 bytes and took Intel's compiler

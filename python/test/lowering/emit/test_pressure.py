@@ -112,6 +112,28 @@ def test_straight_code_gets_the_large_file_where_it_would_spill(device, warps, l
     assert ("large-register-file" in made.metadata.build_flags) == large
 
 
+@pytest.mark.parametrize(("block", "told"), [(8192, False), (16384, True)])
+def test_straight_code_that_does_not_fit_is_told_with_the_remedy(block, told):
+    names = norm_gradient.arg_names
+    types = {n: "*fp16" if n.endswith("_ptr") else "i32" for n in names} | {"BLOCK": "constexpr"}
+    made = triton.compile(
+        ASTSource(norm_gradient, types, {"BLOCK": block},
+                  {(i,): [["tt.divisibility", 16]] for i in range(6)}),
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 8})
+    found = [r for r in made.metadata.remarks if "at once" in r and "more warps" in r]
+    assert bool(found) == told
+
+
+@pytest.mark.parametrize(("depth", "warps", "told"), [(64, 8, False), (32, 4, True)])
+def test_products_that_meet_in_a_loop_are_counted_together(depth, warps, told):
+    row = loops.ROWS["attention backward"]
+    source = replace(row, constants=row.constants | {"DEPTH": depth}).source()
+    kernel = triton.compile(
+        source, target=GPUTarget("xpu", "bmg", 16), options={"num_warps": warps})
+    found = [r for r in kernel.metadata.remarks if "at once" in r and "it may spill" in r]
+    assert bool(found) == told
+
+
 def test_a_loop_that_cannot_fit_is_told_with_the_remedy():
     remarks = loops.compiled("gemm", "bmg", num_warps=16).metadata.remarks
     assert [r for r in remarks if "carries 256 registers of at most 256" in r and "more warps" in r]
