@@ -35,6 +35,7 @@ from triton_xe.lowering.convert_xegpu_to_llvm import (
     write_llvm,
 )
 from triton_xe.lowering.copy_at_once import CopyAtOncePass
+from triton_xe.lowering.divide_by_rows import DivideByRowsPass
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.insert_barriers import InsertBarriersPass
 from triton_xe.lowering.layouts.assign_dpas import AssignDpasPass
@@ -92,6 +93,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         GatherOperandsPass,
         SumAfterLoopsPass,
         SpreadRowsPass,
+        DivideByRowsPass,
         ReduceInPlacePass,
         ScatterInPlacePass,
         LoadInPlacePass,
