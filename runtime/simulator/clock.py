@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
+from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target
 from triton_xe.model.rates import PRODUCTS, Rates
 from triton_xe.runtime import native
@@ -215,7 +216,8 @@ class DeviceClock:
         if 0 in launch.grid:
             return 0.0
         try:
-            return self.predict(launch.kernel, launch.grid, launch.arguments).us
+            with paused_collector():
+                return self.predict(launch.kernel, launch.grid, launch.arguments).us
         except (ArithmeticError, LookupError, ValueError, TypeError) as error:
             warnings.warn(
                 f"the device time of {launch.kernel.name} cannot be predicted ({error!r}) and"

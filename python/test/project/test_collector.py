@@ -12,7 +12,9 @@ from examples.vector_add import add, add_kernel
 from triton_xe.backend.compiler import XeBackend
 from triton_xe.collector import paused_collector
 from triton_xe.lowering import pipeline
+from triton_xe.model import time
 from triton_xe.runtime.simulator import device
+from triton_xe.runtime.simulator.run import kernel_module
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +63,11 @@ def test_the_last_of_two_threads_resumes():
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize(("module", "function"), [(pipeline, "make_llir"), (device, "load_kernel")])
-def test_a_kernel_is_compiled_in_a_pause(module, function, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("module", "function"), [
+    (pipeline, "make_llir"), (device, "load_kernel"), (kernel_module, "parse_module"),
+    (time, "predict"),
+])
+def test_a_kernel_is_compiled_and_timed_in_a_pause(module, function, monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
     add_kernel.device_caches.clear()
@@ -75,6 +80,7 @@ def test_a_kernel_is_compiled_in_a_pause(module, function, monkeypatch, tmp_path
     monkeypatch.setattr(module, function, spy)
     x = torch.ones(64, device="xpu")
     assert torch.equal(add(x, x).cpu(), torch.full((64,), 2.0))
+    torch.xpu.Event(enable_timing=True).record()
     assert set(seen) == {False}
     assert gc.isenabled()
     add_kernel.device_caches.clear()

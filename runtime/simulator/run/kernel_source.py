@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target
 from triton_xe.runtime import code_cache
 from triton_xe.runtime.once import once
@@ -45,7 +46,8 @@ class KernelSource:
         """The kernel in its module, which is not read where a host module is kept."""
         from triton_xe.runtime.simulator.run.kernel_module import KernelModule
 
-        return KernelModule.of(self.text, self.name, self.target)
+        with paused_collector():
+            return KernelModule.of(self.text, self.name, self.target)
 
     @property
     def module(self) -> ir.Module:
