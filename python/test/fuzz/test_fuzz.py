@@ -25,15 +25,42 @@ def test_random_programs_compile_or_are_refused(what, tmp_path):
 @pytest.mark.parametrize("kinds", [
     ["tiles", "products", "attention", "rows", "gathers"],
     ["blocks", "chains", "boxes", "scaled", "atomics"],
+    ["graphs"] * 2,
 ])
 def test_random_programs_have_right_numbers(kinds, tmp_path):
     done = subprocess.run(
-        [sys.executable, PROGRAMS, "--seed", "suite", "--count", "5", "--keep", tmp_path,
-         "--kinds", *kinds],
+        [sys.executable, PROGRAMS, "--seed", "suite", "--count", str(len(kinds)), "--keep",
+         tmp_path, "--kinds", *kinds],
         capture_output=True, text=True, check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 of 5 right" in done.stdout
+    assert f"{len(kinds)} of {len(kinds)} right" in done.stdout
+
+
+def test_compiled_functions_that_differ_are_reported():
+    text = f"""
+import sys
+sys.path.insert(0, {str(FUZZ.parent)!r})
+import torch
+from compiled import compare
+for changed in (lambda x: ([x * 2], x.exp() + (x == 0)),
+                lambda x: ([x * 2 + (x == 3) * 1e-6], x.exp()),
+                lambda x: ([x.detach() * 2], x.exp()),
+                lambda x: ([x * 2], x.exp()[0]),
+                lambda x: ([x * 2], [x.exp(), x.detach().neg_()][0])):
+    torch.compile = lambda function: changed
+    try:
+        compare(lambda x: ([x * 2], x.exp()), [torch.arange(4.).reshape(2, 2)], gradients=True)
+    except SystemExit as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "the last: 1 of 4 elements, the first at (0, 0): 2.0, not 1.0",
+        "result 0: 1 of 4 elements, the first at (1, 1): 6.000000953674316, not 6.0",
+        "gradient 0: 3 of 4 elements, the first at (0, 0): -1.0, not -3.0",
+        "the last: torch.float32 of [2], not torch.float32 of [2, 2]",
+        "argument 0: 3 of 4 elements, the first at (0, 1): -1.0, not 1.0"]
 
 
 def test_wrong_numbers_are_reported(tmp_path):

@@ -6,14 +6,26 @@ the device's numbers are wrong (`answers.check`).
 
 from collections.abc import Callable
 
-from . import atomics, attention, blocks, boxes, chains, gathers, products, rows, scaled, tiles
+from . import (
+    atomics,
+    attention,
+    blocks,
+    boxes,
+    chains,
+    gathers,
+    graphs,
+    products,
+    rows,
+    scaled,
+    tiles,
+)
 from .draw import Draw
 
 KINDS: dict[str, Callable[[Draw], str]] = {
     "tiles": tiles.program, "products": products.program, "attention": attention.program,
     "rows": rows.program, "gathers": gathers.program, "blocks": blocks.program,
     "chains": chains.program, "boxes": boxes.program, "scaled": scaled.program,
-    "atomics": atomics.program,
+    "atomics": atomics.program, "graphs": graphs.program,
 }
 HEAD = """import torch
 import triton
