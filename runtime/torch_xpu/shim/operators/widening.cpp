@@ -17,9 +17,15 @@ using c10::IValue;
 
 // By the beginning of the name; transforms are of no BFloat16.
 constexpr std::string_view kTransforms = "aten::_fft_";
-constexpr std::array<std::string_view, 7> kHalves = {
+constexpr std::array<std::string_view, 9> kHalves = {
     kTransforms, "aten::avg_pool3d", "aten::_upsample_bilinear2d_aa", "aten::multi_margin_loss",
-    "aten::multilabel_margin_loss", "aten::rrelu_with_noise", "aten::embedding_dense_backward"};
+    "aten::multilabel_margin_loss", "aten::rrelu_with_noise", "aten::embedding_dense_backward",
+    "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward"};
+
+// A kernel of torch-xpu-ops returns what it measured in 32 bits, and sums gradients of weights in
+// them (src/ATen/native/xpu/LayerNorm.cpp).
+constexpr std::string_view kLayerNorm = "aten::native_layer_norm";
+constexpr std::string_view kLayerNormBackward = "aten::native_layer_norm_backward";
 
 // With `accumulate` a kernel of torch-xpu-ops sorts the indices and sums in 32 bits
 // (src/ATen/native/xpu/sycl/Indexing.cpp, IndexPutDeterministicKernelFunctor).
@@ -55,6 +61,36 @@ bool adds_to_halves(const c10::OperatorName& name, const IValue* arguments) {
       at::has_internal_overlap(self) == at::MemOverlap::No;
 }
 
+// Whether a layer norm's input and weights have one type, as that kernel asks for.
+bool normalizes_halves(const c10::FunctionSchema& schema, const IValue* arguments) {
+  bool is_norm = schema.name() == kLayerNorm || schema.name() == kLayerNormBackward;
+  if (!is_norm || !schema.overload_name().empty()) {
+    return false;
+  }
+  auto type = arguments[*schema.argumentIndexWithName("input")].toTensor().scalar_type();
+  for (const char* name : {"weight", "bias"}) {
+    auto index = schema.argumentIndexWithName(name);
+    if (index && arguments[*index].isTensor() && arguments[*index].toTensor().defined() &&
+        arguments[*index].toTensor().scalar_type() != type) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_half(at::ScalarType type) {
+  return at::isReducedFloatingType(type);
+}
+
+// A product of halves in a type of 16 bits, if it asks for any.
+bool multiplies_halves(const c10::FunctionSchema& schema, const IValue* arguments) {
+  if (schema.name() != "aten::prod" || !is_half(arguments[0].toTensor().scalar_type())) {
+    return false;
+  }
+  auto type = schema.argumentIndexWithName("dtype");
+  return type && (arguments[*type].isNone() || is_half(arguments[*type].toScalarType()));
+}
+
 bool takes_complex_halves(std::string_view name) {
   if (name.back() == '_') {
     name.remove_suffix(1);
@@ -75,14 +111,20 @@ bool is_written(const c10::Argument& argument) {
 Widening::Widening(const c10::OperatorHandle& op, torch::jit::Stack* stack)
     : op_(op), stack_(stack), first_(stack->size() - op.schema().arguments().size()) {
   const auto& name = op.operator_name();
-  if (takes_widened_halves(name) || adds_to_halves(name, stack->data() + first_)) {
+  auto arguments = stack->data() + first_;
+  if (normalizes_halves(op.schema(), arguments)) {
+    widen(is_half);
+  } else if (multiplies_halves(op.schema(), arguments)) {
+    widen(is_half);
+    widen_types(at::kFloat);
+  } else if (takes_widened_halves(name) || adds_to_halves(name, arguments)) {
     bool transforms = starts_with(name.name, kTransforms);
     widen([&](at::ScalarType type) {
       return type == at::kHalf || type == at::kComplexHalf || (type == at::kBFloat16 && !transforms);
     });
   } else if (takes_complex_halves(name.name) && computes_complex_halves()) {
     widen([](at::ScalarType type) { return type == at::kComplexHalf; });
-    widen_types();
+    widen_types(at::kComplexFloat);
   }
 }
 
@@ -120,11 +162,12 @@ void Widening::widen(const std::function<bool(at::ScalarType)>& is_narrow) {
   }
 }
 
-void Widening::widen_types() {
+void Widening::widen_types(at::ScalarType wide) {
   for (auto i = first_; i < stack_->size(); ++i) {
-    if (is_type((*stack_)[i], op_.schema().arguments()[i - first_])) {
-      (*stack_)[i] = at::kComplexFloat;
-      narrow_ = at::kHalf;
+    auto& value = (*stack_)[i];
+    if (is_type(value, op_.schema().arguments()[i - first_])) {
+      narrow_ = c10::toRealValueType(value.toScalarType());
+      value = wide;
     }
   }
 }
@@ -137,7 +180,8 @@ void Widening::narrow_results() {
     narrow.copy_(wide);
   }
   const auto& results = op_.schema().returns();
-  for (std::size_t i = 0; narrow_ && i < results.size(); ++i) {
+  auto count = op_.schema().name() == kLayerNorm ? 1 : results.size();
+  for (std::size_t i = 0; narrow_ && i < count; ++i) {
     narrow_result((*stack_)[stack_->size() - results.size() + i], results[i].alias_info() != nullptr);
   }
 }

@@ -22,7 +22,7 @@ class Widening {
  private:
   bool computes_complex_halves() const;
   void widen(const std::function<bool(at::ScalarType)>& is_narrow);
-  void widen_types();
+  void widen_types(at::ScalarType wide);
   void narrow_result(c10::IValue& value, bool is_argument);
 
   const c10::OperatorHandle& op_;
