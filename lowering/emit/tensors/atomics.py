@@ -131,13 +131,12 @@ def _scalar(
 
 
 def from_first_lane(em: Emitter, value: ir.Value) -> ir.Value:
-    """The value that lane 0 of warp 0 has, in every lane."""
+    """The value that lane 0 of warp 0 has, in every lane.  Each warp has a place to write to."""
     value = uniform(em, value)
     if em.state.num_warps == 1:
         return value
-    exchange = Exchange(em, 2 * element_bytes(value.type))
-    others = em.b.icmp_unsigned("!=", em.warp_id(), I32(0))
-    exchange.write(em.b.zext(others, I32), value)
+    exchange = Exchange(em, em.state.num_warps * element_bytes(value.type))
+    exchange.write(em.warp_id(), value)
     exchange.meet()
     return uniform(em, exchange.read(I32(0), value.type))
 

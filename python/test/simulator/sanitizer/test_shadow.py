@@ -16,7 +16,7 @@ from triton_xe.hardware.target import target
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.sanitizer import instrument, shadow
 from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
-from triton_xe.runtime.simulator.sanitizer.state import Entry
+from triton_xe.runtime.simulator.sanitizer.state import Entry, Word
 from triton_xe.runtime.simulator.widen.host import translate
 
 
@@ -215,3 +215,25 @@ entry:
         plan = Instrumentation(suspects=frozenset({0}))
         made = translate(parse_module(text), "k", target("bmg"), sanitizer=plan).text
         assert before not in made
+
+
+@triton.jit
+def numbered(ticket, out):
+    k = tl.atomic_add(ticket, 1)
+    tl.store(out + k, k)
+
+
+def test_each_warp_has_a_place_for_the_result_of_an_atomic(monkeypatch: Any) -> None:
+    """Where several store to one, the cells are asked for all of shared memory from then on."""
+    mixed, close = [], shadow.LaunchState.close
+
+    def closed(state: shadow.LaunchState) -> None:
+        mixed.append(int(state.words[Word.SLM_MIXED]))
+        close(state)
+
+    monkeypatch.setenv("TRITON_XE_SANITIZE", "1")
+    monkeypatch.setattr(shadow.LaunchState, "close", closed)
+    ticket, out = (torch.zeros(n, dtype=torch.int32, device="xpu") for n in (1, 8))
+    numbered[(8,)](ticket, out, num_warps=8)
+    assert torch.equal(out.cpu(), torch.arange(8, dtype=torch.int32))
+    assert mixed == [0]
