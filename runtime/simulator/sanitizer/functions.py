@@ -59,6 +59,7 @@ _BODIES: dict[Routine, Body] = {
 _BY_NAME = {routine.symbol.rpartition(".")[2]: routine for routine in _BODIES}
 _OF_LANES: dict[str, tuple[Callable[..., Routine], Body]] = {
     "lanes": (state.check_lanes, lanes.check_lanes),
+    "scattered": (state.check_scattered, lanes.check_scattered),
     "try": (state.try_lanes, lanes.try_lanes),
 }
 

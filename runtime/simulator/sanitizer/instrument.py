@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import takewhile
-
-import numpy as np
 
 from triton_xe.intrinsics import Family, find, genisa
 from triton_xe.runtime.simulator import ir
@@ -34,7 +31,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Order,
     Word,
 )
-from triton_xe.runtime.simulator.sanitizer.steps import Band, Steps
+from triton_xe.runtime.simulator.sanitizer.steps import Steps, longest_band, steps_of
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
@@ -205,8 +202,8 @@ def _both_checked(
 
 # --- accesses of one operation on a tensor --------------------------------------------------------
 
-_MOST_FLAGS = 256
-"""Elements that are looked at together."""
+_MOST_SCATTERED = 64
+"""Lanes whose places are not known that are looked at together."""
 
 
 def _check_together(
@@ -216,15 +213,15 @@ def _check_together(
     count = 1 if mask is None else mask.type.lanes
     stores = w.context.in_place
     flags = kind | Kind.WRITE if i in stores else kind
-    pointers: dict[Instruction, Tabled] = {}
-    for k in w.context.grouped[i]:
-        pointer = _placed(w, k.operands[position])
-        if pointer is not None and _is_alike(w, i, k, position, kind):
-            pointers[k] = pointer
+    alike = [k for k in w.context.grouped[i] if _is_alike(w, i, k, position, kind)]
+    if count == 1 and i not in stores and not kind & (Kind.ATOMIC | Kind.SLM):
+        _check_scattered(w, alike, position, t, mask is not None, kind)
+    pointers = {k: pointer for k in alike
+                if (pointer := _placed(w, k.operands[position])) is not None}
     while pointers:
         at = list(pointers.values())
         steps = _known_steps(w, at[0], count, t.size // count, flags)
-        band = None if steps is None else _band(steps, at, flags >> 8)
+        band = None if steps is None else longest_band(steps, at, flags >> 8)
         members = list(pointers)[: 1 if band is None else band.times]
         for k in members:
             pointers.pop(k)
@@ -240,6 +237,26 @@ def _check_together(
         fine = w.b.invoke(check, *site(w, stores.get(i, i)), _entry(w, i, position, kind),
                           _base(w, at[0]), ir.TRUE if seen is None else seen, *masks)
         w.told |= dict.fromkeys(members, fine)
+
+
+def _check_scattered(
+    w: Widener, alike: Sequence[Instruction], position: int, t: Type, masked: bool, kind: int
+) -> None:
+    """Ask once for several accesses of each lane, to places that are not known."""
+    places = {k: w.value(k.operands[position]) for k in alike}
+    members = [k for k, place in places.items() if isinstance(place, Wide)]
+    times = _MOST_SCATTERED // w.lanes
+    while len(members) > 1 and times > 1 and _seen(w, members[0], kind) is None:
+        times = min(times, 1 << len(members).bit_length() - 1)
+        some, members = members[:times], members[times:]
+        every = constant(ir.vector(w.lanes * times, I1), 1)
+        masks = w.joined([w.mask(w.value(k.operands[_mask_of(k)])) for k in some],
+                         I1) if masked else every
+        addresses = w.joined([w.b.ptrtoint(w.wide(places[k])) for k in some], I64)
+        check = checks.check_scattered(w.lanes * times, t.size, kind)
+        fine = w.b.invoke(check, *site(w, some[0]), _entry(w, some[0], position, kind), addresses,
+                          t.size, kind, masks)
+        w.told |= dict.fromkeys(some, fine)
 
 
 def _placed(w: Widener, address: Operand) -> Tabled | None:
@@ -276,23 +293,6 @@ def _is_alike(w: Widener, i: Instruction, other: Instruction, position: int, kin
     return (sites[0] == sites[1] and (i in stores) == (other in stores)
             and _entry(w, i, position, kind) == _entry(w, other, position, kind)
             and _observers(w, i) == _observers(w, other))
-
-
-def _band(steps: Steps, pointers: Sequence[Tabled], align: int) -> Band | None:
-    """The longest band that they begin with, of a power of two; None if that is one access."""
-    first = pointers[0]
-    alike = takewhile(lambda p: p.base == first.base, pointers)
-    moved = takewhile(lambda m: (m == m.flat[0]).all(), (p.table - first.table for p in alike))
-    apart = [int(m.flat[0]) for m in moved]
-    most, found = min(len(apart), _MOST_FLAGS // len(steps.offsets)), None
-    times = 2
-    while times <= most:
-        band = Band(steps, times, apart[1])
-        steady = apart[:times] == [k * apart[1] for k in range(times)]
-        if not steady or apart[1] % align or band.chunks(align) > checks.MOST_OF_BAND:
-            break
-        found, times = band, 2 * times
-    return found
 
 
 def _values(
@@ -452,7 +452,7 @@ def _known_steps(
     """Where the elements are, if their addresses are known but for a base."""
     if not isinstance(pointer, Tabled) or pointer.base is None or kind & (Kind.SLM | Kind.ATOMIC):
         return None
-    steps, align = _steps_of(w, pointer, count, size), kind >> 8
+    steps, align = steps_of(pointer, w.lanes, count, size), kind >> 8
     aligned = steps is not None and not any(k % align for k in steps.offsets)
     return steps if aligned else None
 
@@ -462,17 +462,6 @@ def _base(w: Widener, pointer: Value) -> Operand:
     assert isinstance(pointer, Tabled)
     assert pointer.base is not None
     return w.b.ptrtoint(w.at(pointer.base, int(pointer.table.flat[0])))
-
-
-def _steps_of(w: Widener, pointer: Tabled, count: int, size: int) -> Steps | None:
-    """Where the elements are, if the bits of lane numbers say so and they are close together."""
-    if pointer.table.shape[0] != 1 or size > MOST_BYTES:
-        return None
-    row = np.broadcast_to(pointer.table, (1, w.lanes))[0]
-    strides = tuple(int(row[1 << k] - row[0]) for k in range(w.lanes.bit_length() - 1))
-    steps = Steps(strides, count, size)
-    known = all(int(x - row[0]) == at for x, at in zip(row, steps.offsets, strict=False))
-    return steps if known and steps.is_told else None
 
 
 def guarded_range(

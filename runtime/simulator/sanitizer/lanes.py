@@ -103,6 +103,22 @@ def check_elements(w: Checks, *arguments: Value, count: int) -> Value:
     return result.value
 
 
+def check_scattered(w: Checks, *arguments: Value) -> Value:
+    """Whether all is plainly well of an access of the lanes of several stores, or loads.
+
+    Those of lanes that access one element after another are better looked at one by one.
+    """
+    addresses, mask, result = w["addresses"], w["mask"], w.variable(0, I1)
+    lanes = mask.type.count
+    following = addresses.shuffled(None, [(k + 1) % lanes for k in range(lanes)])
+    runs = (following - addresses == w["size"]) & mask
+    with w.when(w.intrinsic("ctpop", runs.bits).to(I32) < lanes // 4):
+        result.value = try_lanes(w)
+        with w.when(result.value):
+            w.state[Word.CHECKED] += w.intrinsic("ctpop", mask.bits).to(I64)
+    return result.value
+
+
 def try_lanes(w: Checks, *arguments: Value, written: bool = False) -> Value:
     """Whether no active lane's access is at fault; if there may be a fault, nothing is recorded.
 

@@ -490,21 +490,19 @@ class Elements(Scattered):
         flag = s.elements_of(nbytes)
         mine, chunks = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I32), w["addresses"] >> CHUNK_BITS
         places = (chunks + block[Entry.TOUCHED]).pointer()
-        flags = w.variable(w.gather(I32, places, active))
-        others = (flags.value.has(either(mine ^ BEGUN)) & active).bits != 0
+        flags = w.gather(I32, places, active)
+        others = (flags.has(either(mine ^ BEGUN)) & active).bits != 0
         wanted = w.select(others, BEGUN, mine) | flag
-
-        def are_there() -> Value:
-            return (flags.value & (wanted | s.OF_ELEMENTS) == wanted) & active
-
-        missing = active & ~are_there() & (~flags.value.has(BEGUN) | flags.value.has(flag))
+        there = w.variable((flags & (wanted | s.OF_ELEMENTS) == wanted) & active)
+        missing = active & ~there.value & (~flags.has(BEGUN) | flags.has(flag))
         with w.when(w.unlikely(missing.bits != 0)):
             numbers, full = kept(w, chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
             with w.chain(w.select(full, 0, missing.bits)) as (rest, slot):
                 slot.value = rest & rest - 1
                 w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
-            flags.value = w.gather(I32, places, active)
-        return are_there(), others
+            # without memory for them, dwords have them
+            there.value |= missing & ~full & (block[Entry.ELEMENT_WRITES] != 0)
+        return there.value, others
 
 
 class Run(Dwords):

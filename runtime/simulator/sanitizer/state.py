@@ -577,6 +577,11 @@ def try_lanes(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:
     return check_lanes(lanes, size, kind, "try")
 
 
+def check_scattered(lanes: int, size: Operand | int, kind: Operand | int) -> Routine:
+    """The same of lanes of several stores, which counts them."""
+    return check_lanes(lanes, size, kind, "scattered")
+
+
 def sync_lanes(lanes: int) -> Routine:
     return routine("syncs", VOID, lanes, sg=I32, addresses=vector(lanes, I64),
                    mask=vector(lanes, I1), did=I32)

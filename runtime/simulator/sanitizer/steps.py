@@ -8,10 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from operator import or_
 
-from triton_xe.runtime.simulator.ir import I1, I8, I64, VOID, constant, integers, vector
+import numpy as np
+
+from triton_xe.runtime.simulator.ir import (
+    I1,
+    I8,
+    I64,
+    VOID,
+    constant,
+    integers,
+    vector,
+)
 from triton_xe.runtime.simulator.ir.builder import Routine
 from triton_xe.runtime.simulator.ir.values import Memory, Value, Variable
 from triton_xe.runtime.simulator.sanitizer import state as s
@@ -19,11 +29,22 @@ from triton_xe.runtime.simulator.sanitizer.checks import owner_of
 from triton_xe.runtime.simulator.sanitizer.lanes import are_recorded, searched, try_lanes
 from triton_xe.runtime.simulator.sanitizer.parts import kept
 from triton_xe.runtime.simulator.sanitizer.records import Checks
-from triton_xe.runtime.simulator.sanitizer.state import CHUNK_BITS, WINDOW, Entry, Kind, Word
+from triton_xe.runtime.simulator.sanitizer.state import (
+    CHUNK_BITS,
+    MOST_BYTES,
+    MOST_OF_BAND,
+    WINDOW,
+    Entry,
+    Kind,
+    Word,
+)
+from triton_xe.runtime.simulator.widen.values import Tabled
 
 _CHUNK = 1 << CHUNK_BITS
 _OF_CELLS = int(Kind.WRITE) | -1 << 8
 """What of the kind of an access its cells depend on."""
+_MOST_FLAGS = 256
+"""Elements that are looked at together."""
 _MOST_SHARED = 4
 """Elements that may be at one address."""
 
@@ -97,6 +118,17 @@ class Steps:
             lines.append(reduce(or_, (
                 mask.shuffled(none, [who[k] for who in elements]) for k in range(most))))
         return lines
+
+
+def steps_of(pointer: Tabled, lanes: int, count: int, size: int) -> Steps | None:
+    """Where the elements are, if the bits of lane numbers say so and they are close together."""
+    if pointer.table.shape[0] != 1 or size > MOST_BYTES:
+        return None
+    row = np.broadcast_to(pointer.table, (1, lanes))[0]
+    strides = tuple(int(row[1 << k] - row[0]) for k in range(lanes.bit_length() - 1))
+    steps = Steps(strides, count, size)
+    known = all(int(x - row[0]) == at for x, at in zip(row, steps.offsets, strict=False))
+    return steps if known and steps.is_told else None
 
 
 def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
@@ -276,6 +308,23 @@ class Band:
                 if shift and at + 1 < len(found):
                     found[at + 1] |= line.bits >> _CHUNK - shift
         return found
+
+
+def longest_band(steps: Steps, pointers: Sequence[Tabled], align: int) -> Band | None:
+    """The longest band that they begin with, of a power of two; None if that is one access."""
+    first = pointers[0]
+    alike = takewhile(lambda p: p.base == first.base, pointers)
+    moved = takewhile(lambda m: (m == m.flat[0]).all(), (p.table - first.table for p in alike))
+    apart = [int(m.flat[0]) for m in moved]
+    most, found = min(len(apart), _MOST_FLAGS // len(steps.offsets)), None
+    times = 2
+    while times <= most:
+        band = Band(steps, times, apart[1])
+        steady = apart[:times] == [k * apart[1] for k in range(times)]
+        if not steady or apart[1] % align or band.chunks(align) > MOST_OF_BAND:
+            break
+        found, times = band, 2 * times
+    return found
 
 
 def _signed(word: int) -> int:

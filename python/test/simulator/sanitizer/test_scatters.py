@@ -33,8 +33,11 @@ def scatter(x, put, got, out, LOADS: tl.constexpr, B: tl.constexpr):
 @DTYPES
 @pytest.mark.parametrize("bug", ["", "store", "load"])
 @pytest.mark.parametrize("loads", [False, True])
-@pytest.mark.parametrize(("n", "seed"), [(256, 0), (512, 1), (4096, 2), (4096, 3), (16384, 4)])
-def test_shared_dwords(n: int, seed: int, loads: bool, bug: str, dtype: Any) -> None:
+@pytest.mark.parametrize(("n", "seed", "warps"), [
+    (256, 0, 4), (512, 1, 2), (4096, 2, 4), (4096, 3, 1), (16384, 4, 1)])
+def test_shared_dwords(
+    n: int, seed: int, warps: int, loads: bool, bug: str, dtype: Any
+) -> None:
     """Some accesses have two elements of a dword, and of most dwords several programs store."""
     torch.manual_seed(seed)
     x, old = (torch.randint(1, 50, (n,)).to(dtype) for _ in range(2))
@@ -50,11 +53,11 @@ def test_shared_dwords(n: int, seed: int, loads: bool, bug: str, dtype: Any) -> 
     arguments = (x.to("xpu"), put.to("xpu"), got.to("xpu"), out, loads, BLOCK)
     if bug:
         with pytest.raises(SimulatorTrap, match=f"data race: {bug}") as caught:
-            scatter[(n // BLOCK,)](*arguments)
+            scatter[(n // BLOCK,)](*arguments, num_warps=warps)
         assert f"element ({int(put[one])},)" in str(caught.value)
         assert f"program ({last}, 0, 0)" in str(caught.value)
         return
-    scatter[(n // BLOCK,)](*arguments)
+    scatter[(n // BLOCK,)](*arguments, num_warps=warps)
     want = old.clone()
     want[put.long()] = x + old[put.long()] * loads
     assert torch.equal(out.cpu(), want)
@@ -122,3 +125,28 @@ def test_rows_of_memory_that_was_scattered_to(bug: bool, step: int, dtype: Any) 
         assert "(program (2, 0, 0)" in str(caught.value)
         return
     scatter_and_read[grid](x, put.to("xpu"), out, sums, programs, BLOCK)
+
+
+@triton.jit
+def move(x, put, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + tl.load(put + i), tl.load(x + i), i < B - 3)
+
+
+@DTYPES
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("at", [3, 40, 200])
+def test_one_of_several_registers_is_outside(at: int, masked: bool, dtype: Any) -> None:
+    """All registers of a store are asked for together; the report is of the element at fault."""
+    put = torch.randperm(256).to(I32)
+    put[255 if masked else at] = 256
+    arguments = torch.ones(256).to(dtype).to("xpu"), put.to("xpu"), torch.zeros(
+        256, dtype=dtype, device="xpu")
+    if masked:
+        move[(1,)](*arguments, 256, num_warps=1)
+        assert int(arguments[2].cpu().sum()) == 253
+        return
+    with pytest.raises(SimulatorTrap, match="store of") as caught:
+        move[(1,)](*arguments, 256, num_warps=1)
+    assert "argument 'out'" in str(caught.value)
+    assert "element (256,), which it does not have" in str(caught.value)
