@@ -31,7 +31,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Order,
     Word,
 )
-from triton_xe.runtime.simulator.sanitizer.steps import Steps, longest_band, steps_of
+from triton_xe.runtime.simulator.sanitizer.steps import Steps, are_apart, longest_band, steps_of
 from triton_xe.runtime.simulator.trace.messages import traced_access
 from triton_xe.runtime.simulator.widen.accesses import lane_major, load_value
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Stored
@@ -327,7 +327,7 @@ def _note_store(
     value = w.value(i.operands[1 - at])
     if value.type.scalar.kind != "ptr" and not (
             isinstance(address, Uniform) and isinstance(value, Uniform)):
-        w.stored.append(Stored(i, address, fine, value, mask))
+        w.stored.append(Stored(i, address, fine, value, mask, _placed(w, i.operands[at])))
 
 
 def _moved(w: Widener, i: Instruction, position: int, address: Value) -> Instruction:
@@ -658,11 +658,15 @@ def read_back(w: Widener, following: Instruction) -> None:
     if not w.stored or _is_of_stored(w, following):
         return
     stored, w.stored = w.stored, []
-    alone = len(stored) == 1
-    for s in stored:
-        t = s.value.type
-        if not (alone and contiguous_start(s.address, t.size) is not None):
-            _compare_stored(w, s)
+    t = stored[0].value.type
+    if len(stored) == 1 and contiguous_start(stored[0].address, t.size) is not None:
+        return
+    places = [s.place for s in stored if s.place is not None and s.value.type.size == t.size]
+    apart = are_apart(w, places, t.size) if len(places) == len(stored) else ir.FALSE
+    if apart != ir.TRUE:
+        with w.unless(apart):
+            for s in stored:
+                _compare_stored(w, s)
 
 
 def _compare_stored(w: Widener, s: Stored) -> None:

@@ -14,10 +14,13 @@ from operator import or_
 import numpy as np
 
 from triton_xe.runtime.simulator.ir import (
+    FALSE,
     I1,
     I8,
     I64,
+    TRUE,
     VOID,
+    Operand,
     constant,
     integers,
     vector,
@@ -39,6 +42,7 @@ from triton_xe.runtime.simulator.sanitizer.state import (
     Word,
 )
 from triton_xe.runtime.simulator.widen.values import Tabled
+from triton_xe.runtime.simulator.widen.widener import Widener
 
 _CHUNK = 1 << CHUNK_BITS
 _OF_CELLS = int(Kind.WRITE) | -1 << 8
@@ -129,6 +133,27 @@ def steps_of(pointer: Tabled, lanes: int, count: int, size: int) -> Steps | None
     steps = Steps(strides, count, size)
     known = all(int(x - row[0]) == at for x, at in zip(row, steps.offsets, strict=False))
     return steps if known and steps.is_told else None
+
+
+def are_apart(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
+    """Whether all lanes access memory of their own, `size` bytes each, at each of several places.
+
+    False where only their bases would tell, and these do not grow.
+    """
+    rows = [np.broadcast_to(p.table[:1], (1, w.lanes))[0] for p in places]
+    bases = [p.base for p in places if p.base is not None]
+    if len(bases) < len(places) or any(p.table.shape[0] > 1 for p in places):
+        return FALSE
+    shared = len({str(base) for base in bases}) == 1
+    for some in ([np.concatenate(rows)] if shared else rows):
+        if (np.diff(np.sort(some)) < size).any():
+            return FALSE
+    result = TRUE
+    for k in range(0 if shared else len(places) - 1):
+        ends, begins = (w.b.ptrtoint(w.at(base, at)) for base, at in (
+            (bases[k], int(rows[k].max()) + size), (bases[k + 1], int(rows[k + 1].min()))))
+        result = w.b.and_(result, w.b.icmp("ule", ends, begins))
+    return result
 
 
 def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:

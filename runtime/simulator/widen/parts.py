@@ -10,7 +10,7 @@ from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
 from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
 from triton_xe.runtime.simulator.ir import Instruction, Operand
 from triton_xe.runtime.simulator.library.names import Preparation
-from triton_xe.runtime.simulator.widen.values import Value
+from triton_xe.runtime.simulator.widen.values import Tabled, Value
 
 
 @dataclass(frozen=True)
@@ -114,3 +114,5 @@ class Stored:
     fine: Operand
     value: Value
     mask: Value | None
+    place: Tabled | None
+    """Where they were meant to go, if that is known but for a base."""

@@ -6,7 +6,8 @@ what they share: the host function, and turning one form of a value into another
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeGuard
@@ -439,6 +440,17 @@ class Widener:
         if found is None:
             found = self._cache[place] = make()
         return found
+
+    @contextmanager
+    def unless(self, flag: Operand) -> Iterator[None]:
+        """What is written inside happens where a flag is not set; nothing outside uses it."""
+        inside, after, kept = self.b.label(), self.b.label(), dict(self._cache)
+        self.b.cond_br(flag, after, inside)
+        self.b.start(inside)
+        yield
+        self.b.br(after)
+        self.b.start(after)
+        self._cache = kept
 
     def broadcast(self, value: Uniform, group: int = 1) -> Operand:
         t, s, x = value.type, self.lanes, value.value

@@ -71,3 +71,23 @@ def test_stores_one_after_another_are_in_order() -> None:
     out = torch.zeros(256, dtype=torch.int32, device="xpu")
     again[(1,)](out, BLOCK=256, num_warps=1)
     assert torch.equal(out.cpu(), torch.arange(256, dtype=torch.int32) - 2)
+
+
+@triton.jit
+def rows(out, first, stride, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row, i = tl.arange(0, ROWS)[:, None], tl.arange(0, BLOCK)[None, :]
+    tl.store(out + first + row * stride + i, row * BLOCK + i)
+
+
+@pytest.mark.parametrize("stride", [16, 17, 40, 15, 1, 0, -16, -33, -15])
+def test_rows_whose_distance_is_known_late(stride: int) -> None:
+    """They are compared with what is there only where they may overlap."""
+    out = torch.zeros(8 * 40, dtype=torch.int32, device="xpu")
+    first = max(0, -7 * stride)
+    at = torch.arange(8)[:, None] * stride + torch.arange(16) + first
+    if abs(stride) < 16:
+        with pytest.raises(SimulatorTrap, match="where another element of the same tensor"):
+            rows[(1,)](out, first, stride, ROWS=8, BLOCK=16, num_warps=1)
+        return
+    rows[(1,)](out, first, stride, ROWS=8, BLOCK=16, num_warps=1)
+    assert torch.equal(out.cpu()[at.flatten()], torch.arange(128, dtype=torch.int32))
