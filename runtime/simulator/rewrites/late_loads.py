@@ -1,42 +1,91 @@
 """Loads move to where their values are first needed, and wait in no register until then.
 
 LLVM keeps the order of what it is given, and spills.  Nothing moves past what may write, nor out of
-its block; what only moves elements goes along.
+its block; what only moves elements goes along, and so does arithmetic on what was loaded: of the
+sums of several rows each is done before the next row is loaded.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
-from triton_xe.intrinsics import find
+from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.definitions import memory
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
+from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
+from triton_xe.runtime.simulator.rewrites.vectors_apart import SUMS
 
+_READ = Effect.READS | Effect.CONVERGENT
 _MOVES = frozenset("bitcast extractelement insertelement shufflevector".split())
 
 
 def late_loads(function: Function) -> Function:
     """The function with loads where they are needed; the function itself stays as it is."""
-    return replace(function, blocks=[_late(b) for b in function.blocks])
+    needed = without_unused([Block(b.label, b.instructions) for b in function.blocks])
+    return replace(function, blocks=[_late(b) for b in needed])
 
 
 def _late(block: Block) -> Block:
     """Each instruction gets the place of the one before which it stands."""
     needed: dict[str, int] = {}
-    places, end = [], len(block.instructions)
-    writer = end
+    end = writer = len(block.instructions)
+    waiting: dict[int, list[Instruction]] = defaultdict(list)
+    """What stands before an instruction, by number of that."""
+    sums = _sums_of_loads(block)
     for k in range(end - 1, -1, -1):
         i = block.instructions[k]
-        place, is_load = k, _is_load(i)
-        if is_load or i.opcode in _MOVES:
+        place, is_late = k, _is_load(i) or i.result in sums
+        if is_late or i.opcode in _MOVES:
             first = needed.get(i.result or "", k)
-            place = min(first, writer) if is_load else first
-        elif not i.is_pure:
+            place = min(first, writer) if is_late else first
+        elif not (i.is_pure or _only_reads(i)):
             writer = k
         for name in i.locals():
             needed[name] = min(place, needed.get(name, end))
-        places.append((place, place == k, k))
-    return Block(block.label, [block.instructions[k] for *_, k in sorted(places)])
+        if place != k:
+            waiting[place].append(i)
+    moved = {i for each in waiting.values() for i in each}
+    return Block(block.label, [x for k, i in enumerate(block.instructions) if i not in moved
+                               for x in _in_order(i, waiting.get(k, ()))])
+
+
+def _in_order(last: Instruction, before: Sequence[Instruction]) -> list[Instruction]:
+    """An instruction after those that stand before it, each right after what it needs of them.
+
+    Without any need they keep their order, which is the other way round in `before`.
+    """
+    left = {i.result or "": i for i in before}
+    first = [left[name] for name in last.locals() if name in left]
+    todo, order = [*before, *reversed(first)], list[Instruction]()
+    while todo:
+        i = todo[-1]
+        wanted = next((left[name] for name in i.locals() if name in left), None)
+        if i.result in left and wanted is not None:
+            todo.append(wanted)
+            continue
+        todo.pop()
+        order += [i] if left.pop(i.result or "", None) else []
+    return [*order, last]
+
+
+def _sums_of_loads(block: Block) -> set[str]:
+    """Results of arithmetic on nothing but what the block loads."""
+    loaded, sums = set[str](), set[str]()
+    for i in block.instructions:
+        is_sum = i.opcode in SUMS or is_elementwise(i)
+        follows = (is_sum or i.opcode in _MOVES) and loaded.issuperset(i.locals())
+        if i.result and (follows or _is_load(i)):
+            loaded.add(i.result)
+            sums.update([i.result] if is_sum else [])
+    return sums
+
+
+def _only_reads(i: Instruction) -> bool:
+    """Whether it is a call that loads may move past."""
+    return i.opcode == "call" and not find(i.callee).effects & ~_READ
 
 
 def _is_load(i: Instruction) -> bool:

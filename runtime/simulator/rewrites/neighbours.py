@@ -100,7 +100,7 @@ class _Rewrite:
     def _pair(self, i: Instruction) -> tuple[tuple[str, ...], int] | None:
         """What an operation on two neighbours is and of which vector, and which pair it is."""
         if len(i.operands) != 2 or i.type.lanes > 1 or not (
-                i.opcode in _PAIRED or _is_elementwise(i)):
+                i.opcode in _PAIRED or is_elementwise(i)):
             return None
         x, y = (self._taken(o) for o in i.operands)
         if x is None or y is None or x[0].text != y[0].text or x[1] % 2 or y[1] != x[1] + 1:
@@ -197,7 +197,7 @@ class _Rewrite:
         return *taken, shift // bits
 
 
-def _is_elementwise(i: Instruction) -> bool:
+def is_elementwise(i: Instruction) -> bool:
     """Whether a call of LLVM's own computes each element by itself, of two of one type."""
     return (i.opcode == "call" and i.callee.startswith("llvm.") and i.callee.count(".") == 2
             and find(i.callee).family is Family.MATHS

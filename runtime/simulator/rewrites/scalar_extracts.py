@@ -30,7 +30,7 @@ def scalar_extracts(function: Function) -> Function:
     if not any(map(_is_candidate, function.instructions())):
         return function
     made = _Rewrite(function).run()
-    return replace(function, blocks=_without_unused(made))
+    return replace(function, blocks=without_unused(made))
 
 
 def _is_candidate(i: Instruction) -> bool:
@@ -111,7 +111,7 @@ class _Rewrite:
         return made.value
 
 
-def _without_unused(blocks: list[Block]) -> list[Block]:
+def without_unused(blocks: list[Block]) -> list[Block]:
     """The blocks without vector arithmetic that nobody reads any more."""
     uses = Counter(name for block in blocks for i in block.instructions for name in i.locals())
     for block in reversed(blocks):

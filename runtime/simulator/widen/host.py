@@ -35,8 +35,11 @@ from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import looped
 from triton_xe.runtime.simulator.rewrites.neighbours import whole_vectors
+from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results
 from triton_xe.runtime.simulator.rewrites.polls import loops_for_polls
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import scalar_extracts
+from triton_xe.runtime.simulator.rewrites.vectors_apart import vectors_apart
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
@@ -159,6 +162,8 @@ def translate(
         bodies = [looped(f, met, context.sub_groups, sg=SG.text, stopped=STOP_LABEL)
                   if any(b.label in met for b in f.blocks) else f for f in bodies]
     tables = writers[kernel.name].w.arrays.tables
+    if sanitizer is None:
+        bodies = [pinned_results(f, STOP_LABEL, host_cpu()) for f in bodies]
     made = [flags_in_memory(f) for f in (*context.definitions.values(), *bodies)]
     helpers = {name for name in undefined_calls(made) if not name.startswith("llvm.")}
     return HostKernel(kernel_name, print_module(made, _globals(module)), argument_types(kernel),
@@ -188,7 +193,7 @@ def _most_eager(context: ModuleContext) -> int:
 
 
 def _for_speed(function: Function) -> Function:
-    return late_loads(whole_vectors(joined_accesses(function)))
+    return late_loads(whole_vectors(vectors_apart(joined_accesses(function))))
 
 
 def _as_it_is(function: Function) -> Function:

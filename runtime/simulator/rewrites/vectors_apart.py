@@ -1,0 +1,115 @@
+"""Vectors that are made of single elements and taken apart again are computed element by element.
+
+    %v = vector of %x0, %x1, ..., inserted one by one         %s0 = fadd %x0, %y0
+    %w = vector of %y0, %y1, ..., likewise               ->   %s1 = fadd %x1, %y1
+    %s = fadd %v, %w, of which elements are taken             ...
+
+The sums of several rows come this way, and need the loads of all rows before the first sum.
+Elements that follow each other in what they come from stay together: a host computes with them in
+the order of memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand
+from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
+
+SUMS = frozenset("fadd fsub fmul".split())
+_LEAST_BITS = 32
+"""Narrower elements of all lanes do not fill a register of the host."""
+
+
+def vectors_apart(function: Function) -> Function:
+    """The function with such elements by themselves; the function itself stays as it is."""
+    if not any(map(_computes, function.instructions())):
+        return function
+    rewrite = _Rewrite(function)
+    if not rewrite.elements:
+        return function
+    blocks = [Block(b.label, [x for i in b.instructions for x in rewrite.written(i)])
+              for b in function.blocks]
+    ir.substitute(blocks, rewrite.renamed)
+    return replace(function, blocks=blocks)
+
+
+def _computes(i: Instruction) -> bool:
+    """Whether it computes each element of a vector by itself."""
+    return (i.type.lanes > 1 and i.type.scalar.kind == "float" and i.type.scalar.bits >= _LEAST_BITS
+            and (i.opcode in SUMS or is_elementwise(i)))
+
+
+class _Rewrite:
+    def __init__(self, function: Function) -> None:
+        self.defined = {i.result: i for i in function.instructions() if i.result}
+        self.renamed: dict[str, Operand] = {}
+        self.count = 0
+        self.elements: dict[str, list[Operand]] = {}
+        """Of each vector that is computed so."""
+        for i in function.instructions():
+            if i.result and _computes(i) and all(self._of(o) for o in i.operands):
+                self.elements[i.result] = [Operand(i.type.scalar, f"{i.result}.e{k}")
+                                           for k in range(i.type.lanes)]
+        self._keep_what_is_used_whole(function)
+
+    def _keep_what_is_used_whole(self, function: Function) -> None:
+        users: dict[str, list[Instruction]] = defaultdict(list)
+        for i in function.instructions():
+            for name in i.locals():
+                users[name].append(i)
+        while kept := [name for name in self.elements
+                       if not all(self._takes_apart(i) for i in users[name])
+                       or not all(self._of(o) for o in self.defined[name].operands)]:
+            for name in kept:
+                del self.elements[name]
+
+    def _takes_apart(self, i: Instruction) -> bool:
+        return i.result in self.elements or (
+            i.opcode == "extractelement" and i.operands[1].integer_value() is not None)
+
+    def _of(self, x: Operand) -> Sequence[Operand]:
+        """The elements of a vector, where they are known and come from different places."""
+        if x.elements or x.local in self.elements:
+            return x.elements or self.elements[x.local or ""]
+        items: dict[int, Operand] = {}
+        made = self.defined.get(x.local or "")
+        while made is not None and made.opcode == "insertelement":
+            index = made.operands[2].integer_value()
+            if index is None:
+                return ()
+            items.setdefault(index, made.operands[1])
+            made = self.defined.get(made.operands[0].local or "")
+        found = [items[k] for k in range(x.type.lanes) if k in items]
+        return found if len(found) == x.type.lanes and not self._follow(found) else ()
+
+    def _follow(self, elements: Sequence[Operand]) -> bool:
+        """Whether any two are neighbours in one vector."""
+        taken = [self._taken(x) for x in elements]
+        return any(a is not None and b is not None and a[0] == b[0] and a[1] + 1 == b[1]
+                   for a, b in pairwise(taken))
+
+    def _taken(self, x: Operand) -> tuple[str, int] | None:
+        made = self.defined.get(x.local or "")
+        if made is None or made.opcode != "extractelement":
+            return None
+        index = made.operands[1].integer_value()
+        return None if index is None else (made.operands[0].text, index)
+
+    def written(self, i: Instruction) -> list[Instruction]:
+        """What an instruction becomes."""
+        if i.result in self.elements:
+            operands = [self._of(o) for o in i.operands]
+            callee = i.callee.replace(f".v{i.type.lanes}", ".")
+            return [replace(i, type=i.type.scalar, callee=callee, result=made.text,
+                            operands=[o[k] for o in operands])
+                    for k, made in enumerate(self.elements[i.result])]
+        source = (i.operands[0].local if i.opcode == "extractelement" else None) or ""
+        if source in self.elements and i.result:
+            self.renamed[i.result] = self.elements[source][i.operands[1].integer_value() or 0]
+            return []
+        return [i]
