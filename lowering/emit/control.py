@@ -311,11 +311,13 @@ def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
 def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[Flat]:
     """A loop's sums that begin at zero begin as products of zeros, if these are many.
 
-    A product writes eight registers in one instruction.  Where messages have no offsets it takes
-    as long as eight instructions (8 clocks on Xe-HPC); elsewhere a first pass does better.  In
-    loops that compute with products Intel's compiler (2.40) would copy what they have written.
+    A product writes eight registers in one instruction.  In loops that compute with products
+    Intel's compiler (2.40) would copy what they have written, where messages have offsets also in
+    one of several versions.
     """
-    if has_offsets(em.target) or not em.target.has_tf32_dpas or not _only_sums(op):
+    if not em.target.has_tf32_dpas or not _only_sums(op):
+        return starts
+    if has_offsets(em.target) and isinstance(op.parent_op(), scf.IfOp):
         return starts
     args = op.body.block.args[1:]
     sums = [(n, place) for n, (parts, _) in enumerate(starts) for place, part in enumerate(parts)
