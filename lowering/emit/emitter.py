@@ -62,6 +62,8 @@ class Emitter(Writer):
         self._analyses: dict[tuple[Callable[..., Any], Operation], Any] = {}
         self.b.before_leaving = self.finish_reads
         self.open_reads: list[OpenRead] = []
+        self.held_stores: list[Callable[[], None]] = []
+        """Of values that have been made, which are written together."""
         self.values: dict[SSAValue, Any] = {}
         self.axis, self.proven = AxisAnalysis(), AxisAnalysis(trusting=False)
         self.loop_depth = 0

@@ -288,7 +288,8 @@ def message(
     form = [I32(shape.element_bits), I32(shape.width), I32(shape.height), I32(shape.blocks),
             I1(shape.transpose), I1(shape.vnni), I32(cache)]
     if isinstance(block, Payload):
-        return [block.pointer, I32(block.x), I32(block.y), *form]
+        pointer, x, y = block.place
+        return [pointer, I32(x), I32(y), *form]
     assert block.encoded is not None
     x = block.x
     if block.misalignment is not None:

@@ -16,7 +16,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from triton_xe.dialects import xe
+from triton_xe.dialects import arith_ext, xe
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import (
     CreateNdTdescOp,
@@ -28,6 +28,7 @@ from triton_xe.dialects.xegpu.nd import (
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.errors import LegalityError, UnsupportedError
 from triton_xe.hardware import block_2d
+from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.dpas import ELEMENT_BITS, Dpas, check_dpas
 from triton_xe.hardware.register_file import MOST_CARRIED
 from triton_xe.intrinsics import genisa
@@ -36,7 +37,7 @@ from triton_xe.lowering.emit.maths import wide
 from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.registers import Bytes, Registers, eager, regrouped
-from triton_xe.lowering.emit.types import I1, I8, I32, bits_of, scalar_type, vector_of
+from triton_xe.lowering.emit.types import I8, I32, bits_of, element, scalar_type, vector_of
 from triton_xe.lowering.emit.xegpu.blocks import (
     Block,
     access_of,
@@ -71,10 +72,12 @@ from triton_xe.lowering.emit.xegpu.payloads import (
     block_shape,
     in_reach,
     is_zero,
+    move,
     offsets_of,
     payload_shape,
     step_before,
     step_of,
+    with_copies,
 )
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.stacks import (
@@ -95,8 +98,6 @@ from triton_xe.lowering.emit.xegpu.vectors import (
 )
 
 VOID = ir.VoidType()
-X, Y = 5, 6
-"""Fields of an address payload."""
 
 
 class Loaded:
@@ -152,7 +153,7 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
         genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
         [*fields[:6], I32(shape.width), I32(shape.height), I32(shape.blocks)],
     )
-    em.bind(op.desc, Payload(pointer, shape))
+    em.bind(op.desc, with_copies(em, Payload(pointer, shape), op))
 
 
 @lowers(UpdateNdOffsetOp)
@@ -178,15 +179,20 @@ def _moved(em: Emitter, op: UpdateNdOffsetOp, held: Payload) -> Payload:
         return moved
     em.finish_reads(shared=False)
     per = held.shape.element_bits // bits
-    so_far = (held.y, held.x)
-    for field, by, unit, more in zip((Y, X), offsets_of(op), (1, per), so_far, strict=True):
-        if more or not is_zero(by):
-            step_by = index_value(em, by)
-            step_by = step_by if unit == 1 else em.b.sdiv(step_by, I32(unit))
-            step_by = em.b.add(step_by, I32(more)) if more else step_by
-            em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
-                    [held.pointer, I32(field), step_by, I1(1)])
+    y, x = (
+        _step(em, by, unit, more) for by, unit, more in zip(
+            offsets_of(op), (1, per), (held.y, held.x), strict=True))
+    move(em, held.pointer, y, x)
     return replace(held, x=0, y=0)
+
+
+def _step(em: Emitter, by: SSAValue | int, unit: int, more: int) -> ir.Value:
+    """By how many units of a payload's fields it moves, and `more`."""
+    if is_zero(by):
+        return I32(more)
+    step = index_value(em, by)
+    step = step if unit == 1 else em.b.sdiv(step, I32(unit))
+    return em.b.add(step, I32(more)) if more else step
 
 
 @lowers(LoadNdOp)
@@ -237,19 +243,59 @@ def _prefetch(
 @lowers(StoreNdOp)
 def lower_store_nd(em: Emitter, op: StoreNdOp) -> None:
     kind, block = op.desc_type, em.get(op.desc)
+    if _is_one_message(em, op):
+        raw = as_integers(em, em.get(op.value).value)
+        em.held_stores.append(
+            lambda: block_write(em, op, block, block_shape(kind, None), kind.element_bits, raw))
+        if not _waits(em, op):
+            _write_held(em)
+        return
+    _write_held(em)
     if isinstance(block, Stack):
         store_stack(em, op, block)
         return
     if not in_fragments(em):
         store_block(em, op, block, kind, op.value.type, em.registers(op.value))
         return
-    if not isinstance(block, Payload) and (block.encoded is None or op.valid is not None):
-        held = fragment_registers(em, em.get(op.value), op.value.type)
-        access = access_of(kind, op.value.type, None)
-        store_registers(em, op, block, access, Spread(em.state.lanes, own=True), held)
-        return
-    raw = as_integers(em, em.get(op.value).value)
-    block_write(em, op, block, block_shape(kind, None), kind.element_bits, raw)
+    held = fragment_registers(em, em.get(op.value), op.value.type)
+    access = access_of(kind, op.value.type, None)
+    store_registers(em, op, block, access, Spread(em.state.lanes, own=True), held)
+
+
+def _is_one_message(em: Emitter, op: StoreNdOp) -> bool:
+    """Whether a fragment is stored as it is."""
+    block = em.get(op.desc)
+    return not isinstance(block, Stack) and in_fragments(em) and (
+        isinstance(block, Payload) or (block.encoded is not None and op.valid is None))
+
+
+def _write_held(em: Emitter) -> None:
+    """Write the stores that wait."""
+    for write in em.held_stores:
+        write()
+    em.held_stores.clear()
+
+
+def _waits(em: Emitter, op: StoreNdOp) -> bool:
+    """Whether a store is written with the next one, when the values of both have been made.
+
+    On Xe-HPC registers that a message reads are costly to write again.  Values that are rounded to
+    half their size do not need more registers for it.
+    """
+    following = op.next_op
+    while isinstance(following, xe.FragmentOp) or (
+            isinstance(following, UpdateNdOffsetOp) and step_of(following) is not None):
+        following = following.next_op
+    return (not has_offsets(em.target) and isinstance(following, StoreNdOp)
+            and _is_rounded(op.value) and _is_rounded(following.value))
+
+
+def _is_rounded(value: SSAValue) -> bool:
+    """Whether a fragment is part of a tensor of fp32 that was rounded."""
+    made = value.owner
+    made = made.loads[0].owner if isinstance(made, xe.FragmentOp) else made
+    rounded = made.tensor.owner if isinstance(made, xe.ToFragmentsOp) else None
+    return isinstance(rounded, arith_ext.TruncFOp) and element(rounded.input.type).name == "f32"
 
 
 def fragment_of_registers(em: Emitter, held: Registers, kind: Attribute) -> FragmentValue:

@@ -7,8 +7,8 @@ A payload is one register that loops move, so that only what follows its move ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llvmlite import ir
@@ -27,13 +27,19 @@ from triton_xe.dialects.xegpu.nd import (
 from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.hardware.block_2d import MAX_OFFSET, BlockShape, has_offsets
 from triton_xe.hardware.target import Target
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter
+from triton_xe.lowering.emit.types import I1, I32
 from triton_xe.lowering.rewriting import last_of
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.uses import can_follow
 
 COPIED = 8
 """Transposed second factors for which IGC 2.40 copies a payload, without offsets, at less cost."""
+X, Y = 5, 6
+"""Fields of a payload."""
+MOST_COPIES = 15
+"""Registers that copies of a payload may take."""
 FIRST_CARRIED = 3
 """Operands of scf.for before those that it carries."""
 Message = LoadNdOp | StoreNdOp | PrefetchNdOp
@@ -47,6 +53,8 @@ class Payload:
     shape: BlockShape
     x: int = 0
     y: int = 0
+    copies: Mapping[tuple[int, int], ir.Value] = field(default_factory=dict, compare=False)
+    """Those that begin y rows and x columns further."""
 
     def flatten(self, em: Emitter) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any]]:
         return [], lambda parts: self
@@ -55,6 +63,56 @@ class Payload:
         """The payload as a message some rows and columns of `bits` further sees it."""
         step = columns * bits // self.shape.element_bits
         return replace(self, x=self.x + step, y=self.y + rows)
+
+    @property
+    def place(self) -> tuple[ir.Value, int, int]:
+        """What a message is given: a register, and by how much it begins further, x before y."""
+        copy = self.copies.get((self.y, self.x))
+        return (self.pointer, self.x, self.y) if copy is None else (copy, 0, 0)
+
+
+def with_copies(em: Emitter, made: Payload, op: CreateNdTdescOp) -> Payload:
+    """A payload with one for each message, where messages have no offsets.
+
+    Intel's compiler would make each from the first, just before its message, in a register that
+    it then has to wait for.  Here one differs from another in x or y alone, where there is one.
+    """
+    places = _places(made, op)
+    if has_offsets(em.target) or not stored_soon(op) or len(places) > MOST_COPIES:
+        return made
+    copies = {(0, 0): made.pointer}
+    for y, x in sorted(places):
+        nearest = next(at for at in ((0, x), (y, 0), (0, 0)) if at in copies)
+        by = y - nearest[0], x - nearest[1]
+        copies[y, x] = em.call(genisa.LSC_2D_BLOCK_COPY_PAYLOAD, [copies[nearest]])
+        move(em, copies[y, x], *map(I32, by))
+    return replace(made, copies=copies)
+
+
+def stored_soon(op: CreateNdTdescOp) -> bool:
+    """Whether all uses are stores soon after the descriptor is made: copies take registers."""
+    messages = [message for message, _ in _messages(op.desc)]
+    if not _stays(op) or any(not isinstance(m, StoreNdOp) for m in messages):
+        return False
+    left, following = set(messages), op.next_op
+    while left and following is not None and not following.regions:
+        left.discard(following)
+        following = following.next_op
+    return not left
+
+
+def _places(made: Payload, op: CreateNdTdescOp) -> Collection[tuple[int, int]]:
+    """Where messages begin, apart from the first place."""
+    bits = op.desc_type.element_bits
+    moved = [made.at(rows, columns, bits) for _, (rows, columns) in _messages(op.desc)]
+    return {(p.y, p.x) for p in moved} - {(0, 0)}
+
+
+def move(em: Emitter, pointer: ir.Value, y: ir.Value, x: ir.Value) -> None:
+    """Let a payload begin some rows and columns further."""
+    for number, by in ((Y, y), (X, x)):
+        if not (isinstance(by, ir.Constant) and by.constant == 0):
+            em.call(genisa.LSC_2D_BLOCK_SET_PAYLOAD_FIELD, [pointer, I32(number), by, I1(1)])
 
 
 def block_shape(kind: TensorDescType, op: Operation | None) -> BlockShape:
