@@ -30,9 +30,9 @@ TRIES = 6
 """How often a module is written in this process before a new one writes it."""
 FILLERS = range(520, 1200, 16)
 """Bytes of blocks of memory, among them such as LLVM takes for a function."""
-SHORT = 22_000
+SHORT = 60_000
 """Characters of a module below which LLVM's own optimisations find nothing, and take a third of the
-time: kernels of a few loads and stores."""
+time: kernels of a few loads and stores, or of one product, whose loop would count twice."""
 
 
 def emit_spirv(text: str, parsed: Any = None) -> bytes:

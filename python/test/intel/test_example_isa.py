@@ -165,6 +165,19 @@ def test_loops_stay_short(name: str, device: str, bar: int) -> None:
     assert (figures.hot_loop.instructions <= bar, figures.spill_size) == (True, 0)
 
 
+@pytest.mark.parametrize(("name", "device", "inside", "outside"), [
+    ("gemm", "pvc", 51, 275),
+    ("gemm int8", "pvc", 51, 165),
+    ("gemm tf32 16", "bmg", 96, 125),
+])
+def test_what_surrounds_a_k_loop_stays_short(
+    name: str, device: str, inside: int, outside: int
+) -> None:
+    figures = loops.figures(name, device)
+    issued = figures.hot_loop.issued
+    assert (issued <= inside, figures.whole.issued - issued <= outside) == (True, True)
+
+
 @pytest.mark.parametrize(("name", "device", "bar"), [
     ("add", "bmg", 60), ("add", "pvc", 70), ("descriptor copy", "bmg", 45),
     ("descriptor copy fp16", "pvc", 50), ("descriptor transpose", "pvc", 90)])
