@@ -61,6 +61,8 @@ def test_what_was_written_or_came_with_the_thread_is_read(line: str) -> None:
     ("(f0.0) cmp (16|M0)   (lt)f1.0   null<1>:d   r9.0<1;1,0>:d   r0.0<0;1,0>:d", (9,)),
     ("madm (16|M0)  r8.nomme:df  r0.mme1:df  -r9.nomme:df  r0.mme0:df", (1, 9, 10)),
     ("dpas.8x4 (16|M0)  r16:f  null:f  r24:hf  r0.0:hf  {Atomic}", (1, *range(24, 32))),
+    ("dpas.8x4 (16|M0)  r16:d  null:d  r24:u2  r30.0:s8", (*range(24, 26), 30, 31)),
+    ("dpas.8x4 (16|M0)  r16:d  null:d  r24:s4  r0.0:u2", tuple(range(24, 32))),
     ("load_block2d.ugm.d16.a64 (1|M0)  r38:31 [r37:1]  {$1}", (37,)),
     ("store_block2d.ugm.d32.a64 (1|M0)  [r0:1+(0x0,0x10)] r52:8  {$30}", tuple(range(52, 60))),
     ("store.slm.d32x4.a32 (16|M0)  [r0:1]  r52:4  {A@1,$18}", (52, 53, 54, 55)),

@@ -34,6 +34,8 @@ _NO_REGISTERS = frozenset(
     "sync nop jmpi goto join while if else endif brd brc call calla ret break cont halt".split())
 _BYTES = {"b": 1, "ub": 1, "s8": 1, "u8": 1, "bf8": 1, "hf8": 1, "w": 2, "uw": 2, "hf": 2, "bf": 2,
           "d": 4, "ud": 4, "f": 4, "tf32": 4, "q": 8, "uq": 8, "df": 8}
+_MOST_AT_A_STAGE = 8
+"""Elements that a stage of DPAS takes from a row, of two operands of 4 bits or less."""
 _LARGEST_MESSAGE = 32
 """Registers of the largest 2D block, which descriptors of 5 bits call 31."""
 
@@ -248,18 +250,27 @@ def _product(read: Instruction, size: int) -> _Effect:
         return _Effect()
     depth, rows = int(shape[1]), int(shape[2])
 
-    def part(operand: tuple[str, ...], count: int) -> int:
+    def part(operand: tuple[str, ...], elements: int) -> int:
         if operand[0] == "null":
             return 0
-        return _bits(int(operand[1]) * size + int(operand[2] or 0) * _BYTES[operand[4]], count)
+        bits = _element_bits(operand[4])
+        first = int(operand[1]) * size + int(operand[2] or 0) * bits // 8
+        return _bits(first, elements * bits // 8)
 
     result, total, b, a = operands[:4]
     rows_of_a = -(-rows // 2) if read.base == "dpasw" else rows
-    writes = part(result, rows * read.width * _BYTES[result[4]])
+    writes = part(result, rows * read.width)
     if not read.is_dpas:
         return _Effect(writes)
-    return _Effect(writes, part(total, rows * read.width * _BYTES[total[4]])
-                   | part(b, depth * read.width * 4) | part(a, rows_of_a * depth * 4))
+    widest = max(_element_bits(a[4]), _element_bits(b[4]))
+    deep = depth * min(32 // widest, _MOST_AT_A_STAGE)
+    return _Effect(writes, part(total, rows * read.width)
+                   | part(b, deep * read.width) | part(a, deep * rows_of_a))
+
+
+def _element_bits(kind: str) -> int:
+    """Bits of an operand's element: types of less than a byte are named by them."""
+    return _BYTES[kind] * 8 if kind in _BYTES else int(kind[1:])
 
 
 def _arithmetic(read: Instruction, size: int) -> _Effect:
