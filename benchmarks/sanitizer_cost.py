@@ -17,7 +17,7 @@ import triton.language as tl
 from benchmarks.simulator_speed import layer_norm, seconds
 from examples import matmul, softmax, vector_add
 
-TURNS = 11
+TURNS = 31
 
 
 @triton.jit
