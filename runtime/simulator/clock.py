@@ -1,6 +1,7 @@
 """The clock of a simulated device: what it has run so far takes as long as a card would need.
 
-Launches are only noted; the time model is asked when somebody reads the clock.
+Launches are only noted; the time model is asked when somebody reads the clock.  It begins when it
+is read first: of what ran before nobody can tell the time.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from triton_xe.runtime.surroundings import REASONS, Reason
 
 if TYPE_CHECKING:
     from triton_xe.model.time import Prediction
+    from triton_xe.model.work import Issue
     from triton_xe.runtime.estimate.launch_work import Kernel
+    from triton_xe.runtime.estimate.walk import Walk
+
+    NativeIssue = Callable[[Any, Kernel, Walk, Issue], Issue]
 
 Watcher = Callable[[Any, tuple[int, int, int], Sequence[int | float], bool], None]
-NativeIssue = Callable[[Any, Any, Any, Any], Any]
-"""Of a kernel, what is known of it, its walk and its issue: another issue."""
 WATCHERS: list[Watcher] = []
 """Told of each launch: kernel, grid, arguments, and whether it runs or is only timed."""
 
@@ -61,6 +64,7 @@ class DeviceClock:
         self._only_timing = False
         self._us = 0.0
         self._last_ms = 0.0
+        self._was_read = False
         self._recent: dict[tuple[Any, ...], _Noted] = {}
         self._noted: dict[tuple[Any, ...], _Noted] = {}
         self._known: dict[tuple[Any, ...], float] = {}
@@ -134,6 +138,7 @@ class DeviceClock:
     def now_ms(self) -> float:
         """Device time; strictly increasing."""
         self._settle()
+        self._was_read = True
         self._last_ms = max(self._us * 1e-3, self._last_ms + _SMALLEST_MS)
         return self._last_ms
 
@@ -197,6 +202,8 @@ class DeviceClock:
             self.operate(source())
         self._count()
         noted, self._noted = self._noted, {}
+        if not self._was_read:
+            return
         for key, launch in noted.items():
             self._us += self._time(key, launch) * launch.count
 

@@ -1,5 +1,7 @@
 """The clock of simulated devices: predicted times, and benchmarks that run no kernel."""
 
+from types import SimpleNamespace
+
 import pytest
 import triton
 import triton.language as tl
@@ -184,6 +186,19 @@ def test_time_advances_by_operators_and_never_stands():
     assert first < clock.now_ms()
     clock.operate(Traffic(read=456e6))
     assert clock.now_ms() - first == pytest.approx(1, rel=0.01)
+
+
+def test_what_ran_before_the_first_reading_is_not_predicted(monkeypatch):
+    clock = DeviceClock(target("bmg"), index=62)
+    asked = []
+    monkeypatch.setattr(clock, "predict", lambda kernel, *rest: asked.append(kernel) or (
+        SimpleNamespace(us=5000.0)))
+    early, late = (SimpleNamespace(serial=n, pointer_arguments=()) for n in (1, 2))
+    clock.note(early, (1, 1, 1), ())
+    first = clock.now_ms()
+    clock.note(late, (1, 1, 1), ())
+    assert clock.now_ms() - first == pytest.approx(5)
+    assert asked == [late]
 
 
 def test_the_timer_of_torch_reads_the_clock_of_the_device(tensors):
