@@ -25,6 +25,7 @@ from xdsl.utils.type import get_element_type_or_self
 from triton_xe.dialects.arith_ext import CmpfOp, SelectOp
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.emit.maths.reciprocals import BY_LARGE, BY_SMALL, LARGE, SMALL
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, functions, locate
@@ -32,7 +33,6 @@ from triton_xe.lowering.targeted_pass import TargetedPass
 
 FEWEST = 4
 """Rows that a register has in its lanes: for fewer a reciprocal costs as much."""
-LARGE, SMALL = 2.0**96, 2.0**-96
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def _multiply(quotient: arith.DivfOp, column: ExpandDimsOp) -> None:
     size, one = insert(maths.AbsFOp(rows)), constant(1.0)
     is_large = insert(CmpfOp(size, constant(LARGE), "oge"))
     is_small = insert(CmpfOp(size, constant(SMALL), "olt"))
-    raised = insert(SelectOp(is_small, constant(2.0**64), one))
-    scale = insert(SelectOp(is_large, constant(2.0**-32), raised))
+    raised = insert(SelectOp(is_small, constant(BY_SMALL), one))
+    scale = insert(SelectOp(is_large, constant(BY_LARGE), raised))
     inverse = insert(arith.DivfOp(one, insert(arith.MulfOp(rows, scale))))
     near = insert(arith.MulfOp(quotient.lhs, over(inverse)))
     made = insert(arith.MulfOp(near, over(scale)))

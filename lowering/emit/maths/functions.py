@@ -23,7 +23,13 @@ from triton_xe.dialects.tt import ops as tt
 from triton_xe.lowering.emit.arithmetic import elementwise, is_bit
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.conversions import in_float, narrowed, widest
-from triton_xe.lowering.emit.maths.reciprocals import has_exact_range
+from triton_xe.lowering.emit.maths.reciprocals import (
+    BY_LARGE,
+    BY_SMALL,
+    LARGE,
+    SMALL,
+    has_exact_range,
+)
 from triton_xe.lowering.emit.maths.terms import (
     Operand,
     Term,
@@ -107,7 +113,7 @@ def _quotient_by(em: Emitter, op: arith.DivfOp, divisor: ir.Value) -> Formula:
     if has_exact_range(op.rhs):
         once = 1.0 / b
         return lambda a, _: _times_one(a, once, stays_wide(op))
-    scale = where(b.size >= 2.0**96, 2.0**-32, where(b.size < 2.0**-96, 2.0**64, b.of(1.0)))
+    scale = where(b.size >= LARGE, BY_LARGE, where(b.size < SMALL, BY_SMALL, b.of(1.0)))
     inverse = 1.0 / (b * scale)
 
     def write(a: Term, _: Term) -> Term:

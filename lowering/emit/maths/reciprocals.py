@@ -23,6 +23,10 @@ _SPREAD = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.ReshapeOp, ConvertLay
 _SAFE = (arith_ext.SIToFPOp, arith_ext.UIToFPOp, maths.SqrtOp, tt.PreciseSqrtOp)
 """Whole numbers are 1 and more, roots between 2^-75 and 2^64."""
 LEAST, GREATEST = 2.0**-126, 2.0**126
+LARGE, SMALL = 2.0**96, 2.0**-96
+"""From and below which a divisor is scaled before its reciprocal is taken, which then is normal."""
+BY_LARGE, BY_SMALL = 2.0**-32, 2.0**64
+"""The powers of two that these are scaled by."""
 
 
 def has_exact_range(divisor: SSAValue) -> bool:
