@@ -36,6 +36,7 @@ _BYTES = {"b": 1, "ub": 1, "s8": 1, "u8": 1, "bf8": 1, "hf8": 1, "w": 2, "uw": 2
           "d": 4, "ud": 4, "f": 4, "tf32": 4, "q": 8, "uq": 8, "df": 8}
 _MOST_AT_A_STAGE = 8
 """Elements that a stage of DPAS takes from a row, of two operands of 4 bits or less."""
+_MOST_REGISTERS = 512
 _LARGEST_MESSAGE = 32
 """Registers of the largest 2D block, which descriptors of 5 bits call 31."""
 
@@ -281,7 +282,7 @@ def _arithmetic(read: Instruction, size: int) -> _Effect:
     sources = [source for source in map(_OPERAND.match, words[1:]) if source and source[2]]
     if words[0].startswith("null") and read.base == "mov":
         return _Effect()
-    everything = _bits(0, 1 << 14) if words[0].startswith("r[a") else 0
+    everything = _bits(0, _MOST_REGISTERS * size) if words[0].startswith("r[a") else 0
     writes = _region(result, read.width, size, written=True) if result and result[2] else everything
     if len(words) > 2 and len({(m[1], m[3]) for m in [*sources, result] if m}) == 1 and (
             len(sources) == len(words) - 1):
