@@ -1,8 +1,11 @@
 """Options of the whole suite, and tests that need a newer Triton than the installed one."""
 
+import sys
+
 import pytest
 
 from triton_xe import triton_versions
+from triton_xe.hardware.target import target
 from triton_xe.runtime.surroundings import REASONS, Reason
 from triton_xe.runtime.versions import Versions
 from triton_xe.tools import intel
@@ -29,6 +32,14 @@ def pytest_collection_modifyitems(config, items):
             if here < mark.args:
                 since = ".".join(map(str, mark.args))
                 item.add_marker(pytest.mark.skip(reason=f"the language has this since {since}"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clock_begins_anew():
+    """Nobody who reads the clock waits until the launches of other files' tests are predicted."""
+    clock = sys.modules.get("triton_xe.runtime.simulator.clock")
+    if clock is not None:
+        clock.clock_of(target("bmg"), 0).begin()
 
 
 @pytest.fixture

@@ -135,6 +135,10 @@ class DeviceClock:
             done.wide_products / rates.vector_flops_per_us)
         self._us += done.operators * rates.launch_us + max(moved, computed)
 
+    def begin(self) -> None:
+        """Begin anew: what has run since the last reading need not be predicted."""
+        self._was_read = False
+
     def now_ms(self) -> float:
         """Device time; strictly increasing."""
         self._settle()
