@@ -40,6 +40,7 @@ void start(int count, const std::uint64_t* capacities) {
   triton_xe::register_kernels(xpu);
   triton_xe::register_contractions(xpu);
   triton_xe::register_batch_norm(xpu);
+  triton_xe::register_group_norm(xpu);
   auto& nested = library(Library::IMPL, "aten", DispatchKey::NestedTensorXPU);
   triton_xe::register_composites(
       xpu, autograd, nested, library(Library::IMPL, "aten", DispatchKey::AutogradNestedTensor));

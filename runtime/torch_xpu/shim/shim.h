@@ -176,10 +176,11 @@ void register_profiler();
 // What follows may throw, so it runs when Python asks for it and not while the library is loaded,
 // where an exception would end the process.
 
-// kernels.cpp, operators/: contractions, batch_norm, composites, collectives ------------------------
+// kernels.cpp, operators/: contractions, batch_norm, group_norm, composites, collectives ------------
 void register_kernels(torch::Library& xpu);
 void register_contractions(torch::Library& xpu);
 void register_batch_norm(torch::Library& xpu);
+void register_group_norm(torch::Library& xpu);
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd);
 void register_collectives(torch::Library& xpu);
