@@ -138,7 +138,8 @@ class SimulatedKernel:
         """Its code, and where that begins; while the code is held it stays."""
         with progress(f"building kernel {self.name!r} for the simulator"), paused_collector():
             kind = "coroutine" if self.host.is_coroutine else "kernel"
-            code = load_kernel(self.host.text, self.host.helpers, kind)
+            runner = launcher.runner_name(self.host.takes_turns, self.host.has_barrier)
+            code = load_kernel(self.host.text, self.host.helpers, kind, runner)
             return code, code.address(ENTRY)
 
     @once

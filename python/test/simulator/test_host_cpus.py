@@ -31,7 +31,7 @@ from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.rewrites.lsc import plain_accesses
-from triton_xe.runtime.simulator.run import jit
+from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
@@ -224,7 +224,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
         data = jit._compile(text, "library")
         assert data[:4] == b"\x7fELF"
         assert int.from_bytes(data[18:20], "little") == 183  # EM_AARCH64
-        return jit.undefined_names(llvm.object_file.ObjectFileRef.from_data(data))
+        return elf.undefined_names(data)
 
     yield undefined
     jit._target_machine.cache_clear()

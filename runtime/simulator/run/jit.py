@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import mmap
-import struct
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -22,6 +20,7 @@ from triton_xe import knobs
 from triton_xe.errors import DeviceError
 from triton_xe.runtime import checked_files, code_cache
 from triton_xe.runtime.simulator.library.symbols import is_symbol
+from triton_xe.runtime.simulator.run import elf
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.near import near_each_other
 
@@ -115,19 +114,21 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 class NativeCode:
-    """Objects loaded into the process; looks up addresses by symbol.
+    """Objects loaded into the process together; looks up addresses by symbol.
 
     `DeviceError` when they call what this process does not have; LLVM would take it to be at 0.
+    None calls another.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, *objects: bytes) -> None:
         empty = llvm.parse_assembly("")
         self.engine = llvm.create_mcjit_compiler(empty, _fresh_machine())
         self.engine.remove_module(empty)  # LLVM would make all its passes ready to compile nothing
-        loaded = llvm.object_file.ObjectFileRef.from_data(data)
-        _provide(undefined_names(loaded))
-        with near_each_other(sum(s.size() + 2 * mmap.PAGESIZE for s in loaded.sections())):
-            self.engine.add_object_file(loaded)
+        for data in objects:
+            _provide(elf.undefined_names(data))
+        with near_each_other(sum(map(elf.bytes_in_memory, objects))):
+            for data in objects:
+                self.engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(data))
             self.engine.finalize_object()
 
     def address(self, symbol: str) -> int:
@@ -135,22 +136,6 @@ class NativeCode:
         if not found:
             raise DeviceError(f"the simulator's code has no symbol {symbol}")
         return found
-
-
-_SYMBOL = struct.Struct("<IBBHQQ")
-"""An entry of the symbol table of 64-bit ELF: name, info, other, section, value, size."""
-
-
-def undefined_names(loaded: llvm.object_file.ObjectFileRef) -> list[str]:
-    """Names that an object refers to and does not define; none are known for other formats."""
-    tables = {s.name(): s.data() for s in loaded.sections()
-              if s.name() in (b".symtab", b".strtab")}
-    if len(tables) < 2:
-        return []
-    names = tables[b".strtab"]
-    found = [at for at, _, _, section, _, _ in _SYMBOL.iter_unpack(tables[b".symtab"])
-             if at and not section]
-    return [names[at : names.index(b"\0", at)].decode() for at in found]
 
 
 def _provide(names: list[str]) -> None:
@@ -183,11 +168,17 @@ def helper_address(name: str, host: HostCpu | None = None) -> int:
     """
     with _lock:
         if name not in _loaded:
-            on = host or host_cpu()
-            code = NativeCode(_kept_object(f"{name} {on}", "library", lambda: _source(name, on)))
-            _loaded[name] = code
-            llvm.add_symbol(name, code.address(name))
+            _hold(name, NativeCode(_helper_object(name, host or host_cpu())))
         return _loaded[name].address(name)
+
+
+def _helper_object(name: str, on: HostCpu) -> bytes:
+    return _kept_object(f"{name} {on}", "library", lambda: _source(name, on))
+
+
+def _hold(name: str, code: NativeCode) -> None:
+    _loaded[name] = code
+    llvm.add_symbol(name, code.address(name))
 
 
 def _source(name: str, host: HostCpu) -> str:
@@ -196,9 +187,17 @@ def _source(name: str, host: HostCpu) -> str:
     return sources.source(name, host).text
 
 
-def load_kernel(text: str, helpers: tuple[str, ...], kind: str) -> NativeCode:
-    """Compile (or find) and load a host module, with the library functions it calls."""
+def load_kernel(text: str, helpers: tuple[str, ...], kind: str, runner: str) -> NativeCode:
+    """Compile (or find) and load a host module, with the library functions it calls.
+
+    And with the one that calls it: the first kernel brings that along, a loader less to set up.
+    """
     with _lock:
         for name in helpers:
             helper_address(name)
-        return NativeCode(compile_object(text, kind))
+        kernel = compile_object(text, kind)
+        if runner in _loaded:
+            return NativeCode(kernel)
+        code = NativeCode(kernel, _helper_object(runner, host_cpu()))
+        _hold(runner, code)
+        return code

@@ -1,6 +1,6 @@
 """A kernel as LLVM IR text: its host modules, kept on disk, and its parsed form when needed.
 
-Host modules: `<cache>/simulator/<key>.json`, the key as in `jit` with the module, kernel and part.
+Host modules: `<cache>/simulator/<key>.host`, the key as in `jit` with the module, kernel and part.
 """
 
 from __future__ import annotations
@@ -108,15 +108,19 @@ class KernelSource:
 
     def _path(self, how: str) -> Path:
         key = object_key("\0".join([self.target.name, self.name, self.text]), how)
-        return code_cache.file("simulator", key, ".json")
+        return code_cache.file("simulator", key, ".host")
 
 
 def _written(host: HostKernel) -> bytes:
-    return json.dumps(asdict(host)).encode()
+    """A line of JSON, and the text as it is: most of it, and read in no time."""
+    fields = asdict(host)
+    text = fields.pop("text")
+    return f"{json.dumps(fields)}\n{text}".encode()
 
 
 def _read(data: bytes) -> HostKernel:
-    fields = json.loads(data)
+    head, _, text = data.decode().partition("\n")
+    fields = json.loads(head) | {"text": text}
     for name in ("argument_types", "helpers", "work_group"):
         fields[name] = tuple(fields[name])
     fields["locations"] = {int(line): text for line, text in fields["locations"].items()}

@@ -50,14 +50,16 @@ def _divided(total: int, threads: int) -> tuple[int, int]:
 
 def _runner(launch: Launch) -> int:
     host = launch.host
-    return _runner_of(host.takes_turns, host.has_barrier, launch.state is not None)
+    name = runner_name(host.takes_turns, host.has_barrier, launch.state is not None)
+    return jit.helper_address(name)
 
 
 @cache
-def _runner_of(takes_turns: bool, has_barrier: bool, is_checked: bool) -> int:
+def runner_name(takes_turns: bool, has_barrier: bool, is_checked: bool = False) -> str:
+    """The library function that runs the programs of such a kernel."""
     checked = ("checked",) if is_checked else ()
     kind = ("together",) if takes_turns else ("run", "barrier" if has_barrier else "plain")
-    return jit.helper_address(symbol(*kind, *checked))
+    return symbol(*kind, *checked)
 
 
 def pack_arguments(
@@ -128,8 +130,8 @@ class Prepared:
         self._packer = struct.Struct(
             f"<{Record.NEXT}q{8 * (Record.ARGUMENTS - Record.NEXT)}x{''.join(self._letters)}")
         self._record = _record_of(self._packer.size)
-        self._job = _job(_runner_of(host.takes_turns, host.has_barrier, False), address,
-                         host.slm_bytes, host.tile_heads, host.tile_bytes)
+        runner = jit.helper_address(runner_name(host.takes_turns, host.has_barrier))
+        self._job = _job(runner, address, host.slm_bytes, host.tile_heads, host.tile_bytes)
         self._shared = (host.sub_groups, host.slm_bytes, 0)
         self._rest = (0, 0, resident, 0, 0, 0)
         self._unused: list[ctypes.Array[ctypes.c_int64]] = []

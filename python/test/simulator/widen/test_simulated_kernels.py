@@ -411,7 +411,7 @@ def test_damaged_cache_files_are_rebuilt(
         out = np.zeros(16, np.int32)
         run(kernel(f"{P} %out", body), out)
         np.testing.assert_array_equal(out, np.arange(16))
-    assert {f.suffix for f in tmp_path.rglob("*") if f.is_file()} == {".json", ".o"}
+    assert {f.suffix for f in tmp_path.rglob("*") if f.is_file()} == {".host", ".o"}
 
 
 @pytest.mark.parametrize("table", [hardware, intrinsics])

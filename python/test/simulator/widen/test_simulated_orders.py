@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from triton_xe.hardware.target import target
 from triton_xe.runtime.simulator.ir.parser import parse_module
-from triton_xe.runtime.simulator.run import jit
+from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.widen import host
 
@@ -365,4 +364,4 @@ def test_extremes_of_fp32_from_half_need_no_library(kernel: Text, run: Run, name
     run(text, a, b, c)
     np.testing.assert_array_equal(c, (np.fmax if name == "max" else np.fmin)(a, b))
     object_code = jit.compile_object(host_text(text), "kernel")
-    assert not jit.undefined_names(llvm.object_file.ObjectFileRef.from_data(object_code))
+    assert not elf.undefined_names(object_code)
