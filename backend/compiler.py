@@ -6,7 +6,7 @@
     spv              the SPIR-V module, which every kernel is loaded from
     zebin            the driver's native code for it, for torch's own launchers (on request)
 
-The stages past ttgir are imported when they run, so a cached kernel starts without them.
+The stages are imported when a kernel is compiled, so a cached one starts without them.
 Triton finds this module through the entry point `intel`, and wants one backend class in it.
 """
 
@@ -28,7 +28,6 @@ from triton_xe import knobs as xe_knobs
 from triton_xe import triton_versions
 from triton_xe.backend import (
     arch,
-    front_passes,
     general_version,
     kernel_cache,
     long_expressions,
@@ -106,6 +105,8 @@ class XeBackend(BaseBackend):
         return options_for(device, requested | _native_options(opts, device.name))
 
     def get_target_name(self, options: XeOptions) -> str:
+        from triton_xe.backend import front_passes
+
         return front_passes.target_text(options)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
@@ -140,6 +141,8 @@ class XeBackend(BaseBackend):
     def _stages(
         self, options: XeOptions, language: Language, namer: KernelNamer
     ) -> list[tuple[str, Stage]]:
+        from triton_xe.backend import front_passes
+
         device, asked = target_named(options.arch), _asked(options, language)
         if language == Language.GLUON:
             front: list[tuple[str, Stage]] = [

@@ -22,8 +22,8 @@ _DIGEST_BYTES = 32
 def read_own(path: Path) -> bytes | None:
     """The bytes of a file that only this user, or root, can have written, else None."""
     try:
-        with path.open("rb") as file:
-            return file.read() if _is_own(os.fstat(file.fileno())) else None
+        with open(path, "rb", buffering=0) as file:
+            return file.readall() if _is_own(os.fstat(file.fileno())) else None
     except OSError:
         return None
 

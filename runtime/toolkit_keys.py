@@ -7,6 +7,7 @@ What they are is unchanged (see `checked_files.kept_digest`).
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ def keep_triton_key(module: Any) -> None:
         return
     root = Path(module.__file__).parents[1]
     _keep(module, "triton_key", [root / name for name in ("compiler", "backends", "language")],
-          sorted((root / "_C").glob("libtriton.*")))
+          lambda: _named(root / "_C", "libtriton."))
 
 
 def keep_torch_key(module: Any) -> None:
@@ -29,9 +30,16 @@ def keep_torch_key(module: Any) -> None:
     if _is_kept(module, "torch_key"):
         return
     root = Path(module.__file__).parents[1]
-    _keep(module, "torch_key", [root], [
-        *sorted(root.glob("*.so")), root / "_inductor/script.ld",
+    _keep(module, "torch_key", [root], lambda: [
+        *_named(root, "", ".so"), root / "_inductor/script.ld",
         root / "_inductor/codegen/aoti_runtime/interface.cpp"])
+
+
+def _named(folder: Path, start: str, end: str = "") -> list[Path]:
+    """Files of a folder whose names begin and end so, sorted."""
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    return [folder / name for name in names
+            if name.startswith(start) and name.endswith(end)]
 
 
 def _is_kept(module: Any, name: str) -> bool:
@@ -40,7 +48,7 @@ def _is_kept(module: Any, name: str) -> bool:
     return made is None or hasattr(made, "is_kept")
 
 
-def _keep(module: Any, name: str, folders: list[Path], others: list[Path]) -> None:
+def _keep(module: Any, name: str, folders: list[Path], others: Callable[[], list[Path]]) -> None:
     made: Callable[[], str | bytes] = getattr(module, name)
 
     def text() -> str:
@@ -52,7 +60,7 @@ def _keep(module: Any, name: str, folders: list[Path], others: list[Path]) -> No
 
     @functools.cache
     def kept() -> str | bytes:
-        beside = [module.__file__, *(str(each) for each in others if each.exists())]
+        beside = [module.__file__, *(str(each) for each in others() if each.exists())]
         key = checked_files.kept_digest(knobs.cache_dir() / "toolkits", beside, sources, text)
         return bytes.fromhex(key) if name == "torch_key" else key
 

@@ -103,7 +103,7 @@ import torch
 from examples.vector_add import add
 x = torch.ones(64, device="xpu")
 assert add(x, x).sum().item() == 128
-compiles = "triton_xe.lowering", "xdsl", *(
+compiles = "triton_xe.lowering", "triton_xe.backend.front_passes", "xdsl", *(
     f"triton_xe.{each}" for each in ("intrinsics", "runtime.estimate", *(
         f"runtime.simulator.{room}" for room in (
             "analysis", "ir", "rewrites", "sanitizer.state", "trace", "widen"))))
