@@ -8,7 +8,6 @@ one for short rows where only these are what it is not for, else the general one
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +15,13 @@ from typing import Any
 from triton_xe import knobs
 from triton_xe.conditions import SHORT_ROWS, Table
 from triton_xe.errors import DeviceError
+from triton_xe.locks import Lock
 from triton_xe.runtime.device import Kernel
 from triton_xe.spirv import CONDITIONAL, CONDITIONS, attached, is_spirv
 
 General = Callable[[str], tuple[bytes, str]]
 """Makes the version for launches that fail a condition: a SPIR-V module and its build flags."""
-_lock = threading.RLock()
+_lock = Lock()
 _MOST_ANSWERS = 64
 
 

@@ -8,11 +8,13 @@ to compile, measured with torch.
 from __future__ import annotations
 
 import gc
-import threading
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lock = threading.RLock()
+from triton_xe.locks import Lock
+
+_lock = Lock()
 _pauses = 0
 _resume = False
 
@@ -58,8 +60,20 @@ class Pause:
             if not self.begun:
                 return
             self.begun = False
-            _pauses -= 1
+            _pauses = max(_pauses - 1, 0)
             if _pauses == 0 and _resume:
                 gc.enable()
 
     __del__ = end
+
+
+def _after_fork() -> None:
+    """Pauses of other threads do not end in a forked process."""
+    global _pauses
+    if _pauses:
+        _pauses = 0
+        if _resume:
+            gc.enable()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -13,7 +13,6 @@ import fnmatch
 import itertools
 import shutil
 import sys
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ import numpy as np
 
 from triton_xe import __version__, knobs
 from triton_xe.errors import DeviceError
+from triton_xe.locks import Lock
 from triton_xe.runtime import arrays, surroundings
 from triton_xe.runtime.device import MemoryBlock as Block
 from triton_xe.runtime.recording import folder as folders
@@ -48,7 +48,7 @@ REPORTS = "reports"
 MOST_WORDS = 1 << 16
 """Different numbers in one block that may be addresses; tables of pointers have fewer."""
 MOST_NAME = 80
-_lock = threading.RLock()
+_lock = Lock()
 _counts: Counter[str] = Counter()
 _used = 0
 

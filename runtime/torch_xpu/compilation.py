@@ -67,7 +67,8 @@ DEVICE = Recipe("libtriton_xe_torch_xpu.so", (
     ("twin.cpp", "kernels.cpp", "operators/contractions.cpp", "operators/batch_norm.cpp",
      "operators/group_norm.cpp", "operators/composites.cpp", "operators/collectives.cpp",
      "operators/widening.cpp", "operators/precision.cpp", "capture.cpp", "profiler.cpp"),
-    ("devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp", "api.cpp"),
+    ("locks.cpp", "devices.cpp", "generators.cpp", "addresses.cpp", "memory.cpp", "fallback.cpp",
+     "api.cpp"),
 ), ("shim.h", "operators/widening.h", "compat.h"))
 
 

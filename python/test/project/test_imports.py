@@ -14,8 +14,8 @@ MAPPED = ("backend", "lowering", "runtime")
 # what may import what: a package imports only those of its own row and of the rows above it;
 # lowering and runtime stand side by side and do not know each other
 ROWS = (
-    ("__init__", "collector", "conditions", "deep_calls", "errors", "knobs", "hardware", "progress",
-     "triton_versions"),
+    ("__init__", "collector", "conditions", "deep_calls", "errors", "knobs", "hardware", "locks",
+     "progress", "triton_versions"),
     ("layout", "model"),
     ("plan",),
     ("dialects", "intrinsics", "spirv"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -18,13 +17,16 @@ import llvmlite.binding as llvm
 
 from triton_xe import knobs
 from triton_xe.errors import DeviceError
+from triton_xe.locks import ForkLock, fork_waits_for
 from triton_xe.runtime import checked_files, code_cache
 from triton_xe.runtime.simulator.library.symbols import is_symbol
 from triton_xe.runtime.simulator.run import elf
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.near import near_each_other
 
-_lock = threading.RLock()
+# llvmlite has no lock of its own that survives a fork while another thread is in LLVM
+fork_waits_for(llvm.ffi.lib._lock.__enter__, llvm.ffi.lib._lock.__exit__)
+_lock = ForkLock()
 
 
 @cache

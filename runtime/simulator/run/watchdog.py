@@ -10,11 +10,12 @@ import os
 import threading
 import time
 
+from triton_xe.locks import Lock
 from triton_xe.runtime import native, surroundings
 from triton_xe.runtime.simulator.context import Code
 
 Words = ctypes.Array[ctypes.c_int64]
-_lock = threading.Lock()
+_lock = Lock()
 _waiting: dict[int, tuple[float, Words, int, int]] = {}
 """Changed without the lock: one operation of a dictionary is not interrupted."""
 _wake = threading.Event()
@@ -56,8 +57,8 @@ def _start() -> None:
 
 def _after_fork() -> None:
     """A forked process has no thread of its parent's."""
-    global _thread
-    _thread = None
+    global _thread, _wake
+    _thread, _wake = None, threading.Event()
     _waiting.clear()
     surroundings.REASONS[surroundings.Reason.UNTIMED] = 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_xe import knobs
+from triton_xe.locks import ForkLock
 from triton_xe.runtime.simulator.run.blocks import Block, BlockMap
 from triton_xe.runtime.simulator.run.tensors import Tensor
 from triton_xe.runtime.simulator.sanitizer import cells
@@ -68,7 +68,7 @@ MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
 _Shadow = tuple[tuple[int, ...], tuple[int, int], Words]
 Scalar = TypeVar("Scalar", bound=np.generic)
-lock = threading.Lock()
+lock = ForkLock()
 """Sanitized launches run one at a time."""
 
 

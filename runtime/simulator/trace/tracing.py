@@ -7,7 +7,6 @@ thread per subgroup, an event per message with its source line.  `summary` count
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,10 @@ from numpy.typing import NDArray
 
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.memory import CACHE_LINE_BYTES
+from triton_xe.locks import Lock
 
 MOST_RECORDS = 1 << 20
-_lock = threading.Lock()
+_lock = Lock()
 _events: dict[str, list[dict[str, Any]]] = {}
 _summaries: dict[str, list[str]] = {}
 

@@ -5,7 +5,6 @@
 // the heap of the process.
 #include "shim.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -35,7 +34,7 @@ std::size_t rounded(std::size_t size, std::size_t unit) {
 
 // Nothing is mapped before the first block: the middle half holds blocks, the rest stays empty.
 struct Range {
-  std::mutex mutex;
+  std::mutex& mutex = mutex_of(Lock::kRange);
   std::uintptr_t low = 0;
   std::uintptr_t mapped = 0;  // all below it, from the first block on, is memory
   std::uintptr_t end = 0;
@@ -125,12 +124,7 @@ struct Range {
 };
 
 Range& range() {
-  static auto* only = [] {
-    auto* made = new Range;
-    pthread_atfork([] { range().mutex.lock(); }, [] { range().mutex.unlock(); },
-                   [] { range().mutex.unlock(); });
-    return made;
-  }();
+  static auto* only = new Range;
   return *only;
 }
 

@@ -17,7 +17,7 @@ constexpr int kUnwritten = 0xFF;
 
 Graph* active = nullptr;
 // Autograd's threads record as well.
-auto& lock = *new std::mutex;
+auto& lock = mutex_of(Lock::kGraph);
 
 }  // namespace
 

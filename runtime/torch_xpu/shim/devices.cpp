@@ -18,7 +18,7 @@ namespace {
 std::atomic<int> count{0};
 std::atomic<std::int64_t> last_time{0};
 std::atomic<std::int64_t> streams_made{0};
-auto& traffic_lock = *new std::mutex;
+auto& traffic_lock = mutex_of(Lock::kTraffic);
 std::array<Traffic, kMaxDevices> traffic;
 thread_local c10::DeviceIndex current = 0;
 thread_local std::array<c10::StreamId, kMaxDevices> current_streams{};

@@ -5,8 +5,6 @@
 // of the process can have their addresses.
 #include "shim.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -54,7 +52,7 @@ struct Retired {
 };
 
 struct Heap {
-  std::mutex mutex;
+  std::mutex& mutex = mutex_of(Lock::kHeap);
   std::map<std::uintptr_t, Entry> blocks;
   std::deque<Retired> retired;
   std::size_t retired_bytes = 0;
@@ -65,14 +63,8 @@ struct Heap {
   bool tracks_writes = false;
 };
 
-// fork() copies a locked mutex as locked for ever, so it waits for the heap to be free.
 Heap& heap() {
-  static auto* only = [] {
-    auto* made = new Heap;
-    pthread_atfork([] { heap().mutex.lock(); }, [] { heap().mutex.unlock(); },
-                   [] { heap().mutex.unlock(); });
-    return made;
-  }();
+  static auto* only = new Heap;
   return *only;
 }
 

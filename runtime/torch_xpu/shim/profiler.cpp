@@ -25,7 +25,7 @@ struct Range {
 };
 
 struct Ranges {
-  std::mutex mutex;
+  std::mutex& mutex = mutex_of(Lock::kKernels);
   std::vector<Range> all;
   std::int32_t made = 0;
 };

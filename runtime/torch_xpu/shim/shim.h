@@ -36,6 +36,11 @@ namespace triton_xe {
 constexpr int kMaxDevices = 64;
 constexpr auto kXPU = c10::DeviceType::XPU;
 
+// locks.cpp: see there ----------------------------------------------------------------------------
+// A lock is held by itself, or before those below it.
+enum class Lock { kOneDnn, kGraph, kHeap, kRange, kTraffic, kKernels, kCount };
+std::mutex& mutex_of(Lock lock);
+
 // devices.cpp -------------------------------------------------------------------------------------
 c10::DeviceIndex device_count();
 void set_device_count(int count);
@@ -201,9 +206,8 @@ class WithoutOneDnn {
   WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
 
  private:
-  static std::recursive_mutex& mutex();
-  std::scoped_lock<std::recursive_mutex> alone_;
-  bool before_;
+  static thread_local int depth_;
+  bool before_ = true;
 };
 
 // fallback.cpp ------------------------------------------------------------------------------------

@@ -199,17 +199,23 @@ Tensor int4_mm(const Tensor& input, const Tensor& weight, std::int64_t group, co
 
 }  // namespace
 
-// The setting is the whole process's, so one thread at a time.
-WithoutOneDnn::WithoutOneDnn() : alone_(mutex()), before_(at::globalContext().userEnabledMkldnn()) {
-  at::globalContext().setUserEnabledMkldnn(false);
+// The setting is the whole process's, so one thread at a time; a thread's inner ones change nothing.
+WithoutOneDnn::WithoutOneDnn() {
+  if (depth_++ == 0) {
+    mutex_of(Lock::kOneDnn).lock();
+    before_ = at::globalContext().userEnabledMkldnn();
+    at::globalContext().setUserEnabledMkldnn(false);
+  }
 }
 
-WithoutOneDnn::~WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(before_); }
-
-std::recursive_mutex& WithoutOneDnn::mutex() {
-  static auto* made = new std::recursive_mutex;
-  return *made;
+WithoutOneDnn::~WithoutOneDnn() {
+  if (--depth_ == 0) {
+    at::globalContext().setUserEnabledMkldnn(before_);
+    mutex_of(Lock::kOneDnn).unlock();
+  }
 }
+
+thread_local int WithoutOneDnn::depth_ = 0;
 
 void register_composites(torch::Library& xpu, torch::Library& autograd, torch::Library& nested,
                          torch::Library& nested_autograd) {
