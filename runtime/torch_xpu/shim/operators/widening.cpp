@@ -1,5 +1,6 @@
-// Kernels that the CPU has for numbers of 32 bits and more only, and a GPU for halves too; and sums of
-// halves, which the CPU rounds at each addition.
+// Kernels that the CPU has for numbers of 32 bits and more only, and a GPU for halves too; sums of
+// halves, which the CPU rounds at each addition; and products of matrices of halves, for which a CPU
+// without instructions for them takes up to three hundred times as long as for floats.
 //
 // A GPU, too, computes these in 32 bits and rounds the result once.
 #include "widening.h"
@@ -26,6 +27,11 @@ constexpr std::array<std::string_view, 9> kHalves = {
 // them (src/ATen/native/xpu/LayerNorm.cpp).
 constexpr std::string_view kLayerNorm = "aten::native_layer_norm";
 constexpr std::string_view kLayerNormBackward = "aten::native_layer_norm_backward";
+
+// Products, by the name without its last underscore.
+constexpr std::array<std::string_view, 10> kProducts = {
+    "aten::mm", "aten::bmm", "aten::mv", "aten::addmm", "aten::baddbmm", "aten::addbmm",
+    "aten::addmv", "aten::_addmm_activation", "aten::convolution", "aten::convolution_backward"};
 
 // With `accumulate` a kernel of torch-xpu-ops sorts the indices and sums in 32 bits
 // (src/ATen/native/xpu/sycl/Indexing.cpp, IndexPutDeterministicKernelFunctor).
@@ -91,11 +97,25 @@ bool multiplies_halves(const c10::FunctionSchema& schema, const IValue* argument
   return type && (arguments[*type].isNone() || is_half(arguments[*type].toScalarType()));
 }
 
-bool takes_complex_halves(std::string_view name) {
+template <typename Names>
+bool is_among(const Names& names, std::string_view name) {
   if (name.back() == '_') {
     name.remove_suffix(1);
   }
-  return std::find(kComplexHalves.begin(), kComplexHalves.end(), name) != kComplexHalves.end();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// A product of matrices that are all halves of one type, and so is its result.
+bool multiplies_matrices_of_halves(const c10::FunctionSchema& schema, const IValue* arguments) {
+  bool same_type = schema.overload_name().empty() || schema.overload_name() == "out";
+  if (!same_type || !is_among(kProducts, schema.name())) {
+    return false;
+  }
+  auto type = arguments[0].toTensor().scalar_type();
+  return is_half(type) &&
+      std::all_of(arguments, arguments + schema.arguments().size(), [&](const IValue& each) {
+        return !each.isTensor() || !each.toTensor().defined() || each.toTensor().scalar_type() == type;
+      });
 }
 
 bool is_type(const IValue& value, const c10::Argument& argument) {
@@ -112,7 +132,8 @@ Widening::Widening(const c10::OperatorHandle& op, torch::jit::Stack* stack)
     : op_(op), stack_(stack), first_(stack->size() - op.schema().arguments().size()) {
   const auto& name = op.operator_name();
   auto arguments = stack->data() + first_;
-  if (normalizes_halves(op.schema(), arguments)) {
+  if (normalizes_halves(op.schema(), arguments) ||
+      multiplies_matrices_of_halves(op.schema(), arguments)) {
     widen(is_half);
   } else if (multiplies_halves(op.schema(), arguments)) {
     widen(is_half);
@@ -122,7 +143,7 @@ Widening::Widening(const c10::OperatorHandle& op, torch::jit::Stack* stack)
     widen([&](at::ScalarType type) {
       return type == at::kHalf || type == at::kComplexHalf || (type == at::kBFloat16 && !transforms);
     });
-  } else if (takes_complex_halves(name.name) && computes_complex_halves()) {
+  } else if (is_among(kComplexHalves, name.name) && computes_complex_halves()) {
     widen([](at::ScalarType type) { return type == at::kComplexHalf; });
     widen_types(at::kComplexFloat);
   }
