@@ -90,3 +90,76 @@ def test_products(dtype: torch.dtype) -> None:
         assert got.cpu() == want.to(dtype)
     assert x.prod(dtype=torch.float64).cpu() == pytest.approx(want)
     assert x.prod(dtype=torch.float32).dtype == torch.float32
+
+
+F = torch.nn.functional
+GRID = torch.rand(2, 20, 20, 2, generator=torch.Generator().manual_seed(0)) * 2 - 1
+ROUNDED_ONCE = {
+    "average pools": lambda x: F.avg_pool2d(x, 5, 1, 2),
+    "adaptive pools": lambda x: F.adaptive_avg_pool2d(x, (7, 5)),
+    "largest of 2D windows": lambda x: F.max_pool2d(x, 5, 1, 2),
+    "largest of 3D windows": lambda x: F.max_pool3d(x[None], 3, 1, 1),
+    "reflected": lambda x: F.pad(x, (9, 9, 9, 9), "reflect"),
+    "replicated": lambda x: F.pad(x, (15, 15, 5, 5), "replicate"),
+    "windows": lambda x: F.unfold(x, 3),
+    "sums of windows": lambda x: F.fold(x.reshape(2, 16, 256)[:, :9, :196], (16, 16), 3),
+    "linear": lambda x: F.interpolate(x[0], scale_factor=9, mode="linear"),
+    "trilinear": lambda x: F.interpolate(x[None], scale_factor=3, mode="trilinear"),
+    "grid": lambda x: F.grid_sample(x, GRID.bfloat16().to(x), align_corners=False),
+    "grid in 3D": lambda x: F.grid_sample(
+        x[:, :, None], F.pad(GRID, (0, 1)).bfloat16().to(x)[:, None], align_corners=False),
+    "index_select": lambda x: x.index_select(1, x.new_zeros(64).long()),
+    "segments": lambda x: torch.segment_reduce(
+        x.flatten(), "sum", lengths=torch.tensor([8000, 192], device=x.device)),
+    "nll": lambda x: F.nll_loss(x.reshape(-1, 2), x.new_zeros(4096).long()),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16])
+@pytest.mark.parametrize("name", ROUNDED_ONCE)
+def test_kernels_and_their_gradients_round_once(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    inputs = torch.randn(2, 16, 16, 16).to(dtype)
+
+    def results(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = x.detach().requires_grad_()
+        out = ROUNDED_ONCE[name](leaf)
+        weights = (torch.arange(out.numel(), device=out.device) % 13 / 8 - 0.75).to(out.dtype)
+        return out, torch.autograd.grad(out, leaf, weights.view(out.shape))[0]
+
+    for one, want in zip(results(inputs.to("xpu")), results(inputs.double()), strict=True):
+        rounding = root_mean_square(want.to(dtype) - want)
+        assert one.dtype == dtype
+        assert root_mean_square(one.cpu() - want) <= 1.01 * rounding
+
+
+def root_mean_square(values: torch.Tensor) -> float:
+    return float(values.double().square().mean().sqrt())
+
+
+@pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_convolutions_and_their_gradients_round_once(
+    dtype: torch.dtype, transposed: bool, channels_last: bool
+) -> None:
+    convolution = torch.conv_transpose2d if transposed else torch.conv2d
+    torch.manual_seed(0)
+    sizes = (2, 16, 12, 12), (16, 16, 3, 3), (16,)
+    x, weight, bias = (torch.randn(size).to(dtype) for size in sizes)
+    if channels_last:
+        x = x.to(memory_format=torch.channels_last)
+
+    def results(*inputs: torch.Tensor) -> list[torch.Tensor]:
+        leaves = [each.detach().requires_grad_() for each in inputs]
+        out = convolution(*leaves)
+        weights = (torch.arange(out.numel(), device=out.device) % 13 / 8 - 0.75).to(dtype)
+        return [out, *torch.autograd.grad(out, leaves, weights.view(out.shape).to(out.dtype))]
+
+    got = results(x.to("xpu"), weight.to("xpu"), bias.to("xpu"))
+    exact = results(x.double(), weight.double(), bias.double())
+    for one, want in zip(got, exact, strict=True):
+        rounding = root_mean_square(want.to(dtype) - want)
+        assert one.dtype == dtype
+        assert root_mean_square(one.cpu() - want) <= 1.05 * rounding
+    assert got[0].stride() == convolution(x, weight, bias).stride()

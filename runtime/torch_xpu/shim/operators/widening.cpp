@@ -18,10 +18,15 @@ using c10::IValue;
 
 // By the beginning of the name; transforms are of no BFloat16.
 constexpr std::string_view kTransforms = "aten::_fft_";
-constexpr std::array<std::string_view, 9> kHalves = {
+constexpr std::array<std::string_view, 24> kHalves = {
     kTransforms, "aten::avg_pool3d", "aten::_upsample_bilinear2d_aa", "aten::multi_margin_loss",
     "aten::multilabel_margin_loss", "aten::rrelu_with_noise", "aten::embedding_dense_backward",
-    "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward"};
+    "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward",
+    "aten::avg_pool2d_backward", "aten::max_pool2d_with_indices_backward",
+    "aten::max_pool3d_with_indices_backward", "aten::reflection_pad", "aten::replication_pad",
+    "aten::grid_sampler_", "aten::_unsafe_masked_index_put_accumulate", "aten::_adaptive_avg_pool",
+    "aten::col2im", "aten::index_add", "aten::nll_loss", "aten::segment_reduce",
+    "aten::_segment_reduce_backward", "aten::upsample_linear1d", "aten::upsample_trilinear3d"};
 
 // A kernel of torch-xpu-ops returns what it measured in 32 bits, and sums gradients of weights in
 // them (src/ATen/native/xpu/LayerNorm.cpp).
