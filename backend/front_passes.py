@@ -69,20 +69,20 @@ def make_ttgir(module: Module, options: XeOptions, device: Target) -> Module:
     else:
         passes.ttgpuir.add_coalesce(pm)
     passes.ttgpuir.add_remove_layout_conversions(pm)
-    if has["tt.reduce"] or has["tt.reshape"] or has["tt.gather"]:
+    if has["tt.reduce"] or has["tt.gather"]:
         passes.ttgpuir.add_optimize_thread_locality(pm)
     if not _is_elementwise(has):  # a first removal may open the way for others
         passes.ttgpuir.add_remove_layout_conversions(pm)
     if _wants_one_loop(module, has):
         passes.ttgpuir.add_fuse_nested_loops(pm)
         passes.common.add_canonicalizer(pm)
-    passes.ttir.add_loop_aware_cse(pm)
+    _add_cse(pm, has)
     if _has_loops(has):
         passes.ttir.add_triton_licm(pm)
     passes.common.add_canonicalizer(pm)
     if has["scf.if"]:
         passes.ttgpuir.add_combine_tensor_select_and_if(pm)
-    passes.ttir.add_loop_aware_cse(pm)
+    _add_cse(pm, has)
     if has["tt.func"] > 1:
         passes.common.add_symbol_dce(pm)
     if _has_control_flow(has):
@@ -99,15 +99,34 @@ def _pass_manager(module: Module) -> Any:
     return pm
 
 
+def _add_cse(pm: Any, has: Counter[str]) -> None:
+    """That of loops goes over all operations three times, to find what loops carry twice."""
+    add = passes.ttir.add_loop_aware_cse if has["scf.for"] else passes.common.add_cse
+    add(pm)
+
+
 def _operations(module: Module) -> Counter[str]:
-    """How many operations of each name there are: passes that find none of theirs are not run."""
+    """How many operations of each name there are: passes that find none of theirs are not run.
+
+    Reshapes that only add or drop dimensions of one element count as `tt.expand_dims`.
+    """
     found: Counter[str] = Counter()
 
     def look(op: Any) -> None:
-        found[op.get_name()] += 1
+        name = op.get_name()
+        found["tt.expand_dims" if name == "tt.reshape" and _keeps_order(op) else name] += 1
 
     module.walk(look)
     return found
+
+
+def _keeps_order(reshape: Any) -> bool:
+    if not hasattr(ir.value, "get_shape"):  # before Triton 3.8
+        return False
+    before, after = (
+        [size for size in value.get_shape() if size > 1]
+        for value in (reshape.get_operand(0), reshape.get_result(0)))
+    return bool(before == after)
 
 
 def _has_loops(has: Counter[str]) -> bool:
