@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -154,15 +155,19 @@ def _append(module: Operation, name: str, values: list[Any]) -> None:
 
 def attribute_of(value: Any) -> Attribute:
     """Plain data as an attribute: booleans, integers, strings, and lists and dicts of these."""
-    if isinstance(value, bool):
-        return IntegerAttr(int(value), i1)
-    if isinstance(value, int):
-        return IntegerAttr(value, i64)
-    if isinstance(value, str):
-        return StringAttr(value)
+    if isinstance(value, bool | int | str):
+        return _plain_attribute(value, isinstance(value, bool))
     if isinstance(value, dict):
         return DictionaryAttr({key: attribute_of(held) for key, held in value.items()})
     return ArrayAttr([attribute_of(held) for held in value])
+
+
+@lru_cache(maxsize=4096)
+def _plain_attribute(value: int | str, is_bool: bool) -> Attribute:
+    """Of one that is neither list nor dict, made once; True and 1 are two of them."""
+    if isinstance(value, str):
+        return StringAttr(value)
+    return IntegerAttr(int(value), i1 if is_bool else i64)
 
 
 def plain(held: Attribute) -> Any:

@@ -87,6 +87,12 @@ class Table:
             self.steps.append(made)
         return self._known[made]
 
+    def shorten(self, length: int) -> None:
+        """Forget the last steps, which no condition needs."""
+        for step in self.steps[length:]:
+            del self._known[step]
+        del self.steps[length:]
+
     def constant(self, value: int) -> int:
         return self.step("constant", value)
 

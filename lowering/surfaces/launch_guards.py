@@ -52,21 +52,23 @@ def tested_in_kernel(guards: Iterable[Guard], at: Operation) -> list[Guard]:
     """The guards of an access that the host cannot decide, for the module that `at` is in."""
     if options_of(module_of(at)).guards == "kernel":
         return list(guards)
-    known = _Known()
+    known = _Known(Table())
     return [guard for guard in guards if not known.has(guard)]
 
 
-def assume(guards: Iterable[Guard], at: Operation) -> None:
-    """Make the guards that the kernel does not test conditions of a launch."""
-    module, guards = module_of(at), list(guards)
-    tested = tested_in_kernel(guards, at)
+def assume(guards: Iterable[Guard], at: Operation) -> list[Guard]:
+    """Make guards conditions of a launch; those that the host cannot decide are left to test."""
+    module = module_of(at)
+    if options_of(module).guards == "kernel":
+        return list(guards)
     table = Table.read(launch_conditions_of(module))
-    write = _Steps(table)
+    known, left = _Known(table), []
     for guard in guards:
-        if guard not in tested:
-            _require(write, guard)
+        if not known.has(guard):
+            left.append(guard)
     if table.steps:
         module.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
+    return left
 
 
 def value_of(value: SSAValue, table: Table) -> int:
@@ -75,16 +77,19 @@ def value_of(value: SSAValue, table: Table) -> int:
 
 
 class _Known:
-    """Whether the host can compute what guards need; what one asked for serves the next."""
+    """Writes what the host can compute of guards into a table; what one needs serves the next."""
 
-    def __init__(self) -> None:
-        self._steps = _Steps(Table())
+    def __init__(self, table: Table) -> None:
+        self._table, self._steps = table, _Steps(table)
 
     def has(self, guard: Guard) -> bool:
+        """Whether the host can decide it; if not, the table stays as it was."""
+        length = len(self._table.steps)
         try:
             _require(self._steps, guard)
         except Unknown:
-            self._steps = _Steps(Table())
+            self._table.shorten(length)
+            self._steps = _Steps(self._table)
             return False
         return True
 

@@ -22,10 +22,13 @@ class Monomial(tuple[Symbol, ...]):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Monomial) and Counter(self) == Counter(other)
+        if tuple.__eq__(self, other) is True:
+            return isinstance(other, Monomial)
+        return (isinstance(other, Monomial) and len(self) == len(other) > 1
+                and Counter(self) == Counter(other))
 
     def __hash__(self) -> int:
-        return hash((len(self), frozenset(self)))
+        return hash((len(self), frozenset(self))) if len(self) > 1 else tuple.__hash__(self)
 
 
 _ONE = Monomial()
@@ -64,7 +67,7 @@ class Poly:
     @property
     def is_small(self) -> bool:
         """Whether it is worth computing with: products of sums grow without bound."""
-        return len(self.terms) <= MAX_TERMS and all(len(m) <= MAX_DEGREE for m in self.terms)
+        return len(self.terms) <= MAX_TERMS and max(map(len, self.terms), default=0) <= MAX_DEGREE
 
     @property
     def symbols(self) -> set[Symbol]:

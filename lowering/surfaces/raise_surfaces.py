@@ -333,8 +333,7 @@ def _version(sites: list[Site]) -> None:
     for site in sites:
         for op, (surface, _, _) in site.accesses.items():
             remark(op, "2D block load" + only_if(surface.guards))
-    assume(guards, anchor)
-    tested = tested_in_kernel(guards, anchor)
+    tested = assume(guards, anchor)
     condition = Scalars(InsertPoint.before(anchor)).all_hold(tested)
     everything: list[Operation] = [
         op for site in sites for op in (site.loop, *site.accesses) if op is not None
@@ -522,8 +521,7 @@ def store_block(
 ) -> scf.IfOp | None:
     """Store a tile as a block in place of `stores`; the answer is the choice, if one is left."""
     at, guards = InsertPoint.before(stores[-1]), list(guards)
-    assume(guards, stores[-1])
-    condition = Scalars(at).all_hold(tested_in_kernel(guards, stores[-1]))
+    condition = Scalars(at).all_hold(assume(guards, stores[-1]))
     if condition is None:
         _block_store(stores[-1], value, surface, at)
         for store in stores:

@@ -311,6 +311,8 @@ def _fragments(
 
 def _fragment(first: int, sources: tuple[Source, ...], parts: int) -> FragmentSource:
     message = sources[0].message
+    if len(sources) == parts == 1:
+        return FragmentSource(first, 1, message, (sources[0].element,), (sources[0].sub,))
     elements = tuple(dict.fromkeys(source.element for source in sources))
     one_message = all(source.message == message for source in sources)
     if not one_message or len(elements) * parts != len(sources):

@@ -137,7 +137,8 @@ def _known(value: SSAValue | int) -> int | None:
 
 def offsets_of(op: UpdateNdOffsetOp) -> tuple[SSAValue | int, SSAValue | int]:
     """By how many rows and columns a descriptor moves."""
-    return (op.offsets[0], op.offsets[1]) if len(op.offsets) == 2 else (0, op.offsets[0])
+    offsets = op.offsets
+    return (offsets[0], offsets[1]) if len(offsets) == 2 else (0, offsets[0])
 
 
 def step_of(op: UpdateNdOffsetOp) -> tuple[int, int] | None:

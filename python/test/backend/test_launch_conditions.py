@@ -143,3 +143,13 @@ def test_what_cannot_be_computed_does_not_hold():
     table.require("at_least", product, table.constant(0), what="it fits")
     assert table.failing([1 << 15, 1 << 15], (1, 1, 1)) == ""
     assert table.failing([1 << 16, 1 << 16], (1, 1, 1)) == "it fits"
+
+
+def test_steps_that_no_condition_needs_are_forgotten():
+    table = Table()
+    three = table.constant(3)
+    before = table.text()
+    for _ in range(2):
+        assert table.step("add", three, three) == 1
+        table.shorten(1)
+        assert table.text() == before

@@ -11,7 +11,7 @@ least i64) where a value goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, ClassVar, Self, cast
@@ -333,15 +333,19 @@ class IndexedOp(TileOp):
 
     @property
     def index_lists(self) -> tuple[tuple[Index, ...], ...]:
+        lists = self.static_lists
+        if not any(DYNAMIC_INDEX in numbers for numbers in lists):
+            return lists
         values = iter(self.indices)
-        return tuple(
-            tuple(next(values) if number == DYNAMIC_INDEX else number for number in numbers)
-            for numbers in self.static_lists
-        )
+        return tuple(_filled(numbers, values) for numbers in lists)
 
     @property
     def offsets(self) -> tuple[Index, ...]:
-        return self.index_lists[0]
+        """The first list."""
+        numbers = static_values(cast("DenseArrayBase", self.properties[f"static_{self.LISTS[0]}"]))
+        if DYNAMIC_INDEX not in numbers:
+            return numbers
+        return _filled(numbers, iter(self.indices))
 
     def verify_indices(self) -> None:
         expected = sum(numbers.count(DYNAMIC_INDEX) for numbers in self.static_lists)
@@ -367,6 +371,11 @@ class PlacedOp(IndexedOp):
         known = 1 if self.base_alignment is None else self.base_alignment.value.data
         if known.bit_count() != 1:
             self.refuse(f"xe.base_alignment is a power of 2, not {known}")
+
+
+def _filled(numbers: tuple[int, ...], values: Iterator[SSAValue]) -> tuple[Index, ...]:
+    """The numbers, and a value for each marker."""
+    return tuple([next(values) if number == DYNAMIC_INDEX else number for number in numbers])
 
 
 def _split(indices: Sequence[Index], values: list[SSAValue]) -> DenseArrayBase:
