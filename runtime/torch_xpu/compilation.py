@@ -82,6 +82,19 @@ def installed_torch() -> Torch:
 
 def key(torch: Torch, recipe: Recipe = DEVICE) -> str:
     """Name of the folder that holds the library for this torch and these sources."""
+    kind = f"{recipe.name} {torch.version} {torch.cxx11_abi} {platform.machine()}"
+    sources = [__file__, *map(str, recipe.sources)]
+    return checked_files.kept_digest(
+        _kept(kind), sources, lambda: [], lambda: _key(torch, recipe))
+
+
+def _kept(kind: str) -> Path:
+    """Where digests are kept that would take a millisecond of each `import torch`."""
+    return knobs.cache_dir() / "torch_xpu" / "digests" / hashlib.sha256(
+        kind.encode()).hexdigest()[:16]
+
+
+def _key(torch: Torch, recipe: Recipe) -> str:
     digest = hashlib.sha256()
     for part in (torch.version, str(torch.cxx11_abi), platform.machine(), " ".join(FLAGS)):
         digest.update(part.encode() + b"\0")
@@ -98,14 +111,27 @@ def library_path(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path:
 def find(torch: Torch | None = None, recipe: Recipe = DEVICE) -> Path | None:
     """The library, if it has been built, is whole, and nobody else can have written it."""
     path = library_path(torch, recipe)
-    library, record = map(checked_files.read_own, (path, _record_path(path)))
-    if library is None or record is None or _foreign(path):
-        return None
+    files = [str(path), str(_record_path(path))]
     try:
-        whole = json.loads(record)["sha256"] == _checksum(library)
-    except (ValueError, KeyError, TypeError):
+        checked = checked_files.kept_digest(
+            _kept("checked"), files, lambda: [], lambda: _checked(path))
+    except OSError:
         return None
-    return path if whole else None
+    return path if checked == _WHOLE and not _foreign(path) else None
+
+
+_WHOLE = "whole"
+
+
+def _checked(path: Path) -> str:
+    """Whether the library is the one that was built, and only this user can have written it."""
+    library, record = map(checked_files.read_own, (path, _record_path(path)))
+    if library is None or record is None:
+        return "missing"
+    try:
+        return _WHOLE if json.loads(record)["sha256"] == _checksum(library) else "damaged"
+    except (ValueError, KeyError, TypeError):
+        return "damaged"
 
 
 def _foreign(library: Path) -> str:

@@ -11,7 +11,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -61,15 +60,14 @@ class Launches:
             self.functions.xe_note_kernel(name.encode(), start, start + lasted, device.index)
 
 
-@dataclass(eq=False, repr=False)
 class Captured:
     """The library's graph, and the launches between its operators."""
 
-    library: Library
-    handle: int
-    launches: list[tuple[int, Launch]] = field(default_factory=list)
-    held: list[object] = field(default_factory=list)
-    """What they use."""
+    def __init__(self, library: Library, handle: int) -> None:
+        self.library, self.handle = library, handle
+        self.launches: list[tuple[int, Launch]] = []
+        self.held: list[object] = []
+        """What they use."""
 
     def note(self, launch: Launch) -> None:
         self.launches.append((self._size(), launch))

@@ -13,11 +13,11 @@ from typing import Any
 from triton_xe.errors import UnsupportedError
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Target:
     """One device type.  Sizes in bytes, `threads_per_eu` by GRF mode (registers per thread).
 
-    Methods that `dataclass` would write for so many fields take 2 ms at `import torch`.
+    Methods that `dataclass` would write for so many fields take 3 ms at `import torch`.
 
     >>> target("bmg").subgroup_size
     16
@@ -55,6 +55,14 @@ class Target:
     last_level_cache_bytes: int = 8 << 20
     is_integrated: bool = False
 
+    def __init__(self, **given: Any) -> None:
+        """By names; `TypeError` for one that is no field, or for a field without a value."""
+        names, defaults = self.__dataclass_fields__.keys(), vars(type(self))
+        wrong = (given.keys() ^ names) - (names & defaults.keys())
+        if wrong:
+            raise TypeError(f"a device is made of {', '.join(names)}: {', '.join(sorted(wrong))}?")
+        vars(self).update((name, given.get(name, defaults.get(name))) for name in names)
+
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Target) and vars(self) == vars(other))
 
@@ -82,7 +90,7 @@ def _xe(name: str, ip: tuple[int, ...], architecture: str, **kw: Any) -> Target:
         has_fp8_dpas=False, max_slm_bytes=128 << 10, max_work_group_size=1024,
         grf_modes=_XE2_GRF, eus_per_core=8, threads_per_eu=_TWO,
     )
-    return Target(name, ip, architecture, **(base | kw))
+    return Target(name=name, ip_version=ip, architecture=architecture, **(base | kw))
 
 
 _HPG: dict[str, Any] = dict(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from triton_xe.errors import DeviceError
-from triton_xe.runtime import torch_xpu
+from triton_xe.runtime import checked_files, torch_xpu
 from triton_xe.runtime.torch_xpu import activation, compilation
 from triton_xe.runtime.torch_xpu.autograd_threads import settle
 
@@ -252,6 +252,23 @@ def test_a_library_that_others_can_have_written_is_not_loaded(
     if what == "folder":
         with pytest.raises(DeviceError, match=r"belongs to another user, or .* remove it, or set"):
             compilation.build(quiet=True)
+
+
+def test_a_library_is_looked_through_once_until_it_changes(
+    xpu: None, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, copy = _library_of_this_process(), compilation.library_path()
+    copy.parent.mkdir(parents=True)
+    for suffix in (".so", ".json"):
+        copy.with_suffix(suffix).write_bytes(good.with_suffix(suffix).read_bytes())
+    now, looked, check = time.time, [], compilation._checked
+    monkeypatch.setattr(checked_files.time, "time", lambda: now() + 10)  # all files are settled
+    monkeypatch.setattr(compilation, "_checked", lambda path: looked.append(path) or check(path))
+    assert [compilation.find() for _ in range(3)] == [copy] * 3
+    assert looked == [copy]
+    copy.write_bytes(copy.read_bytes()[:-1])
+    assert [compilation.find() for _ in range(2)] == [None] * 2
+    assert looked == [copy] * 2
 
 
 def _library_of_this_process() -> Path:
