@@ -86,11 +86,13 @@ def build_native_code() -> None:
     """From now on Intel's compiler builds every kernel that is compiled."""
     import triton
 
+    from triton_xe.backend.arch import device_name
     from triton_xe.tools import intel
 
     def compiled(*, src, metadata, metadata_group, times, cache_hit) -> None:
         module = Path(metadata_group[f"{metadata['name']}.spv"]).read_bytes()
-        intel.compile_spirv(module, metadata["target"].arch, metadata["build_flags"])
+        device = device_name(metadata["target"].arch)  # torch gives a mapping
+        intel.compile_spirv(module, device, metadata["build_flags"])
 
     triton.knobs.compilation.listener = compiled
 

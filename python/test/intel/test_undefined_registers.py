@@ -37,6 +37,7 @@ def found(*blocks: str) -> list[tuple[int, ...]]:
     "mov (1|M0)    r8.0<1>:d   r2.5<0;1,0>:d",
     "add (16|M0)   acc0.0<1>:d   acc0.0<1;1,0>:d   0x7:w",
     "cmp (16|M0)   (lt)f0.0   null<1>:d   r0.0<1;1,0>:d   32:w",
+    "cmp (16|M0)   (eq)f0.1   null<2>:w   r2.20<0;1,0>:uw   r2.20<0;1,0>:uw",
     "bfn.((s0|s1)^s2) (16|M0)  r8.0<1>:ud  0xF:uw  r0.0<1;0>:ud  r1.0<0>:ud",
     "csel (4|M0)   (eq)f0.0   r9.4<1>:f   r9.4<1;0>:f   r9.4<1;0>:f   r9.4<1>:f",
     "dpas.8x8 (16|M0)  r16:f  null:f  r16:hf  r16.0:hf  {Atomic}",
@@ -53,6 +54,8 @@ def test_what_was_written_or_came_with_the_thread_is_read(line: str) -> None:
 @pytest.mark.parametrize(("line", "registers"), [
     ("add (16|M0)   r8.0<1>:d   r9.0<1;1,0>:d   0x7:w", (9,)),
     ("add (1|M0)    r8.0<1>:d   r2.6<0;1,0>:d   0x7:w", (2,)),
+    ("cmp (16|M0)   (eq)f0.1   null<1>:f   r9.0<0;1,0>:f   r9.0<0;1,0>:f", (9,)),
+    ("cmp (16|M0)   (eq)f0.1   null<2>:w   r9.0<0;1,0>:uw   r9.1<0;1,0>:uw", (9,)),
     ("add (16|M0)   r8.0<1>:q   -r9.0<1;1,0>:q   r0.0<0;1,0>:q", (9, 10)),
     ("add (16|M0)   r8.0<1>:hf   (abs)r9.1<2;1,0>:hf   r0.0<0;1,0>:hf", (9,)),
     ("mad (16|M0)   r8.0<1>:f   r0.0<1;0>:f   r9.3<0;0>:f   r0.0<0>:f", (9,)),

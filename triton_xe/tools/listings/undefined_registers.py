@@ -287,8 +287,16 @@ def _arithmetic(read: Instruction, size: int) -> _Effect:
     if len(words) > 2 and len({(m[1], m[3]) for m in [*sources, result] if m}) == 1 and (
             len(sources) == len(words) - 1):
         return _Effect(writes)  # of its result alone: padding that the compiler puts in
+    if read.base == "cmp" and _compares_with_itself(sources):
+        return _Effect(writes)  # which lanes are active
     reads = _union(_region(source, read.width, size) for source in sources)
     return _Effect(writes, reads, read.base == "mov")
+
+
+def _compares_with_itself(sources: list[re.Match[str]]) -> bool:
+    """Whether integers are compared with themselves, whatever they are."""
+    return (len(sources) == 2 and sources[0][0] == sources[1][0]
+            and sources[0][5] in ("w", "uw", "d", "ud"))
 
 
 def _region(operand: re.Match[str], lanes: int, size: int, written: bool = False) -> int:
