@@ -23,7 +23,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.fusion import MARK, ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
-from triton_xe.lowering.emit.maths import halves, pairs, wide
+from triton_xe.lowering.emit.maths import divisors, halves, pairs, wide
 from triton_xe.lowering.emit.maths.conversions import (
     constant,
     convert,
@@ -177,9 +177,31 @@ def lower_division(em: Emitter, op: Operation) -> None:
     if how is not None and not isinstance(op.results[0].type, TensorType):
         em.bind(op.results[0], _quick_division(em, op, name, how))
         return
+    if _divides_by_scalar(em, op):
+        return
     write = getattr(em.b, name)
     elementwise(em, op, lambda a, b: through_i8(em, write, name[0] == "s", a, b) if is_bit(a)
                 else write(a, b))
+
+
+def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
+    """Bind the result of dividing the elements of a tensor by a scalar, where this is shorter."""
+    name, kind = _DIVISIONS[type(op)], op.results[0].type
+    if not isinstance(kind, TensorType) or not divisors.fits(op):
+        return False
+    elements, by = (spread(em, v, kind) for v in op.operands)
+    if isinstance(elements, Splat) or not isinstance(by, Splat) or isinstance(
+            by.scalar, ir.Constant):
+        return False
+    is_signed = name[0] == "s"
+    if (elements.count < divisors.FEWEST and elements.kind == I32
+            and not divisors.is_known(em, by.scalar, is_signed)):
+        return False
+    divisor = divisors.SharedDivisor.of(em, by.scalar, is_signed)
+    natural = is_signed and integer_range(op.operands[0])[0] >= 0
+    em.bind(op.results[0], mapped(
+        em, elements.kind, [elements], divisor.divides(em, name, natural=natural)))
+    return True
 
 
 def _quick_division(em: Emitter, op: Operation, name: str, how: Attribute) -> ir.Value:

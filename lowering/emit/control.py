@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
+from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
 from triton_xe.dialects.tt.structure import ReturnOp
 from triton_xe.dialects.xe import FragmentOp, FromFragmentsOp, RoundTf32Op, ToFragmentsOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
@@ -23,7 +24,7 @@ from triton_xe.hardware.dpas import Dpas
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter, flatten, lowers
 from triton_xe.lowering.emit.maths import wide
-from triton_xe.lowering.emit.maths.divisors import Divisor, pays
+from triton_xe.lowering.emit.maths.divisors import SIGNED, Divisor, SharedDivisor, fits, pays
 from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.exchange import barrier
@@ -34,8 +35,8 @@ from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 
-_SIGNED = (arith.DivSIOp, arith.RemSIOp)
-_DIVISIONS = (*_SIGNED, arith.DivUIOp, arith.RemUIOp)
+_DIVISIONS = (*SIGNED, arith.DivUIOp, arith.RemUIOp)
+_SPREADING = (SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, ttg.ConvertLayoutOp)
 MOST_EARLY = 64
 """Registers of a tensor that a loop may keep so that it need not divide."""
 PEELING = 1.5
@@ -146,7 +147,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     else:
         em.b.cbranch(em.b.icmp_signed("<", low, high), body, after)
     entry, invariant = before, [] if peeled else _invariant_divisions(op)
-    divided = [] if peeled or not pays(em.target) else _divided_by_invariants(op, invariant)
+    divided = [] if peeled else _divided_by_invariants(em, op, invariant)
     outside = em.enter()  # what is written at the entry is not visible behind the loop
     if invariant or divided:
         entry = _written_once(em, invariant, divided, body)
@@ -245,13 +246,30 @@ def _is_divided(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
     return known[value]
 
 
-def _divided_by_invariants(op: scf.ForOp, invariant: Sequence[Operation]) -> list[Operation]:
-    """The other divisions of 32-bit scalars in a loop whose divisor is the same in every pass."""
+def _divided_by_invariants(
+    em: Emitter, op: scf.ForOp, invariant: Sequence[Operation]
+) -> list[Operation]:
+    """The other divisions in a loop by a scalar that is the same in every pass."""
     body = op.body.block
+
+    def is_invariant(divisor: SSAValue | None) -> bool:
+        return divisor is not None and constant_of(divisor) is None and (
+            _block_of(divisor) is not body or divisor.owner in invariant)
+
     return [inside for inside in body.ops if isinstance(inside, _DIVISIONS)
-            and inside not in invariant and inside.results[0].type == i32
-            and (_block_of(inside.operands[1]) is not body or inside.operands[1].owner in invariant)
-            and constant_of(inside.operands[1]) is None]
+            and inside not in invariant and is_invariant(_divisor_of(em, inside))]
+
+
+def _divisor_of(em: Emitter, op: Operation) -> SSAValue | None:
+    """The scalar that integers are divided by, where multiplications are shorter."""
+    kind, value = op.results[0].type, op.operands[1]
+    if not isinstance(kind, TensorType):
+        return value if kind == i32 and pays(em.target) else None
+    if not fits(op):
+        return None
+    while isinstance(value.owner, _SPREADING):
+        value = value.owner.operands[0]
+    return None if isinstance(value.type, TensorType) else value
 
 
 def _written_once(
@@ -269,12 +287,17 @@ def _written_once(
         em.operation(inside)
     made: dict[tuple[SSAValue, bool], Divisor] = {}
     for inside in divided:
-        key = divisor, is_signed = inside.operands[1], type(inside) in _SIGNED
-        if key not in made:
-            outer = em.b.at(inside)
-            made[key] = Divisor.of(em, em.scalar(divisor), is_signed)
-            em.b.back(outer)
-        em.divisors[inside] = made[key]
+        divisor, is_signed = _divisor_of(em, inside), type(inside) in SIGNED
+        assert divisor is not None
+        outer = em.b.at(inside)
+        if isinstance(inside.results[0].type, TensorType):
+            SharedDivisor.of(em, em.scalar(divisor), is_signed)
+        else:
+            key = divisor, is_signed
+            if key not in made:
+                made[key] = Divisor.of(em, em.scalar(divisor), is_signed)
+            em.divisors[inside] = made[key]
+        em.b.back(outer)
     em.b.branch(body)
     return entry
 

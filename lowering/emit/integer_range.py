@@ -58,6 +58,13 @@ def _made(op: Operation, depth: int) -> Range | None:
         return (0, min(tops)) if tops else None
     if isinstance(op, arith.RemSIOp | arith.RemUIOp) and (by := constant_of(op.rhs) or 0) > 0:
         return (0 if ranges[0][0] >= 0 or isinstance(op, arith.RemUIOp) else 1 - by), by - 1
+    if isinstance(op, arith.DivUIOp | arith.RemUIOp):
+        return (0, ranges[0][1]) if ranges[0][0] >= 0 else None
+    if isinstance(op, arith.RemSIOp):
+        return min(ranges[0][0], 0), max(ranges[0][1], 0)
+    if isinstance(op, arith.DivSIOp):
+        most = max(map(abs, ranges[0]))
+        return (0 if ranges[0][0] >= 0 and (constant_of(op.rhs) or 0) > 0 else -most), most
     if type(op) in _SUMS:
         ends = [_SUMS[type(op)](a, b) for a, b in product(*ranges)]
         return min(ends), max(ends)

@@ -56,8 +56,9 @@ def use_visa(module: Any) -> bool:
     for name in names:
         module.get_function(name).linkage = "linkonce_odr"  # gives way to another definition
     header = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-    if any(name.startswith(QUOTIENT) for name in names):
-        header += quotients.DECLARED
+    divisions = [name for name in names if name.startswith(QUOTIENT)]
+    if divisions:
+        header += quotients.declared(divisions)
     module.link_in(llvm.parse_assembly(header + "\n".join(map(_in_visa, names))))
     for name in names:
         module.get_function(name).linkage = "internal"

@@ -1,7 +1,8 @@
-"""Quotients of small whole numbers as products with the reciprocal of the divisor.
+"""Quotients of whole numbers as products with the reciprocal of the divisor.
 
 The functions of `triton_xe.lowering.emit.maths.reciprocals.small_quotient`, in LLVM IR: Intel's
-compiler takes 12 instructions for it, and 36 and a branch for a division.
+compiler takes 12 instructions for it, and 36 and a branch for a division.  Those of
+`triton_xe.lowering.emit.maths.divisors`, which says why they are exact, have the factor.
 
 The reciprocal (a unit in the last place off), its product and the number below one make an estimate
 that is less than the quotient, by less than 2^-20 of it, and so by less than one.  Cut, it is the
@@ -10,10 +11,15 @@ quotient or one less, and the remainder, which a float holds, says which.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from triton_xe.intrinsics import ROWS
+from triton_xe.lowering.emit.types import I32, vector_of
 from triton_xe.spirv import QUOTIENT
 
 BELOW_ONE = 1 - 2.0**-21
-DECLARED = """declare float @llvm.trunc.f32(float)
+_DECLARED = """declare float @llvm.trunc.f32(float)
 declare float @llvm.fma.f32(float, float, float)
 """
 _BODY = """define spir_func i32 @"{symbol}"(i32 %a, i32 %b) alwaysinline {{
@@ -35,7 +41,114 @@ _BODY = """define spir_func i32 @"{symbol}"(i32 %a, i32 %b) alwaysinline {{
 _OF = {"udiv": ("fadd float %low, 1.0", "%low"), "urem": ("fsub float %rest, %y", "%rest")}
 
 
+class _Division(NamedTuple):
+    """What the name of a function says: the operation, of how many elements, and of which.
+
+    Wide ones are of 64 bits, with a size that 32 bits hold; natural ones are not negative.
+    """
+
+    operation: str
+    elements: int = 0
+    is_wide: bool = False
+    is_natural: bool = False
+
+    @classmethod
+    def named(cls, symbol: str) -> _Division:
+        """Those of small numbers do not say how many."""
+        operation, *rest = symbol.removeprefix(QUOTIENT).split(".")
+        return cls(operation, int(rest[0]) if rest else 0, "wide" in rest, "natural" in rest)
+
+
+def declared(symbols: Iterable[str]) -> str:
+    """Declarations of what the definitions of some functions call."""
+    counts = dict.fromkeys(d.elements for d in map(_Division.named, symbols) if d.elements)
+    kinds = ((_kind(count), _high_product(count)) for count in counts)
+    return _DECLARED + "".join(
+        f"declare spir_func {kind} {name}({kind}, {kind})\n" for kind, name in kinds)
+
+
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
-    more, other = _OF[symbol.removeprefix(QUOTIENT)]
+    division = _Division.named(symbol)
+    if division.elements:
+        return _divided(symbol, division)
+    more, other = _OF[division.operation]
     return _BODY.format(symbol=symbol, below=f"{BELOW_ONE:.17g}", more=more, other=other)
+
+
+def _kind(count: int, bits: int = 32) -> str:
+    return f"i{bits}" if count == 1 else f"<{count} x i{bits}>"
+
+
+def _high_product(count: int) -> str:
+    kind = vector_of(I32, count)
+    return f'@"{ROWS["mul_hi"].symbol(kind, [kind, kind], unsigned=True)}"'
+
+
+def _divided(symbol: str, division: _Division) -> str:
+    """Quotients or remainders by a divisor whose size, sign and factor are known."""
+    operation, count, is_wide, is_natural = division
+    body = _Body(count)
+    x, sign = "%x", ""
+    if is_wide:
+        high = body.cast("trunc", body.wide("lshr", x, body.constant(32, 64)), 64, 32)
+        x = body.cast("trunc", x, 64, 32)
+    if operation[0] == "s" and not is_natural:
+        sign = body.each("ashr", high if is_wide else x, body.constant(31))
+        x = body.each("xor", body.each("add", x, sign), sign)
+    size, factor = body.splat("%size"), body.splat("%factor")
+    first = body.line(f"call spir_func {body.kind} {_high_product(count)}"
+                      f"({body.kind} {x}, {body.kind} {factor})")
+    rest = body.each("sub", x, body.each("mul", first, size))
+    is_more = body.each("icmp uge", rest, size)
+    if operation.endswith("div"):
+        found = body.each("sub", first, body.cast("sext", is_more, 1, 32))
+        if operation[0] == "s":
+            flips = body.splat("%sign")
+            sign = body.each("xor", sign, flips) if sign else flips
+    else:
+        less = body.each("sub", rest, size)
+        found = body.line(f"select {_kind(count, 1)} {is_more}, {body.kind} {less}, "
+                          f"{body.kind} {rest}")
+    each, bits = (body.wide, 64) if is_wide else (body.each, 32)
+    if is_wide:
+        found = body.cast("zext", found, 32, 64)
+        sign = body.cast("sext", sign, 32, 64) if sign else ""
+    if sign:
+        found = each("sub", each("xor", found, sign), sign)
+    kind, text = _kind(count, bits), "".join(f"  {line}\n" for line in body.lines)
+    return (f'define spir_func {kind} @"{symbol}"({kind} %x, i{bits} %by, i32 %size, i32 %sign, '
+            f"i32 %factor) alwaysinline {{\n{text}  ret {kind} {found}\n}}\n")
+
+
+class _Body:
+    """Instructions on vectors of `count` integers of 32 bits, and of other widths."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.kind = count, _kind(count)
+        self.lines: list[str] = []
+
+    def line(self, text: str) -> str:
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def each(self, opcode: str, a: str, b: str) -> str:
+        return self.line(f"{opcode} {self.kind} {a}, {b}")
+
+    def wide(self, opcode: str, a: str, b: str) -> str:
+        return self.line(f"{opcode} {_kind(self.count, 64)} {a}, {b}")
+
+    def cast(self, opcode: str, value: str, old: int, new: int) -> str:
+        return self.line(f"{opcode} {_kind(self.count, old)} {value} to {_kind(self.count, new)}")
+
+    def constant(self, number: int, bits: int = 32) -> str:
+        return str(number) if self.count == 1 else (
+            "<" + ", ".join([f"i{bits} {number}"] * self.count) + ">")
+
+    def splat(self, value: str) -> str:
+        if self.count == 1:
+            return value
+        first = self.line(f"insertelement {self.kind} undef, i32 {value}, i32 0")
+        return self.line(f"shufflevector {self.kind} {first}, {self.kind} undef, "
+                         f"<{self.count} x i32> zeroinitializer")

@@ -6,19 +6,33 @@ For x below 2^32, x / d - x m / 2^32 = x (2^32 - m d) / (2^32 d) is below 1, as 
 q is at most one too small.  Signs are taken off before and put back after.
 
 Intel's compiler writes 30 instructions with a branch in place of these 12, and half as many of
-doubles where these are fast.
+doubles where these are fast.  Of tensors it does so for each element of a lane, with a branch each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Operation
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.emit.building.function import Function
+from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.types import I32
+from triton_xe.lowering.emit.types import I32, scalar_of
 from triton_xe.lowering.emit.writer import Writer
+from triton_xe.spirv import QUOTIENT
+
+FEWEST = 2
+"""Elements of a lane whose divisions are longer than the factor's and products."""
+MOST = (1 << 32) - 1
+"""The largest number that 32 bits hold."""
+SIGNED = (arith.DivSIOp, arith.RemSIOp)
 
 
 def pays(target: Target) -> bool:
@@ -71,5 +85,85 @@ class Divisor:
 
 def _size(x: Term) -> tuple[Term, Term]:
     """A signed integer without its sign, as an unsigned one, and the sign in all bits."""
-    sign = x.made(x.em.b.ashr(x.value, x.of(31).value))
+    sign = x.made(x.em.b.ashr(x.value, x.of(x.width - 1).value))
     return (x ^ sign) - sign, sign
+
+
+# -- elements of tensors ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SharedDivisor:
+    """A scalar that elements are divided by: itself, without its sign, the sign in all bits, and m.
+
+    One of 64 bits is as large as 32 bits can be where it is larger, and divides what is smaller.
+    """
+
+    scalar: ir.Value
+    size: ir.Value
+    sign: ir.Value
+    factor: ir.Value
+
+    @classmethod
+    def of(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> SharedDivisor:
+        """What divisions by a scalar need, written once."""
+        made: SharedDivisor = em.remember(
+            _key(scalar, is_signed), lambda: cls._written(em, scalar, is_signed))
+        return made
+
+    @classmethod
+    def _written(cls, em: Writer, scalar: ir.Value, is_signed: bool) -> SharedDivisor:
+        size, sign = _size(Term(em, scalar)) if is_signed else (Term(em, scalar), None)
+        if size.width > 32:
+            size = where(size.unsigned("<", MOST), size, MOST).resized(I32)
+        held = I32(0) if sign is None else sign.resized(I32).value
+        at_least_one = where(size.equals(0), 1, size)
+        return cls(scalar, size.value, held, em.b.udiv(I32(-1), at_least_one.value))
+
+    def divides(self, em: Writer, name: str, *, natural: bool) -> Callable[[ir.Value], ir.Value]:
+        """Division (`sdiv`, `srem`, `udiv`, `urem`) of elements.
+
+        A function of the module that says a division, of which
+        `triton_xe.lowering.spirv.quotients` makes products.  With `natural`, none is negative.
+        """
+        def write(x: ir.Value) -> ir.Value:
+            count = x.type.count if isinstance(x.type, ir.VectorType) else 1
+            wide = ".wide" if self.scalar.type != I32 else ""
+            symbol = f"{QUOTIENT}{name}.{count}{wide}{'.natural' * natural}"
+            function = em.state.llvm.globals.get(symbol) or _division(em, symbol, name, x.type)
+            return em.b.call(function, [x, self.scalar, self.size, self.sign, self.factor])
+
+        return write
+
+
+def is_known(em: Writer, scalar: ir.Value, is_signed: bool) -> bool:
+    """Whether what divisions by a scalar need has been written."""
+    return em.knows(_key(scalar, is_signed))
+
+
+def _key(scalar: ir.Value, is_signed: bool) -> tuple[object, ...]:
+    return "divisor", scalar, is_signed
+
+
+def _division(em: Writer, symbol: str, name: str, kind: ir.Type) -> ir.Function:
+    arguments = [kind, scalar_of(kind), I32, I32, I32]
+    function = Function(em.state.llvm, ir.FunctionType(kind, arguments), symbol)
+    function.linkage, function.calling_convention = "internal", "spir_func"
+    function.attributes.add("alwaysinline")
+    inner = Writer(em.state, function.append_basic_block("entry"))
+    value, by, *_ = function.args
+    count = kind.count if isinstance(kind, ir.VectorType) else 1
+    inner.b.ret(getattr(inner.b, name)(value, inner.splat(by, count)))
+    return function
+
+
+def fits(op: Operation) -> bool:
+    """Whether elements are of 32 bits, or of 64 bits with a size below the largest of 32 bits.
+
+    Divisors from that size on are as one of that size, so that all quotients are 0.
+    """
+    kind = get_element_type_or_self(op.results[0].type)
+    if kind != i64:
+        return bool(kind == i32)
+    low, high = integer_range(op.operands[0])
+    return high < MOST and low > (-MOST if isinstance(op, SIGNED) else -1)

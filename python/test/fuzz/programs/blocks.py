@@ -177,7 +177,8 @@ class Writer:
                 f"{name} + {other}", f"{name} * {other}", f"{name} ^ {other}", f"{name} - {other}",
                 f"tl.minimum({name}, {other})", f"tl.where({name} < {other}, {name}, {name} >> 1)",
                 f"({name} & 63) // 3 + {other}", f"tl.where(({name} & 7) > 3, {other}, {name})",
-                f"{name} | {other}", f"({name} & 127) % 11 - {other}")
+                f"{name} | {other}", f"({name} & 127) % 11 - {other}",
+                f"({name} & 95) // (pid + 3) - {other}", f"({name} & 127) % (pid + 5) + {other}")
         return self.tame(self.put(f"({text}).to(tl.{dtype})", value.shape, dtype))
 
     def truth(self) -> Value:

@@ -1,4 +1,4 @@
-"""Divisions in loops by what no pass changes: exact for all numbers of 32 bits."""
+"""Divisions by what is the same for many: exact for all numbers of 32 bits."""
 
 import numpy as np
 import pytest
@@ -61,3 +61,104 @@ def test_one_division_before_the_loop(device, divisions):
                             target=GPUTarget("xpu", device, 16))
     text = kernel.asm["llir"]
     assert sum(text.count(f" {name} i32") for name in ("sdiv", "udiv", "srem")) == divisions
+
+
+@triton.jit
+def divide_all(x, d, q, r, divisor, BY_LOADED: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    number = tl.load(x + i)
+    by = divisor
+    if BY_LOADED:
+        by = tl.load(d)
+    tl.store(q + i, number // by)
+    tl.store(r + i, number % by)
+
+
+@triton.jit
+def divide_in_loop(x, y, n, divisor, N: tl.constexpr):
+    by = divisor // 2
+    for start in range(0, n, N):
+        i = start + tl.arange(0, N)
+        tl.store(y + i, tl.load(x + i // by), mask=i < n)
+
+
+@pytest.mark.parametrize(("dtype", "loaded"), [
+    (np.int32, False), (np.int32, True), (np.uint32, True)])
+def test_divisions_of_tensors(dtype, loaded):
+    rng = np.random.default_rng(1)
+    x, info = np.resize(numbers(rng, dtype, 200), 256), np.iinfo(dtype)
+    some = rng.integers(info.min, info.max, 6)
+    for d in (*(e for e in EXTREMES if e and info.min <= e <= info.max), *some):
+        if dtype is np.int32 and d == -1:
+            x = np.where(x == info.min, 5, x).astype(dtype)  # what does not fit is undefined
+        out = [torch.empty(len(x), dtype=torch.int32, device="xpu") for _ in range(2)]
+        held = [torch.from_numpy(v.view(np.int32)).to("xpu")
+                for v in (x, np.array([d], dtype))]
+        if dtype is np.uint32:
+            held = [triton.reinterpret(v, tl.uint32) for v in held]
+            out = [triton.reinterpret(v, tl.uint32) for v in out]
+        divide_all[(1,)](*held, *out, int(d) if not loaded else 0, loaded, N=len(x), num_warps=1)
+        got = [getattr(v, "base", v).cpu().numpy().view(dtype).tolist() for v in out]
+        exact = [(abs(v) // abs(int(d)), abs(v) % abs(int(d))) for v in x.tolist()]
+        signs = [(-1 if (v < 0) != (d < 0) else 1, -1 if v < 0 else 1) for v in x.tolist()]
+        for k in range(2):
+            assert got[k] == [e[k] * s[k] for e, s in zip(exact, signs, strict=True)], (d, k)
+
+
+def compiled(kernel, device="bmg", **constants):
+    types = {name: "i32" if name in ("n", "divisor") else "*i32" for name in kernel.arg_names}
+    types |= dict.fromkeys(constants, "constexpr")
+    return triton.compile(ASTSource(kernel, types, constants),
+                          target=GPUTarget("xpu", device, 16)).asm["llir"]
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
+def test_one_factor_for_all_elements(device):
+    text = compiled(divide_all, device, BY_LOADED=False, N=512)
+    kernel = text[text.index("define spir_kernel"):].partition("\n}")[0]
+    assert kernel.count(" udiv ") == 1
+    assert " sdiv " not in kernel
+    assert " srem " not in kernel
+    assert "xe.quotient.sdiv.8" in kernel
+    assert "xe.quotient.srem.8" in kernel
+
+
+def test_one_element_of_a_lane_is_divided_as_it_is():
+    assert "xe.quotient" not in compiled(divide_all, BY_LOADED=False, N=64)
+
+
+def test_the_factor_stands_before_the_loop():
+    text = compiled(divide_in_loop, N=256)
+    loop, before = (text.partition(f"\n{label}:\n")[2].partition("\n  br ")[0]
+                    for label in ("loop", "entry.1"))
+    assert before.count(" udiv ") == 1
+    assert "xe.quotient.sdiv.4" in loop
+    assert " udiv " not in loop
+
+
+@triton.jit
+def divide_wide(x, q, r, divisor, N: tl.constexpr):
+    i = tl.arange(0, N)
+    number = tl.load(x + i)
+    tl.store(q + i, number // divisor)
+    tl.store(r + i, number // 7 % divisor)
+
+
+@pytest.mark.parametrize("divisor", [
+    3, -7, 1 << 31, -(1 << 31), (1 << 32) - 1, 1 << 32, (1 << 40) + 3, -(1 << 50), (1 << 63) - 1])
+def test_divisors_of_64_bits(divisor):
+    x = np.resize(numbers(np.random.default_rng(2), np.int32, 150), 256)
+    out = [torch.empty(len(x), dtype=torch.int64, device="xpu") for _ in range(2)]
+    kernel = divide_wide[(1,)](torch.from_numpy(x).to("xpu"), *out, divisor, N=len(x), num_warps=1)
+    wide = ".wide" if not -(1 << 31) <= divisor < 1 << 31 else ""
+    assert f"xe.quotient.sdiv.8{wide}" in kernel.asm["llir"]
+    assert f"xe.quotient.srem.8{wide}" in kernel.asm["llir"]
+
+    def toward_zero(a, b):
+        return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+
+    for got, left in zip(out, (x.tolist(), [toward_zero(a, 7) for a in x.tolist()]), strict=True):
+        quotients = [toward_zero(a, divisor) for a in left]
+        wanted = quotients if got is out[0] else [
+            a - q * divisor for a, q in zip(left, quotients, strict=True)]
+        assert got.cpu().tolist() == wanted
