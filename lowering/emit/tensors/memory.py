@@ -283,13 +283,14 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
             condition = reduce(em.b.or_, each)
         if once is not None:
             condition = once if condition is None else em.b.and_(condition, once)
-        if start == 0 and width < len(view.registers):
-            em.b.begin_store()
         value = _narrowed_words(em, op.value, start, width)
         value = values.slice(em, start, width) if value is None or tested else value
         if tested:
             value = where_kept(em, value, start, size, pointers, conditions)
-        store(em, address(start), value, condition, align, policy)
+        pointer = address(start)
+        if start == 0 and width < len(view.registers):
+            em.b.begin_store()
+        store(em, pointer, value, condition, align, policy)
 
 
 def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Value | None:

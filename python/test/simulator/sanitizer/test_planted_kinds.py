@@ -84,6 +84,19 @@ def test_elements_that_meet_at_an_address(bug: bool, block: int, warps: int) -> 
 
 
 @triton.jit
+def called(out, n, BLOCK: tl.constexpr, BUG: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    place = at & 15 if BUG else at
+    tl.store(out + place, tl.umulhi(at << 27, n))
+
+
+@TWINS
+def test_elements_that_meet_where_stored_values_are_computed_by_calls(bug: bool) -> None:
+    out = torch.zeros(32, dtype=I32, device="xpu")
+    expect(bug, lambda: called[(1,)](out, 24, 32, bug, num_warps=1), "'out'")
+
+
+@triton.jit
 def planes(x, out, rows, plane, stride, C: tl.constexpr, R: tl.constexpr):
     at, r, c = tl.program_id(0), tl.arange(0, R), tl.arange(0, C)
     p = x + at * plane + r[:, None] * stride + c[None, :]
