@@ -29,13 +29,11 @@ def numbers(rng, dtype, count):
     return np.array([*found, info.min, info.max, *rng.integers(info.min, info.max, count)], dtype)
 
 
-@pytest.mark.parametrize(("dtype", "loaded"), [
-    (np.int32, False), (np.int32, True), (np.uint32, True)])
-def test_divisions_in_loops(dtype, loaded):
-    rng = np.random.default_rng(0)
-    x, info = numbers(rng, dtype, 40), np.iinfo(dtype)
-    some = rng.integers(info.min, info.max, 12)
-    for d in (*(e for e in EXTREMES if e and info.min <= e <= info.max), *some):
+def check_divisions(launch, rng, x, count):
+    """Quotients and remainders of `x` by extreme numbers and by some others, with Python's."""
+    dtype, info = x.dtype.type, np.iinfo(x.dtype)
+    some = rng.integers(info.min, info.max, count)
+    for d in map(int, (*(e for e in EXTREMES if e and info.min <= e <= info.max), *some)):
         if dtype is np.int32 and d == -1:
             x = np.where(x == info.min, 5, x).astype(dtype)  # what does not fit is undefined
         out = [torch.empty(len(x), dtype=torch.int32, device="xpu") for _ in range(2)]
@@ -44,13 +42,22 @@ def test_divisions_in_loops(dtype, loaded):
         if dtype is np.uint32:
             held = [triton.reinterpret(v, tl.uint32) for v in held]
             out = [triton.reinterpret(v, tl.uint32) for v in out]
-        divide[(1,)](*held, *out, len(x), int(d) if not loaded else 0, loaded)
-        got = [getattr(v, "base", v).cpu().numpy().view(dtype) for v in out]
-        exact = [(abs(int(v)) // abs(int(d)), abs(int(v)) % abs(int(d))) for v in x]
+        launch(held, out, len(x), d)
+        got = [getattr(v, "base", v).cpu().numpy().view(dtype).tolist() for v in out]
+        exact = [(abs(v) // abs(d), abs(v) % abs(d)) for v in x.tolist()]
         signs = [(-1 if (v < 0) != (d < 0) else 1, -1 if v < 0 else 1) for v in x.tolist()]
         for k in range(2):
-            wanted = [e[k] * s[k] for e, s in zip(exact, signs, strict=True)]
-            assert got[k].tolist() == wanted, (d, k)
+            assert got[k] == [e[k] * s[k] for e, s in zip(exact, signs, strict=True)], (d, k)
+
+
+@pytest.mark.parametrize(("dtype", "loaded"), [
+    (np.int32, False), (np.int32, True), (np.uint32, True)])
+def test_divisions_in_loops(dtype, loaded):
+    def launch(held, out, count, d):
+        divide[(1,)](*held, *out, count, d if not loaded else 0, loaded)
+
+    rng = np.random.default_rng(0)
+    check_divisions(launch, rng, numbers(rng, dtype, 40), 12)
 
 
 @pytest.mark.parametrize(("device", "divisions"), [("bmg", 1), ("pvc", 2)])
@@ -85,24 +92,11 @@ def divide_in_loop(x, y, n, divisor, N: tl.constexpr):
 @pytest.mark.parametrize(("dtype", "loaded"), [
     (np.int32, False), (np.int32, True), (np.uint32, True)])
 def test_divisions_of_tensors(dtype, loaded):
+    def launch(held, out, count, d):
+        divide_all[(1,)](*held, *out, d if not loaded else 0, loaded, N=count, num_warps=1)
+
     rng = np.random.default_rng(1)
-    x, info = np.resize(numbers(rng, dtype, 200), 256), np.iinfo(dtype)
-    some = rng.integers(info.min, info.max, 6)
-    for d in (*(e for e in EXTREMES if e and info.min <= e <= info.max), *some):
-        if dtype is np.int32 and d == -1:
-            x = np.where(x == info.min, 5, x).astype(dtype)  # what does not fit is undefined
-        out = [torch.empty(len(x), dtype=torch.int32, device="xpu") for _ in range(2)]
-        held = [torch.from_numpy(v.view(np.int32)).to("xpu")
-                for v in (x, np.array([d], dtype))]
-        if dtype is np.uint32:
-            held = [triton.reinterpret(v, tl.uint32) for v in held]
-            out = [triton.reinterpret(v, tl.uint32) for v in out]
-        divide_all[(1,)](*held, *out, int(d) if not loaded else 0, loaded, N=len(x), num_warps=1)
-        got = [getattr(v, "base", v).cpu().numpy().view(dtype).tolist() for v in out]
-        exact = [(abs(v) // abs(int(d)), abs(v) % abs(int(d))) for v in x.tolist()]
-        signs = [(-1 if (v < 0) != (d < 0) else 1, -1 if v < 0 else 1) for v in x.tolist()]
-        for k in range(2):
-            assert got[k] == [e[k] * s[k] for e, s in zip(exact, signs, strict=True)], (d, k)
+    check_divisions(launch, rng, np.resize(numbers(rng, dtype, 200), 256), 6)
 
 
 def compiled(kernel, device="bmg", **constants):
