@@ -25,7 +25,10 @@ class Lock:
         os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        self._lock = threading.RLock()
+        if self._lock.acquire(blocking=False):
+            self._lock.release()  # nobody has it, or the thread that forked, which gives it back
+        else:
+            self._lock = threading.RLock()
 
     def __enter__(self) -> None:
         self._lock.acquire()

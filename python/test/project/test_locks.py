@@ -63,6 +63,20 @@ def test_a_lock_is_free_in_the_child_and_held_in_the_parent():
     assert take()
 
 
+@pytest.mark.parametrize("kind", [Lock, ForkLock])
+def test_a_thread_may_fork_where_it_holds_a_lock(kind):
+    lock = kind()
+
+    def leave() -> bool:
+        lock.__exit__()
+        return is_free(lock)
+
+    with lock:
+        assert exit_of_child(leave) == 0
+        assert not is_free(lock, 0.2)
+    assert is_free(lock)
+
+
 @pytest.mark.parametrize("lock", [ForkLock(), jit._lock, llvm.ffi.lib._lock],
                          ids=["new", "the simulator's code", "llvmlite"])
 def test_a_fork_waits_for_what_must_not_be_half_done(lock):
@@ -81,7 +95,7 @@ def test_a_fork_waits_for_what_must_not_be_half_done(lock):
     assert is_free(lock)
 
 
-def is_free(lock) -> bool:
+def is_free(lock, seconds: float = SECONDS / 2) -> bool:
     """Whether another thread can take it."""
     taken = []
 
@@ -91,7 +105,7 @@ def is_free(lock) -> bool:
 
     thread = threading.Thread(target=take, daemon=True)
     thread.start()
-    thread.join(SECONDS / 2)
+    thread.join(seconds)
     return bool(taken)
 
 

@@ -119,7 +119,7 @@ class NativeCode:
     """Objects loaded into the process together; looks up addresses by symbol.
 
     `DeviceError` when they call what this process does not have; LLVM would take it to be at 0.
-    None calls another.
+    No object calls another.
     """
 
     def __init__(self, *objects: bytes) -> None:
