@@ -171,7 +171,8 @@ def lower_division(em: Emitter, op: Operation) -> None:
     name, known = _DIVISIONS[type(op)], em.divisors.get(op)
     if known is not None:
         divided = known.quotient if name.endswith("div") else known.remainder
-        em.bind(op.results[0], divided(em, em.scalar(op.operands[0])))
+        natural = divisors.is_natural(op.operands[0])
+        em.bind(op.results[0], divided(em, em.scalar(op.operands[0]), natural=natural))
         return
     how = op.attributes.get(QUICK)
     if how is not None and not isinstance(op.results[0].type, TensorType):
@@ -198,7 +199,7 @@ def _divides_by_scalar(em: Emitter, op: Operation) -> bool:
             and not divisors.is_known(em, by.scalar, is_signed)):
         return False
     divisor = divisors.SharedDivisor.of(em, by.scalar, is_signed)
-    natural = is_signed and integer_range(op.operands[0])[0] >= 0
+    natural = is_signed and divisors.is_natural(op.operands[0])
     em.bind(op.results[0], mapped(
         em, elements.kind, [elements], divisor.divides(em, name, natural=natural)))
     return True

@@ -7,6 +7,12 @@ compiler takes 12 instructions for it, and 36 and a branch for a division.  Thos
 The reciprocal (a unit in the last place off), its product and the number below one make an estimate
 that is less than the quotient, by less than 2^-20 of it, and so by less than one.  Cut, it is the
 quotient or one less, and the remainder, which a float holds, says which.
+
+The factor of a divisor d is floor(n / d), n = 2^32 - 1.  The same estimate, cut, is f with
+n / d (1 - 2^-20) - 1 < f <= n / d, and r = n - f d is left: from 0 to below n 2^-20 + d.  Of r / d
+r f / 2^32 lacks r / d (1 - f d / 2^32), below (2^12 / d + 1) (2^-20 + (d + 1) / 2^32), and so below
+1 for d below 2^32 - 2^25: floor(r f / 2^32) is floor(r / d) or one less.  So it is for other d,
+where floor(n / d) is 1, and f is 0 or 1.
 """
 
 from __future__ import annotations
@@ -38,6 +44,24 @@ _BODY = """define spir_func i32 @"{symbol}"(i32 %a, i32 %b) alwaysinline {{
   ret i32 %r
 }}
 """
+FACTOR = "factor"
+_FACTOR = """define spir_func i32 @"{symbol}"(i32 %d) alwaysinline {{
+  %y = uitofp i32 %d to float
+  %inverse = fdiv arcp float 1.0, %y
+  %near = fmul float %inverse, {below}
+  %f = fptoui float %near to i32
+  %fd = mul i32 %f, %d
+  %r = xor i32 %fd, -1
+  %more = call spir_func i32 {high_product}(i32 %r, i32 %f)
+  %first = add i32 %f, %more
+  %taken = mul i32 %more, %d
+  %rest = sub i32 %r, %taken
+  %fits = icmp uge i32 %rest, %d
+  %one = zext i1 %fits to i32
+  %m = add i32 %first, %one
+  ret i32 %m
+}}
+"""
 _OF = {"udiv": ("fadd float %low, 1.0", "%low"), "urem": ("fsub float %rest, %y", "%rest")}
 
 
@@ -56,7 +80,8 @@ class _Division(NamedTuple):
     def named(cls, symbol: str) -> _Division:
         """Those of small numbers do not say how many."""
         operation, *rest = symbol.removeprefix(QUOTIENT).split(".")
-        return cls(operation, int(rest[0]) if rest else 0, "wide" in rest, "natural" in rest)
+        elements = int(rest[0]) if rest else int(operation == FACTOR)
+        return cls(operation, elements, "wide" in rest, "natural" in rest)
 
 
 def declared(symbols: Iterable[str]) -> str:
@@ -70,6 +95,9 @@ def declared(symbols: Iterable[str]) -> str:
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
     division = _Division.named(symbol)
+    if division.operation == FACTOR:
+        return _FACTOR.format(symbol=symbol, below=f"{BELOW_ONE * 2.0**32:.1f}",
+                              high_product=_high_product(1))
     if division.elements:
         return _divided(symbol, division)
     more, other = _OF[division.operation]

@@ -3,7 +3,8 @@
     m = floor((2^32 - 1) / d) ;  q = floor(x m / 2^32) ;  q + 1 where x - q d >= d
 
 For x below 2^32, x / d - x m / 2^32 = x (2^32 - m d) / (2^32 d) is below 1, as 2^32 - m d <= d: so
-q is at most one too small.  Signs are taken off before and put back after.
+q is at most one too small.  Signs are taken off before and put back after.  The factor m itself is
+a function of the module, which `triton_xe.lowering.spirv.quotients` writes without a division.
 
 Intel's compiler writes 30 instructions with a branch in place of these 12, and half as many of
 doubles where these are fast.  Of tensors it does so for each element of a lane, with a branch each.
@@ -11,13 +12,13 @@ doubles where these are fast.  Of tensors it does so for each element of a lane,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.hardware.target import Target
@@ -54,29 +55,30 @@ class Divisor:
     def of(cls, em: Writer, value: ir.Value, is_signed: bool) -> Divisor:
         """What divisions by a value need."""
         size, sign = _size(Term(em, value)) if is_signed else (Term(em, value), None)
-        factor = em.b.udiv(I32(-1), size.value)
-        return cls(size.value, None if sign is None else sign.value, factor)
+        return cls(size.value, None if sign is None else sign.value, _factor(em, size.value))
 
-    def quotient(self, em: Writer, value: ir.Value) -> ir.Value:
-        """A value divided, toward zero."""
-        _, sign, first, is_more = self._divided(em, value)
+    def quotient(self, em: Writer, value: ir.Value, *, natural: bool) -> ir.Value:
+        """A value divided, toward zero; a natural one is not negative."""
+        _, sign, first, is_more = self._divided(em, value, natural)
         found = first + is_more.resized(I32)
-        if sign is None or self.sign is None:
+        if self.sign is None:
             return found.value
-        sign = sign ^ Term(em, self.sign)
-        return ((found ^ sign) - sign).value
+        flips = Term(em, self.sign) if sign is None else sign ^ Term(em, self.sign)
+        return ((found ^ flips) - flips).value
 
-    def remainder(self, em: Writer, value: ir.Value) -> ir.Value:
+    def remainder(self, em: Writer, value: ir.Value, *, natural: bool) -> ir.Value:
         """What is left, with the sign of the value."""
-        rest, sign, _, is_more = self._divided(em, value)
+        rest, sign, _, is_more = self._divided(em, value, natural)
         found = where(is_more, rest - Term(em, self.size), rest)
         return found.value if sign is None else ((found ^ sign) - sign).value
 
-    def _divided(self, em: Writer, value: ir.Value) -> tuple[Term, Term | None, Term, Term]:
+    def _divided(
+        self, em: Writer, value: ir.Value, natural: bool
+    ) -> tuple[Term, Term | None, Term, Term]:
         """What is left, the sign, the quotient or one less, and whether it is one less."""
         x, size = Term(em, value), Term(em, self.size)
         sign = None
-        if self.sign is not None:
+        if self.sign is not None and not natural:
             x, sign = _size(x)
         first = x.builtin("mul_hi", Term(em, self.factor), unsigned=True)
         rest = x - first * size
@@ -87,6 +89,18 @@ def _size(x: Term) -> tuple[Term, Term]:
     """A signed integer without its sign, as an unsigned one, and the sign in all bits."""
     sign = x.made(x.em.b.ashr(x.value, x.of(x.width - 1).value))
     return (x ^ sign) - sign, sign
+
+
+def is_natural(value: SSAValue) -> bool:
+    """Whether a scalar or all elements are known not to be negative.
+
+    Also the counter of a loop that starts at no negative number: its step is positive.
+    """
+    owner = value.owner
+    loop = owner.parent_op() if isinstance(owner, Block) else None
+    if isinstance(loop, scf.ForOp) and value is loop.body.block.args[0]:
+        return is_natural(loop.lb)
+    return integer_range(value)[0] >= 0
 
 
 # -- elements of tensors ---------------------------------------------------------------------------
@@ -118,7 +132,7 @@ class SharedDivisor:
             size = where(size.unsigned("<", MOST), size, MOST).resized(I32)
         held = I32(0) if sign is None else sign.resized(I32).value
         at_least_one = where(size.equals(0), 1, size)
-        return cls(scalar, size.value, held, em.b.udiv(I32(-1), at_least_one.value))
+        return cls(scalar, size.value, held, _factor(em, at_least_one.value))
 
     def divides(self, em: Writer, name: str, *, natural: bool) -> Callable[[ir.Value], ir.Value]:
         """Division (`sdiv`, `srem`, `udiv`, `urem`) of elements.
@@ -146,14 +160,33 @@ def _key(scalar: ir.Value, is_signed: bool) -> tuple[object, ...]:
 
 
 def _division(em: Writer, symbol: str, name: str, kind: ir.Type) -> ir.Function:
-    arguments = [kind, scalar_of(kind), I32, I32, I32]
-    function = Function(em.state.llvm, ir.FunctionType(kind, arguments), symbol)
+    count = kind.count if isinstance(kind, ir.VectorType) else 1
+
+    def write(inner: Writer, value: ir.Value, by: ir.Value, *held: ir.Value) -> ir.Value:
+        return getattr(inner.b, name)(value, inner.splat(by, count))
+
+    return _function(em, symbol, kind, [kind, scalar_of(kind), I32, I32, I32], write)
+
+
+def _factor(em: Writer, size: ir.Value) -> ir.Value:
+    """floor((2^32 - 1) / size), of a size that is not 0."""
+    if not pays(em.state.target):
+        return em.b.udiv(I32(-1), size)
+    symbol = f"{QUOTIENT}factor"
+    function = em.state.llvm.globals.get(symbol) or _function(
+        em, symbol, I32, [I32], lambda inner, by: inner.b.udiv(I32(-1), by))
+    return em.b.call(function, [size])
+
+
+def _function(
+    em: Writer, symbol: str, result: ir.Type, arguments: Sequence[ir.Type],
+    write: Callable[..., ir.Value],
+) -> ir.Function:
+    function = Function(em.state.llvm, ir.FunctionType(result, arguments), symbol)
     function.linkage, function.calling_convention = "internal", "spir_func"
     function.attributes.add("alwaysinline")
     inner = Writer(em.state, function.append_basic_block("entry"))
-    value, by, *_ = function.args
-    count = kind.count if isinstance(kind, ir.VectorType) else 1
-    inner.b.ret(getattr(inner.b, name)(value, inner.splat(by, count)))
+    inner.b.ret(write(inner, *function.args))
     return function
 
 

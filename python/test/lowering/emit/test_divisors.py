@@ -100,7 +100,8 @@ def test_divisions_of_tensors(dtype, loaded):
 
 
 def compiled(kernel, device="bmg", **constants):
-    types = {name: "i32" if name in ("n", "divisor") else "*i32" for name in kernel.arg_names}
+    numbers = ("low", "n", "divisor")
+    types = {name: "i32" if name in numbers else "*i32" for name in kernel.arg_names}
     types |= dict.fromkeys(constants, "constexpr")
     return triton.compile(ASTSource(kernel, types, constants),
                           target=GPUTarget("xpu", device, 16)).asm["llir"]
@@ -110,7 +111,7 @@ def compiled(kernel, device="bmg", **constants):
 def test_one_factor_for_all_elements(device):
     text = compiled(divide_all, device, BY_LOADED=False, N=512)
     kernel = text[text.index("define spir_kernel"):].partition("\n}")[0]
-    assert kernel.count(" udiv ") == 1
+    assert kernel.count("xe.quotient.factor" if device == "bmg" else " udiv ") == 1
     assert " sdiv " not in kernel
     assert " srem " not in kernel
     assert "xe.quotient.sdiv.8" in kernel
@@ -125,9 +126,34 @@ def test_the_factor_stands_before_the_loop():
     text = compiled(divide_in_loop, N=256)
     loop, before = (text.partition(f"\n{label}:\n")[2].partition("\n  br ")[0]
                     for label in ("loop", "entry.1"))
-    assert before.count(" udiv ") == 1
+    assert before.count("xe.quotient.factor") == 1
     assert "xe.quotient.sdiv.4" in loop
-    assert " udiv " not in loop
+    assert "xe.quotient.factor" not in loop
+
+
+@triton.jit
+def divide_counter(q, r, low, n, divisor, FIRST: tl.constexpr):
+    first = low if FIRST == "given" else FIRST
+    for i in range(first, n):
+        tl.store(q + (i - first), i // divisor)
+        tl.store(r + (i - first), i % divisor)
+
+
+@pytest.mark.parametrize("first", [0, 2, -7, "given"])
+@pytest.mark.parametrize("divisor", [1, -1, 3, -3, 64, -(1 << 31)])
+def test_counters_of_loops_are_divided(first, divisor):
+    low = -9 if first == "given" else first
+    out = [torch.zeros(40 - low, dtype=torch.int32, device="xpu") for _ in range(2)]
+    divide_counter[(1,)](*out, low, 40, divisor, first)
+    counted = torch.arange(low, 40)
+    assert torch.equal(out[0].cpu().long(), torch.div(counted, divisor, rounding_mode="trunc"))
+    assert torch.equal(out[1].cpu().long(), torch.fmod(counted, divisor))
+
+
+@pytest.mark.parametrize(("first", "signs"), [(0, 0), (2, 0), (-7, 1), ("given", 1)])
+def test_counters_that_start_at_no_negative_number_have_no_sign(first, signs):
+    loop = compiled(divide_counter, FIRST=first).partition("\nloop:\n")[2].partition("\n  br ")[0]
+    assert loop.count(" ashr ") == 2 * signs
 
 
 @triton.jit

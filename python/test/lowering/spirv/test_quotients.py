@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from triton_xe.lowering.emit.maths.divisors import MOST
-from triton_xe.lowering.spirv.quotients import declared, definition
+from triton_xe.lowering.spirv.quotients import FACTOR, declared, definition
 from triton_xe.spirv import QUOTIENT
 
+EXACT = "fdiv arcp float 1.0, %y"
 Numbers = np.ndarray[Any, Any]
 POWERS = (1 << 15, 1 << 16, 1 << 23, 1 << 24, 1 << 30, 1 << 31)
 EDGES = sorted({
@@ -50,11 +51,7 @@ done:
   ret void
 }}
 """
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
-    engine.finalize_object()
+    engine = _engine(text)
     kind = ctypes.CFUNCTYPE(
         None, *[ctypes.c_void_p] * 2, *[ctypes.c_uint64] * 2, *[ctypes.c_uint32] * 3)
     run = kind(engine.get_function_address("run"))
@@ -68,6 +65,15 @@ done:
         return out
 
     return call
+
+
+def _engine(text: str) -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
+    engine.finalize_object()
+    return engine
 
 
 def _high_product(declaration: str, kind: str, count: int) -> str:
@@ -131,3 +137,57 @@ def _beside_multiples(rng: np.random.Generator, by: int) -> Numbers:
     multiples = rng.integers(0, (1 << 32) // abs(by) + 1, 60) * min(abs(by), 1 << 33)
     near = np.concatenate([multiples, multiples - 1, multiples + 1])
     return np.concatenate([near, -near, rng.integers(0, 1 << 32, 64)])
+
+
+def factors(off: int) -> Callable[[Numbers], Numbers]:
+    """The factors of divisors, with reciprocals that are off by some units in the last place."""
+    symbol = f"{QUOTIENT}{FACTOR}"
+    inverse = f"""%inverse = bitcast i32 %moved to float
+  %exact = {EXACT}
+  %bits = bitcast float %exact to i32
+  %moved = add i32 %bits, {off}"""
+    first, *others = inverse.splitlines()
+    text = definition(symbol)
+    assert f"%inverse = {EXACT}" in text
+    text = text.replace(f"%inverse = {EXACT}", "\n".join([*others, first]))
+    text += "".join(_high_product(line, "i32", 1) if "mul_hi" in line else f"{line}\n"
+                    for line in declared([symbol]).splitlines())
+    text += f"""
+define void @run(ptr %from, ptr %to, i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %source = getelementptr i32, ptr %from, i64 %i
+  %target = getelementptr i32, ptr %to, i64 %i
+  %d = load i32, ptr %source
+  %m = call spir_func i32 @"{symbol}"(i32 %d)
+  store i32 %m, ptr %target
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+    engine = _engine(text)
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, ctypes.c_uint64)(
+        engine.get_function_address("run"))
+
+    def call(divisors: Numbers) -> Numbers:
+        assert engine is not None  # lives as long as what it made
+        out = np.empty_like(divisors)
+        run(divisors.ctypes.data, out.ctypes.data, len(divisors))
+        return out
+
+    return call
+
+
+@pytest.mark.parametrize("off", [-2, -1, 0, 1, 2])
+def test_every_reciprocal_within_two_units_gives_the_factor(off: int) -> None:
+    rng = np.random.default_rng(off + 2)
+    divisors = np.concatenate([
+        np.arange(1, 1 << 16), *(np.arange(-1000, 1000) + (1 << power) for power in range(16, 32)),
+        np.arange((1 << 32) - (1 << 16), 1 << 32), rng.integers(1, 1 << 32, 200_000),
+    ]).astype(np.uint32)
+    np.testing.assert_array_equal(factors(off)(divisors), MOST // divisors.astype(np.uint64))
