@@ -28,7 +28,7 @@ from triton_xe.lowering.emit.maths.divisors import SIGNED, Divisor, SharedDiviso
 from triton_xe.lowering.emit.tensors.convert import BlocksAtUse
 from triton_xe.lowering.emit.tensors.dot import multiply
 from triton_xe.lowering.emit.tensors.exchange import barrier
-from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat
+from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat, concatenated
 from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, filled, vector_of
 from triton_xe.lowering.emit.xegpu.fragments import BY_HALVES, follow, triples
 from triton_xe.lowering.surfaces.affine import constant_of
@@ -334,9 +334,10 @@ def _gains_by_peeling(em: Emitter, op: scf.ForOp) -> bool:
 def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[Flat]:
     """A loop's sums that begin at zero begin as products of zeros, if these are many.
 
-    A product writes eight registers in one instruction.  In loops that compute with products
-    Intel's compiler (2.40) would copy what they have written, where messages have offsets also in
-    one of several versions.
+    A product writes eight registers in one instruction.  Its second factor is eight registers of
+    zeros, of which the first four are its first factor: copies would take four instructions more.
+    In loops that compute with products Intel's compiler (2.40) would copy what they have written,
+    where messages have offsets also in one of several versions.
     """
     if not em.target.has_tf32_dpas or not _only_sums(op):
         return starts
@@ -348,8 +349,8 @@ def _zeros_by_products(em: Emitter, op: scf.ForOp, starts: list[Flat]) -> list[F
     if len(sums) < FEWEST_BY_PRODUCTS:
         return starts
     made = [(list(parts), rebuild) for parts, rebuild in starts]
-    rows = wide.constant(em, filled(vector_of(I32, wide.AT_ONCE), 0))
-    columns = em.shuffle(rows, rows, [*range(wide.AT_ONCE)] * 2)
+    rows, others = (wide.constant(em, filled(vector_of(I32, wide.AT_ONCE), 0)) for _ in range(2))
+    columns = concatenated(em, [rows, others])
     none = Dpas("tf32", "tf32", "f32")
     for n, place in sums:
         parts, count = made[n][0], em.state.dpas

@@ -1,5 +1,7 @@
 """Loops of products whose first pass stands before them."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,8 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from triton_xe.tools import intel
 
 BLOCK, DEPTH = 64, 32
 
@@ -41,14 +45,29 @@ def test_any_number_of_steps(steps):
         assert before.count("sub.group.dpas") > 8
 
 
-def test_sums_begin_as_products_of_zeros_where_messages_have_no_offsets():
-    """There a first pass would cost in every other one."""
+def compiled_for_pvc():
     types = {"a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp32", "k": "i32",
              "BLOCK": "constexpr", "DEPTH": "constexpr"}
-    made = triton.compile(
+    return triton.compile(
         ASTSource(product, types, {"BLOCK": 256, "DEPTH": 32},
                   {(i,): [["tt.divisibility", 16]] for i in range(4)}),
         target=GPUTarget("xpu", "pvc", 16), options={"num_warps": 32})
+
+
+def test_sums_begin_as_products_of_zeros_where_messages_have_no_offsets():
+    """There a first pass would cost in every other one."""
+    made = compiled_for_pvc()
     before = made.asm["llir"].split("\nloop")[0]
     assert before.count("sub.group.dpas.v8f32.v8f32.v4i32.v8i32") == 16
     assert made.metadata.n_dpas == 32
+
+
+@pytest.mark.intel_compiler
+def test_zeros_that_are_multiplied_are_not_copied():
+    made = compiled_for_pvc()
+    native = intel.compile_spirv(made.asm["spv"], "pvc", made.metadata.build_flags)
+    (listing,) = native.asm.values()
+    before = listing.partition("dpas.8x8")[0]
+    fills = re.findall(r"mov \(32\|M0\)\s+r\d+\.0<1>:ud\s+0x0:", before)
+    copies = re.findall(r"mov \(16\|M0\)\s+r\d+\.0<1>:f\s+r\d+\.0<1;1,0>:f", before)
+    assert (len(fills), len(copies)) == (4, 0)
