@@ -37,9 +37,7 @@ SIGNED = (arith.DivSIOp, arith.RemSIOp)
 
 
 def pays(target: Target) -> bool:
-    """Whether this is shorter than what Intel's compiler writes."""
-    if target.architecture == "Xe-HPC":  # its doubles are as fast as its floats
-        return False
+    """Whether this is shorter than what Intel's compiler writes in loops."""
     return target.has_block_2d  # before, addresses that depend on it are no longer moved
 
 
