@@ -1,4 +1,4 @@
-"""When torch's compiler starts its worker processes: when something has to be compiled.
+"""Torch's processes that compile: when they start, what they import first, and what they get.
 
 torch starts them with the first graph that it compiles.  Each imports torch and Triton anew, three
 seconds of a processor, beside a program that may find all of its kernels in the caches.  So where
@@ -9,6 +9,7 @@ before the graph is differentiated and optimised, which takes as long as they do
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,12 @@ from typing import Any
 
 _put_off: list[Callable[[], None]] = []
 """What starts workers, while they are put off."""
+
+
+def adjust(module: Any) -> None:
+    """`torch._inductor.async_compile`."""
+    put_off(module)
+    import_before_fork(module)
 
 
 def put_off(module: Any) -> None:
@@ -47,6 +54,18 @@ def put_off(module: Any) -> None:
     compiler.wakeup = staticmethod(late(wake))
     compiler.use_process_pool = staticmethod(use_process_pool)
     compiler.wait_pool_ready = staticmethod(wait_pool_ready)
+
+
+def import_before_fork(module: Any) -> None:
+    """Of `torch._inductor.async_compile`: workers are forks, and need the compiler at once."""
+    set_up = module.pre_fork_setup
+
+    @functools.wraps(set_up)
+    def pre_fork_setup() -> None:
+        set_up()
+        importlib.import_module("triton_xe.lowering.pipeline")
+
+    module.pre_fork_setup = pre_fork_setup
 
 
 def start_for_new_graphs(module: Any) -> None:

@@ -3,8 +3,8 @@
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock; on the simulator one launch must do, by the device's clock.
 - The static launcher neither names nor checks arguments.
-- Products that can only spill, and all but one that a clock cannot tell apart, are not tried when
-  Inductor tunes one, and sorts neither; flex attention is tried at one distance of prefetches.
+- Products that can only spill are not tried when Inductor tunes one, and sorts neither.
+- What a clock cannot tell apart is timed once (see `choices`).
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
 - Digests of Triton and torch are kept (see `toolkit_keys`).
 - Worker processes start when something has to be compiled (see `compile_workers`), and importing
@@ -36,7 +36,7 @@ from triton_xe import knobs
 from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime import toolkit_keys
-from triton_xe.runtime.torch_xpu import compile_workers, distributed, late_templates
+from triton_xe.runtime.torch_xpu import choices, compile_workers, distributed, late_templates
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.clock import DeviceClock
@@ -128,21 +128,13 @@ def _adjust_products(module: Any) -> None:
         if knobs.debug() and len(kept) < len(found):
             print(f"triton-xe: {len(found) - len(kept)} of {len(found)} configurations of a "
                   "product are not tried: their sums fill the registers", file=sys.stderr)
-        return one_distance(kept) if _device_clock() else kept
+        return kept
 
     heuristic._scale_mm_configs = without_spilling
-    for name in ("get_flex_attn_fwd_configs", "get_flex_attn_bwd_configs",
-                 "get_flex_decode_configs"):
-        if hasattr(heuristic, name):
-            setattr(heuristic, name, _at_one_distance(getattr(heuristic, name)))
 
 
-def _at_one_distance(make: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    def made(*arguments: Any, **named: Any) -> list[Any]:
-        found = make(*arguments, **named)
-        return one_distance(found) if _device_clock() else found
-
-    return made
+def _adjust_choices(module: Any) -> None:
+    choices.adjust(module, lambda: _device_clock() is not None)
 
 
 def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
@@ -154,19 +146,6 @@ def sums_fit(elements: int, num_warps: int, device: Target) -> bool:
     from triton_xe.hardware.register_file import MOST_CARRIED
 
     return 4 * elements < MOST_CARRIED * num_warps * device.grf_bytes
-
-
-def one_distance(configs: Sequence[Any]) -> list[Any]:
-    """One of those that differ in `num_stages` alone: the clock knows no distance of prefetches.
-
-    Below two stages nothing is prefetched, which it knows.
-    """
-    kept: dict[tuple[Any, ...], Any] = {}
-    for each in sorted(configs, key=lambda config: config.num_stages):
-        alike = {**vars(each), "num_stages": min(each.num_stages, 2)}
-        kept.setdefault(tuple(alike.items()), each)
-    chosen = {id(each) for each in kept.values()}
-    return [each for each in configs if id(each) in chosen]
 
 
 PER_LANE = 8
@@ -309,11 +288,12 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.runtime.cache": toolkit_keys.keep_triton_key,
     "torch._inductor.codecache": toolkit_keys.keep_torch_key,
     "torch._inductor.codegen.common": late_templates.adjust,
-    "torch._inductor.async_compile": compile_workers.put_off,
+    "torch._inductor.async_compile": compile_workers.adjust,
     "torch._functorch._aot_autograd.autograd_cache": compile_workers.start_for_new_graphs,
     "torch._inductor.compile_fx": compile_workers.start_for_code,
     "torch._inductor.runtime.benchmarking": _adjust_benchmarking,
     "torch._inductor.runtime.triton_heuristics": _adjust_sorts,
+    "torch._inductor.select_algorithm": _adjust_choices,
     "torch._inductor.config": _adjust_config,
     "torch._inductor.cpp_builder": _adjust_builder,
     "torch._inductor.template_heuristics.triton": _adjust_products,

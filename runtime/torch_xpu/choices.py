@@ -1,0 +1,131 @@
+"""The kernels among which torch tunes a product or attention: what is compiled, where, and timed.
+
+The simulated device's clock knows no distance of prefetches.  Choices that differ in `num_stages`
+alone, from two on, stay choices, but the first of them is compiled and timed for all.
+
+Torch compiles choices in threads, if its processes that compile have not started yet, and one after
+another on Python 3.11.0 to 3.11.8.  Here this process begins, and they help as soon as they can.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+Choice = TypeVar("Choice")
+
+
+def adjust(module: Any, has_clock: Callable[[], bool]) -> None:
+    """Of `torch._inductor.select_algorithm`; before 2.12 it has other parts."""
+    if not hasattr(module, "use_pipelined_autotuning"):
+        return
+    selector = module.AlgorithmSelectorCache
+    make, time_all = selector.make_precompile_fn, selector.benchmark_choices.__func__
+
+    def alike(choices: Iterable[Any]) -> dict[Any, list[Any]]:
+        return grouped(choices, lambda choice: _code_of(choice) if has_clock() and isinstance(
+            choice, module.TritonTemplateCaller) else None)
+
+    @functools.wraps(make)
+    def make_precompile_fn(
+        self: Any, choices: list[Any], name: str, inputs_key: str, *given: Any, **named: Any
+    ) -> Callable[[], dict[Any, float]]:
+        kernels = [each for each in alike(choices) if isinstance(each, module.TritonTemplateCaller)]
+        if not _can_share(module, kernels):
+            compiled: Callable[[], dict[Any, float]] = make(
+                self, choices, name, inputs_key, *given, **named)
+            return compiled
+        timed = self.lookup(choices, name, inputs_key, benchmark=None)
+        if timed and len(timed) == len(choices):
+            return dict
+        key = module.create_precompile_key(name, inputs_key, choices)
+        once: Callable[[], dict[Any, float]] = self.precompile_cache.setdefault(
+            key, functools.cache(functools.partial(_compile, kernels)))
+        return once
+
+    @functools.wraps(time_all)
+    def benchmark_choices(
+        cls: Any, choices: Sequence[Any], *given: Any, **named: Any
+    ) -> dict[Any, float]:
+        groups = alike(choices)
+        times = time_all(cls, list(groups), *given, **named)
+        by_choice = {each: times[first] for first, group in groups.items() for each in group}
+        return {choice: by_choice[choice] for choice in choices}
+
+    selector.make_precompile_fn = make_precompile_fn
+    selector.benchmark_choices = classmethod(benchmark_choices)
+
+
+def grouped(
+    choices: Iterable[Choice], key: Callable[[Choice], str | None]
+) -> dict[Choice, list[Choice]]:
+    """The first of those with the same key, and all of them; without one, each by itself.
+
+    >>> grouped(["a1", "b", "a2"], lambda each: each[0] if len(each) > 1 else None)
+    {'a1': ['a1', 'a2'], 'b': ['b']}
+    """
+    groups: dict[Choice, list[Choice]] = {}
+    firsts: dict[str, Choice] = {}
+    for choice in choices:
+        common = key(choice)
+        first = choice if common is None else firsts.setdefault(common, choice)
+        groups.setdefault(first, []).append(choice)
+    return groups
+
+
+def for_the_clock(code: str, kernel_name: str) -> str:
+    """The code, but for what the clock does not know.
+
+    >>> for_the_clock("@template(num_stages=5, num_warps=4)\\ndef mm_3(): pass", "mm_3")
+    '@template(num_stages=2, num_warps=4)\\ndef kernel(): pass'
+    """
+    named = re.sub(rf"\b{re.escape(kernel_name)}\b", "kernel", code)
+    return re.sub(r"\bnum_stages=(\d+)", lambda n: f"num_stages={min(2, int(n[1]))}", named)
+
+
+def _code_of(choice: Any) -> str:
+    return for_the_clock(Path(choice.bmreq.module_path).read_text(), choice.bmreq.kernel_name)
+
+
+def _can_share(module: Any, kernels: list[Any]) -> bool:
+    return _threads() > 1 and len(kernels) > 1 and not module.use_pipelined_autotuning() and all(
+        kernel.layout.device.type == "xpu" for kernel in kernels)
+
+
+def _threads() -> int:
+    threads: int = sys.modules["torch._inductor.async_compile"].get_compile_threads()
+    return threads
+
+
+def _compile(left: list[Any]) -> dict[Any, float]:
+    """Fill Triton's cache, this process from the one end and the others from the other.
+
+    What cannot be compiled is found again, and told, when it is timed.
+    """
+    workers = sys.modules["torch._inductor.async_compile"].AsyncCompile()
+    running: set[Future[Any]] = set()
+    while left:
+        if len(running) < _threads() - 1 and workers.use_process_pool():
+            request = left.pop().bmreq
+            running.add(workers.triton(
+                request.kernel_name, Path(request.module_path).read_text()).future)
+            continue
+        with suppress(Exception):
+            _compile_here(left.pop(0).bmreq)
+        running = {future for future in running if not future.done()}
+    wait(running)
+    sys.modules["torch._dynamo.utils"].counters["inductor"]["select_algorithm_precompile"] += 1
+    return {}
+
+
+def _compile_here(request: Any) -> None:
+    """As timing it begins, which finds the kernel compiled, but not loaded."""
+    loaded = sys.modules["torch._inductor.codecache"].PyCodeCache.load_by_key_path(
+        request.module_cache_key, request.module_path, set_sys_modules=False)
+    getattr(loaded, request.kernel_name).precompile(warm_cache_only=True)
