@@ -40,9 +40,10 @@ def compile_for(name: str) -> None:
     made = host_cpu.HostCpu(real.triple, name, ",".join(features))
     host_cpu.host_cpu = lambda: made
     from triton_xe.runtime.simulator.run import jit
-    from triton_xe.runtime.simulator.widen import accesses, dpas_groups
+    from triton_xe.runtime.simulator.widen import accesses, dpas_groups, function
 
-    jit.host_cpu = dpas_groups.host_cpu = accesses.host_cpu = host_cpu.host_cpu
+    for module in (jit, dpas_groups, accesses, function):
+        module.host_cpu = host_cpu.host_cpu
     optimise = jit._optimise
 
     def noted(module, machine):

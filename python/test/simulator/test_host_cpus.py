@@ -26,6 +26,7 @@ from python.test.simulator import host_kernels
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
 from triton_xe.runtime import native
+from triton_xe.runtime.simulator.host_kernel import HostKernel
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.library import sources
 from triton_xe.runtime.simulator.library.half import NAMED_BY_LLVM
@@ -36,7 +37,7 @@ from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu, in_libmv
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import ELEMENTS, MISS, NOTE, ROOM
-from triton_xe.runtime.simulator.widen import accesses, dpas_groups, maths, widener
+from triton_xe.runtime.simulator.widen import accesses, dpas_groups, function, maths, widener
 from triton_xe.runtime.simulator.widen.host import translate
 from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir
@@ -119,6 +120,26 @@ def test_products_with_avx512_take_operand_a_from_memory(
     assert len(re.findall(broadcast, text)) >= from_memory
     assert len(re.findall(r"v(?:broadcastss|pbroadcastd)", text)) <= spread
     assert not re.search(r"\(%rsp\), %zmm|%zmm\d+, \S*\(%rsp\)", text)
+
+
+def test_vectors_that_do_not_fit_into_registers_are_on_lines_of_their_own(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a word on the stack's alignment each access of one takes two cache lines."""
+    llvm.initialize_all_asmprinters()
+    host = HostCpu("x86_64-unknown-linux-gnu", "icelake-server",
+                   "+avx512f,+avx512bw,+avx512vl,+avx512dq,-prefer-256-bit")
+    for module in (jit, dpas_groups, accesses, function, maths, widener):
+        monkeypatch.setattr(module, "host_cpu", lambda: host)
+    text = host_of("rows", BLOCK=1 << 13).text
+    machine = llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.name, features=host.features, opt=2)
+    made = llvm.parse_assembly(text)
+    jit._optimise(made, machine)
+    on_stack = re.findall(r"vmov(\w*)\s+(?:%zmm\d+, \S*\(%rsp\)|\S*\(%rsp\), %zmm\d+)",
+                          machine.emit_assembly(made))
+    assert len(on_stack) > 40
+    assert not [kind for kind in on_stack if "u" in kind]
 
 
 # --- what LLVM calls by itself --------------------------------------------------------------------
@@ -214,7 +235,7 @@ def for_arm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compile]:
     """Compiles a host module for arm64; returns the names that it leaves undefined."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    for module in (jit, dpas_groups, accesses, maths, widener):
+    for module in (jit, dpas_groups, accesses, function, maths, widener):
         monkeypatch.setattr(module, "host_cpu", lambda: ARM)
     jit._target_machine.cache_clear()
 
@@ -267,18 +288,22 @@ KERNELS = {
 }
 
 
+def host_of(name: str, *, sanitizer: Instrumentation | None = None, **others: int) -> HostKernel:
+    """What translates one of the kernels, perhaps with other constants."""
+    kernel, types, constants = KERNELS[name]
+    signature = {**types, **dict.fromkeys(constants, "constexpr")}
+    source = ASTSource(kernel, signature, {**constants, **others})
+    made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16))
+    module = plain_accesses(parse_module(canonical(attached_llvm_ir(made.asm["spv"]))),
+                            target("bmg"))
+    entry = entry_name(made.asm["spv"], made.name)
+    return translate(module, entry, target("bmg"), sanitizer=sanitizer)
+
+
 @pytest.mark.parametrize(("name", "checked"),
                          [*itertools.product(KERNELS, [False]), ("rows", True)])
 def test_kernels_compile_for_arm64(for_arm: Compile, name: str, checked: bool) -> None:
-    function, types, constants = KERNELS[name]
-    signature = {**types, **dict.fromkeys(constants, "constexpr")}
-    source = ASTSource(function, signature, constants)
-    made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16))
-    text = canonical(attached_llvm_ir(made.asm["spv"]))
-    module = plain_accesses(parse_module(text), target("bmg"))
-    sanitizer = Instrumentation() if checked else None
-    entry = entry_name(made.asm["spv"], made.name)
-    host = translate(module, entry, target("bmg"), sanitizer=sanitizer)
+    host = host_of(name, sanitizer=Instrumentation() if checked else None)
     runner = symbol("run", "barrier" if host.has_barrier else "plain")
     names = {*host.helpers, runner + "_checked" * checked}
     done = compile_all([host.text], names, for_arm)

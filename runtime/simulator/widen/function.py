@@ -16,6 +16,7 @@ from triton_xe.runtime.simulator.host_kernel import ENTRY
 from triton_xe.runtime.simulator.ir.records import Block, Function, Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, read_back
 from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
@@ -167,7 +168,9 @@ class FunctionWriter:
         return host_type(self.w, self.function.result, self._is_uniform(shape))
 
     def _head(self, made: Function) -> None:
-        made.attributes = 'nounwind "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+        made.attributes = (
+            f'nounwind alignstack({host_cpu().vector_bytes}) '
+            '"min-legal-vector-width"="512" "prefer-vector-width"="512"')
         made.parameters = [(CTX.text, PTR), (SG.text, I32)]
         if self.function.is_kernel:
             made.name, made.result = ENTRY, PTR if self.is_coroutine else VOID
