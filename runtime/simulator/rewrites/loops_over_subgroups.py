@@ -7,14 +7,16 @@
 
 All subgroups go the same way (see `analysis.in_step`), so a branch that a loop ends with is taken
 once, by the last of them.  What is the same in all is kept once; before the loop, where nothing was
-written yet; and what little work makes again is not kept.
+written yet; and what little work makes again is not kept.  Values that are not needed at the same
+time share memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from triton_xe.runtime.simulator.analysis.slot_places import Access, slot_places
 from triton_xe.runtime.simulator.ir import (
     I1,
     I8,
@@ -56,15 +58,34 @@ def looped(
 class _Kept:
     """Where values are between stretches."""
 
-    places: dict[str, int] = field(default_factory=dict)
-    """Offset in a subgroup's memory, of values that differ between subgroups."""
-    nbytes: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Bytes in a subgroup's memory, of values that differ between subgroups."""
+    slots: dict[str, tuple[str, Instruction]] = field(default_factory=dict)
+    """By the name of an address, whose it is, and what computes it."""
+    strides: list[Instruction] = field(default_factory=list)
+    """What multiplies a subgroup's number by the bytes of one."""
     single: dict[str, Operand] = field(default_factory=dict)
     """Memory of each value that is the same in all."""
 
-    def add(self, value: Operand) -> None:
-        self.places[value.text] = self.nbytes
-        self.nbytes += -(-value.type.size // _LINE) * _LINE
+    def settle(self, blocks: Iterable[Block], turns: Collection[tuple[str, str]]) -> int:
+        """Give each value its place; the bytes of a subgroup.
+
+        `turns`: from which block to which the next subgroup has its turn, in memory of its own.
+        """
+        accesses = {b.label: list(self._accesses(b)) for b in blocks}
+        places, nbytes = slot_places(accesses, {b.label: [
+            x for x in b.successors if (b.label, x) not in turns] for b in blocks}, self.sizes)
+        for name, at in self.slots.values():
+            at.operands[1] = constant(I64, places[name])
+        for i in self.strides:
+            i.operands[1] = constant(I64, nbytes)
+        return nbytes
+
+    def _accesses(self, block: Block) -> Iterator[Access]:
+        for i in block.instructions:
+            at = i.operands[-1].text if i.opcode in ("load", "store") else ""
+            if at in self.slots:
+                yield Access(self.slots[at][0], i.opcode == "store")
 
 
 class _Loops:
@@ -103,10 +124,10 @@ class _Loops:
                 self._keep(crossing[name])
 
     def _keep(self, x: Operand) -> None:
-        if x.text in self.kept.places or x.text in self.kept.single:
+        if x.text in self.kept.sizes or x.text in self.kept.single:
             return
         if x.text in self.own:
-            self.kept.add(x)
+            self.kept.sizes[x.text] = x.type.size
             return
         slot = Instruction("alloca", PTR, [], self._name("same"), element=x.type, align=_LINE)
         self.allocas.append(slot)
@@ -127,11 +148,11 @@ class _Loops:
     def _is_made_again(self, name: str) -> bool:
         """Whether a value of a subgroup takes few instructions from its number, what is the same in
         all, and what is kept."""
-        return name in self.own and name not in self.kept.places and (
+        return name in self.own and name not in self.kept.sizes and (
             self._effort(name) <= _MOST_MADE_AGAIN)
 
     def _effort(self, name: str) -> int:
-        if name not in self.own or name == self.sg or name in self.kept.places:
+        if name not in self.own or name == self.sg or name in self.kept.sizes:
             return 0
         i = self.made[name]
         if i.opcode not in _ELEMENTWISE:
@@ -146,7 +167,7 @@ class _Loops:
     def _same_leaves(self, name: str) -> Iterator[Operand]:
         """What is the same in all subgroups of what a value is made again of."""
         for x in self.made[name].operands:
-            if x.local not in self.made or not self._is_inside(x) or x.text in self.kept.places:
+            if x.local not in self.made or not self._is_inside(x) or x.text in self.kept.sizes:
                 continue
             if x.text in self.own:
                 yield from self._same_leaves(x.text)
@@ -157,12 +178,16 @@ class _Loops:
 
     def written(self) -> Function:
         blocks: list[Block] = []
+        turns: set[tuple[str, str]] = set()
         for block in self.function.blocks:
             if self.owner.get(block.label) == block.label:
                 own = [b for b in self.function.blocks if self.owner.get(b.label) == block.label]
-                blocks += _Stretch(self, own).written()
+                stretch = _Stretch(self, own)
+                blocks += stretch.written()
+                turns |= {(label, stretch.loop) for _, label in stretch.counted}
+        nbytes = self.kept.settle(blocks, turns)
         memory = Instruction("alloca", PTR, [], "%kept", align=_LINE,
-                             element=array(max(1, self.kept.nbytes * self.sub_groups), I8))
+                             element=array(max(1, nbytes * self.sub_groups), I8))
         others = [b for b in self.function.blocks[1:] if b.label == self.stopped]
         entry = Block(self.entry.label, [memory, *self.allocas, *self.entry.instructions])
         return replace(self.function, blocks=[entry, *blocks, *others])
@@ -198,17 +223,17 @@ class _Stretch:
         for following, label in self.counted:
             counter.operands.append(following)
             counter.labels.append(label)
-        stride = [] if self.memory is None else [
-            Instruction("zext", I64, [self.sg], f"{self.memory.text}.sg"),
-            Instruction("mul", I64, [Operand(I64, f"{self.memory.text}.sg"),
-                                     constant(I64, self.loops.kept.nbytes)],
-                        f"{self.memory.text}.at"),
-            Instruction("getelementptr", PTR, [
-                Operand(PTR, "%kept"), Operand(I64, f"{self.memory.text}.at")],
-                self.memory.text, element=I8)]
+        stride = [] if self.memory is None else self._stride(self.memory)
         body[0] = Block(self.loop, [counter, *stride, *body[0].instructions])
         start = Block(self.label, [*self.before, Instruction("br", VOID, [], labels=[self.loop])])
         return [start, *body, *self.latches]
+
+    def _stride(self, memory: Operand) -> list[Instruction]:
+        number = Instruction("zext", I64, [self.sg], f"{memory.text}.sg")
+        at = Instruction("mul", I64, [number.value, constant(I64, 0)], f"{memory.text}.at")
+        self.loops.kept.strides.append(at)
+        return [number, at, Instruction("getelementptr", PTR, [Operand(PTR, "%kept"), at.value],
+                                        memory.text, element=I8)]
 
     def _block(self, block: Block) -> Block:
         self.out, self.here = [], {}
@@ -256,16 +281,16 @@ class _Stretch:
         target = self.before if i.result in self.hoisted else self.out
         if i.result in self.loops.kept.single:
             target.append(_store(i.value, self.loops.kept.single[i.result]))
-        elif i.result in self.loops.kept.places:
+        elif i.result in self.loops.kept.sizes:
             slot = self._slot(i.result)
             self.out.append(_store(i.value, slot))
 
     def _slot(self, name: str) -> Operand:
         if self.memory is None:
             self.memory = Operand(PTR, f"%kept.{self.label[1:]}")
-        at = Instruction("getelementptr", PTR, [
-            self.memory, constant(I64, self.loops.kept.places[name])],
-            self.loops._name("slot"), element=I8)
+        at = Instruction("getelementptr", PTR, [self.memory, constant(I64, 0)],
+                         self.loops._name("slot"), element=I8)
+        self.loops.kept.slots[at.value.text] = name, at
         self.out.append(at)
         return at.value
 
@@ -286,7 +311,7 @@ class _Stretch:
                 self.single[name] = read.value
             return self.single[name]
         if name not in self.here:
-            self.here[name] = self._read(x) if name in loops.kept.places else (
+            self.here[name] = self._read(x) if name in loops.kept.sizes else (
                 self._made_again(name))
         return self.here[name]
 
