@@ -19,6 +19,7 @@ from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
 from triton_xe.runtime.simulator.rewrites.vectors_apart import SUMS
 
 _READ = Effect.READS | Effect.CONVERGENT
+_ARITHMETIC = SUMS | {"fpext", "zext", "shl"}
 _MOVES = frozenset("bitcast extractelement insertelement shufflevector".split())
 
 

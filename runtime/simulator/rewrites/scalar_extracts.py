@@ -125,4 +125,4 @@ def without_unused(blocks: list[Block]) -> list[Block]:
     return blocks
 
 
-_REMOVABLE = _BINARY | _CASTS | _MOVES
+_REMOVABLE = _BINARY | _CASTS | _MOVES | {"bitcast", "fpext", "fptrunc"}

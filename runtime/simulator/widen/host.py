@@ -30,6 +30,7 @@ from triton_xe.runtime.simulator.rewrites.across_barriers import kept_across_bar
 from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joined_accesses
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.grouped_accesses import Groups, grouped_accesses
+from triton_xe.runtime.simulator.rewrites.halves_together import halves_together
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
@@ -193,7 +194,7 @@ def _most_eager(context: ModuleContext) -> int:
 
 
 def _for_speed(function: Function) -> Function:
-    return late_loads(whole_vectors(vectors_apart(joined_accesses(function))))
+    return late_loads(whole_vectors(vectors_apart(joined_accesses(halves_together(function)))))
 
 
 def _as_it_is(function: Function) -> Function:

@@ -14,8 +14,8 @@ def stores_and_loads(text: str) -> list[Access]:
 def test_what_is_computed_of_a_value_takes_its_place() -> None:
     accesses = {"first": stores_and_loads("+a +b"), "second": stores_and_loads("-a +c -b +d"),
                 "third": stores_and_loads("-c -d")}
-    places, nbytes = slot_places(
-        accesses, {"first": ["second"], "second": ["third"], "third": []}, dict.fromkeys("abcd", 60))
+    successors = {"first": ["second"], "second": ["third"], "third": []}
+    places, nbytes = slot_places(accesses, successors, dict.fromkeys("abcd", 60))
     assert places == {"a": 0, "b": LINE, "c": 0, "d": LINE}
     assert nbytes == 2 * LINE
 

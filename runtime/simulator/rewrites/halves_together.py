@@ -1,0 +1,151 @@
+"""What is done to the even and to the odd halves of words, done to all where they lie.
+
+    %e = shufflevector %h, [0, 2, ...]                      %x = fpext %h
+    %o = shufflevector %h, [1, 3, ...]
+    %l = fpext %e
+    %u = fpext %o                                      ->
+    %x = shufflevector %l, %u, [0, n, 1, n + 1, ...]
+
+    %l = shl %w, 16                                         %h = bitcast %w to <2n x i16>
+    %u = and %w, 0xffff0000                            ->   %z = zext %h
+    %x = shufflevector %l, %u, [0, n, 1, n + 1, ...]        %x = shl %z, 16
+
+    two shuffles that undo each other                  ->   nothing
+
+Hardware works on one half of each word of a register; a host converts what lies side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from triton_xe.runtime.simulator import ir
+from triton_xe.runtime.simulator.ir import I16, Block, Function, Instruction, Operand, vector
+from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
+
+_HALF = 16
+_UPPER = 0xFFFF0000
+
+
+def halves_together(function: Function) -> Function:
+    """The function with conversions of whole vectors; the function itself stays as it is."""
+    if not any(i.opcode == "shufflevector" for i in function.instructions()):
+        return function
+    rewrite = _Rewrite(function)
+    blocks = [Block(b.label, [x for i in b.instructions for x in rewrite.written(i)])
+              for b in function.blocks]
+    if not rewrite.count:
+        return function
+    ir.substitute(blocks, rewrite.same)
+    return replace(function, blocks=without_unused(blocks))
+
+
+class _Rewrite:
+    def __init__(self, function: Function) -> None:
+        self.made = {i.result: i for i in function.instructions() if i.result}
+        self.same: dict[str, Operand] = {}
+        """What stands for values that are another one."""
+        self.count = 0
+
+    def written(self, i: Instruction) -> list[Instruction]:
+        if i.opcode != "shufflevector":
+            return [i]
+        found = self._elements(i)
+        if found is not None and found[1] == list(range(found[0].type.lanes)):
+            assert i.result is not None
+            self.same[i.result] = found[0]
+            self.count += 1
+            return []
+        return self._converted(i) or self._of_words(i) or [i]
+
+    # --- conversions -----------------------------------------------------------------------------
+
+    def _converted(self, i: Instruction) -> list[Instruction]:
+        """Elements of two conversions, as the conversion of elements."""
+        first, second = (self._definition(x) for x in i.operands)
+        if first is None or second is None or not first.opcode == second.opcode == "fpext":
+            return []
+        halves = [first.operands[0], second.operands[0]]
+        if halves[0].type is not halves[1].type or first.type is not second.type:
+            return []
+        joined = self._new("shufflevector", vector(i.type.lanes, halves[0].type.scalar), halves, i)
+        joined.indices = i.indices
+        found = self._elements(joined)
+        if found is None or found[1] != list(range(found[0].type.lanes)):
+            return []
+        return [replace(i, opcode="fpext", operands=[found[0]], indices=())]
+
+    def _of_words(self, i: Instruction) -> list[Instruction]:
+        """The upper bits of words that hold two numbers each, as those of the numbers."""
+        n = i.type.lanes // 2
+        if list(i.indices) != [x for k in range(n) for x in (k, n + k)]:
+            return []
+        low, high = (self._definition(self._plain(x)) for x in i.operands)
+        if low is None or high is None or low.opcode != "shl" or high.opcode != "and":
+            return []
+        words = low.operands[0]
+        if (words.type is not vector(n, ir.I32) or not self._is_same(words, high.operands[0])
+                or not _is_splat(low.operands[1], _HALF)
+                or not _is_splat(high.operands[1], _UPPER)):
+            return []
+        halves = self._new("bitcast", vector(2 * n, I16), [words], i)
+        wide = self._new("zext", vector(2 * n, ir.I32), [halves.value], i)
+        placed = self._new("shl", wide.type, [
+            wide.value, ir.integers(ir.I32, [_HALF] * 2 * n)], i)
+        return [halves, wide, placed, replace(
+            i, opcode="bitcast", operands=[placed.value], indices=())]
+
+    # --- what values are -------------------------------------------------------------------------
+
+    def _elements(self, i: Instruction) -> tuple[Operand, list[int]] | None:
+        """The one vector that elements are of, and which of its they are."""
+        first, *_ = parts = [self._part(x) for x in i.operands]
+        found: list[int] = []
+        for index in i.indices:
+            side, at = divmod(index, i.operands[0].type.lanes)
+            if index < 0 or not self._is_same(parts[side][0], first[0]) or parts[side][1][at] < 0:
+                return None
+            found.append(parts[side][1][at])
+        return first[0], found
+
+    def _part(self, x: Operand) -> tuple[Operand, Sequence[int]]:
+        """The same of an operand, one shuffle further; the operand and all of its elements."""
+        i = self._definition(x)
+        if i is None or i.opcode != "shufflevector":
+            return x, range(x.type.lanes)
+        n = i.operands[0].type.lanes
+        if not self._is_same(*i.operands) and max(i.indices) >= n:
+            return x, range(x.type.lanes)
+        return i.operands[0], [index % n if index >= 0 else -1 for index in i.indices]
+
+    def _definition(self, x: Operand) -> Instruction | None:
+        while x.text in self.same:
+            x = self.same[x.text]
+        return self.made.get(x.local or "")
+
+    def _plain(self, x: Operand) -> Operand:
+        """A value without casts of its bits."""
+        i = self._definition(x)
+        return x if i is None or i.opcode != "bitcast" or (
+            i.operands[0].type.lanes != x.type.lanes) else i.operands[0]
+
+    def _is_same(self, x: Operand, y: Operand) -> bool:
+        if x.text == y.text and x.type is y.type:
+            return True
+        made, other = self._definition(x), self._definition(y)
+        return (made is not None and other is not None and made.opcode == other.opcode == "bitcast"
+                and made.type is other.type and made.operands[0].text == other.operands[0].text)
+
+    def _new(
+        self, opcode: str, t: ir.Type, operands: list[Operand], at: Instruction
+    ) -> Instruction:
+        self.count += 1
+        made = Instruction(opcode, t, operands, f"%xe.h{self.count}", line=at.line, debug=at.debug)
+        self.made[made.value.text] = made
+        return made
+
+
+def _is_splat(x: Operand, number: int) -> bool:
+    values = {e.integer_value() for e in x.elements or ()}
+    return len(values) == 1 and values.pop() in (number, number - (1 << 32))
