@@ -1,4 +1,4 @@
-"""Arithmetic stays where it was written, before the end of its block.
+"""Arithmetic stays where it was written, not where LLVM has it later.
 
 Long blocks are cut.  LLVM moves what is needed only after the cut to where it is needed, sums for
 example, and has to keep all that they are made of: what was loaded for them, in memory.
@@ -8,15 +8,18 @@ example, and has to keep all that they are made of: what was loaded for them, in
   next:                                    ->    br i1 %bad, label %stopped, label %next
     use of %s                                  next:
                                                  use of %s.here
+
+What fills several registers is held in each.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 from triton_xe.runtime.simulator import ir
-from triton_xe.runtime.simulator.ir import Block, Function, Instruction
+from triton_xe.runtime.simulator.ir import Block, Function, Instruction, Operand, vector
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 
 _ARITHMETIC = frozenset("fadd fsub fmul".split())
@@ -24,42 +27,65 @@ _ARITHMETIC = frozenset("fadd fsub fmul".split())
 
 def pinned_results(function: Function, stopped: str, host: HostCpu) -> Function:
     """The host function whose cuts, which go to `stopped`, hold results; it stays as it is."""
-    cuts = {b.label for b in function.blocks if stopped in b.successors and len(b.successors) > 1}
+    stops = {stopped, *(b.label for b in function.blocks if b.successors == [stopped])}
+    cuts = {b.label for b in function.blocks
+            if len(b.successors) > 1 and not stops.isdisjoint(b.successors)}
     if not cuts:
         return function
     users: dict[str, set[str]] = defaultdict(set)
     for block in function.blocks:
         for i in block.instructions:
-            for name in i.locals():
-                users[name].add(block.label)
-    pinned: dict[str, tuple[str, Instruction]] = {
+            for k, x in enumerate(i.operands):
+                users[x.text].add(i.labels[k] if i.opcode == "phi" else block.label)
+    pinned: dict[str, tuple[str, list[Instruction]]] = {
         i.result: (block.label, _pin(i, host)) for block in function.blocks if block.label in cuts
         for i in block.instructions
-        if i.result and _is_register(i, host) and users[i.result] - {block.label}}
+        if i.result and _fills_registers(i, host) and users[i.result] - {block.label}}
     return replace(function, blocks=[_written(b, pinned) for b in function.blocks])
 
 
-def _is_register(i: Instruction, host: HostCpu) -> bool:
-    """Whether it computes just what a vector register of the host holds."""
+def _fills_registers(i: Instruction, host: HostCpu) -> bool:
+    """Whether it computes just what one vector register of the host holds, or 2, 4 and so on."""
     t = i.type
     computes = i.opcode in _ARITHMETIC or (
         i.opcode == "call" and i.callee.startswith(("llvm.fma.", "llvm.maxnum.", "llvm.minnum.")))
-    return (computes and t.kind == "vec" and t.scalar.kind == "float"
-            and t.count * t.scalar.bits == 8 * host.vector_bytes)
+    if not (computes and t.kind == "vec" and t.scalar.kind == "float" and t.scalar.bits >= 32):
+        return False  # halves are in registers only where the host computes with them
+    registers, left = divmod(t.count * t.scalar.bits, 8 * host.vector_bytes)
+    return not left and registers.bit_count() == 1
 
 
-def _pin(i: Instruction, host: HostCpu) -> Instruction:
-    assert i.result is not None
+def _pin(i: Instruction, host: HostCpu) -> list[Instruction]:
+    """Each register is held, and what they hold put together again."""
+    name, n = f"{i.result}.here", 8 * host.vector_bytes // i.type.scalar.bits
+    made: list[Instruction] = []
+
+    def add(opcode: str, operands: list[Operand], **fields: Any) -> Operand:
+        lanes = len(fields["indices"]) if opcode == "shufflevector" else n
+        made.append(Instruction(opcode, vector(lanes, i.type.scalar), operands,
+                                f"{name}.{len(made)}", **fields))
+        return made[-1].value
+
     bank = "v" if host.vector_bytes == 64 else host.float_bank
-    return Instruction("call", i.type, [i.value], f"{i.result}.here",
-                       callee=f'{ir.ASSEMBLY} sideeffect "", "={bank},0"')
-
-
-def _written(block: Block, pinned: dict[str, tuple[str, Instruction]]) -> Block:
-    """A block with its pins before its end, and with what others have pinned."""
-    used = {name for i in block.instructions for name in i.locals() if name in pinned}
-    renamed = {name: pinned[name][1].value for name in used if pinned[name][0] != block.label}
-    own = [pinned[i.result][1] for i in block.instructions if i.result in pinned]
-    made = Block(block.label, [*block.instructions[:-1], *own, block.instructions[-1]])
-    ir.substitute([made], renamed)
+    parts = [i.value] if i.type.count == n else [
+        add("shufflevector", [i.value, i.value], indices=tuple(range(first, first + n)))
+        for first in range(0, i.type.count, n)]
+    parts = [add("call", [x], callee=f'{ir.ASSEMBLY} sideeffect "", "={bank},0"') for x in parts]
+    while len(parts) > 1:
+        parts = [add("shufflevector", [x, y], indices=tuple(range(2 * x.type.count)))
+                 for x, y in zip(parts[::2], parts[1::2], strict=True)]
+    made[-1].result = name
     return made
+
+
+def _written(block: Block, pinned: dict[str, tuple[str, list[Instruction]]]) -> Block:
+    """A block with its pins, and with what others have pinned."""
+    held = {name: made[-1].value for name, (_, made) in pinned.items()}
+    others = {name: x for name, x in held.items() if pinned[name][0] != block.label}
+    phis, rest = Block(block.label, block.phis), block.instructions[len(block.phis):-1]
+    ir.substitute([phis], held)
+    body = Block(block.label, [*rest, block.instructions[-1]])
+    ir.substitute([body], others)
+    return Block(block.label, [*phis.instructions, *(
+        x for i in body.instructions
+        for x in (i, *(pinned[i.result][1] if i.result in pinned else ())))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
+
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.rewrites.pinned_results import pinned_results
@@ -36,7 +38,49 @@ def test_sums_that_are_needed_after_a_cut_are_held_before_it() -> None:
     assert "store <8 x float> %u," in after
 
 
-def test_only_what_fills_a_register_of_the_host_and_crosses_a_cut() -> None:
+def test_only_what_fills_registers_of_the_host_and_crosses_a_cut() -> None:
+    (odd,) = parse_module(CUT.replace("16 x", "48 x")).functions.values()
+    assert "asm" not in print_module([pinned_results(odd, "%xe.stopped", WIDE)], [])
+    (halves,) = parse_module(CUT.replace("16 x float", "64 x half")).functions.values()
+    assert "asm" not in print_module([pinned_results(halves, "%xe.stopped", WIDE)], [])
     (function,) = parse_module(CUT).functions.values()
-    assert "asm" not in print_module([pinned_results(function, "%xe.stopped", ARM)], [])
     assert pinned_results(function, "%elsewhere", WIDE) is function
+
+
+LOOP = """
+define void @k(ptr %p, ptr %bad) {
+entry:
+  br label %pass
+pass:
+  %s = phi <16 x float> [zeroinitializer, %entry], [%t, %again]
+  %x = load <16 x float>, ptr %p
+  %t = fadd <16 x float> %s, %x
+  %b = load volatile i1, ptr %bad
+  br i1 %b, label %left, label %again
+left:
+  br label %xe.stopped
+again:
+  br label %pass
+xe.stopped:
+  ret void
+}
+"""
+
+
+def test_what_a_loop_hands_on_is_held_before_its_end() -> None:
+    (function,) = parse_module(LOOP).functions.values()
+    text = print_module([pinned_results(function, "%xe.stopped", WIDE)], [])
+    assert "[%t.here, %again]" in text
+    assert "fadd <16 x float> %s, %x" in text
+    llvm.parse_assembly(text).verify()
+
+
+def test_each_register_of_a_wide_vector_is_held() -> None:
+    (function,) = parse_module(CUT.replace("16 x", "64 x")).functions.values()
+    before, after = print_module(
+        [pinned_results(function, "%xe.stopped", WIDE)], []).split("\nnext:")
+    assert before.count('call <16 x float> asm sideeffect "", "=v,0"') == 4
+    assert before.count("shufflevector") == 4 + 3
+    assert "store <64 x float> %t.here," in after
+    assert print_module([pinned_results(function, "%xe.stopped", ARM)], []).count('"=w,0"') == 18
+    llvm.parse_assembly(before + "\nnext:" + after).verify()
