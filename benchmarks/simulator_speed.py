@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 import triton
@@ -120,6 +122,50 @@ def column_sum_kernel(x_ptr, y_ptr, M, N, ROWS: tl.constexpr, COLUMNS: tl.conste
 
 
 @triton.jit
+def row_sum_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    """The sum of one row per program, in fp32."""
+    column = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * N + column, mask=column < N, other=0.0)
+    total = tl.sum(x.to(tl.float32), axis=0)
+    tl.store(y_ptr + tl.program_id(0), total.to(y_ptr.dtype.element_ty))
+
+
+@triton.jit
+def cumsum_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    """The running sum of one row per program."""
+    column = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * N + column, mask=column < N, other=0.0)
+    tl.store(y_ptr + tl.program_id(0) * N + column, tl.cumsum(x, axis=0), mask=column < N)
+
+
+@triton.jit
+def half_norm_kernel(x_ptr, y_ptr, w_ptr, b_ptr, N, eps, BLOCK: tl.constexpr):
+    """Layer norm of one row per program, computed in fp32."""
+    column = tl.arange(0, BLOCK)
+    inside = column < N
+    x = tl.load(x_ptr + tl.program_id(0) * N + column, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.sum(x, axis=0) / N
+    centred = tl.where(inside, x - mean, 0.0)
+    scale = tl.rsqrt(tl.sum(centred * centred, axis=0) / N + eps)
+    w = tl.load(w_ptr + column, mask=inside).to(tl.float32)
+    b = tl.load(b_ptr + column, mask=inside).to(tl.float32)
+    y = (centred * scale * w + b).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + tl.program_id(0) * N + column, y, mask=inside)
+
+
+@triton.jit
+def half_softmax_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    """Softmax of one row per program, computed in fp32."""
+    column = tl.arange(0, BLOCK)
+    inside = column < N
+    x = tl.load(x_ptr + tl.program_id(0) * N + column, mask=inside, other=float("-inf"))
+    x = x.to(tl.float32)
+    power = tl.exp(x - tl.max(x, axis=0))
+    y = (power / tl.sum(power, axis=0)).to(y_ptr.dtype.element_ty)
+    tl.store(y_ptr + tl.program_id(0) * N + column, y, mask=inside)
+
+
+@triton.jit
 def transpose_kernel(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
     """The transposed matrix, block by block."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -183,6 +229,7 @@ def works() -> list[Work]:
         Work("vector add 1M fp32", "GB/s", 3 * x.nbytes / 1e9,
              lambda: vector_add.add(x, y), lambda: cx + cy),
         *more_works(cwide, cweight),
+        *[made(*shape) for made, shapes in ROWS.items() for shape in shapes],
     ]
 
 
@@ -227,6 +274,75 @@ def more_works(wide: torch.Tensor, row: torch.Tensor) -> list[Work]:
              lambda: into(torch.empty((n, m), device="xpu"), lambda y: transpose_kernel[
                  (m // 64, n // 64)](x, y, m, n, BLOCK=64)), lambda: wide.t().contiguous()),
     ]
+
+
+def row_norm(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
+    """Layer norm of rows in one type."""
+    x, w, b = (torch.randn(shape).to(dtype) for shape in ((m, n), n, n))
+    dx, dw, db = (t.to("xpu") for t in (x, w, b))
+    return Work(
+        f"layer norm {m} x {n} {NAMES[dtype]}", "GB/s", 2 * x.nbytes / 1e9,
+        lambda: into(torch.empty_like(dx), lambda y: half_norm_kernel[(m,)](
+            dx, y, dw, db, n, 1e-5, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
+        lambda: torch.nn.functional.layer_norm(x, (n,), w, b))
+
+
+def row_softmax(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
+    """Softmax of rows in one type."""
+    x = torch.randn(m, n).to(dtype)
+    dx = x.to("xpu")
+    return Work(
+        f"softmax {m} x {n} {NAMES[dtype]}", "GB/s", 2 * x.nbytes / 1e9,
+        lambda: into(torch.empty_like(dx), lambda y: half_softmax_kernel[(m,)](
+            dx, y, n, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
+        lambda: torch.softmax(x, 1))
+
+
+def row_sum(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
+    """The sum of each row."""
+    x = torch.randn(m, n).to(dtype)
+    dx = x.to("xpu")
+    return Work(
+        f"row sums {m} x {n} {NAMES[dtype]}", "GB/s", x.nbytes / 1e9,
+        lambda: into(torch.empty(m, dtype=dtype, device="xpu"), lambda y: row_sum_kernel[(m,)](
+            dx, y, n, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
+        lambda: x.sum(1))
+
+
+def row_cumsum(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
+    """The running sum of each row."""
+    x = torch.randn(m, n).to(dtype)
+    dx = x.to("xpu")
+    return Work(
+        f"running sums {m} x {n} {NAMES[dtype]}", "GB/s", 2 * x.nbytes / 1e9,
+        lambda: into(torch.empty_like(dx), lambda y: cumsum_kernel[(m,)](
+            dx, y, n, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
+        lambda: x.cumsum(1))
+
+
+def column_sum(m: int, n: int, rows: int, columns: int) -> Work:
+    """The sum of each column, in blocks of that shape."""
+    x = torch.randn(m, n)
+    dx = x.to("xpu")
+    return Work(
+        f"column sums {m} x {n}, {rows} x {columns}", "GB/s", x.nbytes / 1e9,
+        lambda: into(torch.empty(n, device="xpu"), lambda y: column_sum_kernel[
+            (triton.cdiv(n, columns),)](dx, y, m, n, ROWS=rows, COLUMNS=columns)),
+        lambda: x.sum(0))
+
+
+NAMES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+ROWS: dict[Callable[..., Work], list[tuple[Any, ...]]] = {
+    row_norm: [(512, 4096, torch.float32, 8), (4096, 1024, torch.float32, 4),
+               (1024, 2048, torch.float16, 8), (1024, 2048, torch.bfloat16, 8)],
+    row_softmax: [(4096, 256, torch.float32, 4), (512, 4096, torch.float32, 8),
+                  (1823, 781, torch.float32, 4), (1024, 1024, torch.float16, 4)],
+    row_sum: [(1024, 2048, torch.float32, 4), (1024, 2048, torch.float16, 4),
+              (512, 4096, torch.bfloat16, 8)],
+    row_cumsum: [(1024, 1024, torch.float32, 4), (1024, 2048, torch.float32, 4)],
+    column_sum: [(2048, 1024, 64, 32), (4096, 512, 16, 128)],
+}
+"""More shapes of each kind: of rows with how many warps, of columns with the blocks."""
 
 
 def into(result: torch.Tensor, launch: Callable[[torch.Tensor], object]) -> torch.Tensor:
@@ -345,11 +461,15 @@ def small_launch() -> float:
 
 
 def main() -> None:
+    """All rows, or those with one of the words of the command line in their names."""
+    words = sys.argv[1:]
     cores = len(os.sched_getaffinity(0))
     heads = ("1 core", f"{cores} cores", "torch 1")
     columns = " ".join(f"{h:>8s}" for h in heads)
     print(f"{'work':30s} {columns} unit      ratio  scale  torch's  turns  first s")
     for work in works():
+        if words and not any(word in work.name for word in words):
+            continue
         print(row(work, cores), flush=True)
     print("ratio: 1 core to torch's; scale: all cores to 1; turns*: no turn was free of others")
     print(f"scale of arithmetic in registers alone, here and now: {arithmetic_scale(cores):.2f}")
