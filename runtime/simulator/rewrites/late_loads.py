@@ -2,17 +2,19 @@
 
 LLVM keeps the order of what it is given, and spills.  Nothing moves past what may write, nor out of
 its block; what only moves elements goes along, and so does arithmetic on what was loaded: of the
-sums of several rows each is done before the next row is loaded.
+sums of several rows each is done before the next row is loaded.  What loads that a store holds back
+are needed for goes before that store (`analysis.early_results`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from triton_xe.intrinsics import Effect, find
 from triton_xe.intrinsics.definitions import memory
+from triton_xe.runtime.simulator.analysis.early_results import early_results
 from triton_xe.runtime.simulator.ir import Block, Function, Instruction
 from triton_xe.runtime.simulator.rewrites.neighbours import is_elementwise
 from triton_xe.runtime.simulator.rewrites.scalar_extracts import without_unused
@@ -26,23 +28,27 @@ _MOVES = frozenset("bitcast extractelement insertelement shufflevector".split())
 def late_loads(function: Function) -> Function:
     """The function with loads where they are needed; the function itself stays as it is."""
     needed = without_unused([Block(b.label, b.instructions) for b in function.blocks])
-    return replace(function, blocks=[_late(b) for b in needed])
+    uses = Counter(name for b in needed for i in b.instructions for name in set(i.locals()))
+    return replace(function, blocks=[_late(b, uses) for b in needed])
 
 
-def _late(block: Block) -> Block:
+def _late(block: Block, uses: Counter[str]) -> Block:
     """Each instruction gets the place of the one before which it stands."""
     needed: dict[str, int] = {}
     end = writer = len(block.instructions)
     waiting: dict[int, list[Instruction]] = defaultdict(list)
     """What stands before an instruction, by number of that."""
     sums = _sums_of_loads(block)
+    early = early_results(block.instructions, uses, _is_load, _writes)
     for k in range(end - 1, -1, -1):
         i = block.instructions[k]
         place, is_late = k, _is_load(i) or i.result in sums
-        if is_late or i.opcode in _MOVES:
+        if i.result in early:
+            place = early[i.result]
+        elif is_late or i.opcode in _MOVES:
             first = needed.get(i.result or "", k)
             place = min(first, writer) if is_late else first
-        elif not (i.is_pure or _only_reads(i)):
+        elif _writes(i):
             writer = k
         for name in i.locals():
             needed[name] = min(place, needed.get(name, end))
@@ -56,11 +62,13 @@ def _late(block: Block) -> Block:
 def _in_order(last: Instruction, before: Sequence[Instruction]) -> list[Instruction]:
     """An instruction after those that stand before it, each right after what it needs of them.
 
-    Without any need they keep their order, which is the other way round in `before`.
+    What none of them needs keeps its order, which is the other way round in `before`.
     """
     left = {i.result or "": i for i in before}
     first = [left[name] for name in last.locals() if name in left]
-    todo, order = [*before, *reversed(first)], list[Instruction]()
+    needed = {name for i in before for name in i.locals()}
+    ends = [i for i in before if i.result not in needed]
+    todo, order = [*ends, *reversed(first)], list[Instruction]()
     while todo:
         i = todo[-1]
         wanted = next((left[name] for name in i.locals() if name in left), None)
@@ -76,7 +84,7 @@ def _sums_of_loads(block: Block) -> set[str]:
     """Results of arithmetic on nothing but what the block loads."""
     loaded, sums = set[str](), set[str]()
     for i in block.instructions:
-        is_sum = i.opcode in SUMS or is_elementwise(i)
+        is_sum = i.opcode in _ARITHMETIC or is_elementwise(i)
         follows = (is_sum or i.opcode in _MOVES) and loaded.issuperset(i.locals())
         if i.result and (follows or _is_load(i)):
             loaded.add(i.result)
@@ -87,6 +95,11 @@ def _sums_of_loads(block: Block) -> set[str]:
 def _only_reads(i: Instruction) -> bool:
     """Whether it is a call that loads may move past."""
     return i.opcode == "call" and not find(i.callee).effects & ~_READ
+
+
+def _writes(i: Instruction) -> bool:
+    """Whether loads may not move past it."""
+    return not (_is_load(i) or i.is_pure or _only_reads(i))
 
 
 def _is_load(i: Instruction) -> bool:
