@@ -62,11 +62,18 @@ from triton_xe.plan.conversion import plan_conversion
 
 HELD = 128
 """Registers that the reads of one block may fill, half of the larger register file."""
-CROWDED, FULL = 168, 232
-"""Registers of what a loop needs, beyond which few messages at a time, or no more values, fit."""
+MESSAGEWISE = 104
+"""Registers of what a loop needs, beyond which products are computed message by message."""
+CROWDED = 168
+"""The same for what is combined with a loop's results, which is read message by message."""
+FULL = 232
+"""Registers of what a loop needs, beyond which it reads again what it reads before it."""
 FULL_ON = {"ptl": 224}
-"""The latter where Intel's compiler needs more for itself: with 232 attention's backward loop
+"""The same where Intel's compiler needs more for itself: with 232 attention's backward loop
 spilled 5.5 KB there, and nothing on others, which read less so."""
+FULL_BESIDE_TILES = 208
+"""The same beside tiles whose products are computed message by message: with 212 attention's
+backward loop to heads of 128 spilled up to 2 KB, with 202 nothing (IGC 2.40)."""
 MOST_BESIDE = 216
 """Registers that a loop carries, and of its largest product, beside which operands have room: with
 224 attention to 128 keys at a time spilled up to 3.9 KB (IGC 2.40), with 208 to 64 of wide heads
@@ -111,7 +118,7 @@ class SinkLoadsPass(TargetedPass):
                 loads = [o for o in block.ops if type(o) in (xegpu.LoadNdOp, LoadOp)]
                 if sum(_bytes(o.results[0], target) for o in loads) > HELD * target.grf_bytes:
                     _sink(block, target)
-                    if loops.get(block, 0) > (FULL - HELD) * target.grf_bytes:
+                    if loops.get(block, 0) > MESSAGEWISE * target.grf_bytes:
                         tight = loops.get(block, 0) > full * target.grf_bytes
                         _multiply_by_message(block, target, HELD if tight else HELD + 1)
                 read = sum(_bytes(o.results[0], target) for o in loads)
@@ -149,6 +156,8 @@ def _most_held(body: Block, several: bool, target: Target) -> int:
     wide = _made(body, target) >= WIDE * target.grf_bytes
     if wide and _passes_something(body):
         return HELD_BESIDE_WIDE
+    if max(_filled(body, target).values(), default=0) * 2 > HELD * target.grf_bytes:
+        return FULL_BESIDE_TILES
     return FULL_ON.get(target.name, FULL)
 
 
@@ -271,13 +280,19 @@ def _multiply_by_message(block: Block, target: Target, least: int) -> None:
     That is worth it where the messages of a tile fill half of `least` registers.
     """
     rank = {op: number for number, op in enumerate(block.ops)}
-    loads = [op for op in rank if isinstance(op, xegpu.LoadNdOp)]
-    filled = Counter[SSAValue]()
-    for load in loads:
-        filled[_tile(load)] += _bytes(load.value, target)
-    for load in loads:
+    filled = _filled(block, target)
+    for load in [op for op in rank if isinstance(op, xegpu.LoadNdOp)]:
         if 2 * filled[_tile(load)] >= least * target.grf_bytes:
             _gather_products(load, block, rank)
+
+
+def _filled(block: Block, target: Target) -> Counter[SSAValue]:
+    """Bytes that the messages of each tile fill, by its descriptor."""
+    filled = Counter[SSAValue]()
+    for op in block.ops:
+        if isinstance(op, xegpu.LoadNdOp):
+            filled[_tile(op)] += _bytes(op.value, target)
+    return filled
 
 
 def _tile(load: xegpu.LoadNdOp) -> SSAValue:
