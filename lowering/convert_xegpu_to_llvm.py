@@ -20,8 +20,8 @@ from triton_xe.hardware.register_file import (
     MOST_FOR_LARGE,
     MOST_FOR_PAIRS,
     MOST_FOR_SMALL,
-    MOST_STRAIGHT,
     SMALL,
+    most_straight,
     register_file,
 )
 from triton_xe.lowering.emit.building.text import module_text
@@ -97,7 +97,7 @@ def _registers_needed(state: ModuleState, most: Callable[[], int]) -> int | None
 def _most_for_small(state: ModuleState) -> int:
     """Estimated registers that the small file has room for."""
     straight = not (state.carried_bytes or state.dpas)
-    return MOST_STRAIGHT[state.target.grf_bytes] if straight else MOST_FOR_SMALL
+    return most_straight(state.target) if straight else MOST_FOR_SMALL
 
 
 def _counted(carried: int, needed: int | None, built_for: int) -> str:

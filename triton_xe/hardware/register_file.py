@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from triton_xe.hardware.block_2d import has_offsets
 from triton_xe.hardware.target import Target
 
 LARGE = 256
@@ -17,6 +18,9 @@ MOST_STRAIGHT = {64: 112, 32: 200}
 register.  It waits for memory, and more threads hide that: it is in the small file where it can be.
 Of registers of 64 bytes 115 (rotary embeddings) and 131 (layer norm's gradient) spilled 640 bytes;
 of 32 bytes 168 (a transposition) did not, 226 did."""
+FOR_ADDRESSES = 4
+"""Registers of 64 bytes that are also needed where messages have no offsets: 112 (SwiGLU's gradient)
+spilled 576 bytes on Xe-HPC, 107 (layer norm) nothing."""
 MOST_FOR_LARGE = {64: 256, 32: 512}
 """Estimated registers that the large file has room for, by the bytes of a register.  Of 64 bytes
 260 (layer norm's gradient) spilled 1,280 bytes and 228 (rotary embeddings) none; of 32 bytes 401
@@ -67,6 +71,12 @@ class RegisterFile:
         if self.registers == LARGE:
             return "-ze-opt-large-register-file"
         return "" if self.registers is None else f"-ze-exp-register-file-size={self.registers}"
+
+
+def most_straight(device: Target) -> int:
+    """Estimated registers that the small file has room for, without loops and products."""
+    most = MOST_STRAIGHT[device.grf_bytes]
+    return most if has_offsets(device) or not device.has_block_2d else most - FOR_ADDRESSES
 
 
 def large_fits(num_warps: int, device: Target) -> bool:
