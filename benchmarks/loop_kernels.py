@@ -231,6 +231,20 @@ def rms_norm(x_ptr, w_ptr, y_ptr, stride, n, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def swiglu_gradient(y_ptr, a_ptr, b_ptr, stride, n: tl.constexpr, BLOCK: tl.constexpr):
+    """Of `silu(a) * b`, in place of `a` and `b`, as Liger's."""
+    i = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * stride + i, i < n
+    y = tl.load(y_ptr + at, mask=inside, other=0)
+    a = tl.load(a_ptr + at, mask=inside, other=0).to(tl.float32)
+    b = tl.load(b_ptr + at, mask=inside, other=0)
+    s = tl.sigmoid(a)
+    silu = a * s
+    tl.store(a_ptr + at, y * (silu * (1 - s) + s) * b, mask=inside)
+    tl.store(b_ptr + at, y * silu, mask=inside)
+
+
+@triton.jit
 def layer_norm(x_ptr, y_ptr, w_ptr, b_ptr, stride, n, eps, BLOCK: tl.constexpr):
     """Rows longer than a block, in three loops (tutorial 05)."""
     x_ptr += tl.program_id(0) * stride

@@ -105,6 +105,12 @@ def _attention(m: int, n: int, depth: int, pointer: str = "fp16") -> Row:
                grid=(SIZE // m, 32, 1), sizes={"stride_n": depth, "stride_h": SIZE * depth})
 
 
+def _backward(depth: int, warps: int) -> Row:
+    return Row(kernels.attention_backward, {"DEPTH": depth, "BLOCK_M": 32, "BLOCK_N": 128}, warps,
+               types={"log_ptr": "fp32", "delta_ptr": "fp32"}, grid=(32, 1, 1),
+               sizes={"stride_n": depth})
+
+
 def _scaled(m: int, n: int, k: int, kind: str) -> Row:
     pointer = {"e2m1": "u8", "e4m3": "fp8e4nv", "e5m2": "fp8e5"}[kind]
     scales = {"sa_ptr": "u8", "sb_ptr": "u8", "c_ptr": "fp16"}
@@ -155,9 +161,8 @@ ROWS: dict[str, Row] = {
     "attention 128": _attention(128, 64, 128),
     "attention fp8e5": _attention(128, 64, 64, "fp8e5"),
     "attention fp8e4nv": _attention(128, 64, 64, "fp8e4nv"),
-    "attention backward": Row(
-        kernels.attention_backward, {"DEPTH": 64, "BLOCK_M": 32, "BLOCK_N": 128}, 8,
-        types={"log_ptr": "fp32", "delta_ptr": "fp32"}, grid=(32, 1, 1), sizes={"stride_n": 64}),
+    "attention backward": _backward(64, 8),
+    "attention backward 128": _backward(128, 16),
     "attention masked": Row(
         kernels.masked_attention, {"BLOCK_M": 128, "BLOCK_N": 64, "DEPTH": 64}, 8,
         grid=(SIZE // 128, 32, 1),
@@ -169,6 +174,7 @@ ROWS: dict[str, Row] = {
     "softmax fp32": _rows(kernels.softmax, 4096, 16, "fp32"),
     "softmax fp16": _rows(kernels.softmax, 4096, 16, "fp16"),
     "rms norm bf16": _rows(kernels.rms_norm, 4096, 8, "bf16"),
+    "swiglu gradient": Row(kernels.swiglu_gradient, {"BLOCK": SIZE, "n": SIZE}, 8, "fp32"),
     "layer norm": _rows(kernels.layer_norm, 1024, 4, "fp16", types={"w_ptr": "fp32"}),
     "cross entropy": _rows(kernels.cross_entropy_gradient, 4096, 16, "bf16",
                            types={"top": "fp32", "total": "fp32"}),
@@ -183,6 +189,9 @@ ROWS: dict[str, Row] = {
     "descriptor transpose": Row(kernels.descriptor_copy,
                                 {"BLOCK_M": 64, "BLOCK_N": 64, "TRANSPOSE": True}, 4, "fp32",
                                 grid=_tiles(64, 64)),
+    "descriptor transpose fp16": Row(kernels.descriptor_copy,
+                                     {"BLOCK_M": 64, "BLOCK_N": 64, "TRANSPOSE": True}, 4,
+                                     grid=_tiles(64, 64)),
     "matmul example": _tutorial(matmul_kernel, ("stride_ak", "stride_bn", "stride_cn")),
     "matmul descriptor example": _tutorial(
         matmul_descriptor_kernel, TRANSPOSED_A=False, TRANSPOSED_B=False),

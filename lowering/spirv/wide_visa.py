@@ -50,8 +50,8 @@ _TO_BF16 = ("mov (M1_NM, 32) B({half},0)<1> X({r},0)<1;1,0>",
 _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
-_BY_HALVES = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "halves"), ("i32",)) | {
+_HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
+_TYPES = dict.fromkeys(("low", "high", "bf16_low", "bf16_high", "halves", "rows"), ("i32",)) | {
     "pack": ("float", "float")}
 FILL = "fill_"
 _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>"}
@@ -69,10 +69,10 @@ def definition(symbol: str) -> str:
 def body_of(name: str) -> str:
     """The vISA of a function."""
     lines: tuple[str, ...]
-    if name == "halves":
+    if name in ("halves", "rows"):
         return _APART + "".join(
-            _BY_HALVES.format(into=2 * half + r // 2, r=r, half=half) + "\n"
-            for half in (0, 1) for r in (0, 2))
+            _HALF.format(into=2 * half + r // 2 if name == "halves" else r + half, r=r, half=half)
+            + "\n" for half in (0, 1) for r in (0, 2))
     if name.startswith(FILL):
         declared, lines = "", (f"mov (M1_NM, 32) U({{r}},0)<1> 0x{name[len(FILL):]}:ud",)
     elif name in _BY_ONE:

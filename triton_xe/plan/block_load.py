@@ -58,14 +58,16 @@ def plan_block(
     fragment: Fragment | None = None,
     objective: Objective = Objective.MESSAGES,
     same_width: bool = False,
+    most_rows: int | None = None,
 ) -> AnyBlockPlan | Refusal:
     """The 2D block messages that load a tile into `layout`, or store it, or why there are none.
 
     `layout` maps (register, lane, warp, ...) to (dim0, dim1), or, with other dims before them that
     only warps differ in, to the tensor's last two.  `fragment` says what the consumer takes at
     once (`Dpas.fragment`, `fragment_of`); without it each register is wanted by itself.  With
-    `same_width` plain messages have elements of the tensor's size, as descriptors do.  In a store,
-    warps and registers that hold copies write equal values to the same place.
+    `same_width` plain messages have elements of the tensor's size, as descriptors do.  A message
+    has at most `most_rows`.  In a store, warps and registers that hold copies write equal values to
+    the same place.
     """
     refusal = check_request(layout, element_bits, target)
     if refusal:
@@ -79,6 +81,8 @@ def plan_block(
     if same_width:
         messages_for = tuple(c for c in messages_for if c.shape.transpose or (
             c.shape.element_bits == element_bits))
+    if most_rows is not None:
+        messages_for = tuple(c for c in messages_for if c.shape.height <= most_rows)
     best = _best(tile, messages_for, fragment, objective)
     if best is None:
         return _no_candidate(tile, plan_type.operation, element_bits, target)

@@ -186,15 +186,24 @@ def words_of_halves(em: Writer, value: ir.Value) -> ir.Value | None:
 
 def by_halves(em: Writer, words: ir.Value) -> ir.Value | None:
     """The lower halves of four words, then the upper ones; None where no function serves."""
+    return _halves(em, "halves", words, [*range(0, 8, 2), *range(1, 8, 2)])
+
+
+def by_rows(em: Writer, words: ir.Value) -> ir.Value | None:
+    """The lower halves of two words, and the upper ones, then of the next two words."""
+    return _halves(em, "rows", words, [0, 2, 1, 3, 4, 6, 5, 7])
+
+
+def _halves(em: Writer, name: str, words: ir.Value, order: list[int]) -> ir.Value | None:
     if not suits(em.state) or words.type != vector_of(I32, AT_ONCE):
         return None
     small = vector_of(I16, 2 * AT_ONCE)
 
     def body(inner: Writer) -> ir.Value:
         halves = inner.b.bitcast(inner.function.args[0], small)
-        return inner.shuffle(halves, halves, [*range(0, 8, 2), *range(1, 8, 2)])
+        return inner.shuffle(halves, halves, order)
 
-    return _called(em, "halves", [words], small, body)
+    return _called(em, name, [words], small, body)
 
 
 def constant(em: Writer, value: ir.Value) -> ir.Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from triton_xe.dialects.xe import FragmentOp
 from triton_xe.errors import UnsupportedError
@@ -22,6 +22,9 @@ MAX_VECTOR = 16
 """Most elements of a vector that LLVM's SPIR-V target computes with."""
 BY_HALVES = tuple((i % 4, i // 4) for i in range(8))
 """Element and part of each row of an operand that is taken apart by halves of its four dwords."""
+
+BY_ROWS = tuple((2 * (i // 4) + i % 2, i % 4 // 2) for i in range(8))
+"""The same of a row in two registers side by side, of which each half of the words is a row."""
 
 
 class FragmentValue:
@@ -138,6 +141,20 @@ def triples(fragment: FragmentOp) -> list[tuple[int, ...]]:
     """Load, element and part of each value of a fragment."""
     flat = fragment.sources.data
     return [flat[i : i + 3] for i in range(0, len(flat), 3)]
+
+
+def composed(fragment: FragmentOp) -> tuple[list[SSAValue], list[tuple[int, ...]]]:
+    """What a fragment is read from, through fragments that it picks from, and its triples."""
+    loads: dict[SSAValue, int] = {}
+    found = []
+    for load, element, part in triples(fragment):
+        value: SSAValue = fragment.loads[load]
+        while isinstance(op := value.owner, FragmentOp):
+            at = element * value.type.get_shape()[1] + part  # type: ignore[attr-defined]
+            load, element, part = triples(op)[at]
+            value = op.loads[load]
+        found.append((loads.setdefault(value, len(loads)), element, part))
+    return list(loads), found
 
 
 def follow(sources: Sequence[tuple[int, ...]], order: Sequence[tuple[int, int]]) -> bool:

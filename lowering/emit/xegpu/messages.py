@@ -57,12 +57,14 @@ from triton_xe.lowering.emit.xegpu.blocks import (
 )
 from triton_xe.lowering.emit.xegpu.fragments import (
     BY_HALVES,
+    BY_ROWS,
     MAX_VECTOR,
     FragmentPieces,
     FragmentValue,
     LazyFragment,
     MomentaryFragment,
     as_integers,
+    composed,
     follow,
     triples,
 )
@@ -400,7 +402,7 @@ def _fragment(em: Emitter, op: xe.FragmentOp) -> ir.Value:
         value = _read_as(em, held, start, elements, parts * bits)
     elif held is not None and _serves_tensors(op.value):
         return _read(em, held, start, count)
-    elif (halves := _by_halves(em, loads, sources, bits)) is not None:
+    elif (halves := _taken_apart(em, op, bits)) is not None:
         value = halves
     else:
         value = _assemble(em, loads, sources, elements, parts, bits)
@@ -423,15 +425,17 @@ def _run_of(
     return held if sources == run else None
 
 
-def _by_halves(
-    em: Emitter, loads: Sequence[Any], sources: Sequence[tuple[int, ...]], bits: int
-) -> ir.Value | None:
-    """The operand of rows that `reorder-rows` has taken apart; None for others."""
-    held = loads[sources[0][0]]
-    if not isinstance(held, Loaded) or (held.bits, bits) != (32, 16) or not follow(
-            sources, BY_HALVES):
+def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
+    """Halves of four dwords, in an order that is had two registers at a time; None for others."""
+    loads, sources = composed(op)
+    order = next((o for o in (BY_HALVES, BY_ROWS) if follow(sources, o)), None)
+    if order is None or bits != 16:
         return None
-    return wide.by_halves(em, _read(em, held, sources[0][1], wide.AT_ONCE))
+    held = em.get(loads[0])
+    if not isinstance(held, Loaded) or held.bits != 32:
+        return None
+    words = _read(em, held, sources[0][1], wide.AT_ONCE)
+    return wide.by_halves(em, words) if order is BY_HALVES else wide.by_rows(em, words)
 
 
 def _serves_tensors(value: SSAValue) -> bool:

@@ -63,7 +63,10 @@ def test_a_product_of_any_surface_does_not_spill(
 @pytest.mark.parametrize(("row", "device"), [
     ("gemm tf32 32", "bmg"),
     ("attention backward", "ptl"),
+    ("attention backward 128", "bmg"),
+    ("attention backward 128", "pvc"),
     ("attention window", "pvc"),
+    ("swiglu gradient", "pvc"),
 ])
 def test_crowded_loops_do_not_spill(row: str, device: str) -> None:
     assert loops.figures(row, device).spill_size == 0

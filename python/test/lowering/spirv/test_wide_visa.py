@@ -12,6 +12,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from benchmarks.loop_kernels import descriptor_copy
 from python.test.lowering.visa_interpreter import run
 from triton_xe.lowering.spirv.emit_spirv import use_visa
 from triton_xe.lowering.spirv.spirv_target import verified
@@ -117,6 +118,26 @@ def test_words_are_taken_apart_by_halves() -> None:
     words = np.random.default_rng(6).integers(0, 1 << 16, (4, 16, 2)).astype(np.uint16)
     made = run(body_of("halves"), words.view(np.uint8).reshape(-1)).view(np.uint16)
     assert np.array_equal(made.reshape(2, 4, 16), words.transpose(2, 0, 1))
+
+
+def test_words_of_two_registers_are_taken_apart_into_rows() -> None:
+    words = np.random.default_rng(7).integers(0, 1 << 16, (2, 32, 2)).astype(np.uint16)
+    made = run(body_of("rows"), words.view(np.uint8).reshape(-1)).view(np.uint16)
+    assert np.array_equal(made.reshape(2, 2, 32), words.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize(("block", "apart"), [((64, 64), True), ((32, 32), False)])
+@pytest.mark.parametrize("shape", [(128, 192), (72, 104)])
+def test_halves_that_are_transposed_are_stored_by_full_registers(
+    shape: tuple[int, int], block: tuple[int, int], apart: bool
+) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(shape[0] * shape[1]).view(shape).to(torch.int16).view(torch.float16)
+    y = torch.zeros(*reversed(shape), dtype=torch.float16, device="xpu")
+    grid = triton.cdiv(shape[0], block[0]), triton.cdiv(shape[1], block[1])
+    kernel = descriptor_copy[grid](x.to("xpu"), y, *shape, *block, True)
+    assert torch.equal(y.cpu().view(torch.int16), x.T.contiguous().view(torch.int16))
+    assert (f'@"{WIDE}rows.i16"' in kernel.asm["llir"]) == apart
 
 
 @pytest.mark.parametrize(("name", "computed"), [("less", np.subtract), ("times", np.multiply)])
