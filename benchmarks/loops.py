@@ -105,6 +105,12 @@ def _attention(m: int, n: int, depth: int, pointer: str = "fp16") -> Row:
                grid=(SIZE // m, 32, 1), sizes={"stride_n": depth, "stride_h": SIZE * depth})
 
 
+def _window(m: int) -> Row:
+    return Row(kernels.windowed_attention, {"GROUP": 4, "BLOCK_M": m, "BLOCK_N": 64, "DEPTH": 128},
+               8, "bf16", grid=(SIZE // m, 32, 1),
+               sizes={"stride_m": 128, "stride_h": SIZE * 128, "window": 1024})
+
+
 def _backward(depth: int, warps: int) -> Row:
     return Row(kernels.attention_backward, {"DEPTH": depth, "BLOCK_M": 32, "BLOCK_N": 128}, warps,
                types={"log_ptr": "fp32", "delta_ptr": "fp32"}, grid=(32, 1, 1),
@@ -167,10 +173,8 @@ ROWS: dict[str, Row] = {
         kernels.masked_attention, {"BLOCK_M": 128, "BLOCK_N": 64, "DEPTH": 64}, 8,
         grid=(SIZE // 128, 32, 1),
         sizes={"stride_m": 64, "stride_h": SIZE * 64, "stride_bh": SIZE * SIZE}),
-    "attention window": Row(
-        kernels.windowed_attention, {"GROUP": 4, "BLOCK_M": 64, "BLOCK_N": 64, "DEPTH": 128}, 8,
-        "bf16", grid=(SIZE // 64, 32, 1),
-        sizes={"stride_m": 128, "stride_h": SIZE * 128, "window": 1024}),
+    "attention window": _window(64),
+    "attention window 128": _window(128),
     "softmax fp32": _rows(kernels.softmax, 4096, 16, "fp32"),
     "softmax fp16": _rows(kernels.softmax, 4096, 16, "fp16"),
     "rms norm bf16": _rows(kernels.rms_norm, 4096, 8, "bf16"),

@@ -22,13 +22,15 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, MemoryEffect, MemoryFreeEffect, MemoryWriteEffect
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
+from triton_xe.dialects.layouts import encoding_of
 from triton_xe.dialects.tt.memory import LoadOp
-from triton_xe.dialects.tt.structure import ExternElementwiseOp, FuncOp
+from triton_xe.dialects.tt.structure import ExternElementwiseOp, FuncOp, ReduceOp
 from triton_xe.dialects.xegpu.nd import PrefetchNdOp
 from triton_xe.dialects.xegpu.scattered import PrefetchOp
 from triton_xe.dialects.xetile.ops import PrefetchTileOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.layout import to_linear_layout
 from triton_xe.lowering.surfaces.affine import Iteration, Remainder
 from triton_xe.lowering.surfaces.poly import Poly, Symbol
 from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
@@ -232,8 +234,20 @@ def _only_reads(kind: type[Operation]) -> bool:
 def orders_memory(op: Operation) -> bool:
     """Whether a read must not move past an operation."""
     if op.regions:
-        return True
+        return not _stays_in_warps(op)
     return not is_pure(op) and not isinstance(op, _PREFETCHES) and not op.has_trait(IsTerminator)
+
+
+def _stays_in_warps(op: Operation) -> bool:
+    """Whether an operation only puts together what the lanes of a warp hold: it has no barrier."""
+    if not isinstance(op, ReduceOp):
+        return False
+    kind, axis = op.srcs[0].type, op.axis.value.data
+    assert isinstance(kind, TensorType)
+    layout = to_linear_layout(encoding_of(kind), tuple(kind.get_shape()))
+    along = layout.sublayout(["warp"], [f"dim{axis}"])
+    return not any(along.columns) and all(
+        is_pure(inner) or inner.has_trait(IsTerminator) for inner in op.combine.block.ops)
 
 
 _PREFETCHES = (PrefetchTileOp, PrefetchNdOp, PrefetchOp)

@@ -358,10 +358,20 @@ def _load_by_operand(block: Block, target: Target) -> None:
         if not _changes_in_shared_memory(op, target):
             continue
         alone, between = _made_for(op)
-        if not any(orders_memory(o) and not isinstance(o, LoadOp) for o in between):
+        if not any(_stays_before(o, target) for o in between):
             for inner in alone:
                 detach(inner)
                 Rewriter.insert_op(inner, InsertPoint.before(op))
+
+
+def _stays_before(op: Operation, target: Target) -> bool:
+    """Whether reads behind an operation stay there.
+
+    With eight lanes they do not move past reductions either, beside what is reduced.
+    """
+    if isinstance(op, LoadOp):
+        return False
+    return orders_memory(op) or (bool(op.regions) and not target.has_block_2d)
 
 
 def _made_for(op: Operation) -> tuple[list[Operation], list[Operation]]:

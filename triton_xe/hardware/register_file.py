@@ -19,8 +19,8 @@ register.  It waits for memory, and more threads hide that: it is in the small f
 Of registers of 64 bytes 115 (rotary embeddings) and 131 (layer norm's gradient) spilled 640 bytes;
 of 32 bytes 168 (a transposition) did not, 226 did."""
 FOR_ADDRESSES = 4
-"""Registers of 64 bytes that are also needed where messages have no offsets: 112 (SwiGLU's gradient)
-spilled 576 bytes on Xe-HPC, 107 (layer norm) nothing."""
+"""Registers of 64 bytes that are also needed where messages have no offsets: on Xe-HPC 112 spilled
+576 bytes (SwiGLU's gradient), and 107 nothing (layer norm)."""
 MOST_FOR_LARGE = {64: 256, 32: 512}
 """Estimated registers that the large file has room for, by the bytes of a register.  Of 64 bytes
 260 (layer norm's gradient) spilled 1,280 bytes and 228 (rotary embeddings) none; of 32 bytes 401

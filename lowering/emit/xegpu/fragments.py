@@ -146,7 +146,7 @@ def triples(fragment: FragmentOp) -> list[tuple[int, ...]]:
 def composed(fragment: FragmentOp) -> tuple[list[SSAValue], list[tuple[int, ...]]]:
     """What a fragment is read from, through fragments that it picks from, and its triples."""
     loads: dict[SSAValue, int] = {}
-    found = []
+    found: list[tuple[int, ...]] = []
     for load, element, part in triples(fragment):
         value: SSAValue = fragment.loads[load]
         while isinstance(op := value.owner, FragmentOp):
