@@ -267,7 +267,14 @@ class AxisAnalysis:
         constancy = tuple(
             min(i.constancy[d] if len(i.constancy) > d else BIG for i in infos) for d in range(rank)
         )
-        return AxisInfo((1,) * rank, constancy, (1,) * rank)
+        chosen = infos[1:] if isinstance(op, SelectOp) else infos
+        most = max if isinstance(op, arith.AndIOp) else min
+        divisibility = tuple(
+            most(i.divisibility[d] for i in chosen)
+            if all(len(i.contiguity) > d and i.contiguity[d] == 1 for i in chosen) else 1
+            for d in range(rank)
+        )
+        return AxisInfo((1,) * rank, constancy, divisibility)
 
     def _division(self, op: Quotient, shape: tuple[int, ...], *, remainder: bool) -> AxisInfo:
         a, b = self.info(op.lhs), self.info(op.rhs)
