@@ -245,6 +245,29 @@ def swiglu_gradient(y_ptr, a_ptr, b_ptr, stride, n: tl.constexpr, BLOCK: tl.cons
 
 
 @triton.jit
+def rotary(
+    q_ptr, k_ptr, cos_ptr, sin_ptr, stride_q, stride_k, stride_c, stride_s, length, batches,
+    HEADS: tl.constexpr, GROUPS: tl.constexpr, DEPTH: tl.constexpr,
+):
+    """Positions turn the halves of each head of Q and K, in place; one token per program (Liger).
+    """
+    token = tl.program_id(0).to(tl.int64)
+    batch, position = token // length, token % length
+    i = tl.arange(0, DEPTH // 2)
+    cos_ptr += tl.where(batches == 1, position * stride_c, (batch * length + position) * stride_c)
+    sin_ptr += tl.where(batches == 1, position * stride_s, (batch * length + position) * stride_s)
+    cos, sin = tl.load(cos_ptr + i), tl.load(sin_ptr + i)
+    q_ptrs = q_ptr + token * stride_q + tl.arange(0, HEADS)[:, None] * DEPTH + i[None, :]
+    k_ptrs = k_ptr + token * stride_k + tl.arange(0, GROUPS)[:, None] * DEPTH + i[None, :]
+    q, k = tl.load(q_ptrs), tl.load(k_ptrs)
+    far_q, far_k = tl.load(q_ptrs + DEPTH // 2), tl.load(k_ptrs + DEPTH // 2)
+    tl.store(q_ptrs, q * cos - far_q * sin)
+    tl.store(q_ptrs + DEPTH // 2, far_q * cos + q * sin)
+    tl.store(k_ptrs, k * cos - far_k * sin)
+    tl.store(k_ptrs + DEPTH // 2, far_k * cos + k * sin)
+
+
+@triton.jit
 def layer_norm(x_ptr, y_ptr, w_ptr, b_ptr, stride, n, eps, BLOCK: tl.constexpr):
     """Rows longer than a block, in three loops (tutorial 05)."""
     x_ptr += tl.program_id(0) * stride

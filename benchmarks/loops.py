@@ -179,6 +179,9 @@ ROWS: dict[str, Row] = {
     "softmax fp16": _rows(kernels.softmax, 4096, 16, "fp16"),
     "rms norm bf16": _rows(kernels.rms_norm, 4096, 8, "bf16"),
     "swiglu gradient": Row(kernels.swiglu_gradient, {"BLOCK": SIZE, "n": SIZE}, 8, "fp32"),
+    "rotary embedding": Row(
+        kernels.rotary, {"HEADS": 32, "GROUPS": 8, "DEPTH": 128}, 4, "bf16",
+        sizes={"stride_q": SIZE, "stride_k": 1024, "stride_c": 128, "stride_s": 128}),
     "layer norm": _rows(kernels.layer_norm, 1024, 4, "fp16", types={"w_ptr": "fp32"}),
     "cross entropy": _rows(kernels.cross_entropy_gradient, 4096, 16, "bf16",
                            types={"top": "fp32", "total": "fp32"}),

@@ -14,6 +14,8 @@ from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp, TruncIOp
 from triton_xe.dialects.tt.ops import (
     BroadcastOp,
     ExpandDimsOp,
+    GetNumProgramsOp,
+    GetProgramIdOp,
     MakeRangeOp,
     ReshapeOp,
     SplatOp,
@@ -47,6 +49,8 @@ def integer_range(value: SSAValue, depth: int = DEPTH) -> Range:
 def _made(op: Operation, depth: int) -> Range | None:
     """The range of an operation's result, were there no limit to it."""
     ranges = [integer_range(v, depth) for v in op.operands[:2] if _bits(v)]
+    if isinstance(op, GetProgramIdOp | GetNumProgramsOp):
+        return 0, (1 << _bits(op.results[0]) - 1) - 1
     if isinstance(op, MakeRangeOp):
         return op.start.value.data, op.end.value.data - 1
     if isinstance(op, ExtUIOp):

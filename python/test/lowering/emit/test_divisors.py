@@ -1,5 +1,7 @@
 """Divisions by what is the same for many: exact for all numbers of 32 bits."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -182,3 +184,33 @@ def test_divisors_of_64_bits(divisor):
         wanted = quotients if got is out[0] else [
             a - q * divisor for a, q in zip(left, quotients, strict=True)]
         assert got.cpu().tolist() == wanted
+
+
+@triton.jit
+def divide_programs(x, d, q, r, number_q, number_r, scaled, count, by, scale, N: tl.constexpr):
+    program, i = tl.program_id(0).to(tl.int64), tl.arange(0, N)
+    numbers, divisors = tl.load(x + i).to(tl.int64), tl.load(d + i).to(tl.int64)
+    tl.store(q + program * N + i, numbers // divisors)
+    tl.store(r + program * N + i, numbers % divisors)
+    tl.store(number_q + program, program // by)
+    tl.store(number_r + program, program % by)
+    tl.store(scaled + program, program * scale)
+
+
+@pytest.mark.parametrize("by", [2, 3, -1, -5, 100_000])
+def test_numbers_of_32_bits_are_divided_as_such_after_they_became_larger(by):
+    """Not so the least one, whose quotient by -1 has no room."""
+    x, d = np.meshgrid(np.int32(EXTREMES), np.int32([e for e in EXTREMES if e] + [9, -77, 64]))
+    x, d = torch.from_numpy(x.ravel()[:128].copy()), torch.from_numpy(d.ravel()[:128].copy())
+    q, r = (torch.zeros(5, 128, dtype=torch.int64, device="xpu") for _ in range(2))
+    parts = [torch.zeros(5, dtype=torch.int64, device="xpu") for _ in range(3)]
+    kernel = divide_programs[(5,)](
+        x.to("xpu"), d.to("xpu"), q, r, *parts, 5, by, -2_000_000_011, 128)
+    quotients = torch.div(x.long(), d.long(), rounding_mode="trunc")
+    assert torch.equal(q[4].cpu(), quotients)
+    assert torch.equal(r[4].cpu(), x.long() - quotients * d.long())
+    programs = torch.arange(5)
+    wanted = torch.div(programs, by, rounding_mode="trunc")
+    assert [p.tolist() for p in parts] == [
+        wanted.tolist(), (programs - wanted * by).tolist(), (programs * -2_000_000_011).tolist()]
+    assert all(re.search(rf" sdiv {kind} ", kernel.asm["llir"]) for kind in (r"<\d+ x i64>", "i32"))
