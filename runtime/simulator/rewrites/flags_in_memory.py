@@ -2,6 +2,7 @@
 
     store <8 x i1> %m, ptr %p   ->  store <8 x i8> (sext %m), ptr %p
     %n = load <8 x i1>, ptr %p  ->  %n = icmp slt <8 x i8> (load <8 x i8>, ptr %p), 0
+    %p = alloca <8 x i1>        ->  %p = alloca <8 x i8>
 
 Of a vector LLVM reads what is needed, `<7 x i1>` of `<8 x i1>`, and takes the bits that it left out
 for zero (LLVM 22.1: smaller loads of VectorCombine, code that expects `i7` in a byte).  It makes
@@ -18,7 +19,10 @@ from triton_xe.runtime.simulator.ir.types import I1, I8, Type, vector
 
 
 def flags_in_memory(function: Function) -> Function:
-    """The host function with loads and stores of flags as bytes; their memory has room for them."""
+    """The host function with loads and stores of flags as bytes.
+
+    Memory that was not made for flags alone has room for them.
+    """
     if not any(map(_moves_flags, function.instructions())):
         return function
     return replace(function, blocks=[
@@ -38,7 +42,9 @@ def _moves_flags(i: Instruction) -> bool:
 
 
 def _rewritten(i: Instruction, name: str) -> Iterator[Instruction]:
-    if not _moves_flags(i):
+    if i.opcode == "alloca" and i.element is not None and is_flags(i.element):
+        yield replace(i, element=vector(i.element.count, I8))
+    elif not _moves_flags(i):
         yield i
     elif i.opcode == "load":
         numbers = Operand(vector(i.type.count, I8), name)

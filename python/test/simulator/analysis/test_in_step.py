@@ -80,6 +80,17 @@ def turned(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(y_ptr + column[:, None] * M + row[None, :], x, mask=tl.trans(inside))
 
 
+@triton.jit
+def masked_rows(x_ptr, y_ptr, M, N, stride, BM: tl.constexpr, BN: tl.constexpr):
+    row, column = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
+    inside = (row < M)[:, None] & (column < N)[None, :]
+    place = row[:, None] * stride + column[None, :]
+    x = tl.load(x_ptr + place, mask=inside, other=0)
+    x -= (tl.sum(x, axis=1) / N)[:, None]
+    scale = tl.rsqrt(tl.sum(x * x, axis=1) / N + 1e-5)
+    tl.store(y_ptr + place, x * scale[:, None], mask=inside)
+
+
 @pytest.fixture(autouse=True, params=["written out", "loops"])
 def form(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -89,7 +100,7 @@ def form(
     monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
     # tensors of checked tests that are still alive keep launches from running so
     monkeypatch.setattr(torch_xpu, "has_maps", lambda: False)
-    for kernel in (norm, chunks, rows, convert, turned):
+    for kernel in (norm, chunks, rows, convert, turned, masked_rows):
         kernel.device_caches.clear()
     return str(request.param)
 
@@ -127,6 +138,22 @@ def test_rows_in_step(monkeypatch: pytest.MonkeyPatch, N: int, BLOCK: int, num_w
     both(monkeypatch, lambda y: norm[(5,)](x, y, N, BLOCK=BLOCK, num_warps=num_warps), y)
     expected = x / np.sqrt((x * x).sum(1) + x.max(1))[:, None]
     np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_warps", [4, 8])
+@pytest.mark.parametrize("M", [8, 7])
+def test_full_masks_of_rows_in_step(
+    monkeypatch: pytest.MonkeyPatch, M: int, num_warps: int
+) -> None:
+    """Of rows as long as a block, masks are the same for all subgroups."""
+    memory = np.random.default_rng(3).standard_normal(8 * 1040 + 1, np.float32)
+    x = memory[1:].reshape(8, 1040)
+    y = np.zeros(x.size + 1, np.float32)
+    both(monkeypatch, lambda y: masked_rows[(4,)](
+        x, y[1:], M, 1024, 1040, BM=2, BN=1024, num_warps=num_warps), y)
+    found, rows = y[1:].reshape(8, 1040)[:M, :1024], x[:M, :1024].astype(float)
+    expected = (rows - rows.mean(1)[:, None]) / np.sqrt(rows.var(1) + 1e-5)[:, None]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("seen", [1000, 1024, 1500, 700, 0, -3])

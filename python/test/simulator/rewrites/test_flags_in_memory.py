@@ -31,6 +31,13 @@ def test_flags_are_bytes_in_memory() -> None:
     assert "store <8 x i1>" not in text
 
 
+def test_memory_of_flags_has_room_for_bytes() -> None:
+    text = KEPT.replace("(ptr %p, ", "(").replace(
+        "entry:", "entry:\n  %p = alloca <8 x i1>, align 64")
+    function, = parse_module(text).functions.values()
+    assert "%p = alloca <8 x i8>, align 64" in print_module([flags_in_memory(function)], [])
+
+
 @triton.jit
 def product_kernel(a, b, o, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     ms = tl.program_id(0) * BM + tl.arange(0, BM)
