@@ -4,6 +4,8 @@
 
 With `TRITON_XE_SANITIZE=1` they run under the checks, which may find nothing.  With `--native`
 Intel's compiler builds every kernel too, whose code may not read registers that nothing wrote.
+With `--in-step` the simulator runs all subgroups of a program in step at once, as it does else with
+kernels that ran for long.
 Programs that were not right are kept in `--keep`; run one with
 `PYTHONPATH=python/test/fuzz python FILE`.
 """
@@ -97,12 +99,20 @@ def build_native_code() -> None:
     triton.knobs.compilation.listener = compiled
 
 
+def run_in_step() -> None:
+    """From now on the simulator takes the first launch of a kernel for one of many."""
+    from triton_xe.runtime.simulator import device
+
+    device.IN_STEP_AFTER = 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--native", action="store_true")
+    parser.add_argument("--in-step", action="store_true")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "xe-programs")
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
@@ -111,6 +121,8 @@ def main() -> int:
 
     if given.native:
         build_native_code()
+    if given.in_step:
+        run_in_step()
     wrong, begin = 0, time.time()
     paths = []
     for i in range(given.count):

@@ -22,15 +22,16 @@ def test_random_programs_compile_or_are_refused(what, tmp_path):
     assert "'compiled'" in done.stdout
 
 
-@pytest.mark.parametrize("kinds", [
-    ["tiles", "products", "attention", "rows", "gathers"],
-    ["blocks", "chains", "boxes", "scaled", "atomics"],
-    ["graphs"] * 2,
+@pytest.mark.parametrize(("kinds", "how"), [
+    (["tiles", "products", "attention", "rows", "gathers"], []),
+    (["blocks", "chains", "boxes", "scaled", "atomics"], []),
+    (["graphs"] * 2, []),
+    (["rows", "tiles", "attention", "rows"], ["--in-step"]),
 ])
-def test_random_programs_have_right_numbers(kinds, tmp_path):
+def test_random_programs_have_right_numbers(kinds, how, tmp_path):
     done = subprocess.run(
         [sys.executable, PROGRAMS, "--seed", "suite", "--count", str(len(kinds)), "--keep",
-         tmp_path, "--kinds", *kinds],
+         tmp_path, *how, "--kinds", *kinds],
         capture_output=True, text=True, check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
