@@ -289,35 +289,32 @@ def row_norm(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
 
 def row_softmax(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
     """Softmax of rows in one type."""
-    x = torch.randn(m, n).to(dtype)
-    dx = x.to("xpu")
-    return Work(
-        f"softmax {m} x {n} {NAMES[dtype]}", "GB/s", 2 * x.nbytes / 1e9,
-        lambda: into(torch.empty_like(dx), lambda y: half_softmax_kernel[(m,)](
-            dx, y, n, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
-        lambda: torch.softmax(x, 1))
+    return of_rows("softmax", half_softmax_kernel, m, n, dtype, warps, lambda x: x.softmax(1))
 
 
 def row_sum(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
     """The sum of each row."""
-    x = torch.randn(m, n).to(dtype)
-    dx = x.to("xpu")
-    return Work(
-        f"row sums {m} x {n} {NAMES[dtype]}", "GB/s", x.nbytes / 1e9,
-        lambda: into(torch.empty(m, dtype=dtype, device="xpu"), lambda y: row_sum_kernel[(m,)](
-            dx, y, n, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
-        lambda: x.sum(1))
+    return of_rows("row sums", row_sum_kernel, m, n, dtype, warps, lambda x: x.sum(1))
 
 
 def row_cumsum(m: int, n: int, dtype: torch.dtype, warps: int) -> Work:
     """The running sum of each row."""
+    return of_rows("running sums", cumsum_kernel, m, n, dtype, warps, lambda x: x.cumsum(1))
+
+
+def of_rows(
+    name: str, kernel: Any, m: int, n: int, dtype: torch.dtype, warps: int,
+    expected: Callable[[torch.Tensor], torch.Tensor],
+) -> Work:
+    """A program for each row, which makes another row or a number of it."""
     x = torch.randn(m, n).to(dtype)
-    dx = x.to("xpu")
+    dx, out = x.to("xpu"), torch.empty_like(expected(x))
     return Work(
-        f"running sums {m} x {n} {NAMES[dtype]}", "GB/s", 2 * x.nbytes / 1e9,
-        lambda: into(torch.empty_like(dx), lambda y: cumsum_kernel[(m,)](
+        f"{name} {m} x {n} {NAMES[dtype]}", "GB/s",
+        (x.nbytes + (out.nbytes if out.shape == x.shape else 0)) / 1e9,
+        lambda: into(torch.empty_like(out, device="xpu"), lambda y: kernel[(m,)](
             dx, y, n, BLOCK=triton.next_power_of_2(n), num_warps=warps)),
-        lambda: x.cumsum(1))
+        lambda: expected(x))
 
 
 def column_sum(m: int, n: int, rows: int, columns: int) -> Work:

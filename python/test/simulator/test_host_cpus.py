@@ -22,6 +22,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from python.test.host_loops import loop_over
 from python.test.simulator import host_kernels
 from triton_xe.errors import DeviceError
 from triton_xe.hardware.target import target
@@ -149,23 +150,7 @@ def converted(name: str, source: str, result: str, values: Any, dtype: Any) -> A
     """`values` through a library function, loaded under a name that nothing else has."""
     own = f"tested{name}"
     text = sources.source(name, host_cpu()).text.replace(f"@{name}(", f"@{own}(")
-    text += f"""
-define void @all(ptr %in, ptr %out, i64 %count) {{
-entry:
-  br label %next
-next:
-  %k = phi i64 [0, %entry], [%k1, %next]
-  %p = getelementptr {source}, ptr %in, i64 %k
-  %x = load {source}, ptr %p
-  %r = call {result} @{own}({source} %x)
-  %q = getelementptr {result}, ptr %out, i64 %k
-  store {result} %r, ptr %q
-  %k1 = add i64 %k, 1
-  %more = icmp ult i64 %k1, %count
-  br i1 %more, label %next, label %end
-end:
-  ret void
-}}"""
+    text += loop_over(source, result, f"call {result} @{own}({source} %x)")
     code = jit.NativeCode(jit.compile_object(text, "library"))
     out = np.zeros(values.size, dtype)
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)

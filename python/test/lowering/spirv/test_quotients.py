@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from python.test.host_loops import loop_over
 from triton_xe.lowering.emit.maths.divisors import MOST
 from triton_xe.lowering.spirv.quotients import FACTOR, declared, definition
 from triton_xe.spirv import QUOTIENT
@@ -29,32 +30,16 @@ def on_host(name: str, count: int, bits: int) -> Callable[[Numbers, int], Number
     symbol = QUOTIENT + name
     one, narrow = f"i{bits}", "i32" if count == 1 else f"<{count} x i32>"
     held = one if count == 1 else f"<{count} x {one}>"
-    text = definition(symbol) + "".join(
-        _high_product(line, narrow, count) if "mul_hi" in line else f"{line}\n"
-        for line in declared([symbol]).splitlines())
-    text += f"""
-define void @run(ptr %from, ptr %to, i64 %n, i64 %d, i32 %size, i32 %sign, i32 %factor) {{
-entry:
-  %by = {"trunc i64 %d to i32" if bits == 32 else "add i64 %d, 0"}
-  br label %loop
-loop:
-  %i = phi i64 [0, %entry], [%next, %loop]
-  %source = getelementptr {held}, ptr %from, i64 %i
-  %target = getelementptr {held}, ptr %to, i64 %i
-  %x = load {held}, ptr %source, align 4
-  %r = call spir_func {held} @"{symbol}"({held} %x, {one} %by, i32 %size, i32 %sign, i32 %factor)
-  store {held} %r, ptr %target, align 4
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
-"""
+    text = definition(symbol) + _declarations(symbol, narrow, count)
+    text += loop_over(
+        held, held, f'call spir_func {held} @"{symbol}"({held} %x, {one} %by, '
+                    "i32 %size, i32 %sign, i32 %factor)",
+        parameters="i64 %d, i32 %size, i32 %sign, i32 %factor",
+        begin="%by = trunc i64 %d to i32" if bits == 32 else "%by = add i64 %d, 0")
     engine = _engine(text)
     kind = ctypes.CFUNCTYPE(
         None, *[ctypes.c_void_p] * 2, *[ctypes.c_uint64] * 2, *[ctypes.c_uint32] * 3)
-    run = kind(engine.get_function_address("run"))
+    run = kind(engine.get_function_address("all"))
 
     def call(x: Numbers, by: int) -> Numbers:
         assert engine is not None  # lives as long as what it made
@@ -74,6 +59,12 @@ def _engine(text: str) -> Any:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
     engine.finalize_object()
     return engine
+
+
+def _declarations(symbol: str, kind: str, count: int) -> str:
+    """What a function calls, with a product for the host."""
+    return "".join(_high_product(line, kind, count) if "mul_hi" in line else f"{line}\n"
+                   for line in declared([symbol]).splitlines())
 
 
 def _high_product(declaration: str, kind: str, count: int) -> str:
@@ -150,29 +141,11 @@ def factors(off: int) -> Callable[[Numbers], Numbers]:
     text = definition(symbol)
     assert f"%inverse = {EXACT}" in text
     text = text.replace(f"%inverse = {EXACT}", "\n".join([*others, first]))
-    text += "".join(_high_product(line, "i32", 1) if "mul_hi" in line else f"{line}\n"
-                    for line in declared([symbol]).splitlines())
-    text += f"""
-define void @run(ptr %from, ptr %to, i64 %n) {{
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [0, %entry], [%next, %loop]
-  %source = getelementptr i32, ptr %from, i64 %i
-  %target = getelementptr i32, ptr %to, i64 %i
-  %d = load i32, ptr %source
-  %m = call spir_func i32 @"{symbol}"(i32 %d)
-  store i32 %m, ptr %target
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
-"""
+    text += _declarations(symbol, "i32", 1)
+    text += loop_over("i32", "i32", f'call spir_func i32 @"{symbol}"(i32 %x)')
     engine = _engine(text)
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, ctypes.c_uint64)(
-        engine.get_function_address("run"))
+        engine.get_function_address("all"))
 
     def call(divisors: Numbers) -> Numbers:
         assert engine is not None  # lives as long as what it made

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from python.test.host_loops import loop_over
 from triton_xe.runtime.simulator.ir.printer import print_module
 from triton_xe.runtime.simulator.library import maths
 from triton_xe.runtime.simulator.run import jit
@@ -29,30 +30,15 @@ class Applied:
     def __init__(self, name: str, host: HostCpu, lanes: int = 16) -> None:
         functions = maths.function(host, name, "f32", lanes)
         t, callee = f"<{lanes} x float>", functions[-1].name
-        text = print_module(functions, []) + f"""
-define void @all(ptr %a, ptr %b, i64 %n) {{
-entry:
-  br label %again
-again:
-  %i = phi i64 [ 0, %entry ], [ %more, %again ]
-  %p = getelementptr float, ptr %a, i64 %i
-  %q = getelementptr float, ptr %b, i64 %i
-  %x = load {t}, ptr %p, align 4
-  %y = call {t} @{callee}({t} %x)
-  store {t} %y, ptr %q, align 4
-  %more = add i64 %i, {lanes}
-  %c = icmp ult i64 %more, %n
-  br i1 %c, label %again, label %end
-end:
-  ret void
-}}"""
+        text = print_module(functions, []) + loop_over(t, t, f"call {t} @{callee}({t} %x)")
+        self.lanes = lanes
         self.code = jit.NativeCode(jit.compile_object(text, "library"))
         types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
         self.call = ctypes.CFUNCTYPE(None, *types)(self.code.address("all"))
 
     def __call__(self, x: Numbers) -> Numbers:
         result = np.empty_like(x)
-        self.call(x.ctypes.data, result.ctypes.data, len(x))
+        self.call(x.ctypes.data, result.ctypes.data, -(-len(x) // self.lanes))
         return result
 
 
