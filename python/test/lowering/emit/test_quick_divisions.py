@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from benchmarks import loops
 from examples import matmul
 from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED
 from triton_xe.lowering.spirv.quotients import BELOW_ONE
@@ -51,8 +52,7 @@ def test_tiles_in_groups(shape, group):
 
 
 def test_the_prologue_has_no_division():
-    a, b = matmul.operands(512, 512, 64)
-    _, kernel = matmul.launch(a, b, "", None, (64, 64, 32), 8, {"num_warps": 4})
+    kernel = loops.compiled("matmul example", "bmg")
     assert kernel.asm["xetile"].count('{xe.quick = "small"}') == 4
     assert kernel.asm["xetile"].count('{xe.quick = "unsigned"}') == 3
     assert "sdiv" not in kernel.asm["llir"]
