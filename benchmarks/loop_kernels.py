@@ -292,6 +292,47 @@ def layer_norm(x_ptr, y_ptr, w_ptr, b_ptr, stride, n, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def layer_norm_gradient(
+    dx_ptr, dy_ptr, dw_ptr, db_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, lock_ptr, stride, n,
+    GROUP: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """The gradient of a row that stays in registers (`_layer_norm_bwd_dx` of tutorial 05)."""
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    inside, group = i < n, row % GROUP
+    lock, count = lock_ptr + group, lock_ptr + group + GROUP
+    dw_ptrs, db_ptrs = dw_ptr + group * n + i, db_ptr + group * n + i
+    x = tl.load(x_ptr + row * stride + i, mask=inside, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + row * stride + i, mask=inside, other=0).to(tl.float32)
+    w = tl.load(w_ptr + i, mask=inside).to(tl.float32)
+    mean, rstd = tl.load(mean_ptr + row), tl.load(rstd_ptr + row)
+    normal = tl.where(inside, (x - mean) * rstd, 0.0)
+    wdy = tl.where(inside, w * dy, 0.0)
+    c1, c2 = tl.sum(normal * wdy, axis=0) / n, tl.sum(wdy, axis=0) / n
+    tl.store(dx_ptr + row * stride + i, (wdy - (normal * c1 + c2)) * rstd, mask=inside)
+    dw, db = dy * normal, dy
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if tl.load(count) == 0:
+        tl.atomic_xchg(count, 1)
+    else:
+        dw += tl.load(dw_ptrs, mask=inside)
+        db += tl.load(db_ptrs, mask=inside)
+    tl.store(dw_ptrs, dw, mask=inside)
+    tl.store(db_ptrs, db, mask=inside)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def softmax_gradient(dy_ptr, y_ptr, dx_ptr, stride, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * stride + i, i < n
+    dy = tl.load(dy_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    y = tl.load(y_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(dx_ptr + at, y * (dy - tl.sum(dy * y, axis=0)), mask=inside)
+
+
+@triton.jit
 def cross_entropy_gradient(x_ptr, top, total, stride, n, count, label, BLOCK: tl.constexpr):
     """The loop of Liger's kernel that writes the gradient in place of the logits."""
     x_ptr += tl.program_id(0) * stride

@@ -133,6 +133,12 @@ def _rows(kernel: Any, block: int, warps: int, pointer: str, **more: Any) -> Row
     return Row(kernel, {"BLOCK": block}, warps, pointer, **more)
 
 
+def _norm_gradient(pointer: str) -> Row:
+    return Row(kernels.layer_norm_gradient, {"GROUP": 64, "BLOCK": 8192}, 8, pointer,
+               types={"lock_ptr": "i32"}, sizes=WIDE)
+
+
+WIDE = {"n": 8192, "stride": 8192}
 LONG = {"grid": (16384, 1, 1), "sizes": {"n": 1 << 24}}
 ROWS: dict[str, Row] = {
     "gemm": _gemm(256, 256, 32, 32),
@@ -183,6 +189,9 @@ ROWS: dict[str, Row] = {
         kernels.rotary, {"HEADS": 32, "GROUPS": 8, "DEPTH": 128}, 4, "bf16",
         sizes={"stride_q": SIZE, "stride_k": 1024, "stride_c": 128, "stride_s": 128}),
     "layer norm": _rows(kernels.layer_norm, 1024, 4, "fp16", types={"w_ptr": "fp32"}),
+    "layer norm gradient fp32": _norm_gradient("fp32"),
+    "layer norm gradient fp16": _norm_gradient("fp16"),
+    "softmax gradient": _rows(kernels.softmax_gradient, 8192, 8, "fp32", sizes=WIDE),
     "cross entropy": _rows(kernels.cross_entropy_gradient, 4096, 16, "bf16",
                            types={"top": "fp32", "total": "fp32"}),
     "add": _rows(kernels.add, 1024, 4, "fp32", **LONG),

@@ -26,6 +26,7 @@ from triton_xe.lowering.accesses.join_windows import JoinWindowsPass
 from triton_xe.lowering.accesses.split_addresses import SplitAddressesPass
 from triton_xe.lowering.accesses.swap_products import SwapProductsPass
 from triton_xe.lowering.accesses.whole_blocks import WholeBlocksPass
+from triton_xe.lowering.accesses.whole_rows import WholeRowsPass
 from triton_xe.lowering.allocate_buffers import AllocateBuffersPass
 from triton_xe.lowering.by_hand.guard_tiles import GuardTilesPass
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
@@ -87,6 +88,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         JoinHalvesPass,
         SplitInsidePass,
         WholeBlocksPass,
+        WholeRowsPass,
         SplitAddressesPass,
         JoinWindowsPass,
         AssignDpasPass,

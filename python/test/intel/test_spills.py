@@ -67,6 +67,8 @@ def test_a_product_of_any_surface_does_not_spill(
     ("attention backward 128", "pvc"),
     ("attention window", "pvc"),
     ("attention window 128", "bmg"),
+    ("layer norm gradient fp16", "bmg"),
+    ("layer norm gradient fp32", "pvc"),
     ("swiglu gradient", "pvc"),
 ])
 def test_crowded_loops_do_not_spill(row: str, device: str) -> None:
