@@ -2,7 +2,7 @@
 
 - Benchmarking: Inductor times a kernel over hundreds of launches, and `torch.utils.benchmark` by
   the host's clock; on the simulator one launch must do, by the device's clock.
-- The static launcher neither names nor checks arguments.
+- Kernels that come with a kept graph are launched as others are (see `static_launcher`).
 - Products that can only spill are not tried when Inductor tunes one, and sorts neither.
 - What a clock cannot tell apart is timed once (see `choices`).
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
@@ -36,7 +36,13 @@ from triton_xe import knobs
 from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime import toolkit_keys
-from triton_xe.runtime.torch_xpu import choices, compile_workers, distributed, late_templates
+from triton_xe.runtime.torch_xpu import (
+    choices,
+    compile_workers,
+    distributed,
+    late_templates,
+    static_launcher,
+)
 
 if TYPE_CHECKING:
     from triton_xe.runtime.simulator.clock import DeviceClock
@@ -111,8 +117,13 @@ def _adjust_benchmarking(module: Any) -> None:
 
 def _adjust_config(module: Any) -> None:
     """Before 2.11 the launcher is for CUDA alone."""
-    if hasattr(module, "use_static_triton_launcher"):
+    if torch_version() < (2, 11) and hasattr(module, "use_static_triton_launcher"):
         module.use_static_triton_launcher = False
+
+
+def torch_version() -> tuple[int, int]:
+    major, minor, *_ = sys.modules["torch"].__version__.split(".")
+    return int(major), int(minor)
 
 
 def _adjust_products(module: Any) -> None:
@@ -295,6 +306,8 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "torch._inductor.runtime.triton_heuristics": _adjust_sorts,
     "torch._inductor.select_algorithm": _adjust_choices,
     "torch._inductor.config": _adjust_config,
+    "torch._inductor.runtime.static_triton_launcher": static_launcher.adjust,
+    "torch._inductor.triton_bundler": static_launcher.keep_what_is_current,
     "torch._inductor.cpp_builder": _adjust_builder,
     "torch._inductor.template_heuristics.triton": _adjust_products,
     "torch.export.pt2_archive._package": _adjust_packages,
@@ -308,7 +321,7 @@ ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.compiler.compiler": _adjust_compiler,
     "torch.distributed.distributed_c10d": distributed.adjust,
 }
-LARGE = ("torch._dynamo", "torch._inductor.compile_fx")
+LARGE = ("torch._dynamo", "torch._dynamo.repro.after_dynamo", "torch._inductor.compile_fx")
 """Importing these makes a million objects that stay."""
 
 

@@ -1,12 +1,28 @@
-"""Inductor's launcher of kernels that it knows by file, on a simulated device."""
+"""Inductor's launcher of kernels that it keeps with their graphs, on a simulated device.
+
+A graph that torch finds in its cache brings its kernels along: their sources are neither loaded nor
+compiled.  They are launched as Triton's own launcher does, so that arguments are checked and named.
+torch keeps them by its own versions and Triton's alone; what another version of this package
+compiled, or for another device, is compiled anew, and so is what somebody changed.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from triton_xe import knobs
+from triton_xe.runtime import checked_files
 
 if TYPE_CHECKING:
     from triton_xe.runtime.torch_xpu.cpp import Kernel
+
+_ORIGIN = "xe_origin"
+"""What is kept of a kernel beside what torch keeps."""
 
 
 class StaticLauncher:
@@ -27,3 +43,112 @@ class StaticLauncher:
         taken = [each.data_ptr() if hasattr(each, "data_ptr") else each or 0
                  for each in values[:len(kernel.types)]]
         kernel.launch((x, y, z), taken, stream)
+
+
+def adjust(module: Any) -> None:
+    """Of `torch._inductor.runtime.static_triton_launcher`; xpu has one since torch 2.11."""
+    kind = getattr(module, "StaticallyLaunchedXpuKernel", None)
+    if kind is None:
+        return
+    make, load, state = kind.__init__, kind.load_kernel, kind.__getstate__
+
+    def made(self: Any, kernel: Any) -> None:
+        make(self, kernel)
+        setattr(self, _ORIGIN, origin_of(kernel))
+
+    def load_kernel(self: Any, device: int) -> None:
+        origin = getattr(self, _ORIGIN, None)
+        if origin is None or knobs.record():
+            load(self, device)
+        elif self.function is None:
+            _load(self, origin, device)
+
+    def without_functions(self: Any) -> dict[str, Any]:
+        return {name: value for name, value in state(self).items() if name != "run"}
+
+    kind.__init__, kind.load_kernel, kind.__getstate__ = made, load_kernel, without_functions
+
+
+def origin_of(kernel: Any) -> dict[str, Any]:
+    """What makes Triton's launcher for a compiled kernel, and what the kernel was made by."""
+    signature = {name: each for name, each in kernel.src.signature.items() if each != "constexpr"}
+    return {
+        "signature": signature,
+        "metadata": kernel.metadata._asdict(),
+        "digest": _digest(kernel.asm["zebin"]),
+        "compiler": _compiler_of(kernel.metadata.target),
+    }
+
+
+def _compiler_of(target: Any) -> str:
+    """What a kernel depends on besides its source and its options."""
+    from triton._C.libtriton import get_cache_invalidating_env_vars
+    from triton.compiler.compiler import make_backend
+
+    backend = make_backend(target)
+    settings = sorted(get_cache_invalidating_env_vars().items())
+    return f"{backend.hash()}-{backend.parse_options({}).hash()}-{settings}"
+
+
+def _load(kernel: Any, origin: dict[str, Any], device: int) -> None:
+    """Load a kernel, and launch it as Triton does."""
+    from triton.runtime.driver import driver
+
+    binary = Path(kernel.cubin_path).read_bytes()
+    _, function, kernel.n_regs, kernel.n_spills, _ = driver.active.utils.load_binary(
+        kernel.name, binary, kernel.shared, device)
+    launch = driver.active.launcher_cls(
+        SimpleNamespace(signature=origin["signature"]), SimpleNamespace(**origin["metadata"]))
+
+    def run(x: int, y: int, z: int, stream: int, *arguments: Any) -> None:
+        launch(x, y, z, stream, function, None, None, None, None, *arguments)
+
+    kernel.run, kernel.module, kernel.function = run, None, function
+    kernel.cubin_path = kernel.cubin_raw = None
+
+
+def keep_what_is_current(module: Any) -> None:
+    """Of `torch._inductor.triton_bundler`: load no kernel that would be compiled otherwise now."""
+    bundler = module.TritonBundler
+    load: Callable[[Any], list[str]] | None = getattr(bundler, "load_autotuners", None)
+    if load is None:
+        return
+
+    def load_autotuners(found: Any) -> list[str]:
+        kept = _current(found or ())
+        if knobs.debug() and len(kept) < len(found or ()):
+            print(f"triton-xe: {len(found) - len(kept)} of {len(found)} kernels of a kept graph "
+                  "are compiled anew", file=sys.stderr)
+        return load(kept)
+
+    bundler.load_autotuners = staticmethod(load_autotuners)
+
+
+def _current(found: Sequence[Any]) -> list[Any]:
+    """Those whose kernels are as they were compiled, and would be so compiled now."""
+    if knobs.debug() or not found:
+        return []
+    from triton.runtime.driver import driver
+
+    compiler = _compiler_of(driver.active.get_current_target())
+    return [each for each in found
+            if all(_is_current(result, compiler) for result in each.kernel.compile_results)]
+
+
+def _is_current(result: Any, compiler: str) -> bool:
+    origin = getattr(result.kernel, _ORIGIN, None)
+    if origin is None:  # torch kept it before there was any to keep
+        return False
+    return bool(origin["compiler"] == compiler) and _is_intact(result, origin["digest"])
+
+
+def _is_intact(result: Any, digest: str) -> bool:
+    caching = sys.modules["torch._inductor.runtime.triton_heuristics"]
+    folder = caching.triton_cache_dir(result.compile_meta.get("device", 0))
+    key = caching.triton_hash_to_path_key(result.kernel.hash)
+    data = checked_files.read_own(Path(folder, key, f"{result.kernel.name}.zebin"))
+    return data is not None and _digest(data) == digest
+
+
+def _digest(binary: bytes) -> str:
+    return hashlib.blake2b(binary, digest_size=16).hexdigest()

@@ -431,26 +431,3 @@ def test_cooperative_reductions() -> None:
     assert "x_grid_barrier" in code
     for each, want in zip(got, f(x), strict=True):
         torch.testing.assert_close(each.cpu(), want, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_the_static_launcher_works_when_it_is_asked_for() -> None:
-    import torch._inductor.config as config
-    from torch._inductor.runtime import static_triton_launcher
-
-    launched: list[str] = []
-
-    class Noting(static_triton_launcher.StaticallyLaunchedXpuKernel):
-        def run(self, *arguments: Any) -> None:
-            launched.append(self.name)
-            super().run(*arguments)
-
-    with config.patch({"use_static_triton_launcher": True}), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(static_triton_launcher, "StaticallyLaunchedXpuKernel", Noting)
-        gather = torch.compile(lambda x, at: (x[at].sin() * 2).sum(1))
-        x, at = torch.randn(9, 40), torch.tensor([1, 5, 3])
-        got = gather(x.to("xpu"), at.to("xpu"))
-        torch.testing.assert_close(got.cpu(), (x[at].sin() * 2).sum(1))
-        with pytest.raises(Exception, match="index out of bounds"):
-            gather(x.to("xpu"), at.to("xpu") + 5)
-    assert launched
