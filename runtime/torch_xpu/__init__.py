@@ -4,7 +4,8 @@ torch runs `autoload` at the end of `import torch` (entry-point group `torch.bac
 does follows from `triton_xe.runtime.selection`, and from whether the small C++ library that
 registers the device with torch has been built (once per torch version, into the cache folder):
 
-- no simulator on this machine, or a torch with XPU support of its own: nothing at all;
+- no simulator on this machine: nothing at all;
+- a torch with XPU support of its own: its graphs are kept by what compiles here (`graph_keys`);
 - library built: it is loaded and `torch.xpu` works from the first line on;
 - not built, and `TRITON_XE_DEVICE=sim...` asks for the simulator: it is built there and then,
   with a line on stderr, since the user said that this program is about simulated devices;
@@ -33,6 +34,9 @@ def autoload() -> None:
     torch = sys.modules["torch"]
     knobs.record_torch_too()
     if torch._C._has_xpu:
+        from triton_xe.runtime.torch_xpu import graph_keys
+
+        graph_keys.adjust_when_imported()
         return
     try:
         with paused_collector():

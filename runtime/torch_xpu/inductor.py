@@ -6,7 +6,8 @@
 - Products that can only spill are not tried when Inductor tunes one, and sorts neither.
 - What a clock cannot tell apart is timed once (see `choices`).
 - C++ that Inductor writes is compiled for a simulated device (see `cpp`).
-- Digests of Triton and torch are kept (see `toolkit_keys`).
+- Digests of Triton and torch are kept (see `toolkit_keys`), and graphs by what compiled their
+  kernels (see `graph_keys`).
 - Worker processes start when something has to be compiled (see `compile_workers`), and importing
   the compiler, which makes hardly any garbage, is not stopped again and again to look for it.
 - Templates of kernels are parsed when they are used (see `late_templates`).
@@ -24,12 +25,11 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import _lru_cache_wrapper, partial
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
@@ -37,9 +37,11 @@ from triton_xe.collector import paused_collector
 from triton_xe.hardware.target import Target, target
 from triton_xe.runtime import toolkit_keys
 from triton_xe.runtime.torch_xpu import (
+    after_import,
     choices,
     compile_workers,
     distributed,
+    graph_keys,
     late_templates,
     static_launcher,
 )
@@ -273,6 +275,11 @@ def _no_rule(*given: Any, **named: Any) -> Any:
     return NotImplemented
 
 
+def _adjust_keys(module: Any) -> None:
+    toolkit_keys.keep_torch_key(module)
+    graph_keys.adjust(module)
+
+
 def _adjust_builder(module: Any) -> None:
     from triton_xe.runtime.torch_xpu import cpp
 
@@ -297,7 +304,7 @@ def _adjust_compiler(module: Any) -> None:
 
 ADJUSTMENTS: dict[str, Callable[[Any], None]] = {
     "triton.runtime.cache": toolkit_keys.keep_triton_key,
-    "torch._inductor.codecache": toolkit_keys.keep_torch_key,
+    "torch._inductor.codecache": _adjust_keys,
     "torch._inductor.codegen.common": late_templates.adjust,
     "torch._inductor.async_compile": compile_workers.adjust,
     "torch._functorch._aot_autograd.autograd_cache": compile_workers.start_for_new_graphs,
@@ -325,37 +332,11 @@ LARGE = ("torch._dynamo", "torch._dynamo.repro.after_dynamo", "torch._inductor.c
 """Importing these makes a million objects that stay."""
 
 
-class _Adjuster(MetaPathFinder):
-    """Finds the modules named above as usual, and adjusts them once they have been executed."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, like: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname not in ADJUSTMENTS and fullname not in LARGE:
-            return None
-        spec = PathFinder.find_spec(fullname, path, like)
-        if spec is not None and spec.loader is not None:
-            _run_after(spec.loader, fullname)
-        return spec
-
-
-def _run_after(loader: Loader, name: str) -> None:
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        if name in LARGE:
-            _import_at_once(execute, module)
-        else:
-            execute(module)
-        ADJUSTMENTS.get(name, lambda _: None)(module)
-
-    loader.exec_module = exec_module  # type: ignore[method-assign]
-
-
-def _import_at_once(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+@contextmanager
+def _at_once() -> Iterator[None]:
     """Import without looking for garbage: a third of the time.  What was made counts as old."""
     with paused_collector(), late_templates.put_off():
-        execute(module)
+        yield
         if not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
@@ -365,11 +346,7 @@ def adjust_when_imported() -> None:
     """Adjust what has been imported already, and the rest when it is."""
     logging.getLogger("torch.utils.cpp_extension").addFilter(
         lambda record: "SYCL_HOME" not in str(record.msg))  # no compiler of SYCL is needed
-    for name, adjust in ADJUSTMENTS.items():
-        if name in sys.modules:
-            adjust(sys.modules[name])
-    if not any(isinstance(finder, _Adjuster) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Adjuster())
+    after_import.adjust(ADJUSTMENTS, dict.fromkeys(LARGE, _at_once))
 
 
 def forget_what_was_asked() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_xe import knobs
 from triton_xe.runtime import checked_files
+from triton_xe.runtime.torch_xpu import graph_keys
 
 if TYPE_CHECKING:
     from triton_xe.runtime.torch_xpu.cpp import Kernel
@@ -76,18 +77,8 @@ def origin_of(kernel: Any) -> dict[str, Any]:
         "signature": signature,
         "metadata": kernel.metadata._asdict(),
         "digest": _digest(kernel.asm["zebin"]),
-        "compiler": _compiler_of(kernel.metadata.target),
+        "compiler": graph_keys.compiler_of(kernel.metadata.target),
     }
-
-
-def _compiler_of(target: Any) -> str:
-    """What a kernel depends on besides its source and its options."""
-    from triton._C.libtriton import get_cache_invalidating_env_vars
-    from triton.compiler.compiler import make_backend
-
-    backend = make_backend(target)
-    settings = sorted(get_cache_invalidating_env_vars().items())
-    return f"{backend.hash()}-{backend.parse_options({}).hash()}-{settings}"
 
 
 def _load(kernel: Any, origin: dict[str, Any], device: int) -> None:
@@ -130,7 +121,7 @@ def _current(found: Sequence[Any]) -> list[Any]:
         return []
     from triton.runtime.driver import driver
 
-    compiler = _compiler_of(driver.active.get_current_target())
+    compiler = graph_keys.compiler_of(driver.active.get_current_target())
     return [each for each in found
             if all(_is_current(result, compiler) for result in each.kernel.compile_results)]
 

@@ -1,0 +1,55 @@
+"""Modules of others, adjusted once they are imported: importing them first would take long."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+Adjust = Callable[[Any], None]
+Around = Callable[[], AbstractContextManager[None]]
+
+
+def adjust(adjustments: Mapping[str, Adjust], around: Mapping[str, Around] | None = None) -> None:
+    """Adjust what has been imported already, and the rest when it is.
+
+    `around` names modules whose execution is to be surrounded by something.
+    """
+    for name, each in adjustments.items():
+        if name in sys.modules:
+            each(sys.modules[name])
+    if not any(isinstance(finder, _Adjuster) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Adjuster(adjustments, around or {}))
+
+
+class _Adjuster(MetaPathFinder):
+    """Finds the modules named as usual, and adjusts them once they have been executed."""
+
+    def __init__(self, adjustments: Mapping[str, Adjust], around: Mapping[str, Around]) -> None:
+        self._adjustments = adjustments
+        self._around = around
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, like: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._adjustments and fullname not in self._around:
+            return None
+        spec = PathFinder.find_spec(fullname, path, like)
+        if spec is not None and spec.loader is not None:
+            self._run_after(spec.loader, fullname)
+        return spec
+
+    def _run_after(self, loader: Loader, name: str) -> None:
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            with self._around.get(name, nullcontext)():
+                execute(module)
+            if name in self._adjustments:
+                self._adjustments[name](module)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
