@@ -23,6 +23,7 @@ from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.structure import AssertOp, PrintOp
 from triton_xe.lowering.accesses.gather_operands import GatherOperandsPass
 from triton_xe.lowering.accesses.join_windows import JoinWindowsPass
+from triton_xe.lowering.accesses.shorten_offsets import ShortenOffsetsPass
 from triton_xe.lowering.accesses.split_addresses import SplitAddressesPass
 from triton_xe.lowering.accesses.swap_products import SwapProductsPass
 from triton_xe.lowering.accesses.whole_blocks import WholeBlocksPass
@@ -99,6 +100,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         ReduceInPlacePass,
         ScatterInPlacePass,
         LoadInPlacePass,
+        ShortenOffsetsPass,
         AllocateBuffersPass,
         InsertBarriersPass,
         QuickDivisionsPass,

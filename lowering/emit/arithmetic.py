@@ -40,9 +40,11 @@ from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
     Below,
     Halves,
+    Multiples,
     Picked,
     Registers,
     Shifted,
+    Spaced,
     Splat,
     firsts,
     mapped,
@@ -56,6 +58,7 @@ from triton_xe.lowering.emit.types import (
     I8,
     I16,
     I32,
+    I64,
     argument_type,
     bits_of,
     element,
@@ -156,6 +159,13 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
         if isinstance(one, Shifted) and isinstance(other, Splat):
             em.bind(op.result, one.plus(other.scalar))
             return
+        if isinstance(one, Splat):
+            one, other = other, one
+        if isinstance(other, Splat) and (spaced := _spaced(one)) is not None:
+            total = mapped(em, one.kind, [one, other], em.b.add)
+            total.spaced = spaced.plus(em, other.scalar)
+            em.bind(op.result, total)
+            return
     if isinstance(op, arith.AndIOp) and scalar_type(op.result.type) == I1:
         for tested, known in (op.operands, op.operands[::-1]):
             limited, condition = em.get(tested), em.get(known)
@@ -164,7 +174,34 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
                 join = limited.where_known if is_known else limited.where
                 em.bind(op.result, join(em, condition))
                 return
+    if isinstance(op, arith.MuliOp) and (made := _multiples(em, op)) is not None:
+        em.bind(op.result, made)
+        return
     elementwise(em, op, lambda a, b: getattr(em.b, on_bits if is_bit(a) else name)(a, b))
+
+
+def _multiples(em: Emitter, op: arith.MuliOp) -> Registers | None:
+    """Numbers that differ by known ones, times a scalar."""
+    kind = op.result.type
+    if not isinstance(kind, TensorType) or kind.element_type != i64 or (
+            not em.target.has_block_2d):  # on eight lanes copies through descriptors became longer
+        return None
+    sides = [spread(em, v, kind) for v in op.operands]
+    for numbers, by in (sides, sides[::-1]):
+        found = _spaced(numbers)
+        if found is None or not isinstance(by, Splat) or isinstance(by.scalar, ir.Constant):
+            continue
+        first = Term(em, found.base).resized(I64).value
+        first = first if found.scalar is None else em.b.add(found.scalar, first)
+        return Multiples(em, em.b.mul(first, by.scalar), by.scalar, found.offsets)
+    return None
+
+
+def _spaced(numbers: Registers) -> Spaced | None:
+    """What numbers are the sum of."""
+    if isinstance(numbers, Picked) and numbers.source.spaced is not None:
+        return numbers.source.spaced.picked(numbers.order)
+    return numbers.spaced
 
 
 @lowers(*_DIVISIONS)
@@ -458,6 +495,9 @@ def lower_integer_cast(em: Emitter, op: Operation) -> None:
     if _is_natural(op):  # a product of 64 bits then takes three instructions less
         signed = False
     elementwise(em, op, lambda a: Term(em, a).resized(into, signed=signed).value)
+    if into == I64 and isinstance(held := em.get(op.operands[0]), Shifted) and (
+            integer_range(op.operands[0])[0] >= 0):
+        em.registers(op.results[0]).spaced = Spaced(None, held.base, held.offsets)
 
 
 def _is_natural(op: Operation) -> bool:

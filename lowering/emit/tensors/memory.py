@@ -8,12 +8,13 @@ from math import gcd
 
 from llvmlite import ir
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import TruncFOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
-from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp
+from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp, TransOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
+from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.memory import COLUMN_BYTES, MAX_LANE_BYTES
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.lane_access import AccessMode, load, store
@@ -24,11 +25,14 @@ from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
     Bytes,
     Halves,
+    Multiples,
+    Picked,
     Registers,
     Shifted,
     Splat,
     eager,
     mapped,
+    permuted,
     regrouped,
 )
 from triton_xe.lowering.emit.tensors.view import View, consecutive
@@ -49,13 +53,17 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     vector_of,
 )
+from triton_xe.lowering.rewriting import orders_memory
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
+from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 from triton_xe.lowering.surfaces.unobserved import is_hidden
 
 WORD_BYTES = 4
 COLUMNS = "xe.columns"
 """Attribute of a load whose lanes bring whole columns of operand B."""
+MANY = 32
+"""Registers of gathers that are too many to be loaded at once beside a product."""
 HIDDEN = "xe.hidden"
 """Attribute of a load: nothing that is stored depends on what its mask leaves out."""
 _LOAD_POLICIES = {"ca": "ca.ca", "cg": "uc.ca", "cs": "st.ca", "cv": "uc.uc"}
@@ -119,15 +127,25 @@ def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Value]:
 def lower_addptr(em: Emitter, op: AddPtrOp) -> None:
     size = pointee_bytes(op.result)
     if isinstance(op.result.type, TensorType):
-        base, places = operands = [em.registers(v) for v in op.operands]
+        base, places = (em.registers(v) for v in op.operands)
         if isinstance(base, Splat) and isinstance(places, Shifted):
             em.bind(op.result, Addresses(em, base, places, size))
             return
-        em.bind(op.result, mapped(
-            em, I64, operands, lambda a, b: em.b.add(a, _in_bytes(em, b, size))))
+        scaled = _scaled(places, size)
+        em.bind(op.result, mapped(em, I64, [base, places], lambda a, b: em.b.add(
+            a, _in_bytes(em, b, size))) if scaled is None else mapped(
+                em, I64, [base, scaled], em.b.add))
         return
     scaled = _in_bytes(em, em.scalar(op.offset), size)
     em.bind(op.result, em.b.gep(em.scalar(op.ptr), [scaled], source_etype=I8))
+
+
+def _scaled(places: Registers, size: int) -> Registers | None:
+    """Multiples of a number as bytes, which takes no instruction for each; None for others."""
+    if isinstance(places, Picked):
+        source = _scaled(places.source, size)
+        return None if source is None else permuted(places.em, source, places.order)
+    return places.times(size) if isinstance(places, Multiples) else None
 
 
 @lowers(PtrToIntOp)
@@ -211,8 +229,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
     in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
     hidden = mask is not None and (HIDDEN in op.attributes or is_hidden(op.result, mask))
-    loaded = []
-    for start in range(0, len(view.registers), width):
+    def one(start: int) -> ir.Value:
         pointer, kinds = address(start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)
         if by_words:
@@ -226,8 +243,12 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         value = load(em, pointer, kinds, condition, passthrough, align if kind != I1 else 1, mode)
         if by_words and tested:
             value = em.b.bitcast(value, vector_of(kind, width))
-        loaded.append(
-            where_kept(em, value, start, size, pointers, conditions) if tested else value)
+        return where_kept(em, value, start, size, pointers, conditions) if tested else value
+
+    if width == 1 and _is_written_piecewise(op, len(view.registers)):
+        em.bind(op.result, regrouped(em, Registers(len(view.registers), kind, one, 1)))
+        return
+    loaded = [one(start) for start in range(0, len(view.registers), width)]
     if by_words and not tested:
         pairs = regrouped(em, eager(I32, loaded, width // 2), CHUNK // 2)
         em.bind(op.result, Halves(em, kind, pairs))
@@ -235,6 +256,34 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
         em.bind(op.result, Bytes(em, regrouped(em, eager(I32, loaded, width // 4), CHUNK // 4)))
     else:
         em.bind(op.result, regrouped(em, eager(kind, loaded, width)))
+
+
+def _is_written_piecewise(op: LoadOp, count: int) -> bool:
+    """Whether elements of a version with gathers are loaded as they change their layout.
+
+    Beside a product Intel's compiler has no room for many of them at once.
+    """
+    if count < MANY or not in_slow_version(op):
+        return False
+    value: SSAValue = op.result
+    while value.has_one_use():
+        user = value.get_user_of_unique_use()
+        if user is None or user.parent is not op.parent or len(user.results) != 1:
+            return False
+        if isinstance(user, ConvertLayoutOp):
+            return _nothing_between(op, user)
+        if not isinstance(user, TransOp):
+            return False
+        value = user.result
+    return False
+
+
+def _nothing_between(op: Operation, user: Operation) -> bool:
+    """Whether a read may be as late as an operation of its block."""
+    between = op.next_op
+    while between is not None and between is not user and not orders_memory(between):
+        between = between.next_op
+    return between is user
 
 
 def _unspecified(em: Emitter, pointer: ir.Value, kind: ir.Type) -> ir.Value | None:

@@ -1,0 +1,309 @@
+"""Pass shorten-offsets: versions with gathers compute positions of 64 bits in fewer instructions.
+
+    tt.addptr (splat %base), (broadcast (%rows * %stride)) + broadcast (splat %k + %columns)
+ -> tt.addptr (broadcast (tt.addptr (splat (%base + %k)), %columns)), broadcast (%rows * %stride)
+
+    cmpi slt, splat %x + extsi %range, splat %y  ->  cmpi slt, %range, splat (trunci (%y - %x))
+
+So for offsets of 64 bits, as descriptors have them: sums and products of these are the same in any
+order, and a difference beyond all numbers of the range is as good as one next to it.  A position
+that must be from 0 on and before an end is compared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
+from triton_xe.dialects.tt.memory import LoadOp, StoreOp
+from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
+from triton_xe.lowering.emit.integer_range import integer_range
+from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.layouts.rematerialize import layout_of
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate
+from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
+from triton_xe.lowering.targeted_pass import TargetedPass
+
+_LESS, _NOT_LESS, _BELOW = "slt", "sge", "ult"
+_SHAPES = (ExpandDimsOp, BroadcastOp, ReshapeOp)
+SMALL, LARGE = 1 << 29, 1 << 61
+"""Bounds of what is compared in 32 bits, and of what is subtracted in 64."""
+
+
+@dataclass(frozen=True)
+class ShortenOffsetsPass(TargetedPass):
+    """Versions with gathers compute positions of 64 bits in fewer instructions."""
+
+    name: ClassVar = "shorten-offsets"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = self.native_device(op)
+        if target is None or not target.has_block_2d:
+            return
+        for function in functions(op):
+            _shorten(function)
+
+
+def _shorten(function: Operation) -> None:
+    found: list[LoadOp | StoreOp] = [*all_of(function, LoadOp), *all_of(function, StoreOp)]
+    accesses = [op for op in found if isinstance(op.ptr.type, TensorType) and in_slow_version(op)]
+    if not accesses:
+        return
+    parts = _Splitter()
+    pointers: dict[SSAValue, SSAValue] = {}
+    for access in accesses:
+        if access.ptr not in pointers:
+            pointers[access.ptr] = _shortened(access.ptr, parts)
+        access.operands[0] = pointers[access.ptr]
+        if access.mask is not None:
+            _shorten_mask(access.mask, parts)
+    erase_dead(function)
+
+
+class Parts(NamedTuple):
+    """A tensor as the sum of a scalar and a tensor."""
+
+    scalar: SSAValue | None
+    rest: SSAValue | None
+
+
+class _Splitter:
+    """Writes the parts of tensors of integers of 64 bits, each where the tensor was computed."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, Parts] = {}
+        self.compared: dict[SSAValue, SSAValue] = {}
+        """Comparisons and their conjunctions, and what takes their place."""
+
+    def of(self, value: SSAValue) -> Parts:
+        if value not in self._known:
+            self._known[value] = self._of(value)
+        return self._known[value]
+
+    def _of(self, value: SSAValue) -> Parts:
+        op, constant = value.owner, constant_of(value)
+        if not isinstance(op, Operation):
+            return Parts(None, value)
+        if constant is not None:
+            return Parts(number(constant, op), None)
+        if isinstance(op, SplatOp):
+            return Parts(op.src, None)
+        if isinstance(op, arith.AddiOp):
+            (a, x), (b, y) = self.of(op.lhs), self.of(op.rhs)
+            return Parts(_sum(a, b, op), _sum(x, y, op)) if a or b else Parts(None, value)
+        if isinstance(op, arith.MuliOp):
+            return self._product(op)
+        if isinstance(op, _SHAPES):
+            scalar, rest = self.of(op.src)
+            if scalar is None:
+                return Parts(None, value)
+            return Parts(scalar, rest and reshaped(op, rest))
+        return Parts(None, value)
+
+    def _product(self, op: arith.MuliOp) -> Parts:
+        """Of scalars; in others what is the same for all lanes stays, which takes no more there."""
+        (left, x), (right, y) = self.of(op.lhs), self.of(op.rhs)
+        if x or y or left is None or right is None:
+            return Parts(None, op.result)
+        return Parts(put(arith.MuliOp(left, right), op), None)
+
+
+def put(op: Operation, before: Operation) -> SSAValue:
+    """The result of a new operation."""
+    locate(before, op)
+    Rewriter.insert_op(op, InsertPoint.before(before))
+    return op.results[0]
+
+
+def number(value: int, before: Operation) -> SSAValue:
+    """A constant of 64 bits."""
+    return put(arith.ConstantOp(IntegerAttr(value, i64)), before)
+
+
+def _sum(left: SSAValue | None, right: SSAValue | None, op: Operation) -> SSAValue | None:
+    return put(arith.AddiOp(left, right), op) if left and right else left or right
+
+
+def reshaped(op: Operation, source: SSAValue) -> SSAValue:
+    """What `op` makes of another tensor of the same shape and layout."""
+    old = op.results[0].type
+    assert isinstance(old, TensorType)
+    assert isinstance(source.type, TensorType)
+    kind = TensorType(source.type.element_type, old.get_shape(), old.encoding)
+    return put(type(op).create(
+        operands=[source], result_types=[kind], properties=dict(op.properties),
+        attributes=dict(op.attributes)), op)
+
+
+def _element(kind: Attribute) -> Attribute | None:
+    return kind.element_type if isinstance(kind, TensorType) else None
+
+
+# -- pointers --------------------------------------------------------------------------------------
+
+
+def _shortened(pointer: SSAValue, parts: _Splitter) -> SSAValue:
+    """The same addresses, in fewer instructions if that is known how."""
+    moved = pointer.owner
+    if not isinstance(moved, AddPtrOp) or not isinstance(moved.ptr.owner, SplatOp) or (
+            _element(moved.offset.type) != i64):
+        return pointer
+    scalar, rest = parts.of(moved.offset)
+    if rest is None:
+        return pointer
+    base: SSAValue = moved.ptr.owner.src
+    if scalar is not None:
+        base = put(AddPtrOp(operands=[base, scalar], result_types=[base.type]), moved)
+    return _pointer(base, _addends(rest), moved)
+
+
+def _addends(rest: SSAValue) -> list[SSAValue]:
+    """What is added up, each as small as it is before it is broadcast, few registers first."""
+    op = rest.owner
+    if isinstance(op, arith.AddiOp) and all(isinstance(v.owner, BroadcastOp) for v in op.operands):
+        return sorted((v.owner.src for v in op.operands), key=_registers)  # type: ignore[union-attr]
+    return [rest]
+
+
+def _registers(value: SSAValue) -> int:
+    return len(view_of(layout_of(value.type)).registers)
+
+
+def _pointer(base: SSAValue, addends: Iterable[SSAValue], moved: AddPtrOp) -> SSAValue:
+    """Addresses of the shape of those that `moved` makes."""
+    made: SSAValue | None = None
+    whole: Any = moved.result.type
+    for addend in addends:
+        kind: Any = addend.type
+        of_addend = TensorType(base.type, kind.get_shape(), kind.encoding)
+        if made is None:
+            made = put(SplatOp(operands=[base], result_types=[of_addend]), moved)
+        else:
+            addend = _broadcast(addend, TensorType(i64, whole.get_shape(), whole.encoding), moved)
+            made = _broadcast(made, whole, moved)
+        made = put(AddPtrOp(operands=[made, addend], result_types=[made.type]), moved)
+    assert made is not None
+    return made
+
+
+def _broadcast(value: SSAValue, kind: TensorType[Any], at: Operation) -> SSAValue:
+    return value if value.type == kind else put(
+        BroadcastOp(operands=[value], result_types=[kind]), at)
+
+
+# -- masks -----------------------------------------------------------------------------------------
+
+
+class _Comparison(NamedTuple):
+    """Numbers of 32 bits, and the number of 64 bits that they are compared with."""
+
+    op: CmpiOp
+    numbers: SSAValue
+    limit: SSAValue
+
+    def bounded(self) -> SSAValue:
+        """The limit, or what is as good as it, in 32 bits."""
+        least, most = integer_range(self.numbers)
+        limit = put(arith.MaxSIOp(self.limit, number(least, self.op)), self.op)
+        limit = put(arith.MinSIOp(limit, number(most + 1, self.op)), self.op)
+        return put(TruncIOp(limit, i32), self.op)
+
+
+def _shorten_mask(mask: SSAValue, parts: _Splitter) -> SSAValue:
+    """Put comparisons of 32 bits in the place of those that a mask consists of."""
+    if mask in parts.compared:
+        return parts.compared[mask]
+    made, op = mask, mask.owner
+    if isinstance(op, CmpiOp):
+        found = _comparison(op, parts)
+        made = mask if found is None else _compared(found)
+    elif isinstance(op, arith.AndIOp):
+        window = _window(op, parts)
+        if window is not None:
+            made = window
+        else:
+            for value in op.operands:
+                _shorten_mask(value, parts)
+    elif isinstance(op, _SHAPES):
+        _shorten_mask(op.src, parts)
+    parts.compared[mask] = parts.compared[made] = made
+    if made is not mask:
+        mask.replace_all_uses_with(made)
+    return made
+
+
+def _comparison(op: Operation | Any, parts: _Splitter) -> _Comparison | None:
+    """`op` as a comparison of 32 bits."""
+    if not isinstance(op, CmpiOp) or _element(op.lhs.type) != i64 or (
+            _predicate(op) not in (_LESS, _NOT_LESS)):
+        return None
+    (x, rest), (y, other) = parts.of(op.lhs), parts.of(op.rhs)
+    if rest is None or other is not None or y is None:
+        return None
+    if not all(_is_within(v, LARGE) for v in (x, y) if v) or not _is_within(rest, SMALL):
+        return None
+    numbers = _narrow(rest)
+    if numbers is None:
+        return None
+    return _Comparison(op, numbers, y if x is None else put(arith.SubiOp(y, x), op))
+
+
+def _predicate(op: CmpiOp) -> str:
+    return str(CmpiOp.PREDICATES[op.predicate.value.data])
+
+
+def _is_within(value: SSAValue, bound: int) -> bool:
+    low, high = integer_range(value)
+    return -bound < low and high < bound
+
+
+def _narrow(value: SSAValue) -> SSAValue | None:
+    """The numbers of 32 bits that were made larger."""
+    op = value.owner
+    if isinstance(op, ExtSIOp):
+        return op.input if _element(op.input.type) == i32 else None
+    if not isinstance(op, _SHAPES):
+        return None
+    source = _narrow(op.src)
+    return None if source is None else reshaped(op, source)
+
+
+def _splat(scalar: SSAValue, like: SSAValue, at: Operation) -> SSAValue:
+    kind: Any = like.type
+    return put(SplatOp(operands=[scalar], result_types=[
+        TensorType(scalar.type, kind.get_shape(), kind.encoding)]), at)
+
+
+def _compared(found: _Comparison) -> SSAValue:
+    op = found.op
+    return put(CmpiOp(found.numbers, _splat(found.bounded(), found.numbers, op),
+                      _predicate(op)), op)
+
+
+def _window(op: arith.AndIOp, parts: _Splitter) -> SSAValue | None:
+    """Numbers from a limit on and before another, compared once."""
+    owners = [value.owner for value in op.operands]
+    if not all(isinstance(o, CmpiOp) for o in owners) or owners[0].lhs is not owners[1].lhs:  # type: ignore[union-attr]
+        return None
+    found = {_predicate(c.op): c for c in (_comparison(o, parts) for o in owners) if c}
+    if found.keys() != {_LESS, _NOT_LESS}:
+        return None
+    first, end = found[_NOT_LESS].bounded(), found[_LESS].bounded()
+    size = put(arith.MaxSIOp(put(arith.SubiOp(end, first), op), _zero(op)), op)
+    numbers = found[_LESS].numbers
+    below = put(arith.SubiOp(_zero(op), first), op)
+    return put(CmpiOp(put(arith.AddiOp(_splat(below, numbers, op), numbers), op),
+                      _splat(size, numbers, op), _BELOW), op)
+
+
+def _zero(at: Operation) -> SSAValue:
+    return put(arith.ConstantOp(IntegerAttr(0, i32)), at)
