@@ -120,10 +120,58 @@ class _Steps:
             case Poly():
                 return self.poly(amount)
             case Misalignment(base):
-                return self.table.step("rest", self.value(base), _log2(block_2d.BASE_ALIGNMENT))
+                return self.table.step("rest", self.base(base), _log2(block_2d.BASE_ALIGNMENT))
             case SSAValue():
                 return self.value(amount)
         raise Unknown(f"{amount} is no amount of a guard")
+
+    def base(self, pointer: SSAValue) -> int:
+        """A step with the rest of an address, whose other part is left to no chance.
+
+        Blocks at loaded places, experts for example, are multiples of known sizes away: the launch
+        has to make sure that these are aligned.
+        """
+        length = len(self.table.steps)
+        try:
+            return self.value(pointer)
+        except Unknown:
+            if not isinstance(pointer.owner, AddPtrOp):
+                raise
+            self.forget(length)
+        moved = Affine().scalar(pointer.owner.offset) * pointee_bytes(pointer)
+        total = self.base(pointer.owner.ptr)
+        for symbols, factor in moved.terms.items():
+            known, unknown = self._known_factors(symbols)
+            if not unknown:
+                total = self.table.step("add", total, self._term(known, factor))
+            elif known:
+                self.table.require(
+                    "multiple", self._term(known, factor), _log2(block_2d.BASE_ALIGNMENT),
+                    what="blocks at loaded places are aligned")
+            elif factor % block_2d.BASE_ALIGNMENT:
+                raise Unknown("the host does not know where blocks are")
+        return total
+
+    def _known_factors(
+        self, symbols: Iterable[Symbol]
+    ) -> tuple[tuple[Symbol, ...], list[Symbol]]:
+        """The factors of a product that the host knows, and the others."""
+        known, unknown = [], []
+        for symbol in symbols:
+            length = len(self.table.steps)
+            try:
+                self.symbol(symbol)
+                known.append(symbol)
+            except Unknown:
+                self.forget(length)
+                unknown.append(symbol)
+        return tuple(known), unknown
+
+    def forget(self, length: int) -> None:
+        """Take back the last steps."""
+        self.table.shorten(length)
+        self._known = {v: step for v, step in self._known.items() if step < length}
+        self._depth = 0
 
     def sides(self, amount: object, bound: object) -> tuple[int, int]:
         """An amount and its bound, without the terms of polynomials that cancel out."""

@@ -7,7 +7,8 @@ The conditions of a launch hold only where every divisor among their steps is po
 division that is one of them has a positive divisor.  With a dividend that is not negative it is
 unsigned; with one below 2^20 its quotient has room in a float.  Then the quotient is a product with
 the reciprocal and one correction (`triton_xe.lowering.spirv.quotients`): 12 instructions in place
-of 36.  That there are few enough programs becomes one more condition.
+of 36.  That there are few enough programs becomes one more condition.  Then a small multiple of a
+program id is divided in 32 bits.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, StringAttr, i32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, i32, i64
 from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
 
 from triton_xe.conditions import Step, Table
+from triton_xe.dialects.arith_ext import ExtSIOp, TruncIOp
 from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED, QUICK
 from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of
 from triton_xe.lowering.rewriting import all_of, functions
@@ -46,9 +49,10 @@ class QuickDivisionsPass(TargetedPass):
         facts = Facts(table)
         for function in functions(op):
             for division in all_of(function, arith.DivSIOp, arith.RemSIOp):
-                how = _how(division, facts) if division.result.type == i32 else ""
-                if how:
+                if division.result.type == i32 and (how := _how(division, facts)):
                     division.attributes[QUICK] = StringAttr(how)
+                elif division.result.type == i64 and _fits_words(division, facts):
+                    _divide_words(division)
         op.attributes[LAUNCH_CONDITIONS] = StringAttr(table.text())
 
 
@@ -112,21 +116,66 @@ class Facts:
             return self.program_of(step.a)
         return None
 
-    def divides(self, a: int, b: int) -> bool:
+    def multiple_of_program(self, number: int) -> tuple[int, int] | None:
+        """A program id and how often it is needed for a step, which is not negative, at most."""
+        step = self.table.steps[number]
+        if step.op == "multiply" and self.table.steps[step.b].op == "constant":
+            found = self.multiple_of_program(step.a)
+            return None if found is None else (found[0], found[1] * self.table.steps[step.b].a)
+        program = self.program_of(number)
+        return None if program is None else (program, 1)
+
+    def divides(self, a: int, b: int, bits: int = 32) -> bool:
         """Whether a launch has made sure that `b` is positive, for it divides `a`."""
-        made = (Step(op, a, b, 32) for op in DIVISIONS)
+        made = (Step(op, a, b, bits) for op in DIVISIONS)
         return any(step in self.table.steps for step in made)
 
 
-def _how(op: Operation, facts: Facts) -> str:
-    """How a division may be written: "small", "unsigned", or in no other way."""
+def _steps(op: Operation, facts: Facts) -> tuple[int, int] | None:
+    """The steps of a division's operands, if the first one is not negative."""
     scratch = Table.read(facts.table.text())
     try:
         a, b = (value_of(v, scratch) for v in op.operands)
     except Unknown:
+        return None
+    return None if max(a, b) >= facts.count or facts.least(a) < 0 else (a, b)
+
+
+def _few_programs(facts: Facts, program: int) -> None:
+    """Have a launch make sure that program ids are small."""
+    most = facts.table.constant(MOST_DIVIDED - 1)
+    facts.table.require("at_least", most, program, what="there are few enough programs")
+
+
+def _fits_words(op: Operation, facts: Facts) -> bool:
+    """Whether a division of 64 bits is one of numbers of 32 bits that are not negative."""
+    found = _steps(op, facts)
+    if found is None or not facts.divides(*found, 64):
+        return False
+    divisor, multiple = facts.table.steps[found[1]], facts.multiple_of_program(found[0])
+    if (divisor.op, divisor.bits) != ("argument", 32) or multiple is None or (
+            not 0 < multiple[1] <= (1 << 31) // MOST_DIVIDED):
+        return False
+    _few_programs(facts, multiple[0])
+    return True
+
+
+def _divide_words(op: Operation) -> None:
+    """Divide in 32 bits."""
+    left, right = (TruncIOp(v, i32) for v in op.operands)
+    divide = arith.DivSIOp if isinstance(op, arith.DivSIOp) else arith.RemSIOp
+    made = divide(left.result, right.result)
+    made.attributes[QUICK] = StringAttr("unsigned")
+    wide = ExtSIOp(made.result, i64)
+    Rewriter.replace_op(op, [left, right, made, wide])
+
+
+def _how(op: Operation, facts: Facts) -> str:
+    """How a division may be written: "small", "unsigned", or in no other way."""
+    found = _steps(op, facts)
+    if found is None:
         return ""
-    if max(a, b) >= facts.count or facts.least(a) < 0:
-        return ""
+    a, b = found
     divisor = facts.table.steps[b]
     if divisor.op == "constant":
         return "unsigned" if divisor.a > 0 else ""
@@ -135,6 +184,5 @@ def _how(op: Operation, facts: Facts) -> str:
     program = facts.program_of(a)
     if program is None:
         return "unsigned"
-    most = facts.table.constant(MOST_DIVIDED - 1)
-    facts.table.require("at_least", most, program, what="there are few enough programs")
+    _few_programs(facts, program)
     return "small"

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from triton_xe.dialects import ttg, xe
 from triton_xe.dialects.layouts import encoding_of
+from triton_xe.dialects.tt.memory import StoreOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.layout import DotOperandEncoding, LinearLayout, f2
 from triton_xe.lowering.emit.emitter import Emitter, lowers
@@ -71,16 +72,22 @@ def lower_convert_layout(em: Emitter, op: ttg.ConvertLayoutOp) -> None:
 
 
 def _are_words(em: Emitter, op: ttg.ConvertLayoutOp) -> bool:
-    """Whether neighbouring elements share a dword where the result is used.
+    """Whether neighbouring elements share a dword where the result is used, or stored.
 
-    With eight lanes those of a dot's first operand do too, in loops.
+    With eight lanes those of a dot's first operand do too, in loops, and what is stored does not.
     """
     held = encoding_of(op.result.type)
     if em.state.lanes == EIGHT_LANES:
         loop = op.parent_op()
         return isinstance(held, DotOperandEncoding) and isinstance(
             loop, scf.ForOp) and takes_words(em.target, _sum_bytes(loop, em.state.lanes))
-    return in_pairs(op.result.type)
+    return in_pairs(op.result.type) or _is_stored(op)
+
+
+def _is_stored(op: ttg.ConvertLayoutOp) -> bool:
+    """Whether elements are stored, and are nothing else."""
+    users = [use.operation for use in op.result.uses]
+    return bool(users) and all(isinstance(user, StoreOp) for user in users)
 
 
 def _sum_bytes(loop: scf.ForOp, lanes: int) -> int:
