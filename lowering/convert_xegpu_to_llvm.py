@@ -20,6 +20,7 @@ from triton_xe.hardware.register_file import (
     MOST_FOR_LARGE,
     MOST_FOR_PAIRS,
     MOST_FOR_SMALL,
+    MOST_WITH_ADDRESSES,
     SMALL,
     most_straight,
     register_file,
@@ -125,9 +126,12 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
                         locates_all=options.locates_all)
     most = cache(partial(_most_registers, state))
     _keep_apart(state, most)
-    text, carried = module_text(state.llvm), state.carried_bytes // device.grf_bytes
-    if carried >= MOST_CARRIED:
-        remark(module, f"a loop carries {carried} registers of at most {max(device.grf_modes)}: it "
+    text, carried, kept = module_text(state.llvm), *(
+        size // device.grf_bytes for size in (state.carried_bytes, state.kept_bytes))
+    if carried >= MOST_CARRIED and most() > MOST_WITH_ADDRESSES:
+        kept = carried
+    if kept >= MOST_CARRIED:
+        remark(module, f"a loop carries {kept} registers of at most {max(device.grf_modes)}: it "
                        f"may spill; {REMEDY}")
     needed = _registers_needed(state, most)
     crowded = carried >= CARRIED_LIMIT or (needed or 0) > _most_for_small(state)
@@ -135,7 +139,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded
     if counts and not registers.automatic:
         full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]
-        remark(module, _counted(carried, needed, registers.registers or SMALL)
+        remark(module, _counted(kept, needed, registers.registers or SMALL)
                + (f", it may spill; {REMEDY}" if full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "")
     return LlvmStage(text, verified(text)), {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -11,11 +12,13 @@ from llvmlite import ir
 from xdsl.dialects import arith, cf, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, VectorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.dialects import llvm_ext, ttg
 from triton_xe.dialects.llvm_ext import keeps_invariants
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
 from triton_xe.dialects.tt.structure import ReturnOp
+from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xe import FragmentOp, FromFragmentsOp, RoundTf32Op, ToFragmentsOp
 from triton_xe.dialects.xegpu.dpas import DpasOp
 from triton_xe.dialects.xegpu.nd import LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
@@ -157,7 +160,7 @@ def lower_for(em: Emitter, op: scf.ForOp) -> None:
     phis = _carried(em, op.body.block.args[1:], starts, entry)
     em.loop_depth += 1
     ends = _pass(em, op, counter, invariant)
-    _note_carried(em, [part for parts, _ in ends for part in parts])
+    _note_carried(em, op.body.block.args[1:], ends)
     em.loop_depth -= 1
     em.leave(outside)
     latch = em.b.block
@@ -398,14 +401,26 @@ def _is_zero(value: SSAValue) -> bool:
         held.get_values()[0]) in ("0", "0.0")
 
 
-def _note_carried(em: Emitter, parts: list[ir.Value]) -> None:
-    """Note the size of a set of loop-carried vectors."""
-    lanes = em.state.lanes
-    total = sum(
-        part.type.count * bits_of(part.type.element) * lanes // 8
-        for part in parts if isinstance(part.type, ir.VectorType)
-    )
-    em.state.carried_bytes = max(em.state.carried_bytes, total)
+def _note_carried(em: Emitter, values: Iterable[SSAValue], ends: Iterable[Flat]) -> None:
+    """Note the size of a set of loop-carried vectors, and of those that are no addresses.
+
+    Of addresses that differ by known numbers Intel's compiler carries one.
+    """
+    sizes = [sum(map(partial(_vector_bytes, em), parts)) for parts, _ in ends]
+    kept = [size for value, size in zip(values, sizes, strict=True) if not _are_addresses(value)]
+    em.state.carried_bytes = max(em.state.carried_bytes, sum(sizes))
+    em.state.kept_bytes = max(em.state.kept_bytes, sum(kept))
+
+
+def _vector_bytes(em: Emitter, part: ir.Value) -> int:
+    """What a subgroup needs for a vector; nothing for others."""
+    kind = part.type
+    vector = isinstance(kind, ir.VectorType)
+    return int(kind.count * bits_of(kind.element) * em.state.lanes // 8) if vector else 0
+
+
+def _are_addresses(value: SSAValue) -> bool:
+    return isinstance(get_element_type_or_self(value.type), PointerType)
 
 
 def _induction(

@@ -50,6 +50,8 @@ class ModuleState:
     block_loads: int = 0
     carried_bytes: int = 0
     """Size of the largest set of loop-carried vectors: it decides the register file."""
+    kept_bytes: int = 0
+    """The same without addresses."""
     _declared: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
 
     def declare(

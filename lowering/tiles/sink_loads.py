@@ -109,7 +109,6 @@ class SinkLoadsPass(TargetedPass):
                         if any(isinstance(op, xegpu.DpasOp) for op in body.ops)]
             full = FULL_ON.get(target.name, FULL) if len(products) == 1 else FULL_OF_SEVERAL
             for body in products:
-                _tell_if_crowded(body, target)
                 if loops[body] > _most_held(body, len(products) > 1, target) * target.grf_bytes:
                     _read_again(body)
             erase_dead(function)
@@ -127,12 +126,14 @@ class SinkLoadsPass(TargetedPass):
                     _load_by_operand(block, target)
                 _multiply_at_use(block, target)
                 _combine_by_message(block, target)
+            for body in products:
+                _tell_if_crowded(body, target)
 
 
 def _tell_if_crowded(body: Block, target: Target) -> None:
     """A remark where what a loop makes at once hardly fits beside what the loop carries."""
-    carried, made = (size // target.grf_bytes
-                     for size in (_carried(body, target), _made_together(body, target)))
+    carried, made = (size // target.grf_bytes for size in (
+        _carried(body, target), _made_together(body, target)))
     loop = body.parent_op()
     assert loop is not None
     if carried < MOST_CARRIED and carried + made >= MOST_BESIDE:
@@ -199,7 +200,17 @@ def _made_together(body: Block, target: Target) -> int:
     return max((
         _bytes(op.tensor, target)
         * (5 + 4 * sum(first < rank[op] < last for first, last in spans[op.tensor.type])) // 4
-        for op in _products_made(body)), default=0)
+        for op in _products_made(body) if not all(_is_made_at_use(v) for v in op.fragments)),
+        default=0)
+
+
+def _is_made_at_use(fragment: SSAValue) -> bool:
+    """Whether a piece of a product, or of what is loaded, is there when it is used, and not yet."""
+    op = fragment.owner
+    if isinstance(op, xe.FragmentOp):
+        return all(isinstance(v.owner, xegpu.LoadNdOp) and v.owner.at_use is not None
+                   for v in op.loads)
+    return isinstance(op, xegpu.DpasOp) and op.at_use is not None
 
 
 def _products_made(body: Block) -> list[xe.FromFragmentsOp]:

@@ -35,6 +35,11 @@ CARRIED_LIMIT = 64
 MOST_CARRIED = 192
 """Registers; a loop that carries as many leaves too few of 256 for operands."""
 
+MOST_WITH_ADDRESSES = 300
+"""Estimated registers; up to them the addresses that a loop carries need few.  With 341 registers
+of 32 bytes packed weights spilled 1,280 bytes, with 283 products with experts none, and of 64 bytes
+with 280 none either (IGC 2.40)."""
+
 MOST_FOR_PAIRS = 280
 """Estimated registers; beyond them results that lie in four registers side by side spill: with 298
 attention's backward loop did (4.6 KB, IGC 2.40), with 258 products of tf32 did not."""

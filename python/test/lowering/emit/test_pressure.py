@@ -162,3 +162,20 @@ def test_a_loop_whose_product_hardly_fits_beside_its_sums_is_named(keys, told):
     found = [text for text in kernel.metadata.remarks if "it may spill" in text]
     assert bool(found) == told
     assert all("160 at once" in text and "more warps" in text for text in found)
+
+
+@pytest.mark.parametrize("name", [
+    "gemm tf32 32", "block-scaled fp8e4nv", "scaled e4m3", "MoE 64x128x32", "grouped"])
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+def test_nothing_is_said_of_kernels_that_fit(name, device):
+    """What is read or made piece by piece, and addresses, do not count."""
+    remarks = loops.compiled(name, device).metadata.remarks
+    assert not [text for text in remarks if "may spill" in text]
+
+
+@pytest.mark.parametrize(("name", "told"), [
+    ("packed 64x128x64", True), ("attention window", True), ("gemm 64x128x64", False),
+    ("MoE", False)])
+def test_addresses_count_where_each_access_has_its_own(name, told):
+    remarks = loops.compiled(name, "dg2").metadata.remarks
+    assert any("may spill" in text for text in remarks) == told
