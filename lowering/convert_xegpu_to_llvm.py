@@ -101,9 +101,10 @@ def _most_for_small(state: ModuleState) -> int:
     return most_straight(state.target) if straight else MOST_FOR_SMALL
 
 
-def _counted(carried: int, needed: int | None, built_for: int) -> str:
-    """What the register file was chosen by."""
-    what = f"a loop keeps {carried} registers" if needed is None else (
+def _counted(carried: int, kept: int, needed: int | None, built_for: int) -> str:
+    """What the register file was chosen by; `kept` of what a loop carries are no addresses."""
+    more = "" if kept >= CARRIED_LIMIT else f" and {carried - kept} of addresses"
+    what = f"a loop keeps {kept} registers{more}" if needed is None else (
         f"about {needed} registers are needed at once")
     return f"{what}: built for {built_for}"
 
@@ -139,7 +140,7 @@ def write_llvm(module: ModuleOp) -> tuple[LlvmStage, dict[str, Any]]:
     counts = carried >= CARRIED_LIMIT or state.carried_bytes or state.dpas or crowded
     if counts and not registers.automatic:
         full = (needed or 0) > MOST_FOR_LARGE[device.grf_bytes]
-        remark(module, _counted(kept, needed, registers.registers or SMALL)
+        remark(module, _counted(carried, kept, needed, registers.registers or SMALL)
                + (f", it may spill; {REMEDY}" if full else ""))
     flags = (registers.flag, EXACT_DIVISION if state.precise else "")
     return LlvmStage(text, verified(text)), {

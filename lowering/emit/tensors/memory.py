@@ -229,6 +229,7 @@ def lower_load(em: Emitter, op: LoadOp) -> None:
     by_words = (kind == HALF or is_bf16(op.result.type)) and width % 2 == 0 and not volatile
     in_fours = kind == I8 and width % 4 == 0 and not (volatile or tested) and fill is None
     hidden = mask is not None and (HIDDEN in op.attributes or is_hidden(op.result, mask))
+
     def one(start: int) -> ir.Value:
         pointer, kinds = address(start), vector_of(kind, width)
         condition = None if conditions is None else conditions.register(em, start)

@@ -173,6 +173,14 @@ def test_nothing_is_said_of_kernels_that_fit(name, device):
     assert not [text for text in remarks if "may spill" in text]
 
 
+def test_the_addresses_that_the_file_is_chosen_by_are_told():
+    """So that nobody wonders why few registers need the large one."""
+    row = loops.ROWS["MoE"]
+    source = replace(row, constants=row.constants | {"BLOCK_M": 16, "BLOCK_K": 64}).source()
+    made = triton.compile(source, target=GPUTarget("xpu", "bmg", 16), options={"num_warps": 4})
+    assert "a loop keeps 16 registers and 128 of addresses: built for 256" in made.metadata.remarks
+
+
 @pytest.mark.parametrize(("name", "told"), [
     ("packed 64x128x64", True), ("attention window", True), ("gemm 64x128x64", False),
     ("MoE", False)])
