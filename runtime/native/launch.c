@@ -778,6 +778,19 @@ static PyObject *read_limits(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Whether a limit is what it was when it was read, also where the variable was set anew. */
+static int is_same_limit(int n, PyObject *value)
+{
+    PyObject *before = simulator.limits[n];
+    if (value == before)
+        return 1;
+    if (!value || !before || PyObject_RichCompareBool(value, before, Py_EQ) != 1)
+        return 0;
+    simulator.limits[n] = Py_NewRef(value);
+    Py_DECREF(before);
+    return 1;
+}
+
 /* Whether nobody wants to know of launches, and the limits are those that were read. */
 static int is_usual(void)
 {
@@ -789,7 +802,8 @@ static int is_usual(void)
                 return 0;
     for (Py_ssize_t n = 0; n < PyTuple_Size(simulator.names); n++) {
         PyObject *name = PyTuple_GetItem(simulator.names, n);
-        if (PyDict_GetItem(simulator.variables, name) != (n < 2 ? simulator.limits[n] : NULL))
+        PyObject *value = PyDict_GetItem(simulator.variables, name);
+        if (n < 2 ? !is_same_limit((int)n, value) : value != NULL)
             return 0;
     }
     return 1;

@@ -124,6 +124,18 @@ def test_every_program_runs_once(
     assert seen.grids == [(7, 5, 11)]
 
 
+def test_a_limit_that_is_set_to_what_it_was(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs no second look, unlike another one."""
+    x = torch.arange(1000.0, device="xpu")
+    monkeypatch.setenv("TRITON_XE_THREADS", "2")
+    doubled(x)
+    for threads, looks in (("2", 0), ("2", 0), ("1", 1), ("1", 0)):
+        monkeypatch.setenv("TRITON_XE_THREADS", threads)
+        assert seen.count(lambda: doubled(x)) == looks
+
+
 def test_numbers_of_all_types(seen: Seen) -> None:
     y = torch.zeros(5, dtype=torch.int64, device="xpu")
     for sign in (1, -1, 1, -1):
