@@ -107,9 +107,10 @@ static void start(void)
 }
 
 /* Run work-groups on this thread until none are left. */
-static void enter(const struct job *job, void *memory)
+static void enter(const struct job *job, char *memory)
 {
     struct guard guard, *outer = pthread_getspecific(guards);
+    memset(memory + job->of.need.zero_from, 0, job->of.need.zero_size);
     pthread_setspecific(guards, &guard);
     if (sigsetjmp(guard.back, 0) == 0) {
         job->of.run(job->of.kernel, job->launch, memory);
@@ -124,17 +125,14 @@ static void enter(const struct job *job, void *memory)
 
 /* ---- Threads ---- */
 
-static int prepare(struct memory *memory, const struct need *need)
+static int allot(struct memory *memory, size_t size)
 {
-    if (!memory->start || memory->size < need->size) {
-        free(memory->start);
-        memory->start = NULL;
-        memory->size = need->size;
-        if (posix_memalign((void **)&memory->start, PAGE, need->size ? need->size : 1))
-            return ENOMEM;
-    }
-    memset(memory->start + need->zero_from, 0, need->zero_size);
-    return 0;
+    if (memory->start && memory->size >= size)
+        return 0;
+    free(memory->start);
+    memory->start = NULL;
+    memory->size = size;
+    return posix_memalign((void **)&memory->start, PAGE, size ? size : 1) ? ENOMEM : 0;
 }
 
 static int64_t now(void)
@@ -197,7 +195,7 @@ static void *work(void *argument)
 }
 
 /* Start workers until there are `count`, and give each its memory. */
-static int hire(struct pool *pool, int count, const struct need *need)
+static int hire(struct pool *pool, int count, size_t size)
 {
     struct worker **at = &pool->workers;
     for (int failed; count--; at = &(*at)->next) {
@@ -214,13 +212,13 @@ static int hire(struct pool *pool, int count, const struct need *need)
             }
             *at = w;
         }
-        if ((failed = prepare(&(*at)->memory, need)))
+        if ((failed = allot(&(*at)->memory, size)))
             return failed;
     }
     return 0;
 }
 
-static void run_together(struct pool *pool, int count, const struct job *job, void *memory)
+static void run_together(struct pool *pool, int count, const struct job *job, char *memory)
 {
     struct worker *w = pool->workers;
     for (int n = 0; n < count; n++, w = w->next) {
@@ -259,13 +257,13 @@ int xe_pool_run(struct pool *pool, int threads, const struct work *work, void *l
         own = calloc(1, sizeof *own);
         pthread_setspecific(memories, own);
     }
-    if (!own || prepare(own, &job.of.need))
+    if (!own || allot(own, job.of.need.size))
         return ENOMEM;
     if (threads < 2 || pthread_mutex_trylock(&pool->busy)) {
         enter(&job, own->start);
         return 0;
     }
-    if (!(failed = hire(pool, threads - 1, &job.of.need)))
+    if (!(failed = hire(pool, threads - 1, job.of.need.size)))
         run_together(pool, threads - 1, &job, own->start);
     pthread_mutex_unlock(&pool->busy);
     return failed;

@@ -105,6 +105,29 @@ def test_a_launch_waits_for_the_group_that_takes_long(
         assert (out == 1).all()
 
 
+def test_each_launch_finds_the_heads_of_its_tables_empty(threads: Callable[[int], None]) -> None:
+    """On every thread; what surrounds them stays."""
+    size, zeroed = 4096, range(512, 1536)
+    found: list[bytes] = []
+    together = threading.Barrier(2)
+
+    @ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+    def run(kernel: int, record: int, memory: int) -> None:
+        found.append(ctypes.string_at(memory, size))
+        ctypes.memset(memory, 0xAB, size)
+        together.wait(10)
+
+    threads(2)
+    runner = ctypes.cast(run, ctypes.c_void_p).value
+    job = thread_pool.Job(runner, 0, size, zeroed.start, len(zeroed), 0, thread_pool.FAULT)
+    record = np.zeros(16, np.int64)
+    for _ in range(4):
+        thread_pool.pool().run(2, job, record.ctypes.data)
+    assert len(found) == 8
+    assert not any(any(memory[at] for at in zeroed) for memory in found)
+    assert all(set(memory[:512] + memory[1536:]) == {0xAB} for memory in found[-2:])
+
+
 def test_several_threads_launch_at_once(
     count_up: Callable[[np.ndarray], None], threads: Callable[[int], None]
 ) -> None:
