@@ -188,12 +188,14 @@ unsigned char* reuse(std::size_t size) {
   auto fits = [size](const Retired& block) {
     return !block.owner && whole_size(block.size) == whole_size(size);
   };
-  auto found = std::find_if(held.begin(), held.end(), fits);
+  auto found = held.end();
+  if (is_checked()) {
+    found = std::find_if(held.begin(), held.end(), fits);
+  } else if (auto last = std::find_if(held.rbegin(), held.rend(), fits); last != held.rend()) {
+    found = std::prev(last.base());
+  }
   if (found == held.end()) {
     return nullptr;
-  }
-  if (!is_checked()) {
-    found = std::prev(std::find_if(held.rbegin(), held.rend(), fits).base());
   }
   auto* memory = reinterpret_cast<unsigned char*>(found->base) - kGuard;
   heap().retired_bytes -= found->size;
