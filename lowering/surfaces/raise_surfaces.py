@@ -136,7 +136,8 @@ class RaiseSurfacesPass(TargetedPass):
                 else:
                     remark(sites[0].anchor, "stays as it is: later blocks use what it computes")
             erase_dead(function)
-            affine = Affine()
+            if all_of(function, scf.ForOp):
+                affine = Affine()  # a loop that was written anew is another loop
             for store in all_of(function, StoreOp):
                 if in_slow_version(store):
                     continue
