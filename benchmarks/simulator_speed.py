@@ -13,6 +13,11 @@ others that used its cores and memory, layer norm 10 (13), softmax 12 (14), vect
 On an Emerald Rapids Xeon (peak 175) matmul fp16 121, bf16 128, int8 213 (torch 150) and flash
 attention 97 (119) GFLOP/s; while others use the other threads of its cores, bf16 100 (117) and
 flash attention 71 (87).
+
+What a second core does not help is outside of the threads: they begin, and end, within a
+microsecond of each other.  Of the 265 us of a vector add on two cores, 50 are Python's, whose code
+and data the kernel pushed out of the caches: 20 in Triton before our launch code, 7 in
+`triton.cdiv`, 7 for the result's memory, 5 in our own code around the threads.
 """
 
 from __future__ import annotations
@@ -337,7 +342,7 @@ ROWS: dict[Callable[..., Work], list[tuple[Any, ...]]] = {
     row_sum: [(1024, 2048, torch.float32, 4), (1024, 2048, torch.float16, 4),
               (512, 4096, torch.bfloat16, 8)],
     row_cumsum: [(1024, 1024, torch.float32, 4), (1024, 2048, torch.float32, 4)],
-    column_sum: [(2048, 1024, 64, 32), (4096, 512, 16, 128)],
+    column_sum: [(2048, 1000, 32, 64), (2048, 1024, 64, 32), (4096, 512, 16, 128)],
 }
 """More shapes of each kind: of rows with how many warps, of columns with the blocks."""
 
