@@ -313,7 +313,7 @@ def lower_float_binary(em: Emitter, op: Operation) -> None:
     """Marked as fusible; `triton_xe.lowering.emit.fusion` fuses."""
     name, (result,) = _FLOAT_BINARY[type(op)], op.results
     kind = result.type
-    if isinstance(kind, TensorType) and pairs.serves(em, kind):
+    if isinstance(kind, TensorType) and pairs.serves(em, kind, op.operands):
         sides = [spread(em, v, kind) for v in op.operands]
         fused = _fused_in_pairs(em, op, kind)
         em.bind(result, pairs.arithmetic(em, name[1:], *sides) if fused is None else fused)

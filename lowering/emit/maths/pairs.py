@@ -27,7 +27,7 @@ from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths.halves import from_bytes, function_of, in_pairs, suits
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, mapped
+from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, Splat, mapped
 from triton_xe.lowering.emit.tensors.repeat import Repeated, RowsInLanes, rows_of
 from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, scalar_type, vector_of
 from triton_xe.lowering.emit.writer import Writer
@@ -43,10 +43,22 @@ _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
 }
 
 
-def serves(em: Emitter, kind: Attribute) -> bool:
-    """Whether fp16 tensors of a type are computed in pairs."""
-    return (isinstance(kind, TensorType) and scalar_type(kind) == HALF and in_pairs(kind)
-            and suits(em.state) and len(em.view(kind).registers) % CHUNK == 0)
+def serves(em: Emitter, kind: Attribute, operands: Sequence[SSAValue] = ()) -> bool:
+    """Whether fp16 tensors of a type are computed in pairs.
+
+    That is where they are used so, or where the operands lie so, as loads bring them.
+    """
+    if not (isinstance(kind, TensorType) and scalar_type(kind) == HALF and suits(em.state)
+            and len(em.view(kind).registers) % CHUNK == 0):
+        return False
+    return in_pairs(kind) or _lie_in_pairs([em.registers(v) for v in operands])
+
+
+def _lie_in_pairs(sides: Sequence[Registers]) -> bool:
+    """Whether registers hold two to a word, next to one value for all."""
+    held = [side for side in sides if not isinstance(side, Splat)]
+    return bool(held) and all(
+        isinstance(side, Halves) and side.kind == HALF and side.width == CHUNK for side in held)
 
 
 # -- sums and products -----------------------------------------------------------------------------

@@ -245,3 +245,33 @@ def test_experts(size: tuple[int, int, int], warps: int, zeros: bool) -> None:
                       BLOCK_N=n, BLOCK_K=block, GROUP=block, ZEROS=zeros, num_warps=warps)
         assert np.array_equal(c[1:], np.where(
             token[1:, None] < depth, wanted[np.minimum(token[1:], depth - 1)], 0))
+
+
+@triton.jit
+def of_loaded(x_ptr, y_ptr, w_ptr, z_ptr, n, SCALED: tl.constexpr, BLOCK: tl.constexpr):
+    """A fused product, sums and differences of what is loaded, of one number, and of floats."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + i, i < n), tl.load(y_ptr + i, i < n)
+    w = tl.load(w_ptr + i, i < n)
+    z = x * 2.5 - y if SCALED else (x + y) * w - tl.load(x_ptr)
+    z = tl.where(z > 0, z, z * 0.5)
+    tl.store(z_ptr + i, z, i < n)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("n", [2048, 2011])
+def test_what_is_loaded_in_pairs_is_computed_in_pairs(scaled: bool, n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, y, w = (rng.standard_normal(n).astype(np.float16) for _ in range(3))
+    z = np.zeros(n + 64, np.float16)
+    kernel = of_loaded[(2,)](x, y, w, z, n, scaled, BLOCK=1024, num_warps=4)
+    wide = [v.astype(np.float64) for v in (x, y, x[:1])]
+    if scaled:
+        wanted = (wide[0] * 2.5 - wide[1]).astype(np.float16)
+    else:
+        wanted = ((x + y).astype(np.float64) * w - wide[2]).astype(np.float16)
+    wanted = np.where(wanted > 0, wanted, wanted * np.float16(0.5))
+    np.testing.assert_array_equal(z[:n], wanted)
+    assert not z[n:].any()
+    text = kernel.asm["llir"]
+    assert f"xe.half.{'less.by_one_pairs' if scaled else 'less.by_pairs_one'}" in text
