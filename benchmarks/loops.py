@@ -208,6 +208,9 @@ ROWS: dict[str, Row] = {
     "descriptor transpose fp16": Row(kernels.descriptor_copy,
                                      {"BLOCK_M": 64, "BLOCK_N": 64, "TRANSPOSE": True}, 4,
                                      grid=_tiles(64, 64)),
+    "descriptor transpose u8": Row(kernels.descriptor_copy,
+                                   {"BLOCK_M": 64, "BLOCK_N": 64, "TRANSPOSE": True}, 4, "u8",
+                                   grid=_tiles(64, 64)),
     "matmul example": _tutorial(matmul_kernel, ("stride_ak", "stride_bn", "stride_cn")),
     "matmul descriptor example": _tutorial(
         matmul_descriptor_kernel, TRANSPOSED_A=False, TRANSPOSED_B=False),

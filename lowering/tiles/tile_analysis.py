@@ -44,8 +44,9 @@ from triton_xe.lowering.tiles.tile_operands import (
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load, plan_block_store
 from triton_xe.plan.block_load import Objective
 
-ROWS_OF_HALVES = 4
-"""Rows of a store of halves that were two in a word: so many are taken apart by one function."""
+TAKEN_APART = {8: (8, 32), 16: (4, 32)}
+"""Rows and columns of a store of bytes and of halves that were several in a word: so many are taken
+apart by one function."""
 Access = xetile.LoadTileOp | xetile.StoreTileOp
 
 
@@ -143,9 +144,10 @@ class TileAnalysis:
         make = plan_block_load if loads else plan_block_store
         bits = bit_width(kind.element_type)
         # halves were converted from accumulators, to wherever they are wanted; or they will be
+        is_turned = self._is_turned(op, bits)
         is_moved = bits == 16 and (not loads or operand.operand == "c")
-        objective = Objective.ROWS if is_moved else Objective.INSTRUCTIONS
-        most_rows = ROWS_OF_HALVES if self._is_turned(op, bits) else None
+        objective = Objective.ROWS if is_moved or is_turned else Objective.INSTRUCTIONS
+        most = TAKEN_APART[bits] if is_turned else None
         out = []
         steps = operand.grid[0]
         if operand.operand == "b" and loads and self._is_crowded(op.value):
@@ -155,7 +157,7 @@ class TileAnalysis:
                 part = operand.part(rows, columns)
                 plan = make(part.layout, surface, bits, self.target,
                             fragment=fragment_for(operand, rows.first, bits),
-                            objective=objective, same_width=True, most_rows=most_rows)
+                            objective=objective, same_width=True, most=most)
                 if isinstance(plan, Refusal):
                     self._refused(op, plan)
                     return None
@@ -169,12 +171,11 @@ class TileAnalysis:
         return out
 
     def _is_turned(self, op: Access, bits: int) -> bool:
-        """Whether full registers of halves are stored that were loaded transposed, two in a word.
-        """
+        """Whether rows of 32 halves or bytes are stored that were loaded transposed in words."""
         load, (_, columns) = op.value.owner, plane(op.value.type)
         return (isinstance(op, xetile.StoreTileOp) and isinstance(load, xetile.LoadTileOp)
                 and is_transposed(load, load.tile.type)  # type: ignore[arg-type]
-                and bits == 16 and columns * 2 >= self.target.grf_bytes)
+                and bits in TAKEN_APART and columns * 2 >= self.target.grf_bytes)
 
     def _is_crowded(self, loaded: SSAValue) -> bool:
         """Whether a product and the operands that are loaded for it do not fit into the registers.

@@ -58,7 +58,7 @@ def plan_block(
     fragment: Fragment | None = None,
     objective: Objective = Objective.MESSAGES,
     same_width: bool = False,
-    most_rows: int | None = None,
+    most: tuple[int, int] | None = None,
 ) -> AnyBlockPlan | Refusal:
     """The 2D block messages that load a tile into `layout`, or store it, or why there are none.
 
@@ -66,8 +66,8 @@ def plan_block(
     only warps differ in, to the tensor's last two.  `fragment` says what the consumer takes at
     once (`Dpas.fragment`, `fragment_of`); without it each register is wanted by itself.  With
     `same_width` plain messages have elements of the tensor's size, as descriptors do.  A message
-    has at most `most_rows`.  In a store, warps and registers that hold copies write equal values to
-    the same place.
+    has at most `most` rows and columns.  In a store, warps and registers that hold copies write
+    equal values to the same place.
     """
     refusal = check_request(layout, element_bits, target)
     if refusal:
@@ -81,8 +81,9 @@ def plan_block(
     if same_width:
         messages_for = tuple(c for c in messages_for if c.shape.transpose or (
             c.shape.element_bits == element_bits))
-    if most_rows is not None:
-        messages_for = tuple(c for c in messages_for if c.shape.height <= most_rows)
+    if most is not None:
+        messages_for = tuple(c for c in messages_for
+                             if c.shape.height <= most[0] and c.shape.width <= most[1])
     best = _best(tile, messages_for, fragment, objective)
     if best is None:
         return _no_candidate(tile, plan_type.operation, element_bits, target)

@@ -20,7 +20,7 @@ from triton_xe.lowering.emit.building.function import Function
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
-from triton_xe.lowering.emit.types import FLOAT, HALF, I16, I32, bits_of, vector_of
+from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, I64, bits_of, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import WIDE
 
@@ -192,6 +192,19 @@ def by_halves(em: Writer, words: ir.Value) -> ir.Value | None:
 def by_rows(em: Writer, words: ir.Value) -> ir.Value | None:
     """The lower halves of two words, and the upper ones, then of the next two words."""
     return _halves(em, "rows", words, [0, 2, 1, 3, 4, 6, 5, 7])
+
+
+def by_bytes(em: Writer, pair: ir.Value) -> ir.Value | None:
+    """The first bytes of two values of 64 bits, then the second ones; None as above."""
+    if not suits(em.state) or pair.type != vector_of(I64, 2):
+        return None
+    small = vector_of(I8, 16)
+
+    def body(inner: Writer) -> ir.Value:
+        each = inner.b.bitcast(inner.function.args[0], small)
+        return inner.shuffle(each, each, [8 * e + byte for byte in range(8) for e in (0, 1)])
+
+    return _called(em, "bytes", [pair], small, body)
 
 
 def _halves(em: Writer, name: str, words: ir.Value, order: list[int]) -> ir.Value | None:

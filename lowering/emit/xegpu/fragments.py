@@ -26,6 +26,9 @@ BY_HALVES = tuple((i % 4, i // 4) for i in range(8))
 BY_ROWS = tuple((2 * (i // 4) + i % 2, i % 4 // 2) for i in range(8))
 """The same of a row in two registers side by side, of which each half of the words is a row."""
 
+BY_BYTES = tuple((i % 2, i // 2) for i in range(16))
+"""The same of a row of bytes in two halves of a register, of which each byte of a lane is a row."""
+
 
 class FragmentValue:
     """A fragment as one LLVM value: `<elements x integer>`, or of the accumulator's type."""

@@ -56,6 +56,7 @@ from triton_xe.lowering.emit.xegpu.blocks import (
     store_registers,
 )
 from triton_xe.lowering.emit.xegpu.fragments import (
+    BY_BYTES,
     BY_HALVES,
     BY_ROWS,
     MAX_VECTOR,
@@ -426,13 +427,15 @@ def _run_of(
 
 
 def _taken_apart(em: Emitter, op: xe.FragmentOp, bits: int) -> ir.Value | None:
-    """Halves of four dwords, in an order that is had two registers at a time; None for others."""
+    """Parts of words, in an order that is had two registers at a time; None for others."""
     loads, sources = composed(op)
-    order = next((o for o in (BY_HALVES, BY_ROWS) if follow(sources, o)), None)
-    if order is None or bits != 16:
-        return None
+    order = next((o for o in (BY_HALVES, BY_ROWS, BY_BYTES) if follow(sources, o)), None)
     held = em.get(loads[0])
-    if not isinstance(held, Loaded) or held.bits != 32:
+    if order is None or not isinstance(held, Loaded):
+        return None
+    if (held.bits, bits) == (64, 8) and order is BY_BYTES:
+        return wide.by_bytes(em, _read(em, held, sources[0][1], 2))
+    if (held.bits, bits) != (32, 16) or order is BY_BYTES:
         return None
     words = _read(em, held, sources[0][1], wide.AT_ONCE)
     return wide.by_halves(em, words) if order is BY_HALVES else wide.by_rows(em, words)

@@ -140,6 +140,26 @@ def test_halves_that_are_transposed_are_stored_by_full_registers(
     assert (f'@"{WIDE}rows.i16"' in kernel.asm["llir"]) == apart
 
 
+def test_values_of_eight_bytes_are_taken_apart_into_rows() -> None:
+    each = np.random.default_rng(8).integers(0, 256, (2, 16, 8)).astype(np.uint8)
+    made = run(body_of("bytes"), each.reshape(-1))
+    assert np.array_equal(made.reshape(8, 2, 16), each.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("block", [(64, 64), (32, 128), (128, 128), (32, 32)])
+@pytest.mark.parametrize("shape", [(128, 192), (80, 112)])
+def test_bytes_that_are_transposed_are_stored_by_rows_of_32(
+    shape: tuple[int, int], block: tuple[int, int]
+) -> None:
+    torch = pytest.importorskip("torch")
+    x = (torch.arange(shape[0] * shape[1]) % 251).view(shape).to(torch.uint8)
+    y = torch.zeros(*reversed(shape), dtype=torch.uint8, device="xpu")
+    grid = triton.cdiv(shape[0], block[0]), triton.cdiv(shape[1], block[1])
+    kernel = descriptor_copy[grid](x.to("xpu"), y, *shape, *block, True)
+    assert torch.equal(y.cpu(), x.T)
+    assert (f'@"{WIDE}bytes.i8"' in kernel.asm["llir"]) == (block != (32, 32))
+
+
 @pytest.mark.parametrize(("name", "computed"), [("less", np.subtract), ("times", np.multiply)])
 def test_one_number_for_all_lanes(name: str, computed: Any) -> None:
     x = np.random.default_rng(7).standard_normal(64).astype(np.float32)
