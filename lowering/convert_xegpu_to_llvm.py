@@ -90,9 +90,9 @@ def _most_registers(state: ModuleState) -> int:
 
 
 def _registers_needed(state: ModuleState, most: Callable[[], int]) -> int | None:
-    """The registers that are needed at once, where loops do not say it by what they carry."""
+    """The registers that are needed at once; None where what products' loops carry says it."""
     limit = CARRIED_LIMIT * state.target.grf_bytes
-    return None if state.carried_bytes >= limit else most()
+    return None if state.dpas and state.carried_bytes >= limit else most()
 
 
 def _most_for_small(state: ModuleState) -> int:

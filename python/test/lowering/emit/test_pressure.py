@@ -124,6 +124,34 @@ def test_straight_code_that_does_not_fit_is_told_with_the_remedy(block, told):
     assert bool(found) == told
 
 
+@triton.jit
+def sums_of_rows(dy_ptr, x_ptr, dw_ptr, db_ptr, dx_ptr, w_ptr, rows, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    w = tl.load(w_ptr + i, i < n, 0.0)
+    dw, db = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    for row in range(rows):
+        x = tl.load(x_ptr + row * n + i, i < n, 0.0)
+        dy = tl.load(dy_ptr + row * n + i, i < n, 0.0)
+        tl.store(dx_ptr + row * n + i, w * dy - x * tl.sum(w * dy * x, 0), i < n)
+        dw += dy * x
+        db += dy
+    tl.store(dw_ptr + i, dw, i < n)
+    tl.store(db_ptr + i, db, i < n)
+
+
+@pytest.mark.parametrize(("warps", "told"), [(16, False), (8, True)])
+def test_rows_beside_sums_that_a_loop_carries_are_counted(warps, told):
+    """As in Liger's gradients of norms: 128 registers are carried where it does not fit."""
+    names = sums_of_rows.arg_names
+    types = {n: "*fp32" if n.endswith("_ptr") else "i32" for n in names} | {"BLOCK": "constexpr"}
+    made = triton.compile(
+        ASTSource(sums_of_rows, types, {"BLOCK": 8192},
+                  {(i,): [["tt.divisibility", 16]] for i in (0, 1, 2, 3, 4, 5, 7)}),
+        target=GPUTarget("xpu", "bmg", 16), options={"num_warps": warps})
+    (found,) = [r for r in made.metadata.remarks if "at once" in r]
+    assert ("it may spill; use smaller blocks or more warps" in found) == told
+
+
 @pytest.mark.parametrize(("depth", "warps", "told"), [(64, 8, False), (32, 4, True)])
 def test_products_that_meet_in_a_loop_are_counted_together(depth, warps, told):
     row = loops.ROWS["attention backward"]
