@@ -63,6 +63,7 @@ from triton_xe.lowering.surfaces.whole_groups import WholeGroupsPass
 from triton_xe.lowering.tensor_sizes import refuse_large_tensors
 from triton_xe.lowering.tiles.convert_to_xetile import ConvertToXeTilePass
 from triton_xe.lowering.tiles.convert_xetile_to_xegpu import ConvertXeTileToXeGPUPass
+from triton_xe.lowering.tiles.copy_by_message import CopyByMessagePass
 from triton_xe.lowering.tiles.reorder_rows import ReorderRowsPass
 from triton_xe.lowering.tiles.sink_loads import SinkLoadsPass
 from triton_xe.lowering.tiles.split_barriers import SplitBarriersPass
@@ -111,6 +112,7 @@ PIPELINE: tuple[tuple[str, tuple[type[ModulePass], ...]], ...] = (
         LowerKernelFunctionsPass,
         GuardTilesPass,
         ConvertXeTileToXeGPUPass,
+        CopyByMessagePass,
         SinkLoadsPass,
         ReorderRowsPass,
     )),

@@ -76,6 +76,7 @@ from triton_xe.lowering.emit.xegpu.payloads import (
     in_reach,
     is_zero,
     move,
+    moved_to_base,
     offsets_of,
     payload_shape,
     step_before,
@@ -152,11 +153,13 @@ def lower_create_nd_tdesc(em: Emitter, op: CreateNdTdescOp) -> None:
         em.bind(op.desc, made)
         return
     fields = message(em, made, shape, op.desc_type.element_bits, 0)
-    pointer = em.call(
-        genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
-        [*fields[:6], I32(shape.width), I32(shape.height), I32(shape.blocks)],
-    )
-    em.bind(op.desc, with_copies(em, Payload(pointer, shape), op))
+    payload = moved_to_base(em, op, shape, fields[0])
+    if payload is None:
+        payload = Payload(em.call(
+            genisa.LSC_2D_BLOCK_CREATE_PAYLOAD,
+            [*fields[:6], I32(shape.width), I32(shape.height), I32(shape.blocks)],
+        ), shape)
+    em.bind(op.desc, with_copies(em, payload, op))
 
 
 @lowers(UpdateNdOffsetOp)

@@ -1,9 +1,13 @@
 """Matrices that are loaded and stored without a product between: by blocks where that is legal."""
 
+import re
+
 import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 
 @triton.jit
@@ -108,3 +112,67 @@ def test_a_transpose_beside_a_product_has_the_layout_of_its_own_shape(m, n):
     squared_and_masked[(1,)](x.to("xpu"), y, z, 1, m, n)
     assert torch.equal(y.cpu(), (x.T != 0).float())
     assert torch.equal(z.cpu(), x @ x.T)
+
+
+@triton.jit
+def exchanged(x, y, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    a = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).load([i, j])
+    b = tl.make_tensor_descriptor(y, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).load([i, j])
+    tl.make_tensor_descriptor(x, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).store([i, j], b)
+    tl.make_tensor_descriptor(y, [M, N], [N, 1], [BLOCK_M, BLOCK_N]).store([i, j], a)
+
+
+@pytest.mark.parametrize(("m", "n"), [(64, 256), (50, 144)])
+def test_stores_take_over_the_payload_of_loads_that_are_sent(m, n):
+    x, y = numbers(m, n, torch.float32), numbers(m, n, torch.float32)
+    held, other = x.to("xpu"), y.to("xpu")
+    kernel = exchanged[(2, 2)](held, other, m, n, 32, 128)
+    assert torch.equal(held.cpu(), y)
+    assert torch.equal(other.cpu(), x)
+    if kernel.metadata.target.arch == "bmg":
+        text = kernel.asm["llir"]
+        assert text.count("call ptr @\"llvm.genx.GenISA.LSC2DBlockCreateAddrPayload") == 2
+        assert text.count("call void @\"llvm.genx.GenISA.LSC2DBlockSetAddrPayloadField") == 2
+
+
+@triton.jit
+def in_turns(x, y, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """The second load is of the first matrix again, behind the store."""
+    i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    to = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    other = tl.make_tensor_descriptor(y, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    a = to.load([i, j])
+    other.store([i, j], a)
+    tl.debug_barrier()
+    b = other.load([i, j])
+    to.store([i + M // 2, j], b)
+
+
+def test_a_payload_that_is_used_again_is_not_moved():
+    x = numbers(64, 128, torch.float32)
+    held, y = x.to("xpu"), torch.zeros(64, 128, device="xpu")
+    in_turns[(1, 1)](held, y, 64, 128, 32, 128)
+    assert torch.equal(y.cpu()[:32], x[:32])
+    assert torch.equal(held.cpu()[32:], x[:32])
+    assert torch.equal(held.cpu()[:32], x[:32])
+
+
+def test_copies_of_a_payload_are_made_again_when_it_has_moved():
+    """Where messages have no offsets each has a copy of its own."""
+    names = exchanged.arg_names
+    constants = {"BLOCK_M": 32, "BLOCK_N": 128}
+    types = {n: "constexpr" if n in constants else "*fp32" if n in "xy" else "i32" for n in names}
+    source = ASTSource(exchanged, types, constants,
+                       {(i,): [["tt.divisibility", 16]] for i in range(4)})
+    made = triton.compile(source, target=GPUTarget("xpu", "pvc", 16), options={"num_warps": 4})
+    calls = re.findall(r'(?:(%\S+) = )?call \w+ @"llvm.genx.GenISA.LSC2DBlock(\w+?)AddrPayload.*?"'
+                       r'\((.*)\)', made.asm["llir"])
+    moved = [n for n, (_, name, given) in enumerate(calls)
+             if name == "Set" and "i32 1," in given]
+    assert moved
+    copied = {result: n for n, (result, name, _) in enumerate(calls) if name == "Copy"}
+    written = {given.split(",")[0].split()[1] for _, name, given in calls[moved[-1]:]
+               if name == "Write"}
+    assert len(written) == 8
+    assert all(copied[pointer] >= moved[-1] - 1 for pointer in written)

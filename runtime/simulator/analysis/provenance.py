@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from triton_xe.intrinsics import Effect, find
+from triton_xe.intrinsics.genisa import (
+    LSC_2D_BLOCK_COPY_PAYLOAD,
+    LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
+)
 from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
+BASE = 1
+"""The field of a descriptor of 2D blocks that is an address."""
 _ATOMICS = ("atomicrmw", "cmpxchg")
 _MEMORY = ("load", *_ATOMICS)
 _LANE_BY_LANE = frozenset(
@@ -59,6 +65,7 @@ def pointer_roots(function: Function) -> dict[str, Roots]:
         if t.kind == "ptr" and function.is_kernel
     }
     todo = [i for i in function.instructions() if i.result is not None and not _reads(i)]
+    based = _given_bases(function)
     stored, loaded = _shared_words(function)
     changed = True
     while changed:
@@ -67,10 +74,24 @@ def pointer_roots(function: Function) -> dict[str, Roots]:
         held = NOWHERE.union(*shared) if all(shared) else NOWHERE
         for i in todo + loaded:
             roots = held if i.opcode == "load" else NOWHERE.union(
-                *(found.get(n, NOWHERE) for n in i.locals()))
+                *(found.get(n, NOWHERE) for n in based.get(i.result or "", i.locals())))
             if roots != found.get(i.result or "", NOWHERE):
                 found[i.result or ""] = roots
                 changed = True
+    return found
+
+
+def _given_bases(function: Function) -> dict[str, list[str]]:
+    """What copies of descriptors are given as their base, which counts in place of the first."""
+    found: dict[str, list[str]] = {}
+    copies = {i.result for i in function.instructions()
+              if i.opcode == "call" and find(i.callee) is LSC_2D_BLOCK_COPY_PAYLOAD}
+    for i in function.instructions():
+        if i.opcode != "call" or find(i.callee) is not LSC_2D_BLOCK_SET_PAYLOAD_FIELD:
+            continue
+        payload, field, base = i.operands[:3]
+        if payload.local in copies and field.integer_value() == BASE and base.local is not None:
+            found.setdefault(payload.local or "", []).append(base.local)
     return found
 
 

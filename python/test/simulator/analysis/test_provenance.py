@@ -33,3 +33,23 @@ def test_words_of_shared_memory(lines: list[str], roots: set[int]) -> None:
         f"declare void @other({S})", "define internal void @mine() {", "  ret void", "}"])
     kernel = next(iter(parse_module(text).kernels()))
     assert pointer_roots(kernel).get("%z", frozenset()) == roots
+
+
+@pytest.mark.parametrize(("field", "roots"), [(1, {1}), (5, {0})])
+def test_a_copied_descriptor_belongs_to_the_base_that_it_is_given(
+    field: int, roots: set[int]
+) -> None:
+    given = "ptr %q, i32 1, i64 %y, i1 false" if field == 1 else "ptr %q, i32 5, i32 8, i1 true"
+    name, kind = "@llvm.genx.GenISA.LSC2DBlock", "i64" if field == 1 else "i32"
+    text = "\n".join([
+        f"define spir_kernel void @k({G} %a, {G} %b) {{",
+        f"  %x = ptrtoint {G} %a to i64", f"  %y = ptrtoint {G} %b to i64",
+        f"  %p = call ptr {name}CreateAddrPayload.p0i32(i64 %x, i32 63, i32 7, i32 63, i32 0, "
+        "i32 0, i32 16, i32 8, i32 1)",
+        f"  %q = call ptr {name}CopyAddrPayload.p0i32.p0i32(ptr %p)",
+        f"  call void {name}SetAddrPayloadField.p0i32.{kind}({given})", "  ret void", "}",
+        f"declare ptr {name}CreateAddrPayload.p0i32(i64, i32, i32, i32, i32, i32, i32, i32, i32)",
+        f"declare ptr {name}CopyAddrPayload.p0i32.p0i32(ptr)",
+        f"declare void {name}SetAddrPayloadField.p0i32.{kind}(ptr, i32, {kind}, i1)"])
+    found = pointer_roots(next(iter(parse_module(text).kernels())))
+    assert (found["%p"], found["%q"]) == ({0}, roots)
