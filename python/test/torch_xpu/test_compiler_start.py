@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -55,25 +54,18 @@ def test_workers_start_when_something_must_be_compiled(xpu: None, tmp_path: Path
 
 
 def test_what_an_import_makes_counts_as_old() -> None:
-    made: list[list[object]] = []
-
-    def execute(module: ModuleType) -> None:
-        assert not gc.isenabled()
-        made.extend([] for _ in range(10))
-
     assert gc.isenabled()
-    inductor._import_at_once(execute, ModuleType("large"))
+    with inductor._at_once():
+        assert not gc.isenabled()
+        made: list[list[object]] = [[] for _ in range(10)]
     assert gc.isenabled()
     old = {id(each) for each in gc.get_objects(generation=2)}
     assert all(id(each) in old for each in made)
 
 
 def test_an_import_that_fails_leaves_the_collector_on() -> None:
-    def execute(module: ModuleType) -> None:
+    with pytest.raises(ImportError, match="half"), inductor._at_once():
         raise ImportError("half")
-
-    with pytest.raises(ImportError, match="half"):
-        inductor._import_at_once(execute, ModuleType("large"))
     assert gc.isenabled()
 
 
