@@ -41,6 +41,12 @@ def detach(op: Operation) -> None:
     op.detach()  # type: ignore[no-untyped-call]
 
 
+def put(op: Operation, at: InsertPoint) -> SSAValue:
+    """The result of a new operation."""
+    Rewriter.insert_op(op, at)
+    return op.results[0]
+
+
 def locate(source: Operation, *made: Operation) -> None:
     """Give new operations the source location of `source`."""
     for op in made:

@@ -20,7 +20,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
@@ -28,7 +28,7 @@ from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, Resha
 from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.tensors.view import view_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
-from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate
+from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate, put
 from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 from triton_xe.lowering.targeted_pass import TargetedPass
@@ -114,23 +114,21 @@ class _Splitter:
         (left, x), (right, y) = self.of(op.lhs), self.of(op.rhs)
         if x or y or left is None or right is None:
             return Parts(None, op.result)
-        return Parts(put(arith.MuliOp(left, right), op), None)
+        return Parts(_put(arith.MuliOp(left, right), op), None)
 
 
-def put(op: Operation, before: Operation) -> SSAValue:
-    """The result of a new operation."""
+def _put(op: Operation, before: Operation) -> SSAValue:
     locate(before, op)
-    Rewriter.insert_op(op, InsertPoint.before(before))
-    return op.results[0]
+    return put(op, InsertPoint.before(before))
 
 
 def number(value: int, before: Operation) -> SSAValue:
     """A constant of 64 bits."""
-    return put(arith.ConstantOp(IntegerAttr(value, i64)), before)
+    return _put(arith.ConstantOp(IntegerAttr(value, i64)), before)
 
 
 def _sum(left: SSAValue | None, right: SSAValue | None, op: Operation) -> SSAValue | None:
-    return put(arith.AddiOp(left, right), op) if left and right else left or right
+    return _put(arith.AddiOp(left, right), op) if left and right else left or right
 
 
 def reshaped(op: Operation, source: SSAValue) -> SSAValue:
@@ -139,7 +137,7 @@ def reshaped(op: Operation, source: SSAValue) -> SSAValue:
     assert isinstance(old, TensorType)
     assert isinstance(source.type, TensorType)
     kind = TensorType(source.type.element_type, old.get_shape(), old.encoding)
-    return put(type(op).create(
+    return _put(type(op).create(
         operands=[source], result_types=[kind], properties=dict(op.properties),
         attributes=dict(op.attributes)), op)
 
@@ -162,7 +160,7 @@ def _shortened(pointer: SSAValue, parts: _Splitter) -> SSAValue:
         return pointer
     base: SSAValue = moved.ptr.owner.src
     if scalar is not None:
-        base = put(AddPtrOp(operands=[base, scalar], result_types=[base.type]), moved)
+        base = _put(AddPtrOp(operands=[base, scalar], result_types=[base.type]), moved)
     return _pointer(base, _addends(rest), moved)
 
 
@@ -186,17 +184,17 @@ def _pointer(base: SSAValue, addends: Iterable[SSAValue], moved: AddPtrOp) -> SS
         kind: Any = addend.type
         of_addend = TensorType(base.type, kind.get_shape(), kind.encoding)
         if made is None:
-            made = put(SplatOp(operands=[base], result_types=[of_addend]), moved)
+            made = _put(SplatOp(operands=[base], result_types=[of_addend]), moved)
         else:
             addend = _broadcast(addend, TensorType(i64, whole.get_shape(), whole.encoding), moved)
             made = _broadcast(made, whole, moved)
-        made = put(AddPtrOp(operands=[made, addend], result_types=[made.type]), moved)
+        made = _put(AddPtrOp(operands=[made, addend], result_types=[made.type]), moved)
     assert made is not None
     return made
 
 
 def _broadcast(value: SSAValue, kind: TensorType[Any], at: Operation) -> SSAValue:
-    return value if value.type == kind else put(
+    return value if value.type == kind else _put(
         BroadcastOp(operands=[value], result_types=[kind]), at)
 
 
@@ -213,9 +211,9 @@ class _Comparison(NamedTuple):
     def bounded(self) -> SSAValue:
         """The limit, or what is as good as it, in 32 bits."""
         least, most = integer_range(self.numbers)
-        limit = put(arith.MaxSIOp(self.limit, number(least, self.op)), self.op)
-        limit = put(arith.MinSIOp(limit, number(most + 1, self.op)), self.op)
-        return put(TruncIOp(limit, i32), self.op)
+        limit = _put(arith.MaxSIOp(self.limit, number(least, self.op)), self.op)
+        limit = _put(arith.MinSIOp(limit, number(most + 1, self.op)), self.op)
+        return _put(TruncIOp(limit, i32), self.op)
 
 
 def _shorten_mask(mask: SSAValue, parts: _Splitter) -> SSAValue:
@@ -254,7 +252,7 @@ def _comparison(op: Operation | Any, parts: _Splitter) -> _Comparison | None:
     numbers = _narrow(rest)
     if numbers is None:
         return None
-    return _Comparison(op, numbers, y if x is None else put(arith.SubiOp(y, x), op))
+    return _Comparison(op, numbers, y if x is None else _put(arith.SubiOp(y, x), op))
 
 
 def _predicate(op: CmpiOp) -> str:
@@ -279,13 +277,13 @@ def _narrow(value: SSAValue) -> SSAValue | None:
 
 def _splat(scalar: SSAValue, like: SSAValue, at: Operation) -> SSAValue:
     kind: Any = like.type
-    return put(SplatOp(operands=[scalar], result_types=[
+    return _put(SplatOp(operands=[scalar], result_types=[
         TensorType(scalar.type, kind.get_shape(), kind.encoding)]), at)
 
 
 def _compared(found: _Comparison) -> SSAValue:
     op = found.op
-    return put(CmpiOp(found.numbers, _splat(found.bounded(), found.numbers, op),
+    return _put(CmpiOp(found.numbers, _splat(found.bounded(), found.numbers, op),
                       _predicate(op)), op)
 
 
@@ -298,12 +296,12 @@ def _window(op: arith.AndIOp, parts: _Splitter) -> SSAValue | None:
     if found.keys() != {_LESS, _NOT_LESS}:
         return None
     first, end = found[_NOT_LESS].bounded(), found[_LESS].bounded()
-    size = put(arith.MaxSIOp(put(arith.SubiOp(end, first), op), _zero(op)), op)
+    size = _put(arith.MaxSIOp(_put(arith.SubiOp(end, first), op), _zero(op)), op)
     numbers = found[_LESS].numbers
-    below = put(arith.SubiOp(_zero(op), first), op)
-    return put(CmpiOp(put(arith.AddiOp(_splat(below, numbers, op), numbers), op),
+    below = _put(arith.SubiOp(_zero(op), first), op)
+    return _put(CmpiOp(_put(arith.AddiOp(_splat(below, numbers, op), numbers), op),
                       _splat(size, numbers, op), _BELOW), op)
 
 
 def _zero(at: Operation) -> SSAValue:
-    return put(arith.ConstantOp(IntegerAttr(0, i32)), at)
+    return _put(arith.ConstantOp(IntegerAttr(0, i32)), at)

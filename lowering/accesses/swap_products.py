@@ -54,6 +54,7 @@ from triton_xe.lowering.rewriting import (
     functions,
     last_of,
     locate,
+    put,
 )
 from triton_xe.lowering.surfaces.affine import Affine, Unknown, element_of, shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
@@ -272,8 +273,7 @@ class _Transposed:
 
 def _put(old: Operation, made: Operation) -> SSAValue:
     locate(old, made)
-    Rewriter.insert_op(made, InsertPoint.after(old))
-    return made.results[0]
+    return put(made, InsertPoint.after(old))
 
 
 def _trans(value: SSAValue, kind: TensorType[Any]) -> SSAValue:

@@ -50,7 +50,15 @@ from triton_xe.lowering.layouts.repeats import (
     words_layout,
 )
 from triton_xe.lowering.layouts.sums_of_bits import summed, sums_of_bits
-from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, retyped, yield_more
+from triton_xe.lowering.rewriting import (
+    all_of,
+    extend_for,
+    last_of,
+    locate,
+    put,
+    retyped,
+    yield_more,
+)
 from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 from triton_xe.plan.operand import takes_words
@@ -330,8 +338,8 @@ class _Again(Elsewhere):
             self.gone[value] = _gone(loop, step, value.type.element_type)
         assert body.first_op is not None
         at = InsertPoint.before(body.first_op)
-        by = _put(SplatOp(operands=[self.gone[value]], result_types=[first.type]), at)
-        return _put(arith.AddiOp(first, by), at)
+        by = put(SplatOp(operands=[self.gone[value]], result_types=[first.type]), at)
+        return put(arith.AddiOp(first, by), at)
 
     def _times(
         self, value: SSAValue, few: SSAValue, encoding: Attribute, at: InsertPoint
@@ -339,7 +347,7 @@ class _Again(Elsewhere):
         """A tensor of which every eight elements along the last dimension are the same."""
         kind, runs = retyped(value.type, encoding), Runs(len(shape_of(value)) - 1, TIMES[32])
         words = layout_attr(words_layout(layout_of(kind), runs))
-        return _put(RepeatOp(source=self.value(few, words), axis=runs.axis, times=runs.times,
+        return put(RepeatOp(source=self.value(few, words), axis=runs.axis, times=runs.times,
                              result_type=kind), at)
 
     def _repeat(self, op: RepeatOp, encoding: Attribute, at: InsertPoint) -> SSAValue:
@@ -349,7 +357,7 @@ class _Again(Elsewhere):
         repeated = RepeatOp(source=self.value(op.source, words), axis=runs.axis, times=runs.times,
                             result_type=kind)
         locate(op, repeated)
-        return _put(repeated, at)
+        return put(repeated, at)
 
     def _repeated(self, load: LoadOp, encoding: Attribute, runs: Runs) -> SSAValue:
         """What a load brings, of which runs along a dimension are the same."""
@@ -387,7 +395,7 @@ class _Again(Elsewhere):
     ) -> SSAValue:
         """Pointers written again, in a layout, from a base that is so far behind theirs."""
         if not isinstance(value.type, TensorType):
-            return _put(AddPtrOp(operands=[value, gone], result_types=[value.type]), at)
+            return put(AddPtrOp(operands=[value, gone], result_types=[value.type]), at)
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, ConvertLayoutOp):
@@ -402,19 +410,14 @@ def _gone(loop: scf.ForOp, step: SSAValue | int, kind: Attribute) -> SSAValue:
     """The sum of the steps that a loop has made, of an integer type."""
     assert isinstance(kind, IntegerType)
     before, body = InsertPoint.before(loop), loop.body.block
-    zero = _put(arith.ConstantOp(IntegerAttr(0, kind)), before)
+    zero = put(arith.ConstantOp(IntegerAttr(0, kind)), before)
     if isinstance(step, int):
-        step = _put(arith.ConstantOp(IntegerAttr(step, kind)), before)
+        step = put(arith.ConstantOp(IntegerAttr(step, kind)), before)
     loop, (gone,) = extend_for(loop, [zero])
     end = InsertPoint.before(last_of(body))
-    wide = step if step.type == kind else _put(ExtSIOp(step, kind), end)
-    yield_more(loop, [_put(arith.AddiOp(gone, wide), end)])
+    wide = step if step.type == kind else put(ExtSIOp(step, kind), end)
+    yield_more(loop, [put(arith.AddiOp(gone, wide), end)])
     return gone
-
-
-def _put(op: Operation, at: InsertPoint) -> SSAValue:
-    Rewriter.insert_op(op, at)
-    return op.results[0]
 
 
 __all__ = [

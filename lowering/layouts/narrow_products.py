@@ -38,7 +38,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.lowering.emit.fusion import ROUNDED
 from triton_xe.lowering.emit.integer_range import integer_range
-from triton_xe.lowering.rewriting import all_of, locate
+from triton_xe.lowering.rewriting import all_of, locate, put
 from triton_xe.lowering.surfaces.affine import constant_of, element_of
 
 EXACT = 2048
@@ -143,17 +143,17 @@ def _integer(value: SSAValue, at: InsertPoint) -> SSAValue:
     known = _number(value)
     if known is not None:
         held: Any = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [known])
-        return _put(arith.ConstantOp(held, kind), at)
+        return put(arith.ConstantOp(held, kind), at)
     assert isinstance(op, arith.AddfOp | arith.SubfOp)
     made = arith.AddiOp if isinstance(op, arith.AddfOp) else arith.SubiOp
-    return _put(made(_integer(op.lhs, at), _integer(op.rhs, at)), at)
+    return put(made(_integer(op.lhs, at), _integer(op.rhs, at)), at)
 
 
 def _moved(
     op: Operation, source: SSAValue, kind: TensorType[Attribute], at: InsertPoint
 ) -> SSAValue:
     """What an operation does with elements, done with those of another type."""
-    return _put(type(op).create(
+    return put(type(op).create(
         operands=[source], result_types=[kind], properties=dict(op.properties)), at)
 
 
@@ -167,7 +167,7 @@ def _of_32_bits(
     if narrow is not None:
         return narrow
     widen = ExtSIOp if isinstance(op, SIToFPOp) else ExtUIOp
-    return _put((TruncIOp if bits > 32 else widen)(op.input, kind), at)
+    return put((TruncIOp if bits > 32 else widen)(op.input, kind), at)
 
 
 def _narrow_field(
@@ -187,13 +187,8 @@ def _narrow_field(
         return None
     if not (0 <= mask < 1 << 31 and -(1 << 31) <= low and high < 1 << 31):
         return None
-    few = words.input if element_of(words.input) == i32 else _put(ExtUIOp(words.input, kind), at)
-    by = _put(TruncIOp(moved.rhs, kind), at)
+    few = words.input if element_of(words.input) == i32 else put(ExtUIOp(words.input, kind), at)
+    by = put(TruncIOp(moved.rhs, kind), at)
     held: Any = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [mask])
-    mine = _put(arith.ConstantOp(held, kind), at)
-    return _put(arith.AndIOp(_put(arith.ShRUIOp(few, by), at), mine), at)
-
-
-def _put(op: Operation, at: InsertPoint) -> SSAValue:
-    Rewriter.insert_op(op, at)
-    return op.results[0]
+    mine = put(arith.ConstantOp(held, kind), at)
+    return put(arith.AndIOp(put(arith.ShRUIOp(few, by), at), mine), at)

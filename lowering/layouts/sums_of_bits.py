@@ -13,11 +13,12 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp
 from triton_xe.layout import SliceEncoding
+from triton_xe.lowering.rewriting import put
 from triton_xe.lowering.surfaces.known_elements import known_elements
 
 Runs = list[tuple[int, int, int]]
@@ -86,9 +87,9 @@ def summed(value: SSAValue, encoding: Attribute, at: InsertPoint) -> SSAValue:
     shape = tuple(value.type.get_shape())
     parts = [_along(axis, runs, shape, encoding, at)
              for axis, runs in enumerate(sums_of_bits(value)) if runs]
-    total = parts[0] if parts else _put(_filled(TensorType(i32, shape, encoding), 0), at)
+    total = parts[0] if parts else put(_filled(TensorType(i32, shape, encoding), 0), at)
     for part in parts[1:]:
-        total = _put(arith.AddiOp(total, part), at)
+        total = put(arith.AddiOp(total, part), at)
     return total
 
 
@@ -98,29 +99,24 @@ def _along(
     """What the index along one dimension adds."""
     inner = layout_attr(SliceEncoding(1 - axis, encoding.encoding))  # type: ignore[attr-defined]
     kind = TensorType(i32, [shape[axis]], inner)
-    index = _put(MakeRangeOp(start=0, end=shape[axis], result_type=kind), at)
+    index = put(MakeRangeOp(start=0, end=shape[axis], result_type=kind), at)
     parts = [_run(index, run, at) for run in runs]
     total = parts[0]
     for part in parts[1:]:
-        total = _put(arith.AddiOp(total, part), at)
+        total = put(arith.AddiOp(total, part), at)
     wide = [1, shape[1]] if axis == 1 else [shape[0], 1]
     column = ExpandDimsOp(operands=[total], result_types=[TensorType(i32, wide, encoding)],
                           properties={"axis": IntegerAttr(1 - axis, i32)})
     whole = TensorType(i32, shape, encoding)
-    return _put(BroadcastOp(operands=[_put(column, at)], result_types=[whole]), at)
+    return put(BroadcastOp(operands=[put(column, at)], result_types=[whole]), at)
 
 
 def _run(index: SSAValue, run: tuple[int, int, int], at: InsertPoint) -> SSAValue:
     first, count, weight = run
-    numbers = [_put(_filled(index.type, n), at) for n in (1 << first, (1 << count) - 1, weight)]
-    moved = _put(arith.DivUIOp(index, numbers[0]), at)
-    return _put(arith.MuliOp(_put(arith.AndIOp(moved, numbers[1]), at), numbers[2]), at)
+    numbers = [put(_filled(index.type, n), at) for n in (1 << first, (1 << count) - 1, weight)]
+    moved = put(arith.DivUIOp(index, numbers[0]), at)
+    return put(arith.MuliOp(put(arith.AndIOp(moved, numbers[1]), at), numbers[2]), at)
 
 
 def _filled(kind: Any, number: int) -> arith.ConstantOp:
     return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, [number]), kind)
-
-
-def _put(op: Operation, at: InsertPoint) -> SSAValue:
-    Rewriter.insert_op(op, at)
-    return op.results[0]

@@ -29,6 +29,7 @@ from triton_xe.dialects.xegpu.types import TensorDescType
 from triton_xe.hardware.block_2d import BASE_ALIGNMENT, MAX_OFFSET, BlockShape, has_offsets
 from triton_xe.hardware.target import Target
 from triton_xe.intrinsics import genisa
+from triton_xe.intrinsics.definitions.block_2d import BASE, X, Y
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import I1, I32
 from triton_xe.lowering.rewriting import last_of
@@ -37,8 +38,6 @@ from triton_xe.lowering.uses import can_follow
 
 COPIED = 8
 """Transposed second factors for which IGC 2.40 copies a payload, without offsets, at less cost."""
-BASE, X, Y = 1, 5, 6
-"""Fields of a payload."""
 MOST_COPIES = 15
 """Registers that copies of a payload may take."""
 FIRST_CARRIED = 3

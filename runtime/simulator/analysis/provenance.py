@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from triton_xe.intrinsics import Effect, find
+from triton_xe.intrinsics.definitions.block_2d import BASE
 from triton_xe.intrinsics.genisa import (
     LSC_2D_BLOCK_COPY_PAYLOAD,
     LSC_2D_BLOCK_SET_PAYLOAD_FIELD,
@@ -14,8 +15,6 @@ from triton_xe.runtime.simulator.ir import Function, Instruction, Operand
 
 Roots = frozenset[int]
 NOWHERE: Roots = frozenset()
-BASE = 1
-"""The field of a descriptor of 2D blocks that is an address."""
 _ATOMICS = ("atomicrmw", "cmpxchg")
 _MEMORY = ("load", *_ATOMICS)
 _LANE_BY_LANE = frozenset(

@@ -239,11 +239,11 @@ def _copy_payload(w: Widener, i: Instruction) -> None:
 def _set_payload(w: Widener, i: Instruction) -> None:
     payload = w.uniform(argument(i, "payload"))
     field, add = _constants(w, i, ("field", "add"))
-    if not 1 <= field <= 6:
+    if not 1 <= field <= len(block_2d.FIELDS):
         w.fail(f"2D block payload field {field} does not exist")
     value = w.uniform(argument(i, "value"))
-    where = payload if field == 1 else w.at(payload, 4 * field)
-    if add and field in (5, 6):
+    where = payload if field == block_2d.BASE else w.at(payload, 4 * field)
+    if add and field in (block_2d.X, block_2d.Y):
         value = w.b.add(w.b.load(value.type, where), value)
     w.b.store(value, where)
 

@@ -85,6 +85,7 @@ def block_write(surface: Surface, x: int, y: int, tile: Tile, image: Bytes) -> N
 
 FIELDS = ("base", "width", "height", "pitch", "x", "y")
 """Of a payload, in the order of their numbers, which begin at 1."""
+BASE, X, Y = (FIELDS.index(name) + 1 for name in ("base", "x", "y"))
 
 
 def block_prefetch(surface: Surface, x: int, y: int, tile: Tile) -> None:
