@@ -28,6 +28,10 @@ class HostCpu:
         return 32 if self.has("avx2") else 16
 
     @property
+    def is_amd(self) -> bool:
+        return self.name.startswith("znver")
+
+    @property
     def float_bank(self) -> str:
         """The register class of a number in floating point, as inline assembly spells it."""
         return "x" if self.triple.startswith("x86_64") else "w"

@@ -16,11 +16,16 @@ from triton_xe.intrinsics.definitions import ids
 from triton_xe.runtime.simulator.analysis.shapes import gep_steps
 from triton_xe.runtime.simulator.ir.records import CASTS, Instruction, Operand, constant
 from triton_xe.runtime.simulator.ir.types import I8, I32, I64, VOID
+from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.widen.values import Uniform
 from triton_xe.runtime.simulator.widen.widener import Widener
 
 _SECOND_LEVEL = 2
-"""The cache that lines are brought into: what subgroups work with now fills the first."""
+"""The cache that lines are brought into: what subgroups work with now fills the first.
+
+On AMD's CPUs (measured: Zen 4) a prefetch for a store brings lines into the first level all the
+same.  One for a load does not: layer norm of 16 MB went from 15 to 22 GB/s.
+"""
 
 LONGEST = 100
 """Values that an address may be made of."""
@@ -51,12 +56,12 @@ def ask_ahead(
         return
     if step is None or not (write or _reads_on(w, address)):
         return
-    there = w.b.gep(I8, start, step)
+    there, owned = w.b.gep(I8, start, step), write and not host_cpu().is_amd
     lines = {byte // CACHE_LINE_BYTES for first, size in parts
              for byte in (*range(first, first + size, CACHE_LINE_BYTES), first + size - 1)}
     for line in sorted(lines):
         w.b.call("llvm.prefetch.p0", VOID, [
-            w.at(there, line * CACHE_LINE_BYTES), constant(I32, int(write)),
+            w.at(there, line * CACHE_LINE_BYTES), constant(I32, int(owned)),
             constant(I32, _SECOND_LEVEL), constant(I32, 1)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from triton_xe.hardware.target import target
 from triton_xe.runtime.simulator.ir.parser import parse_module
 from triton_xe.runtime.simulator.run import elf, jit
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu
 from triton_xe.runtime.simulator.run.kernel_module import canonical
-from triton_xe.runtime.simulator.widen import host
+from triton_xe.runtime.simulator.widen import ahead, host
 
 Run = Callable[..., None]
 Text = Callable[..., str]
@@ -25,6 +27,11 @@ BARRIER = "call void @_Z22__spirv_ControlBarrieriii(i32 2, i32 2, i32 272)"
 FILL = "<float 1.0, float 2.0, float 3.0, float 4.0>"
 OTHER = "<float 0.5, float 0.25, float 0.5, float 8.0>"
 FOUR, NEXT = "i32 0, i32 1, i32 2, i32 3", "i32 4, i32 5, i32 6, i32 7"
+
+
+@pytest.fixture(autouse=True)
+def _asks_as_on_intel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "host_cpu", lambda: HostCpu("x86_64-linux", "sapphirerapids", ""))
 
 
 def masked_load(t: str, name: str) -> tuple[str, str]:
@@ -203,6 +210,22 @@ def test_programs_ask_for_what_the_next_one_accesses(
   store float %x, {P} %pb"""
     text = kernel(f"{P} %a, {P} %b, i32 %n", body)
     assert host_text(text).count("call void @llvm.prefetch") == (2 if asked else 0)
+
+
+@pytest.mark.parametrize(("cpu", "owned"), [("sapphirerapids", 1), ("znver4", 0)])
+def test_lines_of_the_next_store_stay_in_the_second_level(
+    kernel: Text, monkeypatch: pytest.MonkeyPatch, cpu: str, owned: int
+) -> None:
+    """Asked for as what is written, they would fill the first one on AMD's CPUs."""
+    monkeypatch.setattr(ahead, "host_cpu", lambda: HostCpu("x86_64-linux", cpu, ""))
+    body = LANE + GROUP + f"""
+  %row = mul i32 %g, %n
+  %i = add i32 %row, %lane
+  %pa = getelementptr float, {P} %a, i32 %i
+  store float 0.0, {P} %pa"""
+    text = host_text(kernel(f"{P} %a, i32 %n", body))
+    asked = re.findall(r"@llvm\.prefetch\.p0\([^,]+, i32 (\d), i32 2, i32 1\)", text)
+    assert asked == [str(owned)]
 
 
 def test_runs_of_lanes_ask_for_each_line_of_the_next_program(run: Run, kernel: Text) -> None:
