@@ -159,6 +159,7 @@ ROWS: dict[str, Row] = {
     "gemm add int8": _gemm(256, 256, 64, 32, "i8", c="i32", EPILOGUE="add"),
     "packed 16x128x64": _packed(16, 128, 64, 4),
     "packed 64x128x64": _packed(64, 128, 64, 8),
+    "packed 128x128x32": _packed(128, 128, 32, 8),
     "packed pairs 16x128x64": Row(
         kernels.packed_pairs_gemm, {"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 128}, 4,
         types={"b_ptr": "u8", "zeros_ptr": "u8"}, ones=("stride_bk", "stride_zk", "stride_sk"),

@@ -7,9 +7,9 @@ turn.  A turn while others used the machine's cores does not count; `turns` says
 On one core, in CPU time, the simulator and torch reached: on a Sapphire Rapids Xeon (139 fp32
 GFLOP/s when nothing is loaded) matmul fp16 104, bf16 97, int8 166 GFLOP/s (torch fp32 118); on a
 Cascade Lake Xeon at 2.4 GHz (peak 152) flash attention 46 and 89 GFLOP/s, layer norm 5.8 and 13,
-softmax 5.1 and 8.1, vector add 16 and 22 GB/s; on a Zen 4 EPYC (peak 117) matmul fp16 84 to 95,
-bf16 85 to 93, int8 136 to 150 (70 to 86), flash attention 49 to 67 (65 to 77) GFLOP/s, layer norm 15
-to 22 (13 to 21), softmax 20 (14), vector add 68 (74) GB/s.
+softmax 5.1 and 8.1, vector add 16 and 22 GB/s; on a Zen 4 EPYC (peak 117) matmul fp16 84 to 99,
+bf16 85 to 99, int8 136 to 171 (70 to 99), flash attention 49 to 78 (65 to 82) GFLOP/s, layer norm
+15 to 22 (13 to 21), softmax 20 (14), vector add 68 (74) GB/s.
 On an Emerald Rapids Xeon (peak 175) matmul fp16 121, bf16 128, int8 213 (torch 150) and flash
 attention 97 (119) GFLOP/s; while others use the other threads of its cores, bf16 100 (117) and
 flash attention 71 (87).

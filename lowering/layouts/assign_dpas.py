@@ -82,7 +82,8 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
     first = shared_first(list(made))
     for dot, dpas in dots.items():
         if isinstance(dpas, Dpas):
-            parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""))
+            parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""),
+                                      limiting_row(dot, target))
             remark(dot, f"{dpas}{clusters_explained(parent, dpas, target)}")
             _assign(dot, dpas, parent)
         else:
@@ -114,6 +115,16 @@ def shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
                 first.setdefault(dot, side)
                 first.setdefault(user, side)
     return first
+
+
+def limiting_row(dot: DotOp, target: Target) -> int:
+    """The elements of a row of A that warps have whole, where these limit how tall a share is.
+
+    So they are where weights are unpacked, and all rows come by block loads before they are used;
+    rows at loaded places would be loaded twice instead, and without blocks rows are read piecemeal.
+    """
+    whole = target.has_block_2d and SWAPPED not in dot.attributes
+    return shape_of(dot.a)[-1] if whole and is_unpacked(before_conversions(dot.b)) else 0
 
 
 def _reached(dot: DotOp) -> list[tuple[DotOp, int]]:

@@ -16,6 +16,7 @@ from xdsl.utils.type import get_element_type_or_self
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.hardware.block_2d import MAX_HEIGHT, MAX_ROW_BYTES
 from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, check_dpas
+from triton_xe.hardware.register_file import LARGE
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
 from triton_xe.lowering.surfaces.affine import shape_of
@@ -70,14 +71,15 @@ def instruction_of(dot: DotOp, target: Target) -> Dpas | str:
 
 
 def dpas_encoding(
-    m: int, n: int, num_warps: int, dpas: Dpas, first: str = ""
+    m: int, n: int, num_warps: int, dpas: Dpas, first: str = "", k: int = 0
 ) -> DpasEncoding:
     """How `num_warps` subgroups share an m x n result: as square as the instruction allows.
 
     A warp's share is one rectangle.  The split follows Intel's backend (warpsPerTile): rows are
     halved while a share is at least twice as tall, in instructions, as it is wide.  With `first`,
     "rows" or "columns" are halved as long as that is possible, which keeps the result of one dot
-    in the warp that needs it as an operand of the next.
+    in the warp that needs it as an operand of the next.  But columns are no longer where a share's
+    sums and its rows of A, `k` elements each, would fill the register file.
     """
     rows, columns = 1, 1
     while rows * columns < num_warps:
@@ -86,6 +88,9 @@ def dpas_encoding(
         can_rows = rows * dpas.repeat_count < m
         can_columns = columns * dpas.execution_size < n
         prefer_rows = tall >= wide if not first else first == "rows"
+        if first == "columns":
+            most = min(num_warps // rows, max(n // dpas.execution_size, 1))
+            prefer_rows = _fills_the_file(m * most // num_warps, n // most, k, dpas)
         if can_rows and (prefer_rows or not can_columns):
             rows *= 2
         else:
@@ -103,15 +108,24 @@ def dpas_encoding(
     )
 
 
+def _fills_the_file(m: int, n: int, k: int, dpas: Dpas) -> bool:
+    """Whether m x n sums, which alone would fit, and m rows of A take all registers.
+
+    A register has 32 bits of as many columns as an instruction multiplies.
+    """
+    sums, rows = m * n * dpas.bits_of("c"), m * k * dpas.bits_of("a")
+    return sums < LARGE * dpas.execution_size * 32 <= sums + rows
+
+
 def batched_encoding(
-    shape: tuple[int, ...], num_warps: int, dpas: Dpas, first: str = ""
+    shape: tuple[int, ...], num_warps: int, dpas: Dpas, first: str = "", k: int = 0
 ) -> DpasEncoding:
     """`dpas_encoding` of a matrix, or of a batch of them: warps share the batch first."""
     m, n = shape[-2:]
     if len(shape) == 2:
-        return dpas_encoding(m, n, num_warps, dpas, first)
+        return dpas_encoding(m, n, num_warps, dpas, first, k)
     apart = min(shape[0], num_warps)
-    one = dpas_encoding(m, n, num_warps // apart, dpas, first)
+    one = dpas_encoding(m, n, num_warps // apart, dpas, first, k)
     return replace(
         one, warps_per_cta=(apart, *one.warps_per_cta), rep_cluster=(1, *one.rep_cluster)
     )

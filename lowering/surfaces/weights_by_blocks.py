@@ -27,7 +27,7 @@ from triton_xe.dialects.xe import RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.layouts.assign_dpas import shared_first
+from triton_xe.lowering.layouts.assign_dpas import limiting_row, shared_first
 from triton_xe.lowering.layouts.at_operand import (
     MOST_COPIES,
     UNPACKED,
@@ -103,7 +103,8 @@ def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Wei
             if load in seen or load.parent is not dot.parent:
                 continue
             seen.add(load)
-            parent = batched_encoding(shape_of(dot.c), num_warps, dots[dot], first.get(dot, ""))
+            parent = batched_encoding(shape_of(dot.c), num_warps, dots[dot], first.get(dot, ""),
+                                      limiting_row(dot, target))
             kind = retyped(dot.operands[index].type,
                            layout_attr(operand_encoding(index, parent, dots[dot])))
             yield _Weights(load, few or repeats_of(load), few is not None, kind)

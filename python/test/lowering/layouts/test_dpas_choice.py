@@ -50,6 +50,17 @@ def test_shares_are_as_square_as_the_instruction_allows():
     assert dpas_encoding(512, 16, 4, f16).warps_per_cta == (4, 1)
 
 
+@pytest.mark.parametrize(("m", "n", "warps", "k", "expected"), [
+    (64, 128, 8, 64, (1, 8)), (128, 128, 8, 16, (1, 8)), (128, 128, 8, 32, (2, 4)),
+    (256, 128, 16, 32, (4, 4)), (512, 128, 8, 32, (1, 8)),
+], ids=["fit", "short rows", "fill the file", "twice", "sums alone fill it"])
+def test_columns_are_shared_first_as_long_as_rows_fit(
+    m: int, n: int, warps: int, k: int, expected: tuple[int, int]
+) -> None:
+    made = dpas_encoding(m, n, warps, DOTS["f16"], "columns", k)
+    assert made.warps_per_cta == expected
+
+
 @pytest.mark.parametrize("dpas", DOTS.values(), ids=DOTS)
 @pytest.mark.parametrize("index", [0, 1])
 def test_operands_cover_their_block(dpas, index):
