@@ -10,6 +10,7 @@ another, both are shared along the same dimension, so that it stays in its warp.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -79,11 +80,10 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
     made = {dot: dpas for dot, dpas in dots.items() if isinstance(dpas, Dpas)}
     if made:
         narrow_products(function)
-    first = shared_first(list(made))
+    parents = shares(made, num_warps, target)
     for dot, dpas in dots.items():
         if isinstance(dpas, Dpas):
-            parent = batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""),
-                                      limiting_row(dot, target))
+            parent = parents[dot]
             remark(dot, f"{dpas}{clusters_explained(parent, dpas, target)}")
             _assign(dot, dpas, parent)
         else:
@@ -98,7 +98,17 @@ def _assign_function(function: Operation, target: Target, num_warps: int) -> Non
         propagate(function, target)
 
 
-def shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
+def shares(
+    dots: Mapping[DotOp, Dpas], num_warps: int, target: Target
+) -> dict[DotOp, DpasEncoding]:
+    """How warps share the result of each dot."""
+    first = _shared_first(list(dots))
+    return {dot: batched_encoding(shape_of(dot.c), num_warps, dpas, first.get(dot, ""),
+                                  _limiting_row(dot, target))
+            for dot, dpas in dots.items()}
+
+
+def _shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
     """The dimension that warps share first.
 
     Where the result of a dot is an operand of another it stays in its warp; weights that are
@@ -117,7 +127,7 @@ def shared_first(dots: list[DotOp]) -> dict[DotOp, str]:
     return first
 
 
-def limiting_row(dot: DotOp, target: Target) -> int:
+def _limiting_row(dot: DotOp, target: Target) -> int:
     """The elements of a row of A that warps have whole, where these limit how tall a share is.
 
     So they are where weights are unpacked, and all rows come by block loads before they are used;

@@ -27,7 +27,7 @@ from triton_xe.dialects.xe import RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
-from triton_xe.lowering.layouts.assign_dpas import limiting_row, shared_first
+from triton_xe.lowering.layouts.assign_dpas import shares
 from triton_xe.lowering.layouts.at_operand import (
     MOST_COPIES,
     UNPACKED,
@@ -35,11 +35,7 @@ from triton_xe.lowering.layouts.at_operand import (
     copies_of,
 )
 from triton_xe.lowering.layouts.block_layouts import LEAST_BYTES
-from triton_xe.lowering.layouts.dpas_choice import (
-    batched_encoding,
-    instruction_of,
-    operand_encoding,
-)
+from triton_xe.lowering.layouts.dpas_choice import instruction_of, operand_encoding
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import before_conversions, is_volatile, layout_of
 from triton_xe.lowering.layouts.repeats import (
@@ -97,16 +93,14 @@ def _found(function: Operation, target: Target, num_warps: int) -> Iterator[_Wei
     operands = {(dot, index): list(_loads(before_conversions(operand)))
                 for dot in dots for index, operand in enumerate((dot.a, dot.b))}
     seen = set[LoadOp]()
-    first = shared_first(list(dots)) if any(operands.values()) else {}
+    parents = shares(dots, num_warps, target) if any(operands.values()) else {}
     for (dot, index), loads in operands.items():
         for load, few in loads:
             if load in seen or load.parent is not dot.parent:
                 continue
             seen.add(load)
-            parent = batched_encoding(shape_of(dot.c), num_warps, dots[dot], first.get(dot, ""),
-                                      limiting_row(dot, target))
             kind = retyped(dot.operands[index].type,
-                           layout_attr(operand_encoding(index, parent, dots[dot])))
+                           layout_attr(operand_encoding(index, parents[dot], dots[dot])))
             yield _Weights(load, few or repeats_of(load), few is not None, kind)
 
 

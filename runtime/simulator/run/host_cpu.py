@@ -29,6 +29,7 @@ class HostCpu:
 
     @property
     def is_amd(self) -> bool:
+        """One of AMD's, from Zen on."""
         return self.name.startswith("znver")
 
     @property
