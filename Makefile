@@ -3,7 +3,7 @@
 # make bench   run the benchmarks
 # make ledger  count and time the native code of common kernels, into benchmarks/ledger.csv
 # make test-versions   run a sample of the tests on older versions of Triton (TRITONS)
-# make check   linters, and strict types on the built package
+# make check   linters, strict types on the built package, and plain words
 #
 # make wheel   build an sdist, and from it the wheel, in dist/
 #
@@ -52,6 +52,8 @@ ledger: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check
 	$(BIN)/python -m triton_xe.tools.check_types
+	$(BIN)/python -m mypy python/dev
+	$(BIN)/python python/dev/prose.py
 
 wheel: $(VENV)/ready
 	rm -rf dist

@@ -1,0 +1,171 @@
+"""Report docstrings and pages that are not in plain words: `python python/dev/prose.py [PATH ...]`.
+
+Three things are checked: the first word of a docstring, the length of sentences, and words that
+stand for a term of the field.  Findings in `CLEAN` fail the run; other rooms are counted.  With
+paths, every finding below them is listed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
+CLEAN: tuple[str, ...] = (
+    "python/dev/",
+)
+"""Files (prefixes of paths) in which a finding fails `make check`."""
+
+LONGEST = 35
+"""Words of a sentence; 25 are aimed at."""
+OPENERS = re.compile(r"(Whether|What|Of|Where|As|The same)\b")
+PREDICATE = re.compile(r"_?(is|has|are|can|may|does|should|needs|supports)_")
+WORDS = {
+    r"\bvouch\w*": "assumed at launch, checked by a guard",
+    r"\b(no|some)body\b": "name the pass, thread or operation",
+    r"^Who\b": "name the pass, thread or operation",
+    r"\bloaded places?\b": "gathered, indirect addresses",
+    r"\b(?<!in )(?<!take )(?<!takes )places?\b": "address, position, source location",
+    r"\b(lies?|lay)\b": "is stored at, is",
+    r"\bstands?\b(?! for)": "is at, is written",
+    r"\bheld\b": "live, cached, retained",
+    r"\bbehind\b": "after",
+    r"\bapart\b": "separately, split",
+    r"\balike\b": "equal, of the same layout",
+    r"\bmet\b": "encountered, visited, satisfied",
+    r"\bonly then\b": "if and only if",
+    r"\bturned\b": "transposed",
+    r"\basks? ahead\b": "prefetches",
+    r"\bsettle\w*|\bcomes? to rest\b": "reach a fixed point",
+    r"\b(told|tells)\b": "reported, reports",
+}
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"'(\d])|\n\s*\n")
+CODE = re.compile(r"^(```|~~~).*?^\1|^( {4,}|[|>#]).*?$", re.MULTILINE | re.DOTALL)
+QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"\n]*\"|\[[^\]]*\]\([^)]*\)", re.DOTALL)
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Text:
+    """A docstring or a page, with its position and the name that it documents."""
+
+    path: str
+    line: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One passage that makes a reader stumble, and the remedy."""
+
+    path: str
+    line: int
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Format as compilers do, so that editors jump there."""
+        return f"{self.path}:{self.line}: {self.name}: {self.reason}"
+
+
+def _literal(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return node.value.value if isinstance(node.value.value, str) else None
+    return None
+
+
+def _name(node: ast.AST) -> str:
+    """Name that a docstring after or in `node` documents."""
+    if isinstance(node, ast.Assign):
+        node = node.targets[0]
+    if isinstance(node, ast.AnnAssign):
+        node = node.target
+    return getattr(node, "name", None) or getattr(node, "id", None) or "module"
+
+
+def docstrings(source: str, path: str) -> Iterator[Text]:
+    """Yield the docstrings of modules, classes, functions and assigned names."""
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        for before, statement in zip([node, *body], body, strict=False):
+            text = _literal(statement)
+            if text is not None:
+                yield Text(path, statement.lineno, _name(before), ast_clean(text))
+
+
+def ast_clean(text: str) -> str:
+    """Strip the indentation of a docstring's later lines."""
+    first, _, rest = text.partition("\n")
+    lines = rest.splitlines()
+    indent = min((len(x) - len(x.lstrip()) for x in lines if x.strip()), default=0)
+    return "\n".join([first, *(x[indent:] for x in lines)]).strip()
+
+
+def sentences(text: str) -> list[str]:
+    """Split prose into sentences; code, tables and quotations are left out."""
+    prose = QUOTED.sub("x", CODE.sub("\n", text))
+    prose = re.sub(r"^(?=\s*([-*]|\d+\.)\s)", "\n", prose, flags=re.MULTILINE)
+    return [part.strip(" \n-*") for part in SENTENCE_END.split(prose) if part.strip()]
+
+
+def judge(text: Text, *, opener: bool = True) -> Iterator[Finding]:
+    """Yield the findings of one docstring or page."""
+    first = OPENERS.match(text.text)
+    if opener and first and not (first[1] == "Whether" and PREDICATE.match(text.name)):
+        yield Finding(text.path, text.line, text.name, f'opens with "{first[1]}"')
+    for sentence in sentences(text.text):
+        count = len(sentence.split())
+        if count > LONGEST:
+            start = " ".join(sentence.split()[:6])
+            yield Finding(text.path, text.line, text.name, f'{count} words: "{start} ..."')
+        for pattern, remedy in WORDS.items():
+            for found in re.finditer(pattern, sentence):
+                yield Finding(text.path, text.line, text.name, f'"{found[0]}": {remedy}')
+
+
+def findings_of(path: Path) -> list[Finding]:
+    """List the findings of one Python file or Markdown page."""
+    name = path.relative_to(ROOT).as_posix()
+    source = path.read_text()
+    if path.suffix == ".md":
+        return list(judge(Text(name, 1, path.stem, source), opener=False))
+    return [finding for text in docstrings(source, name) for finding in judge(text)]
+
+
+def files() -> list[Path]:
+    """List the sources and pages that are checked."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return sorted([*pages, *(x for room in SOURCES for x in (ROOT / room).rglob("*.py"))])
+
+
+def room(path: str) -> str:
+    """Folder of at most two levels, by which findings are counted."""
+    return "/".join(Path(path).parent.parts[:2]) or "."
+
+
+def main(arguments: list[str]) -> int:
+    """Print findings; return 1 if a clean room, or a named path, has one."""
+    wanted = tuple(arguments) or CLEAN
+    everything = [finding for path in files() for finding in findings_of(path)]
+    listed = [finding for finding in everything if finding.path.startswith(wanted)]
+    for finding in listed:
+        print(finding)
+    if not arguments:
+        rest = Counter(room(x.path) for x in everything if not x.path.startswith(wanted))
+        counts = ", ".join(f"{name} {count}" for name, count in rest.most_common())
+        print(f"prose: {len(listed)} findings in clean rooms; not yet clean: {counts or 'none'}")
+    return 1 if listed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""The reminder of plain words finds each kind of passage, and clean rooms have none."""
+
+import pytest
+
+from python.dev import prose
+
+
+def reasons(docstring, name="value"):
+    source = f'def {name}():\n    """{docstring}"""\n'
+    return [finding.reason for text in prose.docstrings(source, "a.py")
+            for finding in prose.judge(text)]
+
+
+@pytest.mark.parametrize("first", ["Whether", "What", "Of", "Where", "As", "The same"])
+def test_openers(first):
+    assert reasons(f"{first} rows are read.") == [f'opens with "{first}"']
+
+
+@pytest.mark.parametrize("name", ["is_uniform", "_has_bound", "may_alias"])
+def test_predicates_may_open_with_whether(name):
+    assert reasons("Whether rows are read.", name) == []
+    assert reasons("What rows are read.", name) == ['opens with "What"']
+
+
+@pytest.mark.parametrize("text", [
+    "True if all lanes read the same address.", "Bytes from one row to the next.",
+    "Ask `what_nobody_met` first.", "Print ``nobody`` there.",
+    "Example::\n\n        nobody met\n\n    The end.\n"])
+def test_plain_words_and_code_are_left_alone(text):
+    assert reasons(text) == []
+
+
+def test_long_sentences():
+    words = " ".join(["row"] * prose.LONGEST)
+    assert reasons(f"Read {words}.") == ['36 words: "Read row row row row row ..."']
+    assert reasons(f"Read.  {words[0].upper()}{words[1:]}.") == []
+    assert reasons(f"Read:\n\n- {words}\n- {words}") == []
+
+
+def test_words_of_the_list():
+    assert reasons("Return rows that nobody reads.") == [
+        '"nobody": name the pass, thread or operation']
+
+
+def test_documents_of_assigned_names_are_read():
+    source = 'LIMIT = 3\n"""What is the limit."""\nclass A:\n    x: int = 3\n    """Of A."""\n'
+    assert [text.name for text in prose.docstrings(source, "a.py")] == ["LIMIT", "x"]
+
+
+def test_clean_rooms_stay_clean():
+    clean = [path for path in prose.files()
+             if path.relative_to(prose.ROOT).as_posix().startswith(prose.CLEAN)]
+    assert clean
+    assert [str(finding) for path in clean for finding in prose.findings_of(path)] == []
+
+
+def test_clean_names_files_that_there_are():
+    assert [name for name in prose.CLEAN if not list(prose.ROOT.glob(f"{name}*"))] == []
