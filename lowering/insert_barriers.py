@@ -49,11 +49,11 @@ from triton_xe.dialects.xe import (
     BlockStoreOp,
     CursorOp,
 )
-from triton_xe.lowering.emit.integer_range import integer_range
+from triton_xe.lowering.facts.integer_range import integer_range
+from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.module_facts import module_of, module_warps, options_of
 from triton_xe.lowering.rewriting import all_of, below, functions
-from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.spirv import ADDED_NODE
 
 Address = Callable[[Any], SSAValue]

@@ -29,6 +29,8 @@ from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import view_of, without_copies
 from triton_xe.lowering.emit.types import bits_of, scalar_type
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.insert_barriers import BEFORE_STORES, base_of
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import (
@@ -40,8 +42,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     slice_of,
 )
 from triton_xe.lowering.rewriting import all_of, erase_dead, functions, retyped
-from triton_xe.lowering.surfaces.affine import shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.conversion import plan_conversion
 

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation
 from triton_xe.dialects.text.locations import source_of
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware.target import Target, target
-from triton_xe.lowering.surfaces.affine import attribute, integer_attribute
+from triton_xe.lowering.facts.values import attribute, integer_attribute
 
 TARGET = "ttg.target"
 WARPS = "ttg.num-warps"

@@ -31,8 +31,8 @@ from triton_xe.dialects.xetile.ops import PrefetchTileOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.layout import to_linear_layout
-from triton_xe.lowering.surfaces.affine import Iteration, Remainder
-from triton_xe.lowering.surfaces.poly import Poly, Symbol
+from triton_xe.lowering.facts.affine import Iteration, Remainder
+from triton_xe.lowering.facts.poly import Poly, Symbol
 from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
 
 

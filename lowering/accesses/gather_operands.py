@@ -38,6 +38,9 @@ from triton_xe.lowering.emit.tensors.memory import (
     vector_width,
 )
 from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import pointee_bytes, shape_of
 from triton_xe.lowering.layouts.at_operand import MOST_COPIES, copies_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
@@ -58,8 +61,6 @@ from triton_xe.lowering.rewriting import (
     functions,
     last_of,
 )
-from triton_xe.lowering.surfaces.affine import Affine, shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.split_inside import what_makes_true
 from triton_xe.lowering.targeted_pass import TargetedPass

@@ -20,9 +20,9 @@ from triton_xe.dialects.tt.ops import (
     SplatOp,
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.facts.values import constant_of, shape_of
 from triton_xe.lowering.layouts.rematerialize import before_conversions, is_volatile
 from triton_xe.lowering.rewriting import conjuncts, orders_memory
-from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 from triton_xe.lowering.surfaces.unobserved import is_hidden_along, keeps_positions
 
 DEPTH = 20

@@ -20,8 +20,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.arith_ext import CmpiOp
 from triton_xe.dialects.tt.ops import SplatOp
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.values import Unknown, constant_of
 from triton_xe.lowering.rewriting import all_of, conjuncts, erase_dead, functions, locate
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, constant_of
 from triton_xe.lowering.surfaces.surfaces import nonnegative
 from triton_xe.lowering.targeted_pass import TargetedPass
 

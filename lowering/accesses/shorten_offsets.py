@@ -25,11 +25,11 @@ from xdsl.rewriter import InsertPoint
 from triton_xe.dialects.arith_ext import CmpiOp, ExtSIOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
-from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.tensors.view import view_of
+from triton_xe.lowering.facts.integer_range import integer_range
+from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.layouts.rematerialize import layout_of
 from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate, put
-from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 from triton_xe.lowering.targeted_pass import TargetedPass
 

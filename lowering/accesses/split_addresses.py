@@ -21,8 +21,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp, ReshapeOp, SplatOp
+from triton_xe.lowering.facts.values import Unknown
 from triton_xe.lowering.rewriting import all_of, erase_dead, functions
-from triton_xe.lowering.surfaces.affine import Unknown
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_STEPS = 60

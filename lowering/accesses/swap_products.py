@@ -42,6 +42,9 @@ from triton_xe.hardware.memory import COLUMN_BYTES
 from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, SliceEncoding
 from triton_xe.lowering.accesses.gather_operands import FEWEST_BYTES
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import Unknown, element_of, pointee_bytes, shape_of
 from triton_xe.lowering.layouts.assign_dpas import SWAPPED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
@@ -56,8 +59,6 @@ from triton_xe.lowering.rewriting import (
     locate,
     put,
 )
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, element_of, shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 _STEPS = (AddPtrOp, BroadcastOp, SplatOp, LoadOp)

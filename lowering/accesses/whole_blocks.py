@@ -22,10 +22,11 @@ from xdsl.ir import Operation
 from triton_xe.dialects.tt.memory import LoadOp
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.hardware.register_file import MOST_CARRIED
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.module_facts import module_warps, options_of, remark
 from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.affine import Affine, shape_of
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
 from triton_xe.lowering.surfaces.split_inside import bounds_of, unmask

@@ -24,11 +24,12 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.tt.structure import FuncOp, ReduceOp
 from triton_xe.hardware.block_2d import Guard
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.poly import Poly
+from triton_xe.lowering.facts.values import constant_of, shape_of
 from triton_xe.lowering.module_facts import module_warps, options_of, remark
 from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.affine import Affine, constant_of, shape_of
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
-from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.split_inside import what_makes_true
 from triton_xe.lowering.targeted_pass import TargetedPass
 

@@ -14,10 +14,10 @@ from triton_xe.dialects.xetile import XeTile
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.by_hand.diagnostics import errors_located, read_by_hand
 from triton_xe.lowering.by_hand.lower_kernel_functions import LowerKernelFunctionsPass
+from triton_xe.lowering.facts.values import attribute
 from triton_xe.lowering.module_facts import module_warps, set_target
 from triton_xe.lowering.pipeline import Stage, make_llir, make_spirv, make_xegpu
 from triton_xe.lowering.rewriting import below, functions
-from triton_xe.lowering.surfaces.affine import attribute
 
 _ON_BLOCKS = (
     xegpu.LoadNdOp, xegpu.StoreNdOp, xegpu.DpasOp, xegpu.LoadGatherOp, xegpu.StoreScatterOp,

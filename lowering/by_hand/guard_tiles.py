@@ -29,8 +29,8 @@ from triton_xe.dialects.tt.types import PointerType
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.rewriting import all_of, below, detach, functions, if_else
-from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, two_versions
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.lowering.tiles.tile_analysis import sources

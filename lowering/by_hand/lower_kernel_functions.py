@@ -47,9 +47,9 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.errors import UnsupportedError
 from triton_xe.hardware import block_2d
 from triton_xe.lowering.by_hand.decompose_vectors import ACCESSES, decompose_vectors, lower_access
+from triton_xe.lowering.facts.values import integer_attribute
 from triton_xe.lowering.module_facts import WARPS, module_warps
 from triton_xe.lowering.rewriting import below
-from triton_xe.lowering.surfaces.affine import integer_attribute
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SUBGROUPS = "xe.subgroups"

@@ -23,7 +23,6 @@ from triton_xe.dialects.tt import ops as tt
 from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.fusion import MARK, ROUNDED
-from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths import divisors, halves, pairs, wide
 from triton_xe.lowering.emit.maths.conversions import (
     constant,
@@ -70,6 +69,7 @@ from triton_xe.lowering.emit.types import (
     shaped,
 )
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
+from triton_xe.lowering.facts.integer_range import integer_range
 from triton_xe.spirv import RANGE_NODE
 
 Write = Callable[..., ir.Value]

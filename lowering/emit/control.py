@@ -34,7 +34,7 @@ from triton_xe.lowering.emit.tensors.exchange import barrier
 from triton_xe.lowering.emit.tensors.registers import Registers, Shifted, Splat, concatenated
 from triton_xe.lowering.emit.types import FLOAT, I32, bits_of, filled, vector_of
 from triton_xe.lowering.emit.xegpu.fragments import BY_HALVES, follow, triples
-from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.surfaces.raise_surfaces import RUNS, VERSIONS
 from triton_xe.spirv import ADDED_NODE, FALLBACK_NODE
 

@@ -19,8 +19,9 @@ from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.tensors.view import View, view_of
 from triton_xe.lowering.emit.types import scalar_type, vector_of
 from triton_xe.lowering.emit.writer import ModuleState, Writer
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import states_facts
 from triton_xe.lowering.rewriting import orders_memory
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, states_facts
 
 T = TypeVar("T")
 Lowering = Callable[["Emitter", Any], None]

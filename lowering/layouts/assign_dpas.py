@@ -25,6 +25,7 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import (
     is_unpacked,
     load_rows_in_pairs,
@@ -49,7 +50,6 @@ from triton_xe.lowering.rewriting import (
     functions,
     locate_since,
 )
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SWAPPED = "xe.swapped"

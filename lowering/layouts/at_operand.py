@@ -28,6 +28,8 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.memory import MAX_LANE_BYTES
 from triton_xe.hardware.target import Target
 from triton_xe.layout import BlockedEncoding, DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import constant_of, pointee_bytes, shape_of
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     Elsewhere,
@@ -59,8 +61,6 @@ from triton_xe.lowering.rewriting import (
     retyped,
     yield_more,
 )
-from triton_xe.lowering.surfaces.affine import constant_of, shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 from triton_xe.plan.operand import takes_words
 
 MOST_STEPS = 60

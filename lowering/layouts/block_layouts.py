@@ -15,11 +15,11 @@ from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DpasEncoding, to_linear_layout
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.dpas_choice import dpas_encoding
 from triton_xe.lowering.layouts.propagate_layouts import brings, is_block, is_words
 from triton_xe.lowering.layouts.rematerialize import converted
 from triton_xe.lowering.rewriting import all_of, erase_dead, locate, retyped
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.plan import SurfaceFacts, plan_block_load, plan_block_store
 from triton_xe.plan.model import BlockPlan
 

@@ -23,6 +23,8 @@ from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.text.writer import write_module
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.layout import BlockedEncoding
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import pointee_bits, pointee_bytes, shape_of
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
@@ -31,8 +33,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     with_encoding,
 )
 from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.affine import shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bits, pointee_bytes
 
 Access = LoadOp | StoreOp | AtomicRMWOp | AtomicCASOp
 Chosen = tuple[Access, BlockedEncoding]

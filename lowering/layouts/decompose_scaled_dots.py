@@ -51,6 +51,7 @@ from triton_xe.layout import (
     SliceEncoding,
 )
 from triton_xe.layout.encodings import DistributedEncoding
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import loaded_as
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
@@ -58,7 +59,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     layout_of,
 )
 from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 SMALLEST, NAN = 0x0040, 0x7FC0

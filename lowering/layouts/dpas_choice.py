@@ -19,7 +19,7 @@ from triton_xe.hardware.dpas import SYSTOLIC_DEPTH, Dpas, check_dpas
 from triton_xe.hardware.register_file import LARGE
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
-from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.facts.values import shape_of
 
 _F32: dict[str, str] = {"tf32": "tf32", "tf32x3": "tf32", "bf16x3": "bf16", "bf16x6": "bf16"}
 _FP8: dict[str, str] = {"f8E5M2": "bf8", "f8E4M3FN": "hf8"}

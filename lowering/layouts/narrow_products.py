@@ -37,9 +37,9 @@ from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.lowering.emit.fusion import ROUNDED
-from triton_xe.lowering.emit.integer_range import integer_range
+from triton_xe.lowering.facts.integer_range import integer_range
+from triton_xe.lowering.facts.values import constant_of, element_of
 from triton_xe.lowering.rewriting import all_of, locate, put
-from triton_xe.lowering.surfaces.affine import constant_of, element_of
 
 EXACT = 2048
 """fp16 holds all integers up to here."""

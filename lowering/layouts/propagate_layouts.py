@@ -28,6 +28,7 @@ from triton_xe.dialects.xe import BlockLoadOp, BlockStoreOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding, LinearEncoding, SliceEncoding
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.at_operand import at_operand
 from triton_xe.lowering.layouts.elementwise import CASTS, is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
@@ -50,7 +51,6 @@ from triton_xe.lowering.rewriting import (
     locate,
     retyped,
 )
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
 
 Rule = Callable[[ConvertLayoutOp], bool]

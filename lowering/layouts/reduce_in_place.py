@@ -25,9 +25,9 @@ from triton_xe.dialects.layouts import LayoutAttr, layout_attr
 from triton_xe.dialects.tt.ops import ReshapeOp
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.layout import LinearEncoding, LinearLayout
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.rematerialize import before_conversions, layout_held, layout_of
 from triton_xe.lowering.rewriting import all_of, erase_dead, functions, locate
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 

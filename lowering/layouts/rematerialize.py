@@ -22,8 +22,8 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import LinearLayout, SliceEncoding, to_linear_layout
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.rewriting import locate, retyped
-from triton_xe.lowering.surfaces.affine import shape_of
 
 _CHEAP = (SplatOp, MakeRangeOp, ExpandDimsOp, BroadcastOp, AddPtrOp, ReshapeOp, ConvertLayoutOp)
 DEPTH = 60

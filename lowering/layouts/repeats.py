@@ -30,11 +30,11 @@ from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.layout import LinearEncoding, LinearLayout
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import constant_of, shape_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.rewriting import locate
-from triton_xe.lowering.surfaces.affine import constant_of, shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 
 TIMES = {32: 8, 8: 2}
 """Fields of four bits in a word, and in a byte."""

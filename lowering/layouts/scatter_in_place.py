@@ -29,6 +29,7 @@ from xdsl.rewriter import InsertPoint
 from triton_xe.dialects.tt.memory import AtomicCASOp, AtomicRMWOp, LoadOp, StoreOp
 from triton_xe.lowering.emit.tensors.memory import needed_mask, vector_width
 from triton_xe.lowering.emit.tensors.view import View, view_of
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
 from triton_xe.lowering.insert_barriers import base_of
 from triton_xe.lowering.layouts.rematerialize import (
     before_conversions,
@@ -40,7 +41,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     with_encoding,
 )
 from triton_xe.lowering.rewriting import all_of, erase_dead, functions
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 Scatter = StoreOp | AtomicRMWOp | AtomicCASOp

@@ -24,9 +24,9 @@ from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.target import Target
 from triton_xe.layout import DotOperandEncoding, DpasEncoding
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of, with_encoding
 from triton_xe.lowering.rewriting import all_of, locate, retyped
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
 
 CROWDED = 192

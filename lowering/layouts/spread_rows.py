@@ -28,6 +28,7 @@ from triton_xe.dialects.tt.ops import AddPtrOp, BroadcastOp, ExpandDimsOp
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.layout import DpasEncoding, LinearEncoding
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import (
     converted,
@@ -38,7 +39,6 @@ from triton_xe.lowering.layouts.rematerialize import (
     rematerialize,
 )
 from triton_xe.lowering.rewriting import all_of, below, functions, retyped
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 from triton_xe.plan.lane_reduction import plan_lane_reduction
 

@@ -34,10 +34,10 @@ from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp, Re
 from triton_xe.dialects.tt.structure import ReduceOp
 from triton_xe.layout import DpasEncoding, LinearEncoding, SliceEncoding, to_linear_layout
 from triton_xe.layout.encodings import DistributedEncoding
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.decompose_scaled_dots import minor_first
 from triton_xe.lowering.layouts.rematerialize import converted, layout_of
 from triton_xe.lowering.rewriting import all_of, functions, last_of, locate
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 MOST_REGISTERS = 150

@@ -18,8 +18,8 @@ from xdsl.rewriter import InsertPoint
 from triton_xe.dialects.layouts import layout_attr
 from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp
 from triton_xe.layout import SliceEncoding
+from triton_xe.lowering.facts.known_elements import known_elements
 from triton_xe.lowering.rewriting import put
-from triton_xe.lowering.surfaces.known_elements import known_elements
 
 Runs = list[tuple[int, int, int]]
 """(first bit, bits, what the first adds): each bit adds twice as much as the one before."""

@@ -39,6 +39,7 @@ from triton_xe.dialects.xe import PositionBitOp, SwapOp
 from triton_xe.layout import BlockedEncoding, SliceEncoding, to_linear_layout
 from triton_xe.layout.defaults import blocked_for
 from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.lowering.facts.values import constant_of, shape_of
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.module_facts import module_lanes, module_warps
 from triton_xe.lowering.rewriting import (
@@ -50,7 +51,6 @@ from triton_xe.lowering.rewriting import (
     retype,
     retyped,
 )
-from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 _CASTS = (ExtSIOp, ExtUIOp, TruncIOp)

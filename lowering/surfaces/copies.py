@@ -15,11 +15,11 @@ from triton_xe.dialects.tt.ops import TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import BlockLoadOp
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.values import Unknown, pointee_bits, shape_of
 from triton_xe.lowering.layouts.block_layouts import is_worth_a_block
 from triton_xe.lowering.layouts.elementwise import is_elementwise
 from triton_xe.lowering.layouts.rematerialize import is_cheap, is_volatile
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, shape_of
-from triton_xe.lowering.surfaces.axis_info import pointee_bits
 from triton_xe.lowering.surfaces.surfaces import surface_access
 
 MOST_STEPS = 50

@@ -24,6 +24,9 @@ from triton_xe.dialects.tt.ops import ReshapeOp, SplitOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.poly import Poly
+from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.layouts.elementwise import CASTS
 from triton_xe.lowering.layouts.rematerialize import before_conversions
 from triton_xe.lowering.module_facts import remark
@@ -34,8 +37,6 @@ from triton_xe.lowering.rewriting import (
     functions,
     is_pure,
 )
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, shape_of
-from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.raise_surfaces import (
     in_slow_version,
     only_if,

@@ -20,22 +20,15 @@ from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.tt.types import PointerType
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.lowering.facts.affine import Affine, Iteration, Remainder
+from triton_xe.lowering.facts.poly import Poly, Symbol
+from triton_xe.lowering.facts.values import Unknown, attribute, constant_of, pointee_bytes
 from triton_xe.lowering.module_facts import (
     LAUNCH_CONDITIONS,
     launch_conditions_of,
     module_of,
     options_of,
 )
-from triton_xe.lowering.surfaces.affine import (
-    Affine,
-    Iteration,
-    Remainder,
-    Unknown,
-    attribute,
-    constant_of,
-)
-from triton_xe.lowering.surfaces.axis_info import pointee_bytes
-from triton_xe.lowering.surfaces.poly import Poly, Symbol
 from triton_xe.lowering.surfaces.surfaces import LastIteration, Misalignment
 
 _BINARY: dict[type[Operation], str] = {

@@ -25,9 +25,9 @@ from xdsl.rewriter import Rewriter
 from triton_xe.conditions import Step, Table
 from triton_xe.dialects.arith_ext import ExtSIOp, TruncIOp
 from triton_xe.lowering.emit.maths.reciprocals import MOST_DIVIDED, QUICK
+from triton_xe.lowering.facts.values import Unknown
 from triton_xe.lowering.module_facts import LAUNCH_CONDITIONS, launch_conditions_of
 from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.affine import Unknown
 from triton_xe.lowering.surfaces.launch_guards import value_of
 from triton_xe.lowering.targeted_pass import TargetedPass
 

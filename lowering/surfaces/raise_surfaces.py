@@ -35,6 +35,9 @@ from triton_xe.dialects.tt.ops import BitcastOp, DotOp, FpToFpOp, TransOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.facts.affine import Affine, Iteration, Remainder, invariant_in
+from triton_xe.lowering.facts.poly import Poly, at_least
+from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.layouts.at_operand import UNPACKED
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.module_facts import module_lanes, module_warps, remark
@@ -52,17 +55,8 @@ from triton_xe.lowering.rewriting import (
     locate,
     yield_more,
 )
-from triton_xe.lowering.surfaces.affine import (
-    Affine,
-    Iteration,
-    Remainder,
-    Unknown,
-    invariant_in,
-    shape_of,
-)
 from triton_xe.lowering.surfaces.copies import Copies, stores_blocks
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
-from triton_xe.lowering.surfaces.poly import Poly, at_least
 from triton_xe.lowering.surfaces.surfaces import (
     LastIteration,
     Misalignment,

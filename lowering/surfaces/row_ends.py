@@ -47,8 +47,8 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.tt.structure import CallOp, ReduceOp, ReduceReturnOp, ReturnOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
+from triton_xe.lowering.facts.values import constant_of, shape_of
 from triton_xe.lowering.layouts.elementwise import is_elementwise
-from triton_xe.lowering.surfaces.affine import constant_of, shape_of
 
 Tail = frozenset[float]
 """All elements behind a row's end are one value, which is one of these, or any at all (`ANY`)."""

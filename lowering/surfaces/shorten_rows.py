@@ -27,11 +27,11 @@ from triton_xe.dialects.tt.structure import FuncOp, ReduceOp
 from triton_xe.hardware.block_2d import Guard, Relation
 from triton_xe.layout import BlockedEncoding, SliceEncoding
 from triton_xe.layout.encodings import DistributedEncoding, Encoding
+from triton_xe.lowering.facts.poly import Poly
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.module_facts import WARPS, module_lanes, module_warps, options_of, remark
 from triton_xe.lowering.rewriting import functions, retype
-from triton_xe.lowering.surfaces.affine import shape_of
 from triton_xe.lowering.surfaces.launch_guards import assume
-from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.row_ends import RowEnds
 from triton_xe.lowering.targeted_pass import TargetedPass
 

@@ -23,10 +23,11 @@ from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import DotOp
 from triton_xe.dialects.tt.structure import CallOp
 from triton_xe.hardware.block_2d import Guard
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.poly import Poly, at_least
+from triton_xe.lowering.facts.values import Unknown, constant_of, shape_of
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import Scalars, below, functions, hoist
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, constant_of, shape_of
-from triton_xe.lowering.surfaces.poly import Poly, at_least
 from triton_xe.lowering.surfaces.raise_surfaces import split_rest, values_of
 from triton_xe.lowering.surfaces.surfaces import nonnegative
 from triton_xe.lowering.targeted_pass import TargetedPass

@@ -21,23 +21,26 @@ from triton_xe.dialects.tt.ops import AddPtrOp, GetNumProgramsOp, GetProgramIdOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.hardware import block_2d
 from triton_xe.hardware.block_2d import Guard, Relation
-from triton_xe.lowering.module_facts import module_of, options_of
-from triton_xe.lowering.surfaces.affine import (
+from triton_xe.lowering.facts.affine import (
     Affine,
     Index,
     Iteration,
     Mask,
     Pointers,
     Remainder,
+    invariant_in,
+    made_inside,
+)
+from triton_xe.lowering.facts.poly import Poly, Symbol, at_least
+from triton_xe.lowering.facts.values import (
     Unknown,
     constant_of,
     declared_multiple,
-    invariant_in,
-    made_inside,
+    pointee_bits,
+    pointee_bytes,
     shape_of,
 )
-from triton_xe.lowering.surfaces.axis_info import pointee_bits, pointee_bytes
-from triton_xe.lowering.surfaces.poly import Poly, Symbol, at_least
+from triton_xe.lowering.module_facts import module_of, options_of
 from triton_xe.lowering.surfaces.unobserved import is_unobserved
 
 MANY_ROWS = block_2d.MAX_SURFACE - 1

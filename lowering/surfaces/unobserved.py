@@ -31,7 +31,8 @@ from triton_xe.dialects.tt.ops import (
 from triton_xe.dialects.tt.structure import ExternElementwiseOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.dialects.xe import RoundTf32Op
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, Wrap, invariant_in, shape_of
+from triton_xe.lowering.facts.affine import Affine, Wrap, invariant_in
+from triton_xe.lowering.facts.values import Unknown, shape_of
 from triton_xe.lowering.uses import can_follow
 
 MOST_VALUES = 400

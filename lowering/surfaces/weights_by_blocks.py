@@ -27,6 +27,8 @@ from triton_xe.dialects.xe import RepeatOp
 from triton_xe.dialects.xegpu.types import bit_width
 from triton_xe.hardware.dpas import Dpas
 from triton_xe.hardware.target import Target
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.values import Unknown, constant_of, shape_of
 from triton_xe.lowering.layouts.assign_dpas import shares
 from triton_xe.lowering.layouts.at_operand import (
     MOST_COPIES,
@@ -49,7 +51,6 @@ from triton_xe.lowering.layouts.repeats import (
     words_layout,
 )
 from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, retyped, yield_more
-from triton_xe.lowering.surfaces.affine import Affine, Unknown, constant_of, shape_of
 from triton_xe.plan import SurfaceFacts, plan_block_load
 from triton_xe.plan.model import BlockPlan
 

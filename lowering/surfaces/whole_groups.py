@@ -21,14 +21,14 @@ from triton_xe.dialects.tt.ops import BroadcastOp, DotOp, ExpandDimsOp, SplatOp
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import Guard, Relation
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.poly import Poly
+from triton_xe.lowering.facts.values import declared_multiple, shape_of
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
 from triton_xe.lowering.module_facts import remark
 from triton_xe.lowering.rewriting import all_of, functions
-from triton_xe.lowering.surfaces.affine import declared_multiple, shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 from triton_xe.lowering.surfaces.launch_guards import assume, tested_in_kernel
 from triton_xe.lowering.surfaces.operand_loads import operand_loads
-from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.targeted_pass import TargetedPass
 
 Division = arith.DivSIOp | arith.DivUIOp

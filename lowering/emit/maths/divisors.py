@@ -23,10 +23,10 @@ from xdsl.utils.type import get_element_type_or_self
 
 from triton_xe.hardware.target import Target
 from triton_xe.lowering.emit.building.function import Function
-from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths.terms import Term, where
 from triton_xe.lowering.emit.types import I32, scalar_of
 from triton_xe.lowering.emit.writer import Writer
+from triton_xe.lowering.facts.integer_range import integer_range
 from triton_xe.spirv import QUOTIENT
 
 FEWEST = 2

@@ -40,7 +40,7 @@ from triton_xe.lowering.emit.maths.terms import (
 from triton_xe.lowering.emit.maths.wide import by_one, in_pairs_of_registers, stays_wide
 from triton_xe.lowering.emit.tensors.registers import Splat
 from triton_xe.lowering.emit.types import HALF, I32, bits_of, is_bf16, is_fp8, scalar_type, shaped
-from triton_xe.lowering.surfaces.affine import attribute
+from triton_xe.lowering.facts.values import attribute
 
 LOG2_E = 1.4426950408889634
 Formula = Callable[..., Term]

@@ -24,15 +24,15 @@ from xdsl.ir import Attribute, SSAValue
 from triton_xe.dialects.arith_ext import ExtSIOp, ExtUIOp
 from triton_xe.intrinsics import llvm
 from triton_xe.lowering.emit.emitter import Emitter
-from triton_xe.lowering.emit.integer_range import integer_range
 from triton_xe.lowering.emit.maths.halves import from_bytes, function_of, in_pairs, suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.tensors.registers import CHUNK, Halves, Part, Registers, Splat, mapped
 from triton_xe.lowering.emit.tensors.repeat import Repeated, RowsInLanes, rows_of
 from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, scalar_type, vector_of
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.surfaces.affine import constant_of
-from triton_xe.lowering.surfaces.known_elements import known_elements
+from triton_xe.lowering.facts.integer_range import integer_range
+from triton_xe.lowering.facts.known_elements import known_elements
+from triton_xe.lowering.facts.values import constant_of
 
 FOUR, EIGHT = vector_of(I32, CHUNK // 2), vector_of(HALF, CHUNK)
 MAGIC, BIAS = 0x6400, 1024

@@ -37,8 +37,8 @@ from triton_xe.lowering.emit.types import (
     shaped,
 )
 from triton_xe.lowering.emit.xegpu.vectors import packed
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.lowering.layouts.dpas_choice import instruction_of
-from triton_xe.lowering.surfaces.affine import shape_of
 
 
 @lowers(DotOp)

@@ -14,7 +14,7 @@ from triton_xe.lowering.emit.tensors.coordinates import coordinate, positions
 from triton_xe.lowering.emit.tensors.exchange import through_slm
 from triton_xe.lowering.emit.tensors.registers import Splat, from_scalars
 from triton_xe.lowering.emit.types import I32
-from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.facts.values import shape_of
 from triton_xe.spirv import INSIDE_NODE
 
 

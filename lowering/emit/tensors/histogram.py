@@ -15,7 +15,7 @@ from triton_xe.lowering.emit.tensors.memory import owns_copy
 from triton_xe.lowering.emit.tensors.registers import from_scalars
 from triton_xe.lowering.emit.types import I32, bits_of, scalar_type
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.surfaces.affine import shape_of
+from triton_xe.lowering.facts.values import shape_of
 
 
 def _count(w: Writer, counter: ir.Value, active: ir.Value) -> None:

@@ -53,9 +53,9 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     vector_of,
 )
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import constant_of, pointee_bytes
 from triton_xe.lowering.rewriting import orders_memory
-from triton_xe.lowering.surfaces.affine import constant_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis, pointee_bytes
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
 from triton_xe.lowering.surfaces.unobserved import is_hidden
 

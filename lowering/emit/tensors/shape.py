@@ -24,7 +24,7 @@ from triton_xe.lowering.emit.tensors.registers import CHUNK, Registers, Splat, e
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_xor
 from triton_xe.lowering.emit.tensors.view import Coordinates, View, view_of
 from triton_xe.lowering.emit.types import FLOAT, I1, I32, POINTER, is_pointer, vector_of
-from triton_xe.lowering.surfaces.affine import attribute, shape_of
+from triton_xe.lowering.facts.values import attribute, shape_of
 
 
 @lowers(tt.MakeRangeOp)

@@ -41,7 +41,7 @@ from triton_xe.lowering.emit.xegpu.mapping import (
 from triton_xe.lowering.emit.xegpu.payloads import Payload
 from triton_xe.lowering.emit.xegpu.spreads import spread_of
 from triton_xe.lowering.emit.xegpu.vectors import Image, from_list, held_type, packed, pick, retyped
-from triton_xe.lowering.surfaces.affine import constant_of, integer_attribute
+from triton_xe.lowering.facts.values import constant_of, integer_attribute
 
 VOID = ir.VoidType()
 SLM_BYTES = "xe.slm_bytes"

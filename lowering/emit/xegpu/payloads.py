@@ -32,8 +32,8 @@ from triton_xe.intrinsics import genisa
 from triton_xe.intrinsics.definitions.block_2d import BASE, X, Y
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.types import I1, I32
+from triton_xe.lowering.facts.values import constant_of
 from triton_xe.lowering.rewriting import last_of
-from triton_xe.lowering.surfaces.affine import constant_of
 from triton_xe.lowering.uses import can_follow
 
 COPIED = 8

@@ -26,7 +26,7 @@ from triton_xe.errors import LegalityError
 from triton_xe.intrinsics import genisa, spirv
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.types import I8, I32, bits_of
-from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.facts.values import constant_of
 
 VOID = ir.VoidType()
 I16 = ir.IntType(16)

@@ -9,9 +9,9 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from triton_xe.lowering.facts.affine import Iteration, Remainder
+from triton_xe.lowering.facts.poly import Poly
 from triton_xe.lowering.import_ttgir import import_ttgir
-from triton_xe.lowering.surfaces.affine import Iteration, Remainder
-from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.surfaces import LastIteration
 
 LAYOUTS = """

@@ -71,9 +71,9 @@ def transformed(
     from triton_xe.dialects.text.writer import write_module
     from triton_xe.lowering.by_hand.diagnostics import errors_located, read_by_hand, verify
     from triton_xe.lowering.convert_xegpu_to_llvm import LLVM_IR
+    from triton_xe.lowering.facts.values import attribute
     from triton_xe.lowering.module_facts import set_target
     from triton_xe.lowering.pipeline import PASSES
-    from triton_xe.lowering.surfaces.affine import attribute
 
     module = read_by_hand(source, name)
     if target is not None:

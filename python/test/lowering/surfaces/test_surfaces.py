@@ -7,9 +7,10 @@ from xdsl.ir import SSAValue
 
 from python.test.lowering.module_text import module_of, named, operation, poly_text
 from triton_xe.hardware.block_2d import Guard, Relation, check_surface
+from triton_xe.lowering.facts.affine import Affine
+from triton_xe.lowering.facts.poly import Poly
+from triton_xe.lowering.facts.values import Unknown
 from triton_xe.lowering.module_facts import CompileOptions, set_options
-from triton_xe.lowering.surfaces.affine import Affine, Unknown
-from triton_xe.lowering.surfaces.poly import Poly
 from triton_xe.lowering.surfaces.surfaces import (
     Misalignment,
     multiple_of,

@@ -3,9 +3,9 @@
 import pytest
 
 from triton_xe.dialects.tt.structure import ReturnOp
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
 from triton_xe.lowering.import_ttgir import import_ttgir
 from triton_xe.lowering.rewriting import all_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
 
 MODULE = """
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [16], warpsPerCTA = [4],

@@ -18,8 +18,8 @@ from triton_xe.dialects.tt.ops import (
     TransOp,
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.surfaces.affine import constant_of, shape_of
-from triton_xe.lowering.surfaces.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.axis_info import AxisAnalysis
+from triton_xe.lowering.facts.values import constant_of, shape_of
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
 DEPTH = 16

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from triton_xe.dialects.arith_ext import (
@@ -37,7 +36,7 @@ from triton_xe.dialects.tt.ops import (
 )
 from triton_xe.dialects.tt.structure import FuncOp
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.surfaces.affine import (
+from triton_xe.lowering.facts.values import (
     Carried,
     Reshape,
     Unknown,
@@ -45,9 +44,11 @@ from triton_xe.lowering.surfaces.affine import (
     constant_of,
     declared_multiple,
     dimension_map,
+    pointee_bytes,
     shape_of,
+    states_facts,
 )
-from triton_xe.lowering.surfaces.walks import operands_first, operands_of
+from triton_xe.lowering.facts.walks import operands_first, operands_of
 
 Quotient = arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp
 
@@ -59,14 +60,6 @@ _FOLLOWED = operands_of(
     arith.MinSIOp, SelectOp, arith.RemSIOp, arith.RemUIOp, arith.DivSIOp, arith.DivUIOp,
 )
 """From whose operands the facts of a result come."""
-
-
-def states_facts(op: Operation) -> bool:
-    """Whether facts stated of an operation are about one known value.
-
-    Of control flow they may be about any of its results, also one that is gone by now.
-    """
-    return len(op.results) == 1 and type(op) not in (scf.ForOp, scf.IfOp, scf.WhileOp)
 
 
 @dataclass(frozen=True)
@@ -288,24 +281,6 @@ class AxisAnalysis:
             constancy.append(equal if remainder else max(equal, run))
             divisibility.append(min(a.divisibility[d], b.divisibility[d]) if remainder else 1)
         return AxisInfo(tuple(contiguity), tuple(constancy), tuple(divisibility))
-
-
-def pointee_bits(value: SSAValue) -> int:
-    """Bits of what a pointer, or each pointer of a tensor, points to (pointers have 64)."""
-    kind = value.type
-    if isinstance(kind, TensorType):
-        kind = kind.element_type
-    pointee = kind.pointee  # type: ignore[attr-defined]
-    if isinstance(pointee, IntegerType):
-        return pointee.width.data
-    if pointee.name.startswith("f8"):
-        return 8
-    return pointee.bitwidth if hasattr(pointee, "bitwidth") else 64
-
-
-def pointee_bytes(value: SSAValue) -> int:
-    """Bytes from one element to the next; an i1 takes one."""
-    return max(pointee_bits(value) // 8, 1)
 
 
 def _every(info: AxisInfo, d: int) -> int:

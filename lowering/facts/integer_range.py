@@ -22,7 +22,7 @@ from triton_xe.dialects.tt.ops import (
     TransOp,
 )
 from triton_xe.dialects.ttg import ConvertLayoutOp
-from triton_xe.lowering.surfaces.affine import constant_of
+from triton_xe.lowering.facts.values import constant_of
 
 Range = tuple[int, int]
 DEPTH = 8

@@ -4,8 +4,9 @@
 import pytest
 
 from python.test.lowering.module_text import module_of, named, poly_text
-from triton_xe.lowering.surfaces.affine import Affine, Index, Mask, Pointers, Unknown
-from triton_xe.lowering.surfaces.poly import Poly
+from triton_xe.lowering.facts.affine import Affine, Index, Mask, Pointers
+from triton_xe.lowering.facts.poly import Poly
+from triton_xe.lowering.facts.values import Unknown
 
 RANGE = "%r = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32, #rows>"
 SPLATS = f"""{RANGE}

@@ -1,0 +1,141 @@
+"""Read single facts off SSA values: shapes, constants, what a loop carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from triton_xe.dialects.tt.ops import BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp
+from triton_xe.dialects.tt.structure import FuncOp
+from triton_xe.errors import UnsupportedError
+
+
+class Unknown(Exception):
+    """No formula, and why."""
+
+
+def attribute(op: Operation, name: str) -> Any:
+    """A property or attribute of an operation, whichever holds it."""
+    found = op.properties.get(name)
+    return op.attributes.get(name) if found is None else found
+
+
+def integer_attribute(op: Operation, name: str) -> int | None:
+    """The number that an operation holds under a name, if it holds anything."""
+    held = attribute(op, name)
+    if held is None:
+        return None
+    if not isinstance(held, IntegerAttr) or held.value.data < 0:
+        raise UnsupportedError(f"{op.name}: {name} is a number from 0 on, not {held}")
+    return held.value.data
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor value, () of a scalar."""
+    kind = value.type
+    return tuple(kind.get_shape()) if type(kind) is TensorType else ()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The type of a tensor's elements, or of a scalar."""
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def constant_of(value: SSAValue) -> int | None:
+    """The integer a scalar or splat constant holds."""
+    if not isinstance(value.owner, arith.ConstantOp):
+        return None
+    held = value.owner.value
+    if isinstance(held, IntegerAttr):
+        return held.value.data
+    if isinstance(held, DenseIntOrFPElementsAttr) and held.is_splat():
+        first = held.get_values()[0]
+        return int(first) if isinstance(first, int) else None
+    return None
+
+
+def declared_multiple(value: SSAValue) -> int:
+    """The divisibility that the frontend states of a function argument."""
+    if not isinstance(value, BlockArgument):
+        return 1
+    function = value.block.parent_op()
+    if not isinstance(function, FuncOp) or function.arg_attrs is None:
+        return 1
+    stated = function.arg_attrs.data[value.index].data.get("tt.divisibility")
+    return stated.value.data if isinstance(stated, IntegerAttr) else 1
+
+
+Reshape = ExpandDimsOp | ReshapeOp | BroadcastOp | TransOp
+"""Operations that only move elements to other positions."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A value that a loop carries: what it starts from, and what an iteration makes of it."""
+
+    loop: scf.ForOp
+    start: SSAValue
+    end: SSAValue
+
+
+def carried(value: SSAValue) -> Carried | None:
+    """How a loop carries a block argument; None of what no loop does."""
+    loop = value.block.parent_op() if isinstance(value, BlockArgument) else None
+    if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument) or not value.index:
+        return None
+    place = value.index - 1
+    last = loop.body.block.last_op
+    assert last is not None
+    return Carried(loop, loop.iter_args[place], last.operands[place])
+
+
+def dimension_map(op: Reshape) -> tuple[int | None, ...]:
+    """For each result dim the operand's dim it runs along, or None where it is constant."""
+    old, new = shape_of(op.src), shape_of(op.result)
+    match op:
+        case TransOp(order=order):
+            return tuple(int(d) for d in order.get_values())
+        case BroadcastOp():
+            return tuple(d if old[d] == new[d] else None for d in range(len(new)))
+        case ExpandDimsOp(axis=axis):
+            at = axis.value.data
+            return tuple(None if d == at else d - (d > at) for d in range(len(new)))
+    kept = iter([d for d, size in enumerate(old) if size != 1])
+    if [s for s in old if s != 1] != [s for s in new if s != 1]:
+        raise Unknown("a reshape that splits or merges dimensions")
+    return tuple(None if size == 1 else next(kept) for size in new)
+
+
+def pointee_bits(value: SSAValue) -> int:
+    """Bits of what a pointer, or each pointer of a tensor, points to (pointers have 64)."""
+    kind = value.type
+    if isinstance(kind, TensorType):
+        kind = kind.element_type
+    pointee = kind.pointee  # type: ignore[attr-defined]
+    if isinstance(pointee, IntegerType):
+        return pointee.width.data
+    if pointee.name.startswith("f8"):
+        return 8
+    return pointee.bitwidth if hasattr(pointee, "bitwidth") else 64
+
+
+def pointee_bytes(value: SSAValue) -> int:
+    """Bytes from one element to the next; an i1 takes one."""
+    return max(pointee_bits(value) // 8, 1)
+
+
+def states_facts(op: Operation) -> bool:
+    """Whether facts stated of an operation are about one known value.
+
+    Of control flow they may be about any of its results, also one that is gone by now.
+    """
+    return len(op.results) == 1 and type(op) not in (scf.ForOp, scf.IfOp, scf.WhileOp)
