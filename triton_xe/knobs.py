@@ -7,6 +7,7 @@
 | `TRITON_XE_CACHE` | folder of the native and host code caches; default `~/.cache/triton-xe` |
 | `TRITON_XE_CACHE_LIMIT` | bytes on disk for each kind of code kept there; default 2 GiB |
 | `TRITON_XE_THREADS` | host threads of the simulator; default: all cores |
+| `TRITON_XE_HOST_CPU` | `x86-64`, `x86-64-v2` to `-v4`: the simulator uses no more of this CPU |
 | `TRITON_XE_NATIVE` | 0: launch in Python, without the parts of this package that are in C |
 | `TRITON_XE_OCLOC` | path of Intel's `ocloc`; default: on PATH, else the project's toolchain |
 | `TRITON_XE_LEVEL_ZERO` | path of `libze_loader.so.1`; default: found by the system |
@@ -95,6 +96,10 @@ def cache_limit() -> int:
 
 def threads() -> int:
     return int(_number("TRITON_XE_THREADS", 0, least=1)) or len(os.sched_getaffinity(0))
+
+
+def host_cpu() -> str:
+    return _text("TRITON_XE_HOST_CPU")
 
 
 def native() -> bool:

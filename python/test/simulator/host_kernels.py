@@ -1,16 +1,14 @@
 """Kernels whose results another kind of host must share; run by `test_host_cpus`, or by hand:
 
-    python python/test/simulator/host_kernels.py RESULTS.npz [haswell|x86-64-v2|this] [GROUP ...]
+    TRITON_XE_HOST_CPU=x86-64-v3 python python/test/simulator/host_kernels.py OUT.npz [GROUP ...]
 
-It needs triton, numpy and pytest.  It compiles for the CPU of that name, which this machine must be
-able to run, and says what its code used of AVX-512.
+It needs triton, numpy and pytest, and prints which registers of AVX-512 its code used.
 """
 
 import ctypes
 import re
 import sys
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 import triton
@@ -21,29 +19,14 @@ from triton_xe.backend import devices
 from triton_xe.errors import SimulatorTrap
 from triton_xe.intrinsics.definitions.conversions import float_to_bf16
 from triton_xe.runtime import native
-from triton_xe.runtime.simulator.run import host_cpu
+from triton_xe.runtime.simulator.run import jit
 
-FEATURES = {
-    "haswell": "64bit aes avx avx2 bmi bmi2 cmov crc32 cx16 cx8 f16c fma fsgsbase fxsr invpcid "
-               "lzcnt mmx movbe pclmul popcnt rdrnd sahf sse sse2 sse3 sse4.1 sse4.2 ssse3 xsave "
-               "xsaveopt",
-    "x86-64-v2": "64bit cmov crc32 cx16 cx8 fxsr mmx popcnt sahf sse sse2 sse3 sse4.1 sse4.2 ssse3",
-}
 AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(?:1[6-9]|2\d|3[01])\b")
 assembly: list[str] = []
 
 
-def compile_for(name: str) -> None:
-    """From here on this process compiles for another CPU, and keeps the assembly."""
-    real, kept = host_cpu.host_cpu(), FEATURES[name].split()
-    features = [("+" if f in kept else "-") + f for f in sorted(llvm.get_host_cpu_features())]
-    made = host_cpu.HostCpu(real.triple, name, ",".join(features))
-    host_cpu.host_cpu = lambda: made
-    from triton_xe.runtime.simulator.run import jit
-    from triton_xe.runtime.simulator.widen import accesses, dpas_groups, function
-
-    for module in (jit, dpas_groups, accesses, function):
-        module.host_cpu = host_cpu.host_cpu
+def keep_assembly() -> None:
+    """From here on this process keeps the assembly of all that it compiles for this CPU."""
     optimise = jit._optimise
 
     def noted(module, machine):
@@ -267,18 +250,16 @@ GROUPS = {
 }
 
 
-def main(path, name="this", *groups):
-    if name != "this":
-        compile_for(name)
+def main(path, *groups):
+    keep_assembly()
     results = {}
     for group in groups or GROUPS:
         for case, got, want, tolerance in GROUPS[group]():
             np.testing.assert_allclose(got, want, atol=tolerance, rtol=0, err_msg=case)
             results[case] = np.array(got)
     np.savez(path, **results)
-    if name != "this":
-        used = sorted({word for text in assembly for word in AVX512.findall(text)})
-        print(f"{len(assembly)} objects, AVX-512: {' '.join(used) or 'none'}")
+    used = sorted({word for text in assembly for word in AVX512.findall(text)})
+    print(f"{len(assembly)} objects, AVX-512: {' '.join(used) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
+
+from triton_xe import knobs
+from triton_xe.errors import DeviceError
 
 
 @dataclass(frozen=True)
@@ -45,17 +49,50 @@ class HostCpu:
 _PREFERENCES = ",-prefer-256-bit,+fast-dpwssd"
 """64-byte vectors; and VPDPWSSD whole, which LLVM would split where chains of it are long."""
 
+_ADDED_BY_LEVEL = {
+    "x86-64": "64bit cmov cx8 fxsr mmx sse sse2",
+    "x86-64-v2": "crc32 cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
+    "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
+    "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
+"""LLVM's names of the features that each level adds.
+
+Source: x86-64 psABI 1.0, table 3.1, "Micro-Architecture Levels".
+"""
+
+
+def _features_of_level(level: str) -> set[str]:
+    levels = list(_ADDED_BY_LEVEL)
+    lower = levels[:levels.index(level) + 1]
+    return {feature for one in lower for feature in _ADDED_BY_LEVEL[one].split()}
+
+
+def limited_features(name: str, level: str, available: Mapping[str, bool]) -> str:
+    """The features of a level as LLVM takes them; refuse what `available` lacks."""
+    if level not in _ADDED_BY_LEVEL:
+        raise DeviceError(
+            f"TRITON_XE_HOST_CPU={level} is no level of x86-64: set one of "
+            f"{', '.join(_ADDED_BY_LEVEL)}, or unset it for all of this CPU ({name})")
+    kept = _features_of_level(level)
+    missing = sorted(feature for feature in kept if not available.get(feature))
+    if missing:
+        raise DeviceError(
+            f"TRITON_XE_HOST_CPU={level} needs {', '.join(missing)}, which this CPU ({name}) "
+            "lacks: set a lower level, or unset it")
+    return ",".join(("+" if feature in kept else "-") + feature for feature in sorted(available))
+
 
 @cache
 def host_cpu() -> HostCpu:
-    """This machine."""
+    """This machine, limited to the level of x86-64 in `TRITON_XE_HOST_CPU`."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    triple = llvm.get_process_triple()
+    available = llvm.get_host_cpu_features()
+    triple, name, level = llvm.get_process_triple(), llvm.get_host_cpu_name(), knobs.host_cpu()
+    features = limited_features(name, level, available) if level else available.flatten()
     if triple.startswith("x86_64"):
         features += _PREFERENCES
-    return HostCpu(triple, llvm.get_host_cpu_name(), features)
+    return HostCpu(triple, level or name, features)
 
 
 _IMPRECISE = frozenset({"_ZGVdN8v_cbrtf"})

@@ -21,7 +21,8 @@ from triton_xe.runtime.simulator.library import tiles
 from triton_xe.runtime.simulator.library.names import DPAS_UNROLLED
 from triton_xe.runtime.simulator.library.symbols import parts, symbol
 from triton_xe.runtime.simulator.run import jit
-from triton_xe.runtime.simulator.run.host_cpu import host_cpu
+from triton_xe.runtime.simulator.run.host_cpu import HostCpu, host_cpu
+from triton_xe.runtime.simulator.widen import dpas_groups
 
 Text = Callable[..., str]
 M, N, K = 128, 96, 320
@@ -222,22 +223,37 @@ def test_reads_of_a_loop_find_their_tiles_where_they_expect_them() -> None:
     assert [read_now(row, 2) for row in (48, 0)] == [1] * 2
 
 
+FORM = 5
+"""Position of the form among the parameters of `dpas_symbol`."""
+
+
+@pytest.mark.parametrize("features", ["+avx2", "+avx2,+avx512f"])
 def test_products_ask_for_a_line_of_the_next_tiles_for_each_row(
-    device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    device: SimulatedDevice, kernel: Text, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    features: str,
 ) -> None:
-    """Two calls ask for 64: all 48 rows of A and B, or as many lines of both prepared tiles."""
+    """The calls ask for all 48 rows of A and B, or for as many lines of both prepared tiles.
 
-    def asked() -> tuple[list[int], list[int]]:
+    With AVX-512 two calls do all products, and four do without.
+    """
+    host = HostCpu("x86_64-linux", "", features)
+    monkeypatch.setattr(dpas_groups, "host_cpu", lambda: host)
+
+    def asked() -> list[int]:
         text = device.load(text_of(kernel).encode(), "k").host.text
-        calls = (parts(name)[1] for name in re.findall(r"call void @(xe\.dpas\.[\w.]*)\(", text))
+        names = re.findall(r"call void @(xe\.dpas\.[\w.]*)\(", text)
+        assert len(names) == (2 if host.has("avx512f") else 4)
+        calls = [parts(name)[1][FORM + 1:] for name in names]
+        rows = [int(steps) * 16 // DPAS_UNROLLED * int(n) for steps, *ahead in calls for n in ahead]
         apart = re.findall(r"select i1 %\w+, i64 %\w+, i64 (\d\d+)", text)
-        return ([int(steps) * 16 // DPAS_UNROLLED * int(rows) for *_, steps, rows in calls],
-                [int(nbytes) for nbytes in apart])
+        assert 48 <= sum(rows) < 48 + max(rows)
+        return [int(nbytes) for nbytes in apart]
 
-    assert asked() == ([32, 32], [TILE_A // 16, TILE_B // 32])
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "tables"))
+    assert asked() == [TILE_A // 16, TILE_B // 32]
     monkeypatch.setattr(tile_tables, "ALL_BYTES", 0)
-    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path))
-    assert asked() == ([32, 32], [])
+    monkeypatch.setenv("TRITON_XE_CACHE", str(tmp_path / "none"))
+    assert asked() == []
 
 
 def test_each_matrix_has_its_table(device: SimulatedDevice, kernel: Text) -> None:
