@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -102,7 +103,37 @@ def _compile(text: str, kind: str) -> bytes:
         except RuntimeError as error:
             raise DeviceError(f"the simulator wrote a wrong host module: {error}") from None
         _optimise(module, machine)
-        return bytes(machine.emit_object(module))
+        text = str(module)
+        whole = with_whole_bytes(text)
+        return bytes(machine.emit_object(module if whole is text else llvm.parse_assembly(whole)))
+
+
+_BITS = re.compile(r"%(\S+) = load (i(\d+)|<(\d+) x i1>), (ptr .*)")
+
+
+def with_whole_bytes(text: str) -> str:
+    """LLVM IR that loads bits with all of their bytes; `text` itself where it does so already.
+
+        %m = load <1 x i1>, ptr %p, align 4   ->   %"m.bytes" = load i8, ptr %p, align 4
+                                                   %"m.bits" = trunc i8 %"m.bytes" to i1
+                                                   %m = bitcast i1 %"m.bits" to <1 x i1>
+
+    LLVM keeps `<16 x i1>` in the frame of a coroutine and loads as much of it as is used
+    (`VectorCombine`).  Its code generators take the other bits of these bytes for zero (22.1), but
+    they are the flags of other lanes.
+    """
+    return text if (made := _BITS.sub(_with_bytes, text)) == text else made
+
+
+def _with_bytes(load: re.Match[str]) -> str:
+    name, t, *widths, rest = load.groups()
+    bits = int(widths[0] or widths[1])
+    if bits % 8 == 0:
+        return load.group()
+    whole, some = (f'%"{name.strip(chr(34))}.{part}"' for part in ("bytes", "bits"))
+    nbits = -(-bits // 8) * 8
+    return (f"{whole} = load i{nbits}, {rest}\n  {some} = trunc i{nbits} {whole} to i{bits}\n"
+            f"  %{name} = bitcast i{bits} {some} to {t}")
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
