@@ -19,6 +19,10 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("backend", "benchmarks", "examples", "lowering", "python/dev", "runtime", "triton_xe")
 CLEAN: tuple[str, ...] = (
     "python/dev/",
+    "triton_xe/hardware/",
+    "triton_xe/layout/",
+    "triton_xe/model/",
+    "triton_xe/plan/",
 )
 """Files (prefixes of paths) in which a finding fails `make check`."""
 
@@ -113,8 +117,8 @@ def ast_clean(text: str) -> str:
 
 def sentences(text: str) -> list[str]:
     """Split prose into sentences; code, tables and quotations are left out."""
-    prose = QUOTED.sub("x", CODE.sub("\n", text))
-    prose = re.sub(r"^(?=\s*([-*]|\d+\.)\s)", "\n", prose, flags=re.MULTILINE)
+    prose = QUOTED.sub("X", CODE.sub("\n", text))
+    prose = re.sub(r"^(?=\s*([-*]\s|\d+\.\s|\w\s\s))", "\n", prose, flags=re.MULTILINE)
     return [part.strip(" \n-*") for part in SENTENCE_END.split(prose) if part.strip()]
 
 

@@ -1,8 +1,9 @@
-"""2D block messages: which shapes each device has, and where their elements arrive.
+"""2D block messages: which shapes each device has, and which register holds each element.
 
 A 2D block message moves a rectangle of a surface (base, width, height, pitch) between memory and
 the registers of one subgroup.  Intel's graphics compiler (IGC) encodes illegal shapes without a
-word, so these tables are the only check there is: what `check_*` refuses must never be emitted.
+diagnostic.  These tables are therefore the only check: a shape that `check_*` refuses must never be
+emitted.
 
 Sources: IGC's list of supported variants of SPV_INTEL_2d_block_io, the surface rules of Intel's
 Triton backend and of the block-2D messages in the vISA documentation, probed with ocloc 26.27.
@@ -23,23 +24,25 @@ SUBGROUP_SIZE = 16
 """2D block messages are specified for subgroups of 16 lanes only."""
 ELEMENT_BITS = (8, 16, 32, 64)
 GRF_BYTES = 64
-"""A register of every device that has 2D block messages."""
+"""Bytes of a register on every device that has 2D block messages."""
 MAX_RESULT_REGISTERS = 32
 MAX_HEIGHT = 32
 MAX_STORE_HEIGHT = 8
 MAX_ROW_BYTES = 64
 """Most bytes of one row of the rectangle: element bytes * width * blocks."""
 MAX_SURFACE = 1 << 24
-"""Width, pitch (bytes) and height (rows) are below this; more is silently cut off."""
+"""Exclusive limit of width and pitch (bytes) and height (rows); hardware truncates larger
+values.
+"""
 MIN_SURFACE_BYTES = 64
-"""Least width and pitch."""
+"""Minimum width and pitch."""
 PITCH_MULTIPLE = 16
 BASE_ALIGNMENT = 64
 OFFSET_BYTES = 4
 """Granularity of x and of the surface width in bytes."""
 
 MAX_OFFSET = 511
-"""Of the immediate offsets that a message adds to x and y of its payload: 10 bits with a sign."""
+"""Largest immediate offset that a message adds to x or y: a signed field of 10 bits."""
 
 _XE2 = (20,)
 _XE3P = (35,)
@@ -265,7 +268,7 @@ _REASONS = {"load": _load_reason, "store": _store_reason, "prefetch": _prefetch_
 
 
 class Relation(Enum):
-    """How the amount of a guard relates to its bound."""
+    """Relation between the amount of a guard and its bound."""
 
     MULTIPLE_OF = "is a multiple of"
     AT_LEAST = "is at least"
@@ -275,11 +278,12 @@ class Relation(Enum):
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition that is proven or tested before the fast version of an access runs.
+    """A condition that is proven at compile time, or tested before the fast version of an access
+    runs.
 
-    In a rule the amount is "base", "width", "pitch" (bytes), "height" (rows) or "x" (elements),
-    and the bound a number or "width".  The compiler puts what computes them in their place, and
-    says in `what` for its remarks what the condition means.
+    In a rule, `amount` is "base", "width", "pitch" (bytes), "height" (rows) or "x" (elements), and
+    `bound` is a number or "width".  The compiler replaces them with the values that compute them.
+    `what` describes the condition in remarks.
 
     >>> str(Guard("pitch", Relation.MULTIPLE_OF, 16))
     'pitch is a multiple of 16 bytes'
@@ -291,7 +295,7 @@ class Guard:
     what: str = ""
 
     def holds(self, amounts: Mapping[str, int]) -> bool:
-        """Whether a rule holds for a surface with these amounts."""
+        """True if a surface with these amounts satisfies the rule."""
         amount, bound = amounts[self.amount], amounts.get(self.bound, self.bound)
         if self.relation is Relation.MULTIPLE_OF:
             return amount % bound == 0
@@ -305,14 +309,15 @@ class Guard:
 
     @property
     def broken(self) -> str:
-        """The sentence that says the guard does not hold."""
+        """Sentence that says that the guard does not hold."""
         return str(self).replace(" is ", " is not ", 1)
 
 
 def surface_rules(element_bits: int, x_unit: int, folded: bool = False) -> Iterator[Guard]:
-    """All rules for a surface read in `element_bits` units, x in multiples of `x_unit` elements.
+    """All rules for a surface read in units of `element_bits`, with x a multiple of `x_unit`
+    elements.
 
-    With `folded` a misaligned base is counted from the aligned address below, as a part of x.
+    With `folded`, the base is rounded down to an aligned address and the remainder is added to x.
     """
     unit = max(OFFSET_BYTES, element_bits // 8)
     yield Guard("base", Relation.MULTIPLE_OF, unit if folded else BASE_ALIGNMENT)
@@ -332,7 +337,7 @@ def surface_rules(element_bits: int, x_unit: int, folded: bool = False) -> Itera
 
 
 def x_unit(element_bits: int, message_bits: int) -> int:
-    """Elements that x is a multiple of, for messages of elements of `message_bits`."""
+    """Elements that x must be a multiple of, for messages of elements of `message_bits`."""
     return max(1, 8 * max(OFFSET_BYTES, message_bits // 8) // element_bits)
 
 
@@ -405,7 +410,9 @@ def cache_code(policy: str, target: Target, *, write: bool = False) -> int:
 
 
 Bit = tuple[str, int] | None
-"""What one bit of a result's byte address says: ("byte" | "x" | "y", weight), or None: padding."""
+"""Meaning of one bit of a byte address in the result: ("byte" | "x" | "y", weight); None:
+padding.
+"""
 
 
 def result_bits(shape: BlockShape) -> tuple[Bit, ...]:
@@ -444,5 +451,7 @@ _BYTE_BITS, _X_BITS, _Y_BITS = _bits("byte", 3), _bits("x", 24), _bits("y", 24)
 
 
 def has_offsets(target: Target) -> bool:
-    """Whether messages have immediate offsets; without, each other one copies the payload."""
+    """True if messages take immediate offsets; otherwise each further message copies the
+    payload.
+    """
     return target.ip_version >= _XE2

@@ -38,10 +38,10 @@ _FLOAT_ACCUMULATORS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Fragment:
-    """The part of a layout's registers that one instruction takes.
+    """Registers of a layout that form one operand of an instruction.
 
-    `registers` consecutive layout registers, `packed` of them in one vector element of the
-    operand; `outer_dim` is the tensor dimension that is not summed over.
+    It takes `registers` consecutive registers of the layout, of which `packed` share one vector
+    element of the operand.  `outer_dim` is the tensor dimension that is not summed over.
 
     >>> Fragment(16, packed=2).elements
     8
@@ -66,7 +66,7 @@ class Fragment:
 
 @dataclass(frozen=True)
 class DpasShape:
-    """M, N and K of one DPAS: what decides where the elements of its operands are.
+    """M, N and K of one DPAS, which determine the layout of its operands.
 
     >>> DpasShape(8, 16, 16).fragment("a", 16)
     Fragment(registers=8, packed=1, outer_dim=0)
@@ -82,8 +82,11 @@ class DpasShape:
                 "c": (self.repeat_count, self.execution_size)}[operand]
 
     def a_element_bits(self, bits: int) -> int:
-        """Bits of a vector element of A, per lane: a row is one element where that is a byte or
-        more, and two rows are where it is not (tf32, 2 bits by 8 bits)."""
+        """Bits of a vector element of A, per lane.
+
+        A row of A is one element if it has at least a byte per lane.  Otherwise two rows are one
+        element (tf32, or 2 bits by 8 bits).
+        """
         return max(self.k * bits // self.execution_size, bits, 8)
 
     def fragment(self, operand: str, bits: int) -> Fragment:

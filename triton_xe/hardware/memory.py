@@ -1,15 +1,15 @@
-"""Sizes of memory's parts that are the same on every device.
+"""Sizes in the memory hierarchy that are equal on every device.
 
 Sources: the oneAPI GPU optimization guide ("Shared Local Memory"); the LSC messages in the vISA
 documentation.
 """
 
 CACHE_LINE_BYTES = 64
-"""A line of L1 and L3."""
+"""Bytes of a line of L1 and L3."""
 MAX_LANE_BYTES = 16
-"""Most a lane moves with one message: 4 words of 32 bits."""
+"""Most bytes that a lane moves with one message: 4 words of 32 bits."""
 COLUMN_BYTES = 32
-"""Of DPAS's operand B, in a lane; messages of 8 words exist, but IGC seldom makes use of them."""
+"""Bytes of DPAS operand B per lane.  Messages of 8 words exist, but IGC seldom uses them."""
 SLM_BANKS = 16
 SLM_BANK_BYTES = 4
-"""Shared local memory moves a word of each bank a clock."""
+"""Bytes that each bank of shared local memory moves per clock."""

@@ -1,7 +1,7 @@
-"""How many work-groups a device holds at once.
+"""Work-groups that a device runs at the same time.
 
-Intel's driver says the same (`zeKernelSuggestMaxCooperativeGroupCount`), but that it lets a
-work-group take shared memory of several cores.
+Intel's driver gives the same numbers (`zeKernelSuggestMaxCooperativeGroupCount`), except that it
+lets a work-group take shared memory of several cores.
 """
 
 from __future__ import annotations
@@ -9,20 +9,23 @@ from __future__ import annotations
 from triton_xe.hardware.target import Target
 
 _FEWEST = 4
-"""Threads per engine, with the largest register file."""
+"""Threads per engine with the largest register file."""
 SLM_SIZES = tuple(kib << 10 for kib in (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128))
-"""Bytes of shared memory that a work-group can get (NEO 26.27, asked on bmg and pvc)."""
+"""Sizes in bytes in which shared memory is allocated to a work-group (NEO 26.27, on bmg and
+pvc).
+"""
 MAX_GROUPS = 64
-"""Of one core."""
+"""Most work-groups on one core."""
 BARRIERS = 32
-"""Registers of barriers that a core has (NEO, `getMaxBarrierRegisterPerSlice`)."""
+"""Barrier registers of a core (NEO, `getMaxBarrierRegisterPerSlice`)."""
 
 
 def groups_per_core(
     device: Target, subgroups: int, registers: int = 128, slm_bytes: int = 0, *,
     barriers: int = 0,
 ) -> int:
-    """Work-groups that a core holds at once, by threads, shared memory and barriers; at least 1.
+    """Work-groups that a core runs at once, limited by threads, shared memory and barriers; at
+    least 1.
 
     >>> from triton_xe.hardware.target import target
     >>> groups_per_core(target("bmg"), subgroups=4), groups_per_core(target("bmg"), 4, 256)
@@ -39,6 +42,6 @@ def groups_held(
     device: Target, subgroups: int, registers: int = 128, slm_bytes: int = 0, *,
     barriers: int = 0,
 ) -> int:
-    """Work-groups that the whole device holds at once."""
+    """Work-groups that the whole device runs at once."""
     return device.xe_cores * groups_per_core(
         device, subgroups, registers, slm_bytes, barriers=barriers)

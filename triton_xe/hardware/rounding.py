@@ -1,4 +1,6 @@
-"""Rounding of one number to the device's formats; arrays: `triton_xe.intrinsics.definitions`."""
+"""Rounding of one number to the device's formats; `triton_xe.intrinsics.definitions` rounds
+arrays.
+"""
 
 from __future__ import annotations
 

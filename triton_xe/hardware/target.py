@@ -1,7 +1,7 @@
-"""Devices: what each one is and how much of everything it has.
+"""Devices: their instruction sets, sizes and limits.
 
-Sources: the IP versions and capability flags of Intel's compute runtime (NEO) and graphics
-compiler (IGC), probed with ocloc 26.27; Intel's product pages for the example machines.
+Sources: the IP versions and capability flags of Intel's compute runtime (NEO) and graphics compiler
+(IGC), probed with ocloc 26.27; Intel's product pages for the example machines.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from triton_xe.errors import UnsupportedError
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Target:
-    """One device type.  Sizes in bytes, `threads_per_eu` by GRF mode (registers per thread).
+    """One device type.  Sizes in bytes, `threads_per_eu` by register file (registers per thread).
 
-    Methods that `dataclass` would write for so many fields take 3 ms at `import torch`.
+    The methods are written by hand, because `dataclass` takes 3 ms at `import torch` for this many
+    fields.
 
     >>> target("bmg").subgroup_size
     16
@@ -31,7 +32,7 @@ class Target:
     subgroup_size: int
     """Lanes of a warp in kernels for this device; equals the DPAS execution size."""
     dpas_execution_size: int
-    """8 or 16; 0 where the device has no matrix unit."""
+    """8 or 16; 0 if the device has no matrix unit."""
     has_block_2d: bool
     has_fp64: bool
     has_bf16_conversion: bool
@@ -56,7 +57,9 @@ class Target:
     is_integrated: bool = False
 
     def __init__(self, **given: Any) -> None:
-        """By names; `TypeError` for one that is no field, or for a field without a value."""
+        """Set fields by name; raise `TypeError` for an unknown field, or a field without a
+        value.
+        """
         names, defaults = self.__dataclass_fields__.keys(), vars(type(self))
         wrong = (given.keys() ^ names) - (names & defaults.keys())
         if wrong:
@@ -132,7 +135,7 @@ _WITHOUT: Mapping[str, Mapping[str, Any]] = {
     "block2d": dict(has_block_2d=False),
     "fp64": dict(has_fp64=False),
 }
-"""Features that a device may lack which otherwise has the instructions of a row above."""
+"""Features that a device may lack although it has the other instructions of its target."""
 _NO = "-no-"
 
 
@@ -154,13 +157,13 @@ def target(name: str) -> Target:
 
 
 def is_target(name: str) -> bool:
-    """Whether `target` knows the name."""
+    """True if `target` knows the name."""
     base, *lacking = name.split(_NO)
     return base in TARGETS and all(feature in _WITHOUT for feature in lacking)
 
 
 def without(found: Target, **has: bool) -> Target:
-    """The target as it is named where a device lacks features, of `dpas`, `block2d` and `fp64`.
+    """Return the target whose name says which of `dpas`, `block2d` and `fp64` the device lacks.
 
     >>> without(target("ptl"), dpas=True, block2d=False).name
     'ptl-no-block2d'
@@ -171,7 +174,7 @@ def without(found: Target, **has: bool) -> Target:
 
 
 def known_names(wanted: str) -> str:
-    """The devices there are, and which one an unknown name may have meant.
+    """List the devices, and suggest the one that an unknown name may have meant.
 
     >>> known_names("b580").partition(";")[0]
     'did you mean bmg (Arc B580)?'
@@ -195,14 +198,14 @@ _BY_RELEASE = {t.ip_version: t.name for t in TARGETS.values()} | {
     (12, 56): "dg2", (12, 57): "dg2", (12, 61): "pvc-no-dpas", (12, 71): "mtl", (20, 2): "bmg",
 }
 _BY_GENERATION = {20: "lnl", 30: "ptl"}
-"""For a release that is not listed: the device whose instructions its generation has."""
+"""Device whose instructions an unlisted release has, by generation."""
 
 
 def by_ip_version(ip_version: tuple[int, ...]) -> tuple[Target, bool]:
-    """The target for an IP version, and whether this very device is known.
+    """Return the target for an IP version, and True if this very device is known.
 
-    A newer device gets the newest target, whose instructions it has too unless its driver says
-    otherwise (`without`); `UnsupportedError` for one older than Xe-HPG.
+    A newer device gets the newest target, because it has those instructions too unless its driver
+    says otherwise (`without`).  Raise `UnsupportedError` for a device older than Xe-HPG.
     """
     release = (ip_version[0], ip_version[1])
     if release < _FIRST_XE:
@@ -229,9 +232,9 @@ def releases_of(name: str) -> tuple[tuple[int, int], ...]:
 def nearest(
     ip_version: tuple[int, ...], subgroup_sizes: tuple[int, ...], **has: bool
 ) -> tuple[Target, bool]:
-    """The target whose code a device runs, and whether this very device is known.
+    """Return the target whose code a device runs, and True if this very device is known.
 
-    Of an unknown one `has` says which of `without`'s features it has.
+    For an unknown device, `has` says which of `without`'s features it has.
 
     >>> nearest((35, 11, 0), (16, 32), dpas=True, block2d=False, fp64=True)[0].name
     'ptl-no-block2d'

@@ -30,13 +30,15 @@ WMMA_TILE = 16
 
 @dataclass(frozen=True)
 class AmdMfmaEncoding(DistributedEncoding):
-    """The result of an MFMA product.  `instr_shape` is [M, N, K] or [M, N]; version 1-4 is gfx908,
-    90a, 942, 950; `tiles_per_warp` neighbouring tiles belong to one warp.  `elementType`, of older
-    texts, is read and ignored, as libtriton does: `elementBitWidth` counts.  The names of the
-    dialect's definition, `MDim` and `NDim`, are read as the shape.
+    """The result of an MFMA product; `instr_shape` is [M, N, K] or [M, N].
 
-    4x4 instructions, whose result every 16 lanes share, are read although triton 3.9 has no
-    kernels with them.
+    Versions 1-4 are gfx908, 90a, 942, 950.  The number of adjacent tiles of one warp is
+    `tiles_per_warp`. The entry `elementType`, which older texts have, is read and ignored, as
+    libtriton does; `elementBitWidth` counts.  `MDim` and `NDim`, the names of the dialect's
+    definition, are read as the shape.
+
+    4x4 instructions, whose result every 16 lanes share, are read although triton 3.9 has no kernels
+    with them.
     """
 
     mnemonic: ClassVar[str] = "ttg.amd_mfma"
@@ -46,7 +48,7 @@ class AmdMfmaEncoding(DistributedEncoding):
     is_transposed: bool = mlir("isTransposed")
     cga_layout: BlockBases = mlir("CGALayout", default=())
     tiles_per_warp: Ints = mlir("tilesPerWarp", default=(), absent=(), powers=True)
-    """One per dim; left out, all ones."""
+    """One number per dim; all ones if absent."""
     element_bit_width: int = mlir("elementBitWidth", default=32, absent=32, one_of=(32, 64))
 
     def __post_init__(self) -> None:
@@ -147,7 +149,7 @@ _WMMA_SHAPES = {
 
 
 def _warp_bases(warps: Ints) -> dict[str, Sequence[Ints]]:
-    """Bases of tiles that warps take in order, the last dim's first."""
+    """Bases of tiles that are assigned to warps in order, last dim first."""
     rank = len(warps)
     steps = tiling.identity("warp", warps, range(rank)[::-1]).transpose_outs(dim_names(rank))
     return {"register": (), "warp": steps.bases["warp"]}
@@ -215,7 +217,7 @@ class AmdWmmaEncoding(DistributedEncoding):
         return tiling.cover(layout, self.cga_layout, shape)
 
     def _instruction(self) -> LinearLayout:
-        """Lanes along N, registers along M (swapped if transposed); out dims dim0, dim1, ..."""
+        """Layout of one tile: lanes along N, registers along M (transposed: the reverse)."""
         m, n = dim_names(self.rank)[-2:]
         across, run = (m, n) if self.is_transposed else (n, m)
         lanes = LinearLayout.identity1d(WMMA_TILE, "lane", across)
@@ -231,7 +233,7 @@ class AmdWmmaEncoding(DistributedEncoding):
         return empty * tile
 
     def operand_size(self, op_idx: int) -> int:
-        """M for operand A, N for B; swapped for a transposed instruction with M != N."""
+        """M for operand A, N for B; exchanged for a transposed instruction with M != N."""
         m, n, _ = self.instr_shape
         return (m, n)[1 - op_idx if self.is_transposed and m != n else op_idx]
 

@@ -1,6 +1,6 @@
 """Reads the text of an MLIR attribute into names, numbers, lists and encodings, with columns.
 
-Encodings say what their attribute is made of (`Encoding.read`); here is only the notation.
+Only the notation is read here; `Encoding.read` knows the entries of each attribute.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Item:
-    """A value and where it starts: a number, a truth value, a word, a list of items, `Fields` or
-    an encoding."""
+    """A value and its column.
+
+    The value is a number, a truth value, a word, a list of items, `Fields` or an encoding.
+    """
 
     value: Any
     column: int
@@ -30,7 +32,7 @@ class Item:
 
 @dataclass
 class Fields:
-    """The entries of a `{...}`; what is asked for and not there, or of another type, is an error.
+    """The entries of a `{...}`; a missing entry, or one of another type, is an error.
 
     Columns count from 1.
     """
@@ -64,7 +66,7 @@ class Fields:
         return self.of(name, bool, "true or false")
 
     def word(self, name: str, known: Sequence[str]) -> str:
-        """One of `known`."""
+        """Entry `name`, which must be one of `known`."""
         item = self.item(name)
         if item.value not in known:
             fail(item.column, f"{' or '.join(known)} for {name}", show(item.value))
@@ -74,11 +76,13 @@ class Fields:
         return _integers(self.item(name), name)
 
     def bases(self, name: str) -> BlockBases:
-        """A list of lists."""
+        """Entry `name`, a list of lists."""
         return tuple(_integers(inner, name) for inner in self.of(name, list, "a list of bases"))
 
     def layout(self, dims: Sequence[str], optional: Sequence[str] = ()) -> LinearLayout:
-        """The bases of `dims`, to dim0, dim1, ...; an error when no basis tells the rank."""
+        """Layout with the bases of `dims`, onto dim0, dim1, ...; an error if no basis gives the
+        rank.
+        """
         left_out = [name for name in optional if not self.has(name)]
         bases = {name: () if name in left_out else self.bases(name) for name in dims}
         ranks = {len(vector) for vectors in bases.values() for vector in vectors}
@@ -88,13 +92,13 @@ class Fields:
         return LinearLayout(bases, dim_names(rank))
 
     def nested(self, name: str) -> Fields:
-        """A `{...}`."""
+        """Entry `name`, a `{...}`."""
         found: Fields = self.of(name, Fields, "'{'")
         found.mnemonic = self.mnemonic
         return found
 
     def of(self, name: str, wanted: type, expected: str) -> Any:
-        """A value of a class, `expected` in words."""
+        """Entry `name`, an instance of `wanted`; `expected` describes it in the error."""
         item = self.item(name)
         if not isinstance(item.value, wanted):
             fail(item.column, f"{expected} for {name}", show(item.value))
@@ -113,7 +117,7 @@ class Fields:
         return split_blocks(ctas, split, order)
 
     def finish(self) -> None:
-        """Complain about entries nobody asked for."""
+        """Refuse entries that were not read."""
         for name in self.entries:
             if name not in self.used:
                 fail(self.name_columns[name], f"no entry {name!r} in #{self.mnemonic}", name)
@@ -122,7 +126,9 @@ class Fields:
 def split_blocks(
     ctas_per_cga: tuple[int, ...], split: tuple[int, ...], order: tuple[int, ...]
 ) -> BlockBases:
-    """Blocks counted along `order`: first those that split a dim, then those that share it."""
+    """Bases of blocks counted along `order`: first those that split a dim, then those that share
+    it.
+    """
     result: list[tuple[int, ...]] = []
     rank = len(order)
     for dim in order:
@@ -165,7 +171,7 @@ def _integers(item: Item, name: str) -> tuple[int, ...]:
 
 
 Builder = Callable[[Fields], Any]
-"""Makes an encoding of its entries."""
+"""Function from the entries of an attribute to its encoding."""
 
 
 class AttributeReader:
@@ -311,7 +317,7 @@ class AttributeReader:
         return fields
 
     def _entries_without_braces(self, mnemonic: str) -> Fields:
-        """The `{...}` of most attributes, or what stands in its place."""
+        """The `{...}` of most attributes, or the notation that replaces it in some."""
         fields = Fields({}, self.column, mnemonic)
         if self.at(">"):
             return fields

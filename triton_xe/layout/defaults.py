@@ -1,4 +1,4 @@
-"""The layouts that Triton's own constructors make, of shapes and operands.
+"""Default layouts, computed from shapes and operands as Triton's own constructors do.
 
 Formulas: the builders in `TritonGPUAttrDefs.td`.
 
@@ -25,14 +25,16 @@ from triton_xe.layout.shared import (
 from triton_xe.layout.tiling import BlockBases
 
 _BANK_BITS = 1024
-"""What all banks of NVIDIA's shared memory bring at once."""
+"""Bits that all banks of NVIDIA's shared memory deliver in one access."""
 
 
 def blocked_for(
     shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], *,
     warps: int, lanes: int, blocks: int = 1,
 ) -> BlockedEncoding:
-    """Lanes, then warps, along the fastest dim first; blocks of a cluster along the slowest."""
+    """Assign lanes, then warps, along the fastest dim first; blocks of a cluster along the
+    slowest.
+    """
     rank = len(shape)
     split, left = [1] * rank, blocks
     for dim in reversed(order):
@@ -57,7 +59,7 @@ def _within(wanted: int, most: int) -> int:
 
 
 def dot_operand_for(op_idx: int, parent: DistributedEncoding, bits: int) -> DotOperandEncoding:
-    """As many elements side by side as 32 bits hold, for NVIDIA's products."""
+    """Operand layout with as many adjacent elements as fit 32 bits, for NVIDIA's products."""
     packed = isinstance(parent, NvidiaMmaEncoding)
     return DotOperandEncoding(op_idx, parent, max(32 // bits, 1) if packed else 0)
 
@@ -66,8 +68,11 @@ def swizzled_for(
     operand: DotOperandEncoding, shape: Sequence[int], order: Sequence[int], bits: int, *,
     transposed: bool = False, blocks: BlockBases = (),
 ) -> SwizzledSharedEncoding:
-    """Shared memory that an operand is read from without two accesses to a bank; plain for others
-    than NVIDIA's products.  `bits` of an element; `transposed` as it is read."""
+    """Shared-memory layout from which an operand is read without bank conflicts.
+
+    It is not swizzled if the product is not NVIDIA's.  `bits` is the size of an element;
+    `transposed` refers to the access.
+    """
     if isinstance(operand.parent, AmdMfmaEncoding | AmdWmmaEncoding):
         raise LayoutError(f"how #{operand.parent.mnemonic} is swizzled is not known here")
     if not isinstance(operand.parent, NvidiaMmaEncoding):
@@ -87,7 +92,7 @@ def nvmma_for(
     shape: Sequence[int], order: Sequence[int], bits: int, *, fp4_padded: bool = False,
     blocks: BlockBases = (),
 ) -> NvmmaSharedEncoding:
-    """Swizzled by as many bytes as a row is a multiple of, where there are 8 rows."""
+    """Layout swizzled by the largest number of bytes that divides a row, if there are 8 rows."""
     piece = tiling.shape_per_block(blocks, shape)
     row = piece[order[0]] * bits // 8 * (2 if fp4_padded else 1)
     width = next((size for size in (128, 64, 32) if row and not row % size), 0)
@@ -99,7 +104,7 @@ def nvmma_for(
 def padded_for(
     pads: Iterable[tuple[int, int]], order: Sequence[int], shape: Sequence[int]
 ) -> PaddedSharedEncoding:
-    """`padding` elements after every `interval`, of a tensor in this order."""
+    """Layout with `padding` elements after every `interval` elements, of a tensor in this order."""
     intervals, paddings = zip(*pads, strict=True)
     rows = tiling.identity("offset", shape, order).transpose_outs(tiling.dim_names(len(shape)))
     return PaddedSharedEncoding(intervals, paddings, rows * tiling.block_layout((), len(shape)))

@@ -1,8 +1,8 @@
 """`#xe.dpas`: how the matrix unit of Intel GPUs wants its operands and leaves its result.
 
-One DPAS instruction computes C[M, N] += A[M, K] * B[K, N] with M = repeat_count,
-N = execution_size, K = systolic_depth * ops_per_channel, where ops_per_channel elements share a
-32-bit channel (1: 32 bit, 2: 16 bit, 4: 8 bit, 8: 4 bit).  `rep_cluster` instructions sit next to
+One DPAS instruction computes C[M, N] += A[M, K] * B[K, N], where M = repeat_count,
+N = execution_size and K = systolic_depth * ops_per_channel.  A 32-bit channel has ops_per_channel
+elements (1: 32 bit, 2: 16 bit, 4: 8 bit, 8: 4 bit).  `rep_cluster` instructions sit next to
 each other in one warp, then come the warps, then the whole repeats: operands along K first, then
 along their other dim; the result along N first.
 
@@ -38,8 +38,11 @@ Basis = tuple[int, int]
 
 @dataclass(frozen=True)
 class DpasEncoding(DistributedEncoding):
-    """The result of a product computed by DPAS.  `warps_per_cta` and `rep_cluster` have the rank
-    of the tensor, 2 or 3 (a batch comes first)."""
+    """The result of a product computed by DPAS.
+
+    `warps_per_cta` and `rep_cluster` have the rank of the tensor, 2 or 3 (with a batch dimension
+    first).
+    """
 
     mnemonic: ClassVar[str] = "xe.dpas"
     repeat_count: int = mlir("repeatCount", one_of=(1, 2, 4, 8))
@@ -68,9 +71,9 @@ class DpasEncoding(DistributedEncoding):
 
     @classmethod
     def read(cls, entries: Fields) -> Self:
-        """Also reads the derived entries A, B, C of Intel's spelling, and checks them.
+        """Also read the derived entries A, B, C of Intel's spelling, and check them.
 
-        `fp4KPack` (pairs of 4-bit elements in bytes) does not change where the bytes are.
+        `fp4KPack` (pairs of 4-bit elements in bytes) does not change the positions of the bytes.
         """
         made = super().read(entries)
         for name, shape in {"A": made.shape_a, "B": made.shape_b, "C": made.shape_c}.items():
@@ -116,7 +119,7 @@ class DpasEncoding(DistributedEncoding):
 
     @property
     def block(self) -> Ints:
-        """Rows and columns of the result, each warp having one rectangle of it."""
+        """Rows and columns of the result of all warps, each of which has one rectangle of it."""
         return tuple(size * warps for size, warps in zip(
             self.shape_c, self.warps_per_cta[-2:], strict=True))
 
@@ -142,7 +145,7 @@ class DpasEncoding(DistributedEncoding):
             )
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
-        """Warps that differ along the other operand's dim hold copies."""
+        """Operand layout; warps that differ along the other operand's dim hold copies."""
         k, other = tiling.dot_operand_dims(op_idx, self.rank)
         tile = self._instruction(*(self._bases_a() if op_idx == 0 else self._bases_b()))
         tile *= LinearLayout.identity1d(self.rep_cluster[other], "register", dim_name(other))
@@ -161,16 +164,16 @@ class DpasEncoding(DistributedEncoding):
         return tile
 
     def _bases_c(self) -> tuple[list[Basis], list[Basis]]:
-        """Lanes along N; with more lanes than N, the rest along M."""
+        """Bases of C: lanes along N; lanes beyond N go along M."""
         rows = self.rows_per_register
         lanes = [(0, x) for x in _powers(1, self.execution_size)]
         lanes += [(y, 0) for y in _powers(1, rows)]
         return [(y, 0) for y in _powers(rows, self.repeat_count)], lanes
 
     def _bases_a(self) -> tuple[list[Basis], list[Basis]]:
-        """A row of A fills the lanes along K; a register of all lanes holds 1 or more rows.
+        """Bases of A: a row fills the lanes along K; a register of all lanes holds 1 or more rows.
 
-        Where one row is all there is, the lanes past it hold copies, which DPAS does not read.
+        If the repeat count is one row, the remaining lanes hold copies, which DPAS does not read.
         """
         packed = self.a_elements_per_lane
         columns = self.k_size // packed
@@ -181,7 +184,9 @@ class DpasEncoding(DistributedEncoding):
         return registers + [(y, 0) for y in _powers(rows, self.repeat_count)], lanes
 
     def _bases_b(self) -> tuple[list[Basis], list[Basis]]:
-        """The elements of a channel are neighbours along K ("VNNI"); lanes along N."""
+        """Bases of B: the elements of a channel are neighbours along K ("VNNI"); lanes go
+        along N.
+        """
         ops, rows = self.ops_per_channel, self.rows_per_register
         lanes = [(0, x) for x in _powers(1, self.execution_size)]
         lanes += [(ops * y, 0) for y in _powers(1, rows)]

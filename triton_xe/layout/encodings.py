@@ -1,8 +1,8 @@
-"""What an encoding is, and Triton's general ones: blocked, slice, linear, dot operand.
+"""Base class of encodings, and Triton's general ones: blocked, slice, linear, dot operand.
 
-Parameters, text form and meaning are those of `TritonGPUAttrDefs.td` as shipped in the triton
-3.9 wheel.  An encoding says how a tensor of any shape is spread out; together with a shape it is
-a `LinearLayout`:
+Parameters, text form and meaning are those of `TritonGPUAttrDefs.td` as shipped in the triton 3.9
+wheel.  An encoding defines how a tensor of any shape is distributed; together with a shape it is a
+`LinearLayout`:
 
 >>> blocked = BlockedEncoding((1, 2), (2, 8), (2, 1), (1, 0))
 >>> str(blocked)[:52]
@@ -31,10 +31,10 @@ DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a field stands in MLIR text.
+    """Spelling of a field in MLIR text.
 
-    `absent` is what a text without it means, None where it must be there; `always` says that it
-    is printed even where it is the default.  The value must be one of `one_of`, where these are
+    `absent` is the value that a missing entry means; None if the entry is required.  With `always`
+    the entry is printed even if it has the default value.  The value must be one of `one_of`, if
     given, and with `powers` a power of two, or a list of them.
     """
 
@@ -61,10 +61,10 @@ class Encoding(ABC):
     """A tensor or shared-memory layout attribute.  `str()` is its MLIR text."""
 
     mnemonic: ClassVar[str]
-    """What follows `#`, such as `ttg.blocked`."""
+    """Name after `#`, such as `ttg.blocked`."""
     what: ClassVar[str] = "a layout attribute"
     dims: ClassVar[Sequence[str]] = ()
-    """In-dims of a layout that is spelled out by its bases; `optional_dims` may be left out."""
+    """In-dims of a layout that is given by its bases; `optional_dims` may be left out."""
     optional_dims: ClassVar[Sequence[str]] = ()
     kinds: ClassVar[dict[str, type[Encoding]]] = {}
     """Every class of encodings by its name."""
@@ -103,7 +103,7 @@ class Encoding(ABC):
         raise LayoutError(f"#{self.mnemonic}: {rule}")
 
     def _check_blocks(self, bases: BlockBases) -> None:
-        """Each basis has `rank` coordinates and moves along one dim, and no piece is left out."""
+        """Check that each basis has `rank` coordinates, moves along one dim, and skips no piece."""
         what, rank = f"CGALayout of #{self.mnemonic}", self.rank
         if any(len(basis) != rank for basis in bases):
             raise LayoutError(f"{what} must have {rank} coordinates per basis")
@@ -114,7 +114,7 @@ class Encoding(ABC):
 
     @classmethod
     def read(cls, entries: Fields) -> Self:
-        """The encoding that the entries of an attribute's text spell."""
+        """Create the encoding from the entries of an attribute's text."""
         values: dict[str, Any] = {}
         for entry in fields(cls):  # type: ignore[arg-type]
             spelling = entry.metadata.get("spelling", Spelling(entry.name))
@@ -147,7 +147,7 @@ class Encoding(ABC):
 
     @property
     def rank(self) -> int:
-        """Rank of the tensors it applies to, as the first parameter that has one tells; 0: any."""
+        """Rank of its tensors, taken from the first parameter that has one; 0: any rank."""
         for entry in fields(self):  # type: ignore[arg-type]
             match getattr(self, entry.name):
                 case tuple() as sizes:
@@ -175,10 +175,10 @@ class Encoding(ABC):
 
 
 class NamedEncoding(Encoding):
-    """A name alone, which does not say where data lies; fits tensors of any rank."""
+    """A name without a mapping of elements; fits tensors of any rank."""
 
     why: ClassVar[str]
-    """What it is instead of a layout."""
+    """Reason why it is not a layout."""
 
     def __str__(self) -> str:
         return f"#{self.mnemonic}"
@@ -188,7 +188,7 @@ class NamedEncoding(Encoding):
 
 
 class DistributedEncoding(Encoding):
-    """Spread over registers, lanes, warps and blocks."""
+    """Layout over registers, lanes, warps and blocks."""
 
     what: ClassVar[str] = "a register layout"
     dims: ClassVar[Sequence[str]] = DISTRIBUTED_DIMS
@@ -196,7 +196,7 @@ class DistributedEncoding(Encoding):
 
     @property
     def block_bases(self) -> BlockBases:
-        """How the blocks of a cluster share the tensor; empty for one block."""
+        """Bases by which the blocks of a cluster share the tensor; empty for one block."""
         return self.cga_layout
 
     def dot_operand_layout(self, op_idx: int, k_width: int, shape: Shape) -> LinearLayout:
@@ -204,16 +204,16 @@ class DistributedEncoding(Encoding):
         raise LayoutError(f"#{self.mnemonic} is not the layout of a matrix product")
 
     def check_dot_operand(self, op_idx: int, k_width: int) -> None:
-        """Raise `LayoutError` when such an operand does not exist."""
+        """Raise `LayoutError` if such an operand does not exist."""
         raise LayoutError(f"#{self.mnemonic} cannot be the parent of #ttg.dot_op")
 
 
 @lru_cache(maxsize=4096)
 def to_linear_layout(encoding: Encoding, shape: tuple[int, ...]) -> LinearLayout:
-    """Where each element of a tensor of `shape` lives.
+    """Map from hardware coordinates to the elements of a tensor of `shape`.
 
     In-dims are register, lane, warp, block (offset, block in shared memory); out-dims dim0, ...
-    `LayoutError` when the shape has another rank or a size that is no power of two.
+    Raise `LayoutError` if the shape has another rank or a size that is no power of two.
     """
     tiling.check_shape(shape, encoding.rank or len(shape), f"#{encoding.mnemonic}")
     return encoding.linear_layout(shape)
@@ -240,7 +240,7 @@ def is_permutation(layout: LinearLayout) -> bool:
 
 
 def check_dims(encoding: Encoding, layout: LinearLayout) -> None:
-    """Refuse a layout that is spelled out with other dims than the encoding's."""
+    """Refuse a layout whose dims are not those of the encoding."""
     if tuple(layout.in_dims) != tuple(encoding.dims):
         raise LayoutError(f"#{encoding.mnemonic} needs the in dims {list(encoding.dims)}")
     if not layout.out_dims or list(layout.out_dims) != dim_names(len(layout.out_dims)):
@@ -293,7 +293,7 @@ class BlockedEncoding(DistributedEncoding):
 
 
 def without_dim(block_bases: BlockBases, dim: int) -> BlockBases:
-    """The blocks along `dim` hold copies."""
+    """Block bases without dim `dim`: the blocks along it hold copies."""
     return tuple(
         tuple(0 if i == dim else value for i, value in enumerate(basis)) for basis in block_bases
     )
@@ -301,7 +301,9 @@ def without_dim(block_bases: BlockBases, dim: int) -> BlockBases:
 
 @dataclass(frozen=True)
 class SliceEncoding(DistributedEncoding):
-    """`parent` with dim `dim` taken out: what reducing or expanding along it leaves or needs."""
+    """`parent` without dim `dim`: the layout of a reduction's result, or of an `expand_dims`
+    operand.
+    """
 
     mnemonic: ClassVar[str] = "ttg.slice"
     dim: int = mlir("dim")
@@ -337,7 +339,7 @@ class SliceEncoding(DistributedEncoding):
 
 @dataclass(frozen=True)
 class LinearEncoding(DistributedEncoding):
-    """A linear layout spelled out; after removing copies a permutation of the bits."""
+    """A layout given by its bases; without copies it is a permutation of the bits."""
 
     mnemonic: ClassVar[str] = "ttg.linear"
     layout: LinearLayout
@@ -352,7 +354,7 @@ class LinearEncoding(DistributedEncoding):
 
     @property
     def block_bases(self) -> BlockBases:
-        """In units of the piece one block holds."""
+        """Bases in units of the piece that one block holds."""
         pieces = self.layout.sublayout(["block"], self.layout.out_dims).bases["block"]
         sizes = [1] * self.rank
         result = []
@@ -368,7 +370,9 @@ class LinearEncoding(DistributedEncoding):
             yield name, bases_text(vectors)
 
     def repetition_order(self) -> Ints:
-        """Dims in the order the registers step through them; the rest last dim first."""
+        """Dims in the order in which the registers step through them; the others follow, last dim
+        first.
+        """
         order: list[int] = []
         for basis in self.layout.bases["register"]:
             moved = [dim for dim, value in enumerate(basis) if value]
@@ -402,7 +406,8 @@ class GenericLinearEncoding(LinearEncoding):
 class DotOperandEncoding(DistributedEncoding):
     """Operand A (`op_idx` 0) or B (1) of a product whose result has the layout `parent`.
 
-    `k_width`: consecutive elements along K in one lane, for parents that leave the choice.
+    `k_width` is the number of consecutive elements along K in one lane, for parents that allow
+    several.
     """
 
     mnemonic: ClassVar[str] = "ttg.dot_op"

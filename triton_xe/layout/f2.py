@@ -1,4 +1,4 @@
-"""Linear algebra over F2 on bit vectors held in Python ints.
+"""Linear algebra over F2 on bit vectors that are Python ints.
 
 A matrix is the sequence of its columns; bit i of a column is row i.  Adding is `^`, so a matrix
 times a vector is the xor of the columns at the vector's set bits:

@@ -1,6 +1,6 @@
-"""Gluon's marks for layouts that a pass still has to choose.
+"""Gluon's placeholders for layouts that a pass still has to choose.
 
-`GluonAttrDefs.td` of triton 3.9; no kernel is compiled before they are gone.
+Source: `GluonAttrDefs.td` of triton 3.9.  No kernel is compiled before they are resolved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LATER = "is no layout yet: it is {}; look at the IR after that pass"
 
 @dataclass(frozen=True)
 class AutoEncoding(NamedEncoding):
-    """To be found from the neighbouring operations."""
+    """Placeholder for a layout that is inferred from neighbouring operations."""
 
     mnemonic: ClassVar[str] = "gluon.auto_encoding"
     why: ClassVar[str] = _LATER.format(
@@ -24,7 +24,7 @@ class AutoEncoding(NamedEncoding):
 
 @dataclass(frozen=True)
 class CoalescedEncoding(NamedEncoding):
-    """To be chosen so that loads and stores are wide."""
+    """Placeholder for a layout that makes loads and stores wide."""
 
     mnemonic: ClassVar[str] = "gluon.coalesced_encoding"
     why: ClassVar[str] = _LATER.format("chosen for wide accesses (gluon-infer-coalesced-encodings)")

@@ -55,8 +55,8 @@ class LinearLayout:
     >>> plain = LinearLayout.identity1d(4, "register", "row") * LinearLayout.identity1d(
     ...     4, "lane", "column")
 
-    `a.invert_and_compose(b)` tells where `b` keeps what `a` has at an input; here the data stays in
-    its register and moves to the lane xored with it:
+    `a.invert_and_compose(b)` maps an input of `a` to the input of `b` that has the same element;
+    here data stays in its register and moves to the lane xored with it:
 
     >>> layout.invert_and_compose(plain).apply({"register": 2, "lane": 1})
     {'register': 2, 'lane': 3}
@@ -71,7 +71,7 @@ class LinearLayout:
     _in_bits: Bits
     _out_bits: Bits
     _columns: tuple[int, ...]
-    """One int per input bit, first in-dim first; the first out-dim sits in the low bits."""
+    """One int per input bit, first in-dim first; the first out-dim is in the low bits."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class LinearLayout:
         out_dims: Mapping[str, int] | Sequence[str],
         require_surjective: bool = True,
     ) -> None:
-        """Raises `LayoutError` on a bad size, a basis out of range, or a hole not allowed.
+        """Raise `LayoutError` for a bad size, a basis out of range, or a hole that is not allowed.
 
-        `out_dims` without sizes takes the smallest sizes that hold the bases.
+        `out_dims` without sizes takes the smallest sizes that contain the bases.
         """
         if not isinstance(out_dims, Mapping):
             out_dims = _smallest_sizes(bases, list(out_dims))
@@ -101,14 +101,16 @@ class LinearLayout:
 
     @staticmethod
     def _of(in_bits: Bits, out_bits: Bits, columns: Iterable[int]) -> LinearLayout:
-        """Skips the checks of the constructor, for results that are right by construction."""
+        """Create a layout without the constructor's checks, for results that are correct by
+        construction.
+        """
         result = LinearLayout.__new__(LinearLayout)
         result._set(in_bits, out_bits, tuple(columns))
         return result
 
     @staticmethod
     def _of_parts(parts: Mapping[str, Sequence[int]], out_bits: Bits) -> LinearLayout:
-        """The columns of each in-dim."""
+        """Create a layout from the columns of each in-dim."""
         in_bits = tuple((name, len(part)) for name, part in parts.items())
         return LinearLayout._of(in_bits, out_bits, (c for part in parts.values() for c in part))
 
@@ -116,7 +118,7 @@ class LinearLayout:
 
     @staticmethod
     def empty() -> LinearLayout:
-        """No dims at all: the unit of `*`."""
+        """Layout without dims: the unit of `*`."""
         return LinearLayout._of((), (), ())
 
     @staticmethod
@@ -144,17 +146,17 @@ class LinearLayout:
 
     @cached_property
     def in_dims(self) -> dict[str, int]:
-        """Name -> size, minor first."""
+        """Name -> size of each in-dim, minor first."""
         return {name: 1 << bits for name, bits in self._in_bits}
 
     @cached_property
     def out_dims(self) -> dict[str, int]:
-        """Name -> size, minor first."""
+        """Name -> size of each out-dim, minor first."""
         return {name: 1 << bits for name, bits in self._out_bits}
 
     @cached_property
     def bases(self) -> dict[str, tuple[tuple[int, ...], ...]]:
-        """In-dim -> the output coordinates of 1, 2, 4, ..."""
+        """In-dim -> output coordinates of the inputs 1, 2, 4, ..."""
         result, start = {}, 0
         for name, bits in self._in_bits:
             columns = self._columns[start : start + bits]
@@ -214,17 +216,18 @@ class LinearLayout:
         return self._split_input(self._elimination.free)
 
     def is_trivial_over(self, dims: Iterable[str]) -> bool:
-        """True when each of `dims` is both an in- and an out-dim and maps to itself alone.
+        """True if each of `dims` is both an in- and an out-dim and maps to itself alone.
 
-        Then the map is identity on `dims`, and `dims` and the rest do not depend on each other.
+        The map is then the identity on `dims`, and `dims` and the others do not depend on each
+        other.
         """
         return self.quotient(dims) is not None
 
     def num_consecutive_in_out(self) -> int:
         """The largest 2**k such that inputs 0..2**k-1 of the first dim are outputs 0..2**k-1.
 
-        Both sides are counted in their first dim, and no other input touches those low bits: so
-        aligned groups of 2**k inputs are aligned groups of 2**k outputs.
+        Both sides are counted in their first dim, and no other input changes those low bits.
+        Therefore aligned groups of 2**k inputs are aligned groups of 2**k outputs.
         """
         if not self._in_bits or not self._out_bits:
             return 1
@@ -239,7 +242,9 @@ class LinearLayout:
     # -- Use on indices ----------------------------------------------------------------------
 
     def apply(self, index: Mapping[str, int]) -> dict[str, int]:
-        """The output coordinates of one input; `LayoutError` when a dim is missing or too large."""
+        """Output coordinates of one input; `LayoutError` if a dim is missing or a coordinate too
+        large.
+        """
         image = f2.apply(self._columns, self._join_input(index))
         return self._split_output(image)
 
@@ -270,7 +275,7 @@ class LinearLayout:
     # -- Algebra -----------------------------------------------------------------------------
 
     def __mul__(self, other: LinearLayout) -> LinearLayout:
-        """Direct sum: `other`'s bits sit above `self`'s in every dim they share.
+        """Direct sum: the bits of `other` are above those of `self` in every dim that they share.
 
         >>> a = LinearLayout.identity1d(4, "lane", "x") * LinearLayout.identity1d(2, "warp", "x")
         >>> a.bases
@@ -307,25 +312,27 @@ class LinearLayout:
         return LinearLayout._of(self._in_bits, outer._out_bits, columns)
 
     def invert(self) -> LinearLayout:
-        """The inverse; `LayoutError` when outputs are repeated or missing."""
+        """The inverse; `LayoutError` if outputs are repeated or missing."""
         if not self.is_invertible:
             why = "several inputs share an output" if self.is_surjective else "it has holes"
             raise LayoutError(f"this layout has no inverse, {why}:\n{self}")
         return self.pseudo_inverse()
 
     def pseudo_inverse(self) -> LinearLayout:
-        """A G with L∘G∘L = L: of several inputs G returns the one whose free bits are zero.
+        """A layout G with L∘G∘L = L; among several inputs G returns the one whose free bits are
+        zero.
 
-        Defined for every layout; what no input reaches maps to some input as well.
+        It exists for every layout; outputs that no input reaches also map to some input.
         """
         columns = self._elimination.generalized_inverse(self.out_bits)
         return LinearLayout._of(self._out_bits, self._in_bits, columns)
 
     def invert_and_compose(self, other: LinearLayout) -> LinearLayout:
-        """C with `other(C(x)) == self(x)`: where `other` keeps what `self` has at x.
+        """C with `other(C(x)) == self(x)`: the position in `other` of the element that `self` has
+        at x.
 
-        Free bits of `other` are zero in C.  Both must have the same out-dims, in any order;
-        `LayoutError` when `other` does not reach everything `self` reaches.
+        Free bits of `other` are zero in C.  Both must have the same out-dims, in any order.  Raise
+        `LayoutError` if `other` does not reach everything that `self` reaches.
         """
         if self.out_dims.keys() != other.out_dims.keys():
             raise LayoutError(
@@ -368,7 +375,7 @@ class LinearLayout:
         return quotient if same == self else None
 
     def quotient(self, dims: Iterable[str]) -> LinearLayout | None:
-        """The layout without `dims`, when they map to themselves alone; else None."""
+        """The layout without `dims` if they map to themselves alone; otherwise None."""
         names = set(dims)
         if any(self.in_dims.get(n) is None or self.in_dims[n] != self.out_dims.get(n)
                for n in names):
@@ -422,11 +429,11 @@ class LinearLayout:
         return LinearLayout._of(self._in_bits, out_bits, self._columns)
 
     def flatten_ins(self) -> LinearLayout:
-        """One in-dim, called as the first was."""
+        """Merge all in-dims into one with the name of the first."""
         return self.reshape_ins({self._in_bits[0][0]: 1 << self.in_bits}) if self._in_bits else self
 
     def flatten_outs(self) -> LinearLayout:
-        """One out-dim, called as the first was."""
+        """Merge all out-dims into one with the name of the first."""
         if not self._out_bits:
             return self
         return self.reshape_outs({self._out_bits[0][0]: 1 << self.out_bits})
@@ -440,7 +447,7 @@ class LinearLayout:
         return LinearLayout._of(self._in_bits, out_bits, self._columns)
 
     def concat_ins(self, other: LinearLayout) -> LinearLayout:
-        """Both layouts' in-dims, which differ, onto the same out-dims."""
+        """Join the in-dims of both layouts, which differ, onto the same out-dims."""
         if self._out_bits != other._out_bits or self.in_dims.keys() & other.in_dims.keys():
             raise LayoutError("concat_ins needs equal out dims and different in dims")
         return LinearLayout._of(
@@ -448,7 +455,7 @@ class LinearLayout:
         )
 
     def concat_outs(self, other: LinearLayout) -> LinearLayout:
-        """Both layouts' out-dims, which differ, from the same in-dims."""
+        """Join the out-dims of both layouts, which differ, from the same in-dims."""
         if self._in_bits != other._in_bits or self.out_dims.keys() & other.out_dims.keys():
             raise LayoutError("concat_outs needs equal in dims and different out dims")
         shift = self.out_bits
@@ -463,7 +470,7 @@ class LinearLayout:
         return LinearLayout._of_parts(parts, self._out_bits)
 
     def resize_out(self, out_dim: str, size: int) -> LinearLayout:
-        """Forget the high bits of `out_dim`, or make room above it (which leaves holes)."""
+        """Drop the high bits of `out_dim`, or add bits above it (which leaves holes)."""
         bits = _log2(size, out_dim)
         self.out_size_log2(out_dim)
         out_bits = tuple((n, bits if n == out_dim else b) for n, b in self._out_bits)
@@ -564,10 +571,10 @@ def _repack(
     columns: Sequence[int], old: Bits, new: Bits, above: Mapping[str, int] | None = None, *,
     below: Mapping[str, int] | None = None, drop: bool = False,
 ) -> list[int]:
-    """Move coordinates from the places of `old` to those of `new`, raised by `above` bits.
+    """Move coordinates from the bit positions of `old` to those of `new`, raised by `above` bits.
 
-    Their lowest `below` bits are left out.  With `drop`, coordinates and bits that `new` has no
-    place for are forgotten.
+    The lowest `below` bits of each are dropped.  With `drop`, coordinates and bits that `new` does
+    not have are dropped too.
     """
     if old == new and not above and not below:
         return list(columns)
@@ -594,7 +601,9 @@ def _moved(column: int, moves: Sequence[tuple[int, int, int]]) -> int:
 
 
 def _difference(whole: Bits, part: Bits) -> Bits | None:
-    """Bits left in each dim; None when `part` does not fit.  Dims that it uses up stay, size 1."""
+    """Bits left in each dim; None if `part` does not fit.  Dims that it uses up remain, with size
+    1.
+    """
     left = dict(whole)
     for name, size in part:
         if left.get(name, -1) < size:

@@ -63,7 +63,7 @@ class NvidiaMmaEncoding(DistributedEncoding):
         return tiling.matrix_order(self.rank, row_major=not self.is_hopper)
 
     def parameters(self) -> Iterable[tuple[str, str]]:
-        """With the blocks before the shape of the instruction."""
+        """Print the blocks before the shape of the instruction."""
         return sorted(super().parameters(), key=lambda one: one[0] == "instrShape")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
@@ -94,7 +94,9 @@ class NvidiaMmaEncoding(DistributedEncoding):
 def _tile(
     sizes: Sequence[int], k_width: int, order: Sequence[int], repeat_order: Sequence[int]
 ) -> LinearLayout:
-    """A warp's tile: 8 rows of 4 lanes that hold `k_width` neighbours, repeated rows first."""
+    """A warp's tile: 8 rows of 4 lanes that hold `k_width` neighbours; repeated along rows
+    first.
+    """
     inner, outer = order[0], order[1]
     tile = tiling.identity("register", [1] * len(sizes), repeat_order)
     tile *= LinearLayout.identity1d(k_width, "register", dim_name(inner))

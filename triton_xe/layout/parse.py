@@ -22,7 +22,7 @@ from triton_xe.layout.encodings import Encoding
 
 
 def parse_encoding(text: str, aliases: Mapping[str, str] | None = None) -> Encoding:
-    """The encoding `text` spells; `LayoutError` names the column and what was expected there.
+    """Parse an encoding; `LayoutError` names the column and what was expected there.
 
     `aliases` maps `#name` to attribute text, as the head of a ttgir file does (`read_aliases`).
     """
@@ -37,7 +37,7 @@ def read_aliases(ttgir: str) -> dict[str, str]:
 
 @cache
 def _builders() -> Mapping[str, Builder]:
-    """Mnemonic -> how to build the encoding; Intel's names of `xe.dpas` are read too."""
+    """Mnemonic -> function that builds the encoding; Intel's names of `xe.dpas` are read too."""
     kinds = [kind for kind in Encoding.kinds.values() if hasattr(kind, "mnemonic")]
     intel = dict.fromkeys(("ttig.dpas", "triton_intel_gpu.dpas"), DpasEncoding.read)
     return {kind.mnemonic: kind.read for kind in kinds} | intel

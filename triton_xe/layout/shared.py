@@ -1,7 +1,7 @@
-"""Shared-memory layouts: which element each offset of the memory holds.
+"""Shared-memory layouts: the element at each offset of the memory.
 
-In-dims are offset (counted in elements) and block.  Parameters and meaning:
-`TritonGPUAttrDefs.td` of triton 3.9.
+In-dims are offset (counted in elements) and block.  Parameters and meaning: `TritonGPUAttrDefs.td`
+of triton 3.9.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SharedEncoding(Encoding):
 
 @dataclass(frozen=True)
 class SwizzledSharedEncoding(SharedEncoding):
-    """Rows one after the other; groups of `vec` columns are xored with the row's phase.
+    """Consecutive rows, in which groups of `vec` columns are xored with the row's phase.
 
     The phase is `row // per_phase % max_phase`; `order` lists the dims fastest first.
     """
@@ -50,7 +50,7 @@ class SwizzledSharedEncoding(SharedEncoding):
     cga_layout: BlockBases = mlir("CGALayout", default=())
 
     def phase(self, row: int) -> int:
-        """What a row's columns are xored with, in groups of `vec`."""
+        """Number that the columns of a row are xored with, in groups of `vec`."""
         return row // self.per_phase % self.max_phase
 
     def _piece(self, shape: Shape) -> Shape:
@@ -72,7 +72,7 @@ class SwizzledSharedEncoding(SharedEncoding):
 
 @dataclass(frozen=True)
 class AmdRotatingSharedEncoding(SwizzledSharedEncoding):
-    """`SwizzledSharedEncoding` whose phase also moves on from one block of rows to the next."""
+    """`SwizzledSharedEncoding` whose phase also advances from one block of rows to the next."""
 
     mnemonic: ClassVar[str] = "ttg.amd_rotating_shared"
 
@@ -86,7 +86,9 @@ class AmdRotatingSharedEncoding(SwizzledSharedEncoding):
 
 @dataclass(frozen=True)
 class SharedLinearEncoding(SharedEncoding):
-    """A linear layout spelled out; `alignment` in bytes.  Only for tensors of its own shape."""
+    """A linear layout given by its bases; `alignment` in bytes.  Only for tensors of its own
+    shape.
+    """
 
     mnemonic: ClassVar[str] = "ttg.shared_linear"
     layout: LinearLayout
@@ -116,7 +118,7 @@ class PaddedSharedEncoding(SharedEncoding):
     """`paddings[i]` unused elements after every `intervals[i]` elements.
 
     `layout` orders the elements; `linear_layout` is that order without the padding, and
-    `padded_offset` turns its offsets into addresses.
+    `padded_offset` converts its offsets to addresses.
     """
 
     mnemonic: ClassVar[str] = "ttg.padded_shared"
@@ -138,7 +140,7 @@ class PaddedSharedEncoding(SharedEncoding):
 
     @classmethod
     def read(cls, entries: Fields) -> Self:
-        """Also reads `order` and `shape`, which stand for the bases of a plain layout."""
+        """Also read `order` and `shape`, which replace the bases of a plain layout."""
         if not entries.paddings:
             fail(entries.column, "'[interval:+padding, ...]'", "'{'")
         if not entries.has("shape") and not entries.has("offset"):
@@ -163,7 +165,9 @@ class PaddedSharedEncoding(SharedEncoding):
 
     @property
     def order(self) -> Ints:
-        """Dims in the order offsets step through them; the rest last dim first."""
+        """Dims in the order in which offsets step through them; the others follow, last dim
+        first.
+        """
         seen: list[int] = []
         for basis in self.layout.bases["offset"]:
             dim = next(dim for dim, value in enumerate(basis) if value)
@@ -201,7 +205,7 @@ class PaddedSharedEncoding(SharedEncoding):
 
 @dataclass(frozen=True)
 class NvmmaSharedEncoding(SharedEncoding):
-    """Operands of NVIDIA's wgmma and tcgen05, as their TMA copies lay them out.
+    """Operands of NVIDIA's wgmma and tcgen05, as TMA copies arrange them.
 
     Tiles of 8 rows by `swizzling_byte_width` bytes, in groups of 16 bytes xored with the row.
     """
@@ -220,7 +224,7 @@ class NvmmaSharedEncoding(SharedEncoding):
 
     @classmethod
     def read(cls, entries: Fields) -> Self:
-        """Without `rank`, the rank is that of the bases, and 2 when there are none."""
+        """Without `rank`, take the rank of the bases, or 2 if there are none."""
         rank = entries.integer("rank", 2)
         if not entries.has("rank") and entries.has("CGALayout"):
             rank = max((len(basis) for basis in entries.bases("CGALayout")), default=2)
@@ -234,7 +238,7 @@ class NvmmaSharedEncoding(SharedEncoding):
         )
 
     def parameters(self) -> Iterable[tuple[str, str]]:
-        """Without the rank where the blocks tell it."""
+        """Omit the rank if the blocks imply it."""
         return (one for one in super().parameters() if one[0] != "rank" or not self.cga_layout)
 
     def copy_shape(self, shape: Sequence[int]) -> list[int]:
@@ -259,12 +263,15 @@ class NvmmaSharedEncoding(SharedEncoding):
         return tiling.cover(tile, self.cga_layout, shape)
 
     def _contiguous_last(self, box: list[int]) -> list[int]:
-        """With the contiguous dim, which is the first one when transposed, at the end."""
+        """Move the contiguous dim, which is the first one if transposed, to the end."""
         return [*box[1:], box[0]] if self.transposed else box
 
     def _plain(self, box: list[int]) -> LinearLayout:
-        """Row-major; transposed, in the dim order of triton 3.9: for rank 3 that is dim1, dim0,
-        dim2 with the sizes of dim0, dim2, dim1."""
+        """Row-major order.
+
+        If transposed, the order of triton 3.9: for rank 3 that is dim1, dim0, dim2 with the sizes
+        of dim0, dim2, dim1.
+        """
         order = list(reversed(range(self.rank)))
         if not self.transposed:
             return tiling.identity("offset", box, order)
@@ -275,8 +282,10 @@ class NvmmaSharedEncoding(SharedEncoding):
         return result.transpose_outs([dim_name(dim) for dim in order])
 
     def _swizzled(self, box: list[int]) -> LinearLayout:
-        """Core matrices repeated down the rows, then to the right, with all dims but the last
-        counted as rows (as columns when transposed)."""
+        """Core matrices repeated down the rows, then to the right.
+
+        All dims but the last count as rows (as columns if transposed).
+        """
         tile = self._core_matrix()
         rows, columns = prod(box[:-1]), box[-1]
         if self.transposed:
@@ -303,13 +312,17 @@ class NvmmaSharedEncoding(SharedEncoding):
         return LinearLayout({"offset": bases}, ["dim0", "dim1"])
 
     def _packed(self, column: int) -> int:
-        """Padded fp4: of 16 columns the upper 8 are padding, which repeats the lower 8."""
+        """Column of padded fp4: of 16 columns the upper 8 are padding, which repeats the
+        lower 8.
+        """
         return column // 16 * 8 + column % 8 if self.fp4_padded else column
 
 
 @dataclass(frozen=True)
 class PartitionedSharedEncoding(SharedEncoding):
-    """Pieces along `partition_dim` dealt out to `num_partitions` buffers, `num_groups` times."""
+    """Pieces along `partition_dim`, distributed over `num_partitions` buffers, `num_groups`
+    times.
+    """
 
     mnemonic: ClassVar[str] = "ttg.partitioned_shared"
     num_partitions: int = mlir("numPartitions", powers=True)
@@ -326,7 +339,7 @@ class PartitionedSharedEncoding(SharedEncoding):
             self.refuse(f"partitionDim is {self.partition_dim}, rank {self.rank}")
 
     def linear_layout(self, shape: Shape) -> LinearLayout:
-        """In-dims offset, block, partition."""
+        """Layout with the in-dims offset, block, partition."""
         pieces = self.num_partitions * self.num_groups
         if shape[self.partition_dim] < pieces:
             raise LayoutError(
@@ -343,14 +356,14 @@ class PartitionedSharedEncoding(SharedEncoding):
 
 @dataclass(frozen=True)
 class SharedMemorySpace(NamedEncoding):
-    """`#ttg.shared_memory`: not a layout, but where a memory descriptor's data lives."""
+    """`#ttg.shared_memory`: the memory of a memory descriptor, not a layout."""
 
     mnemonic: ClassVar[str] = "ttg.shared_memory"
     why: ClassVar[str] = "names a memory, it does not say how data lies in it"
 
 
 def block_dim(rank: int) -> LinearLayout:
-    """One block."""
+    """Layout of one block."""
     return LinearLayout({"block": ()}, dim_names(rank))
 
 

@@ -22,7 +22,7 @@ def rect(
     x: float, y: float, width: float, height: float, fill: str, stroke: str = "",
     stroke_width: float = 1, hover: str = "",
 ) -> str:
-    """A rectangle; `hover` is what it says of itself under the pointer."""
+    """A rectangle; `hover` is its tooltip."""
     line = f" stroke='{stroke}' stroke-width='{stroke_width}'" if stroke else ""
     title = f"<title>{escape(hover)}</title>" if hover else ""
     return (

@@ -1,9 +1,9 @@
-"""NVIDIA's tensor memory: which element each row and column of it holds.
+"""NVIDIA's tensor memory: the element in each row and column.
 
-In-dims are row (0 to 127, the lanes of four warps), col (counted in elements) and block.  In a
-row, or at the low columns, an all-zero basis is memory without a meaning; otherwise it is a copy.
-Parameters and meaning: `TritonNvidiaGPUAttrDefs.td` of triton 3.9 and, of the scales, the PTX ISA
-on `tcgen05.mma` scale factor layouts.
+In-dims are row (0 to 127, the lanes of four warps), col (counted in elements) and block.  An
+all-zero basis in a row, or at the low columns, is unused memory; any other is a copy. Parameters
+and meaning: `TritonNvidiaGPUAttrDefs.td` of triton 3.9; for the scales, the PTX ISA on
+`tcgen05.mma` scale factor layouts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MemoryEncoding(Encoding):
         return f"#{self.mnemonic}<{fields}>"
 
     def _piece(self, shape: Shape) -> Shape:
-        """What one block holds; a tensor that gives a block nothing is refused."""
+        """Shape of the piece of one block; refuse a tensor too small for all blocks."""
         pieces = tiling.block_layout(self.cga_layout, 2).out_dims.values()
         if any(size < parts for size, parts in zip(shape, pieces, strict=True)):
             self.refuse(f"{list(shape)} cannot be split over {list(pieces)} blocks")
@@ -46,9 +46,9 @@ class MemoryEncoding(Encoding):
 class TensorMemoryEncoding(MemoryEncoding):
     """Matrices in tiles of `block_m` x `block_n`: down the columns of memory along M, then N.
 
-    `col_stride` columns per element, of which the first is used; `two_ctas` is the form of
+    Each element has `col_stride` columns, of which it uses the first.  `two_ctas` is the form of
     `cta_group::2`; `fp4_padded` leaves every second column empty.  Tiles of 64 rows use rows 0-15,
-    32-47, 64-79 and 96-111 of memory, and the next tile goes in between.
+    32-47, 64-79 and 96-111 of memory, and the next tile uses the rows in between.
     """
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory_encoding"
@@ -85,13 +85,15 @@ class TensorMemoryEncoding(MemoryEncoding):
         return tile * tiling.block_layout(self.cga_layout, 2)
 
     def _column_that_is_a_row(self, columns: list[tuple[int, int]]) -> tuple[int, int]:
-        """In the form of two CTAs the upper half of the columns lies in rows 64-127."""
+        """Basis that moves to rows 64-127, where the form of two CTAs has the upper half of the
+        columns.
+        """
         if not columns:
             self.refuse("twoCTAs with blockM 64 needs two columns")
         return columns.pop()
 
     def _between(self, piece: Shape, n: int) -> tuple[int, int]:
-        """What the rows hold that a tile of 64 leaves free: the next tile, or nothing."""
+        """Basis of the rows that a tile of 64 leaves free: the next tile, or nothing."""
         if piece[0] > self.block_m:
             return (HALF_ROWS, 0)
         return (0, n) if piece[1] > n else (0, 0)
@@ -108,10 +110,10 @@ def _reached(bases: dict[str, list[tuple[int, int]]]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class TensorMemoryScalesEncoding(MemoryEncoding):
-    """Scales of a scaled product: 32 rows by 4 columns, the same for each of the four warps.
+    """Scales of a scaled product: 32 rows by 4 columns, equal for each of the four warps.
 
-    Two such pieces, and where there are more two of these, lie side by side; then
-    `block_rep_order` says whether the rest goes along M or N (`mnThenK`) or K (`kThenMn`) first.
+    Two such pieces, or two pairs if there are more, are adjacent columns.  The remaining pieces go
+    along M or N first (`block_rep_order` = `mnThenK`) or along K first (`kThenMn`).
     """
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory_scales_encoding"
@@ -140,7 +142,7 @@ class TensorMemoryScalesEncoding(MemoryEncoding):
 
 @dataclass(frozen=True)
 class TensorMemorySpace(NamedEncoding):
-    """`#ttng.tensor_memory`: not a layout, but where a memory descriptor's data lives."""
+    """`#ttng.tensor_memory`: the memory of a memory descriptor, not a layout."""
 
     mnemonic: ClassVar[str] = "ttng.tensor_memory"
     why: ClassVar[str] = "names a memory, it does not say how data lies in it"

@@ -1,8 +1,8 @@
-"""From the layout of one tile to the layout of a tensor: the rules every encoding shares.
+"""From the layout of one tile to the layout of a tensor: the rules that all encodings share.
 
-A tile repeats until it covers the tensor and copies itself when it is larger; then the blocks
-(CTAs) of a cluster are placed.  Same rules as Triton's `combineCtaCgaWithShape`
-(lib/Dialect/TritonGPU/IR/LinearLayoutConversions.cpp).
+A tile repeats until it covers the tensor; if it is larger than the tensor, it holds copies.  Then
+the blocks (CTAs) of a cluster are assigned.  The rules are those of Triton's
+`combineCtaCgaWithShape` (lib/Dialect/TritonGPU/IR/LinearLayoutConversions.cpp).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def dim_name(dim: int) -> str:
 
 
 def dim_names(rank: int) -> list[str]:
-    """`dim0`, `dim1`, ... as every tensor layout names its outputs."""
+    """`dim0`, `dim1`, ...: the names of outputs in every tensor layout."""
     return [dim_name(dim) for dim in range(rank)]
 
 
@@ -48,7 +48,7 @@ def identity(in_dim: str, sizes: Sequence[int], order: Sequence[int]) -> LinearL
 def copied_identity(
     in_dim: str, sizes: Sequence[int], order: Sequence[int], copied: int
 ) -> LinearLayout:
-    """`identity`, except that steps along dim `copied` change nothing (shared by its slots)."""
+    """`identity`, except that steps along dim `copied` map to zero (its slots share elements)."""
     result = LinearLayout.empty()
     for dim in order:
         make = LinearLayout.zeros1d if dim == copied else LinearLayout.identity1d
@@ -68,9 +68,10 @@ def grow(layout: LinearLayout, sizes: Mapping[str, int]) -> LinearLayout:
 def shrink(
     layout: LinearLayout, sizes: Mapping[str, int], keep_register_copies: bool = True
 ) -> LinearLayout:
-    """Steps that leave the tensor stay at zero along that dim: the slots become copies.
+    """Map steps that would leave the tensor to zero along that dim, so that the slots become
+    copies.
 
-    Without `keep_register_copies` the registers which become copies here are left out.
+    Without `keep_register_copies`, registers that become copies here are left out.
     """
     new = {name: min(size, sizes[name]) for name, size in layout.out_dims.items()}
     if new == layout.out_dims:
@@ -88,15 +89,15 @@ def shrink(
 
 
 def block_layout(block_bases: BlockBases, rank: int) -> LinearLayout:
-    """Where each block of a cluster starts, in pieces; all-zero bases are multicast copies."""
+    """First piece of each block of a cluster; all-zero bases are multicast copies."""
     return LinearLayout({"block": block_bases}, dim_names(rank))
 
 
 def cover(tile: LinearLayout, block_bases: BlockBases, shape: Sequence[int]) -> LinearLayout:
-    """The tile of one block, repeated over `shape` after the blocks split it.
+    """Repeat the tile of one block over `shape`, after the blocks have split it.
 
     The order of the tile's out-dims is the order of repetition; the result has dim0, dim1, ...
-    Raises `LayoutError` where a size is no power of two.
+    Raise `LayoutError` if a size is no power of two.
     """
     names = dim_names(len(shape))
     sizes = dict(zip(names, shape, strict=True))
@@ -110,7 +111,7 @@ def cover(tile: LinearLayout, block_bases: BlockBases, shape: Sequence[int]) -> 
 
 
 def shape_per_block(block_bases: BlockBases, shape: Sequence[int]) -> Shape:
-    """The piece of `shape` one block holds."""
+    """Shape of the piece that one block holds."""
     split = block_layout(block_bases, len(shape)).out_dims.values()
     return tuple(size // min(size, parts) for size, parts in zip(shape, split, strict=True))
 

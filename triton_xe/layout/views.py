@@ -1,4 +1,4 @@
-"""A layout as text: by hardware slot (what does each hold?) or by element (who holds it?).
+"""A layout as text, by hardware slot (its element) or by element (its slots).
 
 The hardware view is that of Intel's `triton-tensor-layout -use-hw-view`: per warp one line per
 register, one column per lane.  The tensor view is that of `triton-tensor-layout`: threads count
@@ -17,7 +17,7 @@ from triton_xe.layout.linear_layout import LinearLayout
 
 Numbers = npt.NDArray[np.int64]
 Paint = Callable[[int, str], str]
-"""(number of a warp, text) -> the text, coloured or not."""
+"""Function (number of a warp, text) -> the text, coloured or not."""
 SLOT_ORDER = ("block", "warp", "lane", "register", "partition", "offset", "row", "col")
 
 
@@ -50,14 +50,14 @@ def all_slots(layout: LinearLayout) -> Slots:
 
 
 def plain(number: int, text: str) -> str:
-    """Not coloured."""
+    """Return the text without colours."""
     return text
 
 
 def hardware_view(
     layout: LinearLayout, warps: Sequence[int] | None = None, paint: Paint = plain
 ) -> str:
-    """Slot -> element.  `warps` limits the output to those warps."""
+    """Print the element of each slot.  `warps` limits the output to those warps."""
     slots = all_slots(layout)
     if "register" not in layout.in_dims:
         return "\n".join(_memory_lines(slots))
@@ -94,7 +94,7 @@ def _memory_lines(slots: Slots) -> Iterator[str]:
 
 
 def tensor_view(layout: LinearLayout, paint: Paint = plain) -> str:
-    """Element -> slots, as nested lists."""
+    """Print the slots of each element, as nested lists."""
     slots = all_slots(layout)
     owners: list[list[str]] = [[] for _ in range(int(np.prod(slots.shape)))]
     in_memory = "register" not in layout.in_dims
@@ -129,7 +129,7 @@ def _offset_namer(slots: Slots) -> Callable[[tuple[int, ...]], str]:
 
 
 def _nested(entries: Sequence[str], shape: Sequence[int], depth: int, separator: str) -> str:
-    """`[[a, b]` / `[ c, d]]`: inner lists start under the outer ones."""
+    """Print `[[a, b]` / `[ c, d]]`: inner lists start below the outer ones."""
     if len(shape) == 1:
         return f"[{separator.join(entries)}]"
     step = len(entries) // shape[0]
@@ -142,6 +142,6 @@ def _nested(entries: Sequence[str], shape: Sequence[int], depth: int, separator:
 
 
 def _indented(row: str, width: int) -> str:
-    """Spaces after the opening brackets."""
+    """Insert spaces after the opening brackets."""
     inside = row.lstrip("[")
     return "[" * (len(row) - len(inside)) + " " * width + inside

@@ -1,4 +1,6 @@
-"""The work of a GEMM by its tiles, without a kernel: for published rows and for ranking."""
+"""Instructions and bytes of a tiled GEMM, without a kernel: for published measurements and
+ranking.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from triton_xe.model.work import Blocks, Issue, Work
 
 @dataclass(frozen=True)
 class Shape:
-    """C[m, n] = A[m, k] B[k, n]; bytes of an element of each."""
+    """Shape of C[m, n] = A[m, k] B[k, n]; `a`, `b`, `c` are bytes of an element of each matrix."""
 
     m: int
     n: int
@@ -32,9 +34,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tile:
-    """A work-group's part of C, cut into those of its subgroups.
+    """Tile of C that a work-group computes, and the tiles of its subgroups.
 
-    K is split among `split` work-groups, and inside of each among `slices` sets of subgroups.
+    K is split among `split` work-groups.  Inside a work-group, `slices` sets of subgroups split it
+    again.
     """
 
     m: int
@@ -57,15 +60,15 @@ TILES = tuple(
 )
 """Tiles that tuned libraries choose from."""
 UNPACK: Mapping[tuple[float, float], int] = {(2, 0.5): 6, (1, 0.5): 2, (2, 1): 2}
-"""Instructions that make 16 operands of narrower weights, by bytes of A and B."""
+"""Instructions that unpack 16 operands from narrower weights, by bytes of A and B."""
 PARTIAL_SUM = 4
-"""Bytes of an element that a slice hands over."""
+"""Bytes of an element of the partial sums that a slice passes on."""
 MOST_GROUPS = 20_000
 LIKELY = 6
 
 
 def gemm(shape: Shape, tile: Tile, lanes: int = 16) -> Work:
-    """The work of a GEMM in tiles, A's rows first; a DPAS is `lanes` wide."""
+    """Return the work of a tiled GEMM, in row-major order of tiles; a DPAS has `lanes` columns."""
     rows, columns = -(-shape.m // tile.m), -(-shape.n // tile.n)
     k = -(-shape.k // tile.split)
     width = max(shape.a, shape.b)
@@ -103,7 +106,7 @@ def gemm(shape: Shape, tile: Tile, lanes: int = 16) -> Work:
 
 
 def candidates(shape: Shape) -> Iterator[Tile]:
-    """Tiles no larger than the product asks for."""
+    """Yield the tiles that are not larger than the product needs."""
     for tile in TILES:
         groups = -(-shape.m // tile.m) * -(-shape.n // tile.n)
         if tile.sub_m <= max(8, shape.m) and groups <= MOST_GROUPS:
@@ -111,14 +114,14 @@ def candidates(shape: Shape) -> Iterator[Tile]:
 
 
 def best(shape: Shape, rates: Rates) -> tuple[Tile, Prediction]:
-    """The tile with the least predicted time, as a tuned library would have found it."""
+    """Return the tile with the least predicted time; tuned libraries are assumed to find it."""
     likely = sorted(candidates(shape), key=lambda tile: _bound(shape, tile, rates))[:LIKELY]
     found = ((tile, predict(gemm(shape, tile, rates.lanes), rates)) for tile in likely)
     return min(found, key=lambda pair: pair[1].us)
 
 
 def _bound(shape: Shape, tile: Tile, rates: Rates) -> float:
-    """Clocks of each k: the longest of matrix, L1 and L2 time in whole waves."""
+    """Clocks per element of k: the longest of matrix, L1 and L2 time, in whole waves."""
     groups = -(-shape.m // tile.m) * -(-shape.n // tile.n)
     engines = rates.device.eus_per_core
     held = max(1, 4 * engines // tile.subgroups)

@@ -1,4 +1,4 @@
-"""How fast each product is: rates of its pipes, caches and memory, one row per product.
+"""Rates of each product's pipes, caches and memory, one row per product.
 
 Every number names its source in `SOURCES`, by letter:
 
@@ -15,7 +15,7 @@ h  sycl-tla, tile solver of its mixture-of-experts GEMM: 18.286 clocks for a DPA
 i  Intel graphics compiler, `visa/LocalScheduler/LatencyTables`: occupancy and latency of pipes.
 j  OpenVINO roofline report on Panther Lake and Arc B580, published on GitHub.
 k  derived: matrix peak of the product page divided by cores and clock.
-l  assumed like the nearest relative, since nobody has published it.
+l  assumed equal to the nearest relative, because no measurement is published.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from triton_xe.hardware.target import Target
 from triton_xe.hardware.target import target as find_target
 
 DPAS_EFFICIENCY = 14 / 16
-"""Part of its clocks in which the matrix unit of a busy engine works (h)."""
+"""Fraction of clocks in which the matrix unit of a busy engine works (h)."""
 MATH_CLOCKS = 4
-"""Clocks that a transcendental instruction holds its pipe, in those of an addition (i)."""
+"""Clocks for which a transcendental instruction occupies its pipe, relative to an addition (i)."""
 FABRIC = 0.9
-"""Part of a level's nominal bandwidth that kernels sustain: oneAPI GPU optimization guide."""
+"""Fraction of a level's nominal bandwidth that kernels sustain: oneAPI GPU optimization guide."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """One product.  Bytes per clock are those of one Xe core; `read` and `write` in GB/s."""
+    """Rates of one product: bytes per clock of one Xe core; `read` and `write` in GB/s."""
 
     product: str
     cores: int
     clock_ghz: float
     lanes: int
-    """Lanes that an engine adds or multiplies fp32 in each clock."""
+    """Lanes for which an engine adds or multiplies fp32 in each clock."""
     dpas_clocks: float
-    """From one DPAS of repeat count 8 to the next on an engine."""
+    """Clocks from one DPAS of repeat count 8 to the next on an engine."""
     l1: float
     slm: float
     l2: float
@@ -53,14 +53,14 @@ class Rates:
     write: float
     launch_us: float
     group_clocks: float
-    """Between work-groups that are given to a core."""
+    """Clocks between two work-groups that are dispatched to a core."""
     memory_latency: float
-    """Clocks until memory answers."""
+    """Clocks until a load from memory returns."""
     sustained: float = 1.0
-    """Part of the clock that is held under a load of DPAS; the one scale of a device."""
+    """Fraction of the clock that is sustained under a load of DPAS; the only calibrated factor."""
     sources: str = ""
     target: str = "bmg"
-    """The device whose architecture the product has."""
+    """Device whose architecture the product has."""
 
     @property
     def device(self) -> Target:
@@ -68,14 +68,14 @@ class Rates:
 
     @property
     def matrix_flops_per_us(self) -> float:
-        """Of fp16 products, as a tuned kernel reaches them."""
+        """Rate of fp16 products that a tuned kernel reaches."""
         each = 2 * 8 * 16 * self.lanes
         return (self.cores * self.device.eus_per_core * each / self.dpas_clocks * DPAS_EFFICIENCY
                 * self.clock_ghz * self.sustained * 1e3)
 
     @property
     def vector_flops_per_us(self) -> float:
-        """Of fp32 additions and multiplications, likewise."""
+        """Rate of fp32 additions and multiplications that a tuned kernel reaches."""
         each = self.device.eus_per_core * self.lanes * 2
         return self.cores * each * FABRIC * self.clock_ghz * 1e3
 

@@ -1,4 +1,4 @@
-"""The time of a launch: `predict` names every term it is made of."""
+"""The time of a launch; `predict` names each of its terms."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from triton_xe.model.work import Work
 BARRIER_CLOCKS = 30
 SEND_CLOCKS = 2
 EXPECTED_ERROR = 0.16
-"""Median over published measurements that did not calibrate, whoever took them, as
-`benchmarks.model_accuracy` finds it."""
+"""Median error over the published measurements that did not calibrate the model
+(`benchmarks.model_accuracy`).
+"""
 OVERLAP = 2.5
-"""How well cores and memory work at the same time: 1 = one after another, large = perfectly."""
+"""How well cores and memory work at the same time: 1 = in sequence, large = perfect overlap."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Microseconds of a launch and its terms; the sum of `launch` and `parts` is `us`."""
+    """Microseconds of a launch and its terms: `us` is the sum of `parts`."""
 
     us: float
     parts: Mapping[str, float]
     """Time of the launch itself, and of the work-groups."""
     busy: Mapping[str, float]
-    """Part of the time in which each pipe and level works."""
+    """Fraction of the time in which each pipe and level works."""
 
     @property
     def bound(self) -> str:
-        """The pipe or level that is busiest."""
+        """Name of the busiest pipe or level."""
         return max(self.busy, key=self.busy.__getitem__)
 
 
@@ -62,12 +63,12 @@ def predict(work: Work, rates: Rates) -> Prediction:
 
 
 def _held(work: Work, rates: Rates) -> int:
-    """Work-groups that a core holds at once."""
+    """Work-groups that a core runs at once."""
     return groups_per_core(rates.device, work.subgroups, work.registers, work.slm_held)
 
 
 def _core(work: Work, rates: Rates, groups: int) -> dict[str, float]:
-    """Clocks of a core for some work-groups that it holds together."""
+    """Clocks that a core takes for `groups` concurrent work-groups, by pipe and level."""
     issue = work.issue
     per_engine = work.subgroups * groups / rates.device.eus_per_core
     busy = max(1.0, per_engine) if work.subgroups * groups >= rates.device.eus_per_core else 1.0

@@ -1,13 +1,16 @@
-"""Bytes that a launch moves between L2 and memory, from where its blocks lie.
+"""Bytes that a launch moves between L2 and memory, from the positions of its blocks.
 
-Work-groups run in waves of as many as the device holds.  A wave's first touch of a byte that no
-wave before it touched comes from memory.  Every other touch finds it in L2 with the probability
+Work-groups run in waves of as many as the device runs at once.  The first touch of a byte in the
+launch comes from memory.  Every other touch hits L2 with the probability
 
-    hit(distance) = min(1, capacity / distance) ** SHARPNESS
+      hit(distance) = min(1, capacity / distance) ** SHARPNESS
 
-where the distance is what was touched in between: DRIFT of the wave for a byte that its work-groups
-share, for they walk side by side; the wave for one that the wave before it used; all so far for an
-older one.
+where `distance` is the number of bytes touched in between.  It depends on the previous touch:
+
+- a work-group of the same wave: DRIFT of the wave's bytes, because its work-groups advance
+  together;
+- the previous wave: the bytes of a wave;
+- an older wave: all bytes touched so far.
 """
 
 from __future__ import annotations
@@ -22,23 +25,25 @@ from triton_xe.model.work import Work
 SHARPNESS = 2.0
 """0 = L2 always hits, large = all or nothing."""
 DRIFT = 0.1
-"""How far work-groups of a wave are apart, in parts of their way."""
+"""Distance between the work-groups of a wave, as a fraction of the bytes of the wave."""
 SAMPLES = 8
-"""Waves that are looked at; they stand for the others."""
+"""Waves that are computed; each represents its neighbours."""
 MOST_GROUPS = 4096
-"""Of a launch of more, only the work-groups near sampled waves are looked at."""
+"""Work-groups above which only those near the sampled waves are computed."""
 
 
 @dataclass(frozen=True)
 class Wave:
-    """Bytes of one wave: from memory, and to memory."""
+    """Bytes that one wave reads from memory and writes to memory."""
 
     read: float
     written: float
 
 
 def groups_to_know(groups: int, resident: int) -> NDArray[np.int64]:
-    """The work-groups whose blocks decide the traffic: sampled waves, and the ones before them."""
+    """Work-groups whose blocks determine the traffic: those of sampled waves and of the waves
+    before them.
+    """
     if groups <= MOST_GROUPS:
         return np.arange(groups)
     starts, _ = _sampled(groups, resident)
@@ -47,7 +52,7 @@ def groups_to_know(groups: int, resident: int) -> NDArray[np.int64]:
 
 
 def waves(work: Work, resident: int, capacity: float) -> list[tuple[int, Wave]]:
-    """(how many waves it stands for, bytes) of sampled waves."""
+    """Return sampled waves, each with the number of waves that it represents."""
     starts, step = _sampled(work.groups, resident)
     count = -(-work.groups // resident)
     return [(min(step, count - start // resident), _wave(work, start, resident, capacity))
@@ -55,7 +60,7 @@ def waves(work: Work, resident: int, capacity: float) -> list[tuple[int, Wave]]:
 
 
 def _sampled(groups: int, resident: int) -> tuple[list[int], int]:
-    """First work-groups of the waves that are looked at, and how many each stands for."""
+    """First work-groups of the sampled waves, and the number of waves that each represents."""
     step = max(1, -(-groups // resident) // SAMPLES)
     return list(range(0, groups, resident * step)), step
 

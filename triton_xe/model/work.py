@@ -1,4 +1,4 @@
-"""What a launch has to do, whoever says it: instructions, messages, and where its blocks lie."""
+"""Work of a launch: instructions, messages, and the positions of its blocks in memory."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ class Issue:
     """Instructions of one subgroup, mean over the launch; one of 16 lanes counts 1."""
 
     dpas: float = 0
-    """Of repeat count 8."""
+    """DPAS instructions of repeat count 8."""
     fp: float = 0
     integer: float = 0
     maths: float = 0
     messages: float = 0
     barriers: float = 0
     waits: float = 0
-    """Messages whose answer is waited for with nothing else to do."""
+    """Messages whose latency is exposed, because no other instruction can run."""
 
 
 MOST_CELLS = 1 << 21
-"""Where different blocks have more edges, their sum and their hull have to do."""
+"""Cells of the grid of block edges above which the union is estimated by the sum and the hull."""
 
 
 @dataclass(frozen=True)
 class Blocks:
     """Blocks of one surface (a pointer argument): one row per work-group, in order of launch.
 
-    Columns are first byte, byte behind the last, first row, row behind the last; a plain range of
-    memory is one row.  `density` is the part of a block that is touched.  Work-groups whose blocks
-    overlap touch other bytes, as long as there are any; those with one block touch the same.
+    Columns are first byte, end byte, first row, end row (ends are exclusive); a plain range of
+    memory has one row.  `density` is the fraction of a block that is touched.  Work-groups with
+    overlapping blocks are assumed to touch different bytes as long as the block has any left;
+    work-groups with equal blocks touch the same bytes.
 
     >>> Blocks(np.array([[0, 64, 0, 8], [64, 128, 0, 8]])).union()
     1024.0
@@ -45,7 +46,7 @@ class Blocks:
 
     @cached_property
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The different blocks in their order, and which of them each work-group has."""
+        """Distinct blocks in order of appearance, and the index of each work-group's block."""
         which = np.zeros(len(self.bounds), np.int64)
         first = np.zeros(1, np.int64)
         known: list[NDArray[np.int64]] = []
@@ -60,7 +61,9 @@ class Blocks:
 
     @cached_property
     def _edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Distances of the blocks' edges in both directions, and which edges each block has."""
+        """Lengths between adjacent edges of the blocks in both directions, and the edges of each
+        block.
+        """
         x0, x1, y0, y1 = self._distinct[0].T
         xs, ys = np.unique([x0, x1]), np.unique([y0, y1])
         left, right, low, high = (np.searchsorted(edges, values) for edges, values in (
@@ -69,7 +72,7 @@ class Blocks:
 
     @cached_property
     def _is_range(self) -> bool:
-        """Whether all blocks are of the same rows."""
+        """True if all blocks have the same rows."""
         return all(_constant(rows) for rows in self.bounds.T[2:])
 
     @cached_property
@@ -77,7 +80,7 @@ class Blocks:
         return {}
 
     def union(self, first: int = 0, last: int | None = None) -> float:
-        """Bytes that these work-groups touch together."""
+        """Bytes in the union of the blocks of these work-groups."""
         if (first, last) not in self._unions:
             self._unions[first, last] = self._union(first, last)
         return self._unions[first, last]
@@ -118,7 +121,7 @@ class Blocks:
         return float(((b[:, 1] - b[:, 0]) * (b[:, 3] - b[:, 2])).sum())
 
     def touched(self, first: int = 0, last: int | None = None) -> float:
-        """Bytes, each work-group's counted on its own."""
+        """Sum of the bytes of each work-group's block."""
         return self._sum(self.bounds[first:last]) * self.density
 
 
@@ -127,7 +130,7 @@ def _constant(values: NDArray[np.int64]) -> bool:
 
 
 def _length(start: NDArray[np.int64], end: NDArray[np.int64]) -> float:
-    """Of the union of ranges that are sorted by their starts."""
+    """Length of the union of ranges that are sorted by start."""
     reached = np.maximum.accumulate(end)
     before = np.concatenate([start[:1], np.maximum(reached[:-1], start[1:])])
     return float(np.maximum(reached - before, 0).sum())
@@ -135,9 +138,9 @@ def _length(start: NDArray[np.int64], end: NDArray[np.int64]) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """A launch.  Bytes are those of a mean work-group.
+    """Work of a launch.  Bytes are those of a mean work-group.
 
-    `reads` and `writes` have a row for each work-group, or for those of `numbers`.
+    `reads` and `writes` have a row for each work-group, or for each of `numbers`.
     """
 
     groups: int
@@ -145,28 +148,28 @@ class Work:
     registers: int
     issue: Issue
     l1_bytes: float = 0
-    """Between registers and L1 or beyond."""
+    """Bytes between registers and L1 or beyond."""
     slm_bytes: float = 0
     l2_bytes: float = 0
-    """Beyond L1: what the subgroups of a work-group share counts once."""
+    """Bytes beyond L1, where bytes shared by subgroups of a work-group count once."""
     reads: tuple[Blocks, ...] = field(default=(), repr=False)
     writes: tuple[Blocks, ...] = field(default=(), repr=False)
     slm_held: int = 0
-    """Shared local memory that a resident work-group holds."""
+    """Bytes of shared local memory allocated to a resident work-group."""
     numbers: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def read(self, first: int, last: int) -> float:
-        """Bytes that the work-groups from `first` to before `last` read together."""
+        """Bytes in the union of what the work-groups from `first` to before `last` read."""
         rows = self._rows(first, last)
         return sum(blocks.union(*rows) for blocks in self.reads)
 
     def written(self, first: int, last: int) -> float:
-        """Likewise."""
+        """Bytes in the union of what these work-groups write."""
         rows = self._rows(first, last)
         return sum(blocks.union(*rows) for blocks in self.writes)
 
     def touched(self, first: int, last: int) -> float:
-        """Bytes that they read, each work-group's counted on its own."""
+        """Sum of the bytes that each of these work-groups reads."""
         rows = self._rows(first, last)
         return sum(blocks.touched(*rows) for blocks in self.reads)
 

@@ -1,4 +1,4 @@
-"""Decisions about memory messages, as pure functions: what is moved how, and why.
+"""Decisions about memory messages, as pure functions from layouts and facts to plans with reasons.
 
 Operand B of a 256x256x32 fp16 product, for 8 x 4 subgroups of an Arc B580:
 
@@ -20,19 +20,19 @@ y=0   +----------+----------+    +----------+----------+
 32    +----------+----------+    +----------+----------+
 
 Warp 3 reads 96 columns further right.  The third DPAS operand of each warp (K 16..31 of its first
-16 columns) is elements 8 to 15 of message 0, as they are:
+16 columns) is elements 8 to 15 of message 0, without moves:
 
 >>> plan.origin.apply({"warp": 3, "block": 0})
 {'dim0': 0, 'dim1': 96}
 >>> plan.fragments[2].message, plan.fragments[2].elements, plan.fragments[2].is_slice
 (0, (8, 9, 10, 11, 12, 13, 14, 15), True)
 
-It holds if, among others, the base is aligned; what the facts prove is not asked again:
+The plan is valid if its guards hold.  Conditions that the facts prove are not among them:
 
 >>> print(*plan.guards[:2], sep=", ")
 base is a multiple of 64 bytes, pitch is at least 64 bytes
 
-Where no 2D block message is legal the answer says why, and `plan_load` gathers instead:
+If no 2D block message is legal, the result is a reason, and `plan_load` plans a gather instead:
 
 >>> facts = SurfaceFacts(pitch_bytes=1002)
 >>> print(plan_block_load(to_linear_layout(b, (32, 256)), facts, 16, target("bmg")).reason)

@@ -1,8 +1,8 @@
 """Decide how a tile is loaded: a pure function of layout, surface facts and target.
 
-A layout is matched with every legal message at once, by the coordinates of their bits: a message
-fits if its lanes are the layout's lanes and its elements are registers of the layout.  Of those
-that fit, the one with the fewest messages (or the fewest instructions) wins.
+A layout is compared with every legal message by the coordinates of their bits.  A message fits if
+its lanes are the layout's lanes and its elements are registers of the layout.  The fitting message
+with the fewest messages (or the fewest instructions) wins.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from triton_xe.plan.surface import SurfaceFacts, open_guards
 
 
 class Objective(Enum):
-    """What the best plan has least of.
+    """Quantity that the best plan minimizes.
 
     The two differ for Aᵀ and Bᵀ: a 32-row transposing load halves the messages, but its result
-    interleaves two operands, which then have to be moved apart.  (IGC 2.40 turns such a load of Bᵀ
-    into two of 16 rows by itself, one of Aᵀ it keeps.)
+    interleaves two operands, which then have to be separated by moves.  (IGC 2.40 splits such a
+    load of Bᵀ into two of 16 rows by itself; it keeps one of Aᵀ.)
     """
 
     MESSAGES = "messages"
     INSTRUCTIONS = "instructions"
     ROWS = "rows"
-    """Messages, of one block rather than of several side by side: as stores leave them."""
+    """Messages of one block instead of several side by side, in the form that stores use."""
 
 
 AnyBlockPlan = TypeVar("AnyBlockPlan", bound=BlockPlan)
@@ -60,14 +60,15 @@ def plan_block(
     same_width: bool = False,
     most: tuple[int, int] | None = None,
 ) -> AnyBlockPlan | Refusal:
-    """The 2D block messages that load a tile into `layout`, or store it, or why there are none.
+    """Plan the 2D block messages that load a tile into `layout`, or store it, or refuse with a
+    reason.
 
-    `layout` maps (register, lane, warp, ...) to (dim0, dim1), or, with other dims before them that
-    only warps differ in, to the tensor's last two.  `fragment` says what the consumer takes at
-    once (`Dpas.fragment`, `fragment_of`); without it each register is wanted by itself.  With
-    `same_width` plain messages have elements of the tensor's size, as descriptors do.  A message
-    has at most `most` rows and columns.  In a store, warps and registers that hold copies write
-    equal values to the same place.
+    `layout` maps (register, lane, warp, ...) to (dim0, dim1).  It may have further dims before them
+    that only warps differ in.  `fragment` is the operand of the consumer (`Dpas.fragment`,
+    `fragment_of`); without it each register is used separately.  With `same_width`, plain messages
+    have elements of the tensor's size, as descriptors do.  A message has at most `most` rows and
+    columns.  In a store, warps and registers that hold copies write equal values to the same
+    address.
     """
     refusal = check_request(layout, element_bits, target)
     if refusal:
@@ -116,7 +117,7 @@ plan_block_store = partial(plan_block, BlockStorePlan)
 
 
 def check_request(layout: LinearLayout, element_bits: int, target: Target) -> Refusal | None:
-    """What no surface and no layout of this form could mend."""
+    """Refuse a request that is impossible for every surface and every layout of this form."""
     if not target.has_block_2d:
         return Refusal(
             f"{target.name} has no 2D block messages", "gathers or 1D block loads do the work"
@@ -137,7 +138,7 @@ def check_request(layout: LinearLayout, element_bits: int, target: Target) -> Re
 
 
 def check_rank(layout: LinearLayout) -> Refusal | None:
-    """Why a warp's part of the tensor is not a matrix: only warps may differ in other dims."""
+    """Refuse a layout in which a warp's part of the tensor is not a matrix."""
     names = list(layout.out_dims)
     if sorted(names) != [f"dim{i}" for i in range(len(names))] or len(names) < 2:
         return Refusal(f"the tensor has dimensions {names}", "at least dim0 and dim1 are needed")
@@ -153,7 +154,9 @@ def check_rank(layout: LinearLayout) -> Refusal | None:
 
 @dataclass(frozen=True)
 class MemoryTile:
-    """A layout over memory coordinates (see `candidates`): the bases of registers, lanes, warps."""
+    """A layout over memory coordinates (see `candidates`): the bases of registers, lanes and
+    warps.
+    """
 
     register_bases: tuple[int, ...]
     lane_bases: tuple[int, ...]
@@ -172,7 +175,9 @@ class MemoryTile:
         return MemoryTile(registers, lanes, tuple(base for some in bases.values() for base in some))
 
     def check(self) -> Refusal | None:
-        """Why no rectangle fits this layout: broadcast or swizzled lanes, interleaved warps."""
+        """Refuse a layout that no rectangle fits: broadcast or swizzled lanes, interleaved
+        warps.
+        """
         if 0 in self.lane_bases or len(set(self.lane_bases)) < len(self.lane_bases):
             return Refusal("several lanes hold the same element", "a gather can load it")
         lanes = union(self.lane_bases)
@@ -201,11 +206,11 @@ class MemoryTile:
         return len(_reduced(self.register_bases))
 
     def fits(self, candidate: Candidate) -> bool:
-        """Whether a candidate with this tile's lanes brings elements of this tile only."""
+        """True if a candidate with this tile's lanes delivers only elements of this tile."""
         return not candidate.mask & ~self.units
 
     def message_count(self, candidate: Candidate) -> int:
-        """Messages of a candidate that fits."""
+        """Number of messages if the tile is loaded by a candidate that fits."""
         return 1 << (self.rank - candidate.mask.bit_count())
 
     def deliver(self, candidate: Candidate) -> tuple[tuple[Message, ...], tuple[Source, ...]]:
@@ -227,12 +232,12 @@ class MemoryTile:
         return tuple(Message(*split(origin)) for origin in number), sources
 
     def moves(self, candidate: Candidate, fragment: Fragment) -> tuple[int, int]:
-        """Estimate of the register moves that turn the results into operands: (apart, scattered).
+        """Estimate the register moves from results to operands, as (separating, gathering) moves.
 
-        None if each operand is a run of a result's elements; one per element if the elements are
-        right but scattered; one per layout register if they have to be taken apart.  (So IGC 2.40
-        compiles them: a transposed fp16 A of 16x32 takes 32 moves from two 16-row reads, and 16
-        more, to gather the halves, from one 32-row read.)
+        There are none if each operand is a run of a result's elements.  There is one per element if
+        the elements are right but scattered, and one per layout register if elements have to be
+        unpacked. (Measured with IGC 2.40: a transposed fp16 A of 16x32 takes 32 moves from two
+        16-row loads, and 16 more, to gather the halves of registers, from one 32-row load.)
         """
         registers = 1 << len(self.register_bases)
         bits = fragment.registers.bit_length() - 1
@@ -259,7 +264,7 @@ def _is_unit(vector: int) -> bool:
 
 
 def _reduced(bases: Sequence[int]) -> list[int]:
-    """A basis of the same span in reduced echelon form, without zeros."""
+    """Basis of the same span in reduced echelon form, without zeros."""
     rows: list[int] = []
     for base in bases:
         for row in rows:
@@ -273,7 +278,7 @@ def _reduced(bases: Sequence[int]) -> list[int]:
 
 
 def _fitted(fragment: Fragment, register_bits: int) -> Fragment:
-    """The fragment, made no larger than the layout."""
+    """Reduce the fragment to the size of the layout."""
     registers = min(fragment.registers, 1 << register_bits)
     return Fragment(registers, min(fragment.packed, registers), fragment.outer_dim)
 

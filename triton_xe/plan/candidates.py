@@ -1,12 +1,12 @@
-"""Every legal message, seen as a layout: which coordinates its lanes and elements receive.
+"""Every legal message as a layout: the coordinates that its lanes and elements receive.
 
-A coordinate of the memory tile is one integer, x in the low 24 bits (tensor elements), y above.
-All sizes are powers of 2, so a message is known by the coordinate of each bit of its result:
+A coordinate of the memory tile is one integer, x in the low 24 bits (tensor elements), y above. All
+sizes are powers of 2, so a message is defined by the coordinate of each bit of its result:
 
     d16 16x32 v2, elements of 16 bits:   lanes x1 x2 x4 x8,   elements y1 y2 y4 y8 y16 x16
 
-Planning is then set inclusion: the message's lanes must be the layout's lanes, its elements among
-the layout's registers.
+Planning is then set inclusion: the message's lanes must be the layout's lanes, and its elements
+must be among the layout's registers.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def split(vector: int) -> tuple[int, int]:
 class Candidate:
     """A legal shape with a choice of vector element.
 
-    `lanes` and `slots` hold the coordinate of each lane bit and of each result bit; the lowest
-    `sub_bits` slots lie inside one vector element, the others number the elements.  A slot of 0
-    is padding.
+    `lanes` and `slots` are the coordinates of each lane bit and of each result bit.  The lowest
+    `sub_bits` slots are inside one vector element; the others number the elements.  A slot of 0 is
+    padding.
     """
 
     shape: BlockShape
@@ -78,9 +78,10 @@ class Candidate:
 def candidates(
     operation: str, target: Target, tensor_bits: int, lanes: tuple[int, ...]
 ) -> tuple[Candidate, ...]:
-    """The messages ("load" or "store") for elements of `tensor_bits` that bring lanes to `lanes`.
+    """Return the messages ("load" or "store") for elements of `tensor_bits` whose lanes are
+    `lanes`.
 
-    Nothing is tabulated beforehand, so that the first plan of a process is quick, too.
+    No table of all messages is built beforehand, so that the first plan of a process is fast, too.
     """
     if 0 in lanes:
         return ()
@@ -97,7 +98,7 @@ def candidates(
 def _reaching(
     shapes: Iterable[BlockShape], tensor_bits: int, lanes: tuple[int, ...]
 ) -> Iterator[BlockShape]:
-    """Those large enough to hold an element for each lane: a quick first choice."""
+    """Yield the shapes that are large enough for an element per lane: a cheap preselection."""
     area = sum(lanes)
     x, y = split(area)
     row_bits = (x + 1) * tensor_bits
@@ -107,7 +108,9 @@ def _reaching(
 
 
 def _useful(shapes: frozenset[BlockShape], tensor_bits: int) -> Iterator[BlockShape]:
-    """Shapes that keep tensor elements whole; of plain ones equal in bytes, the closest in type."""
+    """Yield shapes that do not split tensor elements; of plain shapes of equal bytes, the closest
+    in type.
+    """
     closest: dict[tuple[int, int, int], BlockShape] = {}
     for shape in shapes:
         if shape.transpose or shape.vnni:
@@ -132,10 +135,10 @@ def _distance(shape: BlockShape, tensor_bits: int) -> tuple[int, int]:
 def _readings(
     shape: BlockShape, tensor_bits: int, wanted: tuple[int, ...], *, padded: bool
 ) -> Iterator[Candidate]:
-    """The result of one message, declared with each width of vector element that suits `wanted`.
+    """Declare the result of one message with each width of vector element that fits `wanted`.
 
-    A load writes whole registers, so its result has to be declared with its padding; the value of
-    a store may end before.
+    A load writes whole registers, so its result has to be declared with its padding.  The value of
+    a store may end before the padding.
     """
     vectors = tensor_vectors(shape, tensor_bits)
     for register_bits, sub_bits in _SUB_BITS[tensor_bits]:

@@ -1,4 +1,4 @@
-"""What a layout conversion costs: nothing, renaming registers, selects, shuffles, or SLM.
+"""Cost of a layout conversion: none, renamed registers, selects, shuffles, or shared memory (SLM).
 
 >>> from triton_xe.hardware.target import target
 >>> from triton_xe.layout import BlockedEncoding, to_linear_layout
@@ -42,11 +42,11 @@ _MESSAGE, _WAIT = 4, 150
 
 @dataclass(frozen=True)
 class Conversion:
-    """How to get from one register layout to another.
+    """A way from one register layout to another.
 
-    `lanes` is the recipe inside a warp, `shared` the one through shared memory; exactly one of
-    them is there.  With `turns`, `shared` is the trip of one of them.  `n_shuffles` counts moves
-    of 32 bits, `n_selects` selects of one element, `n_stores` and `n_loads` messages per lane.
+    Exactly one of `lanes` (inside a warp) and `shared` (through shared memory) is set.  With
+    `turns`, `shared` is the trip of one turn.  `n_shuffles` counts moves of 32 bits, `n_selects`
+    selects of one element, `n_stores` and `n_loads` messages per lane.
     """
 
     kind: ConversionKind
@@ -83,7 +83,7 @@ class Conversion:
 
     @property
     def n_barriers(self) -> int:
-        """One before the loads, one before the memory is used again."""
+        """Two barriers per turn: one before the loads, one before the memory is reused."""
         return 2 * self.n_turns if self.shared else 0
 
     @property
@@ -94,10 +94,11 @@ class Conversion:
 def plan_conversion(
     source: LinearLayout, result: LinearLayout, element_bits: int, target: Target
 ) -> Conversion:
-    """The cheapest exact way from `source` to `result`.
+    """Find the cheapest exact way from `source` to `result`.
 
-    Both are register layouts of the same tensor in the same kernel; `element_bits` is 1 (kept in
-    bytes in shared memory), 8, 16, 32 or 64.  `LayoutError` when the layouts do not fit together.
+    Both are register layouts of the same tensor in the same kernel.  `element_bits` is 1 (stored as
+    bytes in shared memory), 8, 16, 32 or 64.  Raise `LayoutError` if the layouts have different
+    tensors or slots.
     """
     if element_bits not in (1, 8, 16, 32, 64):
         raise LayoutError(f"elements have 1, 8, 16, 32 or 64 bits, not {element_bits}")

@@ -14,21 +14,23 @@ NARROW_CELL = 5
 GAP = 4
 MANY_COLUMNS = 8
 MAX_ROWS = 12
-"""Rows of cells drawn; the rest of a tall drawing is counted."""
+"""Rows of cells that are drawn; the others of a tall drawing are counted."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A rectangle of the tile in memory: one block of a message, or what other warps move."""
+    """A rectangle of the tile in memory: one block of a message, or a part that other warps
+    move.
+    """
 
     message: int | None
     block: int = 0
 
 
 def describe(plan: BlockPlan) -> str:
-    """One line: what is issued.
+    """Describe the messages in one line.
 
-    load d16 16x32 v2 vnni -> <32 x i32>: 2 messages of 2048 bytes, 32 registers each (bmg)
+        load d16 16x32 v2 vnni -> <32 x i32>: 2 messages of 2048 bytes, 32 registers each (bmg)
     """
     count = len(plan.messages)
     arrow = "<-" if plan.operation == "store" else "->"
@@ -41,7 +43,7 @@ def describe(plan: BlockPlan) -> str:
 
 
 def describe_gather(plan: GatherPlan) -> str:
-    """One line: what is issued instead of 2D blocks."""
+    """Describe in one line the accesses that replace 2D blocks."""
     masked = ", masked" if plan.masked else ""
     count = len(plan.accesses)
     plural = "es" * (count > 1)
@@ -49,10 +51,11 @@ def describe_gather(plan: GatherPlan) -> str:
 
 
 def draw_plan(plan: BlockPlan) -> str:
-    """The tile in memory, x to the right and y down, with the messages of warp 0.
+    """Draw the tile in memory, x to the right and y down, with the messages of warp 0.
 
-    Edges are numbered in tensor elements, bands are not to scale, a dotted line splits the blocks
-    of one message, and `e` counts the elements of its vector.  What is blank is for other warps.
+    Edges are numbered in tensor elements, and bands are not to scale.  A dotted line splits the
+    blocks of one message, and `e` counts the elements of its vector.  Blank cells belong to other
+    warps.
     """
     columns, rows = _edges(plan)
     cells = _cells(plan, columns, rows)
@@ -78,7 +81,7 @@ def table(plan: BlockPlan) -> str:
 
 
 def explain(plan: BlockPlan | GatherPlan) -> str:
-    """Everything a reader wants: the line, the drawing, the table, moves and guards."""
+    """Return the complete description: the line, the drawing, the table, moves and guards."""
     if isinstance(plan, GatherPlan):
         return "\n".join([describe_gather(plan), *_why(plan)])
     parts = [describe(plan), "", draw_plan(plan), "", table(plan), "", _operands(plan)]
@@ -97,7 +100,7 @@ def _why(plan: GatherPlan) -> Iterable[str]:
 
 
 def _operands(plan: BlockPlan) -> str:
-    """How the results become operands."""
+    """Describe the moves from results to operands."""
     if plan.moves == 0:
         return "every operand is a run of a message's elements: nothing is moved"
     return f"about {plan.moves} register moves bring the elements into the layout's order"
@@ -110,7 +113,7 @@ def _guards(plan: BlockPlan) -> list[str]:
 
 
 def _edges(plan: BlockPlan) -> tuple[list[int], list[int]]:
-    """Where bands of columns and rows begin, and where the tile ends."""
+    """First column and row of each band, and the ends of the tile."""
     sizes = plan.layout.out_dims
     width = plan.shape.row_bytes * 8 // plan.element_bits // plan.shape.blocks
     columns, rows = {0, sizes[plan.x_dim]}, {0, sizes[plan.y_dim]}

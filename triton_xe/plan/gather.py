@@ -1,7 +1,7 @@
 """Loads and stores without 2D blocks: 1D blocks, vectors per lane, single elements.
 
-They serve devices without 2D block messages, and surfaces that the messages cannot address: an
-unaligned pitch, a width that is not a multiple of 4 bytes.  Elements outside the surface are
+They are used on devices without 2D block messages, and for surfaces that these cannot address: an
+unaligned pitch, or a width that is not a multiple of 4 bytes.  Elements outside the surface are
 masked, which pads in software what a 2D block pads in hardware.
 """
 
@@ -32,11 +32,11 @@ from triton_xe.plan.surface import SurfaceFacts
 
 BLOCK_WORD_BITS = 32
 MAX_BLOCK_WORDS = 8
-"""Words of a lane in one 1D block message."""
+"""Words per lane of one 1D block message."""
 
 
 class Access(Enum):
-    """How the elements of an access are spread."""
+    """How the elements of an access are distributed over lanes."""
 
     BLOCK_1D = "1D block"
     VECTOR = "vector gather"
@@ -45,12 +45,12 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class GatherPlan:
-    """Ordinary memory accesses of a subgroup, in the order of the registers they fill.
+    """Ordinary memory accesses of a subgroup, in the order of the registers that they fill.
 
-    Each entry of `accesses` is the registers of one access, in the order of memory.  A gather
-    moves them from the address of its first register in each lane; a 1D block moves consecutive
-    32-bit words from the address of lane 0, word i to lane i mod lanes, and holds `parts`
-    registers per word.  `same_as[r]` is the register that r is a copy of, or r.
+    Each entry of `accesses` lists the registers of one access, in the order of memory.  A gather
+    moves them from the address of its first register in each lane.  A 1D block moves consecutive
+    32-bit words from the address of lane 0, word i to lane i mod lanes, with `parts` registers per
+    word.  `same_as[r]` is the register that r is a copy of, or r.
     """
 
     layout: LinearLayout
@@ -62,7 +62,7 @@ class GatherPlan:
     same_as: tuple[int, ...]
     masked: bool
     because: str
-    """Why no 2D block message is used."""
+    """Reason why no 2D block message is used."""
 
     @property
     def vector(self) -> int:
@@ -80,7 +80,7 @@ class GatherPlan:
 
     @property
     def lane_type(self) -> str:
-        """LLVM type a lane moves with one access."""
+        """LLVM type that a lane moves with one access."""
         size = self.bytes_per_lane
         if size <= 4 or (size == 8 and self.element_bits == 64):
             return f"i{8 * size}"
@@ -110,7 +110,7 @@ def plan_access(
     fragment: Fragment | None = None,
     objective: Objective = Objective.MESSAGES,
 ) -> AnyBlockPlan | GatherPlan:
-    """2D blocks where they are legal, else the widest other access, with the reason."""
+    """Plan 2D blocks if they are legal, otherwise the widest other access, with the reason."""
     plan = plan_block(
         plan_type, layout, surface, element_bits, target, fragment=fragment, objective=objective
     )
@@ -133,10 +133,10 @@ def plan_gather(
     because: str = "",
     blocks: bool = True,
 ) -> GatherPlan:
-    """The widest accesses that the layout and the facts known of the surface allow.
+    """Plan the widest accesses that the layout and the known facts of the surface allow.
 
-    1D blocks (loads only: `blocks`) need the tile inside the surface and words of 32 bits whose
-    neighbours go to neighbouring lanes.
+    1D blocks (loads only: `blocks`) need a tile inside the surface, and words of 32 bits of which
+    neighbours belong to neighbouring lanes.
     """
     if element_bits not in (8, 16, 32, 64):
         raise UnsupportedError(
@@ -176,7 +176,7 @@ def _known_alignment(surface: SurfaceFacts, element_bits: int) -> int:
 
 
 def _vector_run(tile: MemoryTile, surface: SurfaceFacts, element_bits: int) -> int:
-    """Neighbouring elements of a row that each lane can move at once, a power of 2."""
+    """Adjacent elements of a row that each lane can move at once, a power of 2."""
     size = gcd(_known_alignment(surface, element_bits), MAX_LANE_BYTES)
     if not surface.in_bounds:
         size = gcd(size, surface.known_multiple("width"))
@@ -189,7 +189,7 @@ def _vector_run(tile: MemoryTile, surface: SurfaceFacts, element_bits: int) -> i
 
 
 def _block_run(tile: MemoryTile, surface: SurfaceFacts, element_bits: int) -> int:
-    """Registers that a 1D block fills in each lane; 0 where none is possible."""
+    """Registers that a 1D block fills in each lane; 0 if none is possible."""
     aligned = _known_alignment(surface, element_bits) % (BLOCK_WORD_BITS // 8) == 0
     if not (surface.in_bounds and aligned) or element_bits > BLOCK_WORD_BITS:
         return 0
@@ -207,7 +207,7 @@ def _block_run(tile: MemoryTile, surface: SurfaceFacts, element_bits: int) -> in
 
 
 def _block_order(tile: MemoryTile, element_bits: int, run: int) -> list[int]:
-    """The coordinates that number a 1D block's registers: inside a word, then from word to word."""
+    """Coordinates that number a 1D block's registers: inside a word, then from word to word."""
     parts = BLOCK_WORD_BITS // element_bits
     inside = [1 << bit for bit in range(parts.bit_length() - 1)]
     words = (run // parts).bit_length() - 1
@@ -217,7 +217,7 @@ def _block_order(tile: MemoryTile, element_bits: int, run: int) -> list[int]:
 def _grouped(
     tile: MemoryTile, order: list[int]
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Registers by access, each in the order given, and the copies."""
+    """Registers of each access in the given order, and the copies."""
     where = [0]
     for base in tile.register_bases:
         where += [base ^ other for other in where]

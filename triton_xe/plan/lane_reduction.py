@@ -1,12 +1,14 @@
-"""Reducing across the lanes of a warp: which exchanges, in which order, and where results end up.
+"""Reductions across the lanes of a warp: the exchanges, their order, and the layout of the results.
 
-A lane holds one partial result for each of its rows.  Two ways to take the next lane bit in:
+A lane holds one partial result for each of its rows.  There are two ways to combine across the next
+lane bit:
 
-- plain: every row takes in the value of lane l ^ mask; each lane then holds every row;
-- transposing: rows come in pairs (a, b).  Lanes whose bit is clear keep a and send b away, the
-  others keep b and send a away: one exchange for two rows, and half as many rows are left.
+- plain: every row takes the value of lane l ^ mask, after which each lane has every row;
+- transposing: rows form pairs (a, b).  Lanes whose bit is clear keep a and send b; the others keep
+  b and send a.  One exchange serves two rows, and half as many rows remain per lane.
 
-Sixteen rows on sixteen lanes so take 15 exchanges instead of 64, and leave lane l with row l.
+Sixteen rows on sixteen lanes therefore take 15 exchanges instead of 64, after which lane l has row
+l.
 
 >>> from triton_xe.layout import DpasEncoding, to_linear_layout
 >>> rows = to_linear_layout(DpasEncoding(8, 8, 16, 2, 16, (1, 1), (2, 4)), (16, 64))
@@ -36,7 +38,7 @@ class LaneStep:
 
 @dataclass(frozen=True)
 class LaneReduction:
-    """The steps; `rows` values per lane go in, and lie in `layout` (without the axis) after."""
+    """The steps; `rows` values per lane are reduced to values in `layout` (without the axis)."""
 
     steps: tuple[LaneStep, ...]
     rows: int
@@ -44,7 +46,7 @@ class LaneReduction:
 
     @property
     def exchanges(self) -> int:
-        """Shuffles of one value."""
+        """Number of shuffles of one value."""
         total, left = 0, self.rows
         for step in self.steps:
             left = left // 2 if step.transposes else left
@@ -53,17 +55,17 @@ class LaneReduction:
 
     @property
     def spreads(self) -> bool:
-        """Whether lanes hold different rows in the end."""
+        """True if lanes hold different rows at the end."""
         return any(step.transposes for step in self.steps)
 
 
 def plan_lane_reduction(
     source: LinearLayout, axis: int, *, transpose: bool = True
 ) -> LaneReduction:
-    """How to reduce dim `axis` of a register layout across lanes.
+    """Plan the reduction of dim `axis` of a register layout across lanes.
 
-    Registers along the axis are put together before: one value per row is left.  Without
-    `transpose` every lane keeps every row, as suits a result that all lanes need at once.
+    Registers along the axis are reduced before, so that one value per row is left.  Without
+    `transpose` every lane keeps every row, for results that all lanes need at once.
     """
     kept = _without(source, axis)
     rows = _independent(kept)
@@ -85,7 +87,7 @@ def plan_lane_reduction(
 
 
 def _without(layout: LinearLayout, axis: int) -> LinearLayout:
-    """The layout of what is left without one dim, with the dims numbered anew."""
+    """The layout without dim `axis`, with the remaining dims renumbered."""
     sizes = [size for dim, size in enumerate(layout.out_dims.values()) if dim != axis]
     bases = {
         name: [base[:axis] + base[axis + 1 :] for base in held]
@@ -96,7 +98,7 @@ def _without(layout: LinearLayout, axis: int) -> LinearLayout:
 
 
 def _independent(layout: LinearLayout) -> list[tuple[int, ...]]:
-    """The register bases that reach new rows."""
+    """Register bases that reach new rows."""
     if not layout.out_dims:
         return []
     spanned: list[int] = []
@@ -110,9 +112,10 @@ def _independent(layout: LinearLayout) -> list[tuple[int, ...]]:
 
 
 def _moves(bit: int, lane_bits: int) -> int:
-    """Moves of one register with regions that exchange lanes l and l ^ (1 << bit).
+    """Register moves with regions that exchange lanes l and l ^ (1 << bit).
 
-    Counted in what Intel's compiler writes for 16 lanes: two for neighbours and for halves.
+    Counted in the code of Intel's compiler for 16 lanes: two for adjacent lanes and for halves of a
+    register, otherwise four.
     """
     return 2 if bit in (0, lane_bits - 1) else 4
 

@@ -1,20 +1,21 @@
-"""Moving data between the lanes and registers of a warp, exactly and with few shuffles.
+"""Move data between the lanes and registers of a warp, exactly and with few shuffles.
 
 Given two layouts, each slot (register r, lane l) of warp w of the result reads some slot of the
-source; both numbers are linear:
+source.  Both numbers are linear:
 
     register = Rr r ^ Rl l ^ Rw w          lane = Lr r ^ Ll l ^ Lw w
 
-A shuffle moves one register per lane, and each lane says from which lane it wants it, so
+A shuffle moves one register per lane, and each lane chooses the lane that it reads.  The steps are:
 
-1. lanes exchange their registers, so that one shuffle finds the right one under one number in
-   every lane: register q of lane s becomes the old register q ^ A s ^ C w;
-2. round j: each lane takes register P j (P j ^ B l when copies leave no other way, which costs
-   one shuffle per possibility and selects) of lane N l ^ Lr j ^ Lw w; here lane l fetches what
-   belongs to its register j ^ Q l, with Q such that in a round all lanes ask different lanes;
-3. lanes exchange registers again: register r becomes r ^ Q l.
+  1. Lanes permute their registers, so that one shuffle finds the right one under one number in
+     every lane: register q of lane s becomes the old register q ^ A s ^ C w.
+  2. Round j: each lane takes register P j of lane N l ^ Lr j ^ Lw w.  (If copies leave no other
+     way, it takes register P j ^ B l, at the cost of one shuffle per possibility, and selects.)
+     Lane l fetches the value of its register j ^ Q l.  Q is chosen such that in a round all lanes
+     read different lanes.
+  3. Lanes permute registers again: register r becomes r ^ Q l.
 
-A transpose of 16 registers and 16 lanes so takes 16 shuffles instead of 256.
+A transpose of 16 registers and 16 lanes therefore takes 16 shuffles instead of 256.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ SLOT_DIMS = ("register", "lane", "warp", "block")
 
 @dataclass(frozen=True)
 class Route:
-    """Where each slot of the result is read: columns per bit of its register, lane and warp."""
+    """Slot of the source that each slot of the result reads: columns per bit of register, lane and
+    warp.
+    """
 
     register_of_register: Columns
     register_of_lane: Columns
@@ -41,7 +44,7 @@ class Route:
     lane_of_lane: Columns
     lane_of_warp: Columns
     source_registers: int
-    """How many registers the source has."""
+    """Number of registers of the source."""
 
 
 @dataclass(frozen=True)
@@ -90,30 +93,30 @@ class LaneShuffle:
     warp_columns: Columns
 
     def source_lane(self, round: Round, lane: int, warp: int) -> int:
-        """The lane that `lane` of `warp` reads from."""
+        """Lane that `lane` of `warp` reads."""
         by_lane = f2.apply(self.lane_columns, lane)
         return by_lane ^ f2.apply(self.warp_columns, warp) ^ round.lane_xor
 
     @property
     def stays_in_lane(self) -> bool:
-        """No data crosses lanes: the rounds only rename registers."""
+        """True if no data crosses lanes: the rounds only rename registers."""
         own = all(column == 1 << bit for bit, column in enumerate(self.lane_columns))
         return own and not any(self.warp_columns) and not any(r.lane_xor for r in self.rounds)
 
     @property
     def is_xor(self) -> bool:
-        """Each round reads lane l ^ constant, which needs no index register."""
+        """True if each round reads lane l ^ constant, which needs no index register."""
         own = all(column == 1 << bit for bit, column in enumerate(self.lane_columns))
         return own and not any(self.warp_columns)
 
     @property
     def is_broadcast(self) -> bool:
-        """Each round gives all lanes what one fixed lane holds."""
+        """True if each round gives all lanes the value of one fixed lane."""
         return not any(self.lane_columns) and not any(self.warp_columns)
 
     @property
     def n_shuffles(self) -> int:
-        """Shuffles of one element; 0 when nothing crosses lanes."""
+        """Shuffles of one element; 0 if no data crosses lanes."""
         if self.stays_in_lane:
             return 0
         return len({(r.source, r.lane_xor) for r in self.rounds}) << len(self.choices)
@@ -135,11 +138,12 @@ class LaneShuffle:
 
 
 def find_route(source: LinearLayout, result: LinearLayout) -> Route | None:
-    """How to read `result` out of `source` inside each warp; None when data crosses warps.
+    """Find the slots from which each warp reads `result` out of `source`; None if data crosses
+    warps.
 
-    Both have the in-dims register, lane, warp, block and equal out-dims.  Of several copies the
-    one in the own lane is read, else the one in the lowest registers and lanes.  `LayoutError`
-    when lanes or warps differ in number or data crosses blocks.
+    Both have the in-dims register, lane, warp, block and equal out-dims.  Of several copies the one
+    in the own lane is read, otherwise the one in the lowest registers and lanes.  Raise
+    `LayoutError` if the numbers of lanes or warps differ, or if data crosses blocks.
     """
     check_slots(source, result)
     have, want = columns_by_dim(source), columns_by_dim(result)
@@ -182,7 +186,7 @@ def _slot(
     own: int,
     lane_bit: int,
 ) -> tuple[int, int] | None:
-    """The (register, lane) holding `target`, next to the data of the own lane or warp."""
+    """The (register, lane) of `target`, relative to the data of the own lane or warp."""
     near = registers.solve(target ^ own)
     if near is not None:
         return near, (1 << lane_bit if lane_bit >= 0 else 0)
@@ -193,7 +197,7 @@ def _slot(
 
 
 def check_slots(source: LinearLayout, result: LinearLayout) -> None:
-    """Raise `LayoutError` unless a conversion between the two layouts makes sense."""
+    """Raise `LayoutError` unless the two layouts have the same tensor and number of slots."""
     for layout in (source, result):
         if tuple(layout.in_dims) != SLOT_DIMS:
             raise LayoutError(f"a register layout has the in dims {SLOT_DIMS}, got:\n{layout}")
@@ -214,7 +218,7 @@ def columns_by_dim(layout: LinearLayout) -> dict[str, Columns]:
 
 
 def plan_lane_shuffle(route: Route) -> LaneShuffle:
-    """The cheapest shuffles of the form described in the module's header."""
+    """Find the cheapest shuffles of the form described in the module's header."""
     steps, lane_columns = _spread(route)
     along = [f2.apply(route.register_of_register, q) for q in steps]
     wanted = [a ^ b for a, b in zip(route.register_of_lane, along, strict=True)]
@@ -249,10 +253,9 @@ def plan_lane_shuffle(route: Route) -> LaneShuffle:
 
 
 def _spread(route: Route) -> tuple[list[int], list[int]]:
-    """Q and N: which register each lane asks for in a round, so that lanes ask different lanes.
+    """Q and N: the register that each lane asks for in a round, so that lanes ask different lanes.
 
-    Lane bits which read a lane that other bits reach as well take turns over the registers
-    instead.
+    Lane bits that read a lane which other bits reach as well iterate over the registers instead.
     """
     steps = [0] * len(route.lane_of_lane)
     lane_columns = list(route.lane_of_lane)

@@ -1,4 +1,4 @@
-"""What a plan says: messages, where each register's value comes from, guards, or a refusal."""
+"""Plans: messages, the source of each register's value, guards; or a refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def matrix_dims(layout: LinearLayout) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why there is no plan, and what would make one legal."""
+    """Reason why there is no plan, and a remedy."""
 
     reason: str
     remedy: str = ""
@@ -38,7 +38,9 @@ class Message(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a register's value is: vector element `element` of a message's result, part `sub`."""
+    """Position of a register's value: vector element `element` of a message's result, part
+    `sub`.
+    """
 
     message: int
     element: int
@@ -47,11 +49,11 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class FragmentSource:
-    """How one operand is made: registers `first_register`, ... from elements of one message.
+    """How one operand is assembled: registers `first_register`, ... from elements of one message.
 
-    `elements` are the message's vector elements in operand order, `order[i]` is the position of the
-    fragment's i-th register in the parts of those elements.  `message` is None where several
-    messages make one operand; then the plan's `sources` tell the rest.
+    `elements` are the message's vector elements in operand order.  `order[i]` is the position of
+    the fragment's i-th register in the parts of those elements.  `message` is None if several
+    messages form one operand; then `sources` of the plan has the positions.
     """
 
     first_register: int
@@ -62,12 +64,12 @@ class FragmentSource:
 
     @property
     def in_order(self) -> bool:
-        """Whether the elements, one after the other, hold the registers in their order."""
+        """True if the concatenated elements contain the registers in their order."""
         return self.message is not None and self.order == tuple(range(self.registers))
 
     @property
     def is_slice(self) -> bool:
-        """Whether the operand is a run of the message's vector elements as they are."""
+        """True if the operand is a run of the message's vector elements without moves."""
         if not self.in_order:
             return False
         first = self.elements[0]
@@ -76,12 +78,12 @@ class FragmentSource:
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """How one subgroup moves its part of a tile with 2D block messages of one shape.
+    """2D block messages of one shape with which one subgroup moves its part of a tile.
 
-    The message at warp w reads or writes the rectangle at memory coordinates
-    `tile offset + origin(w) + (message.x, message.y)`.  Its result (or value) is a vector of
-    `elements` elements of `register_bits` bits; the value of the layout's register r is part
-    `sources[r].sub` of element `sources[r].element` of message `sources[r].message`.
+    The message at warp w reads or writes the rectangle at memory coordinates `tile offset +
+    origin(w) + (message.x, message.y)`.  Its result (or value) is a vector of `elements` elements
+    of `register_bits` bits.  The value of the layout's register r is part `sources[r].sub` of
+    element `sources[r].element` of message `sources[r].message`.
     """
 
     operation: ClassVar[str]
@@ -99,7 +101,7 @@ class BlockPlan:
     fragments: tuple[FragmentSource, ...]
     guards: tuple[Guard, ...]
     moves: int
-    """Estimate of the register moves that make the operands out of the results."""
+    """Estimate of the register moves from results to operands."""
 
     @property
     def x_dim(self) -> str:
@@ -143,7 +145,7 @@ class BlockPlan:
 
     @property
     def redundant_warp_mask(self) -> int:
-        """Bits of the warp number that do not change what is moved (broadcast warps)."""
+        """Bits of the warp number on which the moved elements do not depend (broadcast warps)."""
         return self.layout.sublayout(["warp"], self.layout.out_dims).free_variable_masks()["warp"]
 
     def summary(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an encoding's consumer takes at once."""
+"""The registers that the consumer of an encoding takes at once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from triton_xe.layout import DotOperandEncoding, DpasEncoding, Encoding
 
 
 def fragment_of(encoding: Encoding, element_bits: int) -> Fragment | None:
-    """The fragment of a DPAS operand or result; None where no instruction takes several registers.
+    """The fragment of a DPAS operand or result; None if no instruction takes several registers.
 
-    Elements that are narrower or wider than the operand's are converted one by one before the
-    DPAS, so they make no fragment either.
+    Elements that are narrower or wider than the operand's are converted one by one before the DPAS,
+    so they have no fragment either.
 
     >>> from triton_xe.layout import parse_encoding
     >>> dpas = ("#xe.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, "
@@ -37,12 +37,12 @@ def fragment_of(encoding: Encoding, element_bits: int) -> Fragment | None:
 
 EIGHT_LANES = 8
 CROWDED = 160
-"""Registers of the largest file; where sums fill more, blocks of eight registers spill."""
+"""Registers of accumulators in the largest file above which blocks of eight registers spill."""
 
 
 def takes_words(target: Target, sum_bytes: int) -> bool:
-    """Whether operands of 16 bits come from shared memory as blocks of words of two elements.
+    """True if 16-bit operands are read from shared memory as blocks of words of two elements.
 
-    So with eight lanes, where the sums of a subgroup leave registers for blocks.
+    That holds for eight lanes, if the accumulators of a subgroup leave registers for blocks.
     """
     return target.subgroup_size == EIGHT_LANES and sum_bytes <= CROWDED * target.grf_bytes

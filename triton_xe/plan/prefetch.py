@@ -1,4 +1,4 @@
-"""Prefetch a work-group's tile cooperatively: each subgroup asks for an equal part of it."""
+"""Prefetch a work-group's tile cooperatively: each subgroup prefetches an equal part of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PrefetchPlan:
 
     @property
     def redundant_warp_mask(self) -> int:
-        """Bits of the warp number that make no difference: there are more warps than messages."""
+        """Bits of the warp number without effect, because there are more warps than messages."""
         return self.origin.free_variable_masks()["warp"]
 
 
@@ -46,7 +46,8 @@ def plan_prefetch(
 ) -> PrefetchPlan | Refusal:
     """Split a memory tile of `rows` x `columns` (contiguous) elements over `n_warps` subgroups.
 
-    Rows of up to 64 bytes, what a message can ask for, then as many rows as each warp's share.
+    Messages have rows of up to 64 bytes, the widest that exist, and as many rows as each warp's
+    share.
 
     >>> from triton_xe.hardware.target import target
     >>> plan = plan_prefetch(256, 32, 16, 32, target("bmg"))
@@ -92,7 +93,7 @@ def _shape(rows: int, columns: int, element_bits: int, n_warps: int) -> BlockSha
 
 
 def _positions(shape: BlockShape, rows: int, columns: int) -> Iterator[tuple[int, int]]:
-    """(y, x) of the bits that number the messages: neighbours along a row first."""
+    """(y, x) of the bits that number the messages: along a row first."""
     x, y = shape.width, shape.height
     while x < columns:
         yield 0, x

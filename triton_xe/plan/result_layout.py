@@ -1,4 +1,4 @@
-"""Where the elements of a 2D block load arrive, as a linear layout."""
+"""Register and lane of each element of a 2D block load, as a linear layout."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def result_layout(
 ) -> LinearLayout:
     """(register, lane) -> (y, x) of a load's result, a vector of `register_bits` wide elements.
 
-    Where a vector element holds several tensor elements (VNNI, or elements wider than the
-    tensor's), their number inside it makes the low bits of "register".  x counts elements of
-    `tensor_bits` (default: the shape's).  A base of zero is padding, whose content is undefined.
+    A vector element may have several tensor elements (VNNI, or elements wider than the tensor's).
+    Their number inside it is the low bits of "register".  x counts elements of `tensor_bits`
+    (default: the shape's).  A base of zero is padding, whose content is undefined.
 
     >>> layout = result_layout(BlockShape(16, 16, 16, vnni=True))
     >>> layout.apply({"register": 3, "lane": 5})

@@ -1,13 +1,13 @@
-"""A conversion through shared local memory (SLM), with wide accesses and no bank conflicts.
+"""A conversion through shared local memory (SLM), with wide accesses and without bank conflicts.
 
 The tensor is written with one layout and read with another.  The memory order is a basis of the
 tensor's index bits (as in the paper "Linear Layouts", arXiv:2505.23819, section on swizzling),
 lowest address bits first:
 
-1. vectors: bits that a lane holds in registers on both sides, up to 16 bytes;
-2. banks: bits that the lanes differ in.  Where the two sides' lanes differ in different bits s
-   and l, the bank bit is s and the bit s ^ l goes to the row, so both s and l change the bank;
-3. the rest, the rows.
+  1. vectors: bits that a lane has in registers on both sides, up to 16 bytes;
+  2. banks: bits that the lanes differ in.  If the two sides' lanes differ in different bits s
+     and l, the bank bit is s and the bit s ^ l is a row bit, so that both s and l change the bank;
+  3. the remaining bits, the rows.
 
 Banks of shared local memory: `hardware.memory`.
 """
@@ -27,10 +27,10 @@ from triton_xe.plan.lane_shuffles import check_slots, columns_by_dim
 class Access:
     """One side of the trip through SLM.
 
-    `offsets` maps slots to elements in memory; `groups` lists the registers of each message in
-    memory order (the first gives the address); `copies` are the registers no message names, each
-    with the one that holds the same; `conflicts` is how many times longer than without conflicts
-    a message takes.
+    `offsets` maps slots to elements in memory.  `groups` lists the registers of each message in
+    memory order (the first gives the address).  `copies` are the registers in no message, each with
+    the register of the same value.  `conflicts` is the factor by which bank conflicts lengthen a
+    message.
     """
 
     offsets: LinearLayout
@@ -41,10 +41,10 @@ class Access:
 
 @dataclass(frozen=True)
 class SharedTrip:
-    """Store, barrier, load.  `order` maps memory elements to tensor indices, `vector` is how many
-    elements a load takes.
+    """Store, barrier, load.
 
-    `copies` are the bits of lane and warp that hold copies when storing: only slots where they
+    `order` maps memory elements to tensor indices, `vector` is the number of elements of a load.
+    `copies` are the bits of lane and warp that hold copies when storing: only slots in which they
     are zero need to store.
     """
 
@@ -57,7 +57,7 @@ class SharedTrip:
 
 
 def plan_shared_trip(source: LinearLayout, result: LinearLayout, element_bits: int) -> SharedTrip:
-    """The memory order and messages that convert `source` to `result`.
+    """Find the memory order and messages that convert `source` to `result`.
 
     `element_bits` is 8, 16, 32 or 64.
     """
@@ -72,10 +72,11 @@ def plan_shared_trip(source: LinearLayout, result: LinearLayout, element_bits: i
 def plan_plain_trip(
     source: LinearLayout, result: LinearLayout, element_bits: int, *, wide: bool = True
 ) -> SharedTrip:
-    """The same without swizzling, for messages whose addresses differ by constants alone.
+    """Plan a trip without swizzling, so that the addresses of messages differ by constants alone.
 
-    What a lane reads together comes first in memory, so that reads are wide; `wide` writes are
-    so where a lane holds it on the other side too, others of single elements.  Both may conflict.
+    Elements that a lane reads in one message are adjacent in memory, so that reads are wide.  With
+    `wide`, writes are wide if a lane has these elements on the other side too; otherwise they are
+    single elements.  Both may have bank conflicts.
     """
     check_slots(source, result)
     size = element_bits // 8
@@ -95,11 +96,11 @@ def plan_plain_trip(
 def plan_block_trip(
     source: LinearLayout, result: LinearLayout, element_bits: int, *, pairs: bool = False
 ) -> SharedTrip | None:
-    """A trip whose memory is in the order of the result's registers; None where writes are narrow.
+    """Plan a trip with memory in the order of the result's registers; None if writes are narrow.
 
-    What the lanes of a warp have in a register lies side by side, and one register behind the
-    other, so that a block read brings many at once.  With `pairs` that is so of every two
-    registers, whose elements of a lane share a dword.
+    The elements of one register of all lanes are adjacent, and registers follow each other, so that
+    a block read loads many registers at once.  With `pairs`, that holds for every two registers,
+    whose elements of a lane share a dword.
     """
     check_slots(source, result)
     size, want = element_bits // 8, columns_by_dim(result)
@@ -120,9 +121,9 @@ def plan_rows_trip(
     source: LinearLayout, result: LinearLayout, element_bits: int, at_once: int, *,
     pairs: bool = False,
 ) -> SharedTrip | None:
-    """`plan_block_trip` where block writes of `at_once` registers serve too; None where not.
+    """`plan_block_trip` if block writes of `at_once` registers are possible too; otherwise None.
 
-    So where lanes, and the first registers, hold the same on both sides.
+    They are possible if the lanes and the first registers have the same elements on both sides.
     """
     check_slots(source, result)
     have, want = columns_by_dim(source), columns_by_dim(result)
@@ -141,7 +142,9 @@ def plan_rows_trip(
 
 
 def _together(source: LinearLayout, basis: list[int], size: int) -> int:
-    """How many elements of memory in the order of `basis` a lane can write in one message."""
+    """Number of elements, in memory in the order of `basis`, that a lane can write in one
+    message.
+    """
     stored = 1
     while (stored * size < MAX_LANE_BYTES and stored < 1 << source.out_bits
             and _in_registers(source, basis[: stored.bit_length()], basis)):
@@ -150,7 +153,7 @@ def _together(source: LinearLayout, basis: list[int], size: int) -> int:
 
 
 def _in_registers(source: LinearLayout, first: list[int], basis: list[int]) -> bool:
-    """Whether only registers move along the first bits of memory, each by one of them."""
+    """True if only registers move along the first bits of memory, each along one of them."""
     flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << source.out_bits})
     columns = columns_by_dim(source.compose(flat.reshape_outs(source.out_dims).invert()))
     low = (1 << len(first)) - 1
@@ -162,7 +165,9 @@ def _trip(
     source: LinearLayout, result: LinearLayout, basis: list[int], size: int, stored: int,
     loaded: int,
 ) -> SharedTrip:
-    """By way of memory in the order of `basis`, in messages of so many elements of `size` bytes."""
+    """Trip through memory in the order of `basis`, in messages of `stored` and `loaded` elements of
+    `size` bytes.
+    """
     flat = LinearLayout({"offset": [(b,) for b in basis]}, {"element": 1 << source.out_bits})
     order = flat.reshape_outs(source.out_dims)
     masks = source.free_variable_masks()
@@ -175,7 +180,7 @@ def _trip(
 def _vectors(
     have: dict[str, tuple[int, ...]], want: dict[str, tuple[int, ...]], limit: int
 ) -> list[int]:
-    """Bits in registers on both sides, which no lane or warp of either side moves along."""
+    """Bits in registers on both sides, along which no lane or warp of either side moves."""
     moving = [c for side in (have, want) for n in ("lane", "warp", "block") for c in side[n]]
     chosen: list[int] = []
     for vector in f2.intersection(have["register"], want["register"]):
@@ -230,9 +235,9 @@ def _access(
 
 
 def bank_conflicts(lane_columns: Sequence[int], vector: int, element_bytes: int) -> int:
-    """How much longer one message takes than without bank conflicts; 1 is free of them.
+    """Factor by which bank conflicts lengthen one message; 1 without conflicts.
 
-    Lanes that touch the same dword are served together.
+    Lanes that access the same dword are served together.
     """
     dwords: set[int] = set()
     for lane in range(1 << len(lane_columns)):

@@ -1,8 +1,8 @@
-"""A view of a buffer in shared local memory: where each of its elements lies, and wide messages.
+"""A view of a buffer in shared local memory: the offset of each element, and wide messages.
 
-Offsets are counted in elements and are linear in the bits of the coordinates; padding comes last.
-Dimensions that the layout does not know stand in front: so many buffers, one after the other.
-Partitions of other vendors' memories lie one after the other, too.
+Offsets are counted in elements and are linear in the bits of the coordinates; padding is added
+last. Leading dimensions that the layout does not have number consecutive buffers.  Partitions of
+other vendors' memories are consecutive, too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MOST_ELEMENTS = 8
 
 @dataclass(frozen=True)
 class SharedView:
-    """Where the elements of a buffer lie.
+    """Offsets of the elements of a buffer.
 
-    The offset of an element is the xor of `columns[dim][bit]` over the set bits of its coordinates;
-    `slice_elements` is how far apart two elements of the first dimension are where that one only
-    counts buffers, else 0.  `paddings` are pairs (interval, padding): so many unused elements after
-    so many.
+    The offset of an element is the xor of `columns[dim][bit]` over the set bits of its coordinates.
+    `slice_elements` is the distance of two elements of the first dimension if that dimension only
+    counts buffers, otherwise 0.  `paddings` are pairs (interval, padding): so many unused elements
+    after so many.
     """
 
     columns: tuple[tuple[int, ...], ...]
@@ -41,7 +41,7 @@ class SharedView:
     paddings: tuple[tuple[int, int], ...] = ()
 
     def offset(self, coordinates: Sequence[int]) -> int:
-        """Where an element lies, before padding."""
+        """Offset of an element without padding."""
         total = 0
         for columns, at in zip(self.columns, coordinates, strict=True):
             total ^= f2.apply(columns, at)
@@ -52,7 +52,7 @@ class SharedView:
         return offset + sum(offset // interval * extra for interval, extra in self.paddings)
 
     def reach(self, shape: Sequence[int]) -> int:
-        """The bits that the place of a part of this shape may have in its offsets."""
+        """Bits of an offset that the position of a part of this shape can change."""
         total = 0
         for columns, size in zip(self.columns, shape, strict=True):
             for column in columns[size.bit_length() - 1:]:
@@ -61,13 +61,13 @@ class SharedView:
 
     @property
     def unpadded(self) -> int:
-        """Elements that follow each other without padding, from their multiples on."""
+        """Length of the aligned runs of elements without padding in between."""
         return min((n for pair in self.paddings for n in pair), default=1 << 30)
 
 
 @lru_cache(maxsize=256)
 def shared_view(encoding: SharedEncoding, alloc_shape: tuple[int, ...]) -> SharedView:
-    """How a layout places the elements of a buffer."""
+    """Return the view of a buffer with this layout."""
     front, inner = alloc_shape[: -encoding.rank], alloc_shape[-encoding.rank :]
     layout = encoding.linear_layout(inner)
     if not layout.is_surjective or layout.in_dims.keys() - {"offset", "partition", "block"}:
@@ -99,7 +99,8 @@ def messages(
 ) -> list[tuple[int, ...]]:
     """Registers that one message of a lane moves, in the order of memory, as wide as possible.
 
-    `offsets` are those of the registers; `moving` are bits that other things add to them.
+    `offsets` are those of the registers; `moving` are the bits that the lane, warp or position adds
+    to them.
     """
     present, touched = set(offsets), 0
     for column in moving:

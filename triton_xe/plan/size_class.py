@@ -1,7 +1,7 @@
-"""How a tile lies in its surface, and who pads what sticks out.
+"""Sizes of a surface relative to its tiles, and whether hardware or software pads the remainder.
 
 The classes are those of the XeTile design (RFC for XeTile and XeGPU, "High level design
-consideration"): 2D blocks serve the first three, padding by hardware; the fourth is padded in
+consideration").  2D blocks serve the first three, padding by hardware; the fourth is padded in
 software.  The RFC's cooperative prefetch is `prefetch.plan_prefetch`.
 """
 
@@ -15,7 +15,7 @@ from triton_xe.plan.surface import SurfaceFacts, open_guards
 
 
 class SizeClass(Enum):
-    """The sizes of a surface compared with its tiles."""
+    """Sizes of a surface relative to its tiles."""
 
     DIVISIBLE = "every tile lies inside the surface"
     BOUNDED = "tiles may stick out; the hardware pads with zeros"
@@ -28,7 +28,7 @@ class SizeClass(Enum):
 
 
 def size_class(facts: SurfaceFacts, rows: int, columns: int, element_bits: int) -> SizeClass:
-    """The class of memory tiles of `rows` x `columns` in a surface of which `facts` are known.
+    """Return the class of memory tiles of `rows` x `columns` in a surface with these facts.
 
     >>> facts = SurfaceFacts(width_bytes=2048, height=1001, pitch_bytes=2048)
     >>> size_class(facts, 256, 32, 16).name

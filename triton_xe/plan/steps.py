@@ -1,17 +1,18 @@
 """The three layouts by which a block-load plan is explained.
 
-1. tile: "offset", the row-wise index into one operand's part of memory;
-2. iterations: the operands that one message brings, in register order;
-3. loads: the messages of one subgroup, in register order.
+  1. tile: "offset", the row-wise index into one operand's part of memory;
+  2. iterations: the operands that one message loads, in register order;
+  3. loads: the messages of one subgroup, in register order.
 
 "offset" and "iteration" are (row, column) in memory, counted in packed elements: rows of a VNNI
-load and columns of a transposing one hold several tensor elements.  "load" is in tensor elements,
-(outer dimension, summed dimension) of the whole block, where there is more than one.  That is how
-Intel's write-up of its 2D block loads prints them.  For B of a 256x256x32 fp16 matmul with
-repCluster [4, 2] that text shows the iterations twice, as (8,0) (16,0) (0,16) and as (0,16) (8,0).
-The second is right: the cluster repeats along N before anything repeats along K, as the register
-table of the same text has it (columns 16..31 of rows 0..15 come before rows 16..31), and only
-2 x 2 operands of 16x16 fit into one 32x32 load; the first print is that of A.
+load and columns of a transposing one contain several tensor elements.  "load" is in tensor elements
+of the whole block (outer dimension, summed dimension), if there are several loads.
+
+Intel's write-up of its 2D block loads prints them in this form.  For B of a 256x256x32 fp16 matmul
+with repCluster [4, 2] that text shows the iterations twice, as (8,0) (16,0) (0,16) and as (0,16)
+(8,0).  The second is right.  The cluster repeats along N before anything repeats along K, as in the
+register table of the same text (columns 16..31 of rows 0..15 come before rows 16..31).  Only 2 x 2
+operands of 16x16 fit into one 32x32 load; the first print is that of A.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Bases = list[tuple[int, int]]
 
 
 def plan_steps(plan: BlockPlan) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-    """The plan as tile, tile with iterations, tile with iterations and loads."""
+    """Return the plan as tile, tile with iterations, tile with iterations and loads."""
     tile = MemoryTile.of(plan.layout, plan.surface)
     packed_x, packed_y = packing(plan)
     row = 8 * plan.shape.row_bytes // plan.element_bits
@@ -66,10 +67,10 @@ def dump(plan: BlockPlan) -> str:
 
 
 def tables(plan: BlockPlan) -> str:
-    """Offsets and where they lie, as that text lists them.
+    """Print offsets and their coordinates, in the form of Intel's write-up.
 
-    Of one operand, as many offsets apart as there are lanes; of iterations and loads, the first and
-    the last of each.
+    For one operand, print as many offsets, evenly spaced, as there are lanes; for iterations and
+    loads, the first and the last of each.
     """
     tile, iterations, loads = plan_steps(plan)
     lanes, last = plan.target.subgroup_size, tile.in_dims["offset"] - 1
@@ -94,7 +95,9 @@ def _row(layout: LinearLayout, **index: int) -> str:
 
 
 def packing(plan: BlockPlan) -> tuple[int, int]:
-    """Tensor elements (along x, along y) in one element of the message as it is counted here."""
+    """Tensor elements (along x, along y) in one element of the message, in the units of this
+    module.
+    """
     if plan.shape.transpose:
         return plan.shape.element_bits // plan.element_bits, 1
     return 1, plan.shape.packing

@@ -1,4 +1,4 @@
-"""Which tiles of work-groups and subgroups a product MxNxK asks for, and what they take."""
+"""Recommended tiles of work-groups and subgroups for a product MxNxK, and their cost."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from triton_xe.model.time import predict
 from triton_xe.plan import BlockPlan, SurfaceFacts, fragment_of, plan_load
 
 ADDRESSES = 16
-"""Registers for descriptors of A, B and C and of what is prefetched, and for the loop."""
+"""Registers for descriptors of A, B, C and of prefetches, and for the loop."""
 STEP = 32
-"""Rows of B in a pass of the K loop, as `examples.matmul` has them."""
+"""Rows of B in an iteration of the K loop, as in `examples.matmul`."""
 ACCUMULATORS = {"s8": "i32", "u8": "i32"}
 NAMES = {"i8": "s8", "f32": "tf32", "tf32": "tf32", "f16": "f16", "bf16": "bf16"}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to cut a product; amounts are those of a subgroup and a pass of STEP."""
+    """One tiling of a product; amounts are those of a subgroup in an iteration of STEP."""
 
     tile: Tile
     needed: int
@@ -45,7 +45,7 @@ HEADER = ("work-group", "subgroup", "subgroups", "registers", "DPAS", "loads", "
 
 
 def registers_needed(tile: Tile, dpas: Dpas, device: Target) -> int:
-    """Registers of C, of A and B for one pass, and of addresses.
+    """Registers of C, of A and B for one iteration, and of addresses.
 
     >>> from triton_xe.hardware.target import target
     >>> registers_needed(Tile(256, 256, 32, 64), Dpas("f16", "f16", "f32"), target("bmg"))
@@ -57,7 +57,7 @@ def registers_needed(tile: Tile, dpas: Dpas, device: Target) -> int:
 
 
 def recommended(m: int, n: int, k: int, element: str, device: Target) -> list[Choice]:
-    """Tiles that fit the registers, the fastest (as the time model has it) first."""
+    """Tiles that fit the registers, in order of predicted time."""
     known = [r for r in PRODUCTS.values() if r.device.name == device.name]
     if not known or not device.has_dpas:
         raise UnsupportedError(f"{device.name} has no matrix unit")
@@ -86,7 +86,7 @@ def _choices(shape: Shape, dpas: Dpas, rates: Rates) -> Iterator[Choice]:
 
 
 def _loads(tile: Tile, dpas: Dpas, device: Target) -> int:
-    """Block loads of A and B in one pass."""
+    """Block loads of A and B in one iteration."""
     parent = DpasEncoding(
         dpas.repeat_count, SYSTOLIC_DEPTH, dpas.execution_size, dpas.operations_per_channel,
         dpas.execution_size, (1, 1),
@@ -102,7 +102,7 @@ def _loads(tile: Tile, dpas: Dpas, device: Target) -> int:
 
 
 def as_text(found: list[Choice], most: int = 8) -> str:
-    """The first of them as a table."""
+    """Print the first `most` choices as a table."""
     rows = [HEADER, *(choice.row for choice in found[:most])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(

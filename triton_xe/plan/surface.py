@@ -1,7 +1,8 @@
-"""What is known about a surface when a kernel is compiled, and what must hold when it runs.
+"""Facts known about a surface at compile time, and the conditions that remain for run time.
 
-A rule of the hardware that the facts prove costs nothing; one that they disprove is a refusal; one
-that they leave open becomes a `Guard` of the plan, to be tested once before the fast version runs.
+A rule of the hardware that the facts prove needs no test.  One that they disprove is a refusal. One
+that they leave open becomes a `Guard` of the plan, which is tested once before the fast version
+runs.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from triton_xe.hardware.block_2d import Guard, Relation
 
 @dataclass(frozen=True)
 class SurfaceFacts:
-    """What is known of the memory behind a two-dimensional tile.
+    """Facts known about the memory of a two-dimensional tile.
 
     `contiguous_dim` is the tensor dimension along which memory is contiguous: 1 for a row-major
-    tile, 0 where the tensor is the transpose of what lies in memory.  Memory rows run along that
-    dimension.  Of tensors with more dimensions, 0 and 1 are the last two.  Amounts in bytes,
+    tile, 0 if the tensor is the transpose of the matrix in memory.  Memory rows run along that
+    dimension.  For tensors with more dimensions, 0 and 1 are the last two.  Amounts are in bytes,
     `height` in memory rows, `x_multiple` in elements; `None` or 1 means not known.  `in_bounds`
-    says that no element of the tile lies outside the surface.
+    means that no element of the tile is outside the surface.
 
     `fold_base` allows a base that is not 64-byte aligned: the plan then counts from the aligned
-    address below, which widens the surface by `base % 64` bytes and moves x by as much.  Its
-    guards are about that surface, and x must not be negative, as what lies left of it is memory.
+    address below, which widens the surface by `base % 64` bytes and moves x by as much.  The guards
+    apply to that surface, and x must not be negative, because the bytes to the left of it are other
+    memory.
 
     >>> SurfaceFacts(pitch_bytes=1024).known_multiple("pitch")
     1024
@@ -55,7 +57,7 @@ class SurfaceFacts:
         return values.get(quantity)
 
     def known_multiple(self, quantity: str) -> int:
-        """The largest divisor known of a quantity."""
+        """The largest known divisor of a quantity."""
         exact = self.known_value(quantity)
         if exact:
             return exact
@@ -67,7 +69,7 @@ class SurfaceFacts:
         }.get(quantity, 1)
 
     def proves(self, guard: Guard) -> bool | None:
-        """True or False where the facts decide the guard, None where they leave it open."""
+        """True or False if the facts decide the guard, None if they leave it open."""
         names = [name for name in (guard.amount, guard.bound) if isinstance(name, str)]
         known = {name: self.known_value(name) for name in names}
         exact = {name: value for name, value in known.items() if value is not None}
@@ -81,11 +83,11 @@ class SurfaceFacts:
 
     @property
     def is_folded(self) -> bool:
-        """Whether the low bits of the base have to be taken over by x and the width."""
+        """True if the low bits of the base have to be added to x and the width."""
         return self.fold_base and self.base_alignment % block_2d.BASE_ALIGNMENT != 0
 
     def folded(self, unit: int) -> SurfaceFacts:
-        """What is known of the surface that starts at the aligned address below the base."""
+        """Facts about the surface that starts at the aligned address below the base."""
         aligned = self.base_alignment % unit == 0
         multiple = gcd(self.known_multiple("width"), unit) if aligned else 1
         return replace(self, width_bytes=None, width_multiple=multiple)
@@ -94,7 +96,7 @@ class SurfaceFacts:
 def open_guards(
     facts: SurfaceFacts, element_bits: int, tensor_bits: int
 ) -> tuple[Guard, ...] | Guard:
-    """The guards the facts leave open, or the first one they disprove."""
+    """Return the guards that the facts leave open, or the first one that they disprove."""
     unit = max(block_2d.OFFSET_BYTES, element_bits // 8)
     known = facts.folded(unit) if facts.is_folded else facts
     x_unit = block_2d.x_unit(tensor_bits, element_bits)

@@ -14,7 +14,7 @@ from triton_xe.plan.model import BlockPlan
 TILE_PIXELS = 520
 MESSAGE_PIXELS = 420
 SMALLEST_PIXELS = 72
-"""A side of a panel is never drawn smaller, so that its labels fit."""
+"""Minimum side of a panel in pixels, so that its labels fit."""
 COMFORTABLE = 10
 """Size of letters below which a label is broken into two lines."""
 LEFT, TOP, BETWEEN = 60, 84, 90
@@ -113,7 +113,9 @@ def _axes(panel: Panel, title: str) -> Iterator[str]:
 
 
 def _warps(plan: BlockPlan, panel: Panel) -> Iterator[str]:
-    """Every message of every warp that moves a part of its own; those of warp 0 outlined last."""
+    """Draw every message of every warp that moves a part of its own; outline those of warp 0
+    last.
+    """
     count = plan.layout.in_dims.get("warp", 1)
     shown = [warp for warp in range(count) if not warp & plan.redundant_warp_mask]
     for position, warp in enumerate(shown):
@@ -134,7 +136,9 @@ def _message_boxes(plan: BlockPlan, warp: int) -> Iterator[Box]:
 
 
 def _operands(plan: BlockPlan, panel: Panel) -> Iterator[str]:
-    """The rectangles that the operands take from message 0, or its blocks where there are none."""
+    """Draw the rectangles that the operands take from message 0, or its blocks if there are no
+    operands.
+    """
     boxes = list(_operand_boxes(plan)) if plan.fragment.registers > 1 else list(_blocks(plan))
     for position, (box, name) in enumerate(boxes):
         colour = _colour(position, len(boxes), lightness=86)
@@ -165,7 +169,7 @@ def _operand_boxes(plan: BlockPlan) -> Iterator[tuple[Box, str]]:
 
 
 def _elements(elements: tuple[int, ...]) -> str:
-    """A run of elements as first..last, with the step where it is not 1."""
+    """A run of elements as first..last, with the step if it is not 1."""
     if len(elements) == 1:
         return f"e{elements[0]}"
     step = elements[1] - elements[0]
@@ -182,14 +186,14 @@ def _blocks(plan: BlockPlan) -> Iterator[tuple[Box, str]]:
 
 
 def _colour(index: int, count: int, lightness: int = 78) -> str:
-    """Hues far apart for neighbours: steps of the golden angle."""
+    """Return distinct hues for neighbours: steps of the golden angle."""
     return f"hsl({index * 137.5 % 360:.0f},{55 if count > 1 else 30}%,{lightness}%)"
 
 
 def _label(panel: Panel, box: Box, label: str) -> str:
-    """Text in the middle of a box, as large as fits; nothing where it would not be readable.
+    """Text in the middle of a box, as large as fits; empty if it would not be readable.
 
-    What would be small in one line is broken after its `:`.
+    Text that would be small in one line is broken after its `:`.
     """
     x, y, width, height = panel.box(*box)
     lines = [label]

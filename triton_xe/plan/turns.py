@@ -1,8 +1,9 @@
-"""A layout conversion in turns, for tensors that shared memory does not hold at once.
+"""A layout conversion in several turns, for tensors that do not fit shared memory at once.
 
-A turn exchanges the elements that the source holds in registers with certain bits equal to the
-number of the turn.  In the result these elements may be anywhere: with the element e of a slot,
-bit i of its turn is linear in the slot, the parity of register & mr, lane & ml and warp & mw.
+A turn exchanges the elements whose register number in the source has certain bits equal to the
+number of the turn.  In the result these elements may be anywhere.  For the element in a slot of the
+result, bit i of its turn is linear in the slot: the parity of register & mr, lane & ml and warp &
+mw.
 
 >>> from triton_xe.layout.linear_layout import LinearLayout
 >>> def held(register, warp):
@@ -24,10 +25,11 @@ from triton_xe.plan.lane_shuffles import SLOT_DIMS, Swap, columns_by_dim
 
 @dataclass(frozen=True)
 class Turns:
-    """`bits` of the source's register number are the turn, `where` says the same of the result.
+    """The turn of each slot: `bits` of the source's register number, parities `where` in the
+    result.
 
-    `source` and `result` are the layouts of the elements of one turn; each slot of `result` has
-    an element in every turn, and is right in its own.
+    `source` and `result` are the layouts of the elements of one turn.  Each slot of `result`
+    receives an element in every turn, and the right one in its own.
     """
 
     bits: tuple[int, ...]
@@ -48,7 +50,9 @@ class Turns:
 
 
 def split(source: LinearLayout, result: LinearLayout, n_bits: int) -> Turns:
-    """Turns by `n_bits` bits of the source's registers, which hold no copies."""
+    """Split a conversion into turns by `n_bits` bits of the source's registers that hold no
+    copies.
+    """
     home = columns_by_dim(source.invert_and_compose(source).flatten_outs())
     read = columns_by_dim(result.invert_and_compose(source).flatten_outs())
     n_registers = len(home["register"])
@@ -70,7 +74,7 @@ def split(source: LinearLayout, result: LinearLayout, n_bits: int) -> Turns:
 
 
 def _where(columns: dict[str, tuple[int, ...]], bit: int) -> Swap:
-    """The slots whose column sum has a bit."""
+    """Parities of the slots whose column sum has a bit."""
     return Swap(*(sum((c >> bit & 1) << i for i, c in enumerate(columns[name]))
                   for name in ("register", "lane", "warp")))
 
